@@ -1,0 +1,11 @@
+//! The vocabulary every layer speaks: architectures, positions, register files and sets of registers.
+//!
+//! Imports nothing of ours, does no I/O, and knows nothing about any file format.
+
+mod arch;
+mod pos;
+mod regs;
+
+pub use arch::{Arch, ArchError, Variant};
+pub use pos::{Line, Pc};
+pub use regs::{PerRegFile, RegFile, RegSet};

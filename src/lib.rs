@@ -1,0 +1,31 @@
+//! Where did my registers go, and did this change make it worse?
+//!
+//! ptxinspect runs NVIDIA's `ptxas` on PTX, reads the cubin natively, and joins everything it finds on the PTX line.
+//! Plain types flow one way: bytes in, values out, writers at the edge.
+//!
+//! ```text
+//! PTX text   ── ptx::parse ───────► ptx::Module        every statement with its lines; unknown opcodes are values
+//! PTX text   ── toolchain ────────► cubin bytes + log  the only place that starts processes
+//! log text   ── toolchain::log ───► Log                registers, spills, advisories per function
+//! cubin      ── cubin::Image ─────► Image              functions, code bytes, resources, attributes
+//! debug      ── cubin::lines ─────► LineTable          pc → PTX line, pc → source line with inlining
+//! code       ── sass::decode ─────► Vec<Inst>          one for each 16 bytes; Unknown is a value and is counted
+//! Vec<Inst>  ── flow ─────────────► Cfg, Liveness      generic dataflow, thin liveness
+//! all facts  ── analysis ─────────► occupancy, …       what the facts mean; one file a question
+//! analysis   ── report::join ─────► Report             owned, deterministic, serialisable: the one model
+//! Report     ── emit ─────────────► text, json         one file a format
+//! ```
+//!
+//! Dependencies point one way too: [`base`] ← [`ptx`], [`cubin`], [`sass`], [`toolchain`] (never each other) ← [`flow`]
+//! ← [`analysis`] ← [`report`] ← [`emit`] ← [`cli`]. `tests/architecture.rs` reads the sources and checks it.
+
+pub mod analysis;
+pub mod base;
+pub mod cli;
+pub mod cubin;
+pub mod emit;
+pub mod flow;
+pub mod ptx;
+pub mod report;
+pub mod sass;
+pub mod toolchain;

@@ -1,0 +1,3 @@
+//! The command line: parse, run, return an exit code.
+
+fn main() {}
