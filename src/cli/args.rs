@@ -92,8 +92,10 @@ pub struct OutputArgs {
 /// `ptxinspect FILE…`
 #[derive(Debug, ClapArgs)]
 pub struct ReportArgs {
+    /// What to compile.
     #[command(flatten)]
     pub compile: CompileArgs,
+    /// How to show it.
     #[command(flatten)]
     pub output: OutputArgs,
     /// The form of the report

@@ -107,8 +107,8 @@ pub fn compile<'a>(session: &Session, ptx: &'a [u8], arch: Option<Arch>, unit: &
             return None;
         }
     };
-    let job =
-        Job { ptx, arch, flags: &session.flags, timeout: Some(session.timeout), relocatable: false };
+    let job = Job { ptx, arch, flags: &session.flags, timeout: Some(session.timeout), relocatable: false };
+    let ptxas = &ptxas.for_arch(arch);
     match toolchain::run(ptxas, &job, &session.env) {
         Ok(output) => {
             unit.prepared = output.prepared.iter().map(ToString::to_string).collect();
@@ -133,7 +133,7 @@ pub fn compile<'a>(session: &Session, ptx: &'a [u8], arch: Option<Arch>, unit: &
 
 fn used(ptxas: &Ptxas, version: Option<toolchain::Version>, flags: Vec<String>) -> PtxasUsed {
     PtxasUsed {
-        version: version.or(ptxas.version).map(|version| version.to_string()),
+        version: version.or(ptxas.version()).map(|version| version.to_string()),
         path_kind: ptxas.origin.kind().to_owned(),
         reason: ptxas.origin.to_string(),
         flags,
@@ -145,6 +145,7 @@ fn failure(error: &RunError) -> Option<&Failure> {
         RunError::Rejected { failure, .. }
         | RunError::Killed { failure, .. }
         | RunError::TimedOut { failure, .. }
+        | RunError::Flooded { failure, .. }
         | RunError::NoCubin { failure, .. }
         | RunError::NotElf { failure, .. } => Some(failure),
         RunError::Input(_) | RunError::Flag { .. } | RunError::Start { .. } | RunError::Io { .. } => None,

@@ -22,11 +22,8 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     let deny = Deny::new(&args.deny, &args.allow);
     let per_input: Vec<Option<Arch>> =
         if session.arches.is_empty() { vec![None] } else { session.arches.iter().copied().map(Some).collect() };
-    let pairs: Vec<(&Path, Option<Arch>)> = session
-        .inputs
-        .iter()
-        .flat_map(|path| per_input.iter().map(move |arch| (path.as_path(), *arch)))
-        .collect();
+    let pairs: Vec<(&Path, Option<Arch>)> =
+        session.inputs.iter().flat_map(|path| per_input.iter().map(move |arch| (path.as_path(), *arch))).collect();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(session.jobs).build().context("cannot start threads")?;
     let progress = Progress::new(pairs.len() as u64, "compiling", args.output.quiet);
     let units: Vec<Unit> = pool.install(|| {
@@ -52,11 +49,8 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     match args.format {
         ReportFormat::Json => output::write(&args.output, |out| emit::json::write(&report, out))?,
         ReportFormat::Text => {
-            let options = emit::text::Options {
-                verbose: args.output.verbose,
-                top: args.top,
-                width: output::width(&args.output),
-            };
+            let options =
+                emit::text::Options { verbose: args.output.verbose, top: args.top, width: output::width(&args.output) };
             output::write(&args.output, |out| emit::text::write(&report, &options, out))?;
         }
     }
@@ -86,9 +80,8 @@ fn inspect(
     first: bool,
 ) -> Option<Unit> {
     let mut unit = Unit { input: path.display().to_string(), ..Unit::default() };
-    let stage_error = |stage: &str, message: String| {
-        Some(UnitError { stage: stage.to_owned(), message, diagnostics: Vec::new() })
-    };
+    let stage_error =
+        |stage: &str, message: String| Some(UnitError { stage: stage.to_owned(), message, diagnostics: Vec::new() });
     let input = match read {
         Ok(input) => input,
         Err(message) => {

@@ -379,18 +379,13 @@ impl Readers<'_> {
 
     /// The spills the cubin marks, ascending; none when nothing tells whether this ptxas marks them.
     fn spills(&self, function: &cubin::Function<'_>, ranges: &[Range<Pc>]) -> Option<Vec<Spill>> {
-        if function.annotations.is_empty() && !marks_spills(self.facts.image) {
-            return None;
-        }
+        let marked = marked_spills(self.facts.image, function)?;
         let table = self.lines.function(function);
         let within = |pc: &Pc| {
             let at = ranges.partition_point(|range| range.start <= *pc);
             at.checked_sub(1).and_then(|at| ranges.get(at)).is_some_and(|range| range.contains(pc))
         };
-        let marked = function.annotations.iter().filter(|annotation| annotation.kind == cubin::Annotation::SPILL);
-        let mut pcs: Vec<Pc> = marked.map(|annotation| annotation.pc).filter(within).collect();
-        pcs.sort_unstable();
-        pcs.dedup();
+        let pcs: Vec<Pc> = marked.into_iter().filter(within).collect();
         let spill = |pc| Spill {
             pc,
             kind: None,
@@ -415,15 +410,27 @@ pub(super) fn own_ranges(function: &cubin::Function<'_>) -> Vec<Range<Pc>> {
     own
 }
 
-/// ptxas 12.8 and later mark every spill; files of ABI 8 are theirs.
-pub(super) fn marks_spills(image: &Image<'_>) -> bool {
-    image.abi == Abi::V8 || image.toolkit.version.is_some_and(|version| version >= (12, 8))
+/// The spill stores and refills that the cubin marks, ascending; none when nothing tells whether its ptxas marks any.
+/// ptxas 12.8 and later do.
+pub(super) fn marked_spills(image: &Image<'_>, function: &cubin::Function<'_>) -> Option<Vec<Pc>> {
+    let marks = image.abi == Abi::V8 || image.toolkit.version.is_some_and(|version| version >= (12, 8));
+    let mut pcs = match &function.spills {
+        Some(pcs) => pcs.clone(),
+        None if marks => Vec::new(),
+        None => return None,
+    };
+    pcs.sort_unstable();
+    pcs.dedup();
+    Some(pcs)
 }
 
 fn resources_of(function: &cubin::Function<'_>, record: Option<&FunctionLog>) -> Resources {
     let from = &function.resources;
-    let cmem: Vec<ConstantBank> =
-        from.cmem.iter().map(|bank| ConstantBank { bank: u32::from(bank.bank), bytes: u64::from(bank.bytes) }).collect();
+    let cmem: Vec<ConstantBank> = from
+        .cmem
+        .iter()
+        .map(|bank| ConstantBank { bank: u32::from(bank.bank), bytes: u64::from(bank.bytes) })
+        .collect();
     Resources {
         registers: from.registers,
         barriers: from.barriers,
