@@ -25,11 +25,6 @@ fn title(page: &str) -> &str {
     page.lines().next().unwrap_or_default().trim_start_matches("# ")
 }
 
-/// Whether there is a page for a code.
-pub fn has_page(code: &str) -> bool {
-    PAGES.iter().any(|(known, _)| *known == code)
-}
-
 /// Prints one page, or the list of them.
 pub fn run(args: &ExplainArgs) -> Result<Outcome> {
     let mut out = io::stdout().lock();

@@ -5,6 +5,7 @@
 
 pub mod args;
 mod compile;
+mod disasm;
 mod explain;
 mod glob;
 mod input;
@@ -67,6 +68,7 @@ pub fn main() -> ExitCode {
 fn run(args: Args) -> Result<Outcome> {
     match args.command {
         None => report::run(&args.report),
+        Some(Command::Disasm(args)) => disasm::run(&args),
         Some(Command::Toolchain(args)) => toolchain::run(&args),
         Some(Command::Explain(args)) => explain::run(&args),
         Some(Command::Completions { shell }) => {

@@ -45,7 +45,8 @@ pub fn join(facts: &Facts<'_>, unit: &mut Unit) {
     }
     collect_problems(facts, &lines, unit);
     if facts.module.is_none() {
-        unit.ptx = PtxText::new(embedded_ptx(&lines));
+        let text = lines.ptx_text().map(|text| text.to_bytes()).unwrap_or_default();
+        unit.ptx = PtxText::new(String::from_utf8_lossy(&text).into_owned());
     }
 
     let mut logs = LogIndex::new(facts.log);
@@ -64,16 +65,6 @@ pub fn join(facts: &Facts<'_>, unit: &mut Unit) {
     for record in logs.rest() {
         unit.kernels.push(readers.without_code(record));
     }
-}
-
-/// The PTX that a cubin with line information carries.
-fn embedded_ptx(lines: &LineTable<'_>) -> String {
-    let mut text = String::new();
-    for line in lines.ptx_text().into_iter().flatten() {
-        text.push_str(&String::from_utf8_lossy(line));
-        text.push('\n');
-    }
-    text
 }
 
 /// The functions of the PTX, a definition before its declarations.
@@ -346,7 +337,7 @@ impl Readers<'_> {
         let mut with_source_line = 0;
         for pc in ranges.iter().flat_map(|range| (range.start.0..range.end.0).step_by(INSTRUCTION_BYTES)).map(Pc) {
             total += 1;
-            let Some(table) = table else { continue };
+            let Some(table) = &table else { continue };
             match table.ptx_line(pc) {
                 Some(line) => placed.push((line, pc)),
                 None => unmapped.push(pc),
@@ -368,8 +359,8 @@ impl Readers<'_> {
                 decoded: None,
                 unknown: None,
                 padding: None,
-                with_ptx_line: table.map(|_| with_ptx_line),
-                with_source_line: table.map(|_| with_source_line),
+                with_ptx_line: table.as_ref().map(|_| with_ptx_line),
+                with_source_line: table.as_ref().map(|_| with_source_line),
             },
             lines: lines.collect(),
             unmapped,
@@ -390,7 +381,7 @@ impl Readers<'_> {
             pc,
             kind: None,
             bytes: None,
-            ptx_line: table.and_then(|table| table.ptx_line(pc)),
+            ptx_line: table.as_ref().and_then(|table| table.ptx_line(pc)),
             loop_depth: None,
             role: None,
         };

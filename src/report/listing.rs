@@ -99,7 +99,7 @@ pub fn list(image: &Image<'_>, lines: &LineTable<'_>, function: &Function<'_>) -
 
 struct Section<'a> {
     function: &'a Function<'a>,
-    lines: Option<&'a FunctionLines>,
+    lines: Option<FunctionLines<'a>>,
     spills: Option<Vec<Pc>>,
 }
 
@@ -121,8 +121,8 @@ impl Section<'_> {
             hex: format!("{:032x}", u128::from_le_bytes(*word)),
             text: None,
             live: None,
-            ptx_line: self.lines.and_then(|lines| lines.ptx_line(pc)),
-            source: self.lines.and_then(|lines| lines.source_at(pc)).map(ListedSource::from),
+            ptx_line: self.lines.as_ref().and_then(|lines| lines.ptx_line(pc)),
+            source: self.lines.as_ref().and_then(|lines| lines.source_at(pc)).map(ListedSource::from),
             reads: None,
             writes: None,
             spill: self.spills.as_ref().map(|spills| spills.binary_search(&pc).is_ok()),

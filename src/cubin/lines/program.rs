@@ -266,7 +266,9 @@ impl Runner<'_, '_> {
 /// The file's path: its folder, unless the name is a path already, then its name.
 fn path<R: Reader>(header: &gimli::LineProgramHeader<R>, file: &gimli::FileEntry<R>) -> String {
     let text = |value: gimli::AttributeValue<R>| match value {
-        gimli::AttributeValue::String(text) => text.to_string_lossy().map_or_else(|_| String::new(), |t| t.into_owned()),
+        gimli::AttributeValue::String(text) => {
+            text.to_string_lossy().map_or_else(|_| String::new(), |t| t.into_owned())
+        }
         _ => String::new(),
     };
     let name = text(file.path_name());
