@@ -322,11 +322,9 @@ impl<'a> Image<'a> {
             }
             let Ok(number) = u32::try_from(index) else { break };
             let mut function = Function::new(SectionIndex(number), section.data);
-            // `.text.NAME` names its symbol in sh_info, ABI 7 with the register count in the high byte.
-            let symbol = match self.abi {
-                Abi::V7 => section.info & 0x00ff_ffff,
-                Abi::V8 => section.info,
-            };
+            // `.text.NAME` names its symbol in sh_info, with the register count in the high byte: always so in ABI 7, and
+            // in those files of ABI 8 that ptxas did not write.
+            let (symbol, registers) = (section.info & 0x00ff_ffff, section.info >> 24);
             let defines = |s: &&Symbol<'_>| s.kind == SymbolKind::Function && s.section == Some(function.section);
             let main = elf.symbols.get(symbol as usize).filter(defines);
             function.symbol = main.map(|_| SymbolIndex(symbol));
@@ -336,7 +334,9 @@ impl<'a> Image<'a> {
             };
             if self.abi == Abi::V7 {
                 function.resources.barriers = Some((section.flags >> 20 & 0x7f) as u32);
-                function.resources.registers = Some(section.info >> 24);
+            }
+            if self.abi == Abi::V7 || registers != 0 {
+                function.resources.registers = Some(registers);
             }
             owners.by_section[index] = Some(functions.len());
             owners.by_name.entry(suffix(&section.name, ".text.")).or_insert(functions.len());
