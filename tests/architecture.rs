@@ -52,7 +52,8 @@ fn imports_point_one_way() {
         for (path, text) in sources(module) {
             for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")) {
                 for (other, _) in TABLE.iter().filter(|(other, _)| other != module && !allowed.contains(other)) {
-                    let used = line.contains(&format!("crate::{other}::")) || line.contains(&format!("crate::{other};"));
+                    let used =
+                        line.contains(&format!("crate::{other}::")) || line.contains(&format!("crate::{other};"));
                     assert!(!used, "{}:{}: {module} may not use {other}", path.display(), number + 1);
                 }
             }

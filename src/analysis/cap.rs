@@ -82,7 +82,9 @@ pub fn cap(arch: Arch, bounds: &Bounds) -> Option<Cap> {
         let cause = if bounds.min_blocks.is_some() { Cause::LaunchBounds } else { Cause::BlockSize };
         let warps = threads.div_ceil(WARP);
         let explanation = match bounds.min_blocks {
-            Some(_) => format!("{blocks} × {warps} warps must fit on an SM (.minnctapersm {blocks}, {threads} threads)"),
+            Some(_) => {
+                format!("{blocks} × {warps} warps must fit on an SM (.minnctapersm {blocks}, {threads} threads)")
+            }
             None => format!("one block of {threads} threads must fit; without .minnctapersm ptxas may aim lower"),
         };
         Cap { registers, cause, explanation }

@@ -33,6 +33,8 @@ pub struct Args {
 /// Everything but the report.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// SASS in its order, with live registers, PTX lines and source lines
+    Disasm(DisasmArgs),
     /// Managed ptxas versions: list, install, path, remove
     Toolchain(ToolchainArgs),
     /// What a message code of ptxas means and what to do about it
@@ -92,8 +94,10 @@ pub struct OutputArgs {
 /// `ptxinspect FILE…`
 #[derive(Debug, ClapArgs)]
 pub struct ReportArgs {
+    /// What to compile.
     #[command(flatten)]
     pub compile: CompileArgs,
+    /// How to show it.
     #[command(flatten)]
     pub output: OutputArgs,
     /// The form of the report
@@ -108,6 +112,23 @@ pub struct ReportArgs {
     /// Codes that --deny lets pass
     #[arg(long, value_delimiter = ',', value_name = "CODE", help_heading = "Choosing")]
     pub allow: Vec<String>,
+}
+
+/// `ptxinspect disasm FILE…`
+#[derive(Debug, ClapArgs)]
+pub struct DisasmArgs {
+    /// What to compile.
+    #[command(flatten)]
+    pub compile: CompileArgs,
+    /// How to show it.
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// The form of the listing
+    #[arg(long, short, default_value = "text", help_heading = "Output")]
+    pub format: TextOrJson,
+    /// Show each word in hexadecimal
+    #[arg(long, help_heading = "Output")]
+    pub hex: bool,
 }
 
 /// `ptxinspect toolchain …`

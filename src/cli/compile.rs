@@ -1,7 +1,7 @@
 //! From an input and an architecture to a cubin: decisions first, then ptxas where it is needed.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use super::args::CompileArgs;
 use super::glob::Globs;
-use super::input;
+use super::input::{self, Input, Kind};
 use crate::base::Arch;
 use crate::report::{PtxasUsed, Unit, UnitError};
 use crate::toolchain::{self, Env, Failure, Job, Ptxas, Request, RunError};
@@ -73,6 +73,16 @@ impl Session {
         })
     }
 
+    /// The architectures to build each input for; none stands for its own.
+    pub fn arches(&self) -> Vec<Option<Arch>> {
+        if self.arches.is_empty() { vec![None] } else { self.arches.iter().copied().map(Some).collect() }
+    }
+
+    /// The threads that builds run on.
+    pub fn pool(&self) -> Result<rayon::ThreadPool> {
+        rayon::ThreadPoolBuilder::new().num_threads(self.jobs).build().context("cannot start threads")
+    }
+
     /// The ptxas of this run, looked for (and installed) once, when the first PTX needs it.
     fn ptxas(&self) -> Result<&Ptxas, &str> {
         let found = self.ptxas.get_or_init(|| {
@@ -91,8 +101,42 @@ pub struct Built<'a> {
     pub log: Option<toolchain::log::Log>,
 }
 
+/// Gets the cubin of an input for an architecture: the input itself, or what ptxas makes of it. Fills in the unit: who it is
+/// and, where there is no cubin, why. A cubin has its own architecture, so it is one unit however many were asked for:
+/// `first` says whether this call is the one to answer for it, and the others get nothing.
+pub fn build<'a>(
+    session: &Session,
+    input: &'a Result<Input, String>,
+    path: &Path,
+    arch: Option<Arch>,
+    first: bool,
+) -> Option<(Unit, Option<Built<'a>>)> {
+    let mut unit = Unit { input: path.display().to_string(), ..Unit::default() };
+    let mut refused = |message: String| {
+        let mut unit = std::mem::take(&mut unit);
+        unit.error = Some(UnitError { stage: "input".to_owned(), message, diagnostics: Vec::new() });
+        first.then_some((unit, None))
+    };
+    let input = match input {
+        Ok(input) => input,
+        Err(message) => return refused(message.clone()),
+    };
+    match input.kind() {
+        Err(error) => refused(format!("{}: {error:#}", input.name)),
+        Ok(Kind::Cubin) => {
+            unit.input.clone_from(&input.name);
+            first.then(|| (unit, Some(Built { cubin: Cow::Borrowed(&input.bytes[..]), log: None })))
+        }
+        Ok(Kind::Ptx) => {
+            unit.input.clone_from(&input.name);
+            let built = compile(session, &input.bytes, arch, &mut unit);
+            Some((unit, built))
+        }
+    }
+}
+
 /// Runs ptxas for an architecture and fills in what it says of itself, of the input and of its errors.
-pub fn compile<'a>(session: &Session, ptx: &'a [u8], arch: Option<Arch>, unit: &mut Unit) -> Option<Built<'a>> {
+fn compile<'a>(session: &Session, ptx: &[u8], arch: Option<Arch>, unit: &mut Unit) -> Option<Built<'a>> {
     let Some(arch) = arch.or_else(|| toolchain::target_arch(ptx)) else {
         let message = "the PTX has no .target that names an architecture: give one with --arch".to_owned();
         unit.error = Some(UnitError { stage: "input".to_owned(), message, diagnostics: Vec::new() });
@@ -107,8 +151,8 @@ pub fn compile<'a>(session: &Session, ptx: &'a [u8], arch: Option<Arch>, unit: &
             return None;
         }
     };
-    let job =
-        Job { ptx, arch, flags: &session.flags, timeout: Some(session.timeout), relocatable: false };
+    let job = Job { ptx, arch, flags: &session.flags, timeout: Some(session.timeout), relocatable: false };
+    let ptxas = &ptxas.for_arch(arch);
     match toolchain::run(ptxas, &job, &session.env) {
         Ok(output) => {
             unit.prepared = output.prepared.iter().map(ToString::to_string).collect();
@@ -133,7 +177,7 @@ pub fn compile<'a>(session: &Session, ptx: &'a [u8], arch: Option<Arch>, unit: &
 
 fn used(ptxas: &Ptxas, version: Option<toolchain::Version>, flags: Vec<String>) -> PtxasUsed {
     PtxasUsed {
-        version: version.or(ptxas.version).map(|version| version.to_string()),
+        version: version.or(ptxas.version()).map(|version| version.to_string()),
         path_kind: ptxas.origin.kind().to_owned(),
         reason: ptxas.origin.to_string(),
         flags,
@@ -145,6 +189,7 @@ fn failure(error: &RunError) -> Option<&Failure> {
         RunError::Rejected { failure, .. }
         | RunError::Killed { failure, .. }
         | RunError::TimedOut { failure, .. }
+        | RunError::Flooded { failure, .. }
         | RunError::NoCubin { failure, .. }
         | RunError::NotElf { failure, .. } => Some(failure),
         RunError::Input(_) | RunError::Flag { .. } | RunError::Start { .. } | RunError::Io { .. } => None,

@@ -16,17 +16,13 @@ macro_rules! pages {
 }
 
 pages!(
-    "C7504", "C7505", "C7506", "C7507", "C7508", "C7509", "C7510", "C7511", "C7512", "C7515", "C7518", "C7600", "C7602",
+    "C7504", "C7505", "C7506", "C7507", "C7508", "C7509", "C7510", "C7511", "C7512", "C7515", "C7518", "C7600",
+    "C7602",
 );
 
 /// The first line of a page, without its mark.
 fn title(page: &str) -> &str {
     page.lines().next().unwrap_or_default().trim_start_matches("# ")
-}
-
-/// Whether there is a page for a code.
-pub fn has_page(code: &str) -> bool {
-    PAGES.iter().any(|(known, _)| *known == code)
 }
 
 /// Prints one page, or the list of them.

@@ -14,6 +14,18 @@ pub struct Input {
     pub bytes: Vec<u8>,
 }
 
+impl Input {
+    /// Tells PTX from a cubin, and says what else it is when it is neither.
+    pub fn kind(&self) -> Result<Kind> {
+        classify(&self.bytes)
+    }
+
+    /// The PTX as text; bytes that are no UTF-8 are replaced, the lines stay.
+    pub fn text(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.bytes)
+    }
+}
+
 /// What an input is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -46,8 +58,7 @@ pub fn read(path: &Path) -> Result<Input> {
     Ok(Input { name, bytes })
 }
 
-/// Tells PTX from a cubin, and says what else it is when it is neither.
-pub fn classify(bytes: &[u8]) -> Result<Kind> {
+fn classify(bytes: &[u8]) -> Result<Kind> {
     match bytes {
         [] => bail!("it is empty: expected PTX text or a cubin"),
         [0x7f, b'E', b'L', b'F', ..] => match bytes.get(18..20) {

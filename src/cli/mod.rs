@@ -5,6 +5,7 @@
 
 pub mod args;
 mod compile;
+mod disasm;
 mod explain;
 mod glob;
 mod input;
@@ -67,6 +68,7 @@ pub fn main() -> ExitCode {
 fn run(args: Args) -> Result<Outcome> {
     match args.command {
         None => report::run(&args.report),
+        Some(Command::Disasm(args)) => disasm::run(&args),
         Some(Command::Toolchain(args)) => toolchain::run(&args),
         Some(Command::Explain(args)) => explain::run(&args),
         Some(Command::Completions { shell }) => {
@@ -86,7 +88,7 @@ fn run(args: Args) -> Result<Outcome> {
 
 /// Whether the reader of our output went away, which is its right.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
-    })
+    error
+        .chain()
+        .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe))
 }

@@ -55,9 +55,11 @@ fn write_file(path: &Path, color: ColorWhen, emit: impl FnOnce(&mut dyn Write) -
     }
     let temporary = tempfile::Builder::new().prefix(".ptxinspect-").tempfile_in(&folder).with_context(what)?;
     let choice = if color == ColorWhen::Always { ColorChoice::Always } else { ColorChoice::Never };
-    let mut out = BufWriter::with_capacity(1 << 16, AutoStream::new(Box::new(temporary.as_file()) as Box<dyn Write>, choice));
-    emit(&mut out).and_then(|()| out.flush()).with_context(what)?;
-    drop(out);
+    {
+        let file: Box<dyn Write> = Box::new(temporary.reopen().with_context(what)?);
+        let mut out = BufWriter::with_capacity(1 << 16, AutoStream::new(file, choice));
+        emit(&mut out).and_then(|()| out.flush()).with_context(what)?;
+    }
     make_readable(temporary.as_file()).with_context(what)?;
     temporary.persist(path).map_err(|error| error.error).with_context(what)?;
     Ok(())

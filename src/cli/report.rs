@@ -1,62 +1,46 @@
 //! `ptxinspect FILE…`: the report.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use rayon::prelude::*;
 
 use super::Outcome;
 use super::args::{ReportArgs, ReportFormat};
-use super::compile::{self, Session};
-use super::input::{self, Kind};
+use super::compile::{self, Built, Session};
+use super::input::{self, Input, Kind};
 use super::output;
 use super::progress::Progress;
 use crate::base::Arch;
 use crate::cubin::Image;
 use crate::emit;
+use crate::ptx;
 use crate::report::{self, Advisory, PtxText, Report, Severity, Unit, UnitError};
 
 /// Compiles or reads every input for every architecture, joins, writes.
 pub fn run(args: &ReportArgs) -> Result<Outcome> {
     let session = Session::new(&args.compile)?;
     let deny = Deny::new(&args.deny, &args.allow);
-    let per_input: Vec<Option<Arch>> =
-        if session.arches.is_empty() { vec![None] } else { session.arches.iter().copied().map(Some).collect() };
-    let pairs: Vec<(&Path, Option<Arch>)> = session
-        .inputs
-        .iter()
-        .flat_map(|path| per_input.iter().map(move |arch| (path.as_path(), *arch)))
-        .collect();
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(session.jobs).build().context("cannot start threads")?;
-    let progress = Progress::new(pairs.len() as u64, "compiling", args.output.quiet);
-    let units: Vec<Unit> = pool.install(|| {
-        session
-            .inputs
-            .par_iter()
-            .flat_map(|path| {
-                // One read serves all architectures of a file.
-                let read = input::read(path).map_err(|error| format!("{error:#}"));
-                per_input
-                    .par_iter()
-                    .filter_map(|arch| {
-                        let unit = inspect(&session, path, &read, *arch, per_input.first() == Some(arch));
-                        progress.step();
-                        unit
-                    })
-                    .collect::<Vec<_>>()
-            })
-            .collect()
-    });
+    let arches = session.arches();
+    let progress = Progress::new((session.inputs.len() * arches.len()) as u64, "compiling", args.output.quiet);
+    let inspect_all = |path: &PathBuf| {
+        // One read serves all architectures of a file.
+        let input = input::read(path).map_err(|error| format!("{error:#}"));
+        let units = arches.par_iter().enumerate().filter_map(|(index, arch)| {
+            let unit = inspect(&session, path, &input, *arch, index == 0);
+            progress.step();
+            unit
+        });
+        units.collect::<Vec<_>>()
+    };
+    let units: Vec<Unit> = session.pool()?.install(|| session.inputs.par_iter().flat_map(inspect_all).collect());
     drop(progress);
     let report = Report::new(units);
     match args.format {
         ReportFormat::Json => output::write(&args.output, |out| emit::json::write(&report, out))?,
         ReportFormat::Text => {
-            let options = emit::text::Options {
-                verbose: args.output.verbose,
-                top: args.top,
-                width: output::width(&args.output),
-            };
+            let options =
+                emit::text::Options { verbose: args.output.verbose, top: args.top, width: output::width(&args.output) };
             output::write(&args.output, |out| emit::text::write(&report, &options, out))?;
         }
     }
@@ -76,69 +60,37 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     Ok(if denied.is_empty() { Outcome::Fine } else { Outcome::Findings })
 }
 
-/// One input for one architecture. A cubin has its own, so it is one unit however many were asked for: `first` says
-/// whether this call is the one to answer for it.
+/// One input for one architecture.
 fn inspect(
     session: &Session,
     path: &Path,
-    read: &Result<input::Input, String>,
+    input: &Result<Input, String>,
     arch: Option<Arch>,
     first: bool,
 ) -> Option<Unit> {
-    let mut unit = Unit { input: path.display().to_string(), ..Unit::default() };
-    let stage_error = |stage: &str, message: String| {
-        Some(UnitError { stage: stage.to_owned(), message, diagnostics: Vec::new() })
-    };
-    let input = match read {
-        Ok(input) => input,
-        Err(message) => {
-            unit.error = stage_error("input", message.clone());
-            return first.then_some(unit);
-        }
-    };
-    unit.input.clone_from(&input.name);
-    match input::classify(&input.bytes) {
-        Err(error) => {
-            unit.error = stage_error("input", format!("{}: {error:#}", input.name));
-            first.then_some(unit)
-        }
-        Ok(Kind::Cubin) => {
-            if !first {
-                return None;
-            }
-            join(session, &mut unit, &input.bytes, None, None);
-            Some(unit)
-        }
-        Ok(Kind::Ptx) => {
-            let text = String::from_utf8_lossy(&input.bytes);
-            // Parsing costs nothing: it is done while ptxas runs.
-            let (module, built) = std::thread::scope(|scope| {
-                let parser = scope.spawn(|| crate::ptx::parse(&text));
-                let built = compile::compile(session, &input.bytes, arch, &mut unit);
-                (parser.join(), built)
-            });
-            let module = module.ok();
-            if let Some(built) = built {
-                join(session, &mut unit, &built.cubin, built.log.as_ref(), module.as_ref());
-            }
-            unit.ptx = PtxText::new(text.into_owned());
-            report::quote(&mut unit);
-            Some(unit)
-        }
+    let text = input.as_ref().ok().filter(|input| matches!(input.kind(), Ok(Kind::Ptx))).map(Input::text);
+    // Parsing costs nothing: it is done while ptxas runs.
+    let (module, built) = std::thread::scope(|scope| {
+        let parser = text.as_ref().map(|text| scope.spawn(|| ptx::parse(text)));
+        let built = compile::build(session, input, path, arch, first);
+        (parser.and_then(|parser| parser.join().ok()), built)
+    });
+    let (mut unit, built) = built?;
+    if let Some(built) = built {
+        join(session, &mut unit, &built, module.as_ref());
     }
+    if let Some(text) = text {
+        unit.ptx = PtxText::new(text.into_owned());
+    }
+    report::quote(&mut unit);
+    Some(unit)
 }
 
 /// Reads the cubin and joins it with what else is known.
-fn join(
-    session: &Session,
-    unit: &mut Unit,
-    cubin: &[u8],
-    log: Option<&crate::toolchain::log::Log>,
-    module: Option<&crate::ptx::Module<'_>>,
-) {
-    match Image::parse(cubin) {
+fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, module: Option<&ptx::Module<'_>>) {
+    match Image::parse(&built.cubin) {
         Ok(image) => {
-            let facts = report::Facts { image: &image, log, module, flags: &session.flags };
+            let facts = report::Facts { image: &image, log: built.log.as_ref(), module, flags: &session.flags };
             report::join(&facts, unit);
             unit.kernels.retain(|kernel| {
                 session.kernels.matches([kernel.name.as_str()].into_iter().chain(kernel.demangled.as_deref()))

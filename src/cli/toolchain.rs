@@ -40,9 +40,9 @@ pub fn run(args: &ToolchainArgs) -> Result<Outcome> {
                     let request = request(version)?;
                     match Store::of(&env)?.newest(Some(request)) {
                         Some(installed) => installed.path,
-                        None => bail!(
-                            "ptxas {request} is not installed: `ptxinspect toolchain install {request}` gets it"
-                        ),
+                        None => {
+                            bail!("ptxas {request} is not installed: `ptxinspect toolchain install {request}` gets it")
+                        }
                     }
                 }
                 None => toolchain::find(&Request::Auto, &env, &install_progress(true))?.path,

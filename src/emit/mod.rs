@@ -4,4 +4,5 @@
 
 pub mod escape;
 pub mod json;
+pub mod listing;
 pub mod text;

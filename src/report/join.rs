@@ -45,7 +45,8 @@ pub fn join(facts: &Facts<'_>, unit: &mut Unit) {
     }
     collect_problems(facts, &lines, unit);
     if facts.module.is_none() {
-        unit.ptx = PtxText::new(embedded_ptx(&lines));
+        let text = lines.ptx_text().map(|text| text.to_bytes()).unwrap_or_default();
+        unit.ptx = PtxText::new(String::from_utf8_lossy(&text).into_owned());
     }
 
     let mut logs = LogIndex::new(facts.log);
@@ -64,16 +65,6 @@ pub fn join(facts: &Facts<'_>, unit: &mut Unit) {
     for record in logs.rest() {
         unit.kernels.push(readers.without_code(record));
     }
-}
-
-/// The PTX that a cubin with line information carries.
-fn embedded_ptx(lines: &LineTable<'_>) -> String {
-    let mut text = String::new();
-    for line in lines.ptx_text().into_iter().flatten() {
-        text.push_str(&String::from_utf8_lossy(line));
-        text.push('\n');
-    }
-    text
 }
 
 /// The functions of the PTX, a definition before its declarations.
@@ -346,7 +337,7 @@ impl Readers<'_> {
         let mut with_source_line = 0;
         for pc in ranges.iter().flat_map(|range| (range.start.0..range.end.0).step_by(INSTRUCTION_BYTES)).map(Pc) {
             total += 1;
-            let Some(table) = table else { continue };
+            let Some(table) = &table else { continue };
             match table.ptx_line(pc) {
                 Some(line) => placed.push((line, pc)),
                 None => unmapped.push(pc),
@@ -368,8 +359,8 @@ impl Readers<'_> {
                 decoded: None,
                 unknown: None,
                 padding: None,
-                with_ptx_line: table.map(|_| with_ptx_line),
-                with_source_line: table.map(|_| with_source_line),
+                with_ptx_line: table.as_ref().map(|_| with_ptx_line),
+                with_source_line: table.as_ref().map(|_| with_source_line),
             },
             lines: lines.collect(),
             unmapped,
@@ -379,23 +370,18 @@ impl Readers<'_> {
 
     /// The spills the cubin marks, ascending; none when nothing tells whether this ptxas marks them.
     fn spills(&self, function: &cubin::Function<'_>, ranges: &[Range<Pc>]) -> Option<Vec<Spill>> {
-        if function.annotations.is_empty() && !marks_spills(self.facts.image) {
-            return None;
-        }
+        let marked = marked_spills(self.facts.image, function)?;
         let table = self.lines.function(function);
         let within = |pc: &Pc| {
             let at = ranges.partition_point(|range| range.start <= *pc);
             at.checked_sub(1).and_then(|at| ranges.get(at)).is_some_and(|range| range.contains(pc))
         };
-        let marked = function.annotations.iter().filter(|annotation| annotation.kind == cubin::Annotation::SPILL);
-        let mut pcs: Vec<Pc> = marked.map(|annotation| annotation.pc).filter(within).collect();
-        pcs.sort_unstable();
-        pcs.dedup();
+        let pcs: Vec<Pc> = marked.into_iter().filter(within).collect();
         let spill = |pc| Spill {
             pc,
             kind: None,
             bytes: None,
-            ptx_line: table.and_then(|table| table.ptx_line(pc)),
+            ptx_line: table.as_ref().and_then(|table| table.ptx_line(pc)),
             loop_depth: None,
             role: None,
         };
@@ -415,15 +401,27 @@ pub(super) fn own_ranges(function: &cubin::Function<'_>) -> Vec<Range<Pc>> {
     own
 }
 
-/// ptxas 12.8 and later mark every spill; files of ABI 8 are theirs.
-pub(super) fn marks_spills(image: &Image<'_>) -> bool {
-    image.abi == Abi::V8 || image.toolkit.version.is_some_and(|version| version >= (12, 8))
+/// The spill stores and refills that the cubin marks, ascending; none when nothing tells whether its ptxas marks any.
+/// ptxas 12.8 and later do.
+pub(super) fn marked_spills(image: &Image<'_>, function: &cubin::Function<'_>) -> Option<Vec<Pc>> {
+    let marks = image.abi == Abi::V8 || image.toolkit.version.is_some_and(|version| version >= (12, 8));
+    let mut pcs = match &function.spills {
+        Some(pcs) => pcs.clone(),
+        None if marks => Vec::new(),
+        None => return None,
+    };
+    pcs.sort_unstable();
+    pcs.dedup();
+    Some(pcs)
 }
 
 fn resources_of(function: &cubin::Function<'_>, record: Option<&FunctionLog>) -> Resources {
     let from = &function.resources;
-    let cmem: Vec<ConstantBank> =
-        from.cmem.iter().map(|bank| ConstantBank { bank: u32::from(bank.bank), bytes: u64::from(bank.bytes) }).collect();
+    let cmem: Vec<ConstantBank> = from
+        .cmem
+        .iter()
+        .map(|bank| ConstantBank { bank: u32::from(bank.bank), bytes: u64::from(bank.bytes) })
+        .collect();
     Resources {
         registers: from.registers,
         barriers: from.barriers,

@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
+use super::join::{marked_spills, own_ranges};
 use crate::base::{Line, Pc};
 use crate::cubin::lines::{FunctionLines, LineTable, SourcePos};
-use crate::cubin::{Annotation, Function, Image};
+use crate::cubin::{Function, Image};
 
 /// The name and version of the listing's JSON.
 pub const LISTING_SCHEMA: &str = "ptxinspect.disasm/1";
@@ -78,7 +79,8 @@ pub struct ListedCall {
 
 impl From<SourcePos<'_>> for ListedSource {
     fn from(from: SourcePos<'_>) -> Self {
-        let call = |site: &crate::cubin::lines::CallSite<'_>| ListedCall { file: site.file.to_owned(), line: site.line };
+        let call =
+            |site: &crate::cubin::lines::CallSite<'_>| ListedCall { file: site.file.to_owned(), line: site.line };
         ListedSource {
             file: from.file.to_owned(),
             line: from.line,
@@ -89,19 +91,15 @@ impl From<SourcePos<'_>> for ListedSource {
 
 /// Lists one section: the function itself first, then those that share its section, by start.
 pub fn list(image: &Image<'_>, lines: &LineTable<'_>, function: &Function<'_>) -> Vec<ListedFunction> {
-    let marks = super::join::marks_spills(image) || !function.annotations.is_empty();
-    let mut spills: Vec<Pc> =
-        function.annotations.iter().filter(|mark| mark.kind == Annotation::SPILL).map(|mark| mark.pc).collect();
-    spills.sort_unstable();
-    let section = Section { function, lines: lines.function(function), spills: marks.then_some(spills) };
-    let own = section.list(&function.name, &super::join::own_ranges(function));
+    let section = Section { function, lines: lines.function(function), spills: marked_spills(image, function) };
+    let own = section.list(&function.name, &own_ranges(function));
     let parts = function.parts.iter().map(|part| section.list(part.callee(), &[part.start..part.end]));
     std::iter::once(own).chain(parts).collect()
 }
 
 struct Section<'a> {
     function: &'a Function<'a>,
-    lines: Option<&'a FunctionLines>,
+    lines: Option<FunctionLines<'a>>,
     spills: Option<Vec<Pc>>,
 }
 
@@ -123,8 +121,8 @@ impl Section<'_> {
             hex: format!("{:032x}", u128::from_le_bytes(*word)),
             text: None,
             live: None,
-            ptx_line: self.lines.and_then(|lines| lines.ptx_line(pc)),
-            source: self.lines.and_then(|lines| lines.source_at(pc)).map(ListedSource::from),
+            ptx_line: self.lines.as_ref().and_then(|lines| lines.ptx_line(pc)),
+            source: self.lines.as_ref().and_then(|lines| lines.source_at(pc)).map(ListedSource::from),
             reads: None,
             writes: None,
             spill: self.spills.as_ref().map(|spills| spills.binary_search(&pc).is_ok()),

@@ -6,22 +6,61 @@
 //!
 //! It does not guess: a pc that the tables do not cover has no line.
 
+mod program;
+
+use std::collections::HashMap;
+
 use super::{Function, Image, Problem, SectionIndex};
 use crate::base::{Line, Pc};
+use program::{Inlined, Row, Rows};
 
 /// The line tables of one cubin.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct LineTable<'a> {
-    functions: Vec<(SectionIndex, FunctionLines)>,
-    ptx: Option<&'a [u8]>,
+    /// Rows of `.nv_debug_line_sass`: lines of PTX.
+    ptx: HashMap<SectionIndex, Vec<PtxRow>>,
+    /// Sections that hold PTX, by the name the line table gives them.
+    texts: Vec<PtxText<'a>>,
+    /// Rows of `.debug_line`: lines of the front end's source.
+    source: Rows,
+    /// `.debug_str`: names of inlined functions.
+    names: &'a [u8],
     /// What could not be read.
     pub problems: Vec<Problem>,
 }
 
-/// The line tables of one function.
-#[derive(Clone, Debug, Default)]
-pub struct FunctionLines {
-    ptx: Vec<(Pc, Option<Line>)>,
+/// Where instructions start to come from another line of PTX.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PtxRow {
+    pc: u32,
+    /// 0 where a sequence ends.
+    line: u32,
+}
+
+/// PTX that a cubin carries. Comments and `.loc` directives are blank in it; lines count as in the input of ptxas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PtxText<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> PtxText<'a> {
+    /// The lines, line 1 first.
+    pub fn lines(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.bytes.strip_suffix(b"\0").unwrap_or(self.bytes).split(|&byte| byte == 0)
+    }
+
+    /// The text with a newline after each line.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.bytes.iter().map(|&byte| if byte == 0 { b'\n' } else { byte }).collect()
+    }
+}
+
+/// The lines of one function.
+#[derive(Clone, Copy, Debug)]
+pub struct FunctionLines<'t> {
+    table: &'t LineTable<'t>,
+    ptx: &'t [PtxRow],
+    source: &'t [Row],
 }
 
 /// Where an instruction comes from in the front end's source.
@@ -38,7 +77,7 @@ pub struct SourcePos<'t> {
 }
 
 /// A place where a function was inlined.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallSite<'t> {
     /// The file of the call.
     pub file: &'t str,
@@ -50,31 +89,70 @@ pub struct CallSite<'t> {
 
 impl<'a> LineTable<'a> {
     /// Reads the line tables of a cubin; without `-lineinfo` the table is empty.
-    pub fn parse(_image: &Image<'a>) -> Self {
-        LineTable::default()
+    pub fn parse(image: &Image<'a>) -> Self {
+        let mut table = LineTable::default();
+        if let Some((section, _)) = image.section_named(".nv_debug_line_sass") {
+            let rows = program::run(image, section, &mut table.problems);
+            let ptx_row = |row: Row| PtxRow { pc: row.pc, line: if row.file == Row::END { 0 } else { row.line } };
+            let ptx_rows = |rows: Vec<Row>| rows.into_iter().map(ptx_row).collect();
+            table.ptx = rows.by_section.into_iter().map(|(section, rows)| (section, ptx_rows(rows))).collect();
+        }
+        if let Some((section, _)) = image.section_named(".debug_line") {
+            table.source = program::run(image, section, &mut table.problems);
+        }
+        table.names = image.section_named(".debug_str").map_or(&[], |(_, section)| section.data);
+        // Relocatable files put a number behind the name: `.nv_debug_ptx_txt.1362267490`.
+        let texts = image.sections.iter().filter(|s| s.name.starts_with(".nv_debug_ptx_txt") && !s.data.is_empty());
+        table.texts = texts.map(|section| PtxText { bytes: section.data }).collect();
+        table
     }
 
     /// The lines of one function; `None` when the file has none for it.
-    pub fn function(&self, function: &Function<'_>) -> Option<&FunctionLines> {
-        let at = self.functions.binary_search_by_key(&function.section, |(section, _)| *section).ok()?;
-        self.functions.get(at).map(|(_, lines)| lines)
+    pub fn function(&self, function: &Function<'_>) -> Option<FunctionLines<'_>> {
+        let ptx = self.ptx.get(&function.section).map_or(&[][..], Vec::as_slice);
+        let source = self.source.by_section.get(&function.section).map_or(&[][..], Vec::as_slice);
+        (!ptx.is_empty() || !source.is_empty()).then_some(FunctionLines { table: self, ptx, source })
     }
 
-    /// The PTX that the file carries, line by line: line 1 first. Comments and `.loc` are blanked in it.
-    pub fn ptx_text(&self) -> Option<impl Iterator<Item = &'a [u8]>> {
-        self.ptx.map(|text| text.split(|&b| b == 0))
+    /// The PTX that the file carries.
+    pub fn ptx_text(&self) -> Option<PtxText<'a>> {
+        self.texts.first().copied()
+    }
+
+    /// The name at an offset of `.debug_str`.
+    fn name(&self, offset: u32) -> Option<&str> {
+        let tail = self.names.get(offset as usize..)?;
+        std::str::from_utf8(tail.split(|&byte| byte == 0).next()?).ok()
+    }
+
+    fn file(&self, index: u32) -> &str {
+        self.source.files.get(index as usize).map_or("", String::as_str)
     }
 }
 
-impl FunctionLines {
+impl<'t> FunctionLines<'t> {
     /// The PTX line of an instruction.
     pub fn ptx_line(&self, pc: Pc) -> Option<Line> {
-        let at = self.ptx.partition_point(|(start, _)| *start <= pc).checked_sub(1)?;
-        self.ptx.get(at)?.1
+        let at = self.ptx.partition_point(|row| row.pc <= pc.0).checked_sub(1)?;
+        self.ptx.get(at).filter(|row| row.line != 0).map(|row| Line(row.line))
     }
 
     /// The source line of an instruction.
-    pub fn source_at(&self, _pc: Pc) -> Option<SourcePos<'_>> {
-        None
+    pub fn source_at(&self, pc: Pc) -> Option<SourcePos<'t>> {
+        let at = self.source.partition_point(|row| row.pc <= pc.0).checked_sub(1)?;
+        let row = self.source.get(at).filter(|row| row.file < Row::NO_FILE)?;
+        let mut position =
+            SourcePos { file: self.table.file(row.file), line: Line(row.line), function: None, inlined_at: Vec::new() };
+        let mut next = row.inlined;
+        while let Some(&Inlined { file, line, function, outer, .. }) = self.table.source.inlined.get(next as usize) {
+            let function = self.table.name(function);
+            match position.inlined_at.last_mut() {
+                None => position.function = function,
+                Some(site) => site.function = function,
+            }
+            position.inlined_at.push(CallSite { file: self.table.file(file), line: Line(line), function: None });
+            next = outer;
+        }
+        Some(position)
     }
 }

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::style::{BAD, BOLD, DIM, NOTE, RESET, WARN};
 use super::Options;
+use super::style::{BAD, BOLD, DIM, NOTE, RESET, WARN};
 use crate::base::Line;
 use crate::emit::escape::{shorten, terminal, terminal_lines};
 use crate::report::{Advisory, PtxText, Severity, Unit};

@@ -47,7 +47,9 @@ fn write_registers(kernel: &Kernel, _options: &Options, out: &mut dyn Write) -> 
     let resources = &kernel.resources;
     let used = resources.registers.map_or("unknown".to_owned(), |n| n.to_string());
     match &kernel.register_cap {
-        Some(cap) => row("registers", &format!("{used}  {DIM}of at most {}: {}{RESET}", cap.registers, cap.explanation), out)?,
+        Some(cap) => {
+            row("registers", &format!("{used}  {DIM}of at most {}: {}{RESET}", cap.registers, cap.explanation), out)?
+        }
         None => row("registers", &used, out)?,
     }
     if let Some(pressure) = &kernel.pressure {

@@ -64,9 +64,10 @@ fn write_unit(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result
     for prepared in &unit.prepared {
         writeln!(out, "  {NOTE}note{RESET}: {}", terminal(prepared))?;
     }
-    let unplaced = unit.advisories.iter().filter(|advisory| {
-        !unit.kernels.iter().any(|kernel| Some(kernel.name.as_str()) == advisory.kernel.as_deref())
-    });
+    let unplaced = unit
+        .advisories
+        .iter()
+        .filter(|advisory| !unit.kernels.iter().any(|kernel| Some(kernel.name.as_str()) == advisory.kernel.as_deref()));
     for advisory in unplaced {
         diagnostic::write_advisory(advisory, &unit.ptx, "  ", options, out)?;
     }
@@ -76,7 +77,11 @@ fn write_unit(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result
     }
     if !unit.unparsed_log.is_empty() {
         let count = unit.unparsed_log.len();
-        writeln!(out, "  {WARN}not understood{RESET}: {count} line{} of ptxas's log", if count == 1 { "" } else { "s" })?;
+        writeln!(
+            out,
+            "  {WARN}not understood{RESET}: {count} line{} of ptxas's log",
+            if count == 1 { "" } else { "s" }
+        )?;
         for line in unit.unparsed_log.iter().take(if options.verbose { usize::MAX } else { 5 }) {
             writeln!(out, "    {:>4}: {}", line.line, terminal(&line.text))?;
         }
