@@ -137,6 +137,7 @@ pub(super) mod code {
     pub const NUM_BARRIERS: u8 = 0x4c;
     pub const REG_RECONFIG: u8 = 0x54;
     pub const ANNOTATIONS: u8 = 0x55;
+    pub const BLOCKS_ARE_CLUSTERS: u8 = 0x5b;
     pub const COMPAT_ACCELERATOR_TARGET: u8 = 0x09;
 }
 

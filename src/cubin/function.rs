@@ -95,7 +95,7 @@ pub struct ConstantBank {
     pub bytes: u32,
 }
 
-/// What a kernel promises about its launches.
+/// What a kernel promises about its launches. `.minnctapersm` is not recorded; its effect is in `max_registers`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaunchBounds {
     /// `.maxntid`: EIATTR_MAX_THREADS.
@@ -104,12 +104,12 @@ pub struct LaunchBounds {
     pub required_threads: Option<[u32; 3]>,
     /// EIATTR_MAXREG_COUNT: the cap ptxas worked under, 255 when there was none.
     pub max_registers: Option<u32>,
-    /// `.minnctapersm`, where recorded.
-    pub min_blocks_per_sm: Option<u32>,
     /// `.reqnctapercluster`: EIATTR_CTA_PER_CLUSTER.
     pub cluster: Option<[u32; 3]>,
     /// `.explicitcluster`: EIATTR_EXPLICIT_CLUSTER.
     pub explicit_cluster: bool,
+    /// `.blocksareclusters`: EIATTR_BLOCKS_ARE_CLUSTERS.
+    pub blocks_are_clusters: bool,
     /// `.maxclusterrank`: EIATTR_MAX_CLUSTER_RANK.
     pub max_cluster_rank: Option<u32>,
 }
@@ -136,7 +136,7 @@ pub struct Part<'a> {
     pub start: Pc,
     /// One past the last byte.
     pub end: Pc,
-    /// Its frame: EIATTR_FRAME_SIZE.
+    /// "N bytes stack frame" of `ptxas -v`: its own, where the file describes it, else the kernel's.
     pub frame_bytes: Option<u32>,
     /// Its registers, where recorded.
     pub registers: Option<u32>,
@@ -308,6 +308,7 @@ impl<'a> Function<'a> {
                 code::REQNTID => self.launch.required_threads = dimensions(attribute),
                 code::CTA_PER_CLUSTER => self.launch.cluster = dimensions(attribute),
                 code::EXPLICIT_CLUSTER => self.launch.explicit_cluster = true,
+                code::BLOCKS_ARE_CLUSTERS => self.launch.blocks_are_clusters = true,
                 code::MAX_CLUSTER_RANK => self.launch.max_cluster_rank = attribute.number(),
                 code::MAXREG_COUNT => self.launch.max_registers = attribute.number(),
                 code::CBANK_PARAM_SIZE => self.param_bytes = attribute.number(),

@@ -8,6 +8,7 @@ use goblin::elf::section_header::{SHT_NOTE, SHT_REL, SHT_RELA};
 
 use super::attribute::{self, Attribute, Numbering, code};
 use super::elf::{self, Elf, Relocation, Section, SectionIndex, Symbol, SymbolIndex, SymbolKind};
+use super::frame;
 use super::function::{ConstantBank, Function};
 use super::note::{self, Note, Toolkit};
 use crate::base::{Arch, Variant};
@@ -133,6 +134,8 @@ pub struct Image<'a> {
     pub variant_source: VariantSource,
     /// `e_flags`.
     pub flags: u32,
+    /// Size of the file.
+    pub file_bytes: usize,
     /// 64, or 32 for `.address_size 32` of old toolkits.
     pub address_bits: u8,
     /// Which tools made it.
@@ -182,6 +185,7 @@ impl<'a> Image<'a> {
             arch: Arch::new(0),
             variant_source: VariantSource::Unknown,
             flags,
+            file_bytes: file.len(),
             address_bits: if elf.header.e_ident[4] == 1 { 32 } else { 64 },
             toolkit: Toolkit::default(),
             notes: Vec::new(),
@@ -203,6 +207,7 @@ impl<'a> Image<'a> {
         image.sections = elf.sections;
         image.symbols = elf.symbols;
         image.attach_attributes();
+        image.attach_frames();
         Ok(image)
     }
 
@@ -225,8 +230,17 @@ impl<'a> Image<'a> {
     /// Relocations of any section, from every table that names it.
     pub fn relocations(&self, section: SectionIndex) -> Vec<Relocation> {
         let ctx = elf::context(self.address_bits == 32);
-        let names = |s: &&Section<'_>| matches!(s.kind, SHT_REL | SHT_RELA) && s.info == section.0 && !s.is_mercury();
-        self.sections.iter().filter(names).flat_map(|table| elf::relocations(table, ctx)).collect()
+        let mut left = self.file_bytes;
+        let fits = |s: &&Section<'_>| {
+            let names = matches!(s.kind, SHT_REL | SHT_RELA) && s.info == section.0 && !s.is_mercury();
+            // Tables of a sound file do not overlap.
+            names
+                && left.checked_sub(s.data.len()).is_some_and(|rest| {
+                    left = rest;
+                    true
+                })
+        };
+        self.sections.iter().filter(fits).flat_map(|table| elf::relocations(table, ctx)).collect()
     }
 
     /// Bytes of code of all functions.
@@ -308,11 +322,9 @@ impl<'a> Image<'a> {
             }
             let Ok(number) = u32::try_from(index) else { break };
             let mut function = Function::new(SectionIndex(number), section.data);
-            // `.text.NAME` names its symbol in sh_info, ABI 7 with the register count in the high byte.
-            let symbol = match self.abi {
-                Abi::V7 => section.info & 0x00ff_ffff,
-                Abi::V8 => section.info,
-            };
+            // `.text.NAME` names its symbol in sh_info, with the register count in the high byte: always so in ABI 7, and
+            // in those files of ABI 8 that ptxas did not write.
+            let (symbol, registers) = (section.info & 0x00ff_ffff, section.info >> 24);
             let defines = |s: &&Symbol<'_>| s.kind == SymbolKind::Function && s.section == Some(function.section);
             let main = elf.symbols.get(symbol as usize).filter(defines);
             function.symbol = main.map(|_| SymbolIndex(symbol));
@@ -322,7 +334,9 @@ impl<'a> Image<'a> {
             };
             if self.abi == Abi::V7 {
                 function.resources.barriers = Some((section.flags >> 20 & 0x7f) as u32);
-                function.resources.registers = Some(section.info >> 24);
+            }
+            if self.abi == Abi::V7 || registers != 0 {
+                function.resources.registers = Some(registers);
             }
             owners.by_section[index] = Some(functions.len());
             owners.by_name.entry(suffix(&section.name, ".text.")).or_insert(functions.len());
@@ -366,6 +380,19 @@ impl<'a> Image<'a> {
         match option.and_then(|option| option.parse::<Arch>().ok()) {
             Some(said) if said.sm == arch.sm && said.variant != Variant::Accelerated => (said, VariantSource::Options),
             _ => (arch, VariantSource::Unknown),
+        }
+    }
+
+    /// Gives the functions inside a section the frames of their own.
+    fn attach_frames(&mut self) {
+        let frames = frame::read(self);
+        for function in &mut self.functions {
+            for part in &mut function.parts {
+                let key = (function.section, part.start);
+                if let Ok(at) = frames.binary_search_by_key(&key, |frame| (frame.section, frame.start)) {
+                    part.frame_bytes = frames.get(at).map(|frame| frame.bytes);
+                }
+            }
         }
     }
 

@@ -10,6 +10,7 @@
 
 mod attribute;
 mod elf;
+mod frame;
 mod function;
 mod image;
 pub mod lines;

@@ -42,7 +42,7 @@ pub(super) enum Kind {
     Binary,
     /// A comment that never ends; runs to the end of the text.
     OpenComment,
-    /// A string that never ends; runs to the end of its line.
+    /// A string that never ends.
     OpenString,
     /// A character that PTX does not have.
     Unknown,
@@ -132,8 +132,18 @@ impl<'a> Lexer<'a> {
         self.text.as_bytes().get(at).copied().unwrap_or(0)
     }
 
-    /// The next token; [`Kind::Eof`] for ever once the text is used up.
+    /// The next token that is no whole line; [`Kind::Eof`] for ever once the text is used up.
     pub(super) fn next(&mut self) -> Token {
+        loop {
+            let token = self.next_or_line();
+            if token.kind != Kind::WholeLine {
+                return token;
+            }
+        }
+    }
+
+    /// The next token. ptxas takes `#line` anywhere, in the middle of a statement too: only the parser wants to see it.
+    pub(super) fn next_or_line(&mut self) -> Token {
         if let Some(open_comment) = self.skip_trivia() {
             return open_comment;
         }
@@ -287,23 +297,19 @@ impl<'a> Lexer<'a> {
         Kind::WholeLine
     }
 
+    /// Strings have no escapes and may span lines: ptxas ends `"C:\dir\"` at the second quote.
     fn string(&mut self) -> Kind {
-        let bytes = self.text.as_bytes();
-        self.pos += 1;
-        while let Some(&byte) = bytes.get(self.pos) {
-            match byte {
-                b'"' => {
-                    self.pos += 1;
-                    return Kind::String;
-                }
-                b'\n' => break,
-                b'\\' if !matches!(self.byte(self.pos + 1), b'\n' | 0) => {
-                    // The escaped character may be of several bytes: only its first one is skipped, the rest are no quote.
-                    self.pos += 1 + usize::from(self.byte(self.pos + 1).is_ascii());
-                }
-                _ => self.pos += 1,
-            }
+        let from = self.pos + 1;
+        let rest = self.text.as_bytes().get(from..).unwrap_or(&[]);
+        let Some(length) = rest.iter().position(|&byte| byte == b'"') else {
+            self.pos = self.line_end(from);
+            return Kind::OpenString;
+        };
+        for (offset, _) in rest.iter().take(length).enumerate().filter(|&(_, &byte)| byte == b'\n') {
+            self.line += 1;
+            self.line_start = (from + offset + 1) as u32;
         }
-        Kind::OpenString
+        self.pos = from + length + 1;
+        Kind::String
     }
 }

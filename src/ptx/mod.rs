@@ -31,5 +31,5 @@ pub use operation::{
 };
 pub use parser::parse;
 pub use registers::{Register, RegisterDeclaration, RegisterUse, Registers};
-pub use statement::{File, Loc, Position, Statement, StatementKind};
+pub use statement::{File, LineMarker, Loc, Position, Statement, StatementKind};
 pub use variable::{Declaration, Declarator, Declarators, Linkage, Pointer, StateSpace, type_bits};

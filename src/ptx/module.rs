@@ -1,14 +1,20 @@
 //! A parsed module: a flat list of statements over the text, and the functions as ranges of that list.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
+use super::constant;
 use super::error::SyntaxError;
 use super::header::Header;
 use super::instruction::Instruction;
+use super::operand::Items;
 use super::registers::Registers;
-use super::statement::{File, Loc, Statement, StatementKind};
+use super::statement::{File, LineMarker, Loc, Statement, StatementKind};
 use super::variable::{Declaration, Linkage, StateSpace};
 use crate::base::Line;
+
+/// The longest `L<n>` in a list of targets that is spelled out.
+const MAX_RANGE: i64 = 1 << 16;
 
 /// Index of a statement in [`Module::statements`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -44,6 +50,7 @@ pub struct Module<'a> {
     pub(super) text: &'a str,
     pub(super) statements: Vec<Statement>,
     pub(super) functions: Vec<FunctionRecord>,
+    pub(super) line_markers: Vec<LineMarker<'a>>,
     /// Where the text is not PTX, in order; at most [`Module::MAX_ERRORS`].
     pub errors: Vec<SyntaxError>,
     /// How many more errors there were than `errors` has room for.
@@ -75,6 +82,32 @@ impl<'a> Module<'a> {
         let rest = self.statements.get(from..).unwrap_or(&[]);
         let to = rest.partition_point(|statement| statement.first_line <= line);
         rest.get(..to).unwrap_or(&[])
+    }
+
+    /// The `#line` markers, in order. Lines of this module are those of the text; ptxas counts anew after each marker, in
+    /// its messages and in its line table.
+    pub fn line_markers(&self) -> &[LineMarker<'a>] {
+        &self.line_markers
+    }
+
+    /// The lines of the text that ptxas gives this number. One, unless there are `#line` markers.
+    pub fn lines_numbered(&self, number: Line) -> impl Iterator<Item = Line> + '_ {
+        let first = Some((0, 1));
+        let starts = first.into_iter().chain(self.line_markers.iter().map(|marker| (marker.line.0, marker.number)));
+        let ends = self.line_markers.iter().map(|marker| marker.line.0).chain([u32::MAX]);
+        starts.zip(ends).filter_map(move |((marker_line, start), end)| {
+            let line = number.0.checked_sub(start)?.checked_add(marker_line)?.checked_add(1)?;
+            (line <= end).then_some(Line(line))
+        })
+    }
+
+    /// The number that ptxas gives a line of the text.
+    pub fn number_of(&self, line: Line) -> Line {
+        let after = self.line_markers.partition_point(|marker| marker.line < line);
+        match after.checked_sub(1).and_then(|index| self.line_markers.get(index)) {
+            Some(marker) => Line((line.0 - marker.line.0 - 1).saturating_add(marker.number)),
+            None => line,
+        }
     }
 
     /// The two numbers of the first `.version`: (8, 5) for `.version 8.5`.
@@ -121,9 +154,17 @@ impl<'a> Module<'a> {
         let index = self.functions.partition_point(|record| {
             self.statements.get(record.header as usize).is_some_and(|header| header.first_line <= line)
         });
-        let record = self.functions.get(index.checked_sub(1)?)?;
-        let function = Function { module: self, record };
-        (function.lines().1 >= line).then_some(function)
+        // Declarations may stand inside a body: the last function that begins before the line need not cover it.
+        let before = self.functions.get(..index)?.iter().rev().map(|record| Function { module: self, record });
+        for function in before {
+            if function.lines().1 >= line {
+                return Some(function);
+            }
+            if function.is_definition() {
+                return None;
+            }
+        }
+        None
     }
 
     /// The variables declared outside of any function: `.global`, `.const`, `.shared`, `.tex` and so on.
@@ -237,9 +278,23 @@ pub struct Table<'m, 'a> {
 }
 
 impl<'a> Table<'_, 'a> {
-    /// The labels or functions that it lists, in order.
-    pub fn targets(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        self.statement.words(self.text)
+    /// The labels or functions that it lists, in order; `L<2>` stands for `L0` and `L1`.
+    pub fn targets(&self) -> impl Iterator<Item = Cow<'a, str>> + use<'a> {
+        let items = match self.statement.text(self.text).split_once("targets") {
+            Some((_, list)) => Items::new(list),
+            None => Items::new(""),
+        };
+        items.flat_map(|item| {
+            let (name, range) = match item.split_once('<') {
+                Some((name, range)) => (name.trim_end(), range.split('>').next().unwrap_or("")),
+                None => (item, ""),
+            };
+            // A range longer than the text could name is not followed: ptxas refuses it too.
+            let count = constant::literal(range.trim()).filter(|&count| (0..=MAX_RANGE).contains(&count));
+            let single = count.is_none().then_some(Cow::Borrowed(name));
+            let several = (0..count.unwrap_or(0)).map(move |number| Cow::Owned(format!("{name}{number}")));
+            single.into_iter().chain(several)
+        })
     }
 }
 

@@ -46,7 +46,7 @@ pub enum StatementKind {
     CallPrototype,
     /// A directive that this parser does not know.
     Directive,
-    /// `#line 3 "x.cu"`, `@@DWARF …`: a line that is kept as it is.
+    /// `#line 3 "x.cu"`, `@@DWARF …`: a line that is kept as it is. See [`super::Module::line_markers`].
     WholeLine,
     /// A semicolon alone.
     Empty,
@@ -186,6 +186,28 @@ pub struct File<'a> {
     pub index: u32,
     /// Its path, as written, without the quotes.
     pub name: &'a str,
+}
+
+/// `#line 500 "kernel.cu"` or `# 500 "kernel.cu"`: from the line after it on, ptxas counts from 500.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineMarker<'a> {
+    /// The line that the marker stands on.
+    pub line: Line,
+    /// The number that the line after it has for ptxas.
+    pub number: u32,
+    /// The file that ptxas then names in its messages.
+    pub file: &'a str,
+}
+
+impl<'a> LineMarker<'a> {
+    /// Reads a whole line; none if it is no marker.
+    pub(super) fn new(text: &'a str, line: Line) -> Option<Self> {
+        let rest = text.strip_prefix('#')?.trim_start();
+        let rest = rest.strip_prefix("line").unwrap_or(rest).trim_start();
+        let (number, file) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
+        let file = file.trim_start().strip_prefix('"')?.split_once('"')?.0;
+        Some(LineMarker { line, number: number.parse().ok()?, file })
+    }
 }
 
 /// A place in a source of the front end.

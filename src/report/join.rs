@@ -296,7 +296,7 @@ impl Readers<'_> {
         let launch = Launch {
             reqntid: recorded.required_threads,
             maxntid: recorded.max_threads,
-            minnctapersm: recorded.min_blocks_per_sm,
+            minnctapersm: None,
             maxnreg: None,
             cluster: recorded.cluster,
             max_cluster_rank: recorded.max_cluster_rank,

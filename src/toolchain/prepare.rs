@@ -23,6 +23,11 @@ pub enum Preparation {
         /// How many lines.
         lines: usize,
     },
+    /// Comments held bytes that are not ASCII, which ptxas 12.5 to 13.0 take for an error.
+    NonAsciiComments {
+        /// How many bytes.
+        bytes: usize,
+    },
 }
 
 impl fmt::Display for Preparation {
@@ -32,6 +37,7 @@ impl fmt::Display for Preparation {
             Preparation::TrailingNul { count } => write!(f, "left out {count} NUL bytes at the end"),
             Preparation::ByteOrderMark => f.write_str("left out a byte-order mark at the start"),
             Preparation::CarriageReturns { lines } => write!(f, "turned CR LF into LF on {lines} lines"),
+            Preparation::NonAsciiComments { bytes } => write!(f, "blanked {bytes} non-ASCII bytes in comments"),
         }
     }
 }
@@ -64,7 +70,7 @@ pub struct Prepared<'a> {
     pub done: Vec<Preparation>,
 }
 
-/// Puts right what can be; one pass over the text and a copy only if lines end in CR LF.
+/// Puts right what can be; a copy is made only where something inside the text changes.
 pub fn prepare(ptx: &[u8]) -> Result<Prepared<'_>, PrepareError> {
     let mut done = Vec::new();
     if ptx.starts_with(&[0xff, 0xfe]) || ptx.starts_with(&[0xfe, 0xff]) || alternates_with_nul(ptx) {
@@ -90,18 +96,45 @@ pub fn prepare(ptx: &[u8]) -> Result<Prepared<'_>, PrepareError> {
             found: looks_like(ptx),
         });
     }
+    let mut text = Cow::Borrowed(text);
     let lines = text.windows(2).filter(|pair| pair == b"\r\n").count();
-    if lines == 0 {
-        return Ok(Prepared { text: Cow::Borrowed(text), done });
+    if lines > 0 {
+        done.push(Preparation::CarriageReturns { lines });
+        let next = text.iter().skip(1).map(Some).chain([None]);
+        let kept = text.iter().zip(next).filter(|&(&byte, next)| byte != b'\r' || next != Some(&b'\n'));
+        text = Cow::Owned(kept.map(|(&byte, _)| byte).collect());
     }
-    done.push(Preparation::CarriageReturns { lines });
-    let mut unix = Vec::with_capacity(text.len());
-    for (index, &byte) in text.iter().enumerate() {
-        if byte != b'\r' || text.get(index + 1) != Some(&b'\n') {
-            unix.push(byte);
+    if !text.is_ascii() {
+        let bytes = blank_non_ascii_comments(&mut text);
+        if bytes > 0 {
+            done.push(Preparation::NonAsciiComments { bytes });
         }
     }
-    Ok(Prepared { text: Cow::Owned(unix), done })
+    Ok(Prepared { text, done })
+}
+
+/// Puts a space for every byte that is not ASCII in a comment, and says how many there were. Elsewhere (a file's name)
+/// they would be missed, and are left for ptxas to judge.
+fn blank_non_ascii_comments(text: &mut Cow<'_, [u8]>) -> usize {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        let (end, comment) = match rest {
+            [b'/', b'/', ..] => (span(&rest[2..], b"\n") + 2, true),
+            [b'/', b'*', ..] => (span(&rest[2..], b"*/") + 2, true),
+            [b'"', ..] => (span(&rest[1..], b"\"") + 1, false),
+            _ => (1, false),
+        };
+        if comment {
+            found.extend((at..at + end).filter(|&index| !text[index].is_ascii()));
+        }
+        at += end;
+    }
+    if !found.is_empty() {
+        let text = text.to_mut();
+        found.iter().for_each(|&index| text[index] = b' ');
+    }
+    found.len()
 }
 
 /// ASCII as UTF-16 without a mark: every other byte of the beginning is NUL.
@@ -164,9 +197,14 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'$' | b'%')
 }
 
+/// How far it is to the end of the first `mark`, or of the text if there is none.
+fn span(text: &[u8], mark: &[u8]) -> usize {
+    text.windows(mark.len()).position(|window| window == mark).map_or(text.len(), |at| at + mark.len())
+}
+
 /// What follows the first `mark`; nothing if there is none.
 fn after<'a>(text: &'a [u8], mark: &[u8]) -> &'a [u8] {
-    text.windows(mark.len()).position(|window| window == mark).map_or(&[], |at| &text[at + mark.len()..])
+    &text[span(text, mark)..]
 }
 
 #[cfg(test)]
@@ -196,6 +234,14 @@ mod tests {
                 Preparation::CarriageReturns { lines: 3 }
             ]
         );
+    }
+
+    #[test]
+    fn umlauts_are_blanked_in_comments_only() {
+        let (text, done) = prepared("// größe\n.file 1 \"größe // ß.cu\"\n/* ß\n */ x // ß".as_bytes());
+        assert_eq!(text, "// gr    e\n.file 1 \"größe // ß.cu\"\n/*   \n */ x //   ");
+        assert_eq!(done, [Preparation::NonAsciiComments { bytes: 8 }]);
+        assert_eq!(prepared("größe".as_bytes()), ("größe".to_owned(), vec![]));
     }
 
     #[test]

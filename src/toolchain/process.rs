@@ -310,7 +310,7 @@ pub fn remove_leftovers_on_signals() -> io::Result<()> {
     Ok(())
 }
 
-/// `SigIgn:	0000000000000001` of `/proc/self/status`: bit n-1 is signal n. Where there is no such file, none.
+/// `SigIgn` of `/proc/self/status`, where bit n-1 is signal n. Where there is no such file, none.
 #[cfg(unix)]
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

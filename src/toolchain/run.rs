@@ -151,7 +151,7 @@ pub enum RunError {
 
 /// Names inside the temporary folder. ptxas runs in that folder, so that no path of this machine gets into the cubin or
 /// the log, and the same PTX gives the same bytes.
-const INPUT: &str = "input.ptx";
+pub(super) const INPUT: &str = "input.ptx";
 const CUBIN: &str = "output.cubin";
 /// How long `ptxas --version` may take.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -269,7 +269,7 @@ fn arguments(job: &Job<'_>, env: &Env) -> Result<Vec<String>, RunError> {
             "-lineinfo" | "--generate-line-info" => line_info = true,
             "-c" | "--compile-only" => relocatable = true,
             // ptxas runs in another folder.
-            "-optf" | "--options-file" => {
+            "-optf" | "--options-file" | "-apply-controls" | "--apply-controls" => {
                 let Some(files) = value.or_else(|| flags.next().map(String::as_str)) else {
                     return refuse("the file is missing");
                 };

@@ -14,19 +14,29 @@ use super::{Function, Image, Problem, SectionIndex};
 use crate::base::{Line, Pc};
 use program::{Inlined, Row, Rows};
 
+/// Name of the section with the PTX, in full or up to a number.
+const PTX_TEXT: &str = ".nv_debug_ptx_txt";
+
 /// The line tables of one cubin.
 #[derive(Debug, Default)]
 pub struct LineTable<'a> {
     /// Rows of `.nv_debug_line_sass`: lines of PTX.
-    ptx: HashMap<SectionIndex, Vec<PtxRow>>,
-    /// Sections that hold PTX, by the name the line table gives them.
-    texts: Vec<PtxText<'a>>,
+    ptx: HashMap<SectionIndex, PtxLines<'a>>,
+    /// The first of the sections that hold PTX.
+    text: Option<PtxText<'a>>,
     /// Rows of `.debug_line`: lines of the front end's source.
     source: Rows,
     /// `.debug_str`: names of inlined functions.
     names: &'a [u8],
     /// What could not be read.
     pub problems: Vec<Problem>,
+}
+
+/// The PTX lines of one function, and the PTX they count in.
+#[derive(Debug)]
+struct PtxLines<'a> {
+    rows: Vec<PtxRow>,
+    text: Option<PtxText<'a>>,
 }
 
 /// Where instructions start to come from another line of PTX.
@@ -59,7 +69,7 @@ impl<'a> PtxText<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct FunctionLines<'t> {
     table: &'t LineTable<'t>,
-    ptx: &'t [PtxRow],
+    ptx: Option<&'t PtxLines<'t>>,
     source: &'t [Row],
 }
 
@@ -91,32 +101,38 @@ impl<'a> LineTable<'a> {
     /// Reads the line tables of a cubin; without `-lineinfo` the table is empty.
     pub fn parse(image: &Image<'a>) -> Self {
         let mut table = LineTable::default();
+        // Relocatable files, and what is linked of them, put a number behind the name: `.nv_debug_ptx_txt.1362267490`.
+        let mut texts = image.sections.iter().filter(|s| s.name.starts_with(PTX_TEXT) && !s.data.is_empty());
+        table.text = texts.next().map(|section| PtxText { bytes: section.data });
         if let Some((section, _)) = image.section_named(".nv_debug_line_sass") {
             let rows = program::run(image, section, &mut table.problems);
-            let ptx_row = |row: Row| PtxRow { pc: row.pc, line: if row.file == Row::END { 0 } else { row.line } };
-            let ptx_rows = |rows: Vec<Row>| rows.into_iter().map(ptx_row).collect();
-            table.ptx = rows.by_section.into_iter().map(|(section, rows)| (section, ptx_rows(rows))).collect();
+            let text_of = |file: &String| Some(PtxText { bytes: image.section_named(file)?.1.data });
+            let texts: Vec<_> = rows.files.iter().map(text_of).collect();
+            for (section, rows) in rows.by_section {
+                // The table of an executable that was not linked names no file.
+                let file = rows.first().map_or(Row::NO_FILE, |row| row.file);
+                let text = texts.get(file as usize).copied().unwrap_or(table.text);
+                let ptx_row = |row: Row| PtxRow { pc: row.pc, line: if row.file == Row::END { 0 } else { row.line } };
+                table.ptx.insert(section, PtxLines { rows: rows.into_iter().map(ptx_row).collect(), text });
+            }
         }
         if let Some((section, _)) = image.section_named(".debug_line") {
             table.source = program::run(image, section, &mut table.problems);
         }
         table.names = image.section_named(".debug_str").map_or(&[], |(_, section)| section.data);
-        // Relocatable files put a number behind the name: `.nv_debug_ptx_txt.1362267490`.
-        let texts = image.sections.iter().filter(|s| s.name.starts_with(".nv_debug_ptx_txt") && !s.data.is_empty());
-        table.texts = texts.map(|section| PtxText { bytes: section.data }).collect();
         table
     }
 
     /// The lines of one function; `None` when the file has none for it.
     pub fn function(&self, function: &Function<'_>) -> Option<FunctionLines<'_>> {
-        let ptx = self.ptx.get(&function.section).map_or(&[][..], Vec::as_slice);
+        let ptx = self.ptx.get(&function.section);
         let source = self.source.by_section.get(&function.section).map_or(&[][..], Vec::as_slice);
-        (!ptx.is_empty() || !source.is_empty()).then_some(FunctionLines { table: self, ptx, source })
+        (ptx.is_some() || !source.is_empty()).then_some(FunctionLines { table: self, ptx, source })
     }
 
-    /// The PTX that the file carries.
+    /// The PTX that the file carries; the first one, where several were linked ([`FunctionLines::ptx_text`] has each).
     pub fn ptx_text(&self) -> Option<PtxText<'a>> {
-        self.texts.first().copied()
+        self.text
     }
 
     /// The name at an offset of `.debug_str`.
@@ -133,8 +149,14 @@ impl<'a> LineTable<'a> {
 impl<'t> FunctionLines<'t> {
     /// The PTX line of an instruction.
     pub fn ptx_line(&self, pc: Pc) -> Option<Line> {
-        let at = self.ptx.partition_point(|row| row.pc <= pc.0).checked_sub(1)?;
-        self.ptx.get(at).filter(|row| row.line != 0).map(|row| Line(row.line))
+        let rows = &self.ptx?.rows;
+        let at = rows.partition_point(|row| row.pc <= pc.0).checked_sub(1)?;
+        rows.get(at).filter(|row| row.line != 0).map(|row| Line(row.line))
+    }
+
+    /// The PTX whose lines [`ptx_line`](Self::ptx_line) counts, where the file carries it.
+    pub fn ptx_text(&self) -> Option<PtxText<'t>> {
+        self.ptx?.text
     }
 
     /// The source line of an instruction.

@@ -38,7 +38,7 @@ impl Row {
 pub(super) struct Inlined {
     pub file: u32,
     pub line: u32,
-    /// Offset of the called function's name in `.debug_str`.
+    /// Offset of the called function's name in `.debug_str`; [`Inlined::UNNAMED`] where it cannot be known.
     pub function: u32,
     /// The call that the caller was inlined by.
     pub outer: u32,
@@ -47,6 +47,9 @@ pub(super) struct Inlined {
 
 impl Inlined {
     pub const NONE: u32 = u32::MAX;
+    /// nvlink joins the `.debug_str` of its inputs and leaves the offsets alone, so that only those of the first program are
+    /// right.
+    pub const UNNAMED: u32 = u32::MAX;
 }
 
 /// What the programs of one section produced.
@@ -83,7 +86,14 @@ pub(super) fn run(image: &Image<'_>, section: SectionIndex, problems: &mut Vec<P
     let lines = DebugLine::from(reader);
     let mut offset = 0;
     while offset < found.data.len() {
-        let mut runner = Runner { image, relocations: &relocations, rows: &mut rows, problem: None };
+        let mut runner = Runner {
+            data: found.data,
+            image,
+            relocations: &relocations,
+            rows: &mut rows,
+            named: offset == 0,
+            problem: None,
+        };
         let next = runner.unit(&lines, offset);
         if let Some(what) = runner.problem {
             problems.push(Problem::new(found.name.to_string(), format!("line program at {offset:#x}: {what}")));
@@ -114,9 +124,11 @@ impl State {
 }
 
 struct Runner<'r, 'a> {
+    data: &'a [u8],
     image: &'r Image<'a>,
     relocations: &'r [Relocation],
     rows: &'r mut Rows,
+    named: bool,
     problem: Option<String>,
 }
 
@@ -206,8 +218,15 @@ impl Runner<'_, '_> {
             return;
         };
         state.section = symbol.section;
-        // Implicit addends are always 0.
-        state.pc = symbol.value.wrapping_add_signed(relocation.addend.unwrap_or(0));
+        state.pc =
+            symbol.value.wrapping_add_signed(relocation.addend.unwrap_or_else(|| self.implicit_addend(relocation)));
+    }
+
+    /// What the section's own bytes hold at a relocation without an addend.
+    fn implicit_addend(&self, relocation: &Relocation) -> i64 {
+        let bytes = usize::from(self.image.address_bits / 8);
+        let tail = usize::try_from(relocation.offset).ok().and_then(|at| self.data.get(at..)?.get(..bytes));
+        tail.unwrap_or(&[]).iter().rev().fold(0, |value, &byte| value << 8 | i64::from(byte))
     }
 
     fn row(&mut self, state: &State, first_file: u32, sequence: &mut Vec<Row>) {
@@ -242,7 +261,7 @@ impl Runner<'_, '_> {
             self.note(format!("an inlined call names row {} of {}", row + 1, sequence.len()));
             return Inlined::NONE;
         };
-        let function = u32::try_from(function).unwrap_or(u32::MAX);
+        let function = u32::try_from(function).ok().filter(|_| self.named).unwrap_or(Inlined::UNNAMED);
         let depth = self.rows.inlined.get(site.inlined as usize).map_or(1, |outer| outer.depth + 1);
         if depth > DEEPEST_CHAIN {
             self.note(format!("more than {DEEPEST_CHAIN} calls inlined into each other"));
