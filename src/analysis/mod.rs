@@ -3,3 +3,4 @@
 //! In: values of the readers. Out: plain answers. No file is read and nothing is printed here.
 
 pub mod cap;
+pub mod occupancy;
