@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::demangle::demangle;
 use super::model::*;
 use crate::analysis::cap::{self, Bounds};
+use crate::analysis::occupancy;
 use crate::base::{Line, Pc};
 use crate::cubin::lines::LineTable;
 use crate::cubin::{self, Abi, AttributeValue, ElfKind, FunctionKind, Image};
@@ -22,6 +23,17 @@ pub struct Facts<'a> {
     pub module: Option<&'a Module<'a>>,
     /// The user's flags for ptxas.
     pub flags: &'a [String],
+    /// What the user says of the launch.
+    pub launch: LaunchHints,
+}
+
+/// What a user knows of a launch that no directive says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaunchHints {
+    /// Threads of a block.
+    pub threads: Option<u32>,
+    /// Shared memory asked for at launch.
+    pub smem_dynamic_bytes: u64,
 }
 
 /// Bytes of an instruction from sm_70 on.
@@ -211,8 +223,10 @@ impl Readers<'_> {
         let own = own_ranges(function);
         let kind = if entry { KernelKind::Entry } else { KernelKind::Func };
         let params = function.params.iter();
+        let resources = resources_of(function, record);
         Kernel {
-            resources: resources_of(function, record),
+            occupancy: if entry { self.occupancy(&resources, &launch) } else { None },
+            resources,
             register_cap: if entry { self.register_cap(&launch) } else { None },
             launch,
             parameters: params
@@ -323,6 +337,36 @@ impl Readers<'_> {
         };
         let cap = cap::cap(self.facts.image.arch, &bounds)?;
         Some(RegisterCap { registers: cap.registers, cause: cap.cause.name().to_owned(), explanation: cap.explanation })
+    }
+
+    /// How many blocks an SM holds; none when the threads of a block, the registers or the hardware are not known.
+    fn occupancy(&self, resources: &Resources, launch: &Launch) -> Option<Occupancy> {
+        let hints = &self.facts.launch;
+        let threads = hints.threads.or(launch.threads())?;
+        let cluster = launch.cluster.map_or(Some(1), |[x, y, z]| x.checked_mul(y)?.checked_mul(z));
+        let asked = occupancy::Launch {
+            threads,
+            registers: resources.registers?,
+            smem_static: resources.smem_bytes?,
+            smem_dynamic: hints.smem_dynamic_bytes,
+            barriers: resources.barriers.unwrap_or(0),
+            cluster: cluster?,
+            ..occupancy::Launch::default()
+        };
+        let found = occupancy::occupancy(self.facts.image.arch, &asked).ok()?;
+        let step = |step: occupancy::RegisterStep| OccupancyStep {
+            registers: step.registers,
+            blocks_per_sm: step.blocks_per_sm,
+        };
+        Some(Occupancy {
+            threads,
+            blocks_per_sm: found.blocks_per_sm,
+            warps_per_sm: found.warps_per_sm,
+            max_warps_per_sm: found.max_warps_per_sm,
+            limiter: found.limiter.to_string(),
+            next_step: found.next_step.map(step),
+            cliff: found.cliff.map(step),
+        })
     }
 
     /// Accounts for every instruction of the ranges.

@@ -9,5 +9,5 @@ pub mod listing;
 mod model;
 
 pub use demangle::demangle;
-pub use join::{Facts, join, quote, refuse};
+pub use join::{Facts, LaunchHints, join, quote, refuse};
 pub use model::*;
