@@ -1,1 +1,6 @@
-//! (being written)
+//! What the facts mean: one file a question.
+//!
+//! In: values of the readers. Out: plain answers. No file is read and nothing is printed here.
+
+pub mod cap;
+pub mod occupancy;
