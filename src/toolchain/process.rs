@@ -68,11 +68,10 @@ pub(super) fn start(command: &mut Command) -> io::Result<Running> {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
     let started = Instant::now();
-    let spawned = spawn(command);
+    let spawned = Group::spawn(command);
     // The command holds the pipe's writing ends until they are replaced; the end of the output would never be seen.
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    let child = spawned?;
-    let group = Group::register(child.id());
+    let (child, group) = spawned?;
     let (sender, events) = mpsc::channel();
     let captured = Arc::new(Mutex::new(Captured::default()));
     #[cfg(unix)]
@@ -231,9 +230,13 @@ struct Group {
 }
 
 impl Group {
-    fn register(id: u32) -> Self {
-        lock(&LIVE).groups.push(id);
-        Group { id, alive: true }
+    /// Starts a child that leads a group. A signal that comes meanwhile waits until the group is known.
+    fn spawn(command: &mut Command) -> io::Result<(Child, Group)> {
+        let mut live = lock(&LIVE);
+        let child = spawn(command)?;
+        let id = child.id();
+        live.groups.push(id);
+        Ok((child, Group { id, alive: true }))
     }
 
     fn kill(&self) {
@@ -267,9 +270,10 @@ pub(super) struct Scratch {
 impl Scratch {
     /// A new folder in `parent`, its name beginning with `prefix`.
     pub(super) fn new_in(parent: &Path, prefix: &str) -> io::Result<Self> {
+        let mut live = lock(&LIVE);
         let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(parent)?;
         let path = folder.path().to_owned();
-        lock(&LIVE).folders.push(path.clone());
+        live.folders.push(path.clone());
         Ok(Scratch { path, folder: Some(folder) })
     }
 

@@ -106,7 +106,7 @@ impl Installer {
         command.arg(requirement);
         let mut shown = 0;
         let mut watch = |output: &[u8]| {
-            let bytes = size_of_folder(staging);
+            let bytes = largest_file(staging);
             if bytes > shown {
                 shown = bytes;
                 progress(&Progress::Downloading { bytes, total: announced_bytes(&String::from_utf8_lossy(output)) });
@@ -245,15 +245,15 @@ fn announced_bytes(output: &str) -> Option<u64> {
     (bytes.is_finite() && bytes >= 0.0).then_some(bytes as u64)
 }
 
-/// Everything in a folder, links not followed.
-fn size_of_folder(folder: &Path) -> u64 {
+/// The largest file below a folder, links not followed: pip writes the wheel to one place and copies it to another.
+fn largest_file(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let size = |entry: fs::DirEntry| match entry.metadata() {
-        Ok(metadata) if metadata.is_dir() => size_of_folder(&entry.path()),
+        Ok(metadata) if metadata.is_dir() => largest_file(&entry.path()),
         Ok(metadata) => metadata.len(),
         Err(_) => 0,
     };
-    entries.flatten().map(size).sum()
+    entries.flatten().map(size).max().unwrap_or(0)
 }
 
 #[cfg(test)]
