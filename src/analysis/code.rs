@@ -31,11 +31,24 @@ pub struct Peak {
     pub pc: Option<Pc>,
 }
 
+/// A load or store of local memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalAccess {
+    /// A store, or else a load.
+    pub is_store: bool,
+    /// How much it moves.
+    pub bytes: u32,
+}
+
+/// Opcodes of the loads and stores of local memory: the low nine bits of the word.
+const LDL: u64 = 0x183;
+const STL: u64 = 0x187;
+
 impl Code {
     /// Decodes and solves a function's section; none for an architecture whose SASS is not known.
     pub fn analyse(arch: Arch, function: &cubin::Function<'_>, rule: Rule) -> Option<Code> {
         let table = EffectTable::for_arch(arch)?;
-        let words: Vec<Word> = function.code.as_chunks::<16>().0.iter().map(Word::from_bytes).collect();
+        let words: Vec<Word> = function.code.as_chunks::<16>().0.iter().map(word).collect();
         let layout = Layout {
             entries: std::iter::once(Pc(0)).chain(function.parts.iter().map(|part| part.start)).collect(),
             indirect: function.branch_targets.iter().map(|branch| (branch.pc, branch.targets.clone())).collect(),
@@ -68,6 +81,26 @@ impl Code {
     /// Whether an instruction is understood.
     pub fn is_known(&self, pc: Pc) -> bool {
         self.program().flow(pc.0 as usize / 16).known
+    }
+
+    /// What a load or store of local memory moves; none for any other instruction.
+    pub fn local_access(&self, pc: Pc) -> Option<LocalAccess> {
+        let word = self.words.get(pc.0 as usize / 16)?;
+        let is_store = match word.lo & 0x1ff {
+            LDL => false,
+            STL => true,
+            _ => return None,
+        };
+        // Bits 73 to 75: u8, s8, u16, s16, 32, 64, 128 bits.
+        let bytes = match word.hi >> 9 & 7 {
+            0 | 1 => 1,
+            2 | 3 => 2,
+            4 => 4,
+            5 => 8,
+            6 => 16,
+            _ => return None,
+        };
+        Some(LocalAccess { is_store, bytes })
     }
 
     /// Registers of a file occupied at an instruction.
@@ -105,4 +138,9 @@ impl Code {
 /// Every instruction of some ranges.
 pub fn pcs(ranges: &[Range<Pc>]) -> impl Iterator<Item = Pc> + '_ {
     ranges.iter().flat_map(|range| (range.start.0..range.end.0).step_by(16)).map(Pc)
+}
+
+fn word(bytes: &[u8; 16]) -> Word {
+    let bits = u128::from_le_bytes(*bytes);
+    Word { lo: bits as u64, hi: (bits >> 64) as u64 }
 }
