@@ -49,6 +49,10 @@ def compare_ptx_resources(tools, tally, path, arch, scratch):
     report = parsed(tools.ours_on_ptx([], path, arch), path, tally)
     if report is None:
         return True
+    for unit in report["units"]:
+        # a file that ptxas accepts leaves nothing that was not understood, neither in the PTX nor in the log
+        for kind, field in (("problems", "problems"), ("unparsed log", "unparsed_log")):
+            tally.check(kind, path, unit["arch"], [], unit[field])
     entries, frames = ptxas_resources(oracle.err.decode(errors="replace"))
     kernels = [k for unit in report["units"] for k in unit["kernels"]]
     ours = {k["name"]: k["resources"] for k in kernels if k["kind"] == "entry"}
