@@ -122,7 +122,10 @@ fn same_input_same_bytes() {
         assert!(one.status.success(), "{}", stderr(&one));
         assert!(one.stdout == two.stdout, "{format} differs from one run to the next");
         let temporary = std::env::temp_dir();
-        assert!(!stdout(&one).contains(&format!("{}/ptxinspect", temporary.display())), "a temporary path is in {format}");
+        assert!(
+            !stdout(&one).contains(&format!("{}/ptxinspect", temporary.display())),
+            "a temporary path is in {format}"
+        );
     }
 }
 
@@ -134,6 +137,10 @@ fn an_error_of_ptxas_is_shown_at_its_line() {
     let mut seen = 0;
     for entry in std::fs::read_dir(root("testdata/ptx/bad")).unwrap() {
         let file = entry.unwrap().path();
+        if file.ends_with("nul_at_end.ptx") {
+            // ptxas refuses it; the program mends a copy, which `standard_input_and_what_trips_ptxas` checks.
+            continue;
+        }
         let output = run(&[path(&file), "--arch", "sm_90a", "--ptxas", "13.4"]);
         assert_eq!(output.status.code(), Some(2), "{}", file.display());
         assert!(stdout(&output).is_empty(), "{}: {}", file.display(), stdout(&output));

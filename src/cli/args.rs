@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use super::occupancy::OccupancyArgs;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
 
 const EXAMPLES: &str = "\
@@ -35,6 +36,8 @@ pub struct Args {
 pub enum Command {
     /// SASS in its order, with live registers, PTX lines and source lines
     Disasm(DisasmArgs),
+    /// How many blocks an SM holds: a calculator, for one launch or for JSON lines of them
+    Occupancy(OccupancyArgs),
     /// Managed ptxas versions: list, install, path, remove
     Toolchain(ToolchainArgs),
     /// What a message code of ptxas means and what to do about it
@@ -103,6 +106,12 @@ pub struct ReportArgs {
     /// The form of the report
     #[arg(long, short, default_value = "text", help_heading = "Output")]
     pub format: ReportFormat,
+    /// Threads of a block, for the occupancy of kernels whose directives do not say
+    #[arg(long, value_name = "N", help_heading = "Occupancy")]
+    pub threads: Option<u32>,
+    /// Bytes of shared memory asked for at launch, for the occupancy
+    #[arg(long, value_name = "BYTES", default_value = "0", help_heading = "Occupancy")]
+    pub smem_dynamic: u64,
     /// How many of the hottest lines to show
     #[arg(long, value_name = "N", default_value = "5", help_heading = "Output")]
     pub top: usize,

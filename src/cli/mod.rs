@@ -9,12 +9,13 @@ mod disasm;
 mod explain;
 mod glob;
 mod input;
+mod occupancy;
 mod output;
 mod progress;
 mod report;
 mod toolchain;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -69,6 +70,12 @@ fn run(args: Args) -> Result<Outcome> {
     match args.command {
         None => report::run(&args.report),
         Some(Command::Disasm(args)) => disasm::run(&args),
+        Some(Command::Occupancy(args)) => {
+            let stdin = io::stdin();
+            let terminal = stdin.is_terminal();
+            let summary = occupancy::run(&args, &mut stdin.lock(), terminal, &mut io::stdout().lock())?;
+            Ok(if summary.refused > 0 { Outcome::Failed } else { Outcome::Fine })
+        }
         Some(Command::Toolchain(args)) => toolchain::run(&args),
         Some(Command::Explain(args)) => explain::run(&args),
         Some(Command::Completions { shell }) => {

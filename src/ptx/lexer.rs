@@ -80,6 +80,25 @@ const CLASS: [u8; 256] = {
     table
 };
 
+/// The kind of a byte that is a token whatever follows it; [`Kind::Unknown`] for all others.
+const ALONE: [Kind; 256] = {
+    let mut table = [Kind::Unknown; 256];
+    table[b',' as usize] = Kind::Comma;
+    table[b';' as usize] = Kind::Semicolon;
+    table[b'[' as usize] = Kind::OpenBracket;
+    table[b']' as usize] = Kind::CloseBracket;
+    table[b'{' as usize] = Kind::OpenBrace;
+    table[b'}' as usize] = Kind::CloseBrace;
+    table[b'(' as usize] = Kind::OpenParen;
+    table[b')' as usize] = Kind::CloseParen;
+    table[b'+' as usize] = Kind::Plus;
+    table[b'-' as usize] = Kind::Minus;
+    table[b':' as usize] = Kind::Colon;
+    table[b'~' as usize] = Kind::Tilde;
+    table[b'?' as usize] = Kind::Question;
+    table
+};
+
 /// Whether the byte can stand inside an identifier.
 fn in_word(byte: u8) -> bool {
     CLASS[byte as usize] & (WORD | DIGIT) != 0
@@ -143,6 +162,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// The next token. ptxas takes `#line` anywhere, in the middle of a statement too: only the parser wants to see it.
+    #[inline]
     pub(super) fn next_or_line(&mut self) -> Token {
         if let Some(open_comment) = self.skip_trivia() {
             return open_comment;
@@ -159,17 +179,27 @@ impl<'a> Lexer<'a> {
                 self.pos = self.number_end(start);
                 Kind::Number
             }
-            _ => self.punctuation(first),
+            _ => match ALONE[first as usize] {
+                Kind::Unknown => self.punctuation(first),
+                kind => {
+                    self.pos += 1;
+                    kind
+                }
+            },
         };
         Token { kind, start: start as u32, end: self.pos as u32, line, line_start }
     }
 
+    #[inline]
     fn skip_trivia(&mut self) -> Option<Token> {
         let bytes = self.text.as_bytes();
         loop {
             let Some(&byte) = bytes.get(self.pos) else { return None };
-            if CLASS[byte as usize] == SPACE {
+            let class = CLASS[byte as usize];
+            if class == SPACE {
                 self.pos += 1;
+            } else if class != 0 {
+                return None;
             } else if byte == b'\n' {
                 self.pos += 1;
                 self.line += 1;
@@ -239,25 +269,14 @@ impl<'a> Lexer<'a> {
     fn punctuation(&mut self, first: u8) -> Kind {
         let second = self.byte(self.pos + 1);
         let (length, kind) = match first {
-            0 => (0, Kind::Eof),
-            b',' => (1, Kind::Comma),
-            b';' => (1, Kind::Semicolon),
             b'.' if in_word(second) => return self.dotted(),
             b'%' if in_word(second) => {
-                self.pos = self.word_end(self.pos + 1);
+                self.pos = self.word_end(self.pos + 2);
                 return Kind::Ident;
             }
-            b'[' => (1, Kind::OpenBracket),
-            b']' => (1, Kind::CloseBracket),
-            b'{' => (1, Kind::OpenBrace),
-            b'}' => (1, Kind::CloseBrace),
-            b'(' => (1, Kind::OpenParen),
-            b')' => (1, Kind::CloseParen),
-            b'+' => (1, Kind::Plus),
-            b'-' => (1, Kind::Minus),
+            0 => (0, Kind::Eof),
             b'@' if second == b'@' => return self.whole_line(),
             b'@' => (1, Kind::At),
-            b':' => (1, Kind::Colon),
             b'<' if matches!(second, b'<' | b'=') => (2, Kind::Binary),
             b'<' => (1, Kind::Less),
             b'>' if matches!(second, b'>' | b'=') => (2, Kind::Binary),
@@ -270,8 +289,6 @@ impl<'a> Lexer<'a> {
             b'|' => (1, Kind::Pipe),
             b'&' if second == b'&' => (2, Kind::Binary),
             b'*' | b'/' | b'%' | b'&' | b'^' => (1, Kind::Binary),
-            b'~' => (1, Kind::Tilde),
-            b'?' => (1, Kind::Question),
             b'"' => return self.string(),
             b'#' => return self.whole_line(),
             _ => {

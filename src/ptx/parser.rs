@@ -90,6 +90,7 @@ impl<'a> Parser<'a> {
 
     // Tokens.
 
+    #[inline]
     fn fetch(&mut self) {
         self.token = self.lexer.next_or_line();
         while self.token.kind == Kind::WholeLine {
@@ -101,11 +102,12 @@ impl<'a> Parser<'a> {
     }
 
     /// Takes the token that comes next.
+    #[inline]
     fn bump(&mut self) -> Token {
         let token = self.token;
         self.last_end = token.end;
         self.last_line = token.line;
-        if token.kind == Kind::String {
+        if matches!(token.kind, Kind::String | Kind::OpenComment) {
             let newlines = self.lexer.slice(token).bytes().filter(|&byte| byte == b'\n').count();
             self.last_line += newlines as u32;
         }
@@ -113,6 +115,7 @@ impl<'a> Parser<'a> {
         token
     }
 
+    #[inline]
     fn at(&self, kind: Kind) -> bool {
         self.token.kind == kind
     }
@@ -146,6 +149,7 @@ impl<'a> Parser<'a> {
 
     // Statements.
 
+    #[inline]
     fn push(&mut self, first: Token, kind: StatementKind) {
         self.module.statements.push(Statement {
             start: first.start,
@@ -180,6 +184,7 @@ impl<'a> Parser<'a> {
 
     fn statement(&mut self) {
         let first = self.token;
+        self.brackets.clear();
         let parsed = match first.kind {
             Kind::Ident => {
                 self.bump();
@@ -440,7 +445,7 @@ impl<'a> Parser<'a> {
             }
             ".callprototype" => {
                 self.bump();
-                self.signature()?;
+                self.signature(&mut (0, 0))?;
                 self.header_directives()?;
                 self.semicolon("';' after a prototype")?;
                 StatementKind::CallPrototype
@@ -515,7 +520,7 @@ impl<'a> Parser<'a> {
     /// `<100>`, if it is there.
     fn range(&mut self) -> Result<(), Skip> {
         if self.eat(Kind::Less) {
-            self.expect(Kind::Number, "how many")?;
+            self.expect(Kind::Number, "the size of the range")?;
             self.expect(Kind::Greater, "'>'")?;
         }
         Ok(())
@@ -528,7 +533,12 @@ impl<'a> Parser<'a> {
         loop {
             let continues = self.token.line == self.last_line || braces > 0;
             match self.token.kind {
-                Kind::Eof | Kind::OpenComment | Kind::OpenString | Kind::Unknown => return,
+                Kind::Eof | Kind::OpenComment | Kind::OpenString | Kind::Unknown => {
+                    if braces > 0 {
+                        self.note("'}'");
+                    }
+                    return;
+                }
                 Kind::Semicolon if braces == 0 => {
                     self.bump();
                     return;
@@ -634,17 +644,13 @@ impl<'a> Parser<'a> {
 
     fn function(&mut self, first: Token, kind: FunctionKind, linkage: Option<Linkage>) -> Result<(), Skip> {
         self.bump();
-        let parsed = self.signature().and_then(|name| self.header_directives().map(|()| name));
-        let name = match parsed {
-            Ok(name) => (name.start, name.end),
-            Err(Skip) => {
-                self.skip_header();
-                (first.start, first.start)
-            }
-        };
+        let mut name = (first.start, first.start);
+        if self.signature(&mut name).and_then(|()| self.header_directives()).is_err() {
+            self.skip_header();
+        }
         let has_body = self.at(Kind::OpenBrace);
         if has_body && self.depth > 0 {
-            self.note("'}' before the next function");
+            self.note_at(first, "'}' before the next function");
             self.close_function();
         }
         if !has_body {
@@ -664,19 +670,20 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `.attribute(…) (returned values) name (parameters)`; gives the name.
-    fn signature(&mut self) -> Result<Token, Skip> {
+    /// `.attribute(…) (returned values) name (parameters)`; leaves the offsets of the name.
+    fn signature(&mut self, name: &mut (u32, u32)) -> Result<(), Skip> {
         while self.at(Kind::Dot) {
             self.specifier()?;
         }
         if self.at(Kind::OpenParen) {
             self.parameters()?;
         }
-        let name = self.expect(Kind::Ident, "the name of a function")?;
+        let token = self.expect(Kind::Ident, "the name of a function")?;
+        *name = (token.start, token.end);
         if self.at(Kind::OpenParen) {
             self.parameters()?;
         }
-        Ok(name)
+        Ok(())
     }
 
     fn parameters(&mut self) -> Result<(), Skip> {
@@ -773,7 +780,7 @@ impl<'a> Parser<'a> {
 
     /// Goes on to the next statement: behind a semicolon, or before a brace, a guard or a directive that begins a line.
     fn skip(&mut self) {
-        let mut braces = 0_u32;
+        let mut braces = self.brackets.iter().filter(|&&kind| kind == Kind::OpenBrace).count();
         let start = self.last_end;
         loop {
             let moved = self.last_end > start;
@@ -785,7 +792,7 @@ impl<'a> Parser<'a> {
                 }
                 Kind::OpenBrace => braces += 1,
                 Kind::CloseBrace if braces == 0 => {
-                    if self.depth > 0 {
+                    if self.depth > 0 && !self.brace_in_statement() {
                         return;
                     }
                 }
@@ -795,6 +802,12 @@ impl<'a> Parser<'a> {
             }
             self.bump();
         }
+    }
+
+    /// Whether the brace that comes next closes a vector rather than a scope: the statement goes on behind it.
+    fn brace_in_statement(&self) -> bool {
+        let mut ahead = self.lexer;
+        self.token.line == self.last_line && matches!(ahead.next().kind, Kind::Comma | Kind::Semicolon)
     }
 
     fn begins_statement(&self) -> bool {

@@ -52,6 +52,8 @@ pub struct Registers<'a> {
     declarations: Vec<RegisterDeclaration<'a>>,
     /// Declarations of each name, in order, single ones and ranges apart.
     named: HashMap<(&'a str, bool), Vec<usize>>,
+    /// Lengths that names of single registers and prefixes of ranges have, as bits: most names need not be looked up.
+    lengths: [u64; 2],
 }
 
 impl<'a> Registers<'a> {
@@ -78,7 +80,7 @@ impl<'a> Registers<'a> {
                 }
             }
         }
-        // How many declarations there were when each open scope began.
+        // The declarations of each open scope.
         let mut scopes: Vec<Vec<usize>> = vec![(0..registers.declarations.len()).collect()];
         for (id, statement) in range.clone().zip(function.body()) {
             match statement.kind {
@@ -119,6 +121,7 @@ impl<'a> Registers<'a> {
     fn add(&mut self, mut declaration: RegisterDeclaration<'a>) -> usize {
         let index = self.declarations.len();
         let key = (declaration.declarator.name, declaration.declarator.range.is_some());
+        self.lengths[usize::from(key.1)] |= length_bit(key.0);
         let same_name = self.named.entry(key).or_default();
         // Scopes that are closed by now cannot be hidden.
         let mut outer = same_name.last().copied();
@@ -165,6 +168,9 @@ impl<'a> Registers<'a> {
     }
 
     fn innermost(&self, key: (&str, bool), at: StatementId) -> Option<usize> {
+        if self.lengths[usize::from(key.1)] & length_bit(key.0) == 0 {
+            return None;
+        }
         let indices = self.named.get(&key)?;
         let after = indices.partition_point(|&index| self.declarations.get(index).is_some_and(|d| d.id <= at));
         let mut candidate = indices.get(after.checked_sub(1)?).copied();
@@ -185,4 +191,8 @@ impl<'a> Registers<'a> {
             Some(RegisterUse { name: used.name, register, is_def: used.is_def })
         })
     }
+}
+
+fn length_bit(name: &str) -> u64 {
+    1 << name.len().min(63)
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::join::{marked_spills, own_ranges};
+use super::code::{marked_spills, own_ranges};
 use crate::base::{Line, Pc};
 use crate::cubin::lines::{FunctionLines, LineTable, SourcePos};
 use crate::cubin::{Function, Image};

@@ -425,6 +425,8 @@ pub struct Occupancy {
     pub blocks_per_sm: u32,
     /// Warps an SM holds.
     pub warps_per_sm: u32,
+    /// Warps an SM has room for.
+    pub max_warps_per_sm: u32,
     /// What stops one more.
     pub limiter: String,
     /// The registers that would allow more blocks.

@@ -4,6 +4,11 @@
 //! [`Effects`] on the register files and its [`Transfer`] of control. Decoding is total: a word the tables do not know is an
 //! `Inst` too, marked unknown. This module refuses to guess: where the tables are silent it says so.
 
+pub mod effects;
+pub mod transfer;
+
+pub use transfer::Flow;
+
 use crate::base::{Pc, RegFile, RegSet};
 
 /// One 16-byte instruction word.

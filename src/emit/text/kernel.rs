@@ -58,18 +58,24 @@ fn write_registers(kernel: &Kernel, _options: &Options, out: &mut dyn Write) -> 
         row("live", &format!("{} at most{at}{inexact}", pressure.gpr.peak), out)?;
     }
     if let Some(occupancy) = &kernel.occupancy {
-        let next = occupancy
-            .next_step
-            .map(|step| format!("; {} registers would give {}", step.registers, step.blocks_per_sm))
-            .unwrap_or_default();
         let text = format!(
-            "{} of {} threads per SM, {}, limited by {}{next}",
+            "{} of {} threads per SM, {} of {} warps, limited by {}",
             count(u64::from(occupancy.blocks_per_sm), "block"),
             occupancy.threads,
-            count(u64::from(occupancy.warps_per_sm), "warp"),
+            occupancy.warps_per_sm,
+            occupancy.max_warps_per_sm,
             occupancy.limiter,
         );
         row("occupancy", &text, out)?;
+        let used = resources.registers.unwrap_or(0);
+        if let Some(step) = occupancy.next_step {
+            let fewer = count(u64::from(used.saturating_sub(step.registers)), "register");
+            row("", &format!("{fewer} fewer, {}, give {}", step.registers, step.blocks_per_sm), out)?;
+        }
+        if let Some(step) = occupancy.cliff {
+            let more = count(u64::from(step.registers.saturating_sub(used)), "register");
+            row("", &format!("{more} more, {}, leave {}", step.registers, step.blocks_per_sm), out)?;
+        }
     }
     match (resources.spill_store_bytes, resources.spill_load_bytes) {
         (Some(0), Some(0)) => row("spills", &format!("{GOOD}none{RESET}"), out),
