@@ -22,6 +22,7 @@
 pub mod analysis;
 pub mod base;
 pub mod cli;
+pub mod container;
 pub mod cubin;
 pub mod emit;
 pub mod flow;
