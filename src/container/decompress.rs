@@ -47,7 +47,8 @@ pub(super) fn check_size(stored: u64, declared: u64) -> Result<(), Problem> {
 /// Decompresses an LZ4 block or a zstd frame to exactly `declared` bytes.
 pub(super) fn decompress(method: Compression, packed: &[u8], declared: u64) -> Result<Vec<u8>, Problem> {
     check_size(packed.len() as u64, declared)?;
-    let size = usize::try_from(declared).map_err(|_| Problem::Unsupported(format!("{declared} bytes do not fit in memory")))?;
+    let size = usize::try_from(declared)
+        .map_err(|_| Problem::Unsupported(format!("{declared} bytes do not fit in memory")))?;
     match method {
         Compression::Stored | Compression::Deflate => Ok(packed.to_vec()),
         Compression::Lz4 => {

@@ -161,8 +161,9 @@ pub(super) fn universal(source: &Source, head: &[u8]) -> (Vec<Member>, Vec<Probl
 
 /// Fatbins and cubins anywhere in a mapped file but in `known`, by their first bytes.
 pub(super) fn stray(source: &Source, known: &[Section]) -> Vec<Stray> {
-    static START: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new(r"(?s-u)\x50\xed\x55\xba\x01\x00\x10\x00|\x7fELF[\x01\x02]\x01\x01[\x33\x41]").ok());
+    static START: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        Regex::new(r"(?s-u)\x50\xed\x55\xba\x01\x00\x10\x00|\x7fELF[\x01\x02]\x01\x01[\x33\x41]").ok()
+    });
     let (Some(bytes), Some(start)) = (source.direct(), START.as_ref()) else { return Vec::new() };
     // Offsets of the sections within the file.
     let base = bytes.as_ptr() as usize;
@@ -183,7 +184,8 @@ pub(super) fn stray(source: &Source, known: &[Section]) -> Vec<Stray> {
         let Some(rest) = bytes.get(offset..) else { break };
         let is_fatbin = rest.starts_with(&MAGIC);
         let len = if is_fatbin {
-            let bytes = rest.get(8..16).and_then(|word| word.first_chunk()).map_or(u64::MAX, |w| u64::from_le_bytes(*w));
+            let bytes =
+                rest.get(8..16).and_then(|word| word.first_chunk()).map_or(u64::MAX, |w| u64::from_le_bytes(*w));
             usize::try_from(bytes).ok().and_then(|bytes| bytes.checked_add(16)).filter(|&len| len <= rest.len())
         } else if sniff::is_cubin(rest) {
             sniff::elf_extent(rest)
@@ -193,7 +195,11 @@ pub(super) fn stray(source: &Source, known: &[Section]) -> Vec<Stray> {
         let Some(part) = len.and_then(|len| source.slice(offset as u64, len as u64)) else { continue };
         at = offset + usize::try_from(part.len()).unwrap_or(4).max(4);
         let offset = offset as u64;
-        found.push(if is_fatbin { Stray::Fatbin { offset, source: part } } else { Stray::Cubin { offset, source: part } });
+        found.push(if is_fatbin {
+            Stray::Fatbin { offset, source: part }
+        } else {
+            Stray::Cubin { offset, source: part }
+        });
     }
     found
 }

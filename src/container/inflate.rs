@@ -67,7 +67,11 @@ impl Cursor {
 impl Inflated {
     /// The content of `packed`, `len` bytes when inflated.
     pub fn new(packed: Source, len: u64) -> Self {
-        let stride = STRIDE.max(len / CHECKPOINTS);
+        Self::with_stride(packed, len, STRIDE.max(len / CHECKPOINTS))
+    }
+
+    /// The same with checkpoints at least `stride` apart.
+    pub(super) fn with_stride(packed: Source, len: u64, stride: u64) -> Self {
         Inflated { packed, len, stride, state: Mutex::default() }
     }
 
@@ -114,12 +118,7 @@ impl Inflated {
                 drop(state);
                 Cursor::clone(&checkpoint)
             }
-            _ => Cursor {
-                decompressor: Box::default(),
-                ring: Box::new([0; WINDOW]),
-                read: 0,
-                out: 0,
-            },
+            _ => Cursor { decompressor: Box::default(), ring: Box::new([0; WINDOW]), read: 0, out: 0 },
         }
     }
 

@@ -44,7 +44,12 @@ pub(super) fn format(head: &[u8]) -> Format {
         _ => match FileKind::parse(head) {
             Ok(FileKind::MachOFat32 | FileKind::MachOFat64) => Format::Universal,
             Ok(
-                FileKind::Coff | FileKind::CoffBig | FileKind::MachO32 | FileKind::MachO64 | FileKind::Pe32 | FileKind::Pe64,
+                FileKind::Coff
+                | FileKind::CoffBig
+                | FileKind::MachO32
+                | FileKind::MachO64
+                | FileKind::Pe32
+                | FileKind::Pe64,
             ) => Format::Host,
             _ => match (1..head.len().min(PREFACE)).find(|&at| head.get(at..).is_some_and(is_cubin)) {
                 Some(at) => Format::Prefaced(at),
@@ -123,7 +128,8 @@ pub(super) fn elf_extent(bytes: &[u8]) -> Option<usize> {
     end = end.max(sections.checked_add(section_bytes * section_count)?).max(64);
     for index in 0..section_count {
         let at = usize::try_from(sections.checked_add(index * section_bytes)?).ok()?;
-        let (kind, offset, size) = (number(at.checked_add(4)?, 4)?, number(at.checked_add(24)?, 8)?, number(at.checked_add(32)?, 8)?);
+        let (kind, offset, size) =
+            (number(at.checked_add(4)?, 4)?, number(at.checked_add(24)?, 8)?, number(at.checked_add(32)?, 8)?);
         const SHT_NOBITS: u64 = 8;
         if kind != SHT_NOBITS {
             end = end.max(offset.checked_add(size)?);

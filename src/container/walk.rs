@@ -88,9 +88,7 @@ pub(super) fn split(steps: &[Step], options: Options) -> Vec<Step> {
     while let Some(step) = stack.pop() {
         let divisible = match &step {
             Step::Path { path, .. } => path.is_dir() || is_zip(path),
-            Step::Node(node) => {
-                node.source.peek(0, 4).is_ok_and(|head| sniff::format(&head) == Format::Zip)
-            }
+            Step::Node(node) => node.source.peek(0, 4).is_ok_and(|head| sniff::format(&head) == Format::Zip),
             _ => false,
         };
         if divisible {
@@ -199,7 +197,8 @@ fn expand_node(node: &Node, options: Options) -> Vec<Step> {
         Format::Unknown if node.top => fail(Problem::NotRecognised { found: glimpse(&head) }),
         Format::Unknown => Vec::new(),
         Format::ThinArchive => fail(Problem::Unsupported(
-            "it is a thin archive, which holds only the names of its members: give the object files themselves".to_owned(),
+            "it is a thin archive, which holds only the names of its members: give the object files themselves"
+                .to_owned(),
         )),
         Format::Ptx => {
             let (arch, version) = sniff::ptx_header(&head);

@@ -51,10 +51,10 @@ impl Zip {
         let mut members: Vec<_> = (0..archive.len()).filter_map(|index| describe(path, &mut archive, index)).collect();
         refuse_overlaps(path, &mut members);
         if archive.has_duplicate_names() {
-            members.push(Err(Problem::Unsupported(
-                "it names a member twice, and only the last one is read".to_owned(),
-            )
-            .at(path)));
+            members
+                .push(Err(
+                    Problem::Unsupported("it names a member twice, and only the last one is read".to_owned()).at(path)
+                ));
         }
         Ok(Zip { path: path.into(), source: source.clone(), archive, members })
     }
@@ -131,7 +131,11 @@ impl Zip {
             .read_to_end(&mut bytes)
             .map_err(|error| damaged(error.to_string()))?;
         if bytes.len() as u64 != member.bytes {
-            let found = if bytes.len() as u64 > member.bytes { format!("more than {}", member.bytes) } else { bytes.len().to_string() };
+            let found = if bytes.len() as u64 > member.bytes {
+                format!("more than {}", member.bytes)
+            } else {
+                bytes.len().to_string()
+            };
             return Err(Problem::WrongSize { method: "zip", declared: member.bytes, found });
         }
         Ok(Source::memory(bytes))
