@@ -40,6 +40,10 @@ pub enum Command {
     Occupancy(OccupancyArgs),
     /// Managed ptxas versions: list, install, path, remove
     Toolchain(ToolchainArgs),
+    /// What GPU code is inside: fatbins, programs, libraries, archives, wheels, caches
+    List(super::list::ListArgs),
+    /// Take cubins and PTX out of what holds them
+    Extract(super::extract::ExtractArgs),
     /// What a message code of ptxas means and what to do about it
     Explain(ExplainArgs),
     /// A completion script for your shell, on standard output

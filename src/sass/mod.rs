@@ -16,9 +16,9 @@ pub use transfer::Flow;
 use crate::base::{Pc, RegFile, RegSet};
 
 pub use decode::{Decoder, Inst, RegRef};
-pub use operand::{Operand, OperandKind, Parts, Reg, Term, parts};
 #[doc(hidden)]
 pub use float::{half, spell_float};
+pub use operand::{Operand, OperandKind, Parts, Reg, Term, parts};
 
 /// One 16-byte instruction word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -300,7 +300,10 @@ impl Class {
             let (tokens, guard) = all_tokens(text, cx.urz);
             let name = structure(&tokens, guard);
             // Prefer the word with the fewest special numbers.
-            let special = tokens.iter().filter(|t| matches!(t, Token::Num(Kind::R, 255) | Token::Num(Kind::P, 7) | Token::Num(Kind::Hex, 0))).count();
+            let special = tokens
+                .iter()
+                .filter(|t| matches!(t, Token::Num(Kind::R, 255) | Token::Num(Kind::P, 7) | Token::Num(Kind::Hex, 0)))
+                .count();
             let score = 1000 + tokens.len() - 20 * special.min(40);
             let entry = best.entry(name).or_insert((0, word));
             if score > entry.0 {
@@ -451,7 +454,12 @@ impl Class {
 
     /// The slots that print something in a word.
     fn visible(&self, cx: &mut Cx<'_>, word: u128) -> Vec<usize> {
-        self.canon(cx, word).unwrap_or_default().iter().filter(|t| **t & SLOT != 0).map(|t| (t & !SLOT) as usize).collect()
+        self.canon(cx, word)
+            .unwrap_or_default()
+            .iter()
+            .filter(|t| **t & SLOT != 0)
+            .map(|t| (t & !SLOT) as usize)
+            .collect()
     }
 
     /// The text of a word with each number replaced by the slot that explains it.
@@ -487,7 +495,8 @@ impl Class {
                     let mut text = String::new();
                     match token {
                         Token::Num(kind, value) => {
-                            Slot { format: Format::Linear(*kind), bits: Vec::new(), add: *value }.spell(0, cx.urz, &mut text);
+                            Slot { format: Format::Linear(*kind), bits: Vec::new(), add: *value }
+                                .spell(0, cx.urz, &mut text);
                         }
                         Token::Float(s) | Token::Lit(s) => text.push_str(s),
                     }
@@ -559,9 +568,8 @@ impl Class {
         wait?;
         self.spread.clear();
         for (_, candidates) in plans {
-            let good = candidates
-                .into_iter()
-                .find(|&w| cx.oracle.known(w).flatten().is_some() && self.same_class(cx, w));
+            let good =
+                candidates.into_iter().find(|&w| cx.oracle.known(w).flatten().is_some() && self.same_class(cx, w));
             if let Some(word) = good
                 && !self.spread.contains(&word)
             {
@@ -707,10 +715,8 @@ impl Class {
         let mut doubtful: Vec<(usize, usize, u128)> = Vec::new();
         for (rank, &base) in bases.iter().take(self.depth()).enumerate() {
             let Some(canon) = self.canon(cx, base) else { continue };
-            let single: Vec<Option<Vec<Edit>>> = inputs
-                .iter()
-                .map(|&i| self.canon(cx, self.apply(i, base)).map(|c| edits(&canon, &c)))
-                .collect();
+            let single: Vec<Option<Vec<Edit>>> =
+                inputs.iter().map(|&i| self.canon(cx, self.apply(i, base)).map(|c| edits(&canon, &c))).collect();
             for (i, e) in single.iter().enumerate() {
                 if e.as_ref().is_none_or(|e| !e.is_empty()) {
                     effect[i] = true;
@@ -863,7 +869,11 @@ impl Class {
         let mut at = 0;
         while at < sites.len() {
             let mut end = at + 1;
-            while end < sites.len() && sites[end].0 == sites[at].0 && sites[end].1 == sites[at].0 && sites[at].1 == sites[at].0 {
+            while end < sites.len()
+                && sites[end].0 == sites[at].0
+                && sites[end].1 == sites[at].0
+                && sites[at].1 == sites[at].0
+            {
                 end += 1;
             }
             let precedes = |x: usize, y: usize| {
@@ -1102,11 +1112,8 @@ impl Class {
         }
         let mut inputs: Vec<Input> = Vec::new();
         for &slot in &guilty {
-            let matching: Vec<Input> = self
-                .features(slot, cx.urz)
-                .into_iter()
-                .filter(|&f| input_value(&model.slots, f, now))
-                .collect();
+            let matching: Vec<Input> =
+                self.features(slot, cx.urz).into_iter().filter(|&f| input_value(&model.slots, f, now)).collect();
             match matching.first() {
                 Some(&f) => inputs.push(f),
                 None => {
@@ -1161,7 +1168,14 @@ impl Class {
             }
         }
         for (c, comp) in self.model.comps.iter().enumerate() {
-            let _ = write!(out, "\n    {c}: {:?} {} of {} legal, {} variants", comp.inputs, comp.table.len(), 1u64 << comp.inputs.len().min(63), comp.variants.len());
+            let _ = write!(
+                out,
+                "\n    {c}: {:?} {} of {} legal, {} variants",
+                comp.inputs,
+                comp.table.len(),
+                1u64 << comp.inputs.len().min(63),
+                comp.variants.len()
+            );
         }
         out
     }

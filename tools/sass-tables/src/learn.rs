@@ -8,9 +8,9 @@ use anyhow::Result;
 
 use crate::class::{Class, Cx, Literals};
 use crate::corpus;
+use crate::oracle::{Oracle, Pending};
 use crate::store::{self, Learnt};
 use crate::tree::{Question, grow};
-use crate::oracle::{Oracle, Pending};
 
 /// `SM100a` → 100.
 pub fn sm_of(arch: &str) -> u16 {
@@ -27,7 +27,14 @@ fn relatives(sm: u16) -> Vec<u16> {
     }
 }
 
-pub fn learn(nvdisasm: &Path, arch: &str, corpora: &[PathBuf], cache: Option<PathBuf>, tries: bool, out: &Path) -> Result<()> {
+pub fn learn(
+    nvdisasm: &Path,
+    arch: &str,
+    corpora: &[PathBuf],
+    cache: Option<PathBuf>,
+    tries: bool,
+    out: &Path,
+) -> Result<()> {
     let start = Instant::now();
     let sm = sm_of(arch);
     let urz = if sm >= 100 { 255 } else { 63 };
@@ -96,7 +103,9 @@ pub fn learn(nvdisasm: &Path, arch: &str, corpora: &[PathBuf], cache: Option<Pat
         let mut cx = Cx { oracle: &mut oracle, lits: &mut lits, urz };
         let mut waiting = 0;
         for class in &mut all {
-            if !class.done() && let Err(Pending) = class.step(&mut cx) {
+            if !class.done()
+                && let Err(Pending) = class.step(&mut cx)
+            {
                 waiting += 1;
             }
         }
