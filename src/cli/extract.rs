@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args as ClapArgs, ValueHint};
+use sha2::{Digest, Sha256};
 
 use super::contents::{self, Choice, ChooseArgs};
 use super::list::{extension, ptx_kernels};
@@ -177,7 +178,7 @@ fn file_name(path: &str, prefixes: &[String], arch: Option<Arch>, kind: EntryKin
         return format!("{stem}{tail}");
     }
     // The end of a path says most; a digest keeps names apart.
-    let digest = &blake3::hash(path.as_bytes()).to_hex()[..12];
+    let digest: String = Sha256::digest(path.as_bytes()).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
     format!("{digest}-{}{tail}", &stem[stem.len() - (room - 13)..])
 }
 
