@@ -181,7 +181,7 @@ pub struct Class {
 
 const MAX_STRUCTURES: usize = 8;
 const MAX_DENSE: usize = 12;
-const MAX_LOOPS: usize = 40;
+const MAX_LOOPS: usize = 24;
 
 fn all_tokens(text: &str, urz: i64) -> (Vec<Token>, usize) {
     let (guard, rest) = split_guard(text);
@@ -966,9 +966,8 @@ impl Class {
             self.tests.extend(more);
         }
         let tests = self.tests.clone();
-        cx.oracle.texts(&tests)?;
+        self.ask(cx, &tests)?;
         let legal: Vec<u128> = tests.iter().copied().filter(|w| cx.oracle.known(*w).flatten().is_some()).collect();
-        cx.oracle.labels(&legal)?;
         let mut buf = String::new();
         let words: Vec<u128> = self.corpus.iter().copied().chain(legal).collect();
         let failures: Vec<u128> = words.into_iter().filter(|&w| self.wrong(cx, w, &mut buf)).collect();
@@ -978,8 +977,8 @@ impl Class {
             return Ok(());
         }
         let before = (self.groups.clone(), self.inputs.len(), self.fixed);
-        let step = (failures.len() / 3).max(1);
-        let culprits: Vec<u128> = failures.iter().copied().step_by(step).take(3).collect();
+        let step = (failures.len() / 6).max(1);
+        let culprits: Vec<u128> = failures.iter().copied().step_by(step).take(6).collect();
         let mut wait = Ok(());
         let mut mends = Vec::new();
         for word in culprits {
@@ -1066,18 +1065,26 @@ impl Class {
             }
             out
         };
-        let mut set = differing.clone();
-        let full = project(&set);
-        cx.oracle.texts(&[full])?;
-        cx.oracle.labels(&[full])?;
+        let full = project(&differing);
+        self.ask(cx, &[full])?;
         if self.wrong(cx, full, &mut buf) {
+            for size in 1..=3 {
+                let sets = subsets(&differing, size);
+                let words: Vec<u128> = sets.iter().map(|set| project(set)).collect();
+                self.ask(cx, &words)?;
+                if let Some(at) = words.iter().position(|&w| self.wrong(cx, w, &mut buf)) {
+                    let inputs = sets[at].iter().flat_map(|&c| model.comps[c].inputs.iter().copied()).collect();
+                    return Ok(Mend { inputs, join: true });
+                }
+            }
+            // More than three at once: leave out one after the other.
+            let mut set = differing;
             let mut i = 0;
             while i < set.len() {
                 let mut fewer = set.clone();
                 fewer.remove(i);
                 let probe = project(&fewer);
-                cx.oracle.texts(&[probe])?;
-                cx.oracle.labels(&[probe])?;
+                self.ask(cx, &[probe])?;
                 if self.wrong(cx, probe, &mut buf) {
                     set = fewer;
                 } else {
@@ -1087,56 +1094,54 @@ impl Class {
             let inputs = set.iter().flat_map(|&c| model.comps[c].inputs.iter().copied()).collect();
             return Ok(Mend { inputs, join: true });
         }
-        // The numbers themselves matter: give back the base's numbers one by one.
-        let mut now = word;
-        let mut guilty: Vec<usize> = Vec::new();
-        for (i, slot) in model.slots.iter().enumerate() {
-            let probe = slot.put(now, slot.raw(model.base));
-            cx.oracle.texts(&[probe])?;
-            cx.oracle.labels(&[probe])?;
-            if self.wrong(cx, probe, &mut buf) {
-                now = probe;
-            } else if slot.raw(word) != slot.raw(model.base) {
-                guilty.push(i);
+        // The numbers themselves matter: which one, or which two, make the projected word fail?
+        let moved: Vec<usize> =
+            (0..model.slots.len()).filter(|&i| model.slots[i].raw(word) != model.slots[i].raw(model.base)).collect();
+        let carry = |from: u128, set: &[usize]| {
+            set.iter().fold(from, |out, &i| model.slots[i].put(out, model.slots[i].raw(word)))
+        };
+        let mut guilty: Vec<usize> = moved.clone();
+        for size in 1..=2 {
+            let sets = subsets(&moved, size);
+            let words: Vec<u128> = sets.iter().map(|set| carry(full, set)).collect();
+            self.ask(cx, &words)?;
+            if let Some(at) = words.iter().position(|&w| self.wrong(cx, w, &mut buf)) {
+                guilty.clone_from(&sets[at]);
+                break;
             }
+        }
+        if guilty.len() > 3 {
+            return Ok(Mend { inputs: Vec::new(), join: false });
         }
         let mut inputs: Vec<Input> = Vec::new();
         for &slot in &guilty {
-            let matching: Vec<Input> = self
-                .features(slot, cx.urz)
-                .into_iter()
-                .filter(|&f| input_value(&model.slots, f, now))
-                .collect();
-            match matching.first() {
-                Some(&f) => inputs.push(f),
-                None => {
-                    let value = model.slots[slot].eval(now);
-                    if self.inputs.iter().filter(|i| matches!(i, Input::Feature(s, _) if *s == slot)).count() < 4 {
-                        inputs.push(Input::Feature(slot, Test::Eq(value)));
-                    }
-                }
+            let known = self.features(slot, cx.urz).into_iter().find(|&f| input_value(&model.slots, f, word));
+            let value = model.slots[slot].eval(word);
+            let used = self.inputs.iter().filter(|i| matches!(i, Input::Feature(s, _) if *s == slot)).count();
+            match known {
+                Some(feature) => inputs.push(feature),
+                None if used < 4 => inputs.push(Input::Feature(slot, Test::Eq(value))),
+                None => {}
             }
         }
-        for &c in &differing {
-            // Does this component take part?
-            let comp = &model.comps[c];
-            let mut probe = now;
-            for &input in &comp.inputs {
-                if let Input::Bit(bit) = input {
-                    probe = probe & !(1 << bit) | (model.base >> bit & 1) << bit;
-                }
-            }
-            cx.oracle.texts(&[probe])?;
-            cx.oracle.labels(&[probe])?;
-            if self.wrong(cx, probe, &mut buf) {
-                now = probe;
-            } else {
-                inputs.extend(comp.inputs.iter().copied());
+        // Which components take part with them?
+        for size in 0..=2 {
+            let sets = subsets(&differing, size);
+            let words: Vec<u128> = sets.iter().map(|set| carry(project(set), &guilty)).collect();
+            self.ask(cx, &words)?;
+            if let Some(at) = words.iter().position(|&w| self.wrong(cx, w, &mut buf)) {
+                inputs.extend(sets[at].iter().flat_map(|&c| model.comps[c].inputs.iter().copied()));
+                break;
             }
         }
         inputs.sort_unstable();
         inputs.dedup();
         Ok(Mend { inputs, join: true })
+    }
+
+    fn ask(&self, cx: &mut Cx<'_>, words: &[u128]) -> Result<(), Pending> {
+        let texts = cx.oracle.texts(words);
+        cx.oracle.labels(words).and(texts)
     }
 
     /// The sizes of components too large to enumerate.
@@ -1164,6 +1169,24 @@ impl Class {
             let _ = write!(out, "\n    {c}: {:?} {} of {} legal, {} variants", comp.inputs, comp.table.len(), 1u64 << comp.inputs.len().min(63), comp.variants.len());
         }
         out
+    }
+}
+
+/// All subsets of one size.
+fn subsets(list: &[usize], size: usize) -> Vec<Vec<usize>> {
+    match size {
+        0 => vec![Vec::new()],
+        1 => list.iter().map(|&i| vec![i]).collect(),
+        _ => {
+            let mut out = Vec::new();
+            for (at, &first) in list.iter().enumerate() {
+                for mut rest in subsets(&list[at + 1..], size - 1) {
+                    rest.insert(0, first);
+                    out.push(rest);
+                }
+            }
+            out
+        }
     }
 }
 
