@@ -1,3 +1,7 @@
 //! The command line: parse, run, return an exit code.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ptxinspect::cli::main()
+}

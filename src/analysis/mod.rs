@@ -1,1 +1,8 @@
-//! (being written)
+//! What the facts mean: one file a question.
+//!
+//! In: values of the readers. Out: plain answers. No file is read and nothing is printed here.
+
+pub mod cap;
+pub mod code;
+pub mod live_set;
+pub mod occupancy;

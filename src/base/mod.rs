@@ -1,8 +1,10 @@
-//! The vocabulary every layer speaks: architectures, positions, register files and sets of registers.
+//! The vocabulary every layer speaks: architectures and what their hardware has to give, positions, register files and
+//! sets of registers.
 //!
 //! Imports nothing of ours, does no I/O, and knows nothing about any file format.
 
 mod arch;
+pub mod hardware;
 mod pos;
 mod regs;
 

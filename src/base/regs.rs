@@ -49,19 +49,48 @@ impl RegSet {
 
     /// Bit position of a register; `None` for one that no file has.
     const fn bit(file: RegFile, index: u16) -> Option<usize> {
-        let (base, size) = match file {
+        let (base, size) = Self::span(file);
+        if (index as usize) < size { Some(base + index as usize) } else { None }
+    }
+
+    /// First bit and number of bits of a file.
+    const fn span(file: RegFile) -> (usize, usize) {
+        match file {
             RegFile::Gpr => (0, 256),
             RegFile::Ugpr => (256, 128),
             RegFile::Pred => (384, 8),
             RegFile::Upred => (392, 8),
-        };
-        if index < size { Some(base + index as usize) } else { None }
+        }
     }
 
     /// Adds a register; one that the file does not have is ignored.
     pub fn insert(&mut self, file: RegFile, index: u16) {
         if let Some(bit) = Self::bit(file, index) {
             self.words[bit / 64] |= 1 << (bit % 64);
+        }
+    }
+
+    /// Adds `count` registers from `first` on; those that the file does not have are ignored.
+    #[inline]
+    pub fn insert_run(&mut self, file: RegFile, first: u16, count: u16) {
+        let (base, size) = Self::span(file);
+        let from = usize::from(first).min(size);
+        let to = (usize::from(first) + usize::from(count)).min(size);
+        let (from, to) = (base + from, base + to);
+        if from >= to {
+            return;
+        }
+        let (low, high) = (from / 64, (to - 1) / 64);
+        let mask_from = u64::MAX << (from % 64);
+        let mask_to = u64::MAX >> (63 - (to - 1) % 64);
+        if low == high {
+            self.words[low] |= mask_from & mask_to;
+        } else {
+            self.words[low] |= mask_from;
+            for word in &mut self.words[low + 1..high] {
+                *word = u64::MAX;
+            }
+            self.words[high] |= mask_to;
         }
     }
 
@@ -94,6 +123,45 @@ impl RegSet {
         }
     }
 
+    /// What both sets have.
+    #[inline]
+    pub fn intersection(&self, other: &RegSet) -> RegSet {
+        RegSet { words: std::array::from_fn(|i| self.words[i] & other.words[i]) }
+    }
+
+    /// What `self` has and `other` has not.
+    #[inline]
+    pub fn difference(&self, other: &RegSet) -> RegSet {
+        RegSet { words: std::array::from_fn(|i| self.words[i] & !other.words[i]) }
+    }
+
+    /// What either set has.
+    #[inline]
+    pub fn union(&self, other: &RegSet) -> RegSet {
+        RegSet { words: std::array::from_fn(|i| self.words[i] | other.words[i]) }
+    }
+
+    /// Whether the two sets share a register.
+    #[inline]
+    pub fn intersects(&self, other: &RegSet) -> bool {
+        self.words.iter().zip(&other.words).fold(0, |all, (mine, theirs)| all | mine & theirs) != 0
+    }
+
+    /// Every register there is, the always-zero and always-true ones aside.
+    pub const fn all() -> RegSet {
+        RegSet { words: [u64::MAX, u64::MAX, u64::MAX, u64::MAX >> 1, u64::MAX, u64::MAX, 0x7f7f] }
+    }
+
+    /// The eight bits of [`RegFile::Pred`] or [`RegFile::Upred`]; 0 for the other files.
+    #[inline]
+    pub fn predicates(&self, file: RegFile) -> u8 {
+        match file {
+            RegFile::Pred => self.words[6] as u8,
+            RegFile::Upred => (self.words[6] >> 8) as u8,
+            RegFile::Gpr | RegFile::Ugpr => 0,
+        }
+    }
+
     /// How many registers of one file are in the set.
     pub fn count(&self, file: RegFile) -> u32 {
         let words = &self.words;
@@ -112,8 +180,29 @@ impl RegSet {
 
     /// The registers of one file, ascending.
     pub fn iter(&self, file: RegFile) -> impl Iterator<Item = u16> + '_ {
-        let size = if matches!(file, RegFile::Gpr | RegFile::Ugpr) { 256 } else { 8 };
-        (0..size).filter(move |&index| self.contains(file, index))
+        let (base, size) = Self::span(file);
+        let mut at = base;
+        std::iter::from_fn(move || {
+            while at < base + size {
+                let rest = self.words[at / 64] >> (at % 64);
+                if rest == 0 {
+                    at = (at / 64 + 1) * 64;
+                    continue;
+                }
+                at += rest.trailing_zeros() as usize;
+                if at >= base + size {
+                    return None;
+                }
+                at += 1;
+                return u16::try_from(at - 1 - base).ok();
+            }
+            None
+        })
+    }
+
+    /// The registers of all files, file by file, ascending.
+    pub fn iter_all(&self) -> impl Iterator<Item = (RegFile, u16)> + '_ {
+        RegFile::ALL.into_iter().flat_map(|file| self.iter(file).map(move |index| (file, index)))
     }
 }
 
@@ -138,5 +227,23 @@ mod tests {
         assert!(!set.union_with(&other));
         set.subtract(&other);
         assert_eq!(set.count(RegFile::Gpr), 1);
+    }
+
+    #[test]
+    fn runs_equal_single_insertions() {
+        for file in RegFile::ALL {
+            for first in [0, 1, 5, 7, 8, 62, 63, 64, 100, 127, 128, 200, 255, 256, 999] {
+                for count in [0, 1, 2, 4, 8, 63, 64, 65, 128, 256, 1000] {
+                    let (mut run, mut single) = (RegSet::EMPTY, RegSet::EMPTY);
+                    run.insert_run(file, first, count);
+                    (first..first + count).for_each(|index| single.insert(file, index));
+                    assert_eq!(run, single, "{file:?} {first} {count}");
+                    let listed: Vec<u16> = run.iter(file).collect();
+                    let asked: Vec<u16> = (0..256).filter(|&i| run.contains(file, i)).collect();
+                    assert_eq!(listed, asked);
+                    assert_eq!(run.iter_all().count(), listed.len());
+                }
+            }
+        }
     }
 }

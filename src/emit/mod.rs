@@ -1,1 +1,8 @@
-//! (being written)
+//! Writers at the edge: one file a format, each a function of the model and a `Write`.
+//!
+//! Nothing here computes a fact. What comes from an input is escaped before it is written.
+
+pub mod escape;
+pub mod json;
+pub mod listing;
+pub mod text;

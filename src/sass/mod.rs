@@ -6,15 +6,18 @@
 
 mod blob;
 mod decode;
+pub mod effects;
 mod float;
 mod operand;
+pub mod transfer;
 
 use crate::base::{Pc, RegFile, RegSet};
 
 pub use decode::{Decoder, Inst, RegRef};
-pub use operand::{Operand, OperandKind, Parts, Reg, Term, parts};
 #[doc(hidden)]
 pub use float::{half, spell_float};
+pub use operand::{Operand, OperandKind, Parts, Reg, Term, parts};
+pub use transfer::Flow;
 
 /// One 16-byte instruction word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -66,7 +66,6 @@ pub struct Comp {
     pub variants: Vec<Vec<Vec<u32>>>,
     /// Ranges of the base text that this component decides.
     pub sites: Vec<(usize, usize)>,
-    pub dense: bool,
 }
 
 /// Part of the final text.
@@ -81,7 +80,6 @@ pub struct Model {
     pub base: u128,
     pub fixed: u128,
     pub slots: Vec<Slot>,
-    pub canon: Vec<u32>,
     pub comps: Vec<Comp>,
     pub pieces: Vec<Piece>,
 }
@@ -583,7 +581,7 @@ impl Class {
             Kind::Hex if self.slots[slot].bits.len() == 32 => &[Test::Eq(0), Test::Eq(1), Test::Pow2],
             Kind::Hex => &[Test::Eq(0)],
             Kind::Set => &[Test::Eq(0)],
-            Kind::B | Kind::Sb | Kind::Target | Kind::Float => &[],
+            Kind::B | Kind::Sb | Kind::Target => &[],
         };
         let can = |t: &Test| {
             let value = match t {
@@ -801,7 +799,7 @@ impl Class {
     /// Enumerates every component at the base and lays the text out.
     fn build(&mut self, cx: &mut Cx<'_>) -> Result<(), Pending> {
         let base = self.bases[0];
-        let mut plans: Vec<(Vec<Input>, Vec<(u64, u128)>, bool)> = Vec::new();
+        let mut plans: Vec<(Vec<Input>, Vec<(u64, u128)>)> = Vec::new();
         let mut wait = Ok(());
         for group in &self.groups {
             let inputs: Vec<Input> = group.iter().map(|&i| self.inputs[i]).collect();
@@ -812,11 +810,11 @@ impl Class {
                 values.into_iter().filter_map(|v| Some((v, comp_word(&self.slots, &inputs, base, v)?))).collect();
             let list: Vec<u128> = words.iter().map(|w| w.1).collect();
             wait = wait.and(cx.oracle.texts(&list));
-            plans.push((inputs, words, dense));
+            plans.push((inputs, words));
         }
         wait?;
         let mut wait = Ok(());
-        for (_, words, _) in &plans {
+        for (_, words) in &plans {
             let legal: Vec<u128> =
                 words.iter().map(|w| w.1).filter(|w| cx.oracle.known(*w).flatten().is_some()).collect();
             wait = wait.and(cx.oracle.labels(&legal));
@@ -824,7 +822,7 @@ impl Class {
         wait?;
         let canon = self.canon(cx, base).unwrap_or_default();
         let mut comps = Vec::new();
-        for (inputs, words, dense) in plans {
+        for (inputs, words) in plans {
             let mut found: Vec<(u64, Vec<Edit>)> = Vec::new();
             for (value, word) in words {
                 if !self.same_class(cx, word) {
@@ -834,7 +832,7 @@ impl Class {
                     found.push((value, edits(&canon, &text)));
                 }
             }
-            comps.push(make_comp(inputs, &canon, found, dense));
+            comps.push(make_comp(inputs, &canon, found));
         }
         // Sites of different components that overlap: those components belong together.
         for i in 0..comps.len() {
@@ -896,7 +894,7 @@ impl Class {
             at = at.max(end);
         }
         pieces.extend(canon[at..].iter().map(|&t| Piece::Token(t)));
-        self.model = Model { base, fixed: self.fixed, slots: self.slots.clone(), canon, comps, pieces };
+        self.model = Model { base, fixed: self.fixed, slots: self.slots.clone(), comps, pieces };
         Ok(())
     }
 
@@ -1144,9 +1142,9 @@ impl Class {
         cx.oracle.labels(words).and(texts)
     }
 
-    /// The sizes of components too large to enumerate.
-    pub fn oversize(&self) -> Vec<usize> {
-        self.groups.iter().map(Vec::len).filter(|&n| n > MAX_DENSE).collect()
+    /// Words of the class to remember: those of real code, or random ones where there is none.
+    pub fn sample(&self) -> Vec<u128> {
+        if self.corpus.is_empty() { self.tests.clone() } else { self.corpus.clone() }
     }
 
     /// What the components are, for a person.
@@ -1195,7 +1193,7 @@ struct Mend {
     join: bool,
 }
 
-fn make_comp(inputs: Vec<Input>, canon: &[u32], found: Vec<(u64, Vec<Edit>)>, dense: bool) -> Comp {
+fn make_comp(inputs: Vec<Input>, canon: &[u32], found: Vec<(u64, Vec<Edit>)>) -> Comp {
     // The union of all edited ranges, overlapping and touching ones joined.
     let mut ranges: Vec<(usize, usize)> =
         found.iter().flat_map(|(_, edits)| edits.iter().map(|e| (e.start, e.end))).collect();
@@ -1231,7 +1229,7 @@ fn make_comp(inputs: Vec<Input>, canon: &[u32], found: Vec<(u64, Vec<Edit>)>, de
         }
         table.insert(value, id);
     }
-    Comp { inputs, table, variants, sites, dense }
+    Comp { inputs, table, variants, sites }
 }
 
 /// Finds the float format that explains a number and its flips.

@@ -1,9 +1,10 @@
-//! Learns SASS encodings by observing nvdisasm, and checks the tables against it.
+//! Learns SASS encodings and effects by observing nvdisasm, and checks the tables against it.
 
 mod check;
 mod class;
 mod corpus;
 mod edit;
+mod effects;
 mod learn;
 mod oracle;
 mod pack;
@@ -26,6 +27,8 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Learn which registers each instruction reads and writes.
+    Effects(effects::Args),
     /// Learn architectures and write the tables.
     Learn {
         #[arg(long)]
@@ -77,6 +80,7 @@ enum Command {
 
 fn main() -> Result<()> {
     match Args::parse().command {
+        Command::Effects(args) => effects::run(&args),
         Command::Learn { nvdisasm, arch, corpus, cache, sweep, out } => {
             std::fs::create_dir_all(&out)?;
             for name in arch {

@@ -1,0 +1,146 @@
+//! One code section, decoded and solved: what every question about registers starts from.
+
+use std::ops::Range;
+
+use crate::base::{Arch, Pc, RegFile};
+use crate::cubin::{self, FunctionKind};
+use crate::flow::{Cfg, Counts, Layout, Liveness, Loops, Program, Rule, SassProgram};
+use crate::sass::Word;
+use crate::sass::effects::EffectTable;
+
+/// A section with its control flow and liveness.
+pub struct Code {
+    words: Vec<Word>,
+    table: &'static EffectTable,
+    /// Blocks, functions, calls.
+    pub cfg: Cfg,
+    /// Loops.
+    pub loops: Loops,
+    /// Live registers.
+    pub liveness: Liveness,
+    /// Registers occupied at each instruction, by index.
+    pub counts: Vec<Counts>,
+}
+
+/// The most occupied registers of one file in a stretch of code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peak {
+    /// How many.
+    pub registers: u32,
+    /// The first instruction that has so many.
+    pub pc: Option<Pc>,
+}
+
+/// A load or store of local memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalAccess {
+    /// A store, or else a load.
+    pub is_store: bool,
+    /// How much it moves.
+    pub bytes: u32,
+}
+
+/// Opcodes of the loads and stores of local memory: the low nine bits of the word.
+const LDL: u64 = 0x183;
+const STL: u64 = 0x187;
+
+impl Code {
+    /// Decodes and solves a function's section; none for an architecture whose SASS is not known.
+    pub fn analyse(arch: Arch, function: &cubin::Function<'_>, rule: Rule) -> Option<Code> {
+        let table = EffectTable::for_arch(arch)?;
+        let words: Vec<Word> = function.code.as_chunks::<16>().0.iter().map(word).collect();
+        let layout = Layout {
+            entries: std::iter::once(Pc(0)).chain(function.parts.iter().map(|part| part.start)).collect(),
+            indirect: function.branch_targets.iter().map(|branch| (branch.pc, branch.targets.clone())).collect(),
+            registers: function.resources.registers.and_then(|n| u16::try_from(n).ok()).unwrap_or(0),
+            called_from_outside: function.kind == FunctionKind::Device,
+        };
+        let program = SassProgram::new(&words, table);
+        let cfg = Cfg::build(&program, &layout);
+        let liveness = Liveness::solve(&program, &cfg, rule);
+        let counts = liveness.counts(&program, &cfg);
+        let loops = Loops::build(&cfg);
+        Some(Code { words, table, cfg, loops, liveness, counts })
+    }
+
+    /// The section as a program.
+    pub fn program(&self) -> SassProgram<'_> {
+        SassProgram::new(&self.words, self.table)
+    }
+
+    /// Its words.
+    pub fn words(&self) -> &[Word] {
+        &self.words
+    }
+
+    /// Whether an instruction only fills the section up.
+    pub fn is_padding(&self, pc: Pc) -> bool {
+        pc.0 / 16 >= self.cfg.instructions.saturating_sub(self.cfg.padding)
+    }
+
+    /// Whether an instruction is understood.
+    pub fn is_known(&self, pc: Pc) -> bool {
+        self.program().flow(pc.0 as usize / 16).known
+    }
+
+    /// What a load or store of local memory moves; none for any other instruction.
+    pub fn local_access(&self, pc: Pc) -> Option<LocalAccess> {
+        let word = self.words.get(pc.0 as usize / 16)?;
+        let is_store = match word.lo & 0x1ff {
+            LDL => false,
+            STL => true,
+            _ => return None,
+        };
+        // Bits 73 to 75: u8, s8, u16, s16, 32, 64, 128 bits.
+        let bytes = match word.hi >> 9 & 7 {
+            0 | 1 => 1,
+            2 | 3 => 2,
+            4 => 4,
+            5 => 8,
+            6 => 16,
+            _ => return None,
+        };
+        Some(LocalAccess { is_store, bytes })
+    }
+
+    /// Registers of a file occupied at an instruction.
+    pub fn occupied(&self, pc: Pc, file: RegFile) -> u32 {
+        self.counts.get(pc.0 as usize / 16).map_or(0, |counts| u32::from(counts.0[file]))
+    }
+
+    /// Where a file is fullest.
+    pub fn peak(&self, ranges: &[Range<Pc>], file: RegFile) -> Peak {
+        let mut peak = Peak::default();
+        for pc in pcs(ranges) {
+            let registers = self.occupied(pc, file);
+            if registers > peak.registers || peak.pc.is_none() {
+                peak = Peak { registers, pc: Some(pc) };
+            }
+        }
+        peak
+    }
+
+    /// Occupied vector registers along the code: at most `samples` figures, each the maximum of its stretch.
+    pub fn profile(&self, ranges: &[Range<Pc>], samples: usize) -> Vec<u32> {
+        let along: Vec<u32> =
+            pcs(ranges).filter(|&pc| !self.is_padding(pc)).map(|pc| self.occupied(pc, RegFile::Gpr)).collect();
+        let stretch = along.len().div_ceil(samples.max(1)).max(1);
+        along.chunks(stretch).map(|chunk| chunk.iter().copied().max().unwrap_or(0)).collect()
+    }
+
+    /// Whether everything that the code of the ranges reaches is understood.
+    pub fn exact(&self, ranges: &[Range<Pc>]) -> bool {
+        let within = |pc: Pc| ranges.iter().any(|range| range.contains(&pc));
+        self.cfg.functions.iter().filter(|function| within(function.entry)).all(|function| function.exact)
+    }
+}
+
+/// Every instruction of some ranges.
+pub fn pcs(ranges: &[Range<Pc>]) -> impl Iterator<Item = Pc> + '_ {
+    ranges.iter().flat_map(|range| (range.start.0..range.end.0).step_by(16)).map(Pc)
+}
+
+fn word(bytes: &[u8; 16]) -> Word {
+    let bits = u128::from_le_bytes(*bytes);
+    Word { lo: bits as u64, hi: (bits >> 64) as u64 }
+}

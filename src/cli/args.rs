@@ -1,0 +1,219 @@
+//! The command line as it is spelt: strings and switches, no decisions yet. One definition feeds help, man page and
+//! completions.
+
+use std::path::PathBuf;
+
+use super::occupancy::OccupancyArgs;
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
+
+const EXAMPLES: &str = "\
+Examples:
+  ptxinspect kernel.ptx --arch sm_100a             the report
+  ptxinspect kernel.ptx --arch sm_90a,sm_100a      for two architectures
+  ptxinspect kernel.ptx --ptxas 12.9 -- -O1        with another ptxas and flags of your own
+  ptxinspect kernel.cubin --format json            of a cubin, for scripts
+  ptxinspect disasm kernel.cubin                   SASS with live registers and PTX lines
+  ptxinspect toolchain install 13.4                get a ptxas
+  ptxinspect explain C7508                         what a message of ptxas means
+
+Exit status: 0 fine, 1 findings (--deny), 2 it could not do the job.";
+
+/// Where did my registers go? ptxas, cubin, SASS and line tables joined on the PTX line.
+#[derive(Debug, Parser)]
+#[command(name = "ptxinspect", version, about, after_help = EXAMPLES, max_term_width = 100)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_subcommand = true)]
+pub struct Args {
+    /// What to do; without one, the report.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// The report's own arguments.
+    #[command(flatten)]
+    pub report: ReportArgs,
+}
+
+/// Everything but the report.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// SASS in its order, with live registers, PTX lines and source lines
+    Disasm(DisasmArgs),
+    /// How many blocks an SM holds: a calculator, for one launch or for JSON lines of them
+    Occupancy(OccupancyArgs),
+    /// Managed ptxas versions: list, install, path, remove
+    Toolchain(ToolchainArgs),
+    /// What a message code of ptxas means and what to do about it
+    Explain(ExplainArgs),
+    /// A completion script for your shell, on standard output
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// The manual page, in roff, on standard output
+    Man,
+}
+
+/// What to compile and how.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct CompileArgs {
+    /// PTX files or cubins; - is standard input
+    #[arg(required = true, value_hint = ValueHint::FilePath)]
+    pub inputs: Vec<PathBuf>,
+    /// Architectures to compile PTX for: repeat, or separate with commas [default: the PTX's .target]
+    #[arg(long, short, value_delimiter = ',', value_name = "SM", help_heading = "Compiling")]
+    pub arch: Vec<String>,
+    /// The ptxas to run: a path, or a version such as 13.4 or 12.9.86, installed on first use
+    #[arg(long, value_name = "PATH|VERSION", help_heading = "Compiling")]
+    pub ptxas: Option<String>,
+    /// Give up on a compilation after this many seconds
+    #[arg(long, value_name = "SECONDS", default_value = "3600", help_heading = "Compiling")]
+    pub timeout: f64,
+    /// Only kernels whose mangled or demangled name matches (* and ?); repeat for several
+    #[arg(long, short, value_name = "GLOB", help_heading = "Choosing")]
+    pub kernel: Vec<String>,
+    /// How many compilations to run at once [default: one a core]
+    #[arg(long, short, value_name = "N", help_heading = "Compiling")]
+    pub jobs: Option<usize>,
+    /// Flags handed to ptxas as they are, after --
+    #[arg(last = true, value_name = "PTXAS FLAGS")]
+    pub flags: Vec<String>,
+}
+
+/// How to show it.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct OutputArgs {
+    /// Write to a file instead of standard output
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub output: Option<PathBuf>,
+    /// When to colour text
+    #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
+    pub color: ColorWhen,
+    /// More: mangled names, attributes, every line
+    #[arg(long, short, help_heading = "Output")]
+    pub verbose: bool,
+    /// No progress and no remarks on standard error
+    #[arg(long, short, conflicts_with = "verbose", help_heading = "Output")]
+    pub quiet: bool,
+}
+
+/// `ptxinspect FILE…`
+#[derive(Debug, ClapArgs)]
+pub struct ReportArgs {
+    /// What to compile.
+    #[command(flatten)]
+    pub compile: CompileArgs,
+    /// How to show it.
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// The form of the report
+    #[arg(long, short, default_value = "text", help_heading = "Output")]
+    pub format: ReportFormat,
+    /// Threads of a block, for the occupancy of kernels whose directives do not say
+    #[arg(long, value_name = "N", help_heading = "Occupancy")]
+    pub threads: Option<u32>,
+    /// Bytes of shared memory asked for at launch, for the occupancy
+    #[arg(long, value_name = "BYTES", default_value = "0", help_heading = "Occupancy")]
+    pub smem_dynamic: u64,
+    /// How many of the hottest lines to show
+    #[arg(long, value_name = "N", default_value = "5", help_heading = "Output")]
+    pub top: usize,
+    /// Exit 1 when ptxas said this: a code such as C7508, "warnings" or "advisories" (repeat, or separate with commas)
+    #[arg(long, value_delimiter = ',', value_name = "CODE", help_heading = "Choosing")]
+    pub deny: Vec<String>,
+    /// Codes that --deny lets pass
+    #[arg(long, value_delimiter = ',', value_name = "CODE", help_heading = "Choosing")]
+    pub allow: Vec<String>,
+}
+
+/// `ptxinspect disasm FILE…`
+#[derive(Debug, ClapArgs)]
+pub struct DisasmArgs {
+    /// What to compile.
+    #[command(flatten)]
+    pub compile: CompileArgs,
+    /// How to show it.
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// The form of the listing
+    #[arg(long, short, default_value = "text", help_heading = "Output")]
+    pub format: TextOrJson,
+    /// Show each word in hexadecimal
+    #[arg(long, help_heading = "Output")]
+    pub hex: bool,
+}
+
+/// `ptxinspect toolchain …`
+#[derive(Debug, ClapArgs)]
+pub struct ToolchainArgs {
+    /// What to do with them
+    #[command(subcommand)]
+    pub action: ToolchainAction,
+}
+
+/// What can be done with managed ptxas versions.
+#[derive(Debug, Subcommand)]
+pub enum ToolchainAction {
+    /// Every ptxas at hand, and the one a plain run would take
+    List {
+        /// The form of the list
+        #[arg(long, short, default_value = "text")]
+        format: TextOrJson,
+        /// Ask the package index which versions can be installed
+        #[arg(long)]
+        available: bool,
+    },
+    /// Install a version: 13.4 is the newest 13.4.x, 12.9.86 just that one
+    Install {
+        /// The versions
+        #[arg(required = true)]
+        versions: Vec<String>,
+        /// No progress
+        #[arg(long, short)]
+        quiet: bool,
+    },
+    /// Print the path of a version's ptxas, or of the one a plain run would take
+    Path {
+        /// The version
+        version: Option<String>,
+    },
+    /// Remove installed versions
+    Remove {
+        /// The versions
+        #[arg(required = true)]
+        versions: Vec<String>,
+    },
+}
+
+/// `ptxinspect explain`
+#[derive(Debug, ClapArgs)]
+pub struct ExplainArgs {
+    /// The code, such as C7508; without one, every code there is a page for
+    pub code: Option<String>,
+}
+
+/// Forms of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// For people
+    Text,
+    /// For programs: docs/schema/report-v1.schema.json
+    Json,
+}
+
+/// Forms of a small list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TextOrJson {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ColorWhen {
+    /// On a terminal
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}

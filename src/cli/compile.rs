@@ -1,0 +1,200 @@
+//! From an input and an architecture to a cubin: decisions first, then ptxas where it is needed.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::args::CompileArgs;
+use super::glob::Globs;
+use super::input::{self, Input, Kind};
+use crate::base::Arch;
+use crate::report::{LaunchHints, PtxasUsed, Unit, UnitError};
+use crate::toolchain::{self, Env, Failure, Job, Ptxas, Request, RunError};
+
+/// What the flags decided for every input.
+pub struct Session {
+    /// The machine as the process sees it.
+    pub env: Env,
+    /// What to read.
+    pub inputs: Vec<PathBuf>,
+    /// What to compile PTX for; none means each file's own `.target`.
+    pub arches: Vec<Arch>,
+    /// Which kernels to speak of.
+    pub kernels: Globs,
+    /// Flags of the user for ptxas.
+    pub flags: Vec<String>,
+    /// How long one compilation may take.
+    pub timeout: Duration,
+    /// How many at once.
+    pub jobs: usize,
+    /// What the user says of the launch.
+    pub launch: LaunchHints,
+    request: Request,
+    ptxas: OnceLock<Result<Ptxas, String>>,
+}
+
+/// The real environment as a value.
+pub fn environment() -> Result<Env> {
+    let cwd = std::env::current_dir().context("the current folder cannot be told")?;
+    Ok(Env::new(std::env::vars_os(), cwd, std::env::temp_dir()))
+}
+
+impl Session {
+    /// Turns strings into decisions; does no work yet.
+    pub fn new(args: &CompileArgs) -> Result<Self> {
+        let mut arches = Vec::new();
+        for name in &args.arch {
+            let arch: Arch = name.trim().parse()?;
+            if !arches.contains(&arch) {
+                arches.push(arch);
+            }
+        }
+        if !(args.timeout.is_finite() && args.timeout > 0.0) {
+            bail!("--timeout {} is not a time: expected a number of seconds above 0", args.timeout);
+        }
+        if args.jobs == Some(0) {
+            bail!("-j 0 runs nothing: expected 1 or more");
+        }
+        if args.inputs.iter().filter(|path| path.as_os_str() == "-").count() > 1 {
+            bail!("standard input (-) can be read only once");
+        }
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        Ok(Session {
+            env: environment()?,
+            inputs: input::unique(&args.inputs),
+            arches,
+            kernels: Globs::new(&args.kernel)?,
+            flags: args.flags.clone(),
+            timeout: Duration::try_from_secs_f64(args.timeout).unwrap_or(Duration::MAX),
+            jobs: args.jobs.unwrap_or(cores),
+            launch: LaunchHints::default(),
+            request: args.ptxas.as_deref().map_or(Request::Auto, Request::parse),
+            ptxas: OnceLock::new(),
+        })
+    }
+
+    /// The architectures to build each input for; none stands for its own.
+    pub fn arches(&self) -> Vec<Option<Arch>> {
+        if self.arches.is_empty() { vec![None] } else { self.arches.iter().copied().map(Some).collect() }
+    }
+
+    /// The threads that builds run on.
+    pub fn pool(&self) -> Result<rayon::ThreadPool> {
+        rayon::ThreadPoolBuilder::new().num_threads(self.jobs).build().context("cannot start threads")
+    }
+
+    /// The ptxas of this run, looked for (and installed) once, when the first PTX needs it.
+    fn ptxas(&self) -> Result<&Ptxas, &str> {
+        let found = self.ptxas.get_or_init(|| {
+            let progress = super::toolchain::install_progress(false);
+            toolchain::find(&self.request, &self.env, &progress).map_err(|error| error.to_string())
+        });
+        found.as_ref().map_err(String::as_str)
+    }
+}
+
+/// A cubin and how it came to be.
+pub struct Built<'a> {
+    /// The cubin.
+    pub cubin: Cow<'a, [u8]>,
+    /// ptxas's log; none for an input that is a cubin.
+    pub log: Option<toolchain::log::Log>,
+}
+
+/// Gets the cubin of an input for an architecture: the input itself, or what ptxas makes of it. Fills in the unit: who it is
+/// and, where there is no cubin, why. A cubin has its own architecture, so it is one unit however many were asked for:
+/// `first` says whether this call is the one to answer for it, and the others get nothing.
+pub fn build<'a>(
+    session: &Session,
+    input: &'a Result<Input, String>,
+    path: &Path,
+    arch: Option<Arch>,
+    first: bool,
+) -> Option<(Unit, Option<Built<'a>>)> {
+    let mut unit = Unit { input: path.display().to_string(), ..Unit::default() };
+    let mut refused = |message: String| {
+        let mut unit = std::mem::take(&mut unit);
+        unit.error = Some(UnitError { stage: "input".to_owned(), message, diagnostics: Vec::new() });
+        first.then_some((unit, None))
+    };
+    let input = match input {
+        Ok(input) => input,
+        Err(message) => return refused(message.clone()),
+    };
+    match input.kind() {
+        Err(error) => refused(format!("{}: {error:#}", input.name)),
+        Ok(Kind::Cubin) => {
+            unit.input.clone_from(&input.name);
+            first.then(|| (unit, Some(Built { cubin: Cow::Borrowed(&input.bytes[..]), log: None })))
+        }
+        Ok(Kind::Ptx) => {
+            unit.input.clone_from(&input.name);
+            let built = compile(session, &input.bytes, arch, &mut unit);
+            Some((unit, built))
+        }
+    }
+}
+
+/// Runs ptxas for an architecture and fills in what it says of itself, of the input and of its errors.
+fn compile<'a>(session: &Session, ptx: &[u8], arch: Option<Arch>, unit: &mut Unit) -> Option<Built<'a>> {
+    let Some(arch) = arch.or_else(|| toolchain::target_arch(ptx)) else {
+        let message = "the PTX has no .target that names an architecture: give one with --arch".to_owned();
+        unit.error = Some(UnitError { stage: "input".to_owned(), message, diagnostics: Vec::new() });
+        return None;
+    };
+    unit.arch = Some(arch.to_string());
+    let ptxas = match session.ptxas() {
+        Ok(ptxas) => ptxas,
+        Err(message) => {
+            let message = message.to_owned();
+            unit.error = Some(UnitError { stage: "toolchain".to_owned(), message, diagnostics: Vec::new() });
+            return None;
+        }
+    };
+    let job = Job { ptx, arch, flags: &session.flags, timeout: Some(session.timeout), relocatable: false };
+    let ptxas = &ptxas.for_arch(arch);
+    match toolchain::run(ptxas, &job, &session.env) {
+        Ok(output) => {
+            unit.prepared = output.prepared.iter().map(ToString::to_string).collect();
+            unit.ptxas = Some(used(ptxas, output.version, output.arguments));
+            Some(Built { cubin: Cow::Owned(output.cubin), log: Some(toolchain::log::parse(&output.log)) })
+        }
+        Err(error) => {
+            if let Some(failure) = failure(&error) {
+                unit.prepared = failure.prepared.iter().map(ToString::to_string).collect();
+                unit.ptxas = Some(used(ptxas, failure.version, failure.arguments.clone()));
+            }
+            let log = failure(&error).map(|failure| toolchain::log::parse(&failure.log)).unwrap_or_default();
+            let message = match &error {
+                RunError::Rejected { .. } => format!("ptxas does not accept {} for {arch}", unit.input),
+                error => format!("{}, {arch}: {error}", unit.input),
+            };
+            crate::report::refuse(unit, "ptxas", message, &log);
+            None
+        }
+    }
+}
+
+fn used(ptxas: &Ptxas, version: Option<toolchain::Version>, flags: Vec<String>) -> PtxasUsed {
+    PtxasUsed {
+        version: version.or(ptxas.version()).map(|version| version.to_string()),
+        path_kind: ptxas.origin.kind().to_owned(),
+        reason: ptxas.origin.to_string(),
+        flags,
+    }
+}
+
+fn failure(error: &RunError) -> Option<&Failure> {
+    match error {
+        RunError::Rejected { failure, .. }
+        | RunError::Killed { failure, .. }
+        | RunError::TimedOut { failure, .. }
+        | RunError::Flooded { failure, .. }
+        | RunError::NoCubin { failure, .. }
+        | RunError::NotElf { failure, .. } => Some(failure),
+        RunError::Input(_) | RunError::Flag { .. } | RunError::Start { .. } | RunError::Io { .. } => None,
+    }
+}

@@ -1,0 +1,97 @@
+//! `ptxinspect disasm FILE…`: instructions in their order.
+
+use std::io::Write;
+
+use anyhow::Result;
+use rayon::prelude::*;
+
+use super::Outcome;
+use super::args::{DisasmArgs, TextOrJson};
+use super::compile::{self, Session};
+use super::{input, output};
+use crate::cubin::{Image, lines::LineTable};
+use crate::emit;
+use crate::emit::listing::{JsonWriter, Options};
+use crate::report::listing::{self, ListedFunction};
+use crate::report::{Unit, UnitError, demangle, quote};
+
+/// Compiles or reads every input, lists every function.
+pub fn run(args: &DisasmArgs) -> Result<Outcome> {
+    let session = Session::new(&args.compile)?;
+    let arches = session.arches();
+    let inputs: Vec<_> =
+        session.inputs.iter().map(|path| (path, input::read(path).map_err(|error| format!("{error:#}")))).collect();
+    let built: Vec<_> = session.pool()?.install(|| {
+        let all = inputs.par_iter().flat_map(|(path, input)| {
+            let (session, arches) = (&session, &arches);
+            arches
+                .par_iter()
+                .enumerate()
+                .filter_map(move |(index, arch)| compile::build(session, input, path, *arch, index == 0))
+        });
+        all.collect()
+    });
+    let mut failed: Vec<Unit> = Vec::new();
+    output::write(&args.output, |out| {
+        let mut json = None;
+        let mut text_out = None;
+        match args.format {
+            TextOrJson::Json => json = Some(JsonWriter::start(out)?),
+            TextOrJson::Text => text_out = Some(out),
+        }
+        let options = Options { hex: args.hex };
+        for (mut unit, built) in built {
+            let Some(built) = built else {
+                failed.push(unit);
+                continue;
+            };
+            let image = match Image::parse(&built.cubin) {
+                Ok(image) => image,
+                Err(error) => {
+                    let message = format!("{}: {error}", unit.input);
+                    unit.error = Some(UnitError { stage: "cubin".to_owned(), message, diagnostics: Vec::new() });
+                    failed.push(unit);
+                    continue;
+                }
+            };
+            let mut emit = |function: &ListedFunction| match (&mut json, &mut text_out) {
+                (Some(json), _) => json.function(function),
+                (None, Some(out)) => emit::listing::write_text(function, &options, *out),
+                (None, None) => Ok(()),
+            };
+            list(&session, &image, &mut emit)?;
+        }
+        json.map_or(Ok(()), JsonWriter::finish)
+    })?;
+    let mut errors = anstream::stderr().lock();
+    for unit in &mut failed {
+        if let Some((_, Ok(input))) = inputs.iter().find(|(path, _)| path.display().to_string() == unit.input) {
+            unit.ptx = crate::report::PtxText::new(input.text().into_owned());
+        }
+        quote(unit);
+        emit::text::write_unit_error(unit, &mut errors)?;
+    }
+    errors.flush()?;
+    Ok(if failed.is_empty() { Outcome::Fine } else { Outcome::Failed })
+}
+
+/// Lists the chosen functions of a cubin, one in memory at a time.
+fn list(
+    session: &Session,
+    image: &Image<'_>,
+    emit: &mut dyn FnMut(&ListedFunction) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let lines = LineTable::parse(image);
+    for function in &image.functions {
+        let chosen = |name: &str| {
+            session.kernels.is_empty() || session.kernels.matches([name].into_iter().chain(demangle(name).as_deref()))
+        };
+        if !chosen(&function.name) {
+            continue;
+        }
+        for listed in listing::list(image, &lines, function) {
+            emit(&listed)?;
+        }
+    }
+    Ok(())
+}

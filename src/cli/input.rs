@@ -1,0 +1,103 @@
+//! Reading inputs: what a file is, is told by its content.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// An input, read.
+pub struct Input {
+    /// As the user named it.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl Input {
+    /// Tells PTX from a cubin, and says what else it is when it is neither.
+    pub fn kind(&self) -> Result<Kind> {
+        classify(&self.bytes)
+    }
+
+    /// The PTX as text; bytes that are no UTF-8 are replaced, the lines stay.
+    pub fn text(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.bytes)
+    }
+}
+
+/// What an input is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// PTX text, as far as the first bytes tell; ptxas is the judge.
+    Ptx,
+    /// An ELF file for a GPU.
+    Cubin,
+}
+
+/// Standard input's name on the command line.
+const STDIN: &str = "-";
+/// ELF machine number of NVIDIA GPUs.
+const EM_CUDA: u16 = 190;
+
+/// Reads a file, or standard input for `-`.
+pub fn read(path: &Path) -> Result<Input> {
+    if path.as_os_str() == STDIN {
+        let mut bytes = Vec::new();
+        io::stdin().lock().read_to_end(&mut bytes).context("cannot read standard input")?;
+        return Ok(Input { name: "<stdin>".to_owned(), bytes });
+    }
+    let name = path.display().to_string();
+    let mut file = File::open(path).with_context(|| format!("cannot open {name}"))?;
+    let size = file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
+    if path.is_dir() {
+        bail!("{name} is a folder: expected a PTX file or a cubin");
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).min(1 << 30));
+    file.read_to_end(&mut bytes).with_context(|| format!("cannot read {name}"))?;
+    Ok(Input { name, bytes })
+}
+
+fn classify(bytes: &[u8]) -> Result<Kind> {
+    match bytes {
+        [] => bail!("it is empty: expected PTX text or a cubin"),
+        [0x7f, b'E', b'L', b'F', ..] => match bytes.get(18..20) {
+            Some(&[low, high]) if u16::from_le_bytes([low, high]) == EM_CUDA => Ok(Kind::Cubin),
+            Some(&[low, high]) => bail!(
+                "it is an ELF file for machine {}, not for an NVIDIA GPU ({EM_CUDA}): expected PTX text or a cubin; \
+                 `cuobjdump -xelf all` takes the cubins out of a host file",
+                u16::from_le_bytes([low, high])
+            ),
+            _ => bail!("it is an ELF file cut off inside its header: {} bytes", bytes.len()),
+        },
+        [0x50, 0xed, 0x55, 0xba, ..] => {
+            bail!("it is a fatbin: expected PTX text or a cubin; `cuobjdump -xelf all` takes the cubins out")
+        }
+        _ => Ok(Kind::Ptx),
+    }
+}
+
+/// Inputs as given, each once: the same file named twice is one input.
+pub fn unique(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let mut seen = std::collections::BTreeSet::new();
+    paths.iter().filter(|path| seen.insert(path.as_path())).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_decides() {
+        assert_eq!(classify(b".version 8.0").unwrap(), Kind::Ptx);
+        let mut elf = b"\x7fELF".to_vec();
+        elf.resize(64, 0);
+        elf[18] = 190;
+        assert_eq!(classify(&elf).unwrap(), Kind::Cubin);
+        elf[18] = 62;
+        assert!(classify(&elf).unwrap_err().to_string().contains("machine 62"));
+        assert!(classify(b"").is_err());
+        assert!(classify(b"\x7fELF").is_err());
+        assert!(classify(b"\x50\xed\x55\xba").is_err());
+    }
+}

@@ -1,0 +1,368 @@
+//! The answer for people, at most 80 columns wide.
+
+use std::io::{self, Write};
+
+use super::Answer;
+use crate::analysis::occupancy::{Launch, Limiter, Obstacle, Occupancy, RegisterRange, SmemMode};
+use crate::base::hardware::{
+    PORTABLE_CLUSTER_BLOCKS, PORTABLE_SMEM_PER_BLOCK_BYTES, REGISTERS_PER_SM, SmLimits, WARP_SIZE,
+};
+
+/// How wide a line may be.
+const WIDTH: usize = 80;
+
+/// Blocks per SM that `cuOccupancyMaxActiveClusters` was never seen to exceed (docs/sources.md); `cuda_occupancy.h` says
+/// nothing of it, so it is a note and no limit.
+const CLUSTERED_BLOCKS_SEEN: u32 = 8;
+
+/// Columns of the table of blocks by register count and architecture that fit beside its first one.
+const ARCHITECTURES_ABREAST: usize = 7;
+
+/// Writes one architecture in full, or several side by side.
+pub(super) fn write(out: &mut dyn Write, launch: &Launch, answers: &[Answer]) -> io::Result<()> {
+    match answers {
+        [answer] => one(out, launch, answer),
+        _ => several(out, launch, answers),
+    }
+}
+
+fn one(out: &mut dyn Write, launch: &Launch, answer: &Answer) -> io::Result<()> {
+    let occupancy = &answer.occupancy;
+    wrapped(out, "", &format!("{}: {}", answer.arch, describe(launch)))?;
+    wrapped(out, "", &verdict(occupancy))?;
+    writeln!(out)?;
+    for obstacle in &occupancy.obstacles {
+        wrapped(out, "  because    ", &obstacle.to_string())?;
+    }
+    wrapped(out, "  next step  ", &next_step(launch, occupancy))?;
+    if occupancy.blocks_per_sm > 0 {
+        wrapped(out, "  cliff      ", &register_cliff(launch, occupancy))?;
+        if let Some(text) = smem_cliff(launch, occupancy) {
+            wrapped(out, "             ", &text)?;
+        }
+    }
+    for note in notes(launch, answer) {
+        wrapped(out, "  note       ", &note)?;
+    }
+    writeln!(out)?;
+    if let Some(sm) = SmLimits::of(answer.arch) {
+        resources(out, launch, occupancy, sm)?;
+    }
+    writeln!(out, "\n    registers  blocks  warps  occupancy  limited by")?;
+    for range in &answer.table {
+        let here = if (range.from..=range.to).contains(&launch.registers) { '>' } else { ' ' };
+        let RegisterRange { from, to, blocks_per_sm, warps_per_sm, limiter, .. } = range;
+        let percent = percent(range.occupancy);
+        writeln!(out, "  {here} {from:>3} - {to:>3}  {blocks_per_sm:>6}  {warps_per_sm:>5}  {percent:>9}  {limiter}")?;
+    }
+    Ok(())
+}
+
+fn several(out: &mut dyn Write, launch: &Launch, answers: &[Answer]) -> io::Result<()> {
+    wrapped(out, "", &describe(launch))?;
+    writeln!(out, "\n  arch    blocks  warps   occup.  limited by         next step      cliff")?;
+    for Answer { arch, occupancy, .. } in answers {
+        let line = format!(
+            "  {:<7} {:>6}  {:>2}/{:>2}  {:>7}  {:<17}  {:<13}  {}",
+            arch.to_string(),
+            occupancy.blocks_per_sm,
+            occupancy.warps_per_sm,
+            occupancy.max_warps_per_sm,
+            percent(occupancy.occupancy),
+            short_limiters(occupancy),
+            short_step(occupancy),
+            short_cliff(occupancy)
+        );
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    for Answer { arch, occupancy, .. } in answers {
+        for obstacle in &occupancy.obstacles {
+            wrapped(out, &format!("  {:<8} ", arch.to_string()), &obstacle.to_string())?;
+        }
+    }
+    for some in answers.chunks(ARCHITECTURES_ABREAST) {
+        side_by_side(out, launch, some)?;
+    }
+    Ok(())
+}
+
+/// `regs+smem`
+fn short_limiters(occupancy: &Occupancy) -> String {
+    let name = |limiter: &Limiter| match limiter {
+        Limiter::Registers => "regs",
+        Limiter::SharedMemory => "smem",
+        Limiter::Threads => "warps",
+        Limiter::Blocks => "blocks",
+        Limiter::Barriers => "bars",
+    };
+    let names: Vec<&str> = occupancy.limiters.iter().map(name).collect();
+    match &names[..] {
+        [first, second, rest @ ..] if rest.len() > 1 => format!("{first}+{second}+{}", rest.len()),
+        few => few.join("+"),
+    }
+}
+
+/// `80 regs: 3`, or `regs+smem: 3` where more than one thing has to shrink.
+fn short_step(occupancy: &Occupancy) -> String {
+    match (occupancy.next_step, occupancy.next_step_smem, occupancy.next_step_together) {
+        (Some(step), _, _) => format!("{} regs: {}", step.registers, step.blocks_per_sm),
+        (None, Some(step), _) => format!("{} B: {}", grouped(step.smem), step.blocks_per_sm),
+        (None, None, Some(step)) => {
+            let names = [step.registers.map(|_| "regs"), step.smem.map(|_| "smem"), step.barriers.map(|_| "bars")];
+            let names: Vec<&str> = names.into_iter().flatten().collect();
+            let names = if names.len() > 2 { "all".to_owned() } else { names.join("+") };
+            format!("{names}: {}", step.blocks_per_sm)
+        }
+        (None, None, None) => "-".to_owned(),
+    }
+}
+
+fn short_cliff(occupancy: &Occupancy) -> String {
+    match occupancy.cliff {
+        Some(step) if occupancy.blocks_per_sm > 0 => format!("{} regs: {}", step.registers, step.blocks_per_sm),
+        _ => "-".to_owned(),
+    }
+}
+
+/// Blocks per SM for each register count, an architecture a column.
+fn side_by_side(out: &mut dyn Write, launch: &Launch, answers: &[Answer]) -> io::Result<()> {
+    write!(out, "\n  blocks by registers")?;
+    for answer in answers {
+        write!(out, " {:>7}", answer.arch.to_string())?;
+    }
+    writeln!(out)?;
+    let mut ends: Vec<u32> = answers.iter().flat_map(|answer| answer.table.iter().map(|range| range.to)).collect();
+    ends.sort_unstable();
+    ends.dedup();
+    let blocks_at = |answer: &Answer, registers: u32| {
+        let range = answer.table.iter().find(|range| range.to >= registers);
+        range.map_or(0, |range| range.blocks_per_sm)
+    };
+    let mut from = 1;
+    for to in ends {
+        let here = if (from..=to).contains(&launch.registers) { '>' } else { ' ' };
+        write!(out, "  {here}        {from:>3} - {to:>3}")?;
+        for answer in answers {
+            write!(out, " {:>7}", blocks_at(answer, to))?;
+        }
+        writeln!(out)?;
+        from = to + 1;
+    }
+    Ok(())
+}
+
+fn describe(launch: &Launch) -> String {
+    let mut parts = vec![count(launch.registers, "register"), count(launch.threads, "thread")];
+    match (launch.smem_static, launch.smem_dynamic) {
+        (0, 0) => parts.push("no shared memory".to_owned()),
+        (fixed, 0) => parts.push(format!("{} of shared memory", bytes(fixed))),
+        (fixed, dynamic) => {
+            parts.push(format!("{} static + {} dynamic bytes of shared memory", grouped(fixed), grouped(dynamic)));
+        }
+    }
+    if launch.barriers > 0 {
+        parts.push(count(launch.barriers, "barrier"));
+    }
+    if launch.cluster > 1 {
+        parts.push(format!("clusters of {}", launch.cluster));
+    }
+    parts.join(", ")
+}
+
+fn verdict(occupancy: &Occupancy) -> String {
+    if occupancy.blocks_per_sm == 0 {
+        return "0 blocks per SM: the launch cannot run".to_owned();
+    }
+    let limiters: Vec<String> = occupancy.limiters.iter().map(Limiter::to_string).collect();
+    format!(
+        "{} per SM, {} of {} warps, {} occupancy; limited by {}",
+        count(occupancy.blocks_per_sm, "block"),
+        occupancy.warps_per_sm,
+        occupancy.max_warps_per_sm,
+        percent(occupancy.occupancy),
+        limiters.join(" and ")
+    )
+}
+
+fn next_step(launch: &Launch, occupancy: &Occupancy) -> String {
+    let now = occupancy.blocks_per_sm;
+    let cut_registers = |to: u32| format!("{}, to {to}", count(launch.registers.saturating_sub(to), "register"));
+    let cut_smem =
+        |to: u64| format!("{} of shared memory, to {}", bytes(launch.smem().saturating_sub(to)), grouped(to));
+    let gain = |blocks: u32| format!("for {} instead of {now}", count(blocks, "block"));
+    if let Some(step) = occupancy.next_step {
+        return format!("cut {} {}", cut_registers(step.registers) + ",", gain(step.blocks_per_sm));
+    }
+    if let Some(step) = occupancy.next_step_smem {
+        return format!("cut {} {}", cut_smem(step.smem) + ",", gain(step.blocks_per_sm));
+    }
+    if let Some(step) = occupancy.next_step_together {
+        let barriers =
+            step.barriers.map(|to| format!("{}, to {to}", count(launch.barriers.saturating_sub(to), "barrier")));
+        let cuts = [step.registers.map(cut_registers), step.smem.map(cut_smem), barriers];
+        let cuts: Vec<String> = cuts.into_iter().flatten().collect();
+        return format!("cut {}, {}", cuts.join(", and "), gain(step.blocks_per_sm));
+    }
+    if occupancy.warps_per_sm == occupancy.max_warps_per_sm {
+        return "none: every warp slot is taken".to_owned();
+    }
+    if occupancy.limits.blocks == now {
+        return "none: every block slot is taken; larger blocks would fill the SM".to_owned();
+    }
+    let warps = count(launch.warps(), "warp");
+    match occupancy.limits.threads {
+        0 => format!("none: no SM holds a block of {warps}"),
+        threads if threads == now => {
+            format!("none: one more block of {warps} does not fit into {} warp slots", occupancy.max_warps_per_sm)
+        }
+        _ => "none: cutting registers, shared memory and barriers does not help".to_owned(),
+    }
+}
+
+fn register_cliff(launch: &Launch, occupancy: &Occupancy) -> String {
+    match occupancy.cliff {
+        None => "none in registers: up to 255 lose no block".to_owned(),
+        Some(step) => {
+            let more = step.registers.saturating_sub(launch.registers);
+            loss(
+                &format!("{more} more register{}", plural(more)),
+                &step.registers.to_string(),
+                step.blocks_per_sm,
+                occupancy,
+            )
+        }
+    }
+}
+
+fn smem_cliff(launch: &Launch, occupancy: &Occupancy) -> Option<String> {
+    let step = occupancy.cliff_smem?;
+    let more = step.smem.saturating_sub(launch.smem());
+    let what = format!("{} more byte{} of shared memory", grouped(more), plural(more));
+    Some(loss(&what, &grouped(step.smem), step.blocks_per_sm, occupancy))
+}
+
+fn loss(what: &str, to: &str, left: u32, occupancy: &Occupancy) -> String {
+    let now = occupancy.blocks_per_sm;
+    let lose = if what.starts_with("1 ") { "loses" } else { "lose" };
+    match left {
+        0 => format!("{what}, to {to}, and no block fits"),
+        _ => format!("{what}, to {to}, {lose} {} of {now} blocks", now.saturating_sub(left)),
+    }
+}
+
+/// What is true of the launch beside the numbers.
+fn notes(launch: &Launch, answer: &Answer) -> Vec<String> {
+    let blocks = answer.occupancy.blocks_per_sm;
+    let mut notes = Vec::new();
+    if launch.smem() > PORTABLE_SMEM_PER_BLOCK_BYTES && launch.smem_mode == SmemMode::NonPortable && blocks > 0 {
+        notes.push("more than 48 KB of shared memory has to be dynamic, and opted in to".to_owned());
+    }
+    let too_much = answer.occupancy.obstacles.iter().find_map(|obstacle| match obstacle {
+        Obstacle::SmemPerBlock { found, .. } => Some(*found),
+        _ => None,
+    });
+    if let (Some(found), Some(sm)) = (too_much, SmLimits::of(answer.arch)) {
+        let optional = [
+            (SmemMode::NonPortable, Some(sm.smem_bytes), "non-portable"),
+            (SmemMode::Oversized, sm.smem_oversized_bytes, "oversized"),
+        ];
+        let fits = optional.into_iter().find(|(mode, size, _)| {
+            *mode != launch.smem_mode && size.is_some_and(|size| found <= size - sm.smem_reserved_bytes)
+        });
+        if let Some((_, _, name)) = fits {
+            notes.push(format!("the shared memory fits where the kernel opts in to it: --smem-mode {name}"));
+        }
+    }
+    if let (2.., Some(sms)) = (launch.cluster, answer.occupancy.min_sms_per_cluster) {
+        notes.push(format!(
+            "a cluster of {} runs at once in one GPC, on at least {}",
+            launch.cluster,
+            count(sms, "SM")
+        ));
+        if blocks > CLUSTERED_BLOCKS_SEEN {
+            notes.push(format!(
+                "in clusters, the driver of an H200 counts no more than {CLUSTERED_BLOCKS_SEEN} blocks per SM"
+            ));
+        }
+        if launch.cluster > PORTABLE_CLUSTER_BLOCKS {
+            notes.push(format!(
+                "clusters above {PORTABLE_CLUSTER_BLOCKS} blocks have to be opted in to, and not every GPU has them"
+            ));
+        }
+    }
+    notes
+}
+
+/// What a block takes of what there is, and how many blocks that makes.
+fn resources(out: &mut dyn Write, launch: &Launch, occupancy: &Occupancy, sm: &SmLimits) -> io::Result<()> {
+    let limits = &occupancy.limits;
+    let smem = match launch.smem_mode {
+        SmemMode::Oversized => sm.smem_oversized_bytes.unwrap_or(sm.smem_bytes),
+        SmemMode::Portable | SmemMode::NonPortable => sm.smem_bytes,
+    };
+    let mut rows = vec![
+        (Limiter::Registers, "registers", occupancy.allocated_registers, u64::from(REGISTERS_PER_SM), limits.registers),
+        (Limiter::SharedMemory, "shared memory bytes", occupancy.allocated_smem, smem, limits.shared_memory),
+        (Limiter::Threads, "warps", launch.threads.div_ceil(WARP_SIZE).into(), sm.warps.into(), Some(limits.threads)),
+        (Limiter::Blocks, "blocks", 1, sm.blocks.into(), Some(limits.blocks)),
+    ];
+    if let (Some(barriers), 1..) = (sm.barriers, launch.barriers) {
+        rows.push((Limiter::Barriers, "barriers", launch.barriers.into(), barriers.into(), limits.barriers));
+    }
+    writeln!(out, "                       a block takes   an SM has  blocks")?;
+    for (limiter, name, takes, has, blocks) in rows {
+        let mark = if occupancy.limiters.contains(&limiter) { "  <- limit" } else { "" };
+        let blocks = blocks.map_or("any".to_owned(), |blocks| blocks.to_string());
+        writeln!(out, "    {name:<19}{:>13}{:>12}{blocks:>8}{mark}", grouped(takes), grouped(has))?;
+    }
+    Ok(())
+}
+
+/// Writes words after a heading, and indents what does not fit on its line.
+fn wrapped(out: &mut dyn Write, heading: &str, words: &str) -> io::Result<()> {
+    let indent = heading.len().max(2);
+    let mut line = heading.to_owned();
+    let mut empty = true;
+    for word in words.split(' ') {
+        if !empty && line.len() + 1 + word.len() > WIDTH {
+            writeln!(out, "{line}")?;
+            line = " ".repeat(indent);
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        empty = false;
+    }
+    writeln!(out, "{line}")
+}
+
+fn percent(ratio: f64) -> String {
+    format!("{:.1} %", ratio * 100.0)
+}
+
+fn plural(number: impl Into<u64>) -> &'static str {
+    if number.into() == 1 { "" } else { "s" }
+}
+
+fn count(number: u32, what: &str) -> String {
+    format!("{} {what}{}", grouped(number), plural(number))
+}
+
+fn bytes(number: u64) -> String {
+    format!("{} byte{}", grouped(number), plural(number))
+}
+
+/// 65,536.
+fn grouped(number: impl Into<u64>) -> String {
+    let digits = number.into().to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

@@ -1,0 +1,78 @@
+//! Where output goes: standard output, or a file that appears whole or not at all.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use anstream::{AutoStream, ColorChoice};
+use anyhow::{Context, Result};
+
+use super::args::{ColorWhen, OutputArgs};
+
+/// Columns to assume when standard output is no terminal.
+const PLAIN_WIDTH: usize = 100;
+
+/// How wide a line of text may be.
+pub fn width(args: &OutputArgs) -> usize {
+    if args.output.is_some() || !io::stdout().is_terminal() {
+        return PLAIN_WIDTH;
+    }
+    terminal_width().unwrap_or(80).clamp(40, 200)
+}
+
+fn terminal_width() -> Option<usize> {
+    std::env::var("COLUMNS").ok()?.parse().ok()
+}
+
+/// Runs `emit` on a writer for the chosen destination. ANSI codes pass only where colour is wanted.
+pub fn write(args: &OutputArgs, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    match &args.output {
+        None => {
+            let stdout = io::stdout().lock();
+            let choice = match args.color {
+                ColorWhen::Auto => AutoStream::choice(&stdout),
+                ColorWhen::Always => ColorChoice::Always,
+                ColorWhen::Never => ColorChoice::Never,
+            };
+            let mut out = BufWriter::with_capacity(1 << 16, AutoStream::new(stdout, choice));
+            emit(&mut out).and_then(|()| out.flush()).context("cannot write to standard output")
+        }
+        Some(path) => write_file(path, args.color, emit),
+    }
+}
+
+/// Writes beside the target and renames, so that a failure leaves the old file as it was.
+fn write_file(path: &Path, color: ColorWhen, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let what = || format!("cannot write {}", path.display());
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
+        _ => PathBuf::from("."),
+    };
+    // A device or a pipe (/dev/null, /dev/stdout) cannot be replaced by a rename.
+    if path.exists() && !path.is_file() {
+        let file = std::fs::OpenOptions::new().write(true).open(path).with_context(what)?;
+        let mut out = BufWriter::new(file);
+        return emit(&mut out).and_then(|()| out.flush()).with_context(what);
+    }
+    let temporary = tempfile::Builder::new().prefix(".ptxinspect-").tempfile_in(&folder).with_context(what)?;
+    let choice = if color == ColorWhen::Always { ColorChoice::Always } else { ColorChoice::Never };
+    {
+        let file: Box<dyn Write> = Box::new(temporary.reopen().with_context(what)?);
+        let mut out = BufWriter::with_capacity(1 << 16, AutoStream::new(file, choice));
+        emit(&mut out).and_then(|()| out.flush()).with_context(what)?;
+    }
+    make_readable(temporary.as_file()).with_context(what)?;
+    temporary.persist(path).map_err(|error| error.error).with_context(what)?;
+    Ok(())
+}
+
+/// Temporary files are private; a result is as readable as one made by a shell redirection.
+#[cfg(unix)]
+fn make_readable(file: &std::fs::File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    file.set_permissions(std::fs::Permissions::from_mode(0o644))
+}
+
+#[cfg(not(unix))]
+fn make_readable(_file: &std::fs::File) -> io::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! Progress on standard error: only on a terminal, only when it takes long.
+
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Work that takes less than this shows nothing.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// A bar over a known number of steps. Drawn by a thread of its own, so that a fast run pays nothing for it.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    done: AtomicU64,
+    stop: Option<mpsc::Sender<()>>,
+    drawer: Option<JoinHandle<()>>,
+}
+
+impl Progress {
+    /// A bar for `total` steps, or none when `quiet` or when standard error is no terminal.
+    pub fn new(total: u64, what: &'static str, quiet: bool) -> Self {
+        if quiet || !std::io::stderr().is_terminal() {
+            return Progress { bar: None, done: AtomicU64::new(0), stop: None, drawer: None };
+        }
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {elapsed} (eta {eta})") {
+            bar.set_style(style);
+        }
+        bar.set_message(what);
+        let (stop, stopped) = mpsc::channel::<()>();
+        let shown = bar.clone();
+        let drawer = std::thread::spawn(move || {
+            if stopped.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                shown.set_draw_target(ProgressDrawTarget::stderr());
+                shown.enable_steady_tick(Duration::from_millis(200));
+            }
+        });
+        Progress { bar: Some(bar), done: AtomicU64::new(0), stop: Some(stop), drawer: Some(drawer) }
+    }
+
+    /// One more step is done.
+    pub fn step(&self) {
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        if let Some(bar) = &self.bar {
+            bar.set_position(done);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(drawer) = self.drawer.take() {
+            let _ = drawer.join();
+        }
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

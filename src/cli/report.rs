@@ -1,0 +1,138 @@
+//! `ptxinspect FILE…`: the report.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use rayon::prelude::*;
+
+use super::Outcome;
+use super::args::{ReportArgs, ReportFormat};
+use super::compile::{self, Built, Session};
+use super::input::{self, Input, Kind};
+use super::output;
+use super::progress::Progress;
+use crate::base::Arch;
+use crate::cubin::Image;
+use crate::emit;
+use crate::ptx;
+use crate::report::{self, Advisory, LaunchHints, PtxText, Report, Severity, Unit, UnitError};
+
+/// Compiles or reads every input for every architecture, joins, writes.
+pub fn run(args: &ReportArgs) -> Result<Outcome> {
+    let mut session = Session::new(&args.compile)?;
+    session.launch = LaunchHints { threads: args.threads, smem_dynamic_bytes: args.smem_dynamic };
+    let deny = Deny::new(&args.deny, &args.allow);
+    let arches = session.arches();
+    let progress = Progress::new((session.inputs.len() * arches.len()) as u64, "compiling", args.output.quiet);
+    let inspect_all = |path: &PathBuf| {
+        // One read serves all architectures of a file.
+        let input = input::read(path).map_err(|error| format!("{error:#}"));
+        let units = arches.par_iter().enumerate().filter_map(|(index, arch)| {
+            let unit = inspect(&session, path, &input, *arch, index == 0);
+            progress.step();
+            unit
+        });
+        units.collect::<Vec<_>>()
+    };
+    let units: Vec<Unit> = session.pool()?.install(|| session.inputs.par_iter().flat_map(inspect_all).collect());
+    drop(progress);
+    let report = Report::new(units);
+    match args.format {
+        ReportFormat::Json => output::write(&args.output, |out| emit::json::write(&report, out))?,
+        ReportFormat::Text => {
+            let options =
+                emit::text::Options { verbose: args.output.verbose, top: args.top, width: output::width(&args.output) };
+            output::write(&args.output, |out| emit::text::write(&report, &options, out))?;
+        }
+    }
+    let mut errors = anstream::stderr().lock();
+    for unit in &report.units {
+        emit::text::write_unit_error(unit, &mut errors)?;
+    }
+    let no_match = !session.kernels.is_empty() && report.units.iter().all(|unit| unit.kernels.is_empty());
+    if report.units.iter().any(|unit| unit.error.is_some()) {
+        return Ok(Outcome::Failed);
+    }
+    if no_match {
+        anyhow::bail!("--kernel {} matches no kernel of any input", args.compile.kernel.join(", "));
+    }
+    let denied: Vec<&Advisory> =
+        report.units.iter().flat_map(|unit| &unit.advisories).filter(|advisory| deny.denies(advisory)).collect();
+    Ok(if denied.is_empty() { Outcome::Fine } else { Outcome::Findings })
+}
+
+/// One input for one architecture.
+fn inspect(
+    session: &Session,
+    path: &Path,
+    input: &Result<Input, String>,
+    arch: Option<Arch>,
+    first: bool,
+) -> Option<Unit> {
+    let text = input.as_ref().ok().filter(|input| matches!(input.kind(), Ok(Kind::Ptx))).map(Input::text);
+    // Parsing costs nothing: it is done while ptxas runs.
+    let (module, built) = std::thread::scope(|scope| {
+        let parser = text.as_ref().map(|text| scope.spawn(|| ptx::parse(text)));
+        let built = compile::build(session, input, path, arch, first);
+        (parser.and_then(|parser| parser.join().ok()), built)
+    });
+    let (mut unit, built) = built?;
+    if let Some(built) = built {
+        join(session, &mut unit, &built, module.as_ref());
+    }
+    if let Some(text) = text {
+        unit.ptx = PtxText::new(text.into_owned());
+    }
+    report::quote(&mut unit);
+    Some(unit)
+}
+
+/// Reads the cubin and joins it with what else is known.
+fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, module: Option<&ptx::Module<'_>>) {
+    match Image::parse(&built.cubin) {
+        Ok(image) => {
+            let facts = report::Facts {
+                image: &image,
+                log: built.log.as_ref(),
+                module,
+                flags: &session.flags,
+                launch: session.launch,
+            };
+            report::join(&facts, unit);
+            unit.kernels.retain(|kernel| {
+                session.kernels.matches([kernel.name.as_str()].into_iter().chain(kernel.demangled.as_deref()))
+            });
+        }
+        Err(error) => {
+            let message = format!("{}: {error}", unit.input);
+            unit.error = Some(UnitError { stage: "cubin".to_owned(), message, diagnostics: Vec::new() });
+        }
+    }
+}
+
+/// What `--deny` and `--allow` say.
+struct Deny {
+    codes: Vec<String>,
+    warnings: bool,
+    advisories: bool,
+    allowed: Vec<String>,
+}
+
+impl Deny {
+    fn new(deny: &[String], allow: &[String]) -> Self {
+        let upper = |codes: &[String]| codes.iter().map(|code| code.trim().to_ascii_uppercase()).collect::<Vec<_>>();
+        let codes = upper(deny);
+        let has = |word: &str| codes.iter().any(|code| code == word);
+        Deny { warnings: has("WARNINGS"), advisories: has("ADVISORIES"), codes, allowed: upper(allow) }
+    }
+
+    fn denies(&self, advisory: &Advisory) -> bool {
+        let code = advisory.code.as_deref();
+        if code.is_some_and(|code| self.allowed.iter().any(|allowed| allowed == code)) {
+            return false;
+        }
+        code.is_some_and(|code| self.codes.iter().any(|denied| denied == code))
+            || self.warnings && advisory.severity >= Severity::Warning
+            || self.advisories && (code.is_some() || advisory.severity >= Severity::Warning)
+    }
+}

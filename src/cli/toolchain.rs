@@ -1,0 +1,172 @@
+//! `ptxinspect toolchain …`: the ptxas versions at hand.
+
+use std::cell::RefCell;
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+
+use super::Outcome;
+use super::args::{TextOrJson, ToolchainAction, ToolchainArgs};
+use super::compile::environment;
+use crate::emit::escape::terminal;
+use crate::emit::text::{DIM, RESET};
+use crate::toolchain::managed::{Progress, Store};
+use crate::toolchain::{self, Env, Request, VersionRequest};
+
+/// How long a ptxas may take to say its version.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Lists, installs, finds or removes.
+pub fn run(args: &ToolchainArgs) -> Result<Outcome> {
+    let env = environment()?;
+    let mut out = anstream::stdout().lock();
+    match &args.action {
+        ToolchainAction::List { format, available: false } => list(&env, *format, &mut out)?,
+        ToolchainAction::List { format, available: true } => list_available(&env, *format, &mut out)?,
+        ToolchainAction::Install { versions, quiet } => {
+            let store = Store::of(&env)?;
+            for version in requests(versions)? {
+                let done = store.install(version, &env, &install_progress(*quiet))?;
+                let state = if done.fresh { "installed" } else { "already installed" };
+                writeln!(out, "ptxas {} {state}: {}", done.toolchain.version, done.toolchain.path.display())?;
+            }
+        }
+        ToolchainAction::Path { version } => {
+            let path = match version {
+                Some(version) => {
+                    let request = request(version)?;
+                    match Store::of(&env)?.newest(Some(request)) {
+                        Some(installed) => installed.path,
+                        None => {
+                            bail!("ptxas {request} is not installed: `ptxinspect toolchain install {request}` gets it")
+                        }
+                    }
+                }
+                None => toolchain::find(&Request::Auto, &env, &install_progress(true))?.path,
+            };
+            writeln!(out, "{}", path.display())?;
+        }
+        ToolchainAction::Remove { versions } => {
+            let store = Store::of(&env)?;
+            for version in requests(versions)? {
+                for removed in store.remove(version, &install_progress(true))? {
+                    writeln!(out, "ptxas {removed} removed")?;
+                }
+            }
+        }
+    }
+    Ok(Outcome::Fine)
+}
+
+fn request(text: &str) -> Result<VersionRequest> {
+    Ok(text.parse()?)
+}
+
+fn requests(texts: &[String]) -> Result<Vec<VersionRequest>> {
+    texts.iter().map(|text| request(text)).collect()
+}
+
+/// One ptxas in the list.
+#[derive(Serialize)]
+struct Row {
+    version: Option<String>,
+    path: String,
+    kind: &'static str,
+    reason: String,
+    default: bool,
+}
+
+fn list(env: &Env, format: TextOrJson, out: &mut dyn Write) -> Result<()> {
+    let rows: Vec<Row> = toolchain::candidates(env)
+        .iter()
+        .enumerate()
+        .map(|(index, ptxas)| Row {
+            version: ptxas.ask_version(PATIENCE).map(|version| version.to_string()),
+            path: ptxas.path.display().to_string(),
+            kind: ptxas.origin.kind(),
+            reason: ptxas.origin.to_string(),
+            default: index == 0,
+        })
+        .collect();
+    if format == TextOrJson::Json {
+        let list = serde_json::json!({ "schema": "ptxinspect.toolchains/1", "toolchains": rows });
+        writeln!(out, "{list:#}")?;
+        return Ok(());
+    }
+    if rows.is_empty() {
+        let newest = toolchain::NEWEST_RELEASE;
+        writeln!(out, "no ptxas found: `ptxinspect toolchain install {newest}` gets one")?;
+        return Ok(());
+    }
+    for row in rows {
+        let mark = if row.default { "*" } else { " " };
+        let version = row.version.as_deref().unwrap_or("?");
+        writeln!(out, "{mark} {version:<10} {}  {DIM}{}{RESET}", terminal(&row.path), row.reason)?;
+    }
+    writeln!(out, "{DIM}* is what a run without --ptxas takes{RESET}")?;
+    Ok(())
+}
+
+fn list_available(env: &Env, format: TextOrJson, out: &mut dyn Write) -> Result<()> {
+    let versions = Store::available(env, &install_progress(true))?;
+    let installed = Store::of(env)?.list();
+    if format == TextOrJson::Json {
+        writeln!(out, "{:#}", serde_json::json!({ "schema": "ptxinspect.toolchains/1", "available": versions }))?;
+        return Ok(());
+    }
+    for version in versions {
+        let state = if installed.iter().any(|toolchain| toolchain.version == version) { "  installed" } else { "" };
+        writeln!(out, "{version}{DIM}{state}{RESET}")?;
+    }
+    Ok(())
+}
+
+/// Shows an installation: a bar on a terminal, else one line for each phase; nothing when `quiet`.
+pub fn install_progress(quiet: bool) -> impl Fn(&Progress) {
+    let terminal = io::stderr().is_terminal();
+    let bar: RefCell<Option<ProgressBar>> = RefCell::new(None);
+    move |progress| {
+        if quiet {
+            return;
+        }
+        let text = match progress {
+            Progress::Waiting { folder } => format!("waiting for another install in {}", folder.display()),
+            Progress::Resolving { requirement, installer } => format!("fetching {requirement} with {installer}"),
+            Progress::Downloading { .. } => String::new(),
+            Progress::Unpacking { wheel } => format!("unpacking {wheel}"),
+            Progress::Checking => "checking".to_owned(),
+            Progress::Installed { version } => format!("ptxas {version} is installed"),
+        };
+        if !terminal {
+            // A log gets the start and the end, not the bytes in between.
+            if matches!(progress, Progress::Resolving { .. } | Progress::Installed { .. }) {
+                let _ = writeln!(io::stderr(), "{}", crate::emit::escape::terminal(&text));
+            }
+            return;
+        }
+        let mut bar = bar.borrow_mut();
+        let bar = bar.get_or_insert_with(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()));
+        match progress {
+            Progress::Downloading { bytes, total } => {
+                let template = if total.is_some() {
+                    "{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec}"
+                } else {
+                    "{spinner} {msg} {bytes} {bytes_per_sec}"
+                };
+                if let Ok(style) = ProgressStyle::with_template(template) {
+                    bar.set_style(style);
+                }
+                if let Some(total) = total {
+                    bar.set_length(*total);
+                }
+                bar.set_message("downloading");
+                bar.set_position(*bytes);
+            }
+            Progress::Installed { .. } => bar.finish_and_clear(),
+            _ => bar.set_message(text),
+        }
+    }
+}

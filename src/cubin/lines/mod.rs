@@ -1,0 +1,186 @@
+//! From a pc to the line it was made of.
+//!
+//! *In*: an [`Image`] whose code was compiled with `-lineinfo`. *Out*: a [`LineTable`] that answers, for each function and
+//! pc, which PTX line (`.nv_debug_line_sass`) and which line of the front end's source (`.debug_line`, with the chain of
+//! inlined calls) the instruction was made of, and the PTX text itself where the file carries it (`.nv_debug_ptx_txt`).
+//!
+//! It does not guess: a pc that the tables do not cover has no line.
+
+mod program;
+
+use std::collections::HashMap;
+
+use super::{Function, Image, Problem, SectionIndex};
+use crate::base::{Line, Pc};
+use program::{Inlined, Row, Rows};
+
+/// Name of the section with the PTX, in full or up to a number.
+const PTX_TEXT: &str = ".nv_debug_ptx_txt";
+
+/// The line tables of one cubin.
+#[derive(Debug, Default)]
+pub struct LineTable<'a> {
+    /// Rows of `.nv_debug_line_sass`: lines of PTX.
+    ptx: HashMap<SectionIndex, PtxLines<'a>>,
+    /// The first of the sections that hold PTX.
+    text: Option<PtxText<'a>>,
+    /// Rows of `.debug_line`: lines of the front end's source.
+    source: Rows,
+    /// `.debug_str`: names of inlined functions.
+    names: &'a [u8],
+    /// What could not be read.
+    pub problems: Vec<Problem>,
+}
+
+/// The PTX lines of one function, and the PTX they count in.
+#[derive(Debug)]
+struct PtxLines<'a> {
+    rows: Vec<PtxRow>,
+    text: Option<PtxText<'a>>,
+}
+
+/// Where instructions start to come from another line of PTX.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PtxRow {
+    pc: u32,
+    /// 0 where a sequence ends.
+    line: u32,
+}
+
+/// PTX that a cubin carries. Comments and `.loc` directives are blank in it; lines count as in the input of ptxas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PtxText<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> PtxText<'a> {
+    /// The lines, line 1 first.
+    pub fn lines(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.bytes.strip_suffix(b"\0").unwrap_or(self.bytes).split(|&byte| byte == 0)
+    }
+
+    /// The text with a newline after each line.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.bytes.iter().map(|&byte| if byte == 0 { b'\n' } else { byte }).collect()
+    }
+}
+
+/// The lines of one function.
+#[derive(Clone, Copy, Debug)]
+pub struct FunctionLines<'t> {
+    table: &'t LineTable<'t>,
+    ptx: Option<&'t PtxLines<'t>>,
+    source: &'t [Row],
+}
+
+/// Where an instruction comes from in the front end's source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourcePos<'t> {
+    /// The file as the front end named it, with its folder.
+    pub file: &'t str,
+    /// The line.
+    pub line: Line,
+    /// The function that was inlined here, mangled; `None` for code of the function itself.
+    pub function: Option<&'t str>,
+    /// The call sites, innermost first, by which the code came into its function.
+    pub inlined_at: Vec<CallSite<'t>>,
+}
+
+/// A place where a function was inlined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallSite<'t> {
+    /// The file of the call.
+    pub file: &'t str,
+    /// The line of the call.
+    pub line: Line,
+    /// The function that holds the call, when it was inlined itself.
+    pub function: Option<&'t str>,
+}
+
+impl<'a> LineTable<'a> {
+    /// Reads the line tables of a cubin; without `-lineinfo` the table is empty.
+    pub fn parse(image: &Image<'a>) -> Self {
+        let mut table = LineTable::default();
+        // Relocatable files, and what is linked of them, put a number behind the name: `.nv_debug_ptx_txt.1362267490`.
+        let mut texts = image.sections.iter().filter(|s| s.name.starts_with(PTX_TEXT) && !s.data.is_empty());
+        table.text = texts.next().map(|section| PtxText { bytes: section.data });
+        if let Some((section, _)) = image.section_named(".nv_debug_line_sass") {
+            let rows = program::run(image, section, &mut table.problems);
+            let text_of = |file: &String| Some(PtxText { bytes: image.section_named(file)?.1.data });
+            let texts: Vec<_> = rows.files.iter().map(text_of).collect();
+            for (section, rows) in rows.by_section {
+                // The table of an executable that was not linked names no file.
+                let file = rows.first().map_or(Row::NO_FILE, |row| row.file);
+                let text = texts.get(file as usize).copied().unwrap_or(table.text);
+                let ptx_row = |row: Row| PtxRow { pc: row.pc, line: if row.file == Row::END { 0 } else { row.line } };
+                table.ptx.insert(section, PtxLines { rows: rows.into_iter().map(ptx_row).collect(), text });
+            }
+        }
+        if let Some((section, _)) = image.section_named(".debug_line") {
+            table.source = program::run(image, section, &mut table.problems);
+        }
+        table.names = image.section_named(".debug_str").map_or(&[], |(_, section)| section.data);
+        table
+    }
+
+    /// The lines of one function; `None` when the file has none for it.
+    pub fn function(&self, function: &Function<'_>) -> Option<FunctionLines<'_>> {
+        let ptx = self.ptx.get(&function.section);
+        let source = self.source.by_section.get(&function.section).map_or(&[][..], Vec::as_slice);
+        (ptx.is_some() || !source.is_empty()).then_some(FunctionLines { table: self, ptx, source })
+    }
+
+    /// The PTX that the file carries; the first one, where several were linked ([`FunctionLines::ptx_text`] has each).
+    pub fn ptx_text(&self) -> Option<PtxText<'a>> {
+        self.text
+    }
+
+    /// The name at an offset of `.debug_str`.
+    fn name(&self, offset: u32) -> Option<&str> {
+        let tail = self.names.get(offset as usize..)?;
+        std::str::from_utf8(tail.split(|&byte| byte == 0).next()?).ok()
+    }
+
+    fn file(&self, index: u32) -> &str {
+        self.source.files.get(index as usize).map_or("", String::as_str)
+    }
+}
+
+impl<'t> FunctionLines<'t> {
+    /// The PTX line of an instruction.
+    pub fn ptx_line(&self, pc: Pc) -> Option<Line> {
+        let rows = &self.ptx?.rows;
+        let at = rows.partition_point(|row| row.pc <= pc.0).checked_sub(1)?;
+        rows.get(at).filter(|row| row.line != 0).map(|row| Line(row.line))
+    }
+
+    /// The PTX whose lines [`ptx_line`](Self::ptx_line) counts, where the file carries it.
+    pub fn ptx_text(&self) -> Option<PtxText<'t>> {
+        self.ptx?.text
+    }
+
+    /// Whether an instruction has a line of the front end's source.
+    pub fn has_source(&self, pc: Pc) -> bool {
+        let at = self.source.partition_point(|row| row.pc <= pc.0).checked_sub(1);
+        at.and_then(|at| self.source.get(at)).is_some_and(|row| row.file < Row::NO_FILE)
+    }
+
+    /// The source line of an instruction.
+    pub fn source_at(&self, pc: Pc) -> Option<SourcePos<'t>> {
+        let at = self.source.partition_point(|row| row.pc <= pc.0).checked_sub(1)?;
+        let row = self.source.get(at).filter(|row| row.file < Row::NO_FILE)?;
+        let mut position =
+            SourcePos { file: self.table.file(row.file), line: Line(row.line), function: None, inlined_at: Vec::new() };
+        let mut next = row.inlined;
+        while let Some(&Inlined { file, line, function, outer, .. }) = self.table.source.inlined.get(next as usize) {
+            let function = self.table.name(function);
+            match position.inlined_at.last_mut() {
+                None => position.function = function,
+                Some(site) => site.function = function,
+            }
+            position.inlined_at.push(CallSite { file: self.table.file(file), line: Line(line), function: None });
+            next = outer;
+        }
+        Some(position)
+    }
+}

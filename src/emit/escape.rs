@@ -1,0 +1,63 @@
+//! Making text from files safe to show.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Whether a terminal might act on a character, or show something else than what is there.
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        // Direction overrides and isolates, zero-width marks, line and paragraph separators, byte-order mark.
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// The text with control and direction characters spelt out, tabs as one space: fit for one line of a terminal.
+pub fn terminal(text: &str) -> Cow<'_, str> {
+    if text.bytes().all(|b| (0x20..0x7f).contains(&b)) || !text.chars().any(is_unsafe) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if c == '\t' {
+            safe.push(' ');
+        } else if is_unsafe(c) {
+            let _ = write!(safe, "\\u{{{:x}}}", c as u32);
+        } else {
+            safe.push(c);
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// The same over several lines: line feeds stay.
+pub fn terminal_lines(text: &str) -> String {
+    text.lines().map(terminal).collect::<Vec<_>>().join("\n")
+}
+
+/// At most `width` characters, the last of them `…` where something was cut.
+pub fn shorten(text: &str, width: usize) -> Cow<'_, str> {
+    if text.chars().count() <= width {
+        return Cow::Borrowed(text);
+    }
+    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
+    short.push('…');
+    Cow::Owned(short)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_spelt_out() {
+        assert_eq!(terminal("plain αβγ"), "plain αβγ");
+        assert_eq!(terminal("\x1b[31mred\x07"), "\\u{1b}[31mred\\u{7}");
+        assert_eq!(terminal("a\tb\u{202e}c\u{9b}"), "a b\\u{202e}c\\u{9b}");
+        assert_eq!(terminal_lines("one\ntwo\x1b"), "one\ntwo\\u{1b}");
+    }
+
+    #[test]
+    fn shortening_keeps_the_width() {
+        assert_eq!(shorten("abcdef", 6), "abcdef");
+        assert_eq!(shorten("abcdefg", 6), "abcde…");
+    }
+}

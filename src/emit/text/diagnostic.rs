@@ -1,0 +1,66 @@
+//! Errors and advisories the way compilers show them: what, where, the line itself.
+
+use std::io::{self, Write};
+
+use super::Options;
+use super::style::{BAD, BOLD, DIM, NOTE, RESET, WARN};
+use crate::base::Line;
+use crate::emit::escape::{shorten, terminal, terminal_lines};
+use crate::report::{Advisory, PtxText, Severity, Unit};
+
+fn severity(severity: Severity) -> (anstyle::Style, &'static str) {
+    match severity {
+        Severity::Info => (NOTE, "info"),
+        Severity::Warning => (WARN, "warning"),
+        Severity::Error => (BAD, "error"),
+    }
+}
+
+/// `error: what`, over as many lines as it takes.
+pub fn write_error(message: &str, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{BAD}error{RESET}: {}", terminal_lines(message))
+}
+
+/// Why a unit has no result, with ptxas's errors on their lines. Writes nothing for a unit that has one.
+pub fn write_unit_error(unit: &Unit, out: &mut dyn Write) -> io::Result<()> {
+    let Some(error) = &unit.error else { return Ok(()) };
+    for diagnostic in &error.diagnostics {
+        let (style, label) = severity(diagnostic.severity);
+        let code = diagnostic.code.as_ref().map(|code| format!("[{}]", terminal(code))).unwrap_or_default();
+        writeln!(out, "{style}{label}{code}{RESET}: {BOLD}{}{RESET}", terminal(&diagnostic.message))?;
+        if let Some(line) = diagnostic.ptx_line {
+            let gutter = " ".repeat(line.to_string().len());
+            writeln!(out, "{gutter}{DIM}-->{RESET} {}:{line}", terminal(&unit.input))?;
+            if let Some(text) = &diagnostic.text {
+                writeln!(out, "{gutter} {DIM}|{RESET}")?;
+                writeln!(out, "{DIM}{line} |{RESET} {}", shorten(&terminal(text), 400))?;
+                writeln!(out, "{gutter} {DIM}|{RESET}")?;
+            }
+        }
+    }
+    write_error(&error.message, out)
+}
+
+/// An advisory with its line.
+pub(super) fn write_advisory(
+    advisory: &Advisory,
+    ptx: &PtxText,
+    indent: &str,
+    options: &Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let (style, label) = severity(advisory.severity);
+    let code = advisory.code.as_ref().map(|code| format!(" {}", terminal(code))).unwrap_or_default();
+    writeln!(out, "{indent}{style}{label}{code}{RESET}: {}", terminal(&advisory.message))?;
+    if let Some(line) = advisory.ptx_line {
+        write_line(line, ptx, &format!("{indent}  "), options, out)?;
+    }
+    Ok(())
+}
+
+/// One PTX line with its number.
+fn write_line(line: Line, ptx: &PtxText, indent: &str, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let text = terminal(ptx.line(line).unwrap_or_default());
+    let room = options.width.saturating_sub(indent.len() + 10).max(20);
+    writeln!(out, "{indent}{DIM}{line:>6} |{RESET} {}", shorten(&text, room))
+}

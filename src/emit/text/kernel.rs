@@ -1,0 +1,192 @@
+//! One kernel's paragraph.
+
+use std::io::{self, Write};
+
+use super::figures::{bytes, count, thousands};
+use super::style::{BOLD, DIM, GOOD, RESET, WARN};
+use super::{Options, diagnostic};
+use crate::emit::escape::{shorten, terminal};
+use crate::report::{Kernel, KernelKind, LineFacts, Unit};
+
+/// A labelled row; the label is dim, values align in column 14.
+fn row(label: &str, value: &str, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "  {DIM}{label:<11}{RESET} {value}")
+}
+
+/// Writes everything the report says of one kernel.
+pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    write_name(kernel, options, out)?;
+    write_registers(kernel, options, out)?;
+    write_memory(kernel, out)?;
+    write_code(kernel, options, out)?;
+    write_lines(kernel, unit, options, out)?;
+    for advisory in unit.advisories.iter().filter(|a| a.kernel.as_deref() == Some(kernel.name.as_str())) {
+        diagnostic::write_advisory(advisory, &unit.ptx, "  ", options, out)?;
+    }
+    if options.verbose {
+        write_attributes(kernel, out)?;
+    }
+    Ok(())
+}
+
+fn write_name(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let shown = kernel.demangled.as_deref().unwrap_or(&kernel.name);
+    let kind = match kernel.kind {
+        KernelKind::Entry => "entry",
+        KernelKind::Func => "function",
+    };
+    let at = kernel.ptx_line.map(|line| format!(", line {line}")).unwrap_or_default();
+    writeln!(out, "{BOLD}{}{RESET}  {DIM}{kind}{at}{RESET}", terminal(shown))?;
+    if options.verbose && kernel.demangled.is_some() {
+        row("symbol", &terminal(&kernel.name), out)?;
+    }
+    Ok(())
+}
+
+fn write_registers(kernel: &Kernel, _options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let resources = &kernel.resources;
+    let used = resources.registers.map_or("unknown".to_owned(), |n| n.to_string());
+    match &kernel.register_cap {
+        Some(cap) => {
+            row("registers", &format!("{used}  {DIM}of at most {}: {}{RESET}", cap.registers, cap.explanation), out)?
+        }
+        None => row("registers", &used, out)?,
+    }
+    if let Some(pressure) = &kernel.pressure {
+        let at = pressure.gpr.ptx_line.map(|line| format!(" at line {line}")).unwrap_or_default();
+        let inexact = if pressure.exact { "" } else { "  (not exact: unknown instructions)" };
+        row("live", &format!("{} at most{at}{inexact}", pressure.gpr.peak), out)?;
+    }
+    if let Some(occupancy) = &kernel.occupancy {
+        let text = format!(
+            "{} of {} threads per SM, {} of {} warps, limited by {}",
+            count(u64::from(occupancy.blocks_per_sm), "block"),
+            occupancy.threads,
+            occupancy.warps_per_sm,
+            occupancy.max_warps_per_sm,
+            occupancy.limiter,
+        );
+        row("occupancy", &text, out)?;
+        let used = resources.registers.unwrap_or(0);
+        if let Some(step) = occupancy.next_step {
+            let fewer = count(u64::from(used.saturating_sub(step.registers)), "register");
+            row("", &format!("{fewer} fewer, {}, give {}", step.registers, step.blocks_per_sm), out)?;
+        }
+        if let Some(step) = occupancy.cliff {
+            let more = count(u64::from(step.registers.saturating_sub(used)), "register");
+            row("", &format!("{more} more, {}, leave {}", step.registers, step.blocks_per_sm), out)?;
+        }
+    }
+    match (resources.spill_store_bytes, resources.spill_load_bytes) {
+        (Some(0), Some(0)) => row("spills", &format!("{GOOD}none{RESET}"), out),
+        (Some(stores), Some(loads)) => {
+            row("spills", &format!("{WARN}{} stored, {} loaded{RESET}", bytes(stores), bytes(loads)), out)
+        }
+        _ => match &kernel.spills {
+            Some(spills) if spills.is_empty() => row("spills", "none marked", out),
+            Some(spills) => row("spills", &format!("{WARN}{} instructions{RESET}", spills.len()), out),
+            None => row("spills", "not known without ptxas's log", out),
+        },
+    }
+}
+
+fn write_memory(kernel: &Kernel, out: &mut dyn Write) -> io::Result<()> {
+    let resources = &kernel.resources;
+    let mut parts = Vec::new();
+    if let Some(stack) = resources.stack_bytes.filter(|&n| n > 0) {
+        parts.push(format!("{} stack", bytes(stack)));
+    }
+    if let Some(local) = resources.local_bytes.filter(|&n| n > 0) {
+        parts.push(format!("{} local", bytes(local)));
+    }
+    if let Some(shared) = resources.smem_bytes.filter(|&n| n > 0) {
+        parts.push(format!("{} static shared", bytes(shared)));
+    }
+    for bank in &resources.cmem {
+        parts.push(format!("{} in c[{}]", bytes(bank.bytes), bank.bank));
+    }
+    if let Some(barriers) = resources.barriers.filter(|&n| n > 0) {
+        parts.push(count(u64::from(barriers), "barrier"));
+    }
+    if parts.is_empty() {
+        return Ok(());
+    }
+    row("uses", &parts.join(", "), out)?;
+    let launch = &kernel.launch;
+    let mut bounds = Vec::new();
+    let dims = |[x, y, z]: [u32; 3]| format!("{x}×{y}×{z}");
+    bounds.extend(launch.reqntid.map(|d| format!("exactly {} threads", dims(d))));
+    bounds.extend(launch.maxntid.map(|d| format!("at most {} threads", dims(d))));
+    bounds.extend(launch.minnctapersm.map(|n| format!("at least {} per SM", count(u64::from(n), "block"))));
+    bounds.extend(launch.maxnreg.map(|n| format!("at most {n} registers")));
+    bounds.extend(launch.cluster.map(|d| format!("clusters of {}", dims(d))));
+    bounds.extend(launch.max_cluster_rank.map(|n| format!("clusters of at most {n}")));
+    if bounds.is_empty() { Ok(()) } else { row("launch", &bounds.join(", "), out) }
+}
+
+fn write_code(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let size = bytes(kernel.resources.code_bytes);
+    let instructions = &kernel.instructions;
+    let Some(total) = instructions.total else {
+        return row("code", &format!("{size}; instructions of this architecture are not decoded"), out);
+    };
+    let mut text = format!("{} ({size})", count(total, "instruction"));
+    match instructions.with_ptx_line {
+        Some(mapped) if mapped == total => text.push_str(", each with a PTX line"),
+        Some(mapped) => {
+            text.push_str(&format!(", {} with a PTX line, {} without", thousands(mapped), thousands(total - mapped)));
+        }
+        None => text.push_str(", no line table"),
+    }
+    row("code", &text, out)?;
+    if let Some(unknown) = instructions.unknown.filter(|&n| n > 0) {
+        row("", &format!("{WARN}{} not decoded{RESET}", count(unknown, "instruction")), out)?;
+    }
+    if options.verbose {
+        for parameter in &kernel.parameters {
+            let text = format!("{}: {} at +{}", parameter.ordinal, bytes(u64::from(parameter.bytes)), parameter.offset);
+            row("parameter", &text, out)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_lines(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let mut hottest: Vec<&LineFacts> = kernel.lines.iter().collect();
+    hottest.sort_by_key(|facts| (std::cmp::Reverse(facts.pcs.len()), facts.ptx_line));
+    hottest.truncate(options.top);
+    if hottest.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "  {DIM}PTX lines with the most SASS instructions{RESET}")?;
+    let most = hottest.first().map_or(0, |facts| facts.pcs.len());
+    let digits = hottest.iter().map(|facts| facts.ptx_line.to_string().len()).max().unwrap_or(0);
+    let room = options.width.saturating_sub(digits + 20).max(20);
+    for facts in hottest {
+        let text = terminal(unit.ptx.line(facts.ptx_line).unwrap_or_default()).into_owned();
+        let bar = bar(facts.pcs.len(), most);
+        let text = shorten(&text, room).into_owned();
+        writeln!(out, "  {DIM}{:>digits$}{RESET} {:>6} {bar} {text}", facts.ptx_line, facts.pcs.len())?;
+    }
+    Ok(())
+}
+
+/// A bar of up to eight columns.
+fn bar(value: usize, most: usize) -> String {
+    const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+    let units = if most == 0 { 0 } else { (value * 64).div_ceil(most) };
+    let mut text = "█".repeat(units / 8);
+    if units % 8 > 0 {
+        text.push(EIGHTHS[units % 8]);
+    }
+    format!("{text:<8}")
+}
+
+fn write_attributes(kernel: &Kernel, out: &mut dyn Write) -> io::Result<()> {
+    for attribute in &kernel.attributes {
+        let name = attribute.name.as_deref().unwrap_or("unknown");
+        let value = shorten(&attribute.value, 32).into_owned();
+        row("attribute", &format!("0x{:02x} {} {value}", attribute.code, terminal(name)), out)?;
+    }
+    Ok(())
+}

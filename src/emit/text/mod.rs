@@ -1,0 +1,97 @@
+//! Text for people: readable on 80 columns, in colour where the writer lets colour through.
+
+mod diagnostic;
+mod figures;
+mod kernel;
+mod style;
+
+use std::io::{self, Write};
+
+pub use diagnostic::{write_error, write_unit_error};
+pub use figures::{bytes, thousands};
+pub use style::{BOLD, DIM, GOOD, NOTE, RESET, WARN};
+
+use super::escape::terminal;
+use crate::report::{Report, Unit};
+
+/// What the reader asked to see.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Mangled names, attributes, every line.
+    pub verbose: bool,
+    /// How many of the hottest lines.
+    pub top: usize,
+    /// Columns.
+    pub width: usize,
+}
+
+/// Writes the report of all units that have one; errors are [`write_unit_error`]'s.
+pub fn write(report: &Report, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let mut first = true;
+    for unit in report.units.iter().filter(|unit| unit.error.is_none()) {
+        if !first {
+            writeln!(out)?;
+        }
+        first = false;
+        write_unit(unit, options, out)?;
+    }
+    Ok(())
+}
+
+fn write_unit(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    write!(out, "{BOLD}{}{RESET}", terminal(&unit.input))?;
+    if let Some(arch) = &unit.arch {
+        write!(out, "  {arch}")?;
+    }
+    match &unit.ptxas {
+        Some(ptxas) => {
+            let version = ptxas.version.as_deref().unwrap_or("of unknown version");
+            writeln!(out, "  ptxas {version} {DIM}({}){RESET}", terminal(&ptxas.reason))?;
+        }
+        None => match unit.cubin.as_ref().and_then(|cubin| cubin.made_by.as_deref()) {
+            Some(maker) => writeln!(out, "  cubin made by {}", terminal(maker))?,
+            None => writeln!(out, "  cubin")?,
+        },
+    }
+    if options.verbose {
+        if let Some(ptxas) = &unit.ptxas {
+            writeln!(out, "  {DIM}flags{RESET}      {}", terminal(&ptxas.flags.join(" ")))?;
+        }
+        if let Some(options) = unit.cubin.as_ref().and_then(|cubin| cubin.made_with.as_deref()) {
+            writeln!(out, "  {DIM}made with{RESET}  {}", terminal(options))?;
+        }
+    }
+    for prepared in &unit.prepared {
+        writeln!(out, "  {NOTE}note{RESET}: {}", terminal(prepared))?;
+    }
+    let unplaced = unit
+        .advisories
+        .iter()
+        .filter(|advisory| !unit.kernels.iter().any(|kernel| Some(kernel.name.as_str()) == advisory.kernel.as_deref()));
+    for advisory in unplaced {
+        diagnostic::write_advisory(advisory, &unit.ptx, "  ", options, out)?;
+    }
+    for problem in &unit.problems {
+        let at = problem.ptx_line.map(|line| format!(" line {line}:")).unwrap_or_default();
+        writeln!(out, "  {WARN}not understood{RESET} ({}):{at} {}", problem.stage, terminal(&problem.message))?;
+    }
+    if !unit.unparsed_log.is_empty() {
+        let count = unit.unparsed_log.len();
+        writeln!(
+            out,
+            "  {WARN}not understood{RESET}: {count} line{} of ptxas's log",
+            if count == 1 { "" } else { "s" }
+        )?;
+        for line in unit.unparsed_log.iter().take(if options.verbose { usize::MAX } else { 5 }) {
+            writeln!(out, "    {:>4}: {}", line.line, terminal(&line.text))?;
+        }
+    }
+    if unit.kernels.is_empty() {
+        writeln!(out, "  no functions")?;
+    }
+    for kernel in &unit.kernels {
+        writeln!(out)?;
+        kernel::write(kernel, unit, options, out)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,432 @@
+//! The join: functions of the cubin, of the log and of the PTX by name; instructions and PTX by line.
+
+use std::collections::HashMap;
+
+use rayon::prelude::*;
+
+use super::code::{CodeFacts, Section, own_ranges};
+use super::demangle::demangle;
+use super::model::*;
+use crate::analysis::cap::{self, Bounds};
+use crate::analysis::occupancy;
+use crate::cubin::lines::LineTable;
+use crate::cubin::{self, Abi, AttributeValue, ElfKind, FunctionKind, Image};
+use crate::ptx::{self, Module};
+use crate::toolchain::log::{self, FunctionLog, Log};
+
+/// Everything the readers found about one input.
+pub struct Facts<'a> {
+    /// The cubin.
+    pub image: &'a Image<'a>,
+    /// ptxas's log, when ptxas ran.
+    pub log: Option<&'a Log>,
+    /// The PTX, when there is one.
+    pub module: Option<&'a Module<'a>>,
+    /// The user's flags for ptxas.
+    pub flags: &'a [String],
+    /// What the user says of the launch.
+    pub launch: LaunchHints,
+}
+
+/// What a user knows of a launch that no directive says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaunchHints {
+    /// Threads of a block.
+    pub threads: Option<u32>,
+    /// Shared memory asked for at launch.
+    pub smem_dynamic_bytes: u64,
+}
+
+/// How many problems of one reader are kept; the rest is counted.
+const MAX_PROBLEMS: usize = 100;
+
+/// Fills a unit from the facts.
+pub fn join(facts: &Facts<'_>, unit: &mut Unit) {
+    let image = facts.image;
+    let lines = LineTable::parse(image);
+    let readers = Readers { facts, functions: functions_by_name(facts.module) };
+    if unit.arch.is_none() {
+        unit.arch = Some(image.arch.to_string());
+    }
+    unit.cubin = Some(cubin_facts(image));
+    if let Some(log) = facts.log {
+        unit.advisories = log.messages.iter().map(advisory).collect();
+        unit.unparsed_log =
+            log.unknown.iter().map(|line| LogLine { line: line.log_line, text: line.text.clone() }).collect();
+    }
+    collect_problems(facts, &lines, unit);
+    if facts.module.is_none() {
+        let text = lines.ptx_text().map(|text| text.to_bytes()).unwrap_or_default();
+        unit.ptx = PtxText::new(String::from_utf8_lossy(&text).into_owned());
+    }
+
+    let mut logs = LogIndex::new(facts.log);
+    let mut sections = Vec::with_capacity(image.functions.len());
+    for function in &image.functions {
+        let record = logs.take_entry(&function.name);
+        if let Some(record) = record {
+            disagreements(function, record, &mut unit.problems);
+        }
+        let parts: Vec<_> =
+            function.parts.iter().map(|part| (part, logs.take_part(part.callee(), &function.name))).collect();
+        sections.push((function, record, parts));
+    }
+    let kernels = sections.par_iter().flat_map_iter(|(function, record, parts)| {
+        let section = Section::new(image, &lines, facts.module, function);
+        let mut kernels = vec![readers.whole_function(&section, *record)];
+        kernels.extend(parts.iter().map(|(part, record)| readers.device_function(&section, part, *record)));
+        kernels
+    });
+    unit.kernels = kernels.collect();
+    // ptxas also reports functions that it inlined everywhere: they have figures, but no code of their own.
+    for record in logs.rest() {
+        unit.kernels.push(readers.without_code(record));
+    }
+}
+
+/// The functions of the PTX, a definition before its declarations.
+fn functions_by_name<'a>(module: Option<&'a Module<'a>>) -> HashMap<&'a str, ptx::Function<'a, 'a>> {
+    let mut functions = HashMap::new();
+    for function in module.iter().flat_map(|module| module.functions()) {
+        if function.is_definition() || !functions.contains_key(function.name()) {
+            functions.insert(function.name(), function);
+        }
+    }
+    functions
+}
+
+/// Fills a unit that ptxas refused: its errors, each with the line it speaks of (quoted later, by [`quote`]).
+pub fn refuse(unit: &mut Unit, stage: &str, message: String, log: &Log) {
+    let is_error = |message: &&log::Message| message.severity >= log::Severity::Error;
+    let diagnostics = log
+        .messages
+        .iter()
+        .filter(is_error)
+        .map(|message| Diagnostic {
+            severity: severity(message.severity),
+            code: message.code.clone(),
+            ptx_line: message.ptx_line,
+            text: None,
+            message: message.text.clone(),
+        })
+        .collect();
+    unit.advisories = log.messages.iter().filter(|message| !is_error(message)).map(advisory).collect();
+    unit.unparsed_log =
+        log.unknown.iter().map(|line| LogLine { line: line.log_line, text: line.text.clone() }).collect();
+    unit.error = Some(UnitError { stage: stage.to_owned(), message, diagnostics });
+}
+
+/// Puts the text of the lines beside the errors that speak of them.
+pub fn quote(unit: &mut Unit) {
+    let Some(error) = &mut unit.error else { return };
+    for diagnostic in &mut error.diagnostics {
+        diagnostic.text = diagnostic.ptx_line.and_then(|line| unit.ptx.line(line)).map(str::to_owned);
+    }
+}
+
+fn severity(severity: log::Severity) -> Severity {
+    match severity {
+        log::Severity::Info | log::Severity::Advisory => Severity::Info,
+        log::Severity::Warning => Severity::Warning,
+        log::Severity::Error | log::Severity::Fatal => Severity::Error,
+    }
+}
+
+fn advisory(message: &log::Message) -> Advisory {
+    Advisory {
+        code: message.code.clone(),
+        severity: severity(message.severity),
+        kernel: message.function.clone(),
+        ptx_line: message.ptx_line,
+        message: message.text.clone(),
+    }
+}
+
+fn cubin_facts(image: &Image<'_>) -> CubinFacts {
+    let maker = image.toolkit.tools.iter().find(|tool| tool.name == "ptxas").or(image.toolkit.tools.first());
+    CubinFacts {
+        abi: match image.abi {
+            Abi::V7 => 7,
+            Abi::V8 => 8,
+        },
+        relocatable: image.kind == ElfKind::Relocatable,
+        made_by: maker
+            .map(|tool| format!("{} {}", tool.name, tool.release().unwrap_or("of unknown version")))
+            .or(image.toolkit.version.map(|(major, minor)| format!("toolkit {major}.{minor}"))),
+        made_with: maker.map(|tool| tool.options.to_string()).filter(|options| !options.is_empty()),
+    }
+}
+
+fn collect_problems(facts: &Facts<'_>, lines: &LineTable<'_>, unit: &mut Unit) {
+    if let Some(module) = facts.module {
+        let errors = module.errors.iter().take(MAX_PROBLEMS);
+        unit.problems.extend(errors.map(|error| Problem {
+            stage: "ptx".to_owned(),
+            ptx_line: Some(error.line),
+            message: error.to_string(),
+        }));
+    }
+    let mut keep = |stage: &str, messages: &mut dyn Iterator<Item = String>| {
+        for message in messages.take(MAX_PROBLEMS) {
+            unit.problems.push(Problem { stage: stage.to_owned(), ptx_line: None, message });
+        }
+    };
+    keep("cubin", &mut facts.image.problems.iter().map(ToString::to_string));
+    keep("lines", &mut lines.problems.iter().map(ToString::to_string));
+}
+
+/// ptxas's records by name, each used once.
+struct LogIndex<'a> {
+    records: &'a [FunctionLog],
+    used: Vec<bool>,
+    by_name: HashMap<&'a str, Vec<usize>>,
+}
+
+impl<'a> LogIndex<'a> {
+    fn new(log: Option<&'a Log>) -> Self {
+        let records = log.map_or(&[][..], |log| &log.functions);
+        let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (index, record) in records.iter().enumerate() {
+            by_name.entry(record.name.as_str()).or_default().push(index);
+        }
+        LogIndex { records, used: vec![false; records.len()], by_name }
+    }
+
+    fn take(&mut self, name: &str, fits: impl Fn(&FunctionLog) -> bool) -> Option<&'a FunctionLog> {
+        let candidates = self.by_name.get(name)?;
+        let index = *candidates.iter().find(|&&index| !self.used[index] && fits(&self.records[index]))?;
+        self.used[index] = true;
+        self.records.get(index)
+    }
+
+    fn take_entry(&mut self, name: &str) -> Option<&'a FunctionLog> {
+        self.take(name, |record| record.entry).or_else(|| self.take(name, |_| true))
+    }
+
+    fn take_part(&mut self, name: &str, within: &str) -> Option<&'a FunctionLog> {
+        self.take(name, |record| !record.entry && record.within.as_deref() == Some(within))
+            .or_else(|| self.take(name, |record| !record.entry))
+    }
+
+    fn rest(&self) -> impl Iterator<Item = &'a FunctionLog> + '_ {
+        self.records.iter().zip(&self.used).filter(|(_, used)| !**used).map(|(record, _)| record)
+    }
+}
+
+/// Everything a function is joined from.
+struct Readers<'a> {
+    facts: &'a Facts<'a>,
+    functions: HashMap<&'a str, ptx::Function<'a, 'a>>,
+}
+
+impl Readers<'_> {
+    /// A kernel, or a device function with a section of its own.
+    fn whole_function(&self, section: &Section<'_>, record: Option<&FunctionLog>) -> Kernel {
+        let function = section.function;
+        let entry = function.kind == FunctionKind::Entry;
+        let launch = self.launch(function);
+        let kind = if entry { KernelKind::Entry } else { KernelKind::Func };
+        let params = function.params.iter();
+        let resources = resources_of(function, record);
+        Kernel {
+            occupancy: if entry { self.occupancy(&resources, &launch) } else { None },
+            resources,
+            register_cap: if entry { self.register_cap(&launch) } else { None },
+            launch,
+            parameters: params
+                .map(|param| Parameter { ordinal: param.ordinal, offset: param.offset, bytes: param.bytes })
+                .collect(),
+            attributes: function.attributes.iter().map(attribute).collect(),
+            ..self.kernel(&function.name, kind, section.facts(&own_ranges(function)))
+        }
+    }
+
+    /// A device function inside a kernel's section.
+    fn device_function(&self, section: &Section<'_>, part: &cubin::Part<'_>, record: Option<&FunctionLog>) -> Kernel {
+        let code = section.facts(&[part.start..part.end]);
+        let resources = Resources {
+            registers: record.and_then(|record| record.registers).or(part.registers),
+            stack_bytes: record.and_then(|record| record.stack_bytes).or(part.frame_bytes.map(u64::from)),
+            spill_store_bytes: record.and_then(|record| record.spill_store_bytes),
+            spill_load_bytes: record.and_then(|record| record.spill_load_bytes),
+            code_bytes: u64::from(part.end.0.saturating_sub(part.start.0)),
+            ..Resources::default()
+        };
+        Kernel {
+            within: Some(section.function.name.to_string()),
+            resources,
+            ..self.kernel(part.callee(), KernelKind::Func, code)
+        }
+    }
+
+    /// A function that only the log speaks of.
+    fn without_code(&self, record: &FunctionLog) -> Kernel {
+        let kind = if record.entry { KernelKind::Entry } else { KernelKind::Func };
+        let resources = Resources {
+            registers: record.registers,
+            barriers: record.barriers,
+            stack_bytes: record.stack_bytes,
+            spill_store_bytes: record.spill_store_bytes,
+            spill_load_bytes: record.spill_load_bytes,
+            smem_bytes: record.smem_bytes,
+            ..Resources::default()
+        };
+        Kernel {
+            within: record.within.clone().filter(|_| !record.entry),
+            resources,
+            ..self.kernel(&record.name, kind, CodeFacts::default())
+        }
+    }
+
+    fn kernel(&self, name: &str, kind: KernelKind, code: CodeFacts) -> Kernel {
+        Kernel {
+            name: name.to_owned(),
+            demangled: demangle(name),
+            kind,
+            within: None,
+            ptx_line: self.functions.get(name).map(|function| function.lines().0),
+            resources: Resources::default(),
+            launch: Launch::default(),
+            register_cap: None,
+            instructions: code.instructions,
+            pressure: code.pressure,
+            live_at_peak: code.live_at_peak,
+            lines: code.lines,
+            unmapped_pcs: code.unmapped,
+            spills: code.spills,
+            roles: None,
+            setmaxnreg: None,
+            barriers: None,
+            occupancy: None,
+            parameters: Vec::new(),
+            attributes: Vec::new(),
+        }
+    }
+
+    /// What the PTX's directives say, or else the cubin's records.
+    fn launch(&self, function: &cubin::Function<'_>) -> Launch {
+        let recorded = &function.launch;
+        let launch = Launch {
+            reqntid: recorded.required_threads,
+            maxntid: recorded.max_threads,
+            minnctapersm: None,
+            maxnreg: None,
+            cluster: recorded.cluster,
+            max_cluster_rank: recorded.max_cluster_rank,
+        };
+        let Some(header) = self.functions.get(&*function.name).map(|function| function.header()) else { return launch };
+        let reqntid = header.required_threads().or(launch.reqntid);
+        Launch {
+            reqntid,
+            // The cubin records .reqntid as a maximum too.
+            maxntid: header.max_threads().or(launch.maxntid.filter(|_| reqntid.is_none())),
+            minnctapersm: header.min_blocks_per_sm().or(launch.minnctapersm),
+            maxnreg: header.max_registers(),
+            cluster: header.required_cluster().or(launch.cluster),
+            max_cluster_rank: header.max_cluster_rank().or(launch.max_cluster_rank),
+        }
+    }
+
+    fn register_cap(&self, launch: &Launch) -> Option<RegisterCap> {
+        let bounds = Bounds {
+            maxnreg: launch.maxnreg,
+            threads: launch.threads(),
+            min_blocks: launch.minnctapersm,
+            maxrregcount: maxrregcount(self.facts),
+        };
+        let cap = cap::cap(self.facts.image.arch, &bounds)?;
+        Some(RegisterCap { registers: cap.registers, cause: cap.cause.name().to_owned(), explanation: cap.explanation })
+    }
+
+    /// How many blocks an SM holds; none when the threads of a block, the registers or the hardware are not known.
+    fn occupancy(&self, resources: &Resources, launch: &Launch) -> Option<Occupancy> {
+        let hints = &self.facts.launch;
+        let threads = hints.threads.or(launch.threads())?;
+        let cluster = launch.cluster.map_or(Some(1), |[x, y, z]| x.checked_mul(y)?.checked_mul(z));
+        let asked = occupancy::Launch {
+            threads,
+            registers: resources.registers?,
+            smem_static: resources.smem_bytes?,
+            smem_dynamic: hints.smem_dynamic_bytes,
+            barriers: resources.barriers.unwrap_or(0),
+            cluster: cluster?,
+            ..occupancy::Launch::default()
+        };
+        let found = occupancy::occupancy(self.facts.image.arch, &asked).ok()?;
+        let step = |step: occupancy::RegisterStep| OccupancyStep {
+            registers: step.registers,
+            blocks_per_sm: step.blocks_per_sm,
+        };
+        Some(Occupancy {
+            threads,
+            blocks_per_sm: found.blocks_per_sm,
+            warps_per_sm: found.warps_per_sm,
+            max_warps_per_sm: found.max_warps_per_sm,
+            limiter: found.limiter.to_string(),
+            next_step: found.next_step.map(step),
+            cliff: found.cliff.map(step),
+        })
+    }
+}
+
+fn resources_of(function: &cubin::Function<'_>, record: Option<&FunctionLog>) -> Resources {
+    let from = &function.resources;
+    let cmem: Vec<ConstantBank> = from
+        .cmem
+        .iter()
+        .map(|bank| ConstantBank { bank: u32::from(bank.bank), bytes: u64::from(bank.bytes) })
+        .collect();
+    Resources {
+        registers: from.registers,
+        barriers: from.barriers,
+        // With indirect calls the cubin's figure includes the callees; ptxas's own is the frame alone.
+        stack_bytes: record.and_then(|record| record.stack_bytes).or(from.frame_bytes.map(u64::from)),
+        spill_store_bytes: record.and_then(|record| record.spill_store_bytes),
+        spill_load_bytes: record.and_then(|record| record.spill_load_bytes),
+        smem_bytes: Some(u64::from(from.smem_bytes)),
+        cmem_bytes: Some(cmem.iter().map(|bank| bank.bytes).sum()),
+        cmem,
+        local_bytes: Some(u64::from(from.local_bytes)),
+        code_bytes: u64::from(from.code_bytes),
+    }
+}
+
+/// Where the cubin and the log do not say the same, which should never be.
+fn disagreements(function: &cubin::Function<'_>, record: &FunctionLog, problems: &mut Vec<Problem>) {
+    let from = &function.resources;
+    let mut compare = |what: &str, cubin: Option<u64>, log: Option<u64>| {
+        if let (Some(cubin), Some(log)) = (cubin, log)
+            && cubin != log
+        {
+            let message = format!("{}: the cubin says {cubin} {what}, ptxas's log {log}", function.name);
+            problems.push(Problem { stage: "join".to_owned(), ptx_line: None, message });
+        }
+    };
+    compare("registers", from.registers.map(u64::from), record.registers.map(u64::from));
+    compare("barriers", from.barriers.map(u64::from), record.barriers.map(u64::from));
+    compare("bytes of shared memory", Some(u64::from(from.smem_bytes)), record.smem_bytes);
+}
+
+/// `--maxrregcount` from the user's flags, or from the flags a cubin says it was made with.
+fn maxrregcount(facts: &Facts<'_>) -> Option<u32> {
+    let tool = facts.image.toolkit.tools.iter().find(|tool| tool.name == "ptxas");
+    let recorded: Vec<&str> = tool.map(|tool| tool.options.split_whitespace().collect()).unwrap_or_default();
+    let flags: Vec<&str> = facts.flags.iter().map(String::as_str).collect();
+    [flags, recorded].iter().find_map(|flags| {
+        flags.iter().enumerate().rev().find_map(|(at, flag)| {
+            let rest = flag.trim_start_matches('-').strip_prefix("maxrregcount")?;
+            let value = if rest.is_empty() { flags.get(at + 1)? } else { rest.trim_start_matches('=') };
+            value.trim().parse().ok()
+        })
+    })
+}
+
+fn attribute(attribute: &cubin::Attribute<'_>) -> Attribute {
+    let value = match &attribute.value {
+        AttributeValue::None => String::new(),
+        AttributeValue::Byte(value) => format!("{value:02x}"),
+        AttributeValue::Half(value) => format!("{value:04x}"),
+        AttributeValue::Bytes(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+    };
+    Attribute { code: attribute.code, name: attribute.name.map(str::to_owned), value }
+}

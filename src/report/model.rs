@@ -1,0 +1,467 @@
+//! The one model: everything a writer may say, owned, ordered and serialisable.
+//!
+//! Field names are the JSON's (`docs/schema/report-v1.schema.json`). A field that is not known is `None` and is written as
+//! null: never 0, never absent.
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::{Line, Pc};
+
+/// The name and version of the JSON's shape.
+pub const SCHEMA: &str = "ptxinspect.report/1";
+
+/// What one run found out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// One for each input and architecture, in the order they were asked for.
+    pub units: Vec<Unit>,
+}
+
+impl Report {
+    /// A report of these units.
+    pub fn new(units: Vec<Unit>) -> Self {
+        Report { schema: SCHEMA.to_owned(), units }
+    }
+}
+
+/// One input compiled (or read) for one architecture.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Unit {
+    /// The input as the user named it.
+    pub input: String,
+    /// `sm_90a`; null when the input could not be read far enough to tell.
+    pub arch: Option<String>,
+    /// Which ptxas ran; null for a cubin.
+    pub ptxas: Option<PtxasUsed>,
+    /// What was changed on a copy of the input so that ptxas would read it.
+    pub prepared: Vec<String>,
+    /// What the cubin says of itself.
+    pub cubin: Option<CubinFacts>,
+    /// ptxas's warnings and remarks.
+    pub advisories: Vec<Advisory>,
+    /// Lines of ptxas's log that were not understood, kept as they are.
+    pub unparsed_log: Vec<LogLine>,
+    /// What our own readers did not understand of the input or the cubin.
+    pub problems: Vec<Problem>,
+    /// Why there is no result; null when there is one.
+    pub error: Option<UnitError>,
+    /// Entries and device functions, in the order the cubin has them.
+    pub kernels: Vec<Kernel>,
+    /// The PTX, for writers that quote it; not part of the JSON.
+    #[serde(skip)]
+    pub ptx: PtxText,
+}
+
+/// A text cut into lines.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PtxText {
+    text: String,
+    starts: Vec<u32>,
+}
+
+impl PtxText {
+    /// Takes a text whose lines end in `\n`, with or without `\r`. One of 4 GiB or more is kept as empty.
+    pub fn new(text: String) -> Self {
+        if u32::try_from(text.len()).is_err() {
+            return PtxText::default();
+        }
+        let breaks = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n');
+        let starts = std::iter::once(0).chain(breaks.map(|(at, _)| at as u32 + 1)).collect();
+        PtxText { text, starts }
+    }
+
+    /// The text of a line, without its end and the white space around it.
+    pub fn line(&self, line: Line) -> Option<&str> {
+        let index = (line.0 as usize).checked_sub(1)?;
+        let start = *self.starts.get(index)? as usize;
+        let end = self.starts.get(index + 1).map_or(self.text.len(), |&next| next as usize);
+        Some(self.text.get(start..end)?.trim())
+    }
+}
+
+/// The ptxas that compiled a unit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PtxasUsed {
+    /// `13.4.92`; null when it would not say.
+    pub version: Option<String>,
+    /// How it was found: `argument`, `environment`, `path`, `managed`, …
+    pub path_kind: String,
+    /// Why this one, in words.
+    pub reason: String,
+    /// The flags it was given, ours and the user's, less paths.
+    pub flags: Vec<String>,
+}
+
+/// Facts about the cubin as a whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CubinFacts {
+    /// 7 or 8.
+    pub abi: u8,
+    /// Whether it still has to be linked (`ptxas -c`).
+    pub relocatable: bool,
+    /// The ptxas that made it, from its notes.
+    pub made_by: Option<String>,
+    /// That ptxas's options, from its notes.
+    pub made_with: Option<String>,
+}
+
+/// How bad a message is, in ptxas's own grading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// A remark.
+    Info,
+    /// Worth a look.
+    Warning,
+    /// The input is wrong.
+    Error,
+}
+
+/// A message of ptxas about the code.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Advisory {
+    /// `C7508`; null when ptxas gives none.
+    pub code: Option<String>,
+    /// Its severity.
+    pub severity: Severity,
+    /// The function it concerns, when it says.
+    pub kernel: Option<String>,
+    /// The PTX line it concerns, when it says.
+    pub ptx_line: Option<Line>,
+    /// The message.
+    pub message: String,
+}
+
+/// A line of a log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogLine {
+    /// Where in the log.
+    pub line: Line,
+    /// What it says.
+    pub text: String,
+}
+
+/// Something we did not understand and went on without.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// Which reader: `ptx`, `cubin`, `lines`, `join`.
+    pub stage: String,
+    /// The PTX line, where there is one.
+    pub ptx_line: Option<Line>,
+    /// What was expected, what was found.
+    pub message: String,
+}
+
+/// Why a unit has no result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UnitError {
+    /// `input`, `toolchain`, `ptxas` or `cubin`.
+    pub stage: String,
+    /// What, where, expected, found, what to do.
+    pub message: String,
+    /// ptxas's errors, when it is ptxas that refused.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// An error of ptxas at a place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Diagnostic {
+    /// Its severity.
+    pub severity: Severity,
+    /// Its code, if any.
+    pub code: Option<String>,
+    /// The PTX line.
+    pub ptx_line: Option<Line>,
+    /// The line itself.
+    pub text: Option<String>,
+    /// The message.
+    pub message: String,
+}
+
+/// Entry point or device function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KernelKind {
+    /// A kernel.
+    Entry,
+    /// A device function that was not inlined.
+    Func,
+}
+
+/// One function of the cubin.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Kernel {
+    /// As the cubin has it.
+    pub name: String,
+    /// As the front end's language spells it; null when the name is not mangled.
+    pub demangled: Option<String>,
+    /// Entry or function.
+    pub kind: KernelKind,
+    /// The kernel whose section a device function lives in; null for one with a section of its own.
+    pub within: Option<String>,
+    /// The PTX line of its `.entry` or `.func`.
+    pub ptx_line: Option<Line>,
+    /// What it needs.
+    pub resources: Resources,
+    /// What its directives say of a launch; null without PTX and cubin record.
+    pub launch: Launch,
+    /// What bounds its registers; null for a function.
+    pub register_cap: Option<RegisterCap>,
+    /// How its code was accounted for.
+    pub instructions: Instructions,
+    /// Live registers.
+    pub pressure: Option<Pressure>,
+    /// What is alive at the peak.
+    pub live_at_peak: Option<Vec<LiveValue>>,
+    /// Every PTX line that became SASS.
+    pub lines: Vec<LineFacts>,
+    /// Instructions with no PTX line.
+    pub unmapped_pcs: Vec<Pc>,
+    /// Every spill store and refill; null when they cannot be told from other local memory.
+    pub spills: Option<Vec<Spill>>,
+    /// Warp roles.
+    pub roles: Option<Vec<serde_json::Value>>,
+    /// setmaxnreg.
+    pub setmaxnreg: Option<serde_json::Value>,
+    /// Barriers.
+    pub barriers: Option<serde_json::Value>,
+    /// Blocks per SM.
+    pub occupancy: Option<Occupancy>,
+    /// Kernel parameters.
+    pub parameters: Vec<Parameter>,
+    /// Every attribute record of the cubin for this function.
+    pub attributes: Vec<Attribute>,
+}
+
+/// What a function needs of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Resources {
+    /// Registers a thread.
+    pub registers: Option<u32>,
+    /// Named barriers: the highest id and one.
+    pub barriers: Option<u32>,
+    /// Stack frame.
+    pub stack_bytes: Option<u64>,
+    /// Spill stores, as ptxas counts them.
+    pub spill_store_bytes: Option<u64>,
+    /// Spill loads, as ptxas counts them.
+    pub spill_load_bytes: Option<u64>,
+    /// Static shared memory.
+    pub smem_bytes: Option<u64>,
+    /// Constant bank bytes, all banks together.
+    pub cmem_bytes: Option<u64>,
+    /// Each constant bank.
+    pub cmem: Vec<ConstantBank>,
+    /// Local memory beside the stack.
+    pub local_bytes: Option<u64>,
+    /// Bytes of machine code.
+    pub code_bytes: u64,
+}
+
+/// One constant bank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConstantBank {
+    /// Its number.
+    pub bank: u32,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// What a kernel's directives say of its launch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// `.reqntid`.
+    pub reqntid: Option<[u32; 3]>,
+    /// `.maxntid`.
+    pub maxntid: Option<[u32; 3]>,
+    /// `.minnctapersm`.
+    pub minnctapersm: Option<u32>,
+    /// `.maxnreg`.
+    pub maxnreg: Option<u32>,
+    /// `.reqnctapercluster`.
+    pub cluster: Option<[u32; 3]>,
+    /// `.maxclusterrank`.
+    pub max_cluster_rank: Option<u32>,
+}
+
+impl Launch {
+    /// Threads of a block, when the directives fix or bound them.
+    pub fn threads(&self) -> Option<u32> {
+        let [x, y, z] = self.reqntid.or(self.maxntid)?;
+        x.checked_mul(y)?.checked_mul(z)
+    }
+}
+
+/// What bounds a kernel's registers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegisterCap {
+    /// The most registers a thread may get.
+    pub registers: u32,
+    /// `maxnreg`, `launch_bounds`, `maxrregcount` or `isa`.
+    pub cause: String,
+    /// The cause in words, with its arithmetic.
+    pub explanation: String,
+}
+
+/// How the words of code were accounted for: `decoded + unknown + padding` is `total`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instructions {
+    /// 16-byte words; null for an architecture whose instructions are not 16 bytes.
+    pub total: Option<u64>,
+    /// Words decoded; null when this architecture's SASS is not decoded.
+    pub decoded: Option<u64>,
+    /// Words not known.
+    pub unknown: Option<u64>,
+    /// Trailing NOPs and branch-to-self that only fill the section.
+    pub padding: Option<u64>,
+    /// Words with a PTX line.
+    pub with_ptx_line: Option<u64>,
+    /// Words with a source line of the front end.
+    pub with_source_line: Option<u64>,
+}
+
+/// The most live registers of one file, and where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Peak {
+    /// How many.
+    pub peak: u32,
+    /// The first instruction where it is reached.
+    pub pc: Option<Pc>,
+    /// Its PTX line.
+    pub ptx_line: Option<Line>,
+}
+
+/// Peaks of the four register files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pressure {
+    /// False when an unknown instruction can be reached.
+    pub exact: bool,
+    /// Vector registers.
+    pub gpr: Peak,
+    /// Predicates.
+    pub pred: Peak,
+    /// Uniform registers.
+    pub ugpr: Peak,
+    /// Uniform predicates.
+    pub upred: Peak,
+    /// Live vector registers along the code, at most 64 samples, each the maximum of its stretch.
+    pub profile: Vec<u32>,
+}
+
+/// A value alive at the peak.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveValue {
+    /// Register indices.
+    pub registers: Vec<u16>,
+    /// Where it is defined.
+    pub ptx_line: Option<Line>,
+    /// The PTX registers that line defines.
+    pub virtual_registers: Vec<String>,
+    /// The front end's line.
+    pub source_line: Option<SourceLine>,
+    /// Its last use after the peak.
+    pub last_use_ptx_line: Option<Line>,
+}
+
+/// A line of a front end's file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceLine {
+    /// The file as the line table has it.
+    pub file: String,
+    /// The line.
+    pub line: Line,
+}
+
+/// What one PTX line became.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LineFacts {
+    /// The line.
+    pub ptx_line: Line,
+    /// Its instructions, ascending.
+    pub pcs: Vec<Pc>,
+    /// The most live registers among them.
+    pub live_gpr_max: Option<u32>,
+    /// Spill stores among them.
+    pub spill_stores: Option<u32>,
+    /// Refills among them.
+    pub spill_loads: Option<u32>,
+}
+
+/// Store or refill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SpillKind {
+    /// Register to memory.
+    Store,
+    /// Memory to register.
+    Refill,
+}
+
+/// One spill instruction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spill {
+    /// Where.
+    pub pc: Pc,
+    /// Store or refill.
+    pub kind: Option<SpillKind>,
+    /// How much.
+    pub bytes: Option<u32>,
+    /// Its PTX line.
+    pub ptx_line: Option<Line>,
+    /// How many loops it is in.
+    pub loop_depth: Option<u32>,
+    /// Whose.
+    pub role: Option<String>,
+}
+
+/// How many blocks run at once, and what it would take to have more.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Occupancy {
+    /// Threads of a block.
+    pub threads: u32,
+    /// Blocks an SM holds.
+    pub blocks_per_sm: u32,
+    /// Warps an SM holds.
+    pub warps_per_sm: u32,
+    /// Warps an SM has room for.
+    pub max_warps_per_sm: u32,
+    /// What stops one more.
+    pub limiter: String,
+    /// The registers that would allow more blocks.
+    pub next_step: Option<OccupancyStep>,
+    /// The registers that would allow fewer.
+    pub cliff: Option<OccupancyStep>,
+}
+
+/// A register count and the blocks it allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OccupancyStep {
+    /// Registers a thread.
+    pub registers: u32,
+    /// Blocks an SM would hold.
+    pub blocks_per_sm: u32,
+}
+
+/// One kernel parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parameter {
+    /// Its place in the list.
+    pub ordinal: u32,
+    /// Its offset in the parameter bank.
+    pub offset: u32,
+    /// Its size.
+    pub bytes: u32,
+}
+
+/// One `.nv.info` record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attribute {
+    /// Its number.
+    pub code: u8,
+    /// Its name; null when we do not know it.
+    pub name: Option<String>,
+    /// Its value in hex.
+    pub value: String,
+}

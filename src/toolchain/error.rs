@@ -1,0 +1,168 @@
+//! Why there is no ptxas to run.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{NEWEST_RELEASE, Origin, Version, VersionRequest};
+
+/// Why there is no ptxas to run, or why a managed one could not be installed or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolchainError {
+    /// Nothing was asked for and the machine has none.
+    #[error("no ptxas was found; `ptxinspect toolchain install {NEWEST_RELEASE}` gets one")]
+    NotFound {
+        /// Where it was looked for, in words.
+        searched: Vec<String>,
+    },
+    /// The named file is not there.
+    #[error("there is no file {} ({origin})", path.display())]
+    NoSuchFile {
+        /// The file.
+        path: PathBuf,
+        /// Who named it.
+        origin: Origin,
+    },
+    /// The named file is a folder.
+    #[error("{} is a folder ({origin}): expected the ptxas executable{}", path.display(), inside_hint(inside))]
+    IsFolder {
+        /// The folder.
+        path: PathBuf,
+        /// Who named it.
+        origin: Origin,
+        /// The ptxas in it, if there is one where it should be.
+        inside: Option<PathBuf>,
+    },
+    /// The named file may not be run.
+    #[error("{} is not executable ({origin}): `chmod +x` makes it so if it is ptxas", path.display())]
+    NotExecutable {
+        /// The file.
+        path: PathBuf,
+        /// Who named it.
+        origin: Origin,
+    },
+    /// There is no home to keep toolchains in.
+    #[error("there is no folder to keep toolchains in: set HOME or PTXINSPECT_TOOLCHAINS")]
+    NoFolder,
+    /// No wheel was ever made of it.
+    #[error("ptxas {request} cannot be installed: wheels of it exist from 11.7 on")]
+    TooOld {
+        /// What was asked for.
+        request: VersionRequest,
+    },
+    /// NVIDIA makes no ptxas for it.
+    #[error("NVIDIA ships ptxas for Linux and Windows, not for {system}: give one with --ptxas PATH")]
+    NoPtxasForSystem {
+        /// This system.
+        system: &'static str,
+    },
+    /// Neither pip nor uv.
+    #[error(
+        "a ptxas is fetched through pip or uv, and neither was found on PATH: install one of them, or give a ptxas with \
+         --ptxas PATH"
+    )]
+    NoInstaller,
+    /// The index does not have it.
+    #[error("ptxas {request} is not in the package index; it offers {}", offer(available))]
+    NoSuchVersion {
+        /// What was asked for.
+        request: VersionRequest,
+        /// What there is, newest first.
+        available: Vec<Version>,
+    },
+    /// pip or uv did not bring the package.
+    #[error("{requirement} could not be fetched:{}", failures.iter().map(|failure| format!("\n{failure}")).collect::<String>())]
+    FetchFailed {
+        /// What was asked of them.
+        requirement: String,
+        /// What each of those tried said.
+        failures: Vec<InstallerFailure>,
+    },
+    /// The wheel is not what it should be.
+    #[error("{wheel} is broken: {problem}; nothing was installed, try again")]
+    BrokenWheel {
+        /// Its file name.
+        wheel: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The wheel's ptxas does not run on this machine.
+    #[error("the ptxas of {wheel} does not run here: {problem}; nothing was installed")]
+    DoesNotRun {
+        /// Its file name.
+        wheel: String,
+        /// Why.
+        problem: String,
+    },
+    /// The wheel holds another version than it was fetched for.
+    #[error("the ptxas of {wheel} says it is {found}: expected {request}; nothing was installed")]
+    WrongVersion {
+        /// What was asked for.
+        request: VersionRequest,
+        /// Its file name.
+        wheel: String,
+        /// What came.
+        found: Version,
+    },
+    /// Somebody took it away again.
+    #[error("toolchain {version} disappeared while it was being installed")]
+    Vanished {
+        /// Which.
+        version: Version,
+    },
+    /// A managed toolchain that is not there.
+    #[error("no managed toolchain {request} is installed{}", installed_hint(installed))]
+    NotInstalled {
+        /// What was asked for.
+        request: VersionRequest,
+        /// What there is, newest first.
+        installed: Vec<Version>,
+    },
+    /// The file system said no.
+    #[error("could not {action} {}: {source}", path.display())]
+    Io {
+        /// `write`, `make the folder`.
+        action: &'static str,
+        /// What.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl ToolchainError {
+    pub(super) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        ToolchainError::Io { action, path: path.to_owned(), source }
+    }
+}
+
+/// What a pip or uv said that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstallerFailure {
+    /// `python3 -m pip`
+    pub installer: &'static str,
+    /// The end of what it said.
+    pub said: String,
+}
+
+impl fmt::Display for InstallerFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.installer, self.said)
+    }
+}
+
+fn inside_hint(inside: &Option<PathBuf>) -> String {
+    inside.as_ref().map_or(String::new(), |path| format!(", which is {}", path.display()))
+}
+
+fn list(versions: &[Version]) -> String {
+    versions.iter().map(Version::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn offer(versions: &[Version]) -> String {
+    if versions.is_empty() { "none".to_owned() } else { list(versions) }
+}
+
+fn installed_hint(versions: &[Version]) -> String {
+    if versions.is_empty() { String::new() } else { format!("; there are {}", list(versions)) }
+}

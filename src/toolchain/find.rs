@@ -1,0 +1,260 @@
+//! Which ptxas to use, and why that one. Looks at file names only: nothing is run, nothing is read but folders.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use super::managed::{Installed, Progress, Store};
+use super::{Env, Request, ToolchainError, Version, VersionRequest, process, python};
+
+/// The name of the executable.
+const PTXAS: &str = if cfg!(windows) { "ptxas.exe" } else { "ptxas" };
+
+/// A ptxas that can be run. Clones share what they learn about its version.
+#[derive(Clone, Debug)]
+pub struct Ptxas {
+    /// The executable.
+    pub path: PathBuf,
+    /// Why this one.
+    pub origin: Origin,
+    version: Arc<OnceLock<Option<Version>>>,
+}
+
+impl Ptxas {
+    /// A ptxas whose version is known only if `version` is given.
+    pub fn new(path: PathBuf, origin: Origin, version: Option<Version>) -> Self {
+        let known = OnceLock::new();
+        if version.is_some() {
+            let _ = known.set(version);
+        }
+        Ptxas { path, origin, version: Arc::new(known) }
+    }
+
+    /// Its version as far as it is known without running it.
+    pub fn version(&self) -> Option<Version> {
+        self.version.get().copied().flatten()
+    }
+
+    /// Its version, from `ptxas --version` where it is not known yet: 7 ms, once.
+    pub fn ask_version(&self, timeout: Duration) -> Option<Version> {
+        *self.version.get_or_init(|| {
+            let ended =
+                process::supervise(Command::new(&self.path).arg("--version"), Some(timeout), &mut |_| {}).ok()?;
+            version_in(&ended.output)
+        })
+    }
+
+    /// Takes note of a version found elsewhere, unless it is known already.
+    pub(super) fn learn_version(&self, version: Option<Version>) {
+        if version.is_some() {
+            let _ = self.version.set(version);
+        }
+    }
+
+    /// The one to use for an architecture. Triton's wheel brings two and compiles with `ptxas-blackwell` from sm_100 on;
+    /// whoever looks at Triton's kernels wants the one Triton used.
+    pub fn for_arch(&self, arch: crate::base::Arch) -> Ptxas {
+        let sibling = self.path.with_file_name(format!("ptxas-blackwell{}", std::env::consts::EXE_SUFFIX));
+        match self.origin {
+            Origin::Wheel { package: "triton", .. } if arch.sm >= 100 && is_executable(&sibling) => {
+                Ptxas::new(sibling, self.origin.clone(), None)
+            }
+            _ => self.clone(),
+        }
+    }
+}
+
+/// `Cuda compilation tools, release 13.4, V13.4.92`
+pub(super) fn version_in(output: &str) -> Option<Version> {
+    let line = output.lines().find(|line| line.starts_with("Cuda compilation tools, release "))?;
+    line.rsplit_once(", V")?.1.trim().parse().ok()
+}
+
+/// Why a ptxas was chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// `--ptxas PATH`.
+    Argument,
+    /// A variable names it (`PTXINSPECT_PTXAS`) or the toolkit it is in (`CUDA_HOME`, `CUDA_PATH`).
+    Variable(&'static str),
+    /// `PATH`.
+    SearchPath,
+    /// `/usr/local/cuda`.
+    DefaultCuda,
+    /// A Python wheel.
+    Wheel {
+        /// `nvidia-cuda-nvcc` or `triton`.
+        package: &'static str,
+        /// Which Python, in words.
+        environment: &'static str,
+    },
+    /// Installed by this program.
+    Managed {
+        /// What was asked for; `None` if it was the newest there is.
+        request: Option<VersionRequest>,
+    },
+}
+
+impl Origin {
+    /// One word for machines: what the report calls `path_kind`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Origin::Argument => "argument",
+            Origin::Variable(_) => "environment",
+            Origin::SearchPath => "path",
+            Origin::DefaultCuda => "cuda",
+            Origin::Wheel { .. } => "wheel",
+            Origin::Managed { .. } => "managed",
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Argument => f.write_str("given by --ptxas"),
+            Origin::Variable(name @ "PTXINSPECT_PTXAS") => write!(f, "named by {name}"),
+            Origin::Variable(name) => write!(f, "in the toolkit of {name}"),
+            Origin::SearchPath => f.write_str("the first on PATH"),
+            Origin::DefaultCuda => f.write_str("in /usr/local/cuda"),
+            Origin::Wheel { package, environment } => write!(f, "from the {package} wheel of {environment}"),
+            Origin::Managed { request: Some(request) } => write!(f, "managed, asked for as {request}"),
+            Origin::Managed { request: None } => f.write_str("managed, the newest installed"),
+        }
+    }
+}
+
+/// Finds the ptxas that was asked for. Only a version that is not installed yet costs time: it is fetched.
+pub fn find(request: &Request, env: &Env, progress: &dyn Fn(&Progress)) -> Result<Ptxas, ToolchainError> {
+    match request {
+        Request::Path(path) => at_path(path, Origin::Argument, env),
+        Request::Version(version) => at_version(*version, env, progress),
+        Request::Auto => match env.var("PTXINSPECT_PTXAS") {
+            Some(value) => match Request::parse(&value.to_string_lossy()) {
+                Request::Version(version) => at_version(version, env, progress),
+                _ => at_path(Path::new(value), Origin::Variable("PTXINSPECT_PTXAS"), env),
+            },
+            None => {
+                let mut first = None;
+                visit(env, &mut |ptxas| {
+                    first = Some(ptxas);
+                    ControlFlow::Break(())
+                });
+                first.ok_or_else(|| ToolchainError::NotFound { searched: searched(env) })
+            }
+        },
+    }
+}
+
+/// Every ptxas this machine has, in the order in which [`find`] would take them.
+pub fn candidates(env: &Env) -> Vec<Ptxas> {
+    let mut all: Vec<Ptxas> = Vec::new();
+    if let Some(value) = env.var("PTXINSPECT_PTXAS") {
+        let named = match Request::parse(&value.to_string_lossy()) {
+            Request::Version(version) => installed(version, env),
+            _ => at_path(Path::new(value), Origin::Variable("PTXINSPECT_PTXAS"), env).ok(),
+        };
+        all.extend(named);
+    }
+    visit(env, &mut |ptxas| {
+        if all.iter().all(|known| known.path != ptxas.path) {
+            all.push(ptxas);
+        }
+        ControlFlow::Continue(())
+    });
+    all
+}
+
+fn at_path(path: &Path, origin: Origin, env: &Env) -> Result<Ptxas, ToolchainError> {
+    let mut file = env.absolute(path);
+    // A bare name is looked for as a shell would, unless it is here.
+    if path.components().count() == 1 && !file.exists() {
+        file =
+            env.path_folders().iter().map(|folder| folder.join(path)).find(|file| is_executable(file)).unwrap_or(file);
+    }
+    if file.is_dir() {
+        let inside = [file.join("bin").join(PTXAS), file.join(PTXAS)].into_iter().find(|file| is_executable(file));
+        return Err(ToolchainError::IsFolder { path: file, origin, inside });
+    }
+    if !file.exists() {
+        return Err(ToolchainError::NoSuchFile { path: file, origin });
+    }
+    if !is_executable(&file) {
+        return Err(ToolchainError::NotExecutable { path: file, origin });
+    }
+    Ok(Ptxas::new(file, origin, None))
+}
+
+fn at_version(request: VersionRequest, env: &Env, progress: &dyn Fn(&Progress)) -> Result<Ptxas, ToolchainError> {
+    match installed(request, env) {
+        Some(ptxas) => Ok(ptxas),
+        None => Ok(managed(Store::of(env)?.install(request, env, progress)?.toolchain, Some(request))),
+    }
+}
+
+fn installed(request: VersionRequest, env: &Env) -> Option<Ptxas> {
+    Some(managed(Store::of(env).ok()?.newest(Some(request))?, Some(request)))
+}
+
+fn managed(toolchain: Installed, request: Option<VersionRequest>) -> Ptxas {
+    Ptxas::new(toolchain.path, Origin::Managed { request }, Some(toolchain.version))
+}
+
+/// Shows what the machine has until told to stop.
+fn visit(env: &Env, take: &mut dyn FnMut(Ptxas) -> ControlFlow<()>) {
+    let _ = (|| {
+        let mut offer = |path: PathBuf, origin: Origin, version| {
+            if is_executable(&path) { take(Ptxas::new(path, origin, version)) } else { ControlFlow::Continue(()) }
+        };
+        for name in ["CUDA_HOME", "CUDA_PATH"] {
+            if let Some(home) = env.path_var(name) {
+                offer(home.join("bin").join(PTXAS), Origin::Variable(name), None)?;
+            }
+        }
+        for folder in env.path_folders() {
+            offer(folder.join(PTXAS), Origin::SearchPath, None)?;
+        }
+        offer(env.default_cuda.join("bin").join(PTXAS), Origin::DefaultCuda, None)?;
+        for wheel in python::wheels(env, PTXAS) {
+            let origin = Origin::Wheel { package: wheel.package, environment: wheel.environment };
+            offer(wheel.path, origin, wheel.version)?;
+        }
+        for toolchain in Store::of(env).map(|store| store.list()).unwrap_or_default() {
+            offer(toolchain.path, Origin::Managed { request: None }, Some(toolchain.version))?;
+        }
+        ControlFlow::Continue(())
+    })();
+}
+
+/// Where [`find`] has looked, for the error that says it found nothing.
+fn searched(env: &Env) -> Vec<String> {
+    let mut places = vec!["PTXINSPECT_PTXAS (not set)".to_owned()];
+    for name in ["CUDA_HOME", "CUDA_PATH"] {
+        let state =
+            env.path_var(name).map_or("not set".to_owned(), |home| format!("{} has no bin/{PTXAS}", home.display()));
+        places.push(format!("{name} ({state})"));
+    }
+    places.push(format!("PATH ({} folders)", env.path_folders().len()));
+    places.push(env.default_cuda.display().to_string());
+    places.push("the nvidia and triton wheels of the Python in use".to_owned());
+    if let Ok(store) = Store::of(env) {
+        places.push(format!("managed toolchains ({})", store.folder().display()));
+    }
+    places
+}
+
+/// Whether this is a file that may be run.
+pub(super) fn is_executable(path: &Path) -> bool {
+    let Ok(metadata) = std::fs::metadata(path) else { return false };
+    #[cfg(unix)]
+    let runs = std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o111 != 0;
+    #[cfg(not(unix))]
+    let runs = true;
+    metadata.is_file() && runs
+}
+
+#[cfg(test)]
+mod tests;

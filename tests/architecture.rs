@@ -1,0 +1,81 @@
+//! The module table of `src/lib.rs`, checked: who may use whom, and where processes, files and panics may be.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Each module and what it may import of ours.
+const TABLE: &[(&str, &[&str])] = &[
+    ("base", &[]),
+    ("ptx", &["base"]),
+    ("cubin", &["base"]),
+    ("sass", &["base"]),
+    ("toolchain", &["base"]),
+    ("flow", &["base", "sass"]),
+    ("analysis", &["base", "ptx", "cubin", "sass", "toolchain", "flow"]),
+    ("report", &["base", "ptx", "cubin", "sass", "toolchain", "flow", "analysis"]),
+    ("emit", &["base", "report", "analysis"]),
+    ("cli", &["base", "ptx", "cubin", "sass", "toolchain", "flow", "analysis", "report", "emit"]),
+];
+
+fn sources(module: &str) -> Vec<(PathBuf, String)> {
+    fn walk(folder: &Path, files: &mut Vec<(PathBuf, String)>) {
+        let mut entries: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        entries.sort();
+        for path in entries {
+            if path.is_dir() {
+                walk(&path, files);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                files.push((path, text));
+            }
+        }
+    }
+    let mut files = Vec::new();
+    walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(module), &mut files);
+    files
+}
+
+#[test]
+fn every_module_is_in_the_table() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
+        if entry.path().is_dir() {
+            let name = entry.file_name().into_string().unwrap();
+            assert!(TABLE.iter().any(|(module, _)| *module == name), "src/{name} is not in the table");
+        }
+    }
+}
+
+#[test]
+fn imports_point_one_way() {
+    for (module, allowed) in TABLE {
+        for (path, text) in sources(module) {
+            for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")) {
+                for (other, _) in TABLE.iter().filter(|(other, _)| other != module && !allowed.contains(other)) {
+                    let used =
+                        line.contains(&format!("crate::{other}::")) || line.contains(&format!("crate::{other};"));
+                    assert!(!used, "{}:{}: {module} may not use {other}", path.display(), number + 1);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn only_toolchain_starts_processes_and_only_emit_and_cli_print() {
+    for (module, _) in TABLE {
+        for (path, text) in sources(module) {
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            let is_test = path.ends_with("tests.rs") || path.components().any(|part| part.as_os_str() == "tests");
+            if is_test {
+                continue;
+            }
+            if !["toolchain"].contains(module) {
+                assert!(!code.contains("process::Command"), "{} starts a process", path.display());
+            }
+            if *module != "cli" {
+                assert!(!code.contains("println!("), "{} prints", path.display());
+            }
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The program as a user runs it, on our own PTX and with a real ptxas.
+
+mod support;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use support::{ptxas, root, run, samples, stderr, stdout};
+
+/// A report as JSON.
+fn report(args: &[&str]) -> Value {
+    let output = run(&[args, &["--format", "json"]].concat());
+    assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("a path in UTF-8")
+}
+
+/// `name → (registers, stack, spill stores, spill loads)` as `ptxas -v` prints them, read here by other means than the
+/// program's own.
+fn ptxas_says(log: &str) -> Vec<(String, [Option<u64>; 4])> {
+    let number_before = |line: &str, what: &str| -> Option<u64> {
+        line.split(what).next()?.split_whitespace().next_back()?.parse().ok()
+    };
+    let mut functions: Vec<(String, [Option<u64>; 4])> = Vec::new();
+    for line in log.lines() {
+        if let Some((_, name)) = line.split_once("Function properties for ") {
+            functions.push((name.trim().to_owned(), [None; 4]));
+        } else if line.contains("bytes stack frame") {
+            let last = functions.last_mut().expect("a function");
+            for (at, what) in [" bytes stack frame", " bytes spill stores", " bytes spill loads"].iter().enumerate() {
+                last.1[at + 1] = number_before(line, what);
+            }
+        } else if line.contains("Used ") {
+            functions.last_mut().expect("a function").1[0] = number_before(line, " registers");
+        }
+    }
+    functions
+}
+
+#[test]
+fn figures_equal_ptxas_on_every_sample() {
+    let Some(ptxas) = ptxas() else { return };
+    let schema: Value =
+        serde_json::from_slice(&std::fs::read(root("docs/schema/report-v1.schema.json")).unwrap()).unwrap();
+    let schema = jsonschema::validator_for(&schema).expect("a JSON Schema");
+    let folder = tempfile::tempdir().unwrap();
+    for (file, arch) in samples() {
+        let cubin = folder.path().join("out.cubin");
+        let direct = Command::new(ptxas)
+            .args(["-v", "-lineinfo", "-arch", &arch, path(&file), "-o", path(&cubin)])
+            .output()
+            .unwrap();
+        assert!(direct.status.success(), "{}: {}", file.display(), stderr(&direct));
+        let report = report(&[path(&file), "--arch", &arch, "--ptxas", path(ptxas)]);
+        let errors: Vec<String> =
+            schema.iter_errors(&report).map(|error| format!("{}: {error}", error.instance_path())).collect();
+        assert!(errors.is_empty(), "{}: {errors:?}", file.display());
+        let unit = &report["units"][0];
+        assert_eq!(unit["problems"], Value::Array(Vec::new()), "{}", file.display());
+        assert_eq!(unit["unparsed_log"], Value::Array(Vec::new()), "{}", file.display());
+        let kernels = unit["kernels"].as_array().unwrap();
+        for (name, [registers, stack, stores, loads]) in ptxas_says(&stderr(&direct)) {
+            let found: Vec<&Value> = kernels.iter().filter(|kernel| kernel["name"] == *name).collect();
+            assert!(!found.is_empty(), "{}: no {name}", file.display());
+            let same = |kernel: &Value| {
+                let resources = &kernel["resources"];
+                (registers.is_none() || resources["registers"].as_u64() == registers)
+                    && resources["stack_bytes"].as_u64() == stack
+                    && resources["spill_store_bytes"].as_u64() == stores
+                    && resources["spill_load_bytes"].as_u64() == loads
+            };
+            assert!(found.iter().any(|kernel| same(kernel)), "{}: {name}: {found:?}", file.display());
+        }
+        // The same cubin read alone says the same of itself.
+        let alone = self::report(&[path(&cubin)]);
+        for (kernel, read) in kernels.iter().zip(alone["units"][0]["kernels"].as_array().unwrap()) {
+            assert_eq!(kernel["name"], read["name"]);
+            for field in ["registers", "barriers", "smem_bytes", "code_bytes"] {
+                assert_eq!(kernel["resources"][field], read["resources"][field], "{}: {field}", file.display());
+            }
+            assert_eq!(kernel["lines"], read["lines"], "{}", file.display());
+        }
+    }
+}
+
+#[test]
+fn every_instruction_is_accounted_for_once() {
+    if ptxas().is_none() {
+        return;
+    }
+    for (file, arch) in samples() {
+        let report = report(&[path(&file), "--arch", &arch, "--ptxas", "13.4"]);
+        for kernel in report["units"][0]["kernels"].as_array().unwrap() {
+            let Some(total) = kernel["instructions"]["total"].as_u64() else { continue };
+            let mut pcs: Vec<u64> = Vec::new();
+            for line in kernel["lines"].as_array().unwrap() {
+                pcs.extend(line["pcs"].as_array().unwrap().iter().filter_map(Value::as_u64));
+            }
+            pcs.extend(kernel["unmapped_pcs"].as_array().unwrap().iter().filter_map(Value::as_u64));
+            pcs.sort_unstable();
+            pcs.dedup();
+            assert_eq!(pcs.len() as u64, total, "{}: {}", file.display(), kernel["name"]);
+        }
+    }
+}
+
+#[test]
+fn same_input_same_bytes() {
+    if ptxas().is_none() {
+        return;
+    }
+    let files: Vec<String> = samples().iter().map(|(file, _)| path(file).to_owned()).collect();
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    for format in ["text", "json"] {
+        let args = [&files[..], &["--ptxas", "13.4", "--format", format]].concat();
+        let (one, two) = (run(&args), run(&[&args[..], &["-j", "1"]].concat()));
+        assert!(one.status.success(), "{}", stderr(&one));
+        assert!(one.stdout == two.stdout, "{format} differs from one run to the next");
+        let temporary = std::env::temp_dir();
+        assert!(
+            !stdout(&one).contains(&format!("{}/ptxinspect", temporary.display())),
+            "a temporary path is in {format}"
+        );
+    }
+}
+
+#[test]
+fn an_error_of_ptxas_is_shown_at_its_line() {
+    if ptxas().is_none() {
+        return;
+    }
+    let mut seen = 0;
+    for entry in std::fs::read_dir(root("testdata/ptx/bad")).unwrap() {
+        let file = entry.unwrap().path();
+        if file.ends_with("nul_at_end.ptx") {
+            // ptxas refuses it; the program mends a copy, which `standard_input_and_what_trips_ptxas` checks.
+            continue;
+        }
+        let output = run(&[path(&file), "--arch", "sm_90a", "--ptxas", "13.4"]);
+        assert_eq!(output.status.code(), Some(2), "{}", file.display());
+        assert!(stdout(&output).is_empty(), "{}: {}", file.display(), stdout(&output));
+        assert!(stderr(&output).contains("error"), "{}", file.display());
+        if stderr(&output).contains(&format!("--> {}:", file.display())) {
+            seen += 1;
+        }
+    }
+    assert!(seen > 0, "no error had a line");
+}
+
+#[test]
+fn one_bad_file_does_not_stop_the_others() {
+    if ptxas().is_none() {
+        return;
+    }
+    let good = root("testdata/ptx/saxpy.ptx");
+    let output = run(&[path(&good), "no-such-file.ptx", "--ptxas", "13.4"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stdout(&output).contains("saxpy"));
+    assert!(stderr(&output).contains("cannot open no-such-file.ptx"), "{}", stderr(&output));
+}
+
+#[test]
+fn standard_input_and_what_trips_ptxas() {
+    if ptxas().is_none() {
+        return;
+    }
+    let text = std::fs::read_to_string(root("testdata/ptx/saxpy.ptx")).unwrap();
+    let crlf = text.replace('\n', "\r\n");
+    for (bytes, note) in [
+        (text.clone().into_bytes(), None),
+        ([text.as_bytes(), b"\0"].concat(), Some("NUL")),
+        ([b"\xef\xbb\xbf", text.as_bytes()].concat(), Some("byte-order mark")),
+        (crlf.into_bytes(), None),
+    ] {
+        let mut child = support::program()
+            .args(["-", "--ptxas", "13.4", "--format", "json"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(&bytes).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{note:?}: {}", stderr(&output));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["units"][0]["input"], "<stdin>");
+        if let Some(note) = note {
+            let prepared = report["units"][0]["prepared"].to_string();
+            assert!(prepared.contains(note), "{prepared}");
+        }
+    }
+}
+
+#[test]
+fn output_goes_whole_to_a_file() {
+    if ptxas().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("report.txt");
+    let file = root("testdata/ptx/saxpy.ptx");
+    assert!(run(&[path(&file), "--ptxas", "13.4", "-o", path(&out)]).status.success());
+    assert!(std::fs::read_to_string(&out).unwrap().contains("saxpy"));
+    let nowhere = folder.path().join("no/such/folder/report.txt");
+    let output = run(&[path(&file), "--ptxas", "13.4", "-o", path(&nowhere)]);
+    assert_eq!(output.status.code(), Some(2));
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "something was left behind");
+}
+
+#[test]
+fn denied_advisories_are_findings() {
+    if ptxas().is_none() {
+        return;
+    }
+    let file = root("testdata/ptx/hopper_setmaxnreg_dropped.ptx");
+    let base = [path(&file), "--ptxas", "13.4"];
+    assert_eq!(run(&base).status.code(), Some(0));
+    assert_eq!(run(&[&base[..], &["--deny", "C7508"]].concat()).status.code(), Some(1));
+    assert_eq!(run(&[&base[..], &["--deny", "advisories", "--allow", "c7508"]].concat()).status.code(), Some(0));
+}
+
+#[test]
+fn questions_that_cannot_be_answered_exit_2() {
+    let good = root("testdata/ptx/saxpy.ptx");
+    for (args, expected) in [
+        (&["--arch", "sm_nope"][..], "is not an architecture"),
+        (&["--ptxas", "/no/such/ptxas"], "/no/such/ptxas"),
+        (&["--timeout", "0"], "--timeout 0"),
+        (&["-j", "0"], "-j 0"),
+        (&["--format", "yaml"], "yaml"),
+    ] {
+        let output = run(&[&[path(&good)], args].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&output).contains(expected), "{args:?}: {}", stderr(&output));
+    }
+    assert_eq!(run(&[]).status.code(), Some(2));
+    assert_eq!(run(&["explain", "C9999"]).status.code(), Some(2));
+    assert!(run(&["--help"]).status.success());
+    assert!(run(&["man"]).status.success());
+    assert!(run(&["completions", "bash"]).status.success());
+    assert!(stdout(&run(&["explain", "c7508"])).contains(".minnctapersm"));
+}
+
+#[test]
+fn no_ptxas_anywhere_names_the_command_that_gets_one() {
+    let nothing = tempfile::tempdir().unwrap();
+    let output = support::program()
+        .arg(root("testdata/ptx/saxpy.ptx"))
+        .env("PTXINSPECT_TOOLCHAINS", nothing.path())
+        .env("PATH", nothing.path())
+        .env("HOME", nothing.path())
+        .output()
+        .unwrap();
+    if output.status.success() {
+        eprintln!("SKIPPED: this machine has a CUDA toolkit in its default place");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("ptxinspect toolchain install"), "{}", stderr(&output));
+}

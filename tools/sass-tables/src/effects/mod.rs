@@ -1,0 +1,95 @@
+//! Effects: learns which registers each instruction reads and writes, and writes the table.
+
+mod learn;
+mod model;
+mod probe;
+mod tree;
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use goblin::elf::Elf;
+
+/// What `sass-tables effects` takes.
+#[derive(clap::Args)]
+pub struct Args {
+    /// nvdisasm 13.2 or later.
+    #[arg(long)]
+    nvdisasm: PathBuf,
+    /// ptxas 13 or later, which makes the cubin that words are patched into.
+    #[arg(long)]
+    ptxas: PathBuf,
+    /// Architecture as ptxas spells it, such as sm_100a; repeatable.
+    #[arg(long, required = true)]
+    arch: Vec<String>,
+    /// Cubins or folders of them: words to learn from.
+    #[arg(long, required = true)]
+    corpus: Vec<PathBuf>,
+    /// Folder for what was learnt, one file an architecture.
+    #[arg(long)]
+    out: PathBuf,
+    /// Rounds of trying the trees on changed words.
+    #[arg(long, default_value_t = 6)]
+    rounds: usize,
+}
+
+/// Learns each architecture.
+pub fn run(args: &Args) -> Result<()> {
+    std::fs::create_dir_all(&args.out)?;
+    let mut prior = std::collections::BTreeMap::new();
+    for arch in &args.arch {
+        let sm: u16 = arch.trim_start_matches("sm_").trim_end_matches(['a', 'f']).parse().context("architecture")?;
+        let words = words(&args.corpus, sm)?;
+        eprintln!("{arch}: {} distinct words", words.len());
+        let probe = probe::Probe::new(&args.nvdisasm, &args.ptxas, arch)?;
+        let mut learner = learn::Learner::new(probe, sm);
+        learner.seed(&words, 150)?;
+        learner.inherit(&prior)?;
+        learner.run(args.rounds, &mut |line| eprintln!("{arch}: {line}"))?;
+        let leaves: usize = learner.ops.values().map(|op| op.tree.leaves()).sum();
+        eprintln!("{arch}: {} opcodes, {leaves} leaves", learner.ops.len());
+        std::fs::write(args.out.join(format!("{arch}.effects")), model::write(&learner.ops))?;
+        prior = learner.ops;
+    }
+    Ok(())
+}
+
+/// Stall 1, no barriers, no reuse: control that every instruction takes.
+const CONTROL: u128 = (0x11 << 105) | (0x3f << 110);
+
+/// Distinct words of one architecture, control aside.
+fn words(paths: &[PathBuf], sm: u16) -> Result<Vec<u128>> {
+    let mut seen = HashSet::new();
+    let mut files: Vec<PathBuf> = paths.to_vec();
+    while let Some(path) = files.pop() {
+        if path.is_dir() {
+            for entry in std::fs::read_dir(&path)? {
+                files.push(entry?.path());
+            }
+            continue;
+        }
+        let bytes = std::fs::read(&path)?;
+        let Ok(elf) = Elf::parse(&bytes) else { continue };
+        let flags = elf.header.e_flags;
+        let found = if elf.header.e_ident[7] == 51 { flags & 0xff } else { flags >> 8 & 0xff };
+        if elf.header.e_machine != 190 || found != u32::from(sm) {
+            continue;
+        }
+        for section in &elf.section_headers {
+            let name = elf.shdr_strtab.get_at(section.sh_name).unwrap_or("");
+            let (start, size) = (section.sh_offset as usize, section.sh_size as usize);
+            if section.sh_type != 1 || !name.starts_with(".text") {
+                continue;
+            }
+            let Some(code) = bytes.get(start..start.saturating_add(size)) else { continue };
+            for chunk in code.chunks_exact(16) {
+                let word = u128::from_le_bytes(chunk.try_into().unwrap_or_default());
+                seen.insert(word & ((1 << 105) - 1) | CONTROL);
+            }
+        }
+    }
+    let mut words: Vec<u128> = seen.into_iter().collect();
+    words.sort_unstable();
+    Ok(words)
+}
