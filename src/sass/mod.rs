@@ -120,3 +120,6 @@ pub enum Transfer {
     /// `BSSY` and the like: to the next instruction, naming where the divergent threads meet again.
     PushTarget(Pc),
 }
+
+#[cfg(test)]
+mod tests;

@@ -66,7 +66,6 @@ pub struct Comp {
     pub variants: Vec<Vec<Vec<u32>>>,
     /// Ranges of the base text that this component decides.
     pub sites: Vec<(usize, usize)>,
-    pub dense: bool,
 }
 
 /// Part of the final text.
@@ -81,7 +80,6 @@ pub struct Model {
     pub base: u128,
     pub fixed: u128,
     pub slots: Vec<Slot>,
-    pub canon: Vec<u32>,
     pub comps: Vec<Comp>,
     pub pieces: Vec<Piece>,
 }
@@ -181,7 +179,7 @@ pub struct Class {
 
 const MAX_STRUCTURES: usize = 8;
 const MAX_DENSE: usize = 12;
-const MAX_LOOPS: usize = 40;
+const MAX_LOOPS: usize = 24;
 
 fn all_tokens(text: &str, urz: i64) -> (Vec<Token>, usize) {
     let (guard, rest) = split_guard(text);
@@ -591,7 +589,7 @@ impl Class {
             Kind::Hex if self.slots[slot].bits.len() == 32 => &[Test::Eq(0), Test::Eq(1), Test::Pow2],
             Kind::Hex => &[Test::Eq(0)],
             Kind::Set => &[Test::Eq(0)],
-            Kind::B | Kind::Sb | Kind::Target | Kind::Float => &[],
+            Kind::B | Kind::Sb | Kind::Target => &[],
         };
         let can = |t: &Test| {
             let value = match t {
@@ -807,7 +805,7 @@ impl Class {
     /// Enumerates every component at the base and lays the text out.
     fn build(&mut self, cx: &mut Cx<'_>) -> Result<(), Pending> {
         let base = self.bases[0];
-        let mut plans: Vec<(Vec<Input>, Vec<(u64, u128)>, bool)> = Vec::new();
+        let mut plans: Vec<(Vec<Input>, Vec<(u64, u128)>)> = Vec::new();
         let mut wait = Ok(());
         for group in &self.groups {
             let inputs: Vec<Input> = group.iter().map(|&i| self.inputs[i]).collect();
@@ -818,11 +816,11 @@ impl Class {
                 values.into_iter().filter_map(|v| Some((v, comp_word(&self.slots, &inputs, base, v)?))).collect();
             let list: Vec<u128> = words.iter().map(|w| w.1).collect();
             wait = wait.and(cx.oracle.texts(&list));
-            plans.push((inputs, words, dense));
+            plans.push((inputs, words));
         }
         wait?;
         let mut wait = Ok(());
-        for (_, words, _) in &plans {
+        for (_, words) in &plans {
             let legal: Vec<u128> =
                 words.iter().map(|w| w.1).filter(|w| cx.oracle.known(*w).flatten().is_some()).collect();
             wait = wait.and(cx.oracle.labels(&legal));
@@ -830,7 +828,7 @@ impl Class {
         wait?;
         let canon = self.canon(cx, base).unwrap_or_default();
         let mut comps = Vec::new();
-        for (inputs, words, dense) in plans {
+        for (inputs, words) in plans {
             let mut found: Vec<(u64, Vec<Edit>)> = Vec::new();
             for (value, word) in words {
                 if !self.same_class(cx, word) {
@@ -840,7 +838,7 @@ impl Class {
                     found.push((value, edits(&canon, &text)));
                 }
             }
-            comps.push(make_comp(inputs, &canon, found, dense));
+            comps.push(make_comp(inputs, &canon, found));
         }
         // Sites of different components that overlap: those components belong together.
         for i in 0..comps.len() {
@@ -906,7 +904,7 @@ impl Class {
             at = at.max(end);
         }
         pieces.extend(canon[at..].iter().map(|&t| Piece::Token(t)));
-        self.model = Model { base, fixed: self.fixed, slots: self.slots.clone(), canon, comps, pieces };
+        self.model = Model { base, fixed: self.fixed, slots: self.slots.clone(), comps, pieces };
         Ok(())
     }
 
@@ -976,9 +974,8 @@ impl Class {
             self.tests.extend(more);
         }
         let tests = self.tests.clone();
-        cx.oracle.texts(&tests)?;
+        self.ask(cx, &tests)?;
         let legal: Vec<u128> = tests.iter().copied().filter(|w| cx.oracle.known(*w).flatten().is_some()).collect();
-        cx.oracle.labels(&legal)?;
         let mut buf = String::new();
         let words: Vec<u128> = self.corpus.iter().copied().chain(legal).collect();
         let failures: Vec<u128> = words.into_iter().filter(|&w| self.wrong(cx, w, &mut buf)).collect();
@@ -988,8 +985,8 @@ impl Class {
             return Ok(());
         }
         let before = (self.groups.clone(), self.inputs.len(), self.fixed);
-        let step = (failures.len() / 3).max(1);
-        let culprits: Vec<u128> = failures.iter().copied().step_by(step).take(3).collect();
+        let step = (failures.len() / 6).max(1);
+        let culprits: Vec<u128> = failures.iter().copied().step_by(step).take(6).collect();
         let mut wait = Ok(());
         let mut mends = Vec::new();
         for word in culprits {
@@ -1076,18 +1073,26 @@ impl Class {
             }
             out
         };
-        let mut set = differing.clone();
-        let full = project(&set);
-        cx.oracle.texts(&[full])?;
-        cx.oracle.labels(&[full])?;
+        let full = project(&differing);
+        self.ask(cx, &[full])?;
         if self.wrong(cx, full, &mut buf) {
+            for size in 1..=3 {
+                let sets = subsets(&differing, size);
+                let words: Vec<u128> = sets.iter().map(|set| project(set)).collect();
+                self.ask(cx, &words)?;
+                if let Some(at) = words.iter().position(|&w| self.wrong(cx, w, &mut buf)) {
+                    let inputs = sets[at].iter().flat_map(|&c| model.comps[c].inputs.iter().copied()).collect();
+                    return Ok(Mend { inputs, join: true });
+                }
+            }
+            // More than three at once: leave out one after the other.
+            let mut set = differing;
             let mut i = 0;
             while i < set.len() {
                 let mut fewer = set.clone();
                 fewer.remove(i);
                 let probe = project(&fewer);
-                cx.oracle.texts(&[probe])?;
-                cx.oracle.labels(&[probe])?;
+                self.ask(cx, &[probe])?;
                 if self.wrong(cx, probe, &mut buf) {
                     set = fewer;
                 } else {
@@ -1097,48 +1102,44 @@ impl Class {
             let inputs = set.iter().flat_map(|&c| model.comps[c].inputs.iter().copied()).collect();
             return Ok(Mend { inputs, join: true });
         }
-        // The numbers themselves matter: give back the base's numbers one by one.
-        let mut now = word;
-        let mut guilty: Vec<usize> = Vec::new();
-        for (i, slot) in model.slots.iter().enumerate() {
-            let probe = slot.put(now, slot.raw(model.base));
-            cx.oracle.texts(&[probe])?;
-            cx.oracle.labels(&[probe])?;
-            if self.wrong(cx, probe, &mut buf) {
-                now = probe;
-            } else if slot.raw(word) != slot.raw(model.base) {
-                guilty.push(i);
+        // The numbers themselves matter: which one, or which two, make the projected word fail?
+        let moved: Vec<usize> =
+            (0..model.slots.len()).filter(|&i| model.slots[i].raw(word) != model.slots[i].raw(model.base)).collect();
+        let carry = |from: u128, set: &[usize]| {
+            set.iter().fold(from, |out, &i| model.slots[i].put(out, model.slots[i].raw(word)))
+        };
+        let mut guilty: Vec<usize> = moved.clone();
+        for size in 1..=2 {
+            let sets = subsets(&moved, size);
+            let words: Vec<u128> = sets.iter().map(|set| carry(full, set)).collect();
+            self.ask(cx, &words)?;
+            if let Some(at) = words.iter().position(|&w| self.wrong(cx, w, &mut buf)) {
+                guilty.clone_from(&sets[at]);
+                break;
             }
+        }
+        if guilty.len() > 3 {
+            return Ok(Mend { inputs: Vec::new(), join: false });
         }
         let mut inputs: Vec<Input> = Vec::new();
         for &slot in &guilty {
-            let matching: Vec<Input> =
-                self.features(slot, cx.urz).into_iter().filter(|&f| input_value(&model.slots, f, now)).collect();
-            match matching.first() {
-                Some(&f) => inputs.push(f),
-                None => {
-                    let value = model.slots[slot].eval(now);
-                    if self.inputs.iter().filter(|i| matches!(i, Input::Feature(s, _) if *s == slot)).count() < 4 {
-                        inputs.push(Input::Feature(slot, Test::Eq(value)));
-                    }
-                }
+            let known = self.features(slot, cx.urz).into_iter().find(|&f| input_value(&model.slots, f, word));
+            let value = model.slots[slot].eval(word);
+            let used = self.inputs.iter().filter(|i| matches!(i, Input::Feature(s, _) if *s == slot)).count();
+            match known {
+                Some(feature) => inputs.push(feature),
+                None if used < 4 => inputs.push(Input::Feature(slot, Test::Eq(value))),
+                None => {}
             }
         }
-        for &c in &differing {
-            // Does this component take part?
-            let comp = &model.comps[c];
-            let mut probe = now;
-            for &input in &comp.inputs {
-                if let Input::Bit(bit) = input {
-                    probe = probe & !(1 << bit) | (model.base >> bit & 1) << bit;
-                }
-            }
-            cx.oracle.texts(&[probe])?;
-            cx.oracle.labels(&[probe])?;
-            if self.wrong(cx, probe, &mut buf) {
-                now = probe;
-            } else {
-                inputs.extend(comp.inputs.iter().copied());
+        // Which components take part with them?
+        for size in 0..=2 {
+            let sets = subsets(&differing, size);
+            let words: Vec<u128> = sets.iter().map(|set| carry(project(set), &guilty)).collect();
+            self.ask(cx, &words)?;
+            if let Some(at) = words.iter().position(|&w| self.wrong(cx, w, &mut buf)) {
+                inputs.extend(sets[at].iter().flat_map(|&c| model.comps[c].inputs.iter().copied()));
+                break;
             }
         }
         inputs.sort_unstable();
@@ -1146,9 +1147,14 @@ impl Class {
         Ok(Mend { inputs, join: true })
     }
 
-    /// The sizes of components too large to enumerate.
-    pub fn oversize(&self) -> Vec<usize> {
-        self.groups.iter().map(Vec::len).filter(|&n| n > MAX_DENSE).collect()
+    fn ask(&self, cx: &mut Cx<'_>, words: &[u128]) -> Result<(), Pending> {
+        let texts = cx.oracle.texts(words);
+        cx.oracle.labels(words).and(texts)
+    }
+
+    /// Words of the class to remember: those of real code, or random ones where there is none.
+    pub fn sample(&self) -> Vec<u128> {
+        if self.corpus.is_empty() { self.tests.clone() } else { self.corpus.clone() }
     }
 
     /// What the components are, for a person.
@@ -1181,12 +1187,30 @@ impl Class {
     }
 }
 
+/// All subsets of one size.
+fn subsets(list: &[usize], size: usize) -> Vec<Vec<usize>> {
+    match size {
+        0 => vec![Vec::new()],
+        1 => list.iter().map(|&i| vec![i]).collect(),
+        _ => {
+            let mut out = Vec::new();
+            for (at, &first) in list.iter().enumerate() {
+                for mut rest in subsets(&list[at + 1..], size - 1) {
+                    rest.insert(0, first);
+                    out.push(rest);
+                }
+            }
+            out
+        }
+    }
+}
+
 struct Mend {
     inputs: Vec<Input>,
     join: bool,
 }
 
-fn make_comp(inputs: Vec<Input>, canon: &[u32], found: Vec<(u64, Vec<Edit>)>, dense: bool) -> Comp {
+fn make_comp(inputs: Vec<Input>, canon: &[u32], found: Vec<(u64, Vec<Edit>)>) -> Comp {
     // The union of all edited ranges, overlapping and touching ones joined.
     let mut ranges: Vec<(usize, usize)> =
         found.iter().flat_map(|(_, edits)| edits.iter().map(|e| (e.start, e.end))).collect();
@@ -1222,7 +1246,7 @@ fn make_comp(inputs: Vec<Input>, canon: &[u32], found: Vec<(u64, Vec<Edit>)>, de
         }
         table.insert(value, id);
     }
-    Comp { inputs, table, variants, sites, dense }
+    Comp { inputs, table, variants, sites }
 }
 
 /// Finds the float format that explains a number and its flips.

@@ -10,7 +10,6 @@ use crate::oracle::{CONTROL, CONTROL_MASK, WordMap, WordSet};
 /// One cubin's code.
 pub struct Code {
     pub sm: u16,
-    pub accelerated: bool,
     pub sections: Vec<Vec<u128>>,
 }
 
@@ -25,7 +24,6 @@ pub fn read(path: &Path) -> Result<Option<Code>> {
     let flags = elf.header.e_flags;
     let old = elf.header.e_ident[7] == 51;
     let sm = if old { flags & 0xff } else { flags >> 8 & 0xff } as u16;
-    let accelerated = if old { flags & 0x800 != 0 } else { flags & 8 != 0 };
     let mut sections = Vec::new();
     for section in &elf.section_headers {
         let name = elf.shdr_strtab.get_at(section.sh_name).unwrap_or("");
@@ -37,7 +35,7 @@ pub fn read(path: &Path) -> Result<Option<Code>> {
         let words = data.chunks_exact(16).map(|c| u128::from_le_bytes(c.try_into().unwrap_or_default())).collect();
         sections.push(words);
     }
-    Ok(Some(Code { sm, accelerated, sections }))
+    Ok(Some(Code { sm, sections }))
 }
 
 /// All files below a path.

@@ -125,6 +125,7 @@ pub fn learn(
     }
     let learnt = assemble(arch, &oracle, &all);
     std::fs::write(out.join(format!("{arch}.model")), store::write(&learnt, &lits))?;
+    std::fs::write(out.join(format!("{}.cases", file_stem(arch))), cases(arch, &oracle, &all, &lits, urz))?;
     let mut report = String::new();
     let mut wrong = 0;
     let mut total = 0;
@@ -201,4 +202,41 @@ fn assemble(arch: &str, oracle: &Oracle, all: &[Class]) -> Learnt {
         learnt.trees.insert(opcode, tree);
     }
     learnt
+}
+
+/// `SM100a` → `sm_100a`
+fn file_stem(arch: &str) -> String {
+    arch.replacen("SM", "sm_", 1)
+}
+
+/// A few words of every class with the text nvdisasm gives them at address 0: one case a line.
+fn cases(arch: &str, oracle: &Oracle, all: &[Class], lits: &Literals, urz: i64) -> String {
+    let mut out = format!(
+        "# {}: word (high half first) and nvdisasm's text at address 0; written by sass-tables learn\n",
+        file_stem(arch)
+    );
+    let mut buf = String::new();
+    for class in all {
+        let sample = class.sample();
+        let step = (sample.len() / 3).max(1);
+        for word in sample.into_iter().step_by(step).take(3) {
+            let Some(text) = oracle.known(word).flatten() else { continue };
+            if !class.model.predict(lits, urz, word, &mut buf) || buf != text {
+                continue;
+            }
+            let line = match text.rsplit_once('@') {
+                // A target relative to the next instruction, at address 16.
+                Some((head, target)) if !head.is_empty() => {
+                    let (sign, digits) =
+                        target.strip_prefix("-0x").map_or((1, target.trim_start_matches("0x")), |d| (-1, d));
+                    let address = sign * i64::from_str_radix(digits, 16).unwrap_or(0) + 16;
+                    let minus = if address < 0 { "-" } else { "" };
+                    format!("{head}{minus}{:#x}", address.unsigned_abs())
+                }
+                _ => text.to_owned(),
+            };
+            out.push_str(&format!("{word:032x} {line}\n"));
+        }
+    }
+    out
 }

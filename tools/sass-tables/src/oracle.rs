@@ -144,17 +144,6 @@ impl Oracle {
         &self.names[id as usize]
     }
 
-    /// The text of a word, `None` inside when it is illegal.
-    pub fn text(&mut self, word: u128) -> Result<Option<&str>, Pending> {
-        match self.texts.get(&word) {
-            Some(text) => Ok(text.as_deref()),
-            None => {
-                self.want_text.push(word);
-                Err(Pending)
-            }
-        }
-    }
-
     /// The text if it is known already.
     pub fn known(&self, word: u128) -> Option<Option<&str>> {
         self.texts.get(&word).map(|t| t.as_deref())
@@ -187,11 +176,6 @@ impl Oracle {
 
     pub fn all_labels(&self) -> impl Iterator<Item = (u128, u32)> + '_ {
         self.labels.iter().filter_map(|(&w, &l)| Some((w, l?)))
-    }
-
-    /// All words whose text is known.
-    pub fn all_texts(&self) -> impl Iterator<Item = (u128, Option<&str>)> + '_ {
-        self.texts.iter().map(|(&w, t)| (w, t.as_deref()))
     }
 
     /// Answers every noted question. Says whether there were any.

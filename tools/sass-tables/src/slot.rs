@@ -111,7 +111,7 @@ fn spell_linear(kind: Kind, value: i64, urz: i64, out: &mut String) {
         Kind::B => "B",
         Kind::Sb => "SB",
         Kind::Target => "@",
-        Kind::Hex | Kind::Set | Kind::Float => "",
+        Kind::Hex | Kind::Set => "",
     };
     out.push_str(prefix);
     match kind {

@@ -237,7 +237,7 @@ fn read_line(line: &str, learnt: &mut Learnt, lits: &mut Literals) -> Result<()>
                     }
                 });
             }
-            let comp = Comp { inputs, table: BTreeMap::new(), variants: Vec::new(), sites: Vec::new(), dense: true };
+            let comp = Comp { inputs, table: BTreeMap::new(), variants: Vec::new(), sites: Vec::new() };
             model.comps.push(comp);
         }
         "var" => {

@@ -15,8 +15,6 @@ pub enum Kind {
     Hex,
     /// `@-0x30`, relative to the next instruction
     Target,
-    /// `1.5`, `+INF `, `2`: kept as text
-    Float,
     /// `{5,4}`
     Set,
 }
