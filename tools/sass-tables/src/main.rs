@@ -1,6 +1,7 @@
 //! Learns SASS encodings and effects by observing nvdisasm, and checks the tables against it.
 
 mod effects;
+mod live;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -16,10 +17,13 @@ struct Args {
 enum Command {
     /// Learn which registers each instruction reads and writes.
     Effects(effects::Args),
+    /// Compare live counts with nvdisasm's.
+    Live(live::Args),
 }
 
 fn main() -> Result<()> {
     match Args::parse().command {
         Command::Effects(args) => effects::run(&args),
+        Command::Live(args) => live::run(&args),
     }
 }
