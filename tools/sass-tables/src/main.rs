@@ -6,6 +6,7 @@ mod corpus;
 mod edit;
 mod effects;
 mod learn;
+mod live;
 mod oracle;
 mod pack;
 mod slot;
@@ -76,6 +77,8 @@ enum Command {
     },
     /// Decode and print every instruction of a cubin many times: the speed of the decoder.
     Speed { cubin: PathBuf },
+    /// Compare live counts with nvdisasm's.
+    Live(live::Args),
 }
 
 fn main() -> Result<()> {
@@ -109,6 +112,7 @@ fn main() -> Result<()> {
             Ok(())
         }
         Command::Speed { cubin } => speed(&cubin),
+        Command::Live(args) => live::run(&args),
     }
 }
 

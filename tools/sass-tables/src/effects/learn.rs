@@ -136,8 +136,8 @@ impl Learner {
         }
     }
 
-    /// Takes the words of real code, and tries every other opcode with payloads of real words.
-    pub fn seed(&mut self, corpus: &[u128], per_opcode: usize) -> Result<()> {
+    /// Takes the words of real code and, if wanted, tries every other opcode with payloads of real words.
+    pub fn seed(&mut self, corpus: &[u128], per_opcode: usize, all_opcodes: bool) -> Result<()> {
         let mut by_code: BTreeMap<u16, Vec<u128>> = BTreeMap::new();
         for &word in corpus {
             by_code.entry((word & 0xfff) as u16).or_default().push(word);
@@ -149,7 +149,7 @@ impl Learner {
         let mut tries = Vec::new();
         for code in 0..4096u16 {
             // Jumps with a foreign payload go anywhere, and a target outside the section stops nvdisasm.
-            if !by_code.contains_key(&code) && !(0x140..0x160).contains(&(code & 0x1ff)) {
+            if all_opcodes && !by_code.contains_key(&code) && !(0x140..0x160).contains(&(code & 0x1ff)) {
                 for _ in 0..16 {
                     tries.push(self.random.pick(&payloads) & !0xfff | u128::from(code));
                 }

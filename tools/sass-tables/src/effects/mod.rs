@@ -1,5 +1,6 @@
 //! Effects: learns which registers each instruction reads and writes, and writes the table.
 
+mod emit;
 mod learn;
 mod model;
 mod probe;
@@ -21,22 +22,31 @@ pub struct Args {
     #[arg(long)]
     ptxas: PathBuf,
     /// Architecture as ptxas spells it, such as sm_100a; repeatable.
-    #[arg(long, required = true)]
+    #[arg(long)]
     arch: Vec<String>,
     /// Cubins or folders of them: words to learn from.
-    #[arg(long, required = true)]
+    #[arg(long)]
     corpus: Vec<PathBuf>,
     /// Folder for what was learnt, one file an architecture.
     #[arg(long)]
-    out: PathBuf,
+    models: PathBuf,
+    /// The table to write from all models in the folder.
+    #[arg(long)]
+    table: Option<PathBuf>,
     /// Rounds of trying the trees on changed words.
-    #[arg(long, default_value_t = 6)]
+    #[arg(long, default_value_t = 4)]
     rounds: usize,
+    /// Real words of each opcode to learn from.
+    #[arg(long, default_value_t = 150)]
+    words: usize,
+    /// Try opcodes that no real word has too.
+    #[arg(long)]
+    all_opcodes: bool,
 }
 
 /// Learns each architecture.
 pub fn run(args: &Args) -> Result<()> {
-    std::fs::create_dir_all(&args.out)?;
+    std::fs::create_dir_all(&args.models)?;
     let mut prior = std::collections::BTreeMap::new();
     for arch in &args.arch {
         let sm: u16 = arch.trim_start_matches("sm_").trim_end_matches(['a', 'f']).parse().context("architecture")?;
@@ -44,13 +54,16 @@ pub fn run(args: &Args) -> Result<()> {
         eprintln!("{arch}: {} distinct words", words.len());
         let probe = probe::Probe::new(&args.nvdisasm, &args.ptxas, arch)?;
         let mut learner = learn::Learner::new(probe, sm);
-        learner.seed(&words, 150)?;
+        learner.seed(&words, args.words, args.all_opcodes)?;
         learner.inherit(&prior)?;
         learner.run(args.rounds, &mut |line| eprintln!("{arch}: {line}"))?;
         let leaves: usize = learner.ops.values().map(|op| op.tree.leaves()).sum();
         eprintln!("{arch}: {} opcodes, {leaves} leaves", learner.ops.len());
-        std::fs::write(args.out.join(format!("{arch}.effects")), model::write(&learner.ops))?;
+        std::fs::write(args.models.join(format!("{arch}.effects")), model::write(&learner.ops))?;
         prior = learner.ops;
+    }
+    if let Some(table) = &args.table {
+        std::fs::write(table, emit::emit(&args.models)?)?;
     }
     Ok(())
 }
