@@ -67,12 +67,12 @@ fn write_file(path: &Path, color: ColorWhen, emit: impl FnOnce(&mut dyn Write) -
 
 /// Temporary files are private; a result is as readable as one made by a shell redirection.
 #[cfg(unix)]
-fn make_readable(file: &std::fs::File) -> io::Result<()> {
+pub fn make_readable(file: &std::fs::File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     file.set_permissions(std::fs::Permissions::from_mode(0o644))
 }
 
 #[cfg(not(unix))]
-fn make_readable(_file: &std::fs::File) -> io::Result<()> {
+pub fn make_readable(_file: &std::fs::File) -> io::Result<()> {
     Ok(())
 }

@@ -213,11 +213,6 @@ impl<'a> Parser<'a> {
                 self.close(first);
                 Ok(())
             }
-            Kind::Semicolon => {
-                self.bump();
-                self.push(first, StatementKind::Empty);
-                Ok(())
-            }
             _ => Err(self.wrong("a statement")),
         };
         if parsed.is_err() {
@@ -310,7 +305,8 @@ impl<'a> Parser<'a> {
                         continue;
                     }
                     self.brackets.push(kind);
-                    if !self.closes() {
+                    // `()` and `{}` may be empty, an address may not.
+                    if kind == Kind::OpenBracket || !self.closes() {
                         continue;
                     }
                 }
@@ -339,9 +335,7 @@ impl<'a> Parser<'a> {
                     kind @ (Kind::OpenBracket | Kind::OpenParen) => {
                         self.bump();
                         self.brackets.push(kind);
-                        if !self.closes() {
-                            break;
-                        }
+                        break;
                     }
                     Kind::Plus
                     | Kind::Minus
@@ -834,8 +828,8 @@ fn shown(text: &str) -> Box<str> {
         end -= 1;
     }
     let more = if end < text.len() { "…" } else { "" };
-    let start = text.get(..end).unwrap_or("").escape_debug();
-    format!("'{start}{more}'").into_boxed_str()
+    let start = text.get(..end).unwrap_or("").chars().map(|c| if c.is_control() { ' ' } else { c });
+    format!("'{}{more}'", start.collect::<String>()).into_boxed_str()
 }
 
 #[cfg(test)]
