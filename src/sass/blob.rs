@@ -238,9 +238,7 @@ pub(super) fn find(pages: u32, word: Word) -> Option<Class> {
                 let half = if bit < 64 { word.lo } else { word.hi };
                 half >> (bit & 63) & 1 == 1
             }
-            3 => {
-                word.lo & u64_at(node + 12) == u64_at(node + 28) && word.hi & u64_at(node + 20) == u64_at(node + 36)
-            }
+            3 => word.lo & u64_at(node + 12) == u64_at(node + 28) && word.hi & u64_at(node + 20) == u64_at(node + 36),
             _ => return None,
         };
         node = u32_at(node + if yes { 8 } else { 4 });

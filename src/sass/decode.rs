@@ -119,7 +119,9 @@ impl Decoder {
     #[inline]
     pub fn decode(&self, word: Word) -> Inst {
         let class = match blob::find(self.pages, word) {
-            Some(class) if class.fits(word) && (0..class.comps()).all(|i| class.comp(i).choose(word) != ILLEGAL) => class.0,
+            Some(class) if class.fits(word) && (0..class.comps()).all(|i| class.comp(i).choose(word) != ILLEGAL) => {
+                class.0
+            }
             _ => 0,
         };
         Inst { word, class }

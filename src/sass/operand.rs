@@ -186,7 +186,8 @@ fn memory(text: &str) -> Option<(OperandKind<'_>, &str)> {
 }
 
 fn operand(text: &str) -> Operand<'_> {
-    let plain = |kind| Operand { kind, negated: false, absolute: false, inverted: false, reuse: false, suffix: "", text };
+    let plain =
+        |kind| Operand { kind, negated: false, absolute: false, inverted: false, reuse: false, suffix: "", text };
     if let Some(value) = integer(text) {
         return plain(OperandKind::Int(value));
     }

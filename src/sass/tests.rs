@@ -44,7 +44,12 @@ fn recorded_texts() {
             }
         }
         assert!(cases > 300, "{arch}: {cases} cases");
-        assert!(wrong.is_empty(), "{arch}: {} of {cases} differ\n{}", wrong.len(), wrong[..wrong.len().min(10)].join("\n"));
+        assert!(
+            wrong.is_empty(),
+            "{arch}: {} of {cases} differ\n{}",
+            wrong.len(),
+            wrong[..wrong.len().min(10)].join("\n")
+        );
     }
 }
 

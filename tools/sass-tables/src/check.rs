@@ -33,7 +33,13 @@ fn registers(text: &str) -> Vec<&str> {
         .collect()
 }
 
-pub fn check(nvdisasm: &Path, paths: &[PathBuf], cache: Option<PathBuf>, limit: usize, only: &[String]) -> Result<bool> {
+pub fn check(
+    nvdisasm: &Path,
+    paths: &[PathBuf],
+    cache: Option<PathBuf>,
+    limit: usize,
+    only: &[String],
+) -> Result<bool> {
     let mut files = Vec::new();
     for path in paths {
         corpus::files(path, &mut files);
@@ -47,7 +53,10 @@ pub fn check(nvdisasm: &Path, paths: &[PathBuf], cache: Option<PathBuf>, limit: 
             *words.entry(corpus::normal(*word)).or_default() += 1;
         }
     }
-    println!("{:8} {:>12} {:>10} {:>9} {:>9} {:>9} {:>9}", "arch", "instructions", "distinct", "text %", "unknown %", "wrong reg", "illegal");
+    println!(
+        "{:8} {:>12} {:>10} {:>9} {:>9} {:>9} {:>9}",
+        "arch", "instructions", "distinct", "text %", "unknown %", "wrong reg", "illegal"
+    );
     let mut good = true;
     let mut worst: BTreeMap<(Arch, String), (u64, String)> = BTreeMap::new();
     for (arch, counts) in archs {
@@ -102,7 +111,9 @@ pub fn check(nvdisasm: &Path, paths: &[PathBuf], cache: Option<PathBuf>, limit: 
             if let Some(mine) = fail {
                 let (_, body) = crate::text::split_guard(text);
                 let op = body.split([' ', '.']).next().unwrap_or("").to_owned();
-                let entry = worst.entry((arch, op)).or_insert((0, format!("{word:032x}\n      nvdisasm {text}\n      ours     {mine}")));
+                let entry = worst
+                    .entry((arch, op))
+                    .or_insert((0, format!("{word:032x}\n      nvdisasm {text}\n      ours     {mine}")));
                 entry.0 += count;
             }
         }

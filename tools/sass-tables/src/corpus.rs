@@ -32,10 +32,7 @@ pub fn read(path: &Path) -> Result<Option<Code>> {
         }
         let (start, len) = (section.sh_offset as usize, section.sh_size as usize);
         let Some(data) = bytes.get(start..start.saturating_add(len)) else { continue };
-        let words = data
-            .chunks_exact(16)
-            .map(|c| u128::from_le_bytes(c.try_into().unwrap_or_default()))
-            .collect();
+        let words = data.chunks_exact(16).map(|c| u128::from_le_bytes(c.try_into().unwrap_or_default())).collect();
         sections.push(words);
     }
     Ok(Some(Code { sm, sections }))
@@ -44,7 +41,8 @@ pub fn read(path: &Path) -> Result<Option<Code>> {
 /// All files below a path.
 pub fn files(path: &Path, out: &mut Vec<PathBuf>) {
     if path.is_dir() {
-        let mut list: Vec<PathBuf> = std::fs::read_dir(path).into_iter().flatten().flatten().map(|e| e.path()).collect();
+        let mut list: Vec<PathBuf> =
+            std::fs::read_dir(path).into_iter().flatten().flatten().map(|e| e.path()).collect();
         list.sort();
         for entry in list {
             files(&entry, out);

@@ -8,9 +8,9 @@ use anyhow::Result;
 
 use crate::class::{Class, Cx, Literals};
 use crate::corpus;
+use crate::oracle::{Oracle, Pending};
 use crate::store::{self, Learnt};
 use crate::tree::{Question, grow};
-use crate::oracle::{Oracle, Pending};
 
 /// `SM100a` → 100.
 pub fn sm_of(arch: &str) -> u16 {
@@ -27,7 +27,14 @@ fn relatives(sm: u16) -> Vec<u16> {
     }
 }
 
-pub fn learn(nvdisasm: &Path, arch: &str, corpora: &[PathBuf], cache: Option<PathBuf>, tries: bool, out: &Path) -> Result<()> {
+pub fn learn(
+    nvdisasm: &Path,
+    arch: &str,
+    corpora: &[PathBuf],
+    cache: Option<PathBuf>,
+    tries: bool,
+    out: &Path,
+) -> Result<()> {
     let start = Instant::now();
     let sm = sm_of(arch);
     let urz = if sm >= 100 { 255 } else { 63 };
@@ -96,7 +103,9 @@ pub fn learn(nvdisasm: &Path, arch: &str, corpora: &[PathBuf], cache: Option<Pat
         let mut cx = Cx { oracle: &mut oracle, lits: &mut lits, urz };
         let mut waiting = 0;
         for class in &mut all {
-            if !class.done() && let Err(Pending) = class.step(&mut cx) {
+            if !class.done()
+                && let Err(Pending) = class.step(&mut cx)
+            {
                 waiting += 1;
             }
         }
@@ -202,7 +211,10 @@ fn file_stem(arch: &str) -> String {
 
 /// A few words of every class with the text nvdisasm gives them at address 0: one case a line.
 fn cases(arch: &str, oracle: &Oracle, all: &[Class], lits: &Literals, urz: i64) -> String {
-    let mut out = format!("# {}: word (high half first) and nvdisasm's text at address 0; written by sass-tables learn\n", file_stem(arch));
+    let mut out = format!(
+        "# {}: word (high half first) and nvdisasm's text at address 0; written by sass-tables learn\n",
+        file_stem(arch)
+    );
     let mut buf = String::new();
     for class in all {
         let sample = class.sample();
@@ -215,7 +227,8 @@ fn cases(arch: &str, oracle: &Oracle, all: &[Class], lits: &Literals, urz: i64) 
             let line = match text.rsplit_once('@') {
                 // A target relative to the next instruction, at address 16.
                 Some((head, target)) if !head.is_empty() => {
-                    let (sign, digits) = target.strip_prefix("-0x").map_or((1, target.trim_start_matches("0x")), |d| (-1, d));
+                    let (sign, digits) =
+                        target.strip_prefix("-0x").map_or((1, target.trim_start_matches("0x")), |d| (-1, d));
                     let address = sign * i64::from_str_radix(digits, 16).unwrap_or(0) + 16;
                     let minus = if address < 0 { "-" } else { "" };
                     format!("{head}{minus}{:#x}", address.unsigned_abs())

@@ -114,7 +114,11 @@ impl Oracle {
                     self.labels.insert(word, Some(id));
                 }
                 b'n' => drop(self.labels.insert(word, None)),
-                b'r' => drop(self.relative.insert(word as u16)),
+                // What was asked before the opcode was known to be relative is asked anew.
+                b'r' => {
+                    self.relative.insert(word as u16);
+                    self.texts.retain(|w, _| *w as u16 & 0xfff != word as u16);
+                }
                 _ => {}
             }
         }
@@ -310,8 +314,9 @@ impl Oracle {
     fn disassemble(&mut self, words: &[u128]) -> Result<Vec<(u128, Option<Box<str>>)>> {
         let mut texts = self.listing(words, 0)?;
         // The same word elsewhere tells a relative address from an absolute one.
-        let moving: Vec<usize> =
-            (0..words.len()).filter(|&i| texts[i].is_some() && self.relative.contains(&(words[i] as u16 & 0xfff))).collect();
+        let moving: Vec<usize> = (0..words.len())
+            .filter(|&i| texts[i].is_some() && self.relative.contains(&(words[i] as u16 & 0xfff)))
+            .collect();
         let list: Vec<u128> = moving.iter().map(|&i| words[i]).collect();
         let near = self.listing(&list, 0)?;
         let far = self.listing(&list, 0x10_0000)?;
@@ -329,7 +334,8 @@ impl Oracle {
         let (_, stderr) = self.run(&probes, 0)?;
         let mut out: Vec<(u128, Option<String>)> = words.iter().map(|&w| (w, None)).collect();
         for (index, line) in Self::errors(&stderr) {
-            let name = line.split_once("Opclass '").and_then(|(_, rest)| rest.split_once('\'')).map(|(n, _)| n.to_owned());
+            let name =
+                line.split_once("Opclass '").and_then(|(_, rest)| rest.split_once('\'')).map(|(n, _)| n.to_owned());
             if let Some(slot) = out.get_mut(index) {
                 slot.1 = name;
             }

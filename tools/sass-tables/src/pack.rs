@@ -120,7 +120,8 @@ impl Packer {
         // Bits first, ascending, so that neighbours form runs; then tests.
         let mut order: Vec<(usize, Input)> = comp.inputs.iter().copied().enumerate().collect();
         order.sort_by_key(|&(_, input)| input);
-        let place = |old: u64| order.iter().enumerate().fold(0u64, |v, (new, (at, _))| v | (old >> at & 1) << new) as u32;
+        let place =
+            |old: u64| order.iter().enumerate().fold(0u64, |v, (new, (at, _))| v | (old >> at & 1) << new) as u32;
         let mut runs: Vec<[u8; 4]> = Vec::new();
         let mut tests = Vec::new();
         for (new, (_, input)) in order.iter().enumerate() {

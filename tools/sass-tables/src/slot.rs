@@ -24,9 +24,12 @@ pub struct Slot {
 
 impl Slot {
     pub fn eval(&self, word: u128) -> i64 {
-        self.bits.iter().fold(self.add, |sum, &(bit, weight)| {
-            if word >> bit & 1 == 1 { sum.wrapping_add(weight) } else { sum }
-        })
+        self.bits.iter().fold(
+            self.add,
+            |sum, &(bit, weight)| {
+                if word >> bit & 1 == 1 { sum.wrapping_add(weight) } else { sum }
+            },
+        )
     }
 
     pub fn mask(&self) -> u128 {

@@ -48,7 +48,8 @@ pub fn split_guard(text: &str) -> (&str, &str) {
 }
 
 fn number_prefix(s: &str, urz: i64) -> Option<(Kind, i64, usize)> {
-    const FORMS: [(&str, Kind); 6] = [("UR", Kind::Ur), ("UP", Kind::Up), ("SB", Kind::Sb), ("R", Kind::R), ("P", Kind::P), ("B", Kind::B)];
+    const FORMS: [(&str, Kind); 6] =
+        [("UR", Kind::Ur), ("UP", Kind::Up), ("SB", Kind::Sb), ("R", Kind::R), ("P", Kind::P), ("B", Kind::B)];
     for (prefix, kind) in FORMS {
         let Some(rest) = s.strip_prefix(prefix) else { continue };
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -123,7 +124,8 @@ pub fn tokens(text: &str, urz: i64) -> Vec<Token> {
     let mut mnemonic = true;
     while at < bytes.len() {
         let rest = &text[at..];
-        let fresh = !mnemonic && (at == 0 || !matches!(bytes[at - 1], b'.' | b'_' | b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9'));
+        let fresh =
+            !mnemonic && (at == 0 || !matches!(bytes[at - 1], b'.' | b'_' | b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9'));
         if fresh {
             if let Some((kind, value, len)) = number_prefix(rest, urz) {
                 out.push(Token::Num(kind, value));
@@ -165,11 +167,7 @@ pub fn tokens(text: &str, urz: i64) -> Vec<Token> {
         } else {
             let first = bytes[at];
             let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-            if first == b'.' || word(first) {
-                1 + bytes[at + 1..].iter().take_while(|&&b| word(b)).count()
-            } else {
-                1
-            }
+            if first == b'.' || word(first) { 1 + bytes[at + 1..].iter().take_while(|&&b| word(b)).count() } else { 1 }
         };
         mnemonic &= bytes[at] != b' ';
         out.push(Token::Lit(text[at..at + len].to_owned()));

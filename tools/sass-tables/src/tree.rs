@@ -81,8 +81,20 @@ impl Tree {
     pub fn find(&self, word: u128) -> u32 {
         match self {
             Tree::Leaf(label) => *label,
-            Tree::Bit(bit, no, yes) => if word >> bit & 1 == 1 { yes.find(word) } else { no.find(word) },
-            Tree::Equal(mask, value, no, yes) => if word & mask == *value { yes.find(word) } else { no.find(word) },
+            Tree::Bit(bit, no, yes) => {
+                if word >> bit & 1 == 1 {
+                    yes.find(word)
+                } else {
+                    no.find(word)
+                }
+            }
+            Tree::Equal(mask, value, no, yes) => {
+                if word & mask == *value {
+                    yes.find(word)
+                } else {
+                    no.find(word)
+                }
+            }
         }
     }
 }
