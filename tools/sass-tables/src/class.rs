@@ -99,16 +99,34 @@ pub fn comp_value(slots: &[Slot], inputs: &[Input], word: u128) -> u64 {
     inputs.iter().enumerate().fold(0, |v, (i, &input)| v | u64::from(input_value(slots, input, word)) << i)
 }
 
+/// Raw bits for a slot that are not special.
+fn neutral(slots: &[Slot], slot: usize) -> u128 {
+    let bits = slots[slot].bits.len() as u32;
+    let rank = slot as u128;
+    let value = match slots[slot].format {
+        Format::Linear(Kind::R) => 8 + 24 * (rank % 9),
+        Format::Linear(Kind::Ur) => 4 + 4 * (rank % 12),
+        Format::Linear(Kind::P | Kind::Up) => 1 + rank % 6,
+        Format::Linear(Kind::Hex) if bits > 6 => 0x14 + 0x18 * (rank % 4),
+        _ => 3,
+    };
+    value & ((1 << bits.min(100)) - 1)
+}
+
 /// A word in which the inputs have this value; `None` when no word has.
 fn comp_word(slots: &[Slot], inputs: &[Input], base: u128, value: u64) -> Option<u128> {
     let mut word = base;
-    for pass in 0..3 {
+    for pass in 0..4 {
         for (i, &input) in inputs.iter().enumerate() {
             let on = value >> i & 1 == 1;
             match (input, pass) {
-                (Input::Feature(slot, Test::Pow2), 0) if on => word = slots[slot].set(word, 16)?,
-                (Input::Feature(slot, Test::Eq(v)), 1) if on => word = slots[slot].set(word, v)?,
-                (Input::Bit(bit), 2) => word = word & !(1 << bit) | u128::from(on) << bit,
+                // Out of the special value first: the base itself may have it.
+                (Input::Feature(slot, _), 0) if !on && input_value(slots, input, word) => {
+                    word = slots[slot].put(word, neutral(slots, slot));
+                }
+                (Input::Feature(slot, Test::Pow2), 1) if on => word = slots[slot].set(word, 16)?,
+                (Input::Feature(slot, Test::Eq(v)), 2) if on => word = slots[slot].set(word, v)?,
+                (Input::Bit(bit), 3) => word = word & !(1 << bit) | u128::from(on) << bit,
                 _ => {}
             }
         }
@@ -383,18 +401,24 @@ impl Class {
                 continue;
             }
             let changed: Vec<usize> = (0..base.len()).filter(|&i| base[i] != other[i]).collect();
-            // A bit that moves many numbers at once is a modifier (of a float format, say), not part of a number.
-            if changed.len() != 1 {
+            // A bit that moves many numbers at once is a modifier (of a float format, say), not part of a number; unless it
+            // moves them alike: `tmem[UR32], idesc[UR33]`.
+            let delta = |i: usize| match (&base[i], &other[i]) {
+                (Token::Num(kind, a), Token::Num(_, b)) => Some((*kind, b.wrapping_sub(*a))),
+                _ => None,
+            };
+            if changed.len() > 1 && changed.iter().any(|&i| delta(i).is_none() || delta(i) != delta(changed[0])) {
                 continue;
             }
-            let i = changed[0];
-            match (&base[i], &other[i]) {
-                (Token::Num(_, a), Token::Num(_, b)) => {
-                    let delta = b.wrapping_sub(*a);
-                    weights[i].push((bit, if flip >> bit & 1 == 1 { delta } else { delta.wrapping_neg() }));
+            for &i in &changed {
+                match (&base[i], &other[i]) {
+                    (Token::Num(_, a), Token::Num(_, b)) => {
+                        let delta = b.wrapping_sub(*a);
+                        weights[i].push((bit, if flip >> bit & 1 == 1 { delta } else { delta.wrapping_neg() }));
+                    }
+                    (Token::Float(_), Token::Float(b)) => floats[i].push((bit, b.clone())),
+                    _ => {}
                 }
-                (Token::Float(_), Token::Float(b)) => floats[i].push((bit, b.clone())),
-                _ => {}
             }
         }
         for (i, token) in base.iter().enumerate() {
@@ -405,11 +429,19 @@ impl Class {
                     self.add_slot(slot, word, *value);
                 }
                 Token::Float(text) if !floats[i].is_empty() => {
-                    if let Some(slot) = float_slot(word, text, &floats[i], cx.urz)
-                        && !self.slots.contains(&slot)
-                    {
-                        self.slots.push(slot);
-                        self.samples.push((word, 0));
+                    let Some(slot) = float_slot(word, text, &floats[i], cx.urz) else { continue };
+                    // A modifier may turn halves into bfloats: keep the other reading at hand.
+                    let twin = match slot.format {
+                        Format::F16 => Some(Format::Bf16),
+                        Format::Bf16 => Some(Format::F16),
+                        _ => None,
+                    };
+                    let twin = twin.map(|format| Slot { format, ..slot.clone() });
+                    for slot in [Some(slot), twin].into_iter().flatten() {
+                        if !self.slots.contains(&slot) {
+                            self.slots.push(slot);
+                            self.samples.push((word, 0));
+                        }
                     }
                 }
                 _ => {}
@@ -474,15 +506,21 @@ impl Class {
             }
             // Prefer slots in the order of their appearance so far: equal numbers are told apart by place.
             let mut found = None;
+            let mut again = None;
             for (i, slot) in self.slots.iter().enumerate() {
-                if used >> i & 1 == 0 && slot.explains(word, token, cx.urz) {
-                    if i >= last {
-                        found = Some(i);
-                        break;
-                    }
+                if !slot.explains(word, token, cx.urz) {
+                    continue;
+                }
+                if used >> i & 1 == 1 {
+                    again = again.or(Some(i));
+                } else if i >= last {
+                    found = Some(i);
+                    break;
+                } else {
                     found = found.or(Some(i));
                 }
             }
+            let found = found.or(again);
             match found {
                 Some(i) => {
                     used |= 1 << i;
@@ -658,9 +696,13 @@ impl Class {
             for bit in free_bits() {
                 let flip = base ^ 1 << bit;
                 let Some(other) = self.canon(cx, flip) else { continue };
+                let in_slot = |text: &[u32]| {
+                    text.iter().any(|t| t & SLOT != 0 && self.slots[(t & !SLOT) as usize].mask() >> bit & 1 == 1)
+                };
+                let number = slot_bits >> bit & 1 == 1 && (in_slot(&other) || canon.as_deref().is_some_and(in_slot));
                 if Some(&other) == canon.as_ref() {
                     quiet.insert(bit);
-                } else if slot_bits >> bit & 1 == 0 && self.same_class(cx, flip) {
+                } else if !number && self.same_class(cx, flip) {
                     bits.insert(bit);
                 }
             }
@@ -949,6 +991,9 @@ impl Class {
                     match input {
                         Input::Bit(bit) => word = word & !(1 << bit) | u128::from(on) << bit,
                         Input::Feature(..) if on => word = self.apply(input, word),
+                        Input::Feature(slot, _) if input_value(&model.slots, input, word) => {
+                            word = model.slots[slot].put(word, neutral(&model.slots, slot));
+                        }
                         Input::Feature(..) => {}
                     }
                 }
@@ -1058,7 +1103,7 @@ impl Class {
             for &c in set {
                 for &input in &model.comps[c].inputs {
                     if let Input::Feature(slot, _) = input
-                        && input_value(&model.slots, input, word)
+                        && input_value(&model.slots, input, word) != input_value(&model.slots, input, model.base)
                     {
                         out = model.slots[slot].put(out, model.slots[slot].raw(word));
                     }
@@ -1081,7 +1126,16 @@ impl Class {
                 let words: Vec<u128> = sets.iter().map(|set| project(set)).collect();
                 self.ask(cx, &words)?;
                 if let Some(at) = words.iter().position(|&w| self.wrong(cx, w, &mut buf)) {
-                    let inputs = sets[at].iter().flat_map(|&c| model.comps[c].inputs.iter().copied()).collect();
+                    let mut inputs: Vec<Input> =
+                        sets[at].iter().flat_map(|&c| model.comps[c].inputs.iter().copied()).collect();
+                    if size == 1 {
+                        // One component alone was enumerated right: a test of it is too coarse for this very number.
+                        let coarse = inputs.iter().find_map(|&i| match i {
+                            Input::Feature(slot, Test::Pow2) if input_value(&model.slots, i, word) => Some(slot),
+                            _ => None,
+                        });
+                        inputs.extend(coarse.map(|slot| Input::Feature(slot, Test::Eq(model.slots[slot].eval(word)))));
+                    }
                     return Ok(Mend { inputs, join: true });
                 }
             }
@@ -1123,7 +1177,11 @@ impl Class {
         }
         let mut inputs: Vec<Input> = Vec::new();
         for &slot in &guilty {
-            let known = self.features(slot, cx.urz).into_iter().find(|&f| input_value(&model.slots, f, word));
+            // A test that is there already does not explain the failure: a single value does then.
+            let known = self.features(slot, cx.urz).into_iter().find(|&f| {
+                input_value(&model.slots, f, word) != input_value(&model.slots, f, model.base)
+                    && !self.inputs.contains(&f)
+            });
             let value = model.slots[slot].eval(word);
             let used = self.inputs.iter().filter(|i| matches!(i, Input::Feature(s, _) if *s == slot)).count();
             match known {

@@ -114,7 +114,11 @@ impl Oracle {
                     self.labels.insert(word, Some(id));
                 }
                 b'n' => drop(self.labels.insert(word, None)),
-                b'r' => drop(self.relative.insert(word as u16)),
+                // What was asked before the opcode was known to be relative is asked anew.
+                b'r' => {
+                    self.relative.insert(word as u16);
+                    self.texts.retain(|w, _| *w as u16 & 0xfff != word as u16);
+                }
                 _ => {}
             }
         }
