@@ -39,7 +39,6 @@ fn the_readme_shows_what_the_program_prints() {
     for block in found.iter().rev() {
         let output = program()
             .args(block.command.split_whitespace())
-            .env("COLUMNS", "80")
             .current_dir(root(""))
             .output()
             .unwrap();
