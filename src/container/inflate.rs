@@ -160,7 +160,7 @@ impl Inflated {
 
     fn leave_checkpoint(&self, cursor: &Cursor) {
         // Only at the ring's end, where nothing of the ring is ahead of the cursor.
-        if cursor.out % WINDOW as u64 != 0 {
+        if !cursor.out.is_multiple_of(WINDOW as u64) {
             return;
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

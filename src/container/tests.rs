@@ -305,6 +305,11 @@ fn zip_of(members: &[(&str, &[u8], zip::CompressionMethod)]) -> Vec<u8> {
     let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for (name, bytes, method) in members {
         let options = zip::write::SimpleFileOptions::default().compression_method(*method);
+        // Folders have records too.
+        if name.ends_with('/') {
+            writer.add_directory(*name, options).unwrap();
+            continue;
+        }
         writer.start_file(*name, options).unwrap();
         writer.write_all(bytes).unwrap();
     }
@@ -318,6 +323,7 @@ const DEFLATE: zip::CompressionMethod = zip::CompressionMethod::DEFLATE;
 fn zips_in_zips() {
     let inner = zip_of(&[("k.fatbin", &testdata("zstd.fatbin"), DEFLATE), ("readme", b"none", DEFLATE)]);
     let whole = zip_of(&[
+        ("folder/", b"", STORE),
         ("in.zip", &inner, DEFLATE),
         ("a.cubin", &testdata("add.sm_75.cubin"), STORE),
         ("x.py", b"pass", DEFLATE),

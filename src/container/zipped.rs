@@ -28,6 +28,8 @@ pub(super) struct Zip {
 
 /// What the zip says about a member.
 struct Member {
+    /// Its number in the central directory, where folders count too.
+    number: usize,
     name: String,
     method: CompressionMethod,
     start: u64,
@@ -72,7 +74,7 @@ impl Zip {
             Some(Ok(member)) => member,
         };
         let path = format!("{}/{}", self.path, member.name);
-        match self.open_member(member, index) {
+        match self.open_member(member) {
             Ok(None) => Ok(None),
             Ok(Some(source)) => Ok(Some(Opened {
                 path,
@@ -87,7 +89,7 @@ impl Zip {
         }
     }
 
-    fn open_member(&self, member: &Member, index: usize) -> Result<Option<Source>, Problem> {
+    fn open_member(&self, member: &Member) -> Result<Option<Source>, Problem> {
         let packed = self.source.slice(member.start, member.stored_bytes).ok_or(Problem::Truncated {
             what: "zip member",
             offset: member.start,
@@ -109,10 +111,10 @@ impl Zip {
                 if member.bytes > WHOLE_BYTES {
                     return Ok(Some(inflated));
                 }
-                self.whole(member, index).map(Some)
+                self.whole(member).map(Some)
             }
             // Rare: read through the zip crate, if that is no more than one read's worth.
-            _ if member.bytes <= WHOLE_BYTES => self.whole(member, index).map(Some),
+            _ if member.bytes <= WHOLE_BYTES => self.whole(member).map(Some),
             method => Err(Problem::Unsupported(format!(
                 "{} bytes with zip method {method}: only stored and deflated members may be that large",
                 member.bytes
@@ -121,10 +123,10 @@ impl Zip {
     }
 
     /// Inflates a member into memory and checks its checksum.
-    fn whole(&self, member: &Member, index: usize) -> Result<Source, Problem> {
+    fn whole(&self, member: &Member) -> Result<Source, Problem> {
         let damaged = |error: String| Problem::Damaged { method: "zip", detail: error };
         let mut archive = self.archive.clone();
-        let mut file = archive.by_index(index).map_err(|error| damaged(error.to_string()))?;
+        let mut file = archive.by_index(member.number).map_err(|error| damaged(error.to_string()))?;
         let mut bytes = Vec::new();
         file.by_ref()
             .take(member.bytes.saturating_add(1))
@@ -166,6 +168,7 @@ fn describe(
     }
     let start = file.data_start()?;
     Some(Ok(Member {
+        number: index,
         method: file.compression(),
         start,
         stored_bytes: file.compressed_size(),
