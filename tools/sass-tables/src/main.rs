@@ -17,6 +17,8 @@ struct Args {
 enum Command {
     /// Learn which registers each instruction reads and writes.
     Effects(effects::Args),
+    /// Write down cases for the tests of effects.
+    RecordEffects(effects::RecordArgs),
     /// Compare live counts with nvdisasm's.
     Live(live::Args),
 }
@@ -24,6 +26,7 @@ enum Command {
 fn main() -> Result<()> {
     match Args::parse().command {
         Command::Effects(args) => effects::run(&args),
+        Command::RecordEffects(args) => effects::record(&args),
         Command::Live(args) => live::run(&args),
     }
 }
