@@ -122,7 +122,10 @@ fn same_input_same_bytes() {
         assert!(one.status.success(), "{}", stderr(&one));
         assert!(one.stdout == two.stdout, "{format} differs from one run to the next");
         let temporary = std::env::temp_dir();
-        assert!(!stdout(&one).contains(&format!("{}/ptxinspect", temporary.display())), "a temporary path is in {format}");
+        assert!(
+            !stdout(&one).contains(&format!("{}/ptxinspect", temporary.display())),
+            "a temporary path is in {format}"
+        );
     }
 }
 

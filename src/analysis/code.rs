@@ -5,12 +5,13 @@ use std::ops::Range;
 use crate::base::{Arch, Pc, RegFile};
 use crate::cubin::{self, FunctionKind};
 use crate::flow::{Cfg, Counts, Layout, Liveness, Loops, Program, Rule, SassProgram};
-use crate::sass::Word;
 use crate::sass::effects::EffectTable;
+use crate::sass::{Decoder, Inst, Word};
 
 /// A section with its control flow and liveness.
 pub struct Code {
     words: Vec<Word>,
+    decoder: Decoder,
     table: &'static EffectTable,
     /// Blocks, functions, calls.
     pub cfg: Cfg,
@@ -31,11 +32,21 @@ pub struct Peak {
     pub pc: Option<Pc>,
 }
 
+/// A load or store of local memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalAccess {
+    /// A store, or else a load.
+    pub is_store: bool,
+    /// How much it moves.
+    pub bytes: u32,
+}
+
 impl Code {
     /// Decodes and solves a function's section; none for an architecture whose SASS is not known.
     pub fn analyse(arch: Arch, function: &cubin::Function<'_>, rule: Rule) -> Option<Code> {
+        let decoder = Decoder::new(arch)?;
         let table = EffectTable::for_arch(arch)?;
-        let words: Vec<Word> = function.code.as_chunks::<16>().0.iter().map(Word::from_bytes).collect();
+        let words: Vec<Word> = function.code.as_chunks::<16>().0.iter().map(|bytes| Word::from_bytes(bytes)).collect();
         let layout = Layout {
             entries: std::iter::once(Pc(0)).chain(function.parts.iter().map(|part| part.start)).collect(),
             indirect: function.branch_targets.iter().map(|branch| (branch.pc, branch.targets.clone())).collect(),
@@ -47,7 +58,7 @@ impl Code {
         let liveness = Liveness::solve(&program, &cfg, rule);
         let counts = liveness.counts(&program, &cfg);
         let loops = Loops::build(&cfg);
-        Some(Code { words, table, cfg, loops, liveness, counts })
+        Some(Code { words, decoder, table, cfg, loops, liveness, counts })
     }
 
     /// The section as a program.
@@ -65,9 +76,40 @@ impl Code {
         pc.0 / 16 >= self.cfg.instructions.saturating_sub(self.cfg.padding)
     }
 
-    /// Whether an instruction is understood.
+    /// The tables of its architecture.
+    pub fn decoder(&self) -> &Decoder {
+        &self.decoder
+    }
+
+    /// An instruction, decoded.
+    pub fn instruction(&self, pc: Pc) -> Option<Inst> {
+        self.words.get(pc.0 as usize / 16).map(|word| self.decoder.decode(*word))
+    }
+
+    /// Whether an instruction is understood: its text, what it does to registers, and where it goes.
     pub fn is_known(&self, pc: Pc) -> bool {
-        self.program().flow(pc.0 as usize / 16).known
+        self.instruction(pc).is_some_and(|instruction| !instruction.is_unknown())
+            && self.program().flow(pc.0 as usize / 16).known
+    }
+
+    /// What a load or store of local memory moves; none for any other instruction.
+    pub fn local_access(&self, pc: Pc) -> Option<LocalAccess> {
+        let instruction = self.instruction(pc)?;
+        let is_store = match self.decoder.mnemonic(&instruction) {
+            "LDL" => false,
+            "STL" => true,
+            _ => return None,
+        };
+        // Bits 73 to 75: u8, s8, u16, s16, 32, 64, 128 bits.
+        let bytes = match instruction.word.hi >> 9 & 7 {
+            0 | 1 => 1,
+            2 | 3 => 2,
+            4 => 4,
+            5 => 8,
+            6 => 16,
+            _ => return None,
+        };
+        Some(LocalAccess { is_store, bytes })
     }
 
     /// Registers of a file occupied at an instruction.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::code::Code;
-use crate::base::{Line, Pc, RegFile};
+use crate::base::{Line, Pc, RegFile, RegSet};
 
 /// Registers that were filled by the same line of PTX.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +25,8 @@ pub fn live_set(code: &Code, pc: Pc, line_of: &dyn Fn(Pc) -> Option<Line>) -> Ve
     let program = code.program();
     let Some(row) = code.liveness.row(&program, &code.cfg, pc) else { return Vec::new() };
     // What the instruction itself writes is defined here; the rest was before.
-    let mut before = row.before;
-    before.keep_only(RegFile::Gpr);
+    let mut before = RegSet::EMPTY;
+    row.before.iter(RegFile::Gpr).for_each(|index| before.insert(RegFile::Gpr, index));
     let mut definitions: BTreeMap<u16, Vec<Pc>> = before.iter(RegFile::Gpr).map(|index| (index, Vec::new())).collect();
     for definition in code.liveness.definitions(&program, &code.cfg, pc, &before) {
         definitions.entry(definition.index).or_default().push(definition.pc);

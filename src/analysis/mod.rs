@@ -3,4 +3,6 @@
 //! In: values of the readers. Out: plain answers. No file is read and nothing is printed here.
 
 pub mod cap;
+pub mod code;
+pub mod live_set;
 pub mod occupancy;

@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use super::occupancy::OccupancyArgs;
+use crate::flow::Rule;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
 
 const EXAMPLES: &str = "\
@@ -35,8 +37,14 @@ pub struct Args {
 pub enum Command {
     /// SASS in its order, with live registers, PTX lines and source lines
     Disasm(DisasmArgs),
+    /// How many blocks an SM holds: a calculator, for one launch or for JSON lines of them
+    Occupancy(OccupancyArgs),
     /// Managed ptxas versions: list, install, path, remove
     Toolchain(ToolchainArgs),
+    /// What GPU code is inside: fatbins, programs, libraries, archives, wheels, caches
+    List(super::list::ListArgs),
+    /// Take cubins and PTX out of what holds them
+    Extract(super::extract::ExtractArgs),
     /// What a message code of ptxas means and what to do about it
     Explain(ExplainArgs),
     /// A completion script for your shell, on standard output
@@ -103,6 +111,12 @@ pub struct ReportArgs {
     /// The form of the report
     #[arg(long, short, default_value = "text", help_heading = "Output")]
     pub format: ReportFormat,
+    /// Threads of a block, for the occupancy of kernels whose directives do not say
+    #[arg(long, value_name = "N", help_heading = "Occupancy")]
+    pub threads: Option<u32>,
+    /// Bytes of shared memory asked for at launch, for the occupancy
+    #[arg(long, value_name = "BYTES", default_value = "0", help_heading = "Occupancy")]
+    pub smem_dynamic: u64,
     /// How many of the hottest lines to show
     #[arg(long, value_name = "N", default_value = "5", help_heading = "Output")]
     pub top: usize,
@@ -126,6 +140,9 @@ pub struct DisasmArgs {
     /// The form of the listing
     #[arg(long, short, default_value = "text", help_heading = "Output")]
     pub format: TextOrJson,
+    /// How live registers are counted
+    #[arg(long, value_name = "RULE", default_value = "sound", help_heading = "Output")]
+    pub liveness: LivenessRule,
     /// Show each word in hexadecimal
     #[arg(long, help_heading = "Output")]
     pub hex: bool,
@@ -187,6 +204,24 @@ pub enum ReportFormat {
     Text,
     /// For programs: docs/schema/report-v1.schema.json
     Json,
+}
+
+/// How live registers are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LivenessRule {
+    /// A register is live where some path reads it before it is certainly overwritten
+    Sound,
+    /// As nvdisasm's -lrm count does: docs/liveness.md says where the two differ
+    Nvdisasm,
+}
+
+impl From<LivenessRule> for Rule {
+    fn from(rule: LivenessRule) -> Rule {
+        match rule {
+            LivenessRule::Sound => Rule::Sound,
+            LivenessRule::Nvdisasm => Rule::Nvdisasm,
+        }
+    }
 }
 
 /// Forms of a small list.

@@ -11,7 +11,7 @@ use super::args::CompileArgs;
 use super::glob::Globs;
 use super::input::{self, Input, Kind};
 use crate::base::Arch;
-use crate::report::{PtxasUsed, Unit, UnitError};
+use crate::report::{LaunchHints, PtxasUsed, Unit, UnitError};
 use crate::toolchain::{self, Env, Failure, Job, Ptxas, Request, RunError};
 
 /// What the flags decided for every input.
@@ -30,6 +30,8 @@ pub struct Session {
     pub timeout: Duration,
     /// How many at once.
     pub jobs: usize,
+    /// What the user says of the launch.
+    pub launch: LaunchHints,
     request: Request,
     ptxas: OnceLock<Result<Ptxas, String>>,
 }
@@ -68,6 +70,7 @@ impl Session {
             flags: args.flags.clone(),
             timeout: Duration::try_from_secs_f64(args.timeout).unwrap_or(Duration::MAX),
             jobs: args.jobs.unwrap_or(cores),
+            launch: LaunchHints::default(),
             request: args.ptxas.as_deref().map_or(Request::Auto, Request::parse),
             ptxas: OnceLock::new(),
         })

@@ -5,16 +5,20 @@
 
 pub mod args;
 mod compile;
+pub mod contents;
 mod disasm;
 mod explain;
+pub mod extract;
 mod glob;
 mod input;
+pub mod list;
+mod occupancy;
 mod output;
 mod progress;
 mod report;
 mod toolchain;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -69,7 +73,15 @@ fn run(args: Args) -> Result<Outcome> {
     match args.command {
         None => report::run(&args.report),
         Some(Command::Disasm(args)) => disasm::run(&args),
+        Some(Command::Occupancy(args)) => {
+            let stdin = io::stdin();
+            let terminal = stdin.is_terminal();
+            let summary = occupancy::run(&args, &mut stdin.lock(), terminal, &mut io::stdout().lock())?;
+            Ok(if summary.refused > 0 { Outcome::Failed } else { Outcome::Fine })
+        }
         Some(Command::Toolchain(args)) => toolchain::run(&args),
+        Some(Command::List(args)) => list::run(&args),
+        Some(Command::Extract(args)) => extract::run(&args),
         Some(Command::Explain(args)) => explain::run(&args),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();

@@ -15,11 +15,12 @@ use crate::base::Arch;
 use crate::cubin::Image;
 use crate::emit;
 use crate::ptx;
-use crate::report::{self, Advisory, PtxText, Report, Severity, Unit, UnitError};
+use crate::report::{self, Advisory, LaunchHints, PtxText, Report, Severity, Unit, UnitError};
 
 /// Compiles or reads every input for every architecture, joins, writes.
 pub fn run(args: &ReportArgs) -> Result<Outcome> {
-    let session = Session::new(&args.compile)?;
+    let mut session = Session::new(&args.compile)?;
+    session.launch = LaunchHints { threads: args.threads, smem_dynamic_bytes: args.smem_dynamic };
     let deny = Deny::new(&args.deny, &args.allow);
     let arches = session.arches();
     let progress = Progress::new((session.inputs.len() * arches.len()) as u64, "compiling", args.output.quiet);
@@ -90,7 +91,13 @@ fn inspect(
 fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, module: Option<&ptx::Module<'_>>) {
     match Image::parse(&built.cubin) {
         Ok(image) => {
-            let facts = report::Facts { image: &image, log: built.log.as_ref(), module, flags: &session.flags };
+            let facts = report::Facts {
+                image: &image,
+                log: built.log.as_ref(),
+                module,
+                flags: &session.flags,
+                launch: session.launch,
+            };
             report::join(&facts, unit);
             unit.kernels.retain(|kernel| {
                 session.kernels.matches([kernel.name.as_str()].into_iter().chain(kernel.demangled.as_deref()))

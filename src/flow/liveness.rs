@@ -480,8 +480,8 @@ pub(super) const LITERALS: usize = 28;
 /// The literals, as bits, that a set of written predicates makes void.
 pub(super) fn voided(writes: &RegSet) -> u32 {
     let mut bits = 0;
-    let mut both = u32::from(writes.predicates(RegFile::Pred) & 0x7f)
-        | u32::from(writes.predicates(RegFile::Upred) & 0x7f) << 7;
+    let mut both =
+        u32::from(writes.predicates(RegFile::Pred) & 0x7f) | u32::from(writes.predicates(RegFile::Upred) & 0x7f) << 7;
     while both != 0 {
         bits |= 3 << (2 * both.trailing_zeros());
         both &= both - 1;

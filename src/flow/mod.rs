@@ -27,6 +27,5 @@ pub use loops::{Loop, LoopId, Loops};
 pub use program::{Layout, Program, SassProgram};
 pub use rows::Row;
 
-
 #[cfg(test)]
 mod tests;

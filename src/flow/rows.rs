@@ -200,7 +200,8 @@ impl Conditional {
         if fresh.is_empty() {
             return;
         }
-        let both = if self.used >> (lit ^ 1) & 1 == 1 { fresh.intersection(&self.when[lit ^ 1]) } else { RegSet::EMPTY };
+        let both =
+            if self.used >> (lit ^ 1) & 1 == 1 { fresh.intersection(&self.when[lit ^ 1]) } else { RegSet::EMPTY };
         if !both.is_empty() {
             self.add_always(&both);
         }

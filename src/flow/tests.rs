@@ -135,8 +135,7 @@ fn calls_keep_what_the_callee_leaves_alone() {
 #[test]
 fn callers_do_not_leak_into_each_other() {
     // R1 is live after the first call only, R2 after the second only.
-    let program =
-        toy(&["call 6", "st : R1 >", "mov : > R2", "call 6", "st : R2 >", "exit", "nop", "ret : R5 >"]);
+    let program = toy(&["call 6", "st : R1 >", "mov : > R2", "call 6", "st : R2 >", "exit", "nop", "ret : R5 >"]);
     let rows = before(&program, Rule::Sound);
     assert_eq!(gprs(&rows[0]), [1, 5]);
     assert_eq!(gprs(&rows[3]), [2, 5]);
@@ -151,7 +150,9 @@ fn recursion_ends() {
 
 #[test]
 fn unknown_words_and_ways_out_of_sight_make_functions_inexact() {
-    let exact = |lines: &[&str]| Cfg::build(&toy(lines), &Layout::default()).functions.iter().map(|f| f.exact).collect::<Vec<_>>();
+    let exact = |lines: &[&str]| {
+        Cfg::build(&toy(lines), &Layout::default()).functions.iter().map(|f| f.exact).collect::<Vec<_>>()
+    };
     assert_eq!(exact(&["exit", "unknown"]), [true]);
     assert_eq!(exact(&["unknown", "exit"]), [false]);
     assert_eq!(exact(&["call 3", "exit", "nop", "unknown", "ret"]), [false, false]);
@@ -236,7 +237,8 @@ fn truth(program: &Toy, r: (RegFile, u16)) -> Vec<[bool; 4]> {
                 let mut now = tested;
                 if runs {
                     now |= effects.reads.contains(r.0, r.1);
-                    let unknown = (0..2).filter(|&p| effects.writes.contains(RegFile::Pred, p)).fold(0, |m, p| m | 1 << p);
+                    let unknown =
+                        (0..2).filter(|&p| effects.writes.contains(RegFile::Pred, p)).fold(0, |m, p| m | 1 << p);
                     if !effects.writes.contains(r.0, r.1) {
                         let to = match flow.transfer {
                             Transfer::Branch(target) => Some((target.0 / 16) as usize),

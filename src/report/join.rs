@@ -1,12 +1,14 @@
 //! The join: functions of the cubin, of the log and of the PTX by name; instructions and PTX by line.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
+use rayon::prelude::*;
+
+use super::code::{CodeFacts, Section, own_ranges};
 use super::demangle::demangle;
 use super::model::*;
 use crate::analysis::cap::{self, Bounds};
-use crate::base::{Line, Pc};
+use crate::analysis::occupancy;
 use crate::cubin::lines::LineTable;
 use crate::cubin::{self, Abi, AttributeValue, ElfKind, FunctionKind, Image};
 use crate::ptx::{self, Module};
@@ -22,10 +24,19 @@ pub struct Facts<'a> {
     pub module: Option<&'a Module<'a>>,
     /// The user's flags for ptxas.
     pub flags: &'a [String],
+    /// What the user says of the launch.
+    pub launch: LaunchHints,
 }
 
-/// Bytes of an instruction from sm_70 on.
-const INSTRUCTION_BYTES: usize = 16;
+/// What a user knows of a launch that no directive says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaunchHints {
+    /// Threads of a block.
+    pub threads: Option<u32>,
+    /// Shared memory asked for at launch.
+    pub smem_dynamic_bytes: u64,
+}
+
 /// How many problems of one reader are kept; the rest is counted.
 const MAX_PROBLEMS: usize = 100;
 
@@ -33,13 +44,13 @@ const MAX_PROBLEMS: usize = 100;
 pub fn join(facts: &Facts<'_>, unit: &mut Unit) {
     let image = facts.image;
     let lines = LineTable::parse(image);
-    let readers = Readers { facts, lines: &lines, functions: functions_by_name(facts.module) };
+    let readers = Readers { facts, functions: functions_by_name(facts.module) };
     if unit.arch.is_none() {
         unit.arch = Some(image.arch.to_string());
     }
     unit.cubin = Some(cubin_facts(image));
     if let Some(log) = facts.log {
-        unit.advisories = log.messages.iter().map(advisory).collect();
+        unit.advisories = log.messages.iter().map(|message| advisory(message, &unit.input)).collect();
         unit.unparsed_log =
             log.unknown.iter().map(|line| LogLine { line: line.log_line, text: line.text.clone() }).collect();
     }
@@ -50,17 +61,23 @@ pub fn join(facts: &Facts<'_>, unit: &mut Unit) {
     }
 
     let mut logs = LogIndex::new(facts.log);
+    let mut sections = Vec::with_capacity(image.functions.len());
     for function in &image.functions {
         let record = logs.take_entry(&function.name);
         if let Some(record) = record {
             disagreements(function, record, &mut unit.problems);
         }
-        unit.kernels.push(readers.whole_function(function, record));
-        for part in &function.parts {
-            let record = logs.take_part(part.callee(), &function.name);
-            unit.kernels.push(readers.device_function(function, part, record));
-        }
+        let parts: Vec<_> =
+            function.parts.iter().map(|part| (part, logs.take_part(part.callee(), &function.name))).collect();
+        sections.push((function, record, parts));
     }
+    let kernels = sections.par_iter().flat_map_iter(|(function, record, parts)| {
+        let section = Section::new(image, &lines, facts.module, function);
+        let mut kernels = vec![readers.whole_function(&section, *record)];
+        kernels.extend(parts.iter().map(|(part, record)| readers.device_function(&section, part, *record)));
+        kernels
+    });
+    unit.kernels = kernels.collect();
     // ptxas also reports functions that it inlined everywhere: they have figures, but no code of their own.
     for record in logs.rest() {
         unit.kernels.push(readers.without_code(record));
@@ -81,6 +98,7 @@ fn functions_by_name<'a>(module: Option<&'a Module<'a>>) -> HashMap<&'a str, ptx
 /// Fills a unit that ptxas refused: its errors, each with the line it speaks of (quoted later, by [`quote`]).
 pub fn refuse(unit: &mut Unit, stage: &str, message: String, log: &Log) {
     let is_error = |message: &&log::Message| message.severity >= log::Severity::Error;
+    let input = unit.input.as_str();
     let diagnostics = log
         .messages
         .iter()
@@ -90,10 +108,11 @@ pub fn refuse(unit: &mut Unit, stage: &str, message: String, log: &Log) {
             code: message.code.clone(),
             ptx_line: message.ptx_line,
             text: None,
-            message: message.text.clone(),
+            message: user_text(message, input),
         })
         .collect();
-    unit.advisories = log.messages.iter().filter(|message| !is_error(message)).map(advisory).collect();
+    unit.advisories =
+        log.messages.iter().filter(|message| !is_error(message)).map(|message| advisory(message, input)).collect();
     unit.unparsed_log =
         log.unknown.iter().map(|line| LogLine { line: line.log_line, text: line.text.clone() }).collect();
     unit.error = Some(UnitError { stage: stage.to_owned(), message, diagnostics });
@@ -115,14 +134,19 @@ fn severity(severity: log::Severity) -> Severity {
     }
 }
 
-fn advisory(message: &log::Message) -> Advisory {
+fn advisory(message: &log::Message, input: &str) -> Advisory {
     Advisory {
         code: message.code.clone(),
         severity: severity(message.severity),
         kernel: message.function.clone(),
         ptx_line: message.ptx_line,
-        message: message.text.clone(),
+        message: user_text(message, input),
     }
+}
+
+/// A message as the user should read it: ptxas quotes the name of the copy that it was given.
+fn user_text(message: &log::Message, input: &str) -> String {
+    message.text.replace("'input.ptx'", &format!("'{input}'"))
 }
 
 fn cubin_facts(image: &Image<'_>) -> CubinFacts {
@@ -199,38 +223,34 @@ impl<'a> LogIndex<'a> {
 /// Everything a function is joined from.
 struct Readers<'a> {
     facts: &'a Facts<'a>,
-    lines: &'a LineTable<'a>,
     functions: HashMap<&'a str, ptx::Function<'a, 'a>>,
 }
 
 impl Readers<'_> {
     /// A kernel, or a device function with a section of its own.
-    fn whole_function(&self, function: &cubin::Function<'_>, record: Option<&FunctionLog>) -> Kernel {
+    fn whole_function(&self, section: &Section<'_>, record: Option<&FunctionLog>) -> Kernel {
+        let function = section.function;
         let entry = function.kind == FunctionKind::Entry;
         let launch = self.launch(function);
-        let own = own_ranges(function);
         let kind = if entry { KernelKind::Entry } else { KernelKind::Func };
         let params = function.params.iter();
+        let resources = resources_of(function, record);
         Kernel {
-            resources: resources_of(function, record),
+            occupancy: if entry { self.occupancy(&resources, &launch) } else { None },
+            resources,
             register_cap: if entry { self.register_cap(&launch) } else { None },
             launch,
             parameters: params
                 .map(|param| Parameter { ordinal: param.ordinal, offset: param.offset, bytes: param.bytes })
                 .collect(),
             attributes: function.attributes.iter().map(attribute).collect(),
-            ..self.kernel(&function.name, kind, self.code(function, &own))
+            ..self.kernel(&function.name, kind, section.facts(&own_ranges(function)))
         }
     }
 
     /// A device function inside a kernel's section.
-    fn device_function(
-        &self,
-        function: &cubin::Function<'_>,
-        part: &cubin::Part<'_>,
-        record: Option<&FunctionLog>,
-    ) -> Kernel {
-        let code = self.code(function, &[part.start..part.end]);
+    fn device_function(&self, section: &Section<'_>, part: &cubin::Part<'_>, record: Option<&FunctionLog>) -> Kernel {
+        let code = section.facts(&[part.start..part.end]);
         let resources = Resources {
             registers: record.and_then(|record| record.registers).or(part.registers),
             stack_bytes: record.and_then(|record| record.stack_bytes).or(part.frame_bytes.map(u64::from)),
@@ -240,7 +260,7 @@ impl Readers<'_> {
             ..Resources::default()
         };
         Kernel {
-            within: Some(function.name.to_string()),
+            within: Some(section.function.name.to_string()),
             resources,
             ..self.kernel(part.callee(), KernelKind::Func, code)
         }
@@ -276,8 +296,8 @@ impl Readers<'_> {
             launch: Launch::default(),
             register_cap: None,
             instructions: code.instructions,
-            pressure: None,
-            live_at_peak: None,
+            pressure: code.pressure,
+            live_at_peak: code.live_at_peak,
             lines: code.lines,
             unmapped_pcs: code.unmapped,
             spills: code.spills,
@@ -325,94 +345,35 @@ impl Readers<'_> {
         Some(RegisterCap { registers: cap.registers, cause: cap.cause.name().to_owned(), explanation: cap.explanation })
     }
 
-    /// Accounts for every instruction of the ranges.
-    fn code(&self, function: &cubin::Function<'_>, ranges: &[Range<Pc>]) -> CodeFacts {
-        if self.facts.image.arch.sm < 70 {
-            return CodeFacts::default();
-        }
-        let table = self.lines.function(function);
-        let mut placed: Vec<(Line, Pc)> = Vec::new();
-        let mut unmapped = Vec::new();
-        let mut total = 0;
-        let mut with_source_line = 0;
-        for pc in ranges.iter().flat_map(|range| (range.start.0..range.end.0).step_by(INSTRUCTION_BYTES)).map(Pc) {
-            total += 1;
-            let Some(table) = &table else { continue };
-            match table.ptx_line(pc) {
-                Some(line) => placed.push((line, pc)),
-                None => unmapped.push(pc),
-            }
-            with_source_line += u64::from(table.source_at(pc).is_some());
-        }
-        let with_ptx_line = placed.len() as u64;
-        placed.sort_unstable();
-        let lines = placed.chunk_by(|a, b| a.0 == b.0).map(|group| LineFacts {
-            ptx_line: group[0].0,
-            pcs: group.iter().map(|(_, pc)| *pc).collect(),
-            live_gpr_max: None,
-            spill_stores: None,
-            spill_loads: None,
-        });
-        CodeFacts {
-            instructions: Instructions {
-                total: Some(total),
-                decoded: None,
-                unknown: None,
-                padding: None,
-                with_ptx_line: table.as_ref().map(|_| with_ptx_line),
-                with_source_line: table.as_ref().map(|_| with_source_line),
-            },
-            lines: lines.collect(),
-            unmapped,
-            spills: self.spills(function, ranges),
-        }
-    }
-
-    /// The spills the cubin marks, ascending; none when nothing tells whether this ptxas marks them.
-    fn spills(&self, function: &cubin::Function<'_>, ranges: &[Range<Pc>]) -> Option<Vec<Spill>> {
-        let marked = marked_spills(self.facts.image, function)?;
-        let table = self.lines.function(function);
-        let within = |pc: &Pc| {
-            let at = ranges.partition_point(|range| range.start <= *pc);
-            at.checked_sub(1).and_then(|at| ranges.get(at)).is_some_and(|range| range.contains(pc))
+    /// How many blocks an SM holds; none when the threads of a block, the registers or the hardware are not known.
+    fn occupancy(&self, resources: &Resources, launch: &Launch) -> Option<Occupancy> {
+        let hints = &self.facts.launch;
+        let threads = hints.threads.or(launch.threads())?;
+        let cluster = launch.cluster.map_or(Some(1), |[x, y, z]| x.checked_mul(y)?.checked_mul(z));
+        let asked = occupancy::Launch {
+            threads,
+            registers: resources.registers?,
+            smem_static: resources.smem_bytes?,
+            smem_dynamic: hints.smem_dynamic_bytes,
+            barriers: resources.barriers.unwrap_or(0),
+            cluster: cluster?,
+            ..occupancy::Launch::default()
         };
-        let pcs: Vec<Pc> = marked.into_iter().filter(within).collect();
-        let spill = |pc| Spill {
-            pc,
-            kind: None,
-            bytes: None,
-            ptx_line: table.as_ref().and_then(|table| table.ptx_line(pc)),
-            loop_depth: None,
-            role: None,
+        let found = occupancy::occupancy(self.facts.image.arch, &asked).ok()?;
+        let step = |step: occupancy::RegisterStep| OccupancyStep {
+            registers: step.registers,
+            blocks_per_sm: step.blocks_per_sm,
         };
-        Some(pcs.into_iter().map(spill).collect())
+        Some(Occupancy {
+            threads,
+            blocks_per_sm: found.blocks_per_sm,
+            warps_per_sm: found.warps_per_sm,
+            max_warps_per_sm: found.max_warps_per_sm,
+            limiter: found.limiter.to_string(),
+            next_step: found.next_step.map(step),
+            cliff: found.cliff.map(step),
+        })
     }
-}
-
-/// The code of a section that belongs to the function itself, not to one placed inside its section.
-pub(super) fn own_ranges(function: &cubin::Function<'_>) -> Vec<Range<Pc>> {
-    let mut own = Vec::new();
-    let mut at = Pc(0);
-    for part in &function.parts {
-        own.push(at..part.start);
-        at = at.max(part.end);
-    }
-    own.push(at..Pc(u32::try_from(function.code.len()).unwrap_or(u32::MAX)));
-    own
-}
-
-/// The spill stores and refills that the cubin marks, ascending; none when nothing tells whether its ptxas marks any.
-/// ptxas 12.8 and later do.
-pub(super) fn marked_spills(image: &Image<'_>, function: &cubin::Function<'_>) -> Option<Vec<Pc>> {
-    let marks = image.abi == Abi::V8 || image.toolkit.version.is_some_and(|version| version >= (12, 8));
-    let mut pcs = match &function.spills {
-        Some(pcs) => pcs.clone(),
-        None if marks => Vec::new(),
-        None => return None,
-    };
-    pcs.sort_unstable();
-    pcs.dedup();
-    Some(pcs)
 }
 
 fn resources_of(function: &cubin::Function<'_>, record: Option<&FunctionLog>) -> Resources {
@@ -465,15 +426,6 @@ fn maxrregcount(facts: &Facts<'_>) -> Option<u32> {
             value.trim().parse().ok()
         })
     })
-}
-
-/// What the code itself says.
-#[derive(Default)]
-struct CodeFacts {
-    instructions: Instructions,
-    lines: Vec<LineFacts>,
-    unmapped: Vec<Pc>,
-    spills: Option<Vec<Spill>>,
 }
 
 fn attribute(attribute: &cubin::Attribute<'_>) -> Attribute {

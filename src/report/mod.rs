@@ -3,11 +3,12 @@
 //! In: a parsed cubin, its line table, ptxas's log, the parsed PTX. Out: a [`Unit`] that any writer can show. It reads no
 //! file, prints nothing, and keeps what it could not join as a [`Problem`].
 
+mod code;
 mod demangle;
 mod join;
 pub mod listing;
 mod model;
 
 pub use demangle::demangle;
-pub use join::{Facts, join, quote, refuse};
+pub use join::{Facts, LaunchHints, join, quote, refuse};
 pub use model::*;

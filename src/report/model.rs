@@ -381,6 +381,8 @@ pub struct LineFacts {
     pub ptx_line: Line,
     /// Its instructions, ascending.
     pub pcs: Vec<Pc>,
+    /// How many of them only fill the section up; 0 where the code is not decoded.
+    pub padding: u32,
     /// The most live registers among them.
     pub live_gpr_max: Option<u32>,
     /// Spill stores among them.
@@ -425,6 +427,8 @@ pub struct Occupancy {
     pub blocks_per_sm: u32,
     /// Warps an SM holds.
     pub warps_per_sm: u32,
+    /// Warps an SM has room for.
+    pub max_warps_per_sm: u32,
     /// What stops one more.
     pub limiter: String,
     /// The registers that would allow more blocks.

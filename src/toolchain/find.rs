@@ -47,6 +47,13 @@ impl Ptxas {
         })
     }
 
+    /// Takes note of a version found elsewhere, unless it is known already.
+    pub(super) fn learn_version(&self, version: Option<Version>) {
+        if version.is_some() {
+            let _ = self.version.set(version);
+        }
+    }
+
     /// The one to use for an architecture. Triton's wheel brings two and compiles with `ptxas-blackwell` from sm_100 on;
     /// whoever looks at Triton's kernels wants the one Triton used.
     pub fn for_arch(&self, arch: crate::base::Arch) -> Ptxas {

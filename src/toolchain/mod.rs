@@ -4,12 +4,13 @@
 //! chosen, a cubin with the log that came with it ([`Output`]), and the log as values ([`log::Log`]).
 //!
 //! This is the only module that starts processes. It reads no environment of its own (the caller hands it over), it
-//! does not parse PTX beyond looking for `.target`, it does not read cubins beyond their first four bytes, and it prints
-//! nothing: progress goes to a callback.
+//! does not parse PTX beyond looking for `.target`, it reads of a cubin only its first four bytes and ptxas's
+//! signature, and it prints nothing: progress goes to a callback.
 
 mod env;
 mod error;
 mod find;
+mod list;
 pub mod log;
 pub mod managed;
 mod prepare;
@@ -21,6 +22,7 @@ mod version;
 pub use env::Env;
 pub use error::{InstallerFailure, ToolchainError};
 pub use find::{Origin, Ptxas, candidates, find};
+pub use list::{Found, Listing, list};
 pub use prepare::{Preparation, PrepareError, Prepared, prepare, target_arch};
 pub use process::remove_leftovers_on_signals;
 pub use run::{Failure, Job, Output, RunError, run};

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
+use super::find::version_in;
 use super::prepare::{Preparation, PrepareError, Prepared, prepare};
 use super::process::{self, Ended, Scratch, Stopped};
 use super::{Env, Ptxas, Version};
@@ -34,7 +35,7 @@ pub struct Output {
     pub log: String,
     /// What was left out of the log because ptxas printed more than is kept, in bytes.
     pub log_cut_bytes: u64,
-    /// Which ptxas ran; asked of itself while it compiled where nothing else says so.
+    /// Which ptxas ran; asked of itself where nothing else says so.
     pub version: Option<Version>,
     /// What was changed in the PTX before ptxas saw it.
     pub prepared: Vec<Preparation>,
@@ -154,7 +155,7 @@ pub enum RunError {
 pub(super) const INPUT: &str = "input.ptx";
 const CUBIN: &str = "output.cubin";
 /// How long `ptxas --version` may take.
-const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
+const VERSION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Compiles with `-v -lineinfo`, in a temporary folder that is gone afterwards whatever happens.
 pub fn run(ptxas: &Ptxas, job: &Job<'_>, env: &Env) -> Result<Output, RunError> {
@@ -171,11 +172,16 @@ pub fn run(ptxas: &Ptxas, job: &Job<'_>, env: &Env) -> Result<Output, RunError> 
     let start_error =
         |source| RunError::Start { path: ptxas.path.clone(), problem: start_problem(&ptxas.path, &source) };
     let running = process::start(&mut command).map_err(start_error)?;
-    // While it compiles there is time to ask what it is.
-    let version = ptxas.ask_version(job.timeout.map_or(VERSION_TIMEOUT, |timeout| timeout.min(VERSION_TIMEOUT)));
-    let ended = running.finish(job.timeout, &mut |_| {}).map_err(start_error)?;
+    // Once it has run for a while, asking it what it is costs nothing that anybody would notice.
+    let ask =
+        |ptxas: &Ptxas| ptxas.ask_version(job.timeout.map_or(VERSION_TIMEOUT, |timeout| timeout.min(VERSION_TIMEOUT)));
+    let ended = running
+        .finish(job.timeout, &mut |_| {
+            ask(ptxas);
+        })
+        .map_err(start_error)?;
 
-    let failure = |ended: Ended| {
+    let failure = |ended: Ended, version| {
         Box::new(Failure {
             log: ended.output,
             log_cut_bytes: ended.cut_bytes,
@@ -185,35 +191,44 @@ pub fn run(ptxas: &Ptxas, job: &Job<'_>, env: &Env) -> Result<Output, RunError> 
             elapsed: ended.elapsed,
         })
     };
+    let known = ptxas.version();
     match (ended.stopped, job.timeout) {
-        (Some(Stopped::TimedOut), Some(limit)) => return Err(RunError::TimedOut { limit, failure: failure(ended) }),
-        (Some(_), _) => return Err(RunError::Flooded { path: ptxas.path.clone(), failure: failure(ended) }),
+        (Some(Stopped::TimedOut), Some(limit)) => {
+            return Err(RunError::TimedOut { limit, failure: failure(ended, known) });
+        }
+        (Some(_), _) => return Err(RunError::Flooded { path: ptxas.path.clone(), failure: failure(ended, known) }),
         (None, _) => {}
     }
     if let Some(signal) = signal_of(ended.status) {
-        return Err(RunError::Killed { signal, name: signal_name(signal), failure: failure(ended) });
+        return Err(RunError::Killed { signal, name: signal_name(signal), failure: failure(ended, known) });
     }
     match ended.status.code() {
         Some(0) => {}
-        code => return Err(RunError::Rejected { code: code.unwrap_or(-1), failure: failure(ended) }),
+        code => {
+            let failure = failure(ended, ask(ptxas));
+            return Err(RunError::Rejected { code: code.unwrap_or(-1), failure });
+        }
     }
     let output = folder.path().join(CUBIN);
     let cubin = match std::fs::read(&output) {
         Ok(cubin) => cubin,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(RunError::NoCubin { path: ptxas.path.clone(), failure: failure(ended) });
+            return Err(RunError::NoCubin { path: ptxas.path.clone(), failure: failure(ended, known) });
         }
         Err(source) => return Err(RunError::io("read", &output, source)),
     };
     if !cubin.starts_with(b"\x7fELF") {
         let found = describe(&cubin);
-        return Err(RunError::NotElf { path: ptxas.path.clone(), found, failure: failure(ended) });
+        return Err(RunError::NotElf { path: ptxas.path.clone(), found, failure: failure(ended, known) });
+    }
+    if known.is_none() {
+        ptxas.learn_version(version_in_cubin(&cubin));
     }
     Ok(Output {
         cubin,
         log: ended.output,
         log_cut_bytes: ended.cut_bytes,
-        version,
+        version: ask(ptxas),
         prepared,
         arguments,
         elapsed: ended.elapsed,
@@ -343,6 +358,15 @@ fn signal_name(signal: i32) -> &'static str {
         15 => "SIGTERM",
         _ => "`kill -l` names it",
     }
+}
+
+/// ptxas 13 (and 12.9 for sm_100) signs what it makes: `ptxas`, NUL, `Cuda compilation tools, release
+/// 13.4, V13.4.92`, NUL in `.note.nv.tkinfo`.
+fn version_in_cubin(cubin: &[u8]) -> Option<Version> {
+    const MARK: &[u8] = b"\0ptxas\0Cuda compilation tools, release ";
+    let at = cubin.windows(MARK.len()).position(|window| window == MARK)?;
+    let line = cubin[at + 7..].split(|&byte| byte == 0).next()?;
+    version_in(std::str::from_utf8(line).ok()?)
 }
 
 fn describe(bytes: &[u8]) -> String {

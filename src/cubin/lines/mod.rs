@@ -159,6 +159,12 @@ impl<'t> FunctionLines<'t> {
         self.ptx?.text
     }
 
+    /// Whether an instruction has a line of the front end's source.
+    pub fn has_source(&self, pc: Pc) -> bool {
+        let at = self.source.partition_point(|row| row.pc <= pc.0).checked_sub(1);
+        at.and_then(|at| self.source.get(at)).is_some_and(|row| row.file < Row::NO_FILE)
+    }
+
     /// The source line of an instruction.
     pub fn source_at(&self, pc: Pc) -> Option<SourcePos<'t>> {
         let at = self.source.partition_point(|row| row.pc <= pc.0).checked_sub(1)?;

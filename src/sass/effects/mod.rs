@@ -8,7 +8,6 @@ mod table;
 
 use crate::base::{Arch, RegFile};
 
-
 use super::{Effects, Flow, Guard, Transfer, Word, transfer};
 
 /// A test of one bit, or a leaf.
@@ -134,7 +133,8 @@ impl EffectTable {
     pub fn flow(&self, word: Word, index: usize) -> Flow {
         let known = self.roots[(word.lo & 0xfff) as usize] != 0;
         let guard = if known { self.guard(word) } else { None };
-        let (transfer, own_condition) = if known { transfer::of(self.sm, word, index) } else { (Transfer::Next, false) };
+        let (transfer, own_condition) =
+            if known { transfer::of(self.sm, word, index) } else { (Transfer::Next, false) };
         Flow { transfer, guard, own_condition, known }
     }
 }

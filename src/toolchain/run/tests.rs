@@ -181,6 +181,20 @@ fn inputs_that_are_no_ptx_never_reach_ptxas() {
     }
 }
 
+#[test]
+fn the_version_comes_from_the_cubin_or_from_asking() {
+    let place = Place::new();
+    let unknown = |body: &str| Ptxas::new(place.script(body).path, Origin::Argument, None);
+    let signed = "echo called >>../../calls; printf '\\177ELF..\\0ptxas\\0Cuda compilation tools, release 13.4, V13.4.92\\0Build' >output.cubin";
+    assert_eq!(place.run(&unknown(signed), &job()).unwrap().version, Some(Version::new(13, 4, 92)));
+    assert_eq!(fs::read_to_string(place.folder.path().join("calls")).unwrap(), "called\n");
+    let asked = "case $1 in --version) echo 'Cuda compilation tools, release 12.4, V12.4.131' ;; *) printf '\\177ELF' >output.cubin ;; esac";
+    let ptxas = unknown(asked);
+    assert_eq!(place.run(&ptxas, &job()).unwrap().version, Some(Version::new(12, 4, 131)));
+    assert_eq!(ptxas.clone().version(), Some(Version::new(12, 4, 131)));
+    assert_eq!(place.run(&unknown("printf '\\177ELF' >output.cubin"), &job()).unwrap().version, None);
+}
+
 fn arguments_for(flags: &[&str]) -> Result<Vec<String>, RunError> {
     let flags: Vec<String> = flags.iter().map(|flag| flag.to_string()).collect();
     let env = Env::new([], PathBuf::from("/home/me"), PathBuf::from("/tmp"));

@@ -59,7 +59,8 @@ pub fn run(args: &Args) -> Result<()> {
     let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
     while let Some(path) = files.pop() {
         if path.is_dir() {
-            let mut entries: Vec<PathBuf> = std::fs::read_dir(&path)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+            let mut entries: Vec<PathBuf> =
+                std::fs::read_dir(&path)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
             entries.sort();
             files.extend(entries.into_iter().rev());
             continue;
@@ -84,19 +85,32 @@ pub fn run(args: &Args) -> Result<()> {
             }
         }
     }
-    println!("{:<8} {:>7} {:>9} {:>12} {:>10} {:>9} {:>9} {:>9} {:>9}", "arch", "cubins", "functions", "instructions", "all equal", "gpr", "pred", "ugpr", "upred");
+    println!(
+        "{:<8} {:>7} {:>9} {:>12} {:>10} {:>9} {:>9} {:>9} {:>9}",
+        "arch", "cubins", "functions", "instructions", "all equal", "gpr", "pred", "ugpr", "upred"
+    );
     for (arch, tally) in &tallies {
         let percent = |n: u64| format!("{:.4}%", 100.0 * n as f64 / tally.instructions.max(1) as f64);
         let files = tally.equal_by_file.map(percent);
         println!(
             "{arch:<8} {:>7} {:>9} {:>12} {:>10} {:>9} {:>9} {:>9} {:>9}",
-            tally.cubins, tally.functions, tally.instructions, percent(tally.equal), files[0], files[1], files[2], files[3]
+            tally.cubins,
+            tally.functions,
+            tally.instructions,
+            percent(tally.equal),
+            files[0],
+            files[1],
+            files[2],
+            files[3]
         );
     }
     for (arch, tally) in &tallies {
         let percent = |n: u64| format!("{:.3}%", 100.0 * n as f64 / tally.instructions.max(1) as f64);
         let sound = tally.sound_differs.map(percent);
-        println!("{arch}: sound rule differs on gpr {}, pred {}, ugpr {}, upred {} of instructions", sound[0], sound[1], sound[2], sound[3]);
+        println!(
+            "{arch}: sound rule differs on gpr {}, pred {}, ugpr {}, upred {} of instructions",
+            sound[0], sound[1], sound[2], sound[3]
+        );
         if tally.without_listing > 0 {
             println!("{arch}: {} cubins without a listing by nvdisasm", tally.without_listing);
         }
@@ -152,12 +166,14 @@ fn compare(
         let equal = ours == *theirs;
         tally.equal += u64::from(equal);
         if !equal && after_equal {
-            let mnemonic = text.split_whitespace().find(|part| !part.starts_with('@')).unwrap_or("").trim_end_matches(';');
+            let mnemonic =
+                text.split_whitespace().find(|part| !part.starts_with('@')).unwrap_or("").trim_end_matches(';');
             let short: String = mnemonic.split('.').take(2).collect::<Vec<_>>().join(".");
             let origin = tally.origins.entry(short).or_default();
             origin.0 += 1;
             if origin.1.is_empty() {
-                origin.1 = format!("`{text}` at {} of {name}: ours {ours:?}, nvdisasm {theirs:?}", Pc(16 * index as u32));
+                origin.1 =
+                    format!("`{text}` at {} of {name}: ours {ours:?}, nvdisasm {theirs:?}", Pc(16 * index as u32));
             }
         }
         if show {

@@ -131,15 +131,22 @@ impl Table {
         let lists: [(&str, &str, Vec<String>); 3] = [
             ("NODES", "Node", self.nodes.iter().map(|(b, z, o)| format!("n({b}, {z}, {o})")).collect()),
             ("LEAVES", "Leaf", self.leaves.iter().map(|(f, c)| format!("l({f}, {c})")).collect()),
-            ("USES", "FieldUse", self.uses.iter().map(|used| {
-                let file = match used.0 {
-                    "Gpr" => "R",
-                    "Pred" => "P",
-                    "Ugpr" => "UR",
-                    _ => "UP",
-                };
-                format!("u({file}, {}, {}, {}, {})", used.1, used.2, if used.3 { "Y" } else { "N" }, used.4)
-            }).collect()),
+            (
+                "USES",
+                "FieldUse",
+                self.uses
+                    .iter()
+                    .map(|used| {
+                        let file = match used.0 {
+                            "Gpr" => "R",
+                            "Pred" => "P",
+                            "Ugpr" => "UR",
+                            _ => "UP",
+                        };
+                        format!("u({file}, {}, {}, {}, {})", used.1, used.2, if used.3 { "Y" } else { "N" }, used.4)
+                    })
+                    .collect(),
+            ),
         ];
         for (name, kind, items) in lists {
             let _ = writeln!(out, "#[rustfmt::skip]\npub(super) static {name}: &[{kind}] = &[");

@@ -479,13 +479,20 @@ impl Learner {
         for &word in &more {
             let Some(op) = self.ops.get(&((word & 0xfff) as u16)) else { continue };
             let fields = op.fields.iter().fold(op.frozen, |mask, field| mask | field.mask());
-            flips.extend(BITS.filter(|bit| fields >> bit & 1 == 0 && !(32..64).contains(bit)).map(|bit| word ^ 1 << bit));
+            flips.extend(
+                BITS.filter(|bit| fields >> bit & 1 == 0 && !(32..64).contains(bit)).map(|bit| word ^ 1 << bit),
+            );
         }
         self.probe.ask(flips)?;
         seeds.extend(more);
         seeds.sort_unstable();
         seeds.dedup();
-        log(format!("{} opcodes, fields found after {} words in {} runs", codes.len(), self.probe.asked, self.probe.runs));
+        log(format!(
+            "{} opcodes, fields found after {} words in {} runs",
+            codes.len(),
+            self.probe.asked,
+            self.probe.runs
+        ));
         let bad = self.study(&seeds)?;
         log(format!("{} seeds, {bad} without a label", seeds.len()));
         self.grow();
@@ -543,9 +550,16 @@ impl Learner {
             self.probe.runs
         ));
         for word in wrong.iter().take(20) {
-            let (Some(row), Some(op)) = (self.probe.row(*word), self.ops.get(&((word & 0xfff) as u16))) else { continue };
+            let (Some(row), Some(op)) = (self.probe.row(*word), self.ops.get(&((word & 0xfff) as u16))) else {
+                continue;
+            };
             let label = op.tree.get(*word).map(|label| label.marks(*word));
-            log(format!("  {word:032x} {} : {} but {}", row.text, show(&row.marks), label.map_or(String::new(), |m| show(&m))));
+            log(format!(
+                "  {word:032x} {} : {} but {}",
+                row.text,
+                show(&row.marks),
+                label.map_or(String::new(), |m| show(&m))
+            ));
         }
         Ok(())
     }
@@ -627,7 +641,10 @@ pub fn sample<T: Copy>(items: &[T], count: usize, random: &mut Random) -> Vec<T>
 
 fn show(marks: &Marks) -> String {
     let list = |set: &RegSet| {
-        set.iter_all().map(|(file, index)| format!("{}{index}", ["R", "P", "UR", "UP"][file as usize])).collect::<Vec<_>>().join(" ")
+        set.iter_all()
+            .map(|(file, index)| format!("{}{index}", ["R", "P", "UR", "UP"][file as usize]))
+            .collect::<Vec<_>>()
+            .join(" ")
     };
     format!("reads {{{}}} writes {{{}}}", list(&marks.reads), list(&marks.writes))
 }

@@ -40,7 +40,13 @@ impl<L: Clone + Eq + Hash + Ord> Tree<L> {
         match self {
             Tree::Empty => None,
             Tree::Leaf(label) => Some(label),
-            Tree::Test { bit, zero, one } => if word >> bit & 1 == 1 { one.get(word) } else { zero.get(word) },
+            Tree::Test { bit, zero, one } => {
+                if word >> bit & 1 == 1 {
+                    one.get(word)
+                } else {
+                    zero.get(word)
+                }
+            }
         }
     }
 
@@ -66,13 +72,19 @@ impl<L: Clone + Eq + Hash + Ord> Tree<L> {
     }
 }
 
-fn split<L: Clone + Eq + Hash + Ord>(examples: &[(u128, usize)], labels: &[&L], preferred: u128, allowed: u128) -> Tree<L> {
+fn split<L: Clone + Eq + Hash + Ord>(
+    examples: &[(u128, usize)],
+    labels: &[&L],
+    preferred: u128,
+    allowed: u128,
+) -> Tree<L> {
     let Some(&(_, first)) = examples.first() else { return Tree::Empty };
     if examples.iter().all(|&(_, id)| id == first) {
         return Tree::Leaf(labels[first].clone());
     }
     for mask in [preferred, allowed] {
-        let best = (0..105).filter(|bit| mask >> bit & 1 == 1).map(|bit| (cost(examples, labels.len(), bit), bit)).min();
+        let best =
+            (0..105).filter(|bit| mask >> bit & 1 == 1).map(|bit| (cost(examples, labels.len(), bit), bit)).min();
         let Some((after, bit)) = best else { continue };
         if after == u64::MAX {
             continue;
