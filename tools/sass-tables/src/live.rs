@@ -26,6 +26,9 @@ pub struct Args {
     /// Print each disagreement of functions whose name contains this.
     #[arg(long)]
     show: Option<String>,
+    /// Write nvdisasm's counts beside each cubin, as `NAME.live`: the cases of a test that needs no nvdisasm.
+    #[arg(long)]
+    record: bool,
     /// Cubins or folders of them.
     #[arg(required = true)]
     cubins: Vec<PathBuf>,
@@ -72,6 +75,9 @@ pub fn run(args: &Args) -> Result<()> {
             continue;
         }
         tally.cubins += 1;
+        if args.record {
+            std::fs::write(path.with_extension("live"), recorded(&listing))?;
+        }
         for function in image.functions.iter() {
             let name = image.section(function.section).map(|section| section.name.to_string()).unwrap_or_default();
             if let Some(rows) = listing.get(&name) {
@@ -176,6 +182,27 @@ fn compare(
         }
         after_equal = equal;
     }
+}
+
+/// `section` lines, each followed by runs of equal counts: first pc, number of instructions, the four counts.
+fn recorded(listing: &Listing) -> String {
+    let mut out = String::new();
+    let sections: BTreeMap<_, _> = listing.iter().collect();
+    for (name, rows) in sections {
+        out.push_str(&format!("section {name}\n"));
+        let rows: BTreeMap<_, _> = rows.iter().collect();
+        let mut runs: Vec<(u32, u32, [u16; 4])> = Vec::new();
+        for (pc, (_, counts)) in rows {
+            match runs.last_mut() {
+                Some((first, n, same)) if same == counts && *first + *n * 16 == *pc => *n += 1,
+                _ => runs.push((*pc, 1, *counts)),
+            }
+        }
+        for (pc, n, [gpr, pred, ugpr, upred]) in runs {
+            out.push_str(&format!("{pc:x} {n} {gpr} {pred} {ugpr} {upred}\n"));
+        }
+    }
+    out
 }
 
 /// nvdisasm's counts for a cubin, from the cache if it has them.

@@ -30,6 +30,8 @@ struct Args {
 enum Command {
     /// Learn which registers each instruction reads and writes.
     Effects(effects::Args),
+    /// Write down cases for the tests of effects.
+    RecordEffects(effects::RecordArgs),
     /// Learn architectures and write the tables.
     Learn {
         #[arg(long)]
@@ -84,6 +86,7 @@ enum Command {
 fn main() -> Result<()> {
     match Args::parse().command {
         Command::Effects(args) => effects::run(&args),
+        Command::RecordEffects(args) => effects::record(&args),
         Command::Learn { nvdisasm, arch, corpus, cache, sweep, out } => {
             std::fs::create_dir_all(&out)?;
             for name in arch {
