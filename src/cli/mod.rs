@@ -12,7 +12,7 @@ pub mod extract;
 mod glob;
 mod input;
 pub mod list;
-mod occupancy;
+pub mod occupancy;
 mod output;
 mod progress;
 mod report;
