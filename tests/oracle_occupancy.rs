@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use ptxinspect::analysis::occupancy::{Launch, Limiter, SmemMode, occupancy};
 use ptxinspect::base::Arch;
@@ -133,7 +134,22 @@ fn equals_the_recorded_header() {
     assert!(cases.values().all(|&count| count >= 250), "{cases:?}");
 }
 
-/// The test above must notice a wrong answer, in every column.
+#[test]
+fn equals_an_h200() {
+    let text = include_str!("../testdata/occupancy/h200.txt");
+    let mut compared = 0;
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let numbers: Vec<u32> = line.split(' ').map(|word| word.parse().unwrap()).collect();
+        let [threads, smem_dynamic, blocks] = numbers[..] else { panic!("not three numbers: {line}") };
+        let smem_dynamic = smem_dynamic.into();
+        let launch = Launch { threads, registers: 4, smem_dynamic, barriers: 1, ..Launch::default() };
+        assert_eq!(occupancy(Arch::new(90), &launch).unwrap().blocks_per_sm, blocks, "{line}");
+        compared += 1;
+    }
+    assert_eq!(compared, 4720);
+}
+
+/// The comparison must notice a wrong answer, in every column.
 #[test]
 fn notices_a_difference() {
     let right = "90 non_portable -1 108 161 0 193286 0 | 0 1 4 2 1 10 32 -1 | 21504 194432";
@@ -183,10 +199,10 @@ fn equals_the_live_header() {
             }
             wrong.extend(difference(&case));
         }
-        let json = json_lines(&program, limits.sm, count, &mut wrong);
+        let speed = json_lines(&program, limits.sm, count, &mut wrong);
         println!(
-            "sm_{}: {count} launches ({} different block counts, {} cannot run, {refused} refused), {json} JSON lines, \
-             {} differ; limiters {factors:?}",
+            "sm_{}: {count} launches ({} different block counts, {} cannot run, {refused} refused) and {count} JSON \
+             lines ({speed:.0} a second): {} differ; limiters {factors:?}",
             limits.sm,
             blocks.len(),
             blocks.get(&0).unwrap_or(&0),
@@ -200,8 +216,8 @@ fn equals_the_live_header() {
     assert_eq!(differing, 0, "launches with another answer than cuda_occupancy.h");
 }
 
-/// The road scripts take: registers, threads and shared memory as JSON lines.
-fn json_lines(program: &str, sm: u16, count: u64, wrong: &mut Vec<String>) -> usize {
+/// The road scripts take: registers, threads and shared memory as JSON lines. Returns how many were answered a second.
+fn json_lines(program: &str, sm: u16, count: u64, wrong: &mut Vec<String>) -> f64 {
     let lines = oracle(program, sm, count, &["narrow"]);
     let cases: Vec<Case> = lines.iter().map(|line| parse(line).unwrap()).collect();
     let mut input = String::new();
@@ -211,7 +227,9 @@ fn json_lines(program: &str, sm: u16, count: u64, wrong: &mut Vec<String>) -> us
         input.push('\n');
     }
     let mut output = Vec::new();
+    let start = Instant::now();
     let summary = batch(input.as_bytes(), &mut output).unwrap();
+    let seconds = start.elapsed().as_secs_f64();
     assert_eq!((summary.lines, summary.refused), (count, 0));
     let answers = serde_json::Deserializer::from_slice(&output).into_iter::<serde_json::Value>();
     let mut compared = 0;
@@ -223,6 +241,6 @@ fn json_lines(program: &str, sm: u16, count: u64, wrong: &mut Vec<String>) -> us
         }
         compared += 1;
     }
-    assert_eq!(compared as u64, count);
-    compared
+    assert_eq!(compared, count);
+    count as f64 / seconds
 }

@@ -5,12 +5,13 @@ use std::ops::Range;
 use crate::base::{Arch, Pc, RegFile};
 use crate::cubin::{self, FunctionKind};
 use crate::flow::{Cfg, Counts, Layout, Liveness, Loops, Program, Rule, SassProgram};
-use crate::sass::Word;
 use crate::sass::effects::EffectTable;
+use crate::sass::{Decoder, Inst, Word};
 
 /// A section with its control flow and liveness.
 pub struct Code {
     words: Vec<Word>,
+    decoder: Decoder,
     table: &'static EffectTable,
     /// Blocks, functions, calls.
     pub cfg: Cfg,
@@ -40,15 +41,12 @@ pub struct LocalAccess {
     pub bytes: u32,
 }
 
-/// Opcodes of the loads and stores of local memory: the low nine bits of the word.
-const LDL: u64 = 0x183;
-const STL: u64 = 0x187;
-
 impl Code {
     /// Decodes and solves a function's section; none for an architecture whose SASS is not known.
     pub fn analyse(arch: Arch, function: &cubin::Function<'_>, rule: Rule) -> Option<Code> {
+        let decoder = Decoder::new(arch)?;
         let table = EffectTable::for_arch(arch)?;
-        let words: Vec<Word> = function.code.as_chunks::<16>().0.iter().map(word).collect();
+        let words: Vec<Word> = function.code.as_chunks::<16>().0.iter().map(|bytes| Word::from_bytes(bytes)).collect();
         let layout = Layout {
             entries: std::iter::once(Pc(0)).chain(function.parts.iter().map(|part| part.start)).collect(),
             indirect: function.branch_targets.iter().map(|branch| (branch.pc, branch.targets.clone())).collect(),
@@ -60,7 +58,7 @@ impl Code {
         let liveness = Liveness::solve(&program, &cfg, rule);
         let counts = liveness.counts(&program, &cfg);
         let loops = Loops::build(&cfg);
-        Some(Code { words, table, cfg, loops, liveness, counts })
+        Some(Code { words, decoder, table, cfg, loops, liveness, counts })
     }
 
     /// The section as a program.
@@ -78,21 +76,32 @@ impl Code {
         pc.0 / 16 >= self.cfg.instructions.saturating_sub(self.cfg.padding)
     }
 
-    /// Whether an instruction is understood.
+    /// The tables of its architecture.
+    pub fn decoder(&self) -> &Decoder {
+        &self.decoder
+    }
+
+    /// An instruction, decoded.
+    pub fn instruction(&self, pc: Pc) -> Option<Inst> {
+        self.words.get(pc.0 as usize / 16).map(|word| self.decoder.decode(*word))
+    }
+
+    /// Whether an instruction is understood: its text, what it does to registers, and where it goes.
     pub fn is_known(&self, pc: Pc) -> bool {
-        self.program().flow(pc.0 as usize / 16).known
+        self.instruction(pc).is_some_and(|instruction| !instruction.is_unknown())
+            && self.program().flow(pc.0 as usize / 16).known
     }
 
     /// What a load or store of local memory moves; none for any other instruction.
     pub fn local_access(&self, pc: Pc) -> Option<LocalAccess> {
-        let word = self.words.get(pc.0 as usize / 16)?;
-        let is_store = match word.lo & 0x1ff {
-            LDL => false,
-            STL => true,
+        let instruction = self.instruction(pc)?;
+        let is_store = match self.decoder.mnemonic(&instruction) {
+            "LDL" => false,
+            "STL" => true,
             _ => return None,
         };
         // Bits 73 to 75: u8, s8, u16, s16, 32, 64, 128 bits.
-        let bytes = match word.hi >> 9 & 7 {
+        let bytes = match instruction.word.hi >> 9 & 7 {
             0 | 1 => 1,
             2 | 3 => 2,
             4 => 4,
@@ -138,9 +147,4 @@ impl Code {
 /// Every instruction of some ranges.
 pub fn pcs(ranges: &[Range<Pc>]) -> impl Iterator<Item = Pc> + '_ {
     ranges.iter().flat_map(|range| (range.start.0..range.end.0).step_by(16)).map(Pc)
-}
-
-fn word(bytes: &[u8; 16]) -> Word {
-    let bits = u128::from_le_bytes(*bytes);
-    Word { lo: bits as u64, hi: (bits >> 64) as u64 }
 }

@@ -5,10 +5,13 @@
 
 pub mod args;
 mod compile;
+pub mod contents;
 mod disasm;
 mod explain;
+pub mod extract;
 mod glob;
 mod input;
+pub mod list;
 mod occupancy;
 mod output;
 mod progress;
@@ -77,6 +80,8 @@ fn run(args: Args) -> Result<Outcome> {
             Ok(if summary.refused > 0 { Outcome::Failed } else { Outcome::Fine })
         }
         Some(Command::Toolchain(args)) => toolchain::run(&args),
+        Some(Command::List(args)) => list::run(&args),
+        Some(Command::Extract(args)) => extract::run(&args),
         Some(Command::Explain(args)) => explain::run(&args),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();

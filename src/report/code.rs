@@ -114,6 +114,9 @@ impl<'a> Section<'a> {
         LineFacts {
             ptx_line: group[0].0,
             pcs: group.iter().map(|(_, pc)| *pc).collect(),
+            padding: self.code.as_ref().map_or(0, |code| {
+                u32::try_from(group.iter().filter(|(_, pc)| code.is_padding(*pc)).count()).unwrap_or(u32::MAX)
+            }),
             live_gpr_max: self
                 .code
                 .as_ref()

@@ -78,11 +78,35 @@ pub fn register_table(arch: Arch, launch: &Launch) -> Result<Vec<RegisterRange>,
     Ok(table)
 }
 
+/// Portions that 255 registers take.
+const MAX_PORTIONS: u32 = MAX_NAMED_REGISTERS.div_ceil(PORTION);
+
+/// The largest number from `least` up to, but not including, `too_much` that fits, where all smaller ones fit too.
+fn last_that(least: u64, too_much: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
+    if !fits(least) {
+        return None;
+    }
+    let (mut good, mut bad) = (least, too_much);
+    while bad - good > 1 {
+        let middle = good + (bad - good) / 2;
+        if fits(middle) {
+            good = middle;
+        } else {
+            bad = middle;
+        }
+    }
+    Some(good)
+}
+
+/// The most portions of registers with which registers alone allow this many blocks.
+fn register_portions_for(model: &Model, blocks: u32) -> Option<u32> {
+    let fits = |portions: u64| allows(model.register_limit(portions as u32 * PORTION), blocks);
+    last_that(1, u64::from(MAX_PORTIONS) + 1, fits).map(|portions| portions as u32)
+}
+
 /// The most registers with which registers alone allow this many blocks.
 fn registers_for(model: &Model, blocks: u32) -> Option<u32> {
-    let portions = (1..=MAX_NAMED_REGISTERS.div_ceil(PORTION)).rev();
-    let counts = portions.map(|portions| (portions * PORTION).min(MAX_NAMED_REGISTERS));
-    counts.into_iter().find(|&registers| allows(model.register_limit(registers), blocks))
+    Some((register_portions_for(model, blocks)? * PORTION).min(MAX_NAMED_REGISTERS))
 }
 
 /// Whether a limit leaves room for this many blocks.
@@ -102,31 +126,21 @@ pub(super) fn fewer_registers(model: &Model, limits: &BlockLimits) -> Option<Reg
 
 pub(super) fn more_registers(model: &Model, limits: &BlockLimits) -> Option<RegisterStep> {
     let now = limits.least();
-    let first = model.launch.registers.checked_next_multiple_of(PORTION)?.checked_add(1)?;
-    (first..=MAX_NAMED_REGISTERS).step_by(PORTION as usize).find_map(|registers| {
-        let limit = model.register_limit(registers)?;
-        (limit < now).then_some(RegisterStep { registers, blocks_per_sm: limit })
-    })
-}
-
-/// The most portions of shared memory with which shared memory alone allows this many blocks. More memory never allows
-/// more blocks, so the answer can be halved in on.
-fn smem_portions_for(model: &Model, blocks: u32) -> Option<u64> {
-    let granularity = model.sm.smem_granularity_bytes;
-    let least = model.smem_allocated(0) / granularity;
-    let (mut fits, mut too_much) = (least, model.smem_per_block_bytes / granularity + 1);
-    if !allows(model.smem_limit(fits * granularity), blocks) {
+    if now == 0 {
         return None;
     }
-    while too_much - fits > 1 {
-        let middle = fits + (too_much - fits) / 2;
-        if allows(model.smem_limit(middle * granularity), blocks) {
-            fits = middle;
-        } else {
-            too_much = middle;
-        }
+    let registers = register_portions_for(model, now)? * PORTION + 1;
+    if registers > MAX_NAMED_REGISTERS {
+        return None;
     }
-    Some(fits)
+    Some(RegisterStep { registers, blocks_per_sm: model.register_limit(registers)? })
+}
+
+/// The most portions of shared memory with which shared memory alone allows this many blocks.
+fn smem_portions_for(model: &Model, blocks: u32) -> Option<u64> {
+    let granularity = model.sm.smem_granularity_bytes;
+    let (least, most) = (model.smem_allocated(0) / granularity, model.smem_per_block_bytes / granularity);
+    last_that(least, most + 1, |portions| allows(model.smem_limit(portions * granularity), blocks))
 }
 
 /// The most shared memory a block may ask for to be given this many portions.
