@@ -243,7 +243,7 @@ fn a_cubin_that_was_cut_off_is_noticed() {
     for bytes in 0..144 {
         assert!(elf_bytes(&elf(0)[..bytes]) > bytes as u64, "{bytes}");
     }
-    assert_eq!(elf_bytes(&vec![0xff; 64]), 64);
+    assert_eq!(elf_bytes(&[0xff; 64]), 64);
     let mut wild = vec![0xff; 4096];
     wild[4] = 2;
     assert_eq!(elf_bytes(&wild), u64::MAX);
