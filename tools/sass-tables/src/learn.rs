@@ -99,6 +99,7 @@ pub fn learn(
     eprintln!("{arch}: {} classes in real code, {} in all ({:.0?})", classes.len(), all.len(), start.elapsed());
 
     let mut round = 0;
+    let mut generation = 0;
     loop {
         let mut cx = Cx { oracle: &mut oracle, lits: &mut lits, urz };
         let mut waiting = 0;
@@ -110,7 +111,27 @@ pub fn learn(
             }
         }
         if waiting == 0 {
-            break;
+            // Classes that only probes have met: neighbours of real code. Learn them too, a few times over.
+            let mut found: BTreeMap<(u16, u32), Vec<u128>> = BTreeMap::new();
+            for (word, label) in oracle.all_labels() {
+                let key = (word as u16 & 0xfff, label);
+                if !known.contains(&key) {
+                    found.entry(key).or_default().push(word);
+                }
+            }
+            generation += 1;
+            if found.is_empty() || generation > 3 {
+                break;
+            }
+            eprintln!("{arch}: {} more classes met by probes", found.len());
+            for ((opcode, label), mut list) in found {
+                known.insert((opcode, label));
+                list.sort_unstable();
+                let step = (list.len() / 100).max(1);
+                let list: Vec<u128> = list.into_iter().step_by(step).collect();
+                all.push(Class::new(label, opcode, Vec::new(), &list));
+            }
+            continue;
         }
         round += 1;
         let before = oracle.asked;
