@@ -61,7 +61,11 @@ fn counts_of_recorded_cubins_equal_nvdisasm() {
                 rows += 1;
                 let ours = RegFile::ALL.map(|file| counts[*index].get(file));
                 if ours != *theirs {
-                    wrong.push(format!("{} {name} {:x}: ours {ours:?}, nvdisasm {theirs:?}", path.display(), index * 16));
+                    wrong.push(format!(
+                        "{} {name} {:x}: ours {ours:?}, nvdisasm {theirs:?}",
+                        path.display(),
+                        index * 16
+                    ));
                 }
             }
             // What is live never needs more registers than the function is given.

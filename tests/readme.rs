@@ -37,11 +37,7 @@ fn the_readme_shows_what_the_program_prints() {
     assert!(!found.is_empty(), "the README shows nothing");
     let bless = std::env::var_os("BLESS").is_some();
     for block in found.iter().rev() {
-        let output = program()
-            .args(block.command.split_whitespace())
-            .current_dir(root(""))
-            .output()
-            .unwrap();
+        let output = program().args(block.command.split_whitespace()).current_dir(root("")).output().unwrap();
         assert!(output.status.success(), "{}: {}", block.command, support::stderr(&output));
         let printed = support::stdout(&output);
         if !bless {

@@ -6,7 +6,43 @@ use crate::base::{Arch, Pc, RegFile};
 use crate::cubin::{self, FunctionKind};
 use crate::flow::{Cfg, Counts, Layout, Liveness, Loops, Program, Rule, SassProgram};
 use crate::sass::effects::EffectTable;
+use crate::sass::transfer::is_padding;
 use crate::sass::{Decoder, Inst, Word};
+
+/// What a word of code is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WordKind {
+    /// An instruction of the tables.
+    Known,
+    /// A word the tables do not know.
+    Unknown,
+    /// One that only fills the section up.
+    Padding,
+}
+
+/// Every word of a section, told apart.
+pub struct Words(Vec<WordKind>);
+
+impl Words {
+    /// Decodes a function's section; none for an architecture whose SASS is not known.
+    pub fn decode(arch: Arch, function: &cubin::Function<'_>) -> Option<Words> {
+        let decoder = Decoder::new(arch)?;
+        let words: Vec<Word> = function.code.as_chunks::<16>().0.iter().map(|bytes| Word::from_bytes(bytes)).collect();
+        let padding = words.iter().rev().take_while(|word| is_padding(**word)).count();
+        let code = words.len() - padding;
+        let kind = |(index, word): (usize, &Word)| match decoder.decode(*word).is_unknown() {
+            _ if index >= code => WordKind::Padding,
+            true => WordKind::Unknown,
+            false => WordKind::Known,
+        };
+        Some(Words(words.iter().enumerate().map(kind).collect()))
+    }
+
+    /// What the word of an instruction is; one outside the section is not known.
+    pub fn of(&self, pc: Pc) -> WordKind {
+        self.0.get(pc.0 as usize / 16).copied().unwrap_or(WordKind::Unknown)
+    }
+}
 
 /// A section with its control flow and liveness.
 pub struct Code {
@@ -72,7 +108,7 @@ impl Code {
     }
 
     /// Whether an instruction only fills the section up.
-    pub fn is_padding(&self, pc: Pc) -> bool {
+    fn is_padding(&self, pc: Pc) -> bool {
         pc.0 / 16 >= self.cfg.instructions.saturating_sub(self.cfg.padding)
     }
 

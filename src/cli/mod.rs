@@ -59,6 +59,8 @@ pub fn main() -> ExitCode {
             return ExitCode::from(if asked { 0 } else { 2 });
         }
     };
+    // Without handlers an interrupted run only leaves a temporary folder behind: no reason not to run.
+    let _ = crate::toolchain::remove_leftovers_on_signals();
     match run(args) {
         Ok(outcome) => ExitCode::from(outcome.code()),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,

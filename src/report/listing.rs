@@ -8,6 +8,7 @@ use crate::base::{Line, Pc, RegFile, RegSet};
 use crate::cubin::lines::{FunctionLines, LineTable, SourcePos};
 use crate::cubin::{Function, Image};
 use crate::flow::{Program, Rule};
+use crate::sass::{Decoder, Word};
 
 /// The name and version of the listing's JSON.
 pub const LISTING_SCHEMA: &str = "ptxinspect.disasm/1";
@@ -98,6 +99,7 @@ pub fn list(image: &Image<'_>, lines: &LineTable<'_>, function: &Function<'_>, r
         lines: lines.function(function),
         spills: marked_spills(image, function),
         code: Code::analyse(image.arch, function, rule),
+        decoder: Decoder::new(image.arch),
     };
     let own = section.list(&function.name, &own_ranges(function));
     let parts = function.parts.iter().map(|part| section.list(part.callee(), &[part.start..part.end]));
@@ -109,6 +111,7 @@ struct Section<'a> {
     lines: Option<FunctionLines<'a>>,
     spills: Option<Vec<Pc>>,
     code: Option<Code>,
+    decoder: Option<Decoder>,
 }
 
 impl Section<'_> {
@@ -124,14 +127,14 @@ impl Section<'_> {
     }
 
     fn instruction(&self, pc: Pc, word: &[u8; 16]) -> ListedInstruction {
-        let known =
-            self.code.as_ref().and_then(|code| Some((code, code.instruction(pc)?))).filter(|(_, i)| !i.is_unknown());
-        let text = known.map(|(code, instruction)| {
+        let decoded = self.decoder.map(|decoder| (decoder, decoder.decode(Word::from_bytes(word))));
+        let text = decoded.filter(|(_, instruction)| !instruction.is_unknown()).map(|(decoder, instruction)| {
             let mut text = String::new();
-            code.decoder().text(&instruction, pc, &mut text);
+            decoder.text(&instruction, pc, &mut text);
             text
         });
-        let effects = known.map(|(code, _)| code.program().effects(pc.0 as usize / 16));
+        let known = self.code.as_ref().filter(|code| code.is_known(pc));
+        let effects = known.map(|code| code.program().effects(pc.0 as usize / 16));
         ListedInstruction {
             pc,
             hex: format!("{:032x}", u128::from_le_bytes(*word)),

@@ -538,7 +538,11 @@ impl Learner {
                 self.grow();
                 left.retain(|&word| self.is_right(word) == Some(false));
             }
-            log(format!("round {round}: {} of {tried} wrong, {} after study, {bad} without a label", wrong.len(), left.len()));
+            log(format!(
+                "round {round}: {} of {tried} wrong, {} after study, {bad} without a label",
+                wrong.len(),
+                left.len()
+            ));
         }
         let words = self.real_words();
         let wrong: Vec<u128> = words.iter().copied().filter(|&word| self.is_right(word) == Some(false)).collect();

@@ -108,12 +108,18 @@ pub fn record(args: &RecordArgs) -> Result<()> {
             by_code.entry((word & 0xfff) as u16).or_default().push(word & !learn::frozen_bits((word & 0xfff) as u16));
         }
         let mut random = learn::Random(u64::from(sm));
-        let picked: Vec<u128> = by_code.values().flat_map(|words| learn::sample(words, args.words, &mut random)).collect();
+        let picked: Vec<u128> =
+            by_code.values().flat_map(|words| learn::sample(words, args.words, &mut random)).collect();
         probe.ask(picked.iter().copied())?;
         for word in picked {
             let Some(row) = probe.row(word) else { continue };
             let marks = learn::strip_call(learn::mnemonic(&row.text), row.marks);
-            lines.push_str(&format!("{arch}\t{word:032x}\t{}\t{}\t{}\n", names(&marks.reads), names(&marks.writes), row.text));
+            lines.push_str(&format!(
+                "{arch}\t{word:032x}\t{}\t{}\t{}\n",
+                names(&marks.reads),
+                names(&marks.writes),
+                row.text
+            ));
         }
     }
     std::fs::write(&args.out, lines)?;

@@ -194,9 +194,8 @@ impl Probe {
 
 /// `HEX`, and for a legal word its reads, writes and text.
 fn kept(word: u128, row: &Option<Row>) -> String {
-    let list = |set: &RegSet| -> String {
-        set.iter_all().map(|(file, index)| format!("{}.{index} ", file as u8)).collect()
-    };
+    let list =
+        |set: &RegSet| -> String { set.iter_all().map(|(file, index)| format!("{}.{index} ", file as u8)).collect() };
     match row {
         None => format!("{word:032x}\n"),
         Some(row) => format!("{word:032x}\t{}\t{}\t{}\n", list(&row.marks.reads), list(&row.marks.writes), row.text),
