@@ -68,9 +68,10 @@ pub struct Resources {
     pub registers: Option<u32>,
     /// Named barriers: highest id + 1, not how many are used.
     pub barriers: Option<u32>,
-    /// "N bytes stack frame" of `ptxas -v`: EIATTR_FRAME_SIZE.
+    /// "N bytes stack frame" of `ptxas -v`: from the call frame information, else EIATTR_FRAME_SIZE.
     pub frame_bytes: Option<u32>,
-    /// EIATTR_MIN_STACK_SIZE: the frame with all callees, as far as ptxas knows them; STACK of `cuobjdump -res-usage`.
+    /// EIATTR_MIN_STACK_SIZE: the frame with those of all callees; "cumulative stack size" of `ptxas -v`, STACK of
+    /// `cuobjdump -res-usage`. `None` where recursion leaves it open.
     pub min_stack_bytes: Option<u32>,
     /// EIATTR_MAX_STACK_SIZE.
     pub max_stack_bytes: Option<u32>,
@@ -134,7 +135,7 @@ pub struct Part<'a> {
     pub symbol: SymbolIndex,
     /// First byte.
     pub start: Pc,
-    /// One past the last byte.
+    /// One past the last byte; `start` itself for a second name (`.alias`) of the code there.
     pub end: Pc,
     /// "N bytes stack frame" of `ptxas -v`: its own, where the file describes it, else the kernel's.
     pub frame_bytes: Option<u32>,
@@ -288,8 +289,9 @@ impl<'a> Function<'a> {
         match attribute {
             code::REGCOUNT => resources.registers = Some(value),
             code::FRAME_SIZE => resources.frame_bytes = Some(value),
-            code::MIN_STACK_SIZE => resources.min_stack_bytes = Some(value),
-            code::MAX_STACK_SIZE => resources.max_stack_bytes = Some(value),
+            // All ones: not known.
+            code::MIN_STACK_SIZE => resources.min_stack_bytes = Some(value).filter(|&v| v != u32::MAX),
+            code::MAX_STACK_SIZE => resources.max_stack_bytes = Some(value).filter(|&v| v != u32::MAX),
             _ => {}
         }
     }

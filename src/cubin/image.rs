@@ -11,7 +11,7 @@ use super::elf::{self, Elf, Relocation, Section, SectionIndex, Symbol, SymbolInd
 use super::frame;
 use super::function::{ConstantBank, Function};
 use super::note::{self, Note, Toolkit};
-use crate::base::{Arch, Variant};
+use crate::base::{Arch, Pc, Variant};
 
 /// Why a file is no cubin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -256,7 +256,7 @@ impl<'a> Image<'a> {
                 continue;
             }
             let name = &*section.name;
-            let owner = |prefix: &str| owners.find(section, prefix);
+            let owner = |prefix: &str| owners.find(section, name.strip_prefix(prefix)?);
             if section.kind == SHT_NOTE {
                 if budget.take(section, &mut self.problems) {
                     note::read(section, &mut self.toolkit, &mut self.notes, &mut self.problems);
@@ -284,13 +284,13 @@ impl<'a> Image<'a> {
                     functions[at].attributes.extend(read);
                 }
             } else if let Some(rest) = name.strip_prefix(".nv.constant") {
-                let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-                let Ok(bank) = rest[..digits].parse() else { continue };
+                // `.nv.constant3` is the module's, `.nv.constant0.NAME` a function's.
+                let (number, tail) = rest.split_at(rest.bytes().take_while(u8::is_ascii_digit).count());
+                let Ok(bank) = number.parse() else { continue };
                 let bank = ConstantBank { bank, bytes: saturate(section.bytes) };
-                match owners.find(section, &name[..name.len() - rest.len() + digits + usize::from(rest.len() > digits)])
-                {
-                    Some(at) if rest.len() > digits => functions[at].resources.cmem.push(bank),
-                    _ => self.cmem.push(bank),
+                match tail.strip_prefix('.').and_then(|name| owners.find(section, name)) {
+                    Some(at) => functions[at].resources.cmem.push(bank),
+                    None => self.cmem.push(bank),
                 }
             } else if name.starts_with(".nv.shared.") {
                 if let Some(at) = owner(".nv.shared.") {
@@ -322,8 +322,8 @@ impl<'a> Image<'a> {
             }
             let Ok(number) = u32::try_from(index) else { break };
             let mut function = Function::new(SectionIndex(number), section.data);
-            // `.text.NAME` names its symbol in sh_info, with the register count in the high byte: always so in ABI 7, and
-            // in those files of ABI 8 that ptxas did not write.
+            // `.text.NAME` names its symbol in sh_info, with the register count in the high byte: always so in ABI 7, in
+            // ABI 8 for architectures before sm_90.
             let (symbol, registers) = (section.info & 0x00ff_ffff, section.info >> 24);
             let defines = |s: &&Symbol<'_>| s.kind == SymbolKind::Function && s.section == Some(function.section);
             let main = elf.symbols.get(symbol as usize).filter(defines);
@@ -383,15 +383,25 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// Gives the functions inside a section the frames of their own.
+    /// Puts frames that the call frame information describes in place of those of `.nv.info`, where that is less exact: it
+    /// knows only the kernel's where functions share its section, and from 12.8 on counts the callees where calls are
+    /// indirect. The call frame information in turn leaves spills out, of which ptxas tells from 12.8 on.
     fn attach_frames(&mut self) {
         let frames = frame::read(self);
+        let find = |section, start| {
+            let at = frames.binary_search_by_key(&(section, start), |frame| (frame.section, frame.start)).ok()?;
+            frames.get(at).map(|frame| frame.bytes)
+        };
+        let tells_spills = self.toolkit.version >= Some((12, 8));
         for function in &mut self.functions {
+            let first_part = function.parts.iter().map(|part| part.start).find(|start| start.0 != 0);
+            let spills = function.spills.iter().flatten().any(|pc| first_part.is_none_or(|start| *pc < start));
+            if tells_spills && !spills {
+                let own = find(function.section, Pc(0));
+                function.resources.frame_bytes = own.or(function.resources.frame_bytes);
+            }
             for part in &mut function.parts {
-                let key = (function.section, part.start);
-                if let Ok(at) = frames.binary_search_by_key(&key, |frame| (frame.section, frame.start)) {
-                    part.frame_bytes = frames.get(at).map(|frame| frame.bytes);
-                }
+                part.frame_bytes = find(function.section, part.start).or(part.frame_bytes);
             }
         }
     }
@@ -436,8 +446,8 @@ impl Owners<'_> {
         self.by_section.get(index as usize).copied().flatten()
     }
 
-    fn find(&self, section: &Section<'_>, prefix: &str) -> Option<usize> {
-        self.of_section(section.info).or_else(|| self.by_name.get(section.name.strip_prefix(prefix)?).copied())
+    fn find(&self, section: &Section<'_>, name: &str) -> Option<usize> {
+        self.of_section(section.info).or_else(|| self.by_name.get(name).copied())
     }
 }
 

@@ -15,6 +15,8 @@ mod function;
 mod image;
 pub mod lines;
 mod note;
+#[cfg(test)]
+mod tests;
 
 pub use attribute::{Attribute, AttributeValue};
 pub use elf::{Relocation, Section, SectionIndex, Symbol, SymbolIndex, SymbolKind};

@@ -105,8 +105,7 @@ impl Abi {
         at_end.insert(RegFile::Gpr, 1);
         let mut call = Effects { reads: at_end, writes: RegSet::EMPTY };
         call.reads.insert(RegFile::Gpr, 0);
-        let mut kept_or_stack = kept;
-        kept_or_stack.union_with(&call.reads);
+        let kept_or_stack = kept.union(&at_end);
         for index in (0..registers).filter(|&index| !kept_or_stack.contains(RegFile::Gpr, index)) {
             call.writes.insert(RegFile::Gpr, index);
         }

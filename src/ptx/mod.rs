@@ -20,6 +20,9 @@ mod registers;
 mod statement;
 mod variable;
 
+#[cfg(test)]
+mod tests;
+
 pub use error::SyntaxError;
 pub use header::{Directives, Header, HeaderDirective};
 pub use instruction::{Guard, Instruction, Modifiers, NameUse, Names};

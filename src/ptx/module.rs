@@ -149,22 +149,24 @@ impl<'a> Module<'a> {
         if first.is_definition() { Some(first) } else { named.find(Function::is_definition).or(Some(first)) }
     }
 
-    /// The function whose header or body covers this line.
+    /// The function whose header or body covers this line, a definition before a declaration.
     pub fn function_at(&self, line: Line) -> Option<Function<'_, 'a>> {
         let index = self.functions.partition_point(|record| {
             self.statements.get(record.header as usize).is_some_and(|header| header.first_line <= line)
         });
         // Declarations may stand inside a body: the last function that begins before the line need not cover it.
         let before = self.functions.get(..index)?.iter().rev().map(|record| Function { module: self, record });
+        let mut declaration = None;
         for function in before {
-            if function.lines().1 >= line {
-                return Some(function);
-            }
+            let covers = function.lines().1 >= line;
             if function.is_definition() {
-                return None;
+                return if covers { Some(function) } else { declaration };
+            }
+            if covers {
+                declaration = declaration.or(Some(function));
             }
         }
-        None
+        declaration
     }
 
     /// The variables declared outside of any function: `.global`, `.const`, `.shared`, `.tex` and so on.

@@ -138,7 +138,7 @@ impl<'a> Operand<'a> {
                     (Kind::OpenBrace, Kind::Eof) => Shape::Vector(inside),
                     (Kind::OpenBracket, Kind::Eof) => Shape::Address(inside),
                     (Kind::OpenParen, Kind::Eof) => Shape::List(inside),
-                    (_, Kind::Pipe) => self.pair(end, next.end),
+                    (Kind::OpenBrace, Kind::Pipe) => self.pair(end, next.end),
                     _ => Shape::Expression,
                 }
             }

@@ -149,7 +149,7 @@ impl<'a> Registers<'a> {
 
     /// The register that a name means at a statement; none for special registers, variables, labels and functions.
     pub fn resolve(&self, name: &str, at: StatementId) -> Option<Register> {
-        let single = self.innermost((name, false), at).map(|index| (index, 0));
+        let single = self.innermost((name, false), 0, at).map(|index| (index, 0));
         let digits = name.len() - name.trim_end_matches(|byte: char| byte.is_ascii_digit()).len();
         // `%r1<10>` may hide behind `%r12`: every split of the digits is a candidate, the longest number first.
         let ranges = (1..=digits.min(10)).rev().filter_map(|digits| {
@@ -158,16 +158,16 @@ impl<'a> Registers<'a> {
                 return None;
             }
             let number = number.parse::<u32>().ok()?;
-            let index = self.innermost((prefix, true), at)?;
-            let range = self.declarations.get(index)?.declarator.range?;
-            (number < range).then_some((index, number))
+            Some((self.innermost((prefix, true), number, at)?, number))
         });
         // The innermost scope wins, and within it the later declaration.
         let (index, number) = single.into_iter().chain(ranges).max_by_key(|&(index, _)| index)?;
         Some(Register { declaration: u32::try_from(index).ok()?, number })
     }
 
-    fn innermost(&self, key: (&str, bool), at: StatementId) -> Option<usize> {
+    /// The declaration of this name that a statement sees and that is large enough for the number: a small range hides
+    /// only the registers it has.
+    fn innermost(&self, key: (&str, bool), number: u32, at: StatementId) -> Option<usize> {
         if self.lengths[usize::from(key.1)] & length_bit(key.0) == 0 {
             return None;
         }
@@ -175,7 +175,7 @@ impl<'a> Registers<'a> {
         let after = indices.partition_point(|&index| self.declarations.get(index).is_some_and(|d| d.id <= at));
         let mut candidate = indices.get(after.checked_sub(1)?).copied();
         while let Some(declaration) = candidate.and_then(|index| self.declarations.get(index)) {
-            if declaration.scope_end > at {
+            if declaration.scope_end > at && number < declaration.declarator.range.unwrap_or(1) {
                 return candidate;
             }
             candidate = declaration.outer;

@@ -48,8 +48,6 @@ pub enum StatementKind {
     Directive,
     /// `#line 3 "x.cu"`, `@@DWARF …`: a line that is kept as it is. See [`super::Module::line_markers`].
     WholeLine,
-    /// A semicolon alone.
-    Empty,
     /// What was skipped after a syntax error.
     Invalid,
 }

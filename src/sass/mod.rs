@@ -4,12 +4,21 @@
 //! [`Effects`] on the register files and its [`Transfer`] of control. Decoding is total: a word the tables do not know is an
 //! `Inst` too, marked unknown. This module refuses to guess: where the tables are silent it says so.
 
+mod blob;
+mod decode;
 pub mod effects;
+mod float;
+mod operand;
 pub mod transfer;
 
 pub use transfer::Flow;
 
 use crate::base::{Pc, RegFile, RegSet};
+
+pub use decode::{Decoder, Inst, RegRef};
+#[doc(hidden)]
+pub use float::{half, spell_float};
+pub use operand::{Operand, OperandKind, Parts, Reg, Term, parts};
 
 /// One 16-byte instruction word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -18,6 +27,57 @@ pub struct Word {
     pub lo: u64,
     /// Bits 64 to 127.
     pub hi: u64,
+}
+
+impl Word {
+    /// The word in up to 16 little-endian bytes; bytes that are missing count as zero.
+    pub fn from_bytes(bytes: &[u8]) -> Word {
+        let half = |from: usize| {
+            let mut buf = [0u8; 8];
+            for (to, byte) in buf.iter_mut().zip(bytes.iter().skip(from)) {
+                *to = *byte;
+            }
+            u64::from_le_bytes(buf)
+        };
+        match bytes {
+            [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] => Word {
+                lo: u64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, *h]),
+                hi: u64::from_le_bytes([*i, *j, *k, *l, *m, *n, *o, *p]),
+            },
+            _ => Word { lo: half(0), hi: half(8) },
+        }
+    }
+
+    /// The scheduling control, bits 105 to 125.
+    pub fn control(self) -> Control {
+        let field = |bit: u32, width: u32| (self.hi >> (bit - 64) & ((1 << width) - 1)) as u8;
+        let barrier = |value: u8| (value != 7).then_some(value);
+        Control {
+            stall: field(105, 4),
+            yields: field(109, 1) == 0,
+            write_barrier: barrier(field(110, 3)),
+            read_barrier: barrier(field(113, 3)),
+            wait_mask: field(116, 6),
+            reuse: field(122, 4),
+        }
+    }
+}
+
+/// What the compiler tells the scheduler in a word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Control {
+    /// Cycles to wait before the next instruction, 0 to 15.
+    pub stall: u8,
+    /// Whether the scheduler should prefer another warp: the hint bit is clear.
+    pub yields: bool,
+    /// The scoreboard signalled when the result is there.
+    pub write_barrier: Option<u8>,
+    /// The scoreboard signalled when the sources have been read.
+    pub read_barrier: Option<u8>,
+    /// The scoreboards to wait for, one bit each.
+    pub wait_mask: u8,
+    /// Which source operands stay in the reuse cache, one bit each.
+    pub reuse: u8,
 }
 
 /// What one instruction does to the registers that liveness tracks.
@@ -60,3 +120,6 @@ pub enum Transfer {
     /// `BSSY` and the like: to the next instruction, naming where the divergent threads meet again.
     PushTarget(Pc),
 }
+
+#[cfg(test)]
+mod tests;

@@ -110,7 +110,7 @@ pub enum ToolchainError {
         /// Which.
         version: Version,
     },
-    /// There is nothing to remove.
+    /// A managed toolchain that is not there.
     #[error("no managed toolchain {request} is installed{}", installed_hint(installed))]
     NotInstalled {
         /// What was asked for.

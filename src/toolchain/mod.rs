@@ -4,8 +4,8 @@
 //! chosen, a cubin with the log that came with it ([`Output`]), and the log as values ([`log::Log`]).
 //!
 //! This is the only module that starts processes. It reads no environment of its own (the caller hands it over), it
-//! does not parse PTX beyond looking for `.target`, it does not read cubins beyond their first four bytes, and it prints
-//! nothing: progress goes to a callback.
+//! does not parse PTX beyond looking for `.target`, it reads of a cubin only its first four bytes and ptxas's
+//! signature, and it prints nothing: progress goes to a callback.
 
 mod env;
 mod error;

@@ -23,7 +23,7 @@ pub enum Preparation {
         /// How many lines.
         lines: usize,
     },
-    /// Comments held bytes that are not ASCII, which ptxas 12.5 to 13.0 take for an error.
+    /// Comments held bytes that are not ASCII, which ptxas 12.8 to 13.0 take for an error.
     NonAsciiComments {
         /// How many bytes.
         bytes: usize,

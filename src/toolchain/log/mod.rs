@@ -32,7 +32,7 @@ pub struct FunctionLog {
     pub name: String,
     /// Whether it is a kernel: ptxas announced it as `Compiling entry function`.
     pub entry: bool,
-    /// The entry it was compiled as a part of; for an entry itself, its own name. Not known before 12.5 when functions
+    /// The entry it was compiled as a part of; for an entry itself, its own name. Not known before 12.8 when functions
     /// are compiled separately: then the entry printed last.
     pub within: Option<String>,
     /// `for 'sm_90a'` of the announcement.
@@ -40,7 +40,7 @@ pub struct FunctionLog {
     pub arch: Option<Arch>,
     /// `Used N registers`.
     pub registers: Option<u32>,
-    /// `used N barriers`. Toolkits before 12.5 do not print it.
+    /// `used N barriers`. Toolkits before 12.6 do not print it.
     pub barriers: Option<u32>,
     /// `N bytes stack frame`.
     pub stack_bytes: Option<u64>,

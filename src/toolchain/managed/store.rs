@@ -58,6 +58,11 @@ impl Store {
         self.versions().into_iter().filter(fits).find_map(|version| self.get(version))
     }
 
+    fn not_installed(&self, request: VersionRequest) -> ToolchainError {
+        let installed = self.list().iter().map(|toolchain| toolchain.version).collect();
+        ToolchainError::NotInstalled { request, installed }
+    }
+
     /// Newest first, by the names of the folders.
     fn versions(&self) -> Vec<Version> {
         let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
@@ -155,19 +160,15 @@ impl Store {
         request: VersionRequest,
         progress: &dyn Fn(&Progress),
     ) -> Result<Vec<Version>, ToolchainError> {
-        let not_installed = || {
-            let installed = self.list().iter().map(|toolchain| toolchain.version).collect();
-            Err(ToolchainError::NotInstalled { request, installed })
-        };
         if !self.folder.is_dir() {
-            return not_installed();
+            return Err(self.not_installed(request));
         }
         let lock = self.lock(progress)?;
         self.remove_leftovers(&lock);
         let mut removed: Vec<Version> = self.versions();
         removed.retain(|version| request.matches(*version));
         if removed.is_empty() {
-            return not_installed();
+            return Err(self.not_installed(request));
         }
         for version in &removed {
             // Renamed first, so that nobody finds half a toolchain.

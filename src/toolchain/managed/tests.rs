@@ -167,7 +167,7 @@ fn an_installed_toolchain_is_whole_and_used_from_then_on() {
     machine.program("python3", "echo no network >&2; exit 1");
     assert!(!machine.install("13.4").unwrap().fresh);
 
-    assert_eq!(machine.store().list(), [toolchain.clone()]);
+    assert_eq!(machine.store().list(), std::slice::from_ref(&toolchain));
     let json = serde_json::to_value(machine.store().list()).unwrap();
     assert_eq!(json[0]["version"], "13.4.92");
     let error = machine.store().remove("12".parse().unwrap(), &|_| {}).unwrap_err();

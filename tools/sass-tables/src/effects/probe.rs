@@ -3,6 +3,7 @@
 //! A row looks like `/*0040*/  STG.E desc[UR4][R2.64], R5 ;  // | 4  :vv v  | 2     vv  |`: v is a read, ^ a write, x both.
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -37,6 +38,8 @@ pub struct Probe {
     filler: u128,
     folder: tempfile::TempDir,
     known: HashMap<u128, Option<Row>>,
+    /// Answers are kept here between runs.
+    log: Option<std::fs::File>,
     /// Words asked and runs of nvdisasm.
     pub asked: usize,
     pub runs: usize,
@@ -47,7 +50,19 @@ const SLOTS: usize = 16_000;
 
 impl Probe {
     /// Makes the cubin to patch: straight code that stores a register, in as many instructions as there are slots.
-    pub fn new(nvdisasm: &Path, ptxas: &Path, arch: &str) -> Result<Probe> {
+    pub fn new(nvdisasm: &Path, ptxas: &Path, arch: &str, cache: Option<&Path>) -> Result<Probe> {
+        let mut known = HashMap::new();
+        let mut log = None;
+        if let Some(cache) = cache {
+            std::fs::create_dir_all(cache)?;
+            let path = cache.join(format!("{arch}.rows"));
+            for line in std::fs::read_to_string(&path).unwrap_or_default().lines() {
+                if let Some((word, row)) = parse_kept(line) {
+                    known.insert(word, row);
+                }
+            }
+            log = Some(std::fs::OpenOptions::new().append(true).create(true).open(path)?);
+        }
         let folder = tempfile::tempdir()?;
         let stores: String =
             (0..SLOTS + 16).map(|i| format!(" st.volatile.global.u32 [%rd1+{}], %r1;\n", i * 4)).collect();
@@ -82,7 +97,8 @@ impl Probe {
             filler,
             folder,
             cubin,
-            known: HashMap::new(),
+            known,
+            log,
             asked: 0,
             runs: 0,
         })
@@ -96,6 +112,10 @@ impl Probe {
         // Neighbours are kept apart so that a batch mixes opcodes.
         for batch in fresh.chunks(self.slots) {
             self.batch(batch)?;
+            if let Some(log) = &mut self.log {
+                let lines: String = batch.iter().filter_map(|word| Some(kept(*word, self.known.get(word)?))).collect();
+                log.write_all(lines.as_bytes())?;
+            }
         }
         Ok(())
     }
@@ -170,6 +190,32 @@ impl Probe {
             String::from_utf8_lossy(&output.stderr).into_owned(),
         ))
     }
+}
+
+/// `HEX`, and for a legal word its reads, writes and text.
+fn kept(word: u128, row: &Option<Row>) -> String {
+    let list =
+        |set: &RegSet| -> String { set.iter_all().map(|(file, index)| format!("{}.{index} ", file as u8)).collect() };
+    match row {
+        None => format!("{word:032x}\n"),
+        Some(row) => format!("{word:032x}\t{}\t{}\t{}\n", list(&row.marks.reads), list(&row.marks.writes), row.text),
+    }
+}
+
+fn parse_kept(line: &str) -> Option<(u128, Option<Row>)> {
+    let mut parts = line.split('\t');
+    let word = u128::from_str_radix(parts.next()?, 16).ok()?;
+    let Some(reads) = parts.next() else { return Some((word, None)) };
+    let list = |text: &str| -> Option<RegSet> {
+        let mut set = RegSet::EMPTY;
+        for item in text.split_whitespace() {
+            let (file, index) = item.split_once('.')?;
+            set.insert(*RegFile::ALL.get(file.parse::<usize>().ok()?)?, index.parse().ok()?);
+        }
+        Some(set)
+    };
+    let marks = Marks { reads: list(reads)?, writes: list(parts.next()?)? };
+    Some((word, Some(Row { marks, text: parts.next()?.into() })))
 }
 
 fn word_at(bytes: &[u8], at: usize) -> Option<u128> {

@@ -1,0 +1,288 @@
+//! The generated tables, read in place: no parsing at start, every read checked.
+//!
+//! `tables/sass.bin` holds records of little-endian numbers that refer to each other by offset; `tables/sass.txt` holds the
+//! literals they print. `tools/sass-tables` writes both; [`Format`](super::table) there and the readers here must agree.
+
+use crate::base::Arch;
+use crate::base::Variant;
+
+use super::Word;
+
+static BLOB: &[u8] = include_bytes!("tables/sass.bin");
+static TEXT: &str = include_str!("tables/sass.txt");
+
+/// What the blob begins with: the format's name and version.
+pub(super) const MAGIC: &[u8; 8] = b"PTXSASS1";
+
+/// Reads past the end give zero, which every reader takes for "nothing".
+#[inline]
+pub(super) fn u8_at(at: u32) -> u8 {
+    BLOB.get(at as usize).copied().unwrap_or(0)
+}
+
+#[inline]
+pub(super) fn u16_at(at: u32) -> u16 {
+    let at = at as usize;
+    match BLOB.get(at..at + 2) {
+        Some(&[a, b]) => u16::from_le_bytes([a, b]),
+        _ => 0,
+    }
+}
+
+#[inline]
+pub(super) fn u32_at(at: u32) -> u32 {
+    let at = at as usize;
+    match BLOB.get(at..at + 4) {
+        Some(&[a, b, c, d]) => u32::from_le_bytes([a, b, c, d]),
+        _ => 0,
+    }
+}
+
+#[inline]
+pub(super) fn u64_at(at: u32) -> u64 {
+    u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32
+}
+
+#[inline]
+pub(super) fn literal(at: u32, len: u8) -> &'static str {
+    TEXT.get(at as usize..at as usize + len as usize).unwrap_or("")
+}
+
+/// The page table of an architecture: 64 offsets of pages of 64 tree offsets. Zero when the tables do not have it.
+///
+/// After the magic: a count, then for each architecture SM number (u16), variant (u16), page table offset (u32).
+pub(super) fn pages(arch: Arch) -> u32 {
+    if !BLOB.starts_with(MAGIC) {
+        return 0;
+    }
+    let variant = match arch.variant {
+        Variant::Base => 0,
+        Variant::Family => 1,
+        Variant::Accelerated => 2,
+    };
+    let count = u32_at(8);
+    for i in 0..count {
+        let at = 12 + 8 * i;
+        if u16_at(at) == arch.sm && u16_at(at + 2) == variant {
+            return u32_at(at + 4);
+        }
+    }
+    0
+}
+
+/// Every architecture of the tables.
+pub(super) fn architectures() -> impl Iterator<Item = Arch> {
+    (0..u32_at(8)).map(|i| {
+        let at = 12 + 8 * i;
+        let variant = match u16_at(at + 2) {
+            0 => Variant::Base,
+            1 => Variant::Family,
+            _ => Variant::Accelerated,
+        };
+        Arch::new(u16_at(at)).with_variant(variant)
+    })
+}
+
+/// Some adjacent bits of the word, shifted into place: four bytes, `bit, width, shift, negative`.
+#[inline]
+fn chunk(word: Word, at: u32) -> i64 {
+    let packed = u32_at(at);
+    let (bit, width, shift, negative) = (packed & 0xff, packed >> 8 & 0xff, packed >> 16 & 0xff, packed >> 24);
+    let half = if bit < 64 { word.lo >> bit } else { word.hi >> (bit & 63) };
+    let mask = if width >= 64 { u64::MAX } else { (1u64 << width) - 1 };
+    let value = ((half & mask) << (shift & 63)) as i64;
+    if negative != 0 { value.wrapping_neg() } else { value }
+}
+
+/// A number of the text. Record: kind u8, chunks u8, number of URZ u8, 1 unused, constant i64, chunks.
+#[derive(Clone, Copy)]
+pub(super) struct Slot(pub u32);
+
+impl Slot {
+    #[inline]
+    pub fn kind(self) -> u8 {
+        u8_at(self.0)
+    }
+
+    #[inline]
+    pub fn eval(self, word: Word) -> i64 {
+        let count = u32::from(u8_at(self.0 + 1));
+        let mut value = u64_at(self.0 + 4) as i64;
+        for i in 0..count {
+            value = value.wrapping_add(chunk(word, self.0 + 12 + 4 * i));
+        }
+        value
+    }
+
+    /// The index that a uniform register slot spells `URZ`.
+    #[inline]
+    pub fn zero(self) -> u8 {
+        u8_at(self.0 + 2)
+    }
+
+    /// The lowest bit of the word the number is made of.
+    pub fn bit(self) -> u8 {
+        u8_at(self.0 + 12)
+    }
+}
+
+/// A component: inputs that choose pieces of text together.
+///
+/// Record: chunks u8, tests u8, sites u8, form u8 (0 dense u8, 1 dense u16, 2 sparse), table u32, entries u32, variants u32;
+/// chunks of 4 bytes; tests of 16: slot u32, kind u8, destination bit u8, 2 unused, value i64.
+#[derive(Clone, Copy)]
+pub(super) struct Comp(pub u32);
+
+/// No legal word has this value of the component.
+pub(super) const ILLEGAL: u32 = u32::MAX;
+
+impl Comp {
+    #[inline]
+    fn index(self, word: Word) -> u32 {
+        let (chunks, tests) = (u32::from(u8_at(self.0)), u32::from(u8_at(self.0 + 1)));
+        let mut index = 0i64;
+        let mut at = self.0 + 16;
+        for _ in 0..chunks {
+            index |= chunk(word, at);
+            at += 4;
+        }
+        for _ in 0..tests {
+            let value = Slot(u32_at(at)).eval(word);
+            let holds = match u8_at(at + 4) {
+                0 => value == u64_at(at + 8) as i64,
+                _ => value > 0 && value & (value - 1) == 0,
+            };
+            index |= i64::from(holds) << (u8_at(at + 5) & 31);
+            at += 16;
+        }
+        index as u32
+    }
+
+    /// The offset of the chosen variant's list of templates, one for each site; [`ILLEGAL`] when there is none.
+    #[inline]
+    pub fn choose(self, word: Word) -> u32 {
+        let index = self.index(word);
+        let (sites, form) = (u32::from(u8_at(self.0 + 2)), u8_at(self.0 + 3));
+        let (table, entries, variants) = (u32_at(self.0 + 4), u32_at(self.0 + 8), u32_at(self.0 + 12));
+        let variant = match form {
+            0 if index < entries => match u8_at(table + index) {
+                0xff => return ILLEGAL,
+                v => u32::from(v),
+            },
+            1 if index < entries => match u16_at(table + 2 * index) {
+                0xffff => return ILLEGAL,
+                v => u32::from(v),
+            },
+            2 => {
+                // Sorted pairs of index and variant.
+                let (mut low, mut high) = (0, entries);
+                while low < high {
+                    let middle = (low + high) / 2;
+                    if u32_at(table + 8 * middle) < index {
+                        low = middle + 1;
+                    } else {
+                        high = middle;
+                    }
+                }
+                if low >= entries || u32_at(table + 8 * low) != index {
+                    return ILLEGAL;
+                }
+                u32_at(table + 8 * low + 4)
+            }
+            _ => return ILLEGAL,
+        };
+        variants + 4 * sites * variant
+    }
+}
+
+/// A class of words. Record: fixed mask lo, hi, fixed value lo, hi (u64 each), template u32, guard u8 (0 none, 1 P, 2 UP),
+/// components u8, 2 unused, offsets of the components (u32 each).
+#[derive(Clone, Copy)]
+pub(super) struct Class(pub u32);
+
+impl Class {
+    #[inline]
+    pub fn fits(self, word: Word) -> bool {
+        word.lo & u64_at(self.0) == u64_at(self.0 + 16) && word.hi & u64_at(self.0 + 8) == u64_at(self.0 + 24)
+    }
+    #[inline]
+    pub fn template(self) -> u32 {
+        u32_at(self.0 + 32)
+    }
+    pub fn guard(self) -> u8 {
+        u8_at(self.0 + 36)
+    }
+    #[inline]
+    pub fn comps(self) -> u32 {
+        u32::from(u8_at(self.0 + 37))
+    }
+    #[inline]
+    pub fn comp(self, i: u32) -> Comp {
+        Comp(u32_at(self.0 + 40 + 4 * i))
+    }
+}
+
+/// Finds the class of a word: page table, page, then a tree of tests.
+///
+/// Node: kind u8 (1 leaf, 2 bit, 3 equality). Leaf: 3 unused, class u32. Bit: bit u8, 2 unused, no u32, yes u32. Equality: 3
+/// unused, no u32, yes u32, mask lo, hi, value lo, hi.
+#[inline]
+pub(super) fn find(pages: u32, word: Word) -> Option<Class> {
+    let opcode = (word.lo & 0xfff) as u32;
+    let mut node = u32_at(u32_at(pages + 4 * (opcode >> 6)) + 4 * (opcode & 63));
+    for _ in 0..64 {
+        let yes = match u8_at(node) {
+            1 => return Some(Class(u32_at(node + 4))),
+            2 => {
+                let bit = u8_at(node + 1);
+                let half = if bit < 64 { word.lo } else { word.hi };
+                half >> (bit & 63) & 1 == 1
+            }
+            3 => word.lo & u64_at(node + 12) == u64_at(node + 28) && word.hi & u64_at(node + 20) == u64_at(node + 36),
+            _ => return None,
+        };
+        node = u32_at(node + if yes { 8 } else { 4 });
+    }
+    None
+}
+
+/// One step of a template.
+pub(super) enum Op {
+    /// Text as it is.
+    Literal(&'static str),
+    /// A number.
+    Number(Slot),
+    /// What a component says at one of its sites: number of the component in the class, site.
+    Site(u8, u8),
+}
+
+/// Walks a template. Encoding: 0 end; 1 literal (length u8, offset u32); 2 number (slot u32); 3 site (u8, u8).
+pub(super) struct Template(pub u32);
+
+impl Iterator for Template {
+    type Item = Op;
+    #[inline]
+    fn next(&mut self) -> Option<Op> {
+        let at = self.0;
+        match u8_at(at) {
+            1 => {
+                self.0 = at + 6;
+                Some(Op::Literal(literal(u32_at(at + 2), u8_at(at + 1))))
+            }
+            2 => {
+                self.0 = at + 5;
+                Some(Op::Number(Slot(u32_at(at + 1))))
+            }
+            3 => {
+                self.0 = at + 3;
+                Some(Op::Site(u8_at(at + 1), u8_at(at + 2)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Bytes of the tables: binary and text.
+pub(super) fn size() -> usize {
+    BLOB.len() + TEXT.len()
+}
