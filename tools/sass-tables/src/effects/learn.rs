@@ -520,7 +520,8 @@ impl Learner {
         log(format!("{} flips that matter, {bad} without a label", wrong.len()));
         self.grow();
         for round in 0..rounds {
-            let words = if round == 0 { self.real_words() } else { self.mutants(24) };
+            // Real words first and last: what is learnt from changed words must not cost any of them.
+            let words = if round == 0 || round + 1 == rounds { self.real_words() } else { self.mutants(24) };
             self.probe.ask(words.iter().copied())?;
             let tried = words.iter().filter(|&&word| self.probe.row(word).is_some()).count();
             let wrong: Vec<u128> = words.into_iter().filter(|&word| self.is_right(word) == Some(false)).collect();
