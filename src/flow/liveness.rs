@@ -86,6 +86,8 @@ pub(super) struct Abi {
     pub(super) call: Effects,
     /// What nvdisasm has live at the end of a thread: R1.
     pub(super) at_end: RegSet,
+    /// What nvdisasm counts: of the uniform registers UR4 to UR62 only.
+    pub(super) counted: RegSet,
 }
 
 impl Abi {
@@ -112,7 +114,9 @@ impl Abi {
         call.writes.insert_run(RegFile::Pred, 0, 7);
         call.writes.insert_run(RegFile::Ugpr, 4, 32);
         call.writes.insert(RegFile::Upred, 0);
-        Abi { kept, call, at_end }
+        let mut counted = RegSet::all();
+        (0..4).chain(63..128).for_each(|index| counted.remove(RegFile::Ugpr, index));
+        Abi { kept, call, at_end, counted }
     }
 }
 
@@ -172,6 +176,10 @@ impl Liveness {
                 effects.writes.union_with(&self.abi.call.writes);
             }
             _ => {}
+        }
+        if self.rule == Rule::Nvdisasm {
+            effects.reads = effects.reads.intersection(&self.abi.counted);
+            effects.writes = effects.writes.intersection(&self.abi.counted);
         }
         effects
     }

@@ -50,11 +50,11 @@ pub struct Label {
     pub fixed: Vec<(RegFile, u16, bool)>,
 }
 
-/// Registers that nvdisasm has a column for.
+/// Registers that nvdisasm ever marks: of the uniform ones UR4 to UR62 only.
 pub fn is_tracked(file: RegFile, index: u16) -> bool {
     match file {
         RegFile::Gpr => index < 255,
-        RegFile::Ugpr => index < 63,
+        RegFile::Ugpr => (4..63).contains(&index),
         RegFile::Pred | RegFile::Upred => index < 7,
     }
 }
