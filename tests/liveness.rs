@@ -93,9 +93,9 @@ fn set(names: &str) -> RegSet {
     set
 }
 
-/// nvdisasm has columns for UR0 to UR62 only.
+/// nvdisasm marks UR4 to UR62 only.
 fn tracked(mut set: RegSet) -> RegSet {
-    (63..128).for_each(|index| set.remove(RegFile::Ugpr, index));
+    (0..4).chain(63..128).for_each(|index| set.remove(RegFile::Ugpr, index));
     set
 }
 

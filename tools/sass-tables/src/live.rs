@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use ptxinspect::base::{Pc, RegFile};
 use ptxinspect::cubin::{Function, FunctionKind, Image};
 use ptxinspect::flow::{Cfg, Layout, Liveness, Rule, SassProgram};
-use ptxinspect::sass::Word;
+use ptxinspect::sass::{Decoder, Word};
 use ptxinspect::sass::effects::EffectTable;
 
 /// What `sass-tables live` takes.
@@ -265,4 +265,29 @@ fn read(text: &str) -> Listing {
         listing.entry(section.clone()).or_default().insert(pc, (text.to_owned(), counts));
     }
     listing
+}
+
+/// Decodes every word of a cubin, finds its control flow and counts live registers, some times over, and prints the speed.
+pub fn speed(path: &Path) -> Result<()> {
+    let bytes = std::fs::read(path)?;
+    let image = Image::parse(&bytes)?;
+    let table = EffectTable::for_arch(image.arch).context("no effects for this architecture")?;
+    let decoder = Decoder::new(image.arch).context("no tables for this architecture")?;
+    let code: u64 = image.functions.iter().map(|function| function.code.len() as u64).sum();
+    for rule in [Rule::Sound, Rule::Nvdisasm].into_iter().cycle().take(6) {
+        let start = std::time::Instant::now();
+        let mut peak = 0;
+        for function in &image.functions {
+            let words = words(function.code);
+            let unknown: Vec<u32> =
+                (0u32..).zip(&words).filter(|(_, word)| decoder.decode(**word).is_unknown()).map(|(i, _)| i).collect();
+            let program = SassProgram::new(&words, table).with_unknown(&unknown);
+            let cfg = Cfg::build(&program, &layout(function));
+            let counts = Liveness::solve(&program, &cfg, rule).counts(&program, &cfg);
+            peak = counts.iter().map(|count| count.get(RegFile::Gpr)).max().unwrap_or(0).max(peak);
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        println!("decode, control flow and liveness ({rule:?}): {:.0} MB/s, peak {peak}", code as f64 / 1e6 / seconds);
+    }
+    Ok(())
 }

@@ -77,7 +77,7 @@ enum Command {
         #[arg(required = true)]
         paths: Vec<PathBuf>,
     },
-    /// Decode and print every instruction of a cubin many times: the speed of the decoder.
+    /// Decode and print every instruction of a cubin and solve its liveness, some times over: how fast each is.
     Speed { cubin: PathBuf },
     /// Compare live counts with nvdisasm's.
     Live(live::Args),
@@ -114,7 +114,10 @@ fn main() -> Result<()> {
             anyhow::ensure!(check::check(&nvdisasm, &paths, cache, limit, &arch)?, "agreement is below what is asked");
             Ok(())
         }
-        Command::Speed { cubin } => speed(&cubin),
+        Command::Speed { cubin } => {
+            speed(&cubin)?;
+            live::speed(&cubin)
+        }
         Command::Live(args) => live::run(&args),
     }
 }

@@ -50,11 +50,11 @@ pub struct Label {
     pub fixed: Vec<(RegFile, u16, bool)>,
 }
 
-/// Registers that nvdisasm has a column for.
+/// Registers that nvdisasm ever marks: of the uniform ones UR4 to UR62 only.
 pub fn is_tracked(file: RegFile, index: u16) -> bool {
     match file {
         RegFile::Gpr => index < 255,
-        RegFile::Ugpr => index < 63,
+        RegFile::Ugpr => (4..63).contains(&index),
         RegFile::Pred | RegFile::Upred => index < 7,
     }
 }
@@ -520,7 +520,8 @@ impl Learner {
         log(format!("{} flips that matter, {bad} without a label", wrong.len()));
         self.grow();
         for round in 0..rounds {
-            let words = if round == 0 { self.real_words() } else { self.mutants(24) };
+            // Real words first and last: what is learnt from changed words must not cost any of them.
+            let words = if round == 0 || round + 1 == rounds { self.real_words() } else { self.mutants(24) };
             self.probe.ask(words.iter().copied())?;
             let tried = words.iter().filter(|&&word| self.probe.row(word).is_some()).count();
             let wrong: Vec<u128> = words.into_iter().filter(|&word| self.is_right(word) == Some(false)).collect();

@@ -36,6 +36,8 @@ pub struct Probe {
     first_pc: u32,
     slots: usize,
     filler: u128,
+    /// `@P0 BRA` over the next instruction.
+    around: u128,
     folder: tempfile::TempDir,
     known: HashMap<u128, Option<Row>>,
     /// Answers are kept here between runs.
@@ -86,6 +88,9 @@ impl Probe {
         // The first words set up addresses; a store in the middle fills unused slots.
         let start = text.sh_offset as usize;
         let filler = word_at(&cubin, start + 16 * 100).context("section .text.k is short")?;
+        let sm: u32 = arch.trim_start_matches("sm_").trim_end_matches(['a', 'f']).parse().context("architecture")?;
+        // Distances count four bytes; see sass::transfer for where they are.
+        let around = 0x000f_e200_0380_0000_0000_0000_0000_0947 | if sm >= 90 { 4 << 16 } else { 4 << 34 };
         let first_pc = 16 * 8;
         let slots = SLOTS.min(text.sh_size as usize / 16 - 32);
         let offset = start + first_pc as usize;
@@ -95,6 +100,7 @@ impl Probe {
             first_pc,
             slots,
             filler,
+            around,
             folder,
             cubin,
             known,
@@ -109,8 +115,9 @@ impl Probe {
         let mut fresh: Vec<u128> = words.into_iter().filter(|word| !self.known.contains_key(word)).collect();
         fresh.sort_unstable();
         fresh.dedup();
-        // Neighbours are kept apart so that a batch mixes opcodes.
-        for batch in fresh.chunks(self.slots) {
+        // Words that move control take two slots each, so they go apart.
+        let (jumps, straight): (Vec<u128>, Vec<u128>) = fresh.into_iter().partition(|word| moves_control(*word));
+        for batch in straight.chunks(self.slots).chain(jumps.chunks(self.slots / 2)) {
             self.batch(batch)?;
             if let Some(log) = &mut self.log {
                 let lines: String = batch.iter().filter_map(|word| Some(kept(*word, self.known.get(word)?))).collect();
@@ -131,11 +138,12 @@ impl Probe {
             if legal.is_empty() {
                 return Ok(());
             }
+            let stride = if moves_control(legal[0]) { 32 } else { 16 };
             let (ok, stdout, stderr) = self.run(&legal)?;
             if ok {
                 let rows = read_rows(&stdout)?;
                 for (i, &word) in legal.iter().enumerate() {
-                    let pc = self.first_pc + 16 * i as u32;
+                    let pc = self.first_pc + stride * i as u32 + (stride - 16);
                     self.known.insert(word, rows.get(&pc).cloned());
                     self.asked += 1;
                 }
@@ -146,7 +154,7 @@ impl Probe {
                 .filter_map(|line| line.split("at address 0x").nth(1))
                 .filter_map(|hex| u32::from_str_radix(hex.trim(), 16).ok())
                 .filter_map(|pc| pc.checked_sub(self.first_pc))
-                .map(|pc| (pc / 16) as usize)
+                .map(|pc| (pc / stride) as usize)
                 .filter(|&i| i < legal.len())
                 .collect();
             illegal.sort_unstable();
@@ -176,8 +184,16 @@ impl Probe {
 
     fn run(&mut self, words: &[u128]) -> Result<(bool, String, String)> {
         let mut image = self.cubin.clone();
+        // nvdisasm prints no line for code that nothing reaches: each word that moves control has a branch
+        // around it before it.
+        let apart = words.first().is_some_and(|word| moves_control(*word));
         for i in 0..self.slots {
-            let word = words.get(i).copied().unwrap_or(self.filler);
+            let word = match (apart, i) {
+                (false, _) => words.get(i).copied(),
+                (true, i) if i % 2 == 1 => words.get(i / 2).copied(),
+                (true, i) => words.get(i / 2).map(|_| self.around),
+            };
+            let word = word.unwrap_or(self.filler);
             image[self.offset + 16 * i..][..16].copy_from_slice(&word.to_le_bytes());
         }
         let path = self.folder.path().join("t.cubin");
@@ -216,6 +232,11 @@ fn parse_kept(line: &str) -> Option<(u128, Option<Row>)> {
     };
     let marks = Marks { reads: list(reads)?, writes: list(parts.next()?)? };
     Some((word, Some(Row { marks, text: parts.next()?.into() })))
+}
+
+/// Whether a word has one of the opcodes that branch, call, return or exit.
+fn moves_control(word: u128) -> bool {
+    (0x140..0x160).contains(&(word & 0x1ff))
 }
 
 fn word_at(bytes: &[u8], at: usize) -> Option<u128> {
