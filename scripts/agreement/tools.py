@@ -113,6 +113,8 @@ class Tools:
         if not (kept / "run.json").exists():
             kept.mkdir(parents=True, exist_ok=True)
             ran = self.ptxas(path, arch, kept / "out.cubin")
+            if ran.crashed():  # a killed or crashing ptxas says nothing about the file: ask again next time
+                return ran
             texts = [text.decode(errors="replace") for text in (ran.out, ran.err)]
             (kept / "run.json").write_text(json.dumps([ran.code, *texts, ran.hung]))
         ran = Ran.__new__(Ran)
