@@ -112,7 +112,7 @@ impl Cfg {
     pub fn build(program: &impl Program, layout: &Layout) -> Cfg {
         let count = u32::try_from(program.len()).unwrap_or(u32::MAX / 16).min(u32::MAX / 16);
         let n = count as usize;
-        let index_of = |pc: Pc| (pc.0 % 16 == 0 && pc.0 / 16 < count).then_some(pc.0 / 16);
+        let index_of = |pc: Pc| (pc.0.is_multiple_of(16) && pc.0 / 16 < count).then_some(pc.0 / 16);
 
         // One walk finds where blocks start. Bits: a block starts here, something names it, a function starts here.
         const LEADER: u8 = 1;

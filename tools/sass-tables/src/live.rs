@@ -8,8 +8,8 @@ use anyhow::{Context, Result};
 use ptxinspect::base::{Pc, RegFile};
 use ptxinspect::cubin::{Function, FunctionKind, Image};
 use ptxinspect::flow::{Cfg, Layout, Liveness, Rule, SassProgram};
-use ptxinspect::sass::{Decoder, Word};
 use ptxinspect::sass::effects::EffectTable;
+use ptxinspect::sass::{Decoder, Word};
 
 /// What `sass-tables live` takes.
 #[derive(clap::Args)]

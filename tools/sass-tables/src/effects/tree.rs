@@ -5,17 +5,12 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 /// A tree: tests of single bits, values at the leaves.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub enum Tree<L> {
+    #[default]
     Empty,
     Leaf(L),
     Test { bit: u32, zero: Box<Tree<L>>, one: Box<Tree<L>> },
-}
-
-impl<L> Default for Tree<L> {
-    fn default() -> Self {
-        Tree::Empty
-    }
 }
 
 impl<L: Clone + Eq + Hash + Ord> Tree<L> {
