@@ -6,6 +6,7 @@ mod corpus;
 mod edit;
 mod effects;
 mod learn;
+mod model;
 mod oracle;
 mod pack;
 mod slot;
@@ -42,7 +43,7 @@ enum Command {
         /// Folder where nvdisasm's answers are kept between runs.
         #[arg(long)]
         cache: Option<PathBuf>,
-        /// Also learn the classes that no word of the corpus has, found by trying every opcode.
+        /// Also learn the classes that no word of the corpus has: every opcode is tried, and what probes meet is kept.
         #[arg(long)]
         sweep: bool,
         /// Folder for the learnt models.
@@ -89,7 +90,7 @@ fn main() -> Result<()> {
             Ok(())
         }
         Command::Pack { models, out } => {
-            let mut lits = class::Literals::default();
+            let mut lits = model::Literals::default();
             let mut all = Vec::new();
             for path in models {
                 let text = std::fs::read_to_string(&path)?;
