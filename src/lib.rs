@@ -4,6 +4,7 @@
 //! Plain types flow one way: bytes in, values out, writers at the edge.
 //!
 //! ```text
+//! any file   ── container ────────► Entry              every cubin and PTX in it, read one at a time
 //! PTX text   ── ptx::parse ───────► ptx::Module        every statement with its lines; unknown opcodes are values
 //! PTX text   ── toolchain ────────► cubin bytes + log  the only place that starts processes
 //! log text   ── toolchain::log ───► Log                registers, spills, advisories per function
@@ -16,12 +17,13 @@
 //! Report     ── emit ─────────────► text, json         one file a format
 //! ```
 //!
-//! Dependencies point one way too: [`base`] ← [`ptx`], [`cubin`], [`sass`], [`toolchain`] (never each other) ← [`flow`]
+//! Dependencies point one way too: [`base`] ← [`container`], [`ptx`], [`cubin`], [`sass`], [`toolchain`] (never each other) ← [`flow`]
 //! ← [`analysis`] ← [`report`] ← [`emit`] ← [`cli`]. `tests/architecture.rs` reads the sources and checks it.
 
 pub mod analysis;
 pub mod base;
 pub mod cli;
+pub mod container;
 pub mod cubin;
 pub mod emit;
 pub mod flow;

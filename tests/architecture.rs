@@ -10,11 +10,12 @@ const TABLE: &[(&str, &[&str])] = &[
     ("cubin", &["base"]),
     ("sass", &["base"]),
     ("toolchain", &["base"]),
+    ("container", &["base"]),
     ("flow", &["base", "sass"]),
     ("analysis", &["base", "ptx", "cubin", "sass", "toolchain", "flow"]),
     ("report", &["base", "ptx", "cubin", "sass", "toolchain", "flow", "analysis"]),
     ("emit", &["base", "report", "analysis"]),
-    ("cli", &["base", "ptx", "cubin", "sass", "toolchain", "flow", "analysis", "report", "emit"]),
+    ("cli", &["base", "ptx", "cubin", "sass", "toolchain", "container", "flow", "analysis", "report", "emit"]),
 ];
 
 fn sources(module: &str) -> Vec<(PathBuf, String)> {

@@ -14,14 +14,17 @@ use ptxinspect::cubin::lines::LineTable;
 /// A place as nvdisasm prints it: file and line, innermost first.
 type Chain = Vec<(String, u32)>;
 
+/// Annotations of one kind, each with the instruction after it.
+type Annotations = Vec<(u32, Chain)>;
+
 /// What nvdisasm says of a section: where annotations of either kind were printed, and the last instruction.
 ///
 /// An annotation holds until the next one. It is not repeated while file and line stay the same, even where the call sites
 /// change, so that only the instruction right after it tells them.
 #[derive(Default)]
 struct Said {
-    ptx: Vec<(u32, Chain)>,
-    source: Vec<(u32, Chain)>,
+    ptx: Annotations,
+    source: Annotations,
     last: Option<u32>,
 }
 
@@ -33,15 +36,15 @@ fn in_force(said: &[(u32, Chain)], pc: u32) -> (&[(String, u32)], bool) {
     }
 }
 
-/// The annotations of `nvdisasm -c -gp` or `-gi`.
-fn disassemble(nvdisasm: &str, option: &str, cubin: &Path) -> Option<HashMap<String, (Vec<(u32, Chain)>, u32)>> {
+/// The annotations of `nvdisasm -c -gp` or `-gi`, and the last instruction, for each section.
+fn disassemble(nvdisasm: &str, option: &str, cubin: &Path) -> Option<HashMap<String, (Annotations, u32)>> {
     let output = Command::new(nvdisasm).args(["-c", option]).arg(cubin).output().ok()?;
     if !output.status.success() {
         return None;
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let mut sections = HashMap::new();
-    let mut section: &mut (Vec<(u32, Chain)>, u32) = sections.entry(String::new()).or_default();
+    let mut section: &mut (Annotations, u32) = sections.entry(String::new()).or_default();
     let mut chain = Chain::new();
     for line in text.lines() {
         let line = line.trim();

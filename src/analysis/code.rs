@@ -5,12 +5,49 @@ use std::ops::Range;
 use crate::base::{Arch, Pc, RegFile};
 use crate::cubin::{self, FunctionKind};
 use crate::flow::{Cfg, Counts, Layout, Liveness, Loops, Program, Rule, SassProgram};
-use crate::sass::Word;
 use crate::sass::effects::EffectTable;
+use crate::sass::transfer::is_padding;
+use crate::sass::{Decoder, Inst, Word};
+
+/// What a word of code is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WordKind {
+    /// An instruction of the tables.
+    Known,
+    /// A word the tables do not know.
+    Unknown,
+    /// One that only fills the section up.
+    Padding,
+}
+
+/// Every word of a section, told apart.
+pub struct Words(Vec<WordKind>);
+
+impl Words {
+    /// Decodes a function's section; none for an architecture whose SASS is not known.
+    pub fn decode(arch: Arch, function: &cubin::Function<'_>) -> Option<Words> {
+        let decoder = Decoder::new(arch)?;
+        let words: Vec<Word> = function.code.as_chunks::<16>().0.iter().map(|bytes| Word::from_bytes(bytes)).collect();
+        let padding = words.iter().rev().take_while(|word| is_padding(**word)).count();
+        let code = words.len() - padding;
+        let kind = |(index, word): (usize, &Word)| match decoder.decode(*word).is_unknown() {
+            _ if index >= code => WordKind::Padding,
+            true => WordKind::Unknown,
+            false => WordKind::Known,
+        };
+        Some(Words(words.iter().enumerate().map(kind).collect()))
+    }
+
+    /// What the word of an instruction is; one outside the section is not known.
+    pub fn of(&self, pc: Pc) -> WordKind {
+        self.0.get(pc.0 as usize / 16).copied().unwrap_or(WordKind::Unknown)
+    }
+}
 
 /// A section with its control flow and liveness.
 pub struct Code {
     words: Vec<Word>,
+    decoder: Decoder,
     table: &'static EffectTable,
     /// Blocks, functions, calls.
     pub cfg: Cfg,
@@ -40,15 +77,12 @@ pub struct LocalAccess {
     pub bytes: u32,
 }
 
-/// Opcodes of the loads and stores of local memory: the low nine bits of the word.
-const LDL: u64 = 0x183;
-const STL: u64 = 0x187;
-
 impl Code {
     /// Decodes and solves a function's section; none for an architecture whose SASS is not known.
     pub fn analyse(arch: Arch, function: &cubin::Function<'_>, rule: Rule) -> Option<Code> {
+        let decoder = Decoder::new(arch)?;
         let table = EffectTable::for_arch(arch)?;
-        let words: Vec<Word> = function.code.as_chunks::<16>().0.iter().map(word).collect();
+        let words: Vec<Word> = function.code.as_chunks::<16>().0.iter().map(|bytes| Word::from_bytes(bytes)).collect();
         let layout = Layout {
             entries: std::iter::once(Pc(0)).chain(function.parts.iter().map(|part| part.start)).collect(),
             indirect: function.branch_targets.iter().map(|branch| (branch.pc, branch.targets.clone())).collect(),
@@ -60,7 +94,7 @@ impl Code {
         let liveness = Liveness::solve(&program, &cfg, rule);
         let counts = liveness.counts(&program, &cfg);
         let loops = Loops::build(&cfg);
-        Some(Code { words, table, cfg, loops, liveness, counts })
+        Some(Code { words, decoder, table, cfg, loops, liveness, counts })
     }
 
     /// The section as a program.
@@ -74,25 +108,36 @@ impl Code {
     }
 
     /// Whether an instruction only fills the section up.
-    pub fn is_padding(&self, pc: Pc) -> bool {
+    fn is_padding(&self, pc: Pc) -> bool {
         pc.0 / 16 >= self.cfg.instructions.saturating_sub(self.cfg.padding)
     }
 
-    /// Whether an instruction is understood.
+    /// The tables of its architecture.
+    pub fn decoder(&self) -> &Decoder {
+        &self.decoder
+    }
+
+    /// An instruction, decoded.
+    pub fn instruction(&self, pc: Pc) -> Option<Inst> {
+        self.words.get(pc.0 as usize / 16).map(|word| self.decoder.decode(*word))
+    }
+
+    /// Whether an instruction is understood: its text, what it does to registers, and where it goes.
     pub fn is_known(&self, pc: Pc) -> bool {
-        self.program().flow(pc.0 as usize / 16).known
+        self.instruction(pc).is_some_and(|instruction| !instruction.is_unknown())
+            && self.program().flow(pc.0 as usize / 16).known
     }
 
     /// What a load or store of local memory moves; none for any other instruction.
     pub fn local_access(&self, pc: Pc) -> Option<LocalAccess> {
-        let word = self.words.get(pc.0 as usize / 16)?;
-        let is_store = match word.lo & 0x1ff {
-            LDL => false,
-            STL => true,
+        let instruction = self.instruction(pc)?;
+        let is_store = match self.decoder.mnemonic(&instruction) {
+            "LDL" => false,
+            "STL" => true,
             _ => return None,
         };
         // Bits 73 to 75: u8, s8, u16, s16, 32, 64, 128 bits.
-        let bytes = match word.hi >> 9 & 7 {
+        let bytes = match instruction.word.hi >> 9 & 7 {
             0 | 1 => 1,
             2 | 3 => 2,
             4 => 4,
@@ -138,9 +183,4 @@ impl Code {
 /// Every instruction of some ranges.
 pub fn pcs(ranges: &[Range<Pc>]) -> impl Iterator<Item = Pc> + '_ {
     ranges.iter().flat_map(|range| (range.start.0..range.end.0).step_by(16)).map(Pc)
-}
-
-fn word(bytes: &[u8; 16]) -> Word {
-    let bits = u128::from_le_bytes(*bytes);
-    Word { lo: bits as u64, hi: (bits >> 64) as u64 }
 }

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use super::occupancy::OccupancyArgs;
+use crate::flow::Rule;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
 
 const EXAMPLES: &str = "\
@@ -40,6 +41,10 @@ pub enum Command {
     Occupancy(OccupancyArgs),
     /// Managed ptxas versions: list, install, path, remove
     Toolchain(ToolchainArgs),
+    /// What GPU code is inside: fatbins, programs, libraries, archives, wheels, caches
+    List(super::list::ListArgs),
+    /// Take cubins and PTX out of what holds them
+    Extract(super::extract::ExtractArgs),
     /// What a message code of ptxas means and what to do about it
     Explain(ExplainArgs),
     /// A completion script for your shell, on standard output
@@ -135,6 +140,9 @@ pub struct DisasmArgs {
     /// The form of the listing
     #[arg(long, short, default_value = "text", help_heading = "Output")]
     pub format: TextOrJson,
+    /// How live registers are counted
+    #[arg(long, value_name = "RULE", default_value = "sound", help_heading = "Output")]
+    pub liveness: LivenessRule,
     /// Show each word in hexadecimal
     #[arg(long, help_heading = "Output")]
     pub hex: bool,
@@ -196,6 +204,24 @@ pub enum ReportFormat {
     Text,
     /// For programs: docs/schema/report-v1.schema.json
     Json,
+}
+
+/// How live registers are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LivenessRule {
+    /// A register is live where some path reads it before it is certainly overwritten
+    Sound,
+    /// As nvdisasm's -lrm count does: docs/liveness.md says where the two differ
+    Nvdisasm,
+}
+
+impl From<LivenessRule> for Rule {
+    fn from(rule: LivenessRule) -> Rule {
+        match rule {
+            LivenessRule::Sound => Rule::Sound,
+            LivenessRule::Nvdisasm => Rule::Nvdisasm,
+        }
+    }
 }
 
 /// Forms of a small list.

@@ -12,7 +12,7 @@ use super::glob::Globs;
 use super::input::{self, Input, Kind};
 use crate::base::Arch;
 use crate::report::{LaunchHints, PtxasUsed, Unit, UnitError};
-use crate::toolchain::{self, Env, Failure, Job, Ptxas, Request, RunError};
+use crate::toolchain::{self, Env, Job, Ptxas, Request, RunError};
 
 /// What the flags decided for every input.
 pub struct Session {
@@ -155,7 +155,7 @@ fn compile<'a>(session: &Session, ptx: &[u8], arch: Option<Arch>, unit: &mut Uni
         }
     };
     let job = Job { ptx, arch, flags: &session.flags, timeout: Some(session.timeout), relocatable: false };
-    let ptxas = &ptxas.for_arch(arch);
+    let ptxas = ptxas.for_arch(arch);
     match toolchain::run(ptxas, &job, &session.env) {
         Ok(output) => {
             unit.prepared = output.prepared.iter().map(ToString::to_string).collect();
@@ -163,11 +163,11 @@ fn compile<'a>(session: &Session, ptx: &[u8], arch: Option<Arch>, unit: &mut Uni
             Some(Built { cubin: Cow::Owned(output.cubin), log: Some(toolchain::log::parse(&output.log)) })
         }
         Err(error) => {
-            if let Some(failure) = failure(&error) {
+            if let Some(failure) = error.failure() {
                 unit.prepared = failure.prepared.iter().map(ToString::to_string).collect();
                 unit.ptxas = Some(used(ptxas, failure.version, failure.arguments.clone()));
             }
-            let log = failure(&error).map(|failure| toolchain::log::parse(&failure.log)).unwrap_or_default();
+            let log = error.failure().map(|failure| toolchain::log::parse(&failure.log)).unwrap_or_default();
             let message = match &error {
                 RunError::Rejected { .. } => format!("ptxas does not accept {} for {arch}", unit.input),
                 error => format!("{}, {arch}: {error}", unit.input),
@@ -184,17 +184,5 @@ fn used(ptxas: &Ptxas, version: Option<toolchain::Version>, flags: Vec<String>) 
         path_kind: ptxas.origin.kind().to_owned(),
         reason: ptxas.origin.to_string(),
         flags,
-    }
-}
-
-fn failure(error: &RunError) -> Option<&Failure> {
-    match error {
-        RunError::Rejected { failure, .. }
-        | RunError::Killed { failure, .. }
-        | RunError::TimedOut { failure, .. }
-        | RunError::Flooded { failure, .. }
-        | RunError::NoCubin { failure, .. }
-        | RunError::NotElf { failure, .. } => Some(failure),
-        RunError::Input(_) | RunError::Flag { .. } | RunError::Start { .. } | RunError::Io { .. } => None,
     }
 }

@@ -12,6 +12,7 @@ use super::{input, output};
 use crate::cubin::{Image, lines::LineTable};
 use crate::emit;
 use crate::emit::listing::{JsonWriter, Options};
+use crate::flow::Rule;
 use crate::report::listing::{self, ListedFunction};
 use crate::report::{Unit, UnitError, demangle, quote};
 
@@ -59,7 +60,7 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
                 (None, Some(out)) => emit::listing::write_text(function, &options, *out),
                 (None, None) => Ok(()),
             };
-            list(&session, &image, &mut emit)?;
+            list(&session, &image, args.liveness.into(), &mut emit)?;
         }
         json.map_or(Ok(()), JsonWriter::finish)
     })?;
@@ -79,6 +80,7 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
 fn list(
     session: &Session,
     image: &Image<'_>,
+    rule: Rule,
     emit: &mut dyn FnMut(&ListedFunction) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
     let lines = LineTable::parse(image);
@@ -89,7 +91,7 @@ fn list(
         if !chosen(&function.name) {
             continue;
         }
-        for listed in listing::list(image, &lines, function) {
+        for listed in listing::list(image, &lines, function, rule) {
             emit(&listed)?;
         }
     }

@@ -5,11 +5,14 @@
 
 pub mod args;
 mod compile;
+pub mod contents;
 mod disasm;
 mod explain;
+pub mod extract;
 mod glob;
 mod input;
-mod occupancy;
+pub mod list;
+pub mod occupancy;
 mod output;
 mod progress;
 mod report;
@@ -56,6 +59,8 @@ pub fn main() -> ExitCode {
             return ExitCode::from(if asked { 0 } else { 2 });
         }
     };
+    // Without handlers an interrupted run only leaves a temporary folder behind: no reason not to run.
+    let _ = crate::toolchain::remove_leftovers_on_signals();
     match run(args) {
         Ok(outcome) => ExitCode::from(outcome.code()),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
@@ -77,6 +82,8 @@ fn run(args: Args) -> Result<Outcome> {
             Ok(if summary.refused > 0 { Outcome::Failed } else { Outcome::Fine })
         }
         Some(Command::Toolchain(args)) => toolchain::run(&args),
+        Some(Command::List(args)) => list::run(&args),
+        Some(Command::Extract(args)) => extract::run(&args),
         Some(Command::Explain(args)) => explain::run(&args),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();

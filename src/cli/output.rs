@@ -16,11 +16,8 @@ pub fn width(args: &OutputArgs) -> usize {
     if args.output.is_some() || !io::stdout().is_terminal() {
         return PLAIN_WIDTH;
     }
-    terminal_width().unwrap_or(80).clamp(40, 200)
-}
-
-fn terminal_width() -> Option<usize> {
-    std::env::var("COLUMNS").ok()?.parse().ok()
+    let columns = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
+    columns.clamp(40, 200)
 }
 
 /// Runs `emit` on a writer for the chosen destination. ANSI codes pass only where colour is wanted.
@@ -67,12 +64,12 @@ fn write_file(path: &Path, color: ColorWhen, emit: impl FnOnce(&mut dyn Write) -
 
 /// Temporary files are private; a result is as readable as one made by a shell redirection.
 #[cfg(unix)]
-fn make_readable(file: &std::fs::File) -> io::Result<()> {
+pub fn make_readable(file: &std::fs::File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     file.set_permissions(std::fs::Permissions::from_mode(0o644))
 }
 
 #[cfg(not(unix))]
-fn make_readable(_file: &std::fs::File) -> io::Result<()> {
+pub fn make_readable(_file: &std::fs::File) -> io::Result<()> {
     Ok(())
 }

@@ -288,19 +288,20 @@ fn range<'a>(file: &'a [u8], section: &SectionHeader) -> Option<&'a [u8]> {
 }
 
 /// A string table that stops giving out names once far more bytes were named than it holds.
-struct Names<'a> {
+pub(super) struct Names<'a> {
     table: &'a [u8],
     left: usize,
     refused: usize,
 }
 
 impl<'a> Names<'a> {
-    fn new(table: &'a [u8]) -> Self {
+    pub fn new(table: &'a [u8]) -> Self {
         // Linkers let a name be the tail of another, so the sum may exceed the table; never by this much.
         Names { table, left: table.len().saturating_mul(8).saturating_add(4096), refused: 0 }
     }
 
-    fn get(&mut self, offset: u64) -> Cow<'a, str> {
+    /// The name at an offset; empty outside the table.
+    pub fn get(&mut self, offset: u64) -> Cow<'a, str> {
         let Some(tail) = usize::try_from(offset).ok().and_then(|offset| self.table.get(offset..)) else {
             self.refused += usize::from(offset != 0);
             return Cow::Borrowed("");
@@ -312,7 +313,7 @@ impl<'a> Names<'a> {
         String::from_utf8_lossy(name)
     }
 
-    fn report(&self, table: &'static str, problems: &mut Vec<Problem>) {
+    pub fn report(&self, table: &'static str, problems: &mut Vec<Problem>) {
         if self.refused != 0 {
             problems.push(Problem::new(table, format!("{} names lie outside the string table", self.refused)));
         }

@@ -135,7 +135,7 @@ pub struct Part<'a> {
     pub symbol: SymbolIndex,
     /// First byte.
     pub start: Pc,
-    /// One past the last byte.
+    /// One past the last byte; `start` itself for a second name (`.alias`) of the code there.
     pub end: Pc,
     /// "N bytes stack frame" of `ptxas -v`: its own, where the file describes it, else the kernel's.
     pub frame_bytes: Option<u32>,

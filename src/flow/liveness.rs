@@ -86,6 +86,8 @@ pub(super) struct Abi {
     pub(super) call: Effects,
     /// What nvdisasm has live at the end of a thread: R1.
     pub(super) at_end: RegSet,
+    /// What nvdisasm counts: of the uniform registers UR4 to UR62 only.
+    pub(super) counted: RegSet,
 }
 
 impl Abi {
@@ -105,15 +107,16 @@ impl Abi {
         at_end.insert(RegFile::Gpr, 1);
         let mut call = Effects { reads: at_end, writes: RegSet::EMPTY };
         call.reads.insert(RegFile::Gpr, 0);
-        let mut kept_or_stack = kept;
-        kept_or_stack.union_with(&call.reads);
+        let kept_or_stack = kept.union(&at_end);
         for index in (0..registers).filter(|&index| !kept_or_stack.contains(RegFile::Gpr, index)) {
             call.writes.insert(RegFile::Gpr, index);
         }
         call.writes.insert_run(RegFile::Pred, 0, 7);
         call.writes.insert_run(RegFile::Ugpr, 4, 32);
         call.writes.insert(RegFile::Upred, 0);
-        Abi { kept, call, at_end }
+        let mut counted = RegSet::all();
+        (0..4).chain(63..128).for_each(|index| counted.remove(RegFile::Ugpr, index));
+        Abi { kept, call, at_end, counted }
     }
 }
 
@@ -133,10 +136,11 @@ impl Liveness {
             abi,
         };
         let mut exits: Vec<Exit> = Vec::new();
+        let (mut guarded, mut vendor) = (Guarded::default(), Vendor::default());
         for t in 0..liveness.traces.len() as u32 {
             liveness.live_in[t as usize] = match rule {
-                Rule::Sound => liveness.summarise(program, cfg, t, Guarded::default(), &mut exits),
-                Rule::Nvdisasm => liveness.summarise(program, cfg, t, Vendor::default(), &mut exits),
+                Rule::Sound => liveness.summarise(program, cfg, t, &mut guarded, &mut exits),
+                Rule::Nvdisasm => liveness.summarise(program, cfg, t, &mut vendor, &mut exits),
             };
         }
         liveness.settle(cfg, &exits);
@@ -173,6 +177,10 @@ impl Liveness {
             }
             _ => {}
         }
+        if self.rule == Rule::Nvdisasm {
+            effects.reads = effects.reads.intersection(&self.abi.counted);
+            effects.writes = effects.writes.intersection(&self.abi.counted);
+        }
         effects
     }
 
@@ -192,9 +200,10 @@ impl Liveness {
         program: &impl Program,
         cfg: &Cfg,
         t: u32,
-        mut state: F,
+        state: &mut F,
         exits: &mut Vec<Exit>,
     ) -> RegSet {
+        state.reset();
         let mut exposed = RegSet::EMPTY;
         let blocks = self.traces[t as usize].blocks.clone();
         for b in blocks.clone() {
@@ -431,6 +440,9 @@ fn cut(cfg: &Cfg, rule: Rule) -> (Vec<Trace>, Vec<u32>) {
 
 /// What is written on the way down a trace.
 trait Forward {
+    /// Nothing is written yet.
+    fn reset(&mut self);
+
     /// Takes an instruction; adds to `exposed` what it reads from before the trace.
     fn step(&mut self, effects: &Effects, guard: Option<Guard>, exposed: &mut RegSet);
 
@@ -454,6 +466,10 @@ pub(super) fn is_certain_to_vendor(guard: Option<Guard>) -> bool {
 }
 
 impl Forward for Vendor {
+    fn reset(&mut self) {
+        *self = Vendor::default();
+    }
+
     fn step(&mut self, effects: &Effects, guard: Option<Guard>, exposed: &mut RegSet) {
         exposed.union_with(&effects.reads.difference(&self.certain));
         self.any.union_with(&effects.writes);
@@ -501,7 +517,25 @@ struct Guarded {
     facts: u32,
 }
 
+impl Guarded {
+    /// Drops what is known about some literals.
+    fn forget(&mut self, literals: u32) {
+        let mut gone = literals & self.used;
+        while gone != 0 {
+            self.when[gone.trailing_zeros() as usize] = RegSet::EMPTY;
+            gone &= gone - 1;
+        }
+        self.used &= !literals;
+        self.facts &= !literals;
+    }
+}
+
 impl Forward for Guarded {
+    fn reset(&mut self) {
+        self.always = RegSet::EMPTY;
+        self.forget(u32::MAX);
+    }
+
     fn step(&mut self, effects: &Effects, guard: Option<Guard>, exposed: &mut RegSet) {
         let mut lit = guard.and_then(literal);
         let never = guard.is_some_and(|guard| guard.index == 7 && guard.negated)
@@ -530,13 +564,7 @@ impl Forward for Guarded {
         exposed.union_with(&fresh);
 
         let void = voided(&effects.writes);
-        let mut gone = void & self.used;
-        while gone != 0 {
-            self.when[gone.trailing_zeros() as usize] = RegSet::EMPTY;
-            gone &= gone - 1;
-        }
-        self.used &= !void;
-        self.facts &= !void;
+        self.forget(void);
         match lit {
             None => {
                 self.always.union_with(&effects.writes);

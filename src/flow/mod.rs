@@ -26,3 +26,6 @@ pub use liveness::{Counts, Liveness, Rule};
 pub use loops::{Loop, LoopId, Loops};
 pub use program::{Layout, Program, SassProgram};
 pub use rows::Row;
+
+#[cfg(test)]
+mod tests;

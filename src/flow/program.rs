@@ -48,13 +48,19 @@ pub struct SassProgram<'a> {
     words: &'a [Word],
     table: &'a EffectTable,
     padding: usize,
+    unknown: &'a [u32],
 }
 
 impl<'a> SassProgram<'a> {
     /// The words of one section.
     pub fn new(words: &'a [Word], table: &'a EffectTable) -> Self {
         let padding = words.iter().rev().take_while(|word| transfer::is_padding(**word)).count();
-        SassProgram { words, table, padding }
+        SassProgram { words, table, padding, unknown: &[] }
+    }
+
+    /// Marks instructions, by index and ascending, that the decoder does not know: liveness is inexact where they are reached.
+    pub fn with_unknown(self, unknown: &'a [u32]) -> Self {
+        SassProgram { unknown, ..self }
     }
 }
 
@@ -65,7 +71,11 @@ impl Program for SassProgram<'_> {
 
     fn flow(&self, index: usize) -> Flow {
         let Some(&word) = self.words.get(index) else { return Flow { known: false, ..Flow::NEXT } };
-        self.table.flow(word, index)
+        let mut flow = self.table.flow(word, index);
+        if !self.unknown.is_empty() && self.unknown.binary_search(&(index as u32)).is_ok() {
+            flow.known = false;
+        }
+        flow
     }
 
     fn effects(&self, index: usize) -> Effects {

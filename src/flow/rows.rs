@@ -30,8 +30,12 @@ impl Row {
 impl Liveness {
     /// Visits every instruction: traces ascending, inside a trace from its last instruction to its first.
     pub fn rows(&self, program: &impl Program, cfg: &Cfg, mut visit: impl FnMut(&Row)) {
+        let (mut conditional, mut flat) = (Conditional::default(), Flat::default());
         for t in 0..self.traces.len() as u32 {
-            self.trace_rows(program, cfg, t, &mut visit);
+            match self.rule {
+                Rule::Sound => self.walk(program, cfg, t, &mut conditional, &mut visit),
+                Rule::Nvdisasm => self.walk(program, cfg, t, &mut flat, &mut visit),
+            }
         }
     }
 
@@ -82,6 +86,7 @@ impl Liveness {
         state: &mut B,
         visit: &mut impl FnMut(&Row),
     ) {
+        state.start(&RegSet::EMPTY);
         let blocks = self.traces[t as usize].blocks.clone();
         for b in blocks.clone().rev() {
             let block = &cfg.blocks[b as usize];

@@ -167,10 +167,10 @@ fn apply(operator: &str, left: Value, right: Value) -> Option<Value> {
         "&" => a & b,
         "|" => a | b,
         "^" => a ^ b,
-        // Shift amounts are unsigned and clamped; the result has the type of the left operand.
-        "<<" => return Some(Value { bits: if ub > 63 { 0 } else { a << ub }, ..left }),
-        ">>" if left.unsigned => return Some(Value { bits: if ub > 63 { 0 } else { (ua >> ub) as i64 }, ..left }),
-        ">>" => return Some(Value { bits: a >> ub.min(63), ..left }),
+        // ptxas takes shift amounts modulo 64; the result has the type of the left operand.
+        "<<" => return Some(Value { bits: a.wrapping_shl(b as u32), ..left }),
+        ">>" if left.unsigned => return Some(Value { bits: ua.wrapping_shr(b as u32) as i64, ..left }),
+        ">>" => return Some(Value { bits: a.wrapping_shr(b as u32), ..left }),
         "<" => return truth(less),
         "<=" => return truth(less || a == b),
         ">" => return truth(!less && a != b),

@@ -194,7 +194,7 @@ impl<'a> Lexer<'a> {
     fn skip_trivia(&mut self) -> Option<Token> {
         let bytes = self.text.as_bytes();
         loop {
-            let Some(&byte) = bytes.get(self.pos) else { return None };
+            let &byte = bytes.get(self.pos)?;
             let class = CLASS[byte as usize];
             if class == SPACE {
                 self.pos += 1;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::model::*;
-use crate::analysis::code::{Code, pcs};
+use crate::analysis::code::{Code, WordKind, Words, pcs};
 use crate::analysis::live_set::live_set;
 use crate::base::{Line, Pc, RegFile};
 use crate::cubin::lines::{FunctionLines, LineTable};
@@ -20,6 +20,7 @@ pub(super) struct Section<'a> {
     pub function: &'a cubin::Function<'a>,
     lines: Option<FunctionLines<'a>>,
     spills: Option<Vec<Pc>>,
+    words: Option<Words>,
     code: Option<Code>,
     module: Option<&'a Module<'a>>,
     has_16_byte_words: bool,
@@ -47,6 +48,7 @@ impl<'a> Section<'a> {
             function,
             lines: lines.function(function),
             spills: marked_spills(image, function),
+            words: Words::decode(image.arch, function),
             code: Code::analyse(image.arch, function, Rule::Sound),
             module,
             has_16_byte_words: image.arch.sm >= 70,
@@ -74,11 +76,11 @@ impl<'a> Section<'a> {
                 None => unmapped.push(pc),
             }
             with_source_line += u64::from(self.lines.as_ref().is_some_and(|lines| lines.has_source(pc)));
-            if let Some(code) = &self.code {
-                if code.is_padding(pc) {
-                    padding += 1;
-                } else if !code.is_known(pc) {
-                    unknown += 1;
+            if let Some(words) = &self.words {
+                match words.of(pc) {
+                    WordKind::Padding => padding += 1,
+                    WordKind::Unknown => unknown += 1,
+                    WordKind::Known => {}
                 }
             }
         }
@@ -88,9 +90,9 @@ impl<'a> Section<'a> {
         let pressure = self.code.as_ref().map(|code| self.pressure(code, ranges));
         let instructions = Instructions {
             total: Some(total),
-            decoded: self.code.as_ref().map(|_| total - padding - unknown),
-            unknown: self.code.as_ref().map(|_| unknown),
-            padding: self.code.as_ref().map(|_| padding),
+            decoded: self.words.as_ref().map(|_| total - padding - unknown),
+            unknown: self.words.as_ref().map(|_| unknown),
+            padding: self.words.as_ref().map(|_| padding),
             with_ptx_line: self.lines.as_ref().map(|_| with_ptx_line),
             with_source_line: self.lines.as_ref().map(|_| with_source_line),
         };
@@ -114,6 +116,10 @@ impl<'a> Section<'a> {
         LineFacts {
             ptx_line: group[0].0,
             pcs: group.iter().map(|(_, pc)| *pc).collect(),
+            padding: self.words.as_ref().map_or(0, |words| {
+                let fills = |(_, pc): &&(Line, Pc)| words.of(*pc) == WordKind::Padding;
+                u32::try_from(group.iter().filter(fills).count()).unwrap_or(u32::MAX)
+            }),
             live_gpr_max: self
                 .code
                 .as_ref()

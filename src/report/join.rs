@@ -50,7 +50,7 @@ pub fn join(facts: &Facts<'_>, unit: &mut Unit) {
     }
     unit.cubin = Some(cubin_facts(image));
     if let Some(log) = facts.log {
-        unit.advisories = log.messages.iter().map(advisory).collect();
+        unit.advisories = log.messages.iter().map(|message| advisory(message, &unit.input)).collect();
         unit.unparsed_log =
             log.unknown.iter().map(|line| LogLine { line: line.log_line, text: line.text.clone() }).collect();
     }
@@ -98,6 +98,7 @@ fn functions_by_name<'a>(module: Option<&'a Module<'a>>) -> HashMap<&'a str, ptx
 /// Fills a unit that ptxas refused: its errors, each with the line it speaks of (quoted later, by [`quote`]).
 pub fn refuse(unit: &mut Unit, stage: &str, message: String, log: &Log) {
     let is_error = |message: &&log::Message| message.severity >= log::Severity::Error;
+    let input = unit.input.as_str();
     let diagnostics = log
         .messages
         .iter()
@@ -107,10 +108,11 @@ pub fn refuse(unit: &mut Unit, stage: &str, message: String, log: &Log) {
             code: message.code.clone(),
             ptx_line: message.ptx_line,
             text: None,
-            message: message.text.clone(),
+            message: user_text(message, input),
         })
         .collect();
-    unit.advisories = log.messages.iter().filter(|message| !is_error(message)).map(advisory).collect();
+    unit.advisories =
+        log.messages.iter().filter(|message| !is_error(message)).map(|message| advisory(message, input)).collect();
     unit.unparsed_log =
         log.unknown.iter().map(|line| LogLine { line: line.log_line, text: line.text.clone() }).collect();
     unit.error = Some(UnitError { stage: stage.to_owned(), message, diagnostics });
@@ -132,14 +134,19 @@ fn severity(severity: log::Severity) -> Severity {
     }
 }
 
-fn advisory(message: &log::Message) -> Advisory {
+fn advisory(message: &log::Message, input: &str) -> Advisory {
     Advisory {
         code: message.code.clone(),
         severity: severity(message.severity),
         kernel: message.function.clone(),
         ptx_line: message.ptx_line,
-        message: message.text.clone(),
+        message: user_text(message, input),
     }
+}
+
+/// A message as the user should read it: ptxas quotes the name of the copy that it was given.
+fn user_text(message: &log::Message, input: &str) -> String {
+    message.text.replace("'input.ptx'", &format!("'{input}'"))
 }
 
 fn cubin_facts(image: &Image<'_>) -> CubinFacts {

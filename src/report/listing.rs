@@ -3,9 +3,12 @@
 use serde::Serialize;
 
 use super::code::{marked_spills, own_ranges};
-use crate::base::{Line, Pc};
+use crate::analysis::code::Code;
+use crate::base::{Line, Pc, RegFile, RegSet};
 use crate::cubin::lines::{FunctionLines, LineTable, SourcePos};
 use crate::cubin::{Function, Image};
+use crate::flow::{Program, Rule};
+use crate::sass::{Decoder, Word};
 
 /// The name and version of the listing's JSON.
 pub const LISTING_SCHEMA: &str = "ptxinspect.disasm/1";
@@ -90,8 +93,14 @@ impl From<SourcePos<'_>> for ListedSource {
 }
 
 /// Lists one section: the function itself first, then those that share its section, by start.
-pub fn list(image: &Image<'_>, lines: &LineTable<'_>, function: &Function<'_>) -> Vec<ListedFunction> {
-    let section = Section { function, lines: lines.function(function), spills: marked_spills(image, function) };
+pub fn list(image: &Image<'_>, lines: &LineTable<'_>, function: &Function<'_>, rule: Rule) -> Vec<ListedFunction> {
+    let section = Section {
+        function,
+        lines: lines.function(function),
+        spills: marked_spills(image, function),
+        code: Code::analyse(image.arch, function, rule),
+        decoder: Decoder::new(image.arch),
+    };
     let own = section.list(&function.name, &own_ranges(function));
     let parts = function.parts.iter().map(|part| section.list(part.callee(), &[part.start..part.end]));
     std::iter::once(own).chain(parts).collect()
@@ -101,6 +110,8 @@ struct Section<'a> {
     function: &'a Function<'a>,
     lines: Option<FunctionLines<'a>>,
     spills: Option<Vec<Pc>>,
+    code: Option<Code>,
+    decoder: Option<Decoder>,
 }
 
 impl Section<'_> {
@@ -116,16 +127,40 @@ impl Section<'_> {
     }
 
     fn instruction(&self, pc: Pc, word: &[u8; 16]) -> ListedInstruction {
+        let decoded = self.decoder.map(|decoder| (decoder, decoder.decode(Word::from_bytes(word))));
+        let text = decoded.filter(|(_, instruction)| !instruction.is_unknown()).map(|(decoder, instruction)| {
+            let mut text = String::new();
+            decoder.text(&instruction, pc, &mut text);
+            text
+        });
+        let known = self.code.as_ref().filter(|code| code.is_known(pc));
+        let effects = known.map(|code| code.program().effects(pc.0 as usize / 16));
         ListedInstruction {
             pc,
             hex: format!("{:032x}", u128::from_le_bytes(*word)),
-            text: None,
-            live: None,
+            text,
+            live: self.code.as_ref().map(|code| LiveCounts {
+                gpr: code.occupied(pc, RegFile::Gpr),
+                pred: code.occupied(pc, RegFile::Pred),
+                ugpr: code.occupied(pc, RegFile::Ugpr),
+                upred: code.occupied(pc, RegFile::Upred),
+            }),
             ptx_line: self.lines.as_ref().and_then(|lines| lines.ptx_line(pc)),
             source: self.lines.as_ref().and_then(|lines| lines.source_at(pc)).map(ListedSource::from),
-            reads: None,
-            writes: None,
+            reads: effects.map(|effects| names(&effects.reads)),
+            writes: effects.map(|effects| names(&effects.writes)),
             spill: self.spills.as_ref().map(|spills| spills.binary_search(&pc).is_ok()),
         }
     }
+}
+
+/// The registers of a set as SASS spells them.
+fn names(set: &RegSet) -> Vec<String> {
+    let prefix = |file| match file {
+        RegFile::Gpr => "R",
+        RegFile::Pred => "P",
+        RegFile::Ugpr => "UR",
+        RegFile::Upred => "UP",
+    };
+    set.iter_all().map(|(file, index)| format!("{}{index}", prefix(file))).collect()
 }

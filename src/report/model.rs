@@ -381,6 +381,8 @@ pub struct LineFacts {
     pub ptx_line: Line,
     /// Its instructions, ascending.
     pub pcs: Vec<Pc>,
+    /// How many of them only fill the section up; 0 where the code is not decoded.
+    pub padding: u32,
     /// The most live registers among them.
     pub live_gpr_max: Option<u32>,
     /// Spill stores among them.

@@ -11,13 +11,14 @@ mod float;
 mod operand;
 pub mod transfer;
 
+pub use transfer::Flow;
+
 use crate::base::{Pc, RegFile, RegSet};
 
 pub use decode::{Decoder, Inst, RegRef};
 #[doc(hidden)]
 pub use float::{half, spell_float};
 pub use operand::{Operand, OperandKind, Parts, Reg, Term, parts};
-pub use transfer::Flow;
 
 /// One 16-byte instruction word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::managed::{Installed, Progress, Store};
 use super::{Env, Request, ToolchainError, Version, VersionRequest, process, python};
+use crate::base::Arch;
 
 /// The name of the executable.
 const PTXAS: &str = if cfg!(windows) { "ptxas.exe" } else { "ptxas" };
@@ -21,6 +22,8 @@ pub struct Ptxas {
     /// Why this one.
     pub origin: Origin,
     version: Arc<OnceLock<Option<Version>>>,
+    /// Triton's other one.
+    blackwell: Option<Arc<Ptxas>>,
 }
 
 impl Ptxas {
@@ -30,7 +33,7 @@ impl Ptxas {
         if version.is_some() {
             let _ = known.set(version);
         }
-        Ptxas { path, origin, version: Arc::new(known) }
+        Ptxas { path, origin, version: Arc::new(known), blackwell: None }
     }
 
     /// Its version as far as it is known without running it.
@@ -56,14 +59,17 @@ impl Ptxas {
 
     /// The one to use for an architecture. Triton's wheel brings two and compiles with `ptxas-blackwell` from sm_100 on;
     /// whoever looks at Triton's kernels wants the one Triton used.
-    pub fn for_arch(&self, arch: crate::base::Arch) -> Ptxas {
+    pub fn for_arch(&self, arch: Arch) -> &Ptxas {
+        self.blackwell.as_deref().filter(|_| arch.sm >= 100).unwrap_or(self)
+    }
+
+    /// With Triton's other one, if it lies beside this one.
+    fn with_blackwell(mut self) -> Self {
         let sibling = self.path.with_file_name(format!("ptxas-blackwell{}", std::env::consts::EXE_SUFFIX));
-        match self.origin {
-            Origin::Wheel { package: "triton", .. } if arch.sm >= 100 && is_executable(&sibling) => {
-                Ptxas::new(sibling, self.origin.clone(), None)
-            }
-            _ => self.clone(),
+        if is_executable(&sibling) {
+            self.blackwell = Some(Arc::new(Ptxas::new(sibling, self.origin.clone(), None)));
         }
+        self
     }
 }
 
@@ -207,7 +213,12 @@ fn managed(toolchain: Installed, request: Option<VersionRequest>) -> Ptxas {
 fn visit(env: &Env, take: &mut dyn FnMut(Ptxas) -> ControlFlow<()>) {
     let _ = (|| {
         let mut offer = |path: PathBuf, origin: Origin, version| {
-            if is_executable(&path) { take(Ptxas::new(path, origin, version)) } else { ControlFlow::Continue(()) }
+            if !is_executable(&path) {
+                return ControlFlow::Continue(());
+            }
+            let triton = matches!(origin, Origin::Wheel { package: "triton", .. });
+            let ptxas = Ptxas::new(path, origin, version);
+            take(if triton { ptxas.with_blackwell() } else { ptxas })
         };
         for name in ["CUDA_HOME", "CUDA_PATH"] {
             if let Some(home) = env.path_var(name) {
@@ -256,5 +267,5 @@ pub(super) fn is_executable(path: &Path) -> bool {
     metadata.is_file() && runs
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;

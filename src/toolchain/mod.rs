@@ -10,7 +10,6 @@
 mod env;
 mod error;
 mod find;
-mod list;
 pub mod log;
 pub mod managed;
 mod prepare;
@@ -22,7 +21,6 @@ mod version;
 pub use env::Env;
 pub use error::{InstallerFailure, ToolchainError};
 pub use find::{Origin, Ptxas, candidates, find};
-pub use list::{Found, Listing, list};
 pub use prepare::{Preparation, PrepareError, Prepared, prepare, target_arch};
 pub use process::remove_leftovers_on_signals;
 pub use run::{Failure, Job, Output, RunError, run};

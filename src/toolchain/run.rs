@@ -138,6 +138,19 @@ pub enum RunError {
         /// What it had said.
         failure: Box<Failure>,
     },
+    /// ptxas succeeded and the cubin is not whole: on a full disk ptxas says nothing and exits with 0.
+    #[error(
+        "the cubin was cut off at {found_bytes} of at least {expected_bytes} bytes: the disk is most likely full; free some \
+         space there or point TMPDIR elsewhere"
+    )]
+    CutOff {
+        /// How large it is.
+        found_bytes: u64,
+        /// How large its headers say it is.
+        expected_bytes: u64,
+        /// What ptxas had said.
+        failure: Box<Failure>,
+    },
     /// ptxas succeeded and what it wrote is not a cubin.
     #[error("what ptxas wrote is not a cubin: expected an ELF file, found {found}; is {} really ptxas?", path.display())]
     NotElf {
@@ -160,7 +173,7 @@ const VERSION_TIMEOUT: Duration = Duration::from_secs(2);
 /// Compiles with `-v -lineinfo`, in a temporary folder that is gone afterwards whatever happens.
 pub fn run(ptxas: &Ptxas, job: &Job<'_>, env: &Env) -> Result<Output, RunError> {
     let Prepared { text, done: prepared } = prepare(job.ptx)?;
-    let arguments = arguments(job, env)?;
+    let Arguments { given, shown: arguments } = arguments(job, env)?;
     let folder = Scratch::new_in(&env.temp_dir, "ptxinspect-")
         .map_err(|source| RunError::io("make a temporary folder in", &env.temp_dir, source))?;
     let input = folder.path().join(INPUT);
@@ -168,7 +181,7 @@ pub fn run(ptxas: &Ptxas, job: &Job<'_>, env: &Env) -> Result<Output, RunError> 
     drop(text);
 
     let mut command = Command::new(&ptxas.path);
-    command.args(&arguments).args(["-o", CUBIN, INPUT]).current_dir(folder.path());
+    command.args(&given).args(["-o", CUBIN, INPUT]).current_dir(folder.path());
     let start_error =
         |source| RunError::Start { path: ptxas.path.clone(), problem: start_problem(&ptxas.path, &source) };
     let running = process::start(&mut command).map_err(start_error)?;
@@ -221,6 +234,11 @@ pub fn run(ptxas: &Ptxas, job: &Job<'_>, env: &Env) -> Result<Output, RunError> 
         let found = describe(&cubin);
         return Err(RunError::NotElf { path: ptxas.path.clone(), found, failure: failure(ended, known) });
     }
+    let expected_bytes = elf_bytes(&cubin);
+    if expected_bytes > cubin.len() as u64 {
+        let found_bytes = cubin.len() as u64;
+        return Err(RunError::CutOff { found_bytes, expected_bytes, failure: failure(ended, known) });
+    }
     if known.is_none() {
         ptxas.learn_version(version_in_cubin(&cubin));
     }
@@ -257,16 +275,33 @@ impl RunError {
             | RunError::TimedOut { failure, .. }
             | RunError::Flooded { failure, .. }
             | RunError::NoCubin { failure, .. }
+            | RunError::CutOff { failure, .. }
             | RunError::NotElf { failure, .. } => Some(failure),
             RunError::Input(_) | RunError::Flag { .. } | RunError::Start { .. } | RunError::Io { .. } => None,
         }
     }
 }
 
-/// The command line without the files. ptxas knows an option by one long name after two dashes and one short name after
+/// The command line without the files.
+#[derive(Debug, Default)]
+struct Arguments {
+    /// As ptxas gets it.
+    given: Vec<String>,
+    /// The same with the user's own spelling of paths: what a report may show.
+    shown: Vec<String>,
+}
+
+impl Arguments {
+    fn push(&mut self, flag: &str) {
+        self.given.push(flag.to_owned());
+        self.shown.push(flag.to_owned());
+    }
+}
+
+/// Joins what this program needs with what the user wants. ptxas knows an option by one long name after two dashes and one short name after
 /// one, never abbreviated: `--output-file`, `-o`.
-fn arguments(job: &Job<'_>, env: &Env) -> Result<Vec<String>, RunError> {
-    let mut user = Vec::with_capacity(job.flags.len());
+fn arguments(job: &Job<'_>, env: &Env) -> Result<Arguments, RunError> {
+    let mut user = Arguments::default();
     let (mut debug, mut line_info, mut relocatable) = (false, false, job.relocatable);
     let mut flags = job.flags.iter();
     while let Some(flag) = flags.next() {
@@ -288,26 +323,29 @@ fn arguments(job: &Job<'_>, env: &Env) -> Result<Vec<String>, RunError> {
                 let Some(files) = value.or_else(|| flags.next().map(String::as_str)) else {
                     return refuse("the file is missing");
                 };
-                let files = files.split(',').map(|file| env.absolute(Path::new(file)).display().to_string());
-                user.push(format!("{name}={}", files.collect::<Vec<_>>().join(",")));
+                let absolute = files.split(',').map(|file| env.absolute(Path::new(file)).display().to_string());
+                user.given.push(format!("{name}={}", absolute.collect::<Vec<_>>().join(",")));
+                user.shown.push(format!("{name}={files}"));
             }
             _ if !name.starts_with('-') && name.ends_with(".ptx") => return refuse("inputs go before the --"),
             _ => {
                 debug |= matches!(name, "-g" | "--device-debug");
-                user.push(flag.clone());
+                user.push(flag);
             }
         }
     }
-    let mut arguments = vec!["-v".to_owned()];
+    let mut arguments = Arguments::default();
+    arguments.push("-v");
     // `ptxas warning : Conflicting options --device-debug and --generate-line-info specified`, unless the user wants it.
     if !debug || line_info {
-        arguments.push("-lineinfo".to_owned());
+        arguments.push("-lineinfo");
     }
-    arguments.push(format!("-arch={}", job.arch));
+    arguments.push(&format!("-arch={}", job.arch));
     if relocatable {
-        arguments.push("-c".to_owned());
+        arguments.push("-c");
     }
-    arguments.append(&mut user);
+    arguments.given.append(&mut user.given);
+    arguments.shown.append(&mut user.shown);
     Ok(arguments)
 }
 
@@ -369,6 +407,39 @@ fn version_in_cubin(cubin: &[u8]) -> Option<Version> {
     version_in(std::str::from_utf8(line).ok()?)
 }
 
+/// How large an ELF file must be at least for its own headers and sections to be in it.
+fn elf_bytes(file: &[u8]) -> u64 {
+    const HEADER_BYTES: u64 = 64;
+    const NOBITS: u64 = 8;
+    // Only 64-bit files: class 2.
+    if file.get(4) != Some(&2) || (file.len() as u64) < HEADER_BYTES {
+        return HEADER_BYTES;
+    }
+    let number = |at: u64, bytes: usize| {
+        let at = usize::try_from(at).unwrap_or(usize::MAX);
+        let field = at.checked_add(bytes).and_then(|end| file.get(at..end))?;
+        Some(field.iter().rev().fold(0u64, |number, &byte| number << 8 | u64::from(byte)))
+    };
+    let field = |at: u64, bytes: usize| number(at, bytes).unwrap_or(0);
+    // e_phoff, e_phentsize, e_phnum; e_shoff, e_shentsize, e_shnum.
+    let programs = field(0x20, 8).saturating_add(field(0x36, 2) * field(0x38, 2));
+    let (sections, size, count) = (field(0x28, 8), field(0x3a, 2), field(0x3c, 2));
+    let mut end = programs.max(sections.saturating_add(size * count)).max(HEADER_BYTES);
+    for index in 0..count {
+        let section = sections.saturating_add(index * size);
+        // sh_type, sh_offset, sh_size
+        if let (Some(kind), Some(offset), Some(bytes)) = (
+            number(section.saturating_add(4), 4),
+            number(section.saturating_add(0x18), 8),
+            number(section.saturating_add(0x20), 8),
+        ) && kind != NOBITS
+        {
+            end = end.max(offset.saturating_add(bytes));
+        }
+    }
+    end
+}
+
 fn describe(bytes: &[u8]) -> String {
     match bytes {
         [] => "an empty file".to_owned(),
@@ -376,5 +447,5 @@ fn describe(bytes: &[u8]) -> String {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;

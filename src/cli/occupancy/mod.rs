@@ -157,7 +157,11 @@ pub fn run(
         return batch(file, out).with_context(|| path.display().to_string());
     }
     if args.is_bare() && args.format != Some(OccupancyFormat::Text) && !stdin_is_terminal {
-        return Ok(batch(stdin, out)?);
+        // A job runner's empty standard input is no question either.
+        let summary = batch(stdin, out)?;
+        if summary.lines > 0 {
+            return Ok(summary);
+        }
     }
     if args.arch.is_empty() {
         bail!("--arch is missing: expected --arch, --registers and --threads, or --batch FILE");

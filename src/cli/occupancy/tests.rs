@@ -213,6 +213,7 @@ fn a_pipe_is_a_batch_when_no_launch_is_given() {
             "{text}"
         );
     }
+    assert!(run(&parsed(""), &mut io::empty(), false, &mut Vec::new()).is_err());
     assert_eq!(ask("", true).0, None);
     assert_eq!(ask("--format text", false).0, None);
 }

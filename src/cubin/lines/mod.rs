@@ -8,8 +8,10 @@
 
 mod program;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
+use super::elf::Names;
 use super::{Function, Image, Problem, SectionIndex};
 use crate::base::{Line, Pc};
 use program::{Inlined, Row, Rows};
@@ -26,8 +28,8 @@ pub struct LineTable<'a> {
     text: Option<PtxText<'a>>,
     /// Rows of `.debug_line`: lines of the front end's source.
     source: Rows,
-    /// `.debug_str`: names of inlined functions.
-    names: &'a [u8],
+    /// Names of inlined functions, by their offset in `.debug_str`.
+    names: HashMap<u32, Cow<'a, str>>,
     /// What could not be read.
     pub problems: Vec<Problem>,
 }
@@ -102,24 +104,30 @@ impl<'a> LineTable<'a> {
     pub fn parse(image: &Image<'a>) -> Self {
         let mut table = LineTable::default();
         // Relocatable files, and what is linked of them, put a number behind the name: `.nv_debug_ptx_txt.1362267490`.
-        let mut texts = image.sections.iter().filter(|s| s.name.starts_with(PTX_TEXT) && !s.data.is_empty());
-        table.text = texts.next().map(|section| PtxText { bytes: section.data });
+        let texts = || image.sections.iter().filter(|s| s.name.starts_with(PTX_TEXT) && !s.data.is_empty());
+        table.text = texts().next().map(|section| PtxText { bytes: section.data });
         if let Some((section, _)) = image.section_named(".nv_debug_line_sass") {
             let rows = program::run(image, section, &mut table.problems);
-            let text_of = |file: &String| Some(PtxText { bytes: image.section_named(file)?.1.data });
-            let texts: Vec<_> = rows.files.iter().map(text_of).collect();
+            let by_name: HashMap<&str, _> = texts().map(|s| (&*s.name, PtxText { bytes: s.data })).collect();
+            let texts: Vec<_> = rows.files.iter().map(|file| by_name.get(file.as_str()).copied()).collect();
             for (section, rows) in rows.by_section {
                 // The table of an executable that was not linked names no file.
                 let file = rows.first().map_or(Row::NO_FILE, |row| row.file);
                 let text = texts.get(file as usize).copied().unwrap_or(table.text);
-                let ptx_row = |row: Row| PtxRow { pc: row.pc, line: if row.file == Row::END { 0 } else { row.line } };
-                table.ptx.insert(section, PtxLines { rows: rows.into_iter().map(ptx_row).collect(), text });
+                let ptx_row = |row: &Row| PtxRow { pc: row.pc, line: if row.file == Row::END { 0 } else { row.line } };
+                table.ptx.insert(section, PtxLines { rows: rows.iter().map(ptx_row).collect(), text });
             }
         }
         if let Some((section, _)) = image.section_named(".debug_line") {
             table.source = program::run(image, section, &mut table.problems);
         }
-        table.names = image.section_named(".debug_str").map_or(&[], |(_, section)| section.data);
+        if let Some((_, section)) = image.section_named(".debug_str") {
+            let mut names = Names::new(section.data);
+            for call in table.source.inlined.iter().filter(|call| call.function != Inlined::UNNAMED) {
+                table.names.entry(call.function).or_insert_with(|| names.get(call.function.into()));
+            }
+            names.report(".debug_str", &mut table.problems);
+        }
         table
     }
 
@@ -133,12 +141,6 @@ impl<'a> LineTable<'a> {
     /// The PTX that the file carries; the first one, where several were linked ([`FunctionLines::ptx_text`] has each).
     pub fn ptx_text(&self) -> Option<PtxText<'a>> {
         self.text
-    }
-
-    /// The name at an offset of `.debug_str`.
-    fn name(&self, offset: u32) -> Option<&str> {
-        let tail = self.names.get(offset as usize..)?;
-        std::str::from_utf8(tail.split(|&byte| byte == 0).next()?).ok()
     }
 
     fn file(&self, index: u32) -> &str {
@@ -173,7 +175,7 @@ impl<'t> FunctionLines<'t> {
             SourcePos { file: self.table.file(row.file), line: Line(row.line), function: None, inlined_at: Vec::new() };
         let mut next = row.inlined;
         while let Some(&Inlined { file, line, function, outer, .. }) = self.table.source.inlined.get(next as usize) {
-            let function = self.table.name(function);
+            let function = self.table.names.get(&function).map(|name| &**name).filter(|name| !name.is_empty());
             match position.inlined_at.last_mut() {
                 None => position.function = function,
                 Some(site) => site.function = function,

@@ -104,8 +104,17 @@ pub(super) fn run(image: &Image<'_>, section: SectionIndex, problems: &mut Vec<P
         }
     }
     for rows in rows.by_section.values_mut() {
-        // Later rows for the same pc win. Sorting is stable, and does nothing where rows are in order already.
-        rows.sort_by_key(|row| row.pc);
+        // Where one sequence ends another may start. Sorting is stable, and does nothing where rows are in order already.
+        rows.sort_by_key(|row| (row.pc, row.file != Row::END));
+        // Of the rows for one pc the last is in force; the others only were call sites.
+        rows.dedup_by(|next, kept| {
+            let same = next.pc == kept.pc;
+            if same {
+                *kept = *next;
+            }
+            same
+        });
+        rows.shrink_to_fit();
     }
     rows
 }
@@ -145,9 +154,7 @@ impl Runner<'_, '_> {
         };
         let header = program.header();
         let first_file = u32::try_from(self.rows.files.len()).ok()?;
-        for file in header.file_names() {
-            self.rows.files.push(path(header, file));
-        }
+        self.files(header);
         // Four bytes of length come before what the length counts.
         let next = offset.checked_add(header.unit_length())?.checked_add(4)?;
         let step = u64::from(header.minimum_instruction_length());
@@ -202,6 +209,28 @@ impl Runner<'_, '_> {
             self.end(&state, &mut sequence);
         }
         Some(next)
+    }
+
+    /// Adds the program's files: folder and name, or the name alone where it is a path already.
+    fn files<R: Reader>(&mut self, header: &gimli::LineProgramHeader<R>) {
+        let folders: Vec<String> = header.include_directories().iter().cloned().map(text).collect();
+        // Up to DWARF 4 folder 0 is the compiler's own, which nothing names here.
+        let first = u64::from(header.version() < 5);
+        // A long folder that a hostile table names for each of its files would fill memory.
+        let mut left = self.data.len().saturating_mul(16);
+        for file in header.file_names() {
+            let name = text(file.path_name());
+            let folder =
+                file.directory_index().checked_sub(first).and_then(|at| folders.get(usize::try_from(at).ok()?));
+            let path = match folder {
+                Some(folder) if !folder.is_empty() && !name.starts_with('/') && folder.len() < left => {
+                    format!("{folder}/{name}")
+                }
+                _ => name,
+            };
+            left = left.saturating_sub(path.len());
+            self.rows.files.push(path);
+        }
     }
 
     /// Keeps the first of a program's problems.
@@ -282,17 +311,11 @@ impl Runner<'_, '_> {
     }
 }
 
-/// The file's path: its folder, unless the name is a path already, then its name.
-fn path<R: Reader>(header: &gimli::LineProgramHeader<R>, file: &gimli::FileEntry<R>) -> String {
-    let text = |value: gimli::AttributeValue<R>| match value {
+fn text<R: Reader>(value: gimli::AttributeValue<R>) -> String {
+    match value {
         gimli::AttributeValue::String(text) => {
             text.to_string_lossy().map_or_else(|_| String::new(), |t| t.into_owned())
         }
         _ => String::new(),
-    };
-    let name = text(file.path_name());
-    match file.directory(header).map(text) {
-        Some(folder) if !folder.is_empty() && !name.starts_with('/') => format!("{folder}/{name}"),
-        _ => name,
     }
 }

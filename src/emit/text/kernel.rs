@@ -4,19 +4,23 @@ use std::io::{self, Write};
 
 use super::figures::{bytes, count, thousands};
 use super::style::{BOLD, DIM, GOOD, RESET, WARN};
-use super::{Options, diagnostic};
+use super::{Options, diagnostic, pressure, summary};
 use crate::emit::escape::{shorten, terminal};
 use crate::report::{Kernel, KernelKind, LineFacts, Unit};
 
 /// A labelled row; the label is dim, values align in column 14.
-fn row(label: &str, value: &str, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn row(label: &str, value: &str, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "  {DIM}{label:<11}{RESET} {value}")
 }
 
 /// Writes everything the report says of one kernel.
 pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     write_name(kernel, options, out)?;
-    write_registers(kernel, options, out)?;
+    for line in wrap(&summary::summary(kernel), options.width.saturating_sub(2)) {
+        writeln!(out, "  {line}")?;
+    }
+    write_registers(kernel, out)?;
+    pressure::write(kernel, unit, options, out)?;
     write_memory(kernel, out)?;
     write_code(kernel, options, out)?;
     write_lines(kernel, unit, options, out)?;
@@ -43,7 +47,7 @@ fn write_name(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Re
     Ok(())
 }
 
-fn write_registers(kernel: &Kernel, _options: &Options, out: &mut dyn Write) -> io::Result<()> {
+fn write_registers(kernel: &Kernel, out: &mut dyn Write) -> io::Result<()> {
     let resources = &kernel.resources;
     let used = resources.registers.map_or("unknown".to_owned(), |n| n.to_string());
     match &kernel.register_cap {
@@ -51,31 +55,6 @@ fn write_registers(kernel: &Kernel, _options: &Options, out: &mut dyn Write) -> 
             row("registers", &format!("{used}  {DIM}of at most {}: {}{RESET}", cap.registers, cap.explanation), out)?
         }
         None => row("registers", &used, out)?,
-    }
-    if let Some(pressure) = &kernel.pressure {
-        let at = pressure.gpr.ptx_line.map(|line| format!(" at line {line}")).unwrap_or_default();
-        let inexact = if pressure.exact { "" } else { "  (not exact: unknown instructions)" };
-        row("live", &format!("{} at most{at}{inexact}", pressure.gpr.peak), out)?;
-    }
-    if let Some(occupancy) = &kernel.occupancy {
-        let text = format!(
-            "{} of {} threads per SM, {} of {} warps, limited by {}",
-            count(u64::from(occupancy.blocks_per_sm), "block"),
-            occupancy.threads,
-            occupancy.warps_per_sm,
-            occupancy.max_warps_per_sm,
-            occupancy.limiter,
-        );
-        row("occupancy", &text, out)?;
-        let used = resources.registers.unwrap_or(0);
-        if let Some(step) = occupancy.next_step {
-            let fewer = count(u64::from(used.saturating_sub(step.registers)), "register");
-            row("", &format!("{fewer} fewer, {}, give {}", step.registers, step.blocks_per_sm), out)?;
-        }
-        if let Some(step) = occupancy.cliff {
-            let more = count(u64::from(step.registers.saturating_sub(used)), "register");
-            row("", &format!("{more} more, {}, leave {}", step.registers, step.blocks_per_sm), out)?;
-        }
     }
     match (resources.spill_store_bytes, resources.spill_load_bytes) {
         (Some(0), Some(0)) => row("spills", &format!("{GOOD}none{RESET}"), out),
@@ -108,10 +87,9 @@ fn write_memory(kernel: &Kernel, out: &mut dyn Write) -> io::Result<()> {
     if let Some(barriers) = resources.barriers.filter(|&n| n > 0) {
         parts.push(count(u64::from(barriers), "barrier"));
     }
-    if parts.is_empty() {
-        return Ok(());
+    if !parts.is_empty() {
+        row("uses", &parts.join(", "), out)?;
     }
-    row("uses", &parts.join(", "), out)?;
     let launch = &kernel.launch;
     let mut bounds = Vec::new();
     let dims = |[x, y, z]: [u32; 3]| format!("{x}×{y}×{z}");
@@ -153,22 +131,38 @@ fn write_code(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Re
 
 fn write_lines(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let mut hottest: Vec<&LineFacts> = kernel.lines.iter().collect();
-    hottest.sort_by_key(|facts| (std::cmp::Reverse(facts.pcs.len()), facts.ptx_line));
+    let weight = |facts: &LineFacts| facts.pcs.len() - facts.padding as usize;
+    hottest.sort_by_key(|facts| (std::cmp::Reverse(weight(facts)), facts.ptx_line));
     hottest.truncate(options.top);
     if hottest.is_empty() {
         return Ok(());
     }
     writeln!(out, "  {DIM}PTX lines with the most SASS instructions{RESET}")?;
-    let most = hottest.first().map_or(0, |facts| facts.pcs.len());
+    let most = hottest.first().map_or(0, |facts| weight(facts));
     let digits = hottest.iter().map(|facts| facts.ptx_line.to_string().len()).max().unwrap_or(0);
     let room = options.width.saturating_sub(digits + 20).max(20);
     for facts in hottest {
         let text = terminal(unit.ptx.line(facts.ptx_line).unwrap_or_default()).into_owned();
-        let bar = bar(facts.pcs.len(), most);
+        let bar = bar(weight(facts), most);
         let text = shorten(&text, room).into_owned();
-        writeln!(out, "  {DIM}{:>digits$}{RESET} {:>6} {bar} {text}", facts.ptx_line, facts.pcs.len())?;
+        writeln!(out, "  {DIM}{:>digits$}{RESET} {:>6} {bar} {text}", facts.ptx_line, weight(facts))?;
     }
     Ok(())
+}
+
+/// A text cut into lines at spaces.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// A bar of up to eight columns.

@@ -3,7 +3,9 @@
 mod diagnostic;
 mod figures;
 mod kernel;
+mod pressure;
 mod style;
+mod summary;
 
 use std::io::{self, Write};
 

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 
 use super::*;
-use crate::ptx::{Shape, StateSpace};
+use crate::ptx::{FunctionKind, Shape, StateSpace};
 
 /// Files below a folder whose name ends in `.ptx`, sorted.
 fn ptx_files(folder: &Path) -> Vec<PathBuf> {

@@ -1,7 +1,7 @@
 use std::fs;
 
 use super::*;
-use crate::base::{Arch, Variant};
+use crate::base::Variant;
 
 /// An empty machine.
 struct Machine {
@@ -193,13 +193,15 @@ fn triton_compiles_for_blackwell_with_another_one() {
     let mut machine = Machine::new();
     machine.file("venv/lib/python3.12/site-packages/triton/backends/nvidia/bin/ptxas", 0o755);
     machine.set_path("VIRTUAL_ENV", "venv");
-    let ptxas = machine.auto().unwrap();
-    let name = |ptxas: Ptxas| ptxas.path.file_name().unwrap().to_str().unwrap().to_owned();
+    let name = |machine: &Machine, arch: Arch| {
+        let path = machine.auto().unwrap().for_arch(arch).path.clone();
+        path.file_name().unwrap().to_str().unwrap().to_owned()
+    };
     let blackwell = Arch::new(100).with_variant(Variant::Accelerated);
-    assert_eq!(name(ptxas.for_arch(blackwell)), "ptxas");
+    assert_eq!(name(&machine, blackwell), "ptxas");
     machine.file("venv/lib/python3.12/site-packages/triton/backends/nvidia/bin/ptxas-blackwell", 0o755);
-    assert_eq!(name(ptxas.for_arch(blackwell)), "ptxas-blackwell");
-    assert_eq!(name(ptxas.for_arch(Arch::new(90))), "ptxas");
+    assert_eq!(name(&machine, blackwell), "ptxas-blackwell");
+    assert_eq!(name(&machine, Arch::new(90)), "ptxas");
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn statistics_survive_the_round_trip() {
     for version in versions() {
         for (case, text) in recorded(&version) {
             let log = parse(&text);
-            let read: Vec<String> = log.functions.iter().flat_map(|function| as_ptxas(function)).collect();
+            let read: Vec<String> = log.functions.iter().flat_map(as_ptxas).collect();
             let written: Vec<&str> = text
                 .lines()
                 .filter(|line| {

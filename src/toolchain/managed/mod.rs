@@ -106,5 +106,5 @@ fn package_of(major: u16) -> Option<String> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;

@@ -58,11 +58,6 @@ impl Store {
         self.versions().into_iter().filter(fits).find_map(|version| self.get(version))
     }
 
-    /// The newest installed one that fits, or an error that says what there is instead.
-    pub fn installed(&self, request: VersionRequest) -> Result<Installed, ToolchainError> {
-        self.newest(Some(request)).ok_or_else(|| self.not_installed(request))
-    }
-
     fn not_installed(&self, request: VersionRequest) -> ToolchainError {
         let installed = self.list().iter().map(|toolchain| toolchain.version).collect();
         ToolchainError::NotInstalled { request, installed }

@@ -167,16 +167,9 @@ fn an_installed_toolchain_is_whole_and_used_from_then_on() {
     machine.program("python3", "echo no network >&2; exit 1");
     assert!(!machine.install("13.4").unwrap().fresh);
 
-    assert_eq!(machine.store().list(), [toolchain.clone()]);
+    assert_eq!(machine.store().list(), std::slice::from_ref(&toolchain));
     let json = serde_json::to_value(machine.store().list()).unwrap();
     assert_eq!(json[0]["version"], "13.4.92");
-    assert_eq!(machine.store().installed("13".parse().unwrap()).unwrap(), toolchain);
-    let error = machine.store().installed("12.9".parse().unwrap()).unwrap_err();
-    assert!(error.to_string().contains("no managed toolchain 12.9 is installed; there are 13.4.92"), "{error}");
-    let listing = crate::toolchain::list(&machine.env).unwrap();
-    let json = serde_json::to_value(&listing).unwrap();
-    assert_eq!((&json["found"][0]["version"], &json["found"][0]["kind"]), (&"13.4.92".into(), &"managed".into()));
-    assert_eq!(json["managed"][0]["sha256"], toolchain.sha256);
     let error = machine.store().remove("12".parse().unwrap(), &|_| {}).unwrap_err();
     assert!(error.to_string().contains("there are 13.4.92"), "{error}");
     assert_eq!(machine.store().remove("13.4".parse().unwrap(), &|_| {}).unwrap(), [toolchain.version]);

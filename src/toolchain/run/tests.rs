@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::toolchain::{Origin, Preparation, Request, find};
 
+/// Makes the smallest cubin that passes for one.
+const CUBIN_MADE: &str = "{ printf '\\177ELF\\002'; head -c 59 /dev/zero; } >output.cubin";
+
 const PTX: &[u8] = b".version 7.8\n.target sm_75\n.address_size 64\n.visible .entry k() { ret; }\n";
 
 /// A folder for scripts and one for temporary files, which must be empty in the end.
@@ -51,9 +54,10 @@ fn job() -> Job<'static> {
 fn what_a_good_ptxas_gives_comes_back() {
     let place = Place::new();
     let body = r#"echo "ptxas info    : on stdout"; echo "ptxas info    : $*" >&2; pwd >&2; [ -t 0 ] && exit 9
-        printf '\177ELF' >output.cubin; tail -c 5 input.ptx >>output.cubin"#;
-    let output = place.run(&place.script(body), &Job { ptx: b"a\r\nb\r\n\0", ..job() }).unwrap();
-    assert_eq!(output.cubin, b"\x7fELFa\nb\n");
+        {cubin}; tail -c 5 input.ptx >>output.cubin"#
+        .replace("{cubin}", CUBIN_MADE);
+    let output = place.run(&place.script(&body), &Job { ptx: b"a\r\nb\r\n\0", ..job() }).unwrap();
+    assert!(output.cubin.starts_with(b"\x7fELF") && output.cubin.ends_with(b"\0a\nb\n"));
     assert_eq!(output.prepared, [Preparation::TrailingNul { count: 1 }, Preparation::CarriageReturns { lines: 2 }]);
     assert_eq!(output.arguments, ["-v", "-lineinfo", "-arch=sm_75"]);
     assert_eq!(output.version, Some(Version::new(1, 2, 3)));
@@ -95,8 +99,8 @@ fn a_ptxas_whose_version_cannot_be_asked_costs_no_more_than_the_timeout() {
 fn a_child_left_behind_by_a_ptxas_that_ended_is_stopped() {
     let place = Place::new();
     let started = Instant::now();
-    let output = place.run(&place.script("sleep 60 & printf '\\177ELF' >output.cubin"), &job()).unwrap();
-    assert_eq!(output.cubin, b"\x7fELF");
+    let output = place.run(&place.script(&format!("sleep 60 & {CUBIN_MADE}")), &job()).unwrap();
+    assert_eq!(output.cubin.len(), 64);
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
 }
 
@@ -134,8 +138,8 @@ fn success_without_a_cubin_is_no_success() {
 #[test]
 fn megabytes_of_rubbish_neither_block_nor_grow() {
     let place = Place::new();
-    let body = "dd if=/dev/zero bs=1048576 count=80 2>/dev/null; printf '\\377\\376'; printf '\\177ELF' >output.cubin";
-    let output = place.run(&place.script(body), &job()).unwrap();
+    let body = format!("dd if=/dev/zero bs=1048576 count=80 2>/dev/null; printf '\\377\\376'; {CUBIN_MADE}");
+    let output = place.run(&place.script(&body), &job()).unwrap();
     assert_eq!(output.log.len() as u64 + output.log_cut_bytes, (80 << 20) + 2);
     assert_eq!(output.log.len(), 64 << 20);
     let error = place.run(&place.script("exec yes"), &Job { timeout: None, ..job() }).unwrap_err();
@@ -185,17 +189,18 @@ fn inputs_that_are_no_ptx_never_reach_ptxas() {
 fn the_version_comes_from_the_cubin_or_from_asking() {
     let place = Place::new();
     let unknown = |body: &str| Ptxas::new(place.script(body).path, Origin::Argument, None);
-    let signed = "echo called >>../../calls; printf '\\177ELF..\\0ptxas\\0Cuda compilation tools, release 13.4, V13.4.92\\0Build' >output.cubin";
-    assert_eq!(place.run(&unknown(signed), &job()).unwrap().version, Some(Version::new(13, 4, 92)));
+    let signed = "echo called >>../../calls; {cubin}; printf '\\0ptxas\\0Cuda compilation tools, release 13.4, V13.4.92\\0Build' >>output.cubin";
+    let signed = signed.replace("{cubin}", CUBIN_MADE);
+    assert_eq!(place.run(&unknown(&signed), &job()).unwrap().version, Some(Version::new(13, 4, 92)));
     assert_eq!(fs::read_to_string(place.folder.path().join("calls")).unwrap(), "called\n");
-    let asked = "case $1 in --version) echo 'Cuda compilation tools, release 12.4, V12.4.131' ;; *) printf '\\177ELF' >output.cubin ;; esac";
-    let ptxas = unknown(asked);
+    let said = "echo 'Cuda compilation tools, release 12.4, V12.4.131'";
+    let ptxas = unknown(&format!("case $1 in --version) {said} ;; *) {CUBIN_MADE} ;; esac"));
     assert_eq!(place.run(&ptxas, &job()).unwrap().version, Some(Version::new(12, 4, 131)));
     assert_eq!(ptxas.clone().version(), Some(Version::new(12, 4, 131)));
-    assert_eq!(place.run(&unknown("printf '\\177ELF' >output.cubin"), &job()).unwrap().version, None);
+    assert_eq!(place.run(&unknown(CUBIN_MADE), &job()).unwrap().version, None);
 }
 
-fn arguments_for(flags: &[&str]) -> Result<Vec<String>, RunError> {
+fn arguments_for(flags: &[&str]) -> Result<Arguments, RunError> {
     let flags: Vec<String> = flags.iter().map(|flag| flag.to_string()).collect();
     let env = Env::new([], PathBuf::from("/home/me"), PathBuf::from("/tmp"));
     arguments(&Job { flags: &flags, ..job() }, &env)
@@ -203,7 +208,7 @@ fn arguments_for(flags: &[&str]) -> Result<Vec<String>, RunError> {
 
 #[test]
 fn flags_of_the_user() {
-    let ok = |flags: &[&str]| arguments_for(flags).unwrap().join(" ");
+    let ok = |flags: &[&str]| arguments_for(flags).unwrap().given.join(" ");
     assert_eq!(ok(&["-O3", "-maxrregcount", "32"]), "-v -lineinfo -arch=sm_75 -O3 -maxrregcount 32");
     assert_eq!(ok(&["-g"]), "-v -arch=sm_75 -g");
     assert_eq!(ok(&["--device-debug", "-lineinfo"]), "-v -lineinfo -arch=sm_75 --device-debug");
@@ -216,6 +221,38 @@ fn flags_of_the_user() {
         let error = arguments_for(&[refused]).unwrap_err();
         assert!(matches!(&error, RunError::Flag { flag, .. } if flag == refused), "{error}");
     }
+}
+
+/// A 64-bit file with one section at its end, which `extra` more bytes would fill.
+fn elf(extra: u64) -> Vec<u8> {
+    let mut file = vec![0; 64 + 64 + 16];
+    file[..5].copy_from_slice(b"\x7fELF\x02");
+    file[0x28..0x30].copy_from_slice(&64u64.to_le_bytes());
+    file[0x3a..0x3e].copy_from_slice(&[64, 0, 1, 0]);
+    file[64 + 4] = 1;
+    file[64 + 0x18..64 + 0x20].copy_from_slice(&128u64.to_le_bytes());
+    file[64 + 0x20..64 + 0x28].copy_from_slice(&(16 + extra).to_le_bytes());
+    file
+}
+
+#[test]
+fn a_cubin_that_was_cut_off_is_noticed() {
+    assert_eq!(elf_bytes(&elf(0)), 144);
+    assert_eq!(elf_bytes(&elf(1)), 145);
+    assert_eq!(elf_bytes(&elf(u64::MAX - 16)), u64::MAX);
+    for bytes in 0..144 {
+        assert!(elf_bytes(&elf(0)[..bytes]) > bytes as u64, "{bytes}");
+    }
+    assert_eq!(elf_bytes(&[0xff; 64]), 64);
+    let mut wild = vec![0xff; 4096];
+    wild[4] = 2;
+    assert_eq!(elf_bytes(&wild), u64::MAX);
+
+    let place = Place::new();
+    fs::write(place.folder.path().join("cut"), &elf(0)[..100]).unwrap();
+    let error = place.run(&place.script("cp ../../cut output.cubin"), &job()).unwrap_err();
+    assert!(matches!(&error, RunError::CutOff { found_bytes: 100, expected_bytes: 128, .. }), "{error}");
+    assert!(error.to_string().contains("TMPDIR"), "{error}");
 }
 
 /// The ptxas of this machine, if it has one.
@@ -234,6 +271,9 @@ fn a_real_ptxas_compiles_and_the_same_input_gives_the_same_bytes() {
     assert_eq!(log.functions.len(), 1);
     assert!(log.functions[0].registers.is_some());
     assert!(first.version.is_some_and(|version| version.major >= 11), "{:?}", first.version);
+    for bytes in (0..first.cubin.len()).step_by(16) {
+        assert!(elf_bytes(&first.cubin[..bytes]) > bytes as u64, "{bytes} of {}", first.cubin.len());
+    }
     let second = place.run(&ptxas, &job()).unwrap();
     assert!(first.cubin == second.cubin, "two runs, two cubins");
     let path = place.env.temp_dir.to_str().unwrap();

@@ -6,6 +6,7 @@ mod corpus;
 mod edit;
 mod effects;
 mod learn;
+mod live;
 mod model;
 mod oracle;
 mod pack;
@@ -30,6 +31,8 @@ struct Args {
 enum Command {
     /// Learn which registers each instruction reads and writes.
     Effects(effects::Args),
+    /// Write down cases for the tests of effects.
+    RecordEffects(effects::RecordArgs),
     /// Learn architectures and write the tables.
     Learn {
         #[arg(long)]
@@ -75,13 +78,16 @@ enum Command {
         #[arg(required = true)]
         paths: Vec<PathBuf>,
     },
-    /// Decode and print every instruction of a cubin many times: the speed of the decoder.
+    /// Decode and print every instruction of a cubin and solve its liveness, some times over: how fast each is.
     Speed { cubin: PathBuf },
+    /// Compare live counts with nvdisasm's.
+    Live(live::Args),
 }
 
 fn main() -> Result<()> {
     match Args::parse().command {
         Command::Effects(args) => effects::run(&args),
+        Command::RecordEffects(args) => effects::record(&args),
         Command::Learn { nvdisasm, arch, corpus, cache, sweep, out } => {
             std::fs::create_dir_all(&out)?;
             for name in arch {
@@ -109,7 +115,11 @@ fn main() -> Result<()> {
             anyhow::ensure!(check::check(&nvdisasm, &paths, cache, limit, &arch)?, "agreement is below what is asked");
             Ok(())
         }
-        Command::Speed { cubin } => speed(&cubin),
+        Command::Speed { cubin } => {
+            speed(&cubin)?;
+            live::speed(&cubin)
+        }
+        Command::Live(args) => live::run(&args),
     }
 }
 

@@ -50,11 +50,11 @@ pub struct Label {
     pub fixed: Vec<(RegFile, u16, bool)>,
 }
 
-/// Registers that nvdisasm has a column for.
+/// Registers that nvdisasm ever marks: of the uniform ones UR4 to UR62 only.
 pub fn is_tracked(file: RegFile, index: u16) -> bool {
     match file {
         RegFile::Gpr => index < 255,
-        RegFile::Ugpr => index < 63,
+        RegFile::Ugpr => (4..63).contains(&index),
         RegFile::Pred | RegFile::Upred => index < 7,
     }
 }
@@ -136,8 +136,8 @@ impl Learner {
         }
     }
 
-    /// Takes the words of real code, and tries every other opcode with payloads of real words.
-    pub fn seed(&mut self, corpus: &[u128], per_opcode: usize) -> Result<()> {
+    /// Takes the words of real code and, if wanted, tries every other opcode with payloads of real words.
+    pub fn seed(&mut self, corpus: &[u128], per_opcode: usize, all_opcodes: bool) -> Result<()> {
         let mut by_code: BTreeMap<u16, Vec<u128>> = BTreeMap::new();
         for &word in corpus {
             by_code.entry((word & 0xfff) as u16).or_default().push(word);
@@ -149,7 +149,7 @@ impl Learner {
         let mut tries = Vec::new();
         for code in 0..4096u16 {
             // Jumps with a foreign payload go anywhere, and a target outside the section stops nvdisasm.
-            if !by_code.contains_key(&code) && !(0x140..0x160).contains(&(code & 0x1ff)) {
+            if all_opcodes && !by_code.contains_key(&code) && !(0x140..0x160).contains(&(code & 0x1ff)) {
                 for _ in 0..16 {
                     tries.push(self.random.pick(&payloads) & !0xfff | u128::from(code));
                 }
@@ -234,11 +234,19 @@ impl Learner {
         }
         let mut shapes: Vec<u128> = by_shape.into_values().collect();
         shapes.sort_unstable();
-        sample(&shapes, count, &mut self.random)
+        // The word with the most marks hides the fewest fields behind RZ and PT.
+        let marks = |word: &u128| {
+            let marks = self.probe.row(*word).map(|row| row.marks).unwrap_or_default();
+            marks.reads.iter_all().count() + marks.writes.iter_all().count()
+        };
+        let richest = op.words.iter().copied().max_by_key(|word| (marks(word), *word));
+        let mut picked = sample(&shapes, count, &mut self.random);
+        picked.extend(richest);
+        picked
     }
 
     /// Finds register fields by single changes to `words`.
-    fn find_fields(&mut self, words: &[u128]) -> Result<()> {
+    fn find_fields(&mut self, words: &[u128]) -> Result<BTreeSet<u16>> {
         let changes = |learner: &Learner, word: u128| {
             let frozen = learner.ops.get(&((word & 0xfff) as u16)).map_or(0, |op| op.frozen);
             let flips = BITS.map(move |bit| word ^ 1 << bit);
@@ -252,6 +260,7 @@ impl Learner {
             all.extend(changes(self, word));
         }
         self.probe.ask(all)?;
+        let mut grown = BTreeSet::new();
         for &word in words {
             let Some(base) = self.probe.row(word).map(|row| row.marks) else { continue };
             let mut found = Vec::new();
@@ -271,11 +280,16 @@ impl Learner {
                     }
                 }
             }
-            if let Some(op) = self.ops.get_mut(&((word & 0xfff) as u16)) {
+            let code = (word & 0xfff) as u16;
+            if let Some(op) = self.ops.get_mut(&code) {
+                let before = op.fields.len();
                 op.fields.extend(found);
+                if op.fields.len() > before {
+                    grown.insert(code);
+                }
             }
         }
-        Ok(())
+        Ok(grown)
     }
 
     /// Whether the changes tried at a field all move a mark from its old number to its new one.
@@ -401,8 +415,14 @@ impl Learner {
             return Ok(0);
         }
         // A mark that no field explains: look for more fields first, then take it as fixed.
-        let few = sample(&strange, 400, &mut self.random);
-        self.find_fields(&few)?;
+        let few = sample(&strange, 300, &mut self.random);
+        // Labels from before a field was known are worth nothing.
+        for code in self.find_fields(&few)? {
+            if let Some(op) = self.ops.get_mut(&code) {
+                let old: Vec<u128> = std::mem::take(&mut op.examples).into_keys().collect();
+                strange.extend(sample(&old, 12, &mut self.random));
+            }
+        }
         let asked: Vec<u128> = strange.iter().flat_map(|&word| self.questions(word)).map(|(_, _, word)| word).collect();
         self.probe.ask(asked)?;
         let mut bad = 0;
@@ -500,14 +520,30 @@ impl Learner {
         log(format!("{} flips that matter, {bad} without a label", wrong.len()));
         self.grow();
         for round in 0..rounds {
-            let words = if round == 0 { self.real_words() } else { self.mutants(24) };
+            // Real words first and last: what is learnt from changed words must not cost any of them.
+            let words = if round == 0 || round + 1 == rounds { self.real_words() } else { self.mutants(24) };
             self.probe.ask(words.iter().copied())?;
             let tried = words.iter().filter(|&&word| self.probe.row(word).is_some()).count();
             let wrong: Vec<u128> = words.into_iter().filter(|&word| self.is_right(word) == Some(false)).collect();
-            let fix = sample(&wrong, 6000, &mut self.random);
-            let bad = self.study(&fix)?;
-            self.grow();
-            log(format!("round {round}: {} of {tried} wrong, {bad} without a label", wrong.len()));
+            let mut bad = 0;
+            let mut left = wrong.clone();
+            // A few of each opcode at a time: one example often mends many words.
+            for _ in 0..6 {
+                let mut by_code: BTreeMap<u16, Vec<u128>> = BTreeMap::new();
+                left.iter().for_each(|&word| by_code.entry((word & 0xfff) as u16).or_default().push(word));
+                let fix: Vec<u128> = by_code.values().flat_map(|words| sample(words, 5, &mut self.random)).collect();
+                if fix.is_empty() {
+                    break;
+                }
+                bad += self.study(&fix)?;
+                self.grow();
+                left.retain(|&word| self.is_right(word) == Some(false));
+            }
+            log(format!(
+                "round {round}: {} of {tried} wrong, {} after study, {bad} without a label",
+                wrong.len(),
+                left.len()
+            ));
         }
         let words = self.real_words();
         let wrong: Vec<u128> = words.iter().copied().filter(|&word| self.is_right(word) == Some(false)).collect();
@@ -571,7 +607,7 @@ impl Learner {
 }
 
 /// A call's row marks the registers of the calling convention; only its operands are the instruction's own.
-fn strip_call(mnemonic: &str, mut marks: Marks) -> Marks {
+pub fn strip_call(mnemonic: &str, mut marks: Marks) -> Marks {
     if mnemonic.starts_with("CALL") {
         marks.writes = RegSet::EMPTY;
         marks.reads.remove(RegFile::Gpr, 0);
@@ -586,7 +622,7 @@ pub fn mnemonic(text: &str) -> &str {
 }
 
 /// Bits of the target of opcodes that name one: a target outside the section stops nvdisasm.
-fn frozen_bits(code: u16) -> u128 {
+pub fn frozen_bits(code: u16) -> u128 {
     // Low 9 bits of the opcodes with a label: CALL 0x143, 0x144; BSSY 0x145; BRA 0x147; WARPSYNC 0x148; BRX 0x149, JMP 0x14a, JMX 0x14c; RET 0x150.
     match code & 0x1ff {
         0x143..=0x14c | 0x150 => 0xff << 16 | ((1u128 << 48) - 1) << 34,
@@ -600,7 +636,7 @@ fn calm(word: u128, frozen: u128) -> u128 {
 }
 
 /// Some of the items, evenly spread over the order with a random phase; all when they are few.
-fn sample<T: Copy>(items: &[T], count: usize, random: &mut Random) -> Vec<T> {
+pub fn sample<T: Copy>(items: &[T], count: usize, random: &mut Random) -> Vec<T> {
     if items.len() <= count {
         return items.to_vec();
     }

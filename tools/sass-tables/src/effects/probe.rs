@@ -3,6 +3,7 @@
 //! A row looks like `/*0040*/  STG.E desc[UR4][R2.64], R5 ;  // | 4  :vv v  | 2     vv  |`: v is a read, ^ a write, x both.
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -35,8 +36,12 @@ pub struct Probe {
     first_pc: u32,
     slots: usize,
     filler: u128,
+    /// `@P0 BRA` over the next instruction.
+    around: u128,
     folder: tempfile::TempDir,
     known: HashMap<u128, Option<Row>>,
+    /// Answers are kept here between runs.
+    log: Option<std::fs::File>,
     /// Words asked and runs of nvdisasm.
     pub asked: usize,
     pub runs: usize,
@@ -47,7 +52,19 @@ const SLOTS: usize = 16_000;
 
 impl Probe {
     /// Makes the cubin to patch: straight code that stores a register, in as many instructions as there are slots.
-    pub fn new(nvdisasm: &Path, ptxas: &Path, arch: &str) -> Result<Probe> {
+    pub fn new(nvdisasm: &Path, ptxas: &Path, arch: &str, cache: Option<&Path>) -> Result<Probe> {
+        let mut known = HashMap::new();
+        let mut log = None;
+        if let Some(cache) = cache {
+            std::fs::create_dir_all(cache)?;
+            let path = cache.join(format!("{arch}.rows"));
+            for line in std::fs::read_to_string(&path).unwrap_or_default().lines() {
+                if let Some((word, row)) = parse_kept(line) {
+                    known.insert(word, row);
+                }
+            }
+            log = Some(std::fs::OpenOptions::new().append(true).create(true).open(path)?);
+        }
         let folder = tempfile::tempdir()?;
         let stores: String =
             (0..SLOTS + 16).map(|i| format!(" st.volatile.global.u32 [%rd1+{}], %r1;\n", i * 4)).collect();
@@ -71,6 +88,9 @@ impl Probe {
         // The first words set up addresses; a store in the middle fills unused slots.
         let start = text.sh_offset as usize;
         let filler = word_at(&cubin, start + 16 * 100).context("section .text.k is short")?;
+        let sm: u32 = arch.trim_start_matches("sm_").trim_end_matches(['a', 'f']).parse().context("architecture")?;
+        // Distances count four bytes; see sass::transfer for where they are.
+        let around = 0x000f_e200_0380_0000_0000_0000_0000_0947 | if sm >= 90 { 4 << 16 } else { 4 << 34 };
         let first_pc = 16 * 8;
         let slots = SLOTS.min(text.sh_size as usize / 16 - 32);
         let offset = start + first_pc as usize;
@@ -80,9 +100,11 @@ impl Probe {
             first_pc,
             slots,
             filler,
+            around,
             folder,
             cubin,
-            known: HashMap::new(),
+            known,
+            log,
             asked: 0,
             runs: 0,
         })
@@ -93,9 +115,14 @@ impl Probe {
         let mut fresh: Vec<u128> = words.into_iter().filter(|word| !self.known.contains_key(word)).collect();
         fresh.sort_unstable();
         fresh.dedup();
-        // Neighbours are kept apart so that a batch mixes opcodes.
-        for batch in fresh.chunks(self.slots) {
+        // Words that move control take two slots each, so they go apart.
+        let (jumps, straight): (Vec<u128>, Vec<u128>) = fresh.into_iter().partition(|word| moves_control(*word));
+        for batch in straight.chunks(self.slots).chain(jumps.chunks(self.slots / 2)) {
             self.batch(batch)?;
+            if let Some(log) = &mut self.log {
+                let lines: String = batch.iter().filter_map(|word| Some(kept(*word, self.known.get(word)?))).collect();
+                log.write_all(lines.as_bytes())?;
+            }
         }
         Ok(())
     }
@@ -111,11 +138,12 @@ impl Probe {
             if legal.is_empty() {
                 return Ok(());
             }
+            let stride = if moves_control(legal[0]) { 32 } else { 16 };
             let (ok, stdout, stderr) = self.run(&legal)?;
             if ok {
                 let rows = read_rows(&stdout)?;
                 for (i, &word) in legal.iter().enumerate() {
-                    let pc = self.first_pc + 16 * i as u32;
+                    let pc = self.first_pc + stride * i as u32 + (stride - 16);
                     self.known.insert(word, rows.get(&pc).cloned());
                     self.asked += 1;
                 }
@@ -126,7 +154,7 @@ impl Probe {
                 .filter_map(|line| line.split("at address 0x").nth(1))
                 .filter_map(|hex| u32::from_str_radix(hex.trim(), 16).ok())
                 .filter_map(|pc| pc.checked_sub(self.first_pc))
-                .map(|pc| (pc / 16) as usize)
+                .map(|pc| (pc / stride) as usize)
                 .filter(|&i| i < legal.len())
                 .collect();
             illegal.sort_unstable();
@@ -156,8 +184,16 @@ impl Probe {
 
     fn run(&mut self, words: &[u128]) -> Result<(bool, String, String)> {
         let mut image = self.cubin.clone();
+        // nvdisasm prints no line for code that nothing reaches: each word that moves control has a branch
+        // around it before it.
+        let apart = words.first().is_some_and(|word| moves_control(*word));
         for i in 0..self.slots {
-            let word = words.get(i).copied().unwrap_or(self.filler);
+            let word = match (apart, i) {
+                (false, _) => words.get(i).copied(),
+                (true, i) if i % 2 == 1 => words.get(i / 2).copied(),
+                (true, i) => words.get(i / 2).map(|_| self.around),
+            };
+            let word = word.unwrap_or(self.filler);
             image[self.offset + 16 * i..][..16].copy_from_slice(&word.to_le_bytes());
         }
         let path = self.folder.path().join("t.cubin");
@@ -170,6 +206,37 @@ impl Probe {
             String::from_utf8_lossy(&output.stderr).into_owned(),
         ))
     }
+}
+
+/// `HEX`, and for a legal word its reads, writes and text.
+fn kept(word: u128, row: &Option<Row>) -> String {
+    let list =
+        |set: &RegSet| -> String { set.iter_all().map(|(file, index)| format!("{}.{index} ", file as u8)).collect() };
+    match row {
+        None => format!("{word:032x}\n"),
+        Some(row) => format!("{word:032x}\t{}\t{}\t{}\n", list(&row.marks.reads), list(&row.marks.writes), row.text),
+    }
+}
+
+fn parse_kept(line: &str) -> Option<(u128, Option<Row>)> {
+    let mut parts = line.split('\t');
+    let word = u128::from_str_radix(parts.next()?, 16).ok()?;
+    let Some(reads) = parts.next() else { return Some((word, None)) };
+    let list = |text: &str| -> Option<RegSet> {
+        let mut set = RegSet::EMPTY;
+        for item in text.split_whitespace() {
+            let (file, index) = item.split_once('.')?;
+            set.insert(*RegFile::ALL.get(file.parse::<usize>().ok()?)?, index.parse().ok()?);
+        }
+        Some(set)
+    };
+    let marks = Marks { reads: list(reads)?, writes: list(parts.next()?)? };
+    Some((word, Some(Row { marks, text: parts.next()?.into() })))
+}
+
+/// Whether a word has one of the opcodes that branch, call, return or exit.
+fn moves_control(word: u128) -> bool {
+    (0x140..0x160).contains(&(word & 0x1ff))
 }
 
 fn word_at(bytes: &[u8], at: usize) -> Option<u128> {

@@ -1,0 +1,93 @@
+//! Control flow and liveness of a section, in bytes of code a second.
+//!
+//! `PTXINSPECT_BENCH_CUBIN=file.cubin cargo bench --bench liveness` measures a cubin of your own (the figures in
+//! `docs/benchmarks.md` are of the sm_100 cubin of bitsandbytes); without it, repeated code of 1,000 to 1,000,000 instructions.
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use ptxinspect::base::Arch;
+use ptxinspect::cubin::Image;
+use ptxinspect::flow::{Cfg, Layout, Liveness, Rule, SassProgram};
+use ptxinspect::sass::Word;
+use ptxinspect::sass::effects::EffectTable;
+
+fn words(code: &[u8]) -> Vec<Word> {
+    let half = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+    code.chunks_exact(16).map(|c| Word { lo: half(&c[..8]), hi: half(&c[8..]) }).collect()
+}
+
+fn solve(words: &[Word], table: &EffectTable, layout: &Layout, rule: Rule) -> usize {
+    let program = SassProgram::new(words, table);
+    let cfg = Cfg::build(&program, layout);
+    Liveness::solve(&program, &cfg, rule).counts(&program, &cfg).len()
+}
+
+fn cubin(c: &mut Criterion) {
+    let Some(path) = std::env::var_os("PTXINSPECT_BENCH_CUBIN") else {
+        println!("SKIPPED cubin: PTXINSPECT_BENCH_CUBIN is not set");
+        return;
+    };
+    let bytes = std::fs::read(path).expect("the cubin can be read");
+    let image = Image::parse(&bytes).expect("the file is a cubin");
+    let table = EffectTable::for_arch(image.arch).expect("the architecture has a table");
+    let code: Vec<(&[u8], Layout)> = image
+        .functions
+        .iter()
+        .map(|function| {
+            let layout = Layout {
+                entries: function.parts.iter().map(|part| part.start).collect(),
+                indirect: function.branch_targets.iter().map(|b| (b.pc, b.targets.clone())).collect(),
+                registers: function.resources.registers.unwrap_or(0) as u16,
+                called_from_outside: false,
+            };
+            (function.code, layout)
+        })
+        .collect();
+    let mut group = c.benchmark_group("cubin");
+    group.throughput(Throughput::Bytes(code.iter().map(|(code, _)| code.len() as u64).sum()));
+    for rule in [Rule::Sound, Rule::Nvdisasm] {
+        group.bench_function(format!("{rule:?}"), |b| {
+            b.iter(|| code.iter().map(|(code, layout)| solve(&words(code), table, layout, rule)).sum::<usize>());
+        });
+    }
+    group.finish();
+}
+
+/// A loop with a guarded early exit and a join, over and over: 16 instructions each.
+fn repeated(instructions: usize) -> Vec<Word> {
+    let body: [(u64, u64); 8] = [
+        (0x0000_0001_0203_7810, 0x000f_ca00_07ff_e0ff), // IADD3 R3, R2, 0x1, RZ
+        (0x0000_0002_0304_7210, 0x000f_ca00_07ff_e0ff), // IADD3 R4, R3, R2, RZ
+        (0x0000_0004_0300_720c, 0x000f_da00_03f0_6270), // ISETP P0, …
+        (0x0000_0005_0405_8210, 0x000f_ca00_07ff_e0ff), // @!P0 IADD3 …
+        (0x0000_0000_0000_794d, 0x000f_ea00_0380_0000), // EXIT, guarded below
+        (0x0000_0003_0402_7210, 0x000f_ca00_07ff_e0ff),
+        (0x0000_0003_0205_7210, 0x000f_ca00_07ff_e0ff),
+        (0x0000_0000_0000_7918, 0x000f_c000_0000_0000), // NOP
+    ];
+    (0..instructions)
+        .map(|i| {
+            let (mut lo, hi) = body[i % 8];
+            if i % 8 == 4 {
+                lo &= !0x7000; // @P0 EXIT
+            }
+            Word { lo, hi }
+        })
+        .collect()
+}
+
+fn growth(c: &mut Criterion) {
+    let table = EffectTable::for_arch(Arch::new(100)).expect("sm_100 has a table");
+    let mut group = c.benchmark_group("growth");
+    group.sample_size(10);
+    for instructions in [1_000, 10_000, 100_000, 1_000_000] {
+        let code = repeated(instructions);
+        group.throughput(Throughput::Elements(instructions as u64));
+        group.bench_with_input(BenchmarkId::from_parameter(instructions), &code, |b, code| {
+            b.iter(|| solve(code, table, &Layout::default(), Rule::Sound));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, cubin, growth);
+criterion_main!(benches);

@@ -1,0 +1,15 @@
+//! Any bytes as a container: every entry is listed and read, with and without a search of host files.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use ptxinspect::container::{Container, Options};
+
+fuzz_target!(|bytes: &[u8]| {
+    for scan in [false, true] {
+        let container = Container::from_bytes("fuzz", bytes.to_vec(), Options { scan });
+        for entry in container.entries().flatten() {
+            let _ = entry.read();
+        }
+        let _ = container.parts().len();
+    }
+});

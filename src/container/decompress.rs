@@ -1,0 +1,90 @@
+//! Decompression of one entry, bounded by what it declares and by what is sane.
+
+use std::io::Read;
+
+use super::error::Problem;
+
+/// No single GPU program is larger; the largest seen has 160 MB.
+pub(super) const MAX_ENTRY_BYTES: u64 = 2 << 30;
+/// Below this, any ratio is harmless.
+const SMALL: u64 = 64 << 20;
+/// Above it, more than this many bytes for each stored one is a bomb: real cubins stay below 100.
+const MAX_RATIO: u64 = 1024;
+/// LZ4 cannot do better than this.
+const LZ4_RATIO: u64 = 255;
+
+/// How an entry is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Compression {
+    /// As it is.
+    Stored,
+    /// An LZ4 block.
+    Lz4,
+    /// A zstd frame.
+    Zstd,
+    /// Deflated, by a zip.
+    Deflate,
+}
+
+impl Compression {
+    /// The name to show.
+    pub fn name(self) -> &'static str {
+        match self {
+            Compression::Stored => "stored",
+            Compression::Lz4 => "lz4",
+            Compression::Zstd => "zstd",
+            Compression::Deflate => "deflate",
+        }
+    }
+}
+
+/// Refuses a declared size that nothing real has.
+pub(super) fn check_size(stored: u64, declared: u64) -> Result<(), Problem> {
+    let limit = SMALL.max(stored.saturating_mul(MAX_RATIO)).min(MAX_ENTRY_BYTES);
+    if declared > limit { Err(Problem::Bomb { declared, stored, limit }) } else { Ok(()) }
+}
+
+/// Decompresses an LZ4 block or a zstd frame to exactly `declared` bytes.
+pub(super) fn decompress(method: Compression, packed: &[u8], declared: u64) -> Result<Vec<u8>, Problem> {
+    check_size(packed.len() as u64, declared)?;
+    let size = usize::try_from(declared)
+        .map_err(|_| Problem::Unsupported(format!("{declared} bytes do not fit in memory")))?;
+    match method {
+        Compression::Stored | Compression::Deflate => Ok(packed.to_vec()),
+        Compression::Lz4 => {
+            let most = (packed.len() as u64).saturating_mul(LZ4_RATIO);
+            if declared > most {
+                return Err(Problem::WrongSize { method: "LZ4", declared, found: format!("at most {most}") });
+            }
+            let mut bytes = vec![0; size];
+            let found = lz4_flex::block::decompress_into(packed, &mut bytes).map_err(|error| match error {
+                lz4_flex::block::DecompressError::OutputTooSmall { .. } => {
+                    Problem::WrongSize { method: "LZ4", declared, found: format!("more than {declared}") }
+                }
+                error => Problem::Damaged { method: "LZ4", detail: error.to_string() },
+            })?;
+            exact("LZ4", bytes, found, declared)
+        }
+        Compression::Zstd => zstd(packed, declared, size),
+    }
+}
+
+fn zstd(packed: &[u8], declared: u64, size: usize) -> Result<Vec<u8>, Problem> {
+    let damaged = |detail: String| Problem::Damaged { method: "zstd", detail };
+    let frames = ruzstd::decoding::StreamingDecoder::new(packed).map_err(|error| damaged(error.to_string()))?;
+    // Grows with what comes out, so that a size that lies costs nothing.
+    let mut bytes = Vec::with_capacity(size.min(packed.len().saturating_mul(16)));
+    frames.take(declared.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| damaged(error.to_string()))?;
+    let found = bytes.len();
+    exact("zstd", bytes, found, declared)
+}
+
+fn exact(method: &'static str, bytes: Vec<u8>, found: usize, declared: u64) -> Result<Vec<u8>, Problem> {
+    match found as u64 {
+        found if found == declared => Ok(bytes),
+        found if found > declared => {
+            Err(Problem::WrongSize { method, declared, found: format!("more than {declared}") })
+        }
+        found => Err(Problem::WrongSize { method, declared, found: found.to_string() }),
+    }
+}

@@ -1,0 +1,205 @@
+//! Files for a CPU that carry GPU code: ELF, PE, COFF, Mach-O, and archives of them.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use object::read::archive::ArchiveFile;
+use object::read::macho::{FatArch, MachOFatFile32, MachOFatFile64};
+use object::{File, FileKind, Object, ObjectSection, ReadCache, ReadRef};
+use regex::bytes::Regex;
+
+use super::entry::Place;
+use super::error::Problem;
+use super::fatbin::MAGIC;
+use super::sniff;
+use super::source::Source;
+
+/// A section with fatbins.
+pub(super) struct Section {
+    pub name: String,
+    pub place: Place,
+    pub source: Source,
+}
+
+/// A file inside another.
+pub(super) struct Member {
+    pub name: String,
+    pub source: Source,
+}
+
+/// GPU code found outside the sections that are made for it.
+pub(super) enum Stray {
+    Fatbin { offset: u64, source: Source },
+    Cubin { offset: u64, source: Source },
+}
+
+/// The sections of a host file that hold fatbins, `.nv_fatbin` first as `cuobjdump -all` has them. `Ok(None)`: no such file.
+pub(super) fn sections(source: &Source) -> (Vec<Section>, Vec<Problem>) {
+    let found = match source.direct() {
+        Some(bytes) => ranges(bytes),
+        None => ranges(&ReadCache::new(source.reader())),
+    };
+    let mut problems = Vec::new();
+    let mut ranges = match found {
+        Ok(ranges) => ranges,
+        Err(detail) => return (Vec::new(), vec![detail]),
+    };
+    ranges.sort_by_key(|(place, ..)| *place);
+    let mut taken: BTreeMap<u64, (u64, String)> = BTreeMap::new();
+    let mut sections = Vec::new();
+    for (place, name, offset, bytes) in ranges {
+        let end = offset.saturating_add(bytes);
+        let before = taken.range(..end).next_back().filter(|(_, (other_end, _))| *other_end > offset);
+        if let Some((_, (_, other))) = before {
+            problems.push(Problem::Overlap { what: format!("section {name}"), other: format!("section {other}") });
+            continue;
+        }
+        match source.slice(offset, bytes) {
+            Some(part) => {
+                taken.insert(offset, (end, name.clone()));
+                sections.push(Section { name, place, source: part });
+            }
+            None => problems.push(Problem::Truncated {
+                what: "section of fatbins",
+                offset,
+                needed: bytes,
+                left: source.len().saturating_sub(offset),
+            }),
+        }
+    }
+    (sections, problems)
+}
+
+fn ranges<'data, R: ReadRef<'data>>(data: R) -> Result<Vec<(Place, String, u64, u64)>, Problem> {
+    let damaged = |error: object::Error| Problem::Unsupported(format!("damaged object file: {error}"));
+    let file = File::parse(data).map_err(damaged)?;
+    let mut found = Vec::new();
+    for section in file.sections() {
+        // A name that cannot be read is not one of ours.
+        let Ok(name) = section.name() else { continue };
+        // PE cuts names to eight bytes: ".nv_fatb", "__nv_rel".
+        let place = match name {
+            name if name.starts_with(".nv_fatb") || name.starts_with("__nv_fatb") => Place::Executable,
+            name if name.starts_with("__nv_rel") => Place::Relocatable,
+            _ => continue,
+        };
+        if let Some((offset, bytes)) = section.file_range()
+            && bytes > 0
+        {
+            found.push((place, name.to_owned(), offset, bytes));
+        }
+    }
+    Ok(found)
+}
+
+/// The members of an archive, in order.
+pub(super) fn archive(source: &Source) -> (Vec<Member>, Vec<Problem>) {
+    match source.direct() {
+        Some(bytes) => members(source, bytes),
+        None => members(source, &ReadCache::new(source.reader())),
+    }
+}
+
+fn members<'data, R: ReadRef<'data>>(source: &Source, data: R) -> (Vec<Member>, Vec<Problem>) {
+    let damaged = |error: object::Error| Problem::Unsupported(format!("damaged archive: {error}"));
+    let archive = match ArchiveFile::parse(data) {
+        Ok(archive) => archive,
+        Err(error) => return (Vec::new(), vec![damaged(error)]),
+    };
+    let (mut found, mut problems) = (Vec::new(), Vec::new());
+    let mut names: BTreeMap<String, usize> = BTreeMap::new();
+    for member in archive.members() {
+        let member = match member {
+            Ok(member) => member,
+            Err(error) => {
+                problems.push(damaged(error));
+                break;
+            }
+        };
+        let mut name = String::from_utf8_lossy(member.name()).into_owned();
+        let (offset, bytes) = member.file_range();
+        // Archives may hold several members of one name.
+        let count = names.entry(name.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            name = format!("{name}#{count}");
+        }
+        match source.slice(offset, bytes) {
+            Some(source) => found.push(Member { name, source }),
+            None => {
+                let left = source.len().saturating_sub(offset);
+                problems.push(Problem::Truncated { what: "archive member", offset, needed: bytes, left });
+            }
+        }
+    }
+    (found, problems)
+}
+
+/// The files in a universal Mach-O file.
+pub(super) fn universal(source: &Source, head: &[u8]) -> (Vec<Member>, Vec<Problem>) {
+    fn arches<A: FatArch>(source: &Source, arches: &[A]) -> (Vec<Member>, Vec<Problem>) {
+        let (mut found, mut problems) = (Vec::new(), Vec::new());
+        for arch in arches {
+            let (offset, bytes) = arch.file_range();
+            let name = format!("{:?}", arch.architecture()).to_ascii_lowercase();
+            match source.slice(offset, bytes) {
+                Some(source) => found.push(Member { name, source }),
+                None => {
+                    let left = source.len().saturating_sub(offset);
+                    problems.push(Problem::Truncated { what: "Mach-O file", offset, needed: bytes, left });
+                }
+            }
+        }
+        (found, problems)
+    }
+    let parsed = match FileKind::parse(head) {
+        Ok(FileKind::MachOFat64) => MachOFatFile64::parse(head).map(|file| arches(source, file.arches())),
+        _ => MachOFatFile32::parse(head).map(|file| arches(source, file.arches())),
+    };
+    parsed.unwrap_or_else(|error| (Vec::new(), vec![Problem::Unsupported(format!("damaged Mach-O file: {error}"))]))
+}
+
+/// Fatbins and cubins anywhere in a mapped file but in `known`, by their first bytes.
+pub(super) fn stray(source: &Source, known: &[Section]) -> Vec<Stray> {
+    static START: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        Regex::new(r"(?s-u)\x50\xed\x55\xba\x01\x00\x10\x00|\x7fELF[\x01\x02]\x01\x01[\x33\x41]").ok()
+    });
+    let (Some(bytes), Some(start)) = (source.direct(), START.as_ref()) else { return Vec::new() };
+    // Offsets of the sections within the file.
+    let base = bytes.as_ptr() as usize;
+    let known: Vec<(usize, usize)> = known
+        .iter()
+        .filter_map(|section| section.source.direct())
+        .map(|part| (part.as_ptr() as usize - base, part.as_ptr() as usize - base + part.len()))
+        .collect();
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(hit) = bytes.get(at..).and_then(|_| start.find_at(bytes, at)) {
+        let offset = hit.start();
+        at = offset + 4;
+        if let Some((_, end)) = known.iter().find(|(from, to)| (*from..*to).contains(&offset)) {
+            at = *end;
+            continue;
+        }
+        let Some(rest) = bytes.get(offset..) else { break };
+        let is_fatbin = rest.starts_with(&MAGIC);
+        let len = if is_fatbin {
+            let bytes =
+                rest.get(8..16).and_then(|word| word.first_chunk()).map_or(u64::MAX, |w| u64::from_le_bytes(*w));
+            usize::try_from(bytes).ok().and_then(|bytes| bytes.checked_add(16)).filter(|&len| len <= rest.len())
+        } else if sniff::is_cubin(rest) {
+            sniff::elf_extent(rest)
+        } else {
+            None
+        };
+        let Some(part) = len.and_then(|len| source.slice(offset as u64, len as u64)) else { continue };
+        at = offset + usize::try_from(part.len()).unwrap_or(4).max(4);
+        let offset = offset as u64;
+        found.push(if is_fatbin {
+            Stray::Fatbin { offset, source: part }
+        } else {
+            Stray::Cubin { offset, source: part }
+        });
+    }
+    found
+}

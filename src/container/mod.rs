@@ -1,0 +1,77 @@
+//! Anything that holds GPU code: what is inside, and its bytes.
+//!
+//! *In*: a path (file or folder) or bytes. Recognised by content: PTX, cubins, fatbins, LTO-IR, ELF, PE, COFF and Mach-O
+//! files with fatbin sections, archives, zips and wheels, compilers' cache folders; each inside the others. *Out*:
+//! [`Entry`] after [`Entry`], in the order `cuobjdump -all` has, described from headers alone; [`Entry::read`] decompresses
+//! one on demand.
+//!
+//! Files are mapped, large deflated zip members are inflated by range, entries are decompressed one by one: memory does not
+//! grow with the container. Nothing is written to disk. Sizes that lie, bombs, overlaps and unsafe names become a
+//! [`ContainerError`] in the place of what they spoil, and the rest is still read. It does not look inside cubins or PTX.
+
+mod decompress;
+mod entry;
+mod error;
+mod fatbin;
+mod host;
+mod inflate;
+mod jit;
+mod sniff;
+mod source;
+mod walk;
+mod zipped;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+pub use decompress::Compression;
+pub use entry::{Entry, EntryKind, Place};
+pub use error::{ContainerError, Problem};
+pub use jit::JitMetadata;
+pub use walk::Entries;
+
+use self::source::Source;
+use self::walk::{Node, Step};
+
+/// How to look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Also look for fatbins and cubins in host files outside their fatbin sections, where `cuobjdump` does not look.
+    pub scan: bool,
+}
+
+/// A file, folder or stream that may hold GPU code. Nothing is read until its entries are asked for.
+#[derive(Clone)]
+pub struct Container {
+    steps: Vec<Step>,
+    options: Options,
+}
+
+impl Container {
+    /// A file or folder; its entries' paths start with the path as given.
+    pub fn open(path: &Path, options: Options) -> Container {
+        let step = Step::Path { path: path.to_path_buf(), name: path.display().to_string(), top: true };
+        Container { steps: vec![step], options }
+    }
+
+    /// Bytes at hand, such as those of standard input.
+    pub fn from_bytes(name: impl Into<String>, bytes: Vec<u8>, options: Options) -> Container {
+        let source = Source::memory(bytes);
+        let packed = (Compression::Stored, source.len());
+        let node = Node { path: name.into(), source, packed, depth: 0, top: true, place: None };
+        Container { steps: vec![Step::Node(node)], options }
+    }
+
+    /// What is inside, in order. Lazy: a large container is taken apart file by file.
+    pub fn entries(&self) -> Entries {
+        Entries::new(&self.steps, self.options)
+    }
+
+    /// The same entries as parts that can be read in parallel, in order: the files of a folder, the members of a zip.
+    pub fn parts(&self) -> Vec<Container> {
+        let steps = walk::split(&self.steps, self.options);
+        steps.into_iter().map(|step| Container { steps: vec![step], options: self.options }).collect()
+    }
+}

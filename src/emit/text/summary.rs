@@ -1,0 +1,103 @@
+//! Two or three sentences that a tired engineer reads first.
+
+use super::figures::{bytes, count};
+use crate::report::{Kernel, RegisterCap};
+
+/// The summary of a kernel: what it uses and what set that, where the pressure is, what it would take to do better.
+pub fn summary(kernel: &Kernel) -> String {
+    let mut sentences = Vec::new();
+    sentences.extend(registers(kernel));
+    sentences.extend(spills(kernel));
+    sentences.extend(occupancy(kernel));
+    sentences.join(" ")
+}
+
+fn registers(kernel: &Kernel) -> Option<String> {
+    let used = kernel.resources.registers?;
+    let mut text = match &kernel.register_cap {
+        Some(cap) if used >= cap.registers => format!("Uses all {used} registers that {} allows", setter(cap)),
+        Some(cap) if cap.cause != "isa" => {
+            format!("Uses {used} of the {} registers that {} allows", cap.registers, setter(cap))
+        }
+        _ => format!("Uses {}", count(u64::from(used), "register")),
+    };
+    if let Some(pressure) = &kernel.pressure {
+        let at = pressure.gpr.ptx_line.map(|line| format!(", at line {line}")).unwrap_or_default();
+        text.push_str(&format!("; at most {} are live at once{at}", pressure.gpr.peak));
+    }
+    text.push('.');
+    Some(text)
+}
+
+/// What set a cap, as the subject of a sentence.
+fn setter(cap: &RegisterCap) -> &'static str {
+    match cap.cause.as_str() {
+        "maxnreg" => ".maxnreg",
+        "launch_bounds" => "its .minnctapersm",
+        "block_size" => "its block size",
+        "maxrregcount" => "--maxrregcount",
+        _ => "the instruction set",
+    }
+}
+
+fn spills(kernel: &Kernel) -> Option<String> {
+    let (stores, loads) = (kernel.resources.spill_store_bytes?, kernel.resources.spill_load_bytes?);
+    if stores == 0 && loads == 0 {
+        return None;
+    }
+    let mut text = format!("Spills {} and reads {} back", bytes(stores), bytes(loads));
+    if let Some(spills) = &kernel.spills {
+        let in_loops = spills.iter().filter(|spill| spill.loop_depth.is_some_and(|depth| depth > 0)).count();
+        if in_loops > 0 {
+            text.push_str(&format!(
+                ", {in_loops} of its {} inside loops",
+                count(spills.len() as u64, "spill instruction")
+            ));
+        } else if spills.iter().all(|spill| spill.loop_depth.is_some()) {
+            text.push_str(", all of it outside loops");
+        }
+    }
+    if let Some(cap) = kernel.register_cap.as_ref().filter(|cap| cap.cause == "block_size")
+        && kernel.resources.registers.is_some_and(|used| used + 8 <= cap.registers)
+    {
+        text.push_str(&format!(
+            ": ptxas aimed below the {} it could have used; .minnctapersm 1 lets it",
+            cap.registers
+        ));
+    }
+    text.push('.');
+    Some(text)
+}
+
+fn occupancy(kernel: &Kernel) -> Option<String> {
+    let occupancy = kernel.occupancy.as_ref()?;
+    let used = kernel.resources.registers?;
+    if occupancy.blocks_per_sm == 0 {
+        return Some(format!("It cannot be launched: no block of {} threads fits on an SM.", occupancy.threads));
+    }
+    let mut text = format!(
+        "An SM holds {}, {} of its {} warps, limited by {}",
+        count(u64::from(occupancy.blocks_per_sm), "block"),
+        occupancy.warps_per_sm,
+        occupancy.max_warps_per_sm,
+        occupancy.limiter
+    );
+    if let Some(step) = occupancy.next_step {
+        let fewer = used.saturating_sub(step.registers);
+        text.push_str(&format!(
+            "; cut {}, to {}, for {}",
+            count(u64::from(fewer), "register"),
+            step.registers,
+            step.blocks_per_sm
+        ));
+    }
+    if let Some(cliff) = occupancy.cliff {
+        let more = cliff.registers.saturating_sub(used);
+        text.push_str(&format!(
+            "; {more} more lose {}",
+            count(u64::from(occupancy.blocks_per_sm - cliff.blocks_per_sm), "block")
+        ));
+    }
+    text.push('.');
+    Some(text)
+}

@@ -1,0 +1,293 @@
+//! Compares live counts with `nvdisasm -c -lrm count`, cubin by cubin.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use ptxinspect::base::{Pc, RegFile};
+use ptxinspect::cubin::{Function, FunctionKind, Image};
+use ptxinspect::flow::{Cfg, Layout, Liveness, Rule, SassProgram};
+use ptxinspect::sass::{Decoder, Word};
+use ptxinspect::sass::effects::EffectTable;
+
+/// What `sass-tables live` takes.
+#[derive(clap::Args)]
+pub struct Args {
+    /// nvdisasm 13.2 or later.
+    #[arg(long)]
+    nvdisasm: PathBuf,
+    /// Folder where nvdisasm's counts are kept between runs.
+    #[arg(long)]
+    cache: Option<PathBuf>,
+    /// How many kinds of disagreement to print for each architecture.
+    #[arg(long, default_value_t = 10)]
+    top: usize,
+    /// Print each disagreement of functions whose name contains this.
+    #[arg(long)]
+    show: Option<String>,
+    /// Write nvdisasm's counts beside each cubin, as `NAME.live`: the cases of a test that needs no nvdisasm.
+    #[arg(long)]
+    record: bool,
+    /// Cubins or folders of them.
+    #[arg(required = true)]
+    cubins: Vec<PathBuf>,
+}
+
+/// Figures of one architecture.
+#[derive(Default)]
+pub struct Tally {
+    pub cubins: usize,
+    pub functions: usize,
+    pub instructions: u64,
+    /// Instructions whose four counts are all equal, and by file.
+    pub equal: u64,
+    pub equal_by_file: [u64; 4],
+    /// Instructions where the sound rule counts differently, by file.
+    pub sound_differs: [u64; 4],
+    /// Opcode → instructions where a count differs and the one after it does not: where the difference begins, going backwards.
+    pub origins: BTreeMap<String, (u64, String)>,
+    pub without_listing: usize,
+}
+
+/// nvdisasm's row: text and the four counts.
+type Listing = HashMap<String, HashMap<u32, (String, [u16; 4])>>;
+
+/// Compares all cubins and prints the figures.
+pub fn run(args: &Args) -> Result<()> {
+    let mut files = args.cubins.clone();
+    let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
+    while let Some(path) = files.pop() {
+        if path.is_dir() {
+            let mut entries: Vec<PathBuf> =
+                std::fs::read_dir(&path)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+            entries.sort();
+            files.extend(entries.into_iter().rev());
+            continue;
+        }
+        let bytes = std::fs::read(&path)?;
+        let Ok(image) = Image::parse(&bytes) else { continue };
+        let Some(table) = EffectTable::for_arch(image.arch) else { continue };
+        let tally = tallies.entry(format!("sm_{}", image.arch.sm)).or_default();
+        let listing = listing(args, &path, &bytes)?;
+        if listing.is_empty() {
+            tally.without_listing += 1;
+            continue;
+        }
+        tally.cubins += 1;
+        if args.record {
+            std::fs::write(path.with_extension("live"), recorded(&listing))?;
+        }
+        for function in image.functions.iter() {
+            let name = image.section(function.section).map(|section| section.name.to_string()).unwrap_or_default();
+            if let Some(rows) = listing.get(&name) {
+                compare(function, table, rows, &name, args, tally);
+            }
+        }
+    }
+    println!(
+        "{:<8} {:>7} {:>9} {:>12} {:>10} {:>9} {:>9} {:>9} {:>9}",
+        "arch", "cubins", "functions", "instructions", "all equal", "gpr", "pred", "ugpr", "upred"
+    );
+    for (arch, tally) in &tallies {
+        let percent = |n: u64| format!("{:.4}%", 100.0 * n as f64 / tally.instructions.max(1) as f64);
+        let files = tally.equal_by_file.map(percent);
+        println!(
+            "{arch:<8} {:>7} {:>9} {:>12} {:>10} {:>9} {:>9} {:>9} {:>9}",
+            tally.cubins,
+            tally.functions,
+            tally.instructions,
+            percent(tally.equal),
+            files[0],
+            files[1],
+            files[2],
+            files[3]
+        );
+    }
+    for (arch, tally) in &tallies {
+        let percent = |n: u64| format!("{:.3}%", 100.0 * n as f64 / tally.instructions.max(1) as f64);
+        let sound = tally.sound_differs.map(percent);
+        println!(
+            "{arch}: sound rule differs on gpr {}, pred {}, ugpr {}, upred {} of instructions",
+            sound[0], sound[1], sound[2], sound[3]
+        );
+        if tally.without_listing > 0 {
+            println!("{arch}: {} cubins without a listing by nvdisasm", tally.without_listing);
+        }
+        let mut origins: Vec<_> = tally.origins.iter().collect();
+        origins.sort_by_key(|(name, (count, _))| (std::cmp::Reverse(*count), (*name).clone()));
+        for (name, (count, example)) in origins.into_iter().take(args.top) {
+            println!("{arch}: {count:>7} differences begin at {name}, such as {example}");
+        }
+    }
+    Ok(())
+}
+
+/// What the cubin says about a function's section.
+pub fn layout(function: &Function<'_>) -> Layout {
+    Layout {
+        entries: function.parts.iter().map(|part| part.start).collect(),
+        indirect: function.branch_targets.iter().map(|branch| (branch.pc, branch.targets.clone())).collect(),
+        registers: function.resources.registers.and_then(|n| u16::try_from(n).ok()).unwrap_or(0),
+        called_from_outside: function.kind != FunctionKind::Entry,
+    }
+}
+
+/// The words of a function's section.
+pub fn words(code: &[u8]) -> Vec<Word> {
+    let half = |chunk: &[u8]| u64::from_le_bytes(chunk.try_into().unwrap_or_default());
+    code.chunks_exact(16).map(|chunk| Word { lo: half(&chunk[..8]), hi: half(&chunk[8..]) }).collect()
+}
+
+fn compare(
+    function: &Function<'_>,
+    table: &EffectTable,
+    rows: &HashMap<u32, (String, [u16; 4])>,
+    name: &str,
+    args: &Args,
+    tally: &mut Tally,
+) {
+    let words = words(function.code);
+    let program = SassProgram::new(&words, table);
+    let cfg = Cfg::build(&program, &layout(function));
+    let counts = Liveness::solve(&program, &cfg, Rule::Nvdisasm).counts(&program, &cfg);
+    let sound = Liveness::solve(&program, &cfg, Rule::Sound).counts(&program, &cfg);
+    let show = args.show.as_ref().is_some_and(|part| name.contains(part.as_str()));
+    tally.functions += 1;
+    let mut after_equal = true;
+    for (index, count) in counts.iter().enumerate().rev() {
+        let Some((text, theirs)) = rows.get(&(16 * index as u32)) else { continue };
+        let ours = RegFile::ALL.map(|file| count.get(file));
+        tally.instructions += 1;
+        for i in 0..4 {
+            tally.equal_by_file[i] += u64::from(ours[i] == theirs[i]);
+            tally.sound_differs[i] += u64::from(sound[index].get(RegFile::ALL[i]) != theirs[i]);
+        }
+        let equal = ours == *theirs;
+        tally.equal += u64::from(equal);
+        if !equal && after_equal {
+            let mnemonic =
+                text.split_whitespace().find(|part| !part.starts_with('@')).unwrap_or("").trim_end_matches(';');
+            let short: String = mnemonic.split('.').take(2).collect::<Vec<_>>().join(".");
+            let origin = tally.origins.entry(short).or_default();
+            origin.0 += 1;
+            if origin.1.is_empty() {
+                origin.1 =
+                    format!("`{text}` at {} of {name}: ours {ours:?}, nvdisasm {theirs:?}", Pc(16 * index as u32));
+            }
+        }
+        if show {
+            let mark = if equal { ' ' } else { '!' };
+            println!("{mark} {} {text:<60} ours {ours:?} nvdisasm {theirs:?}", Pc(16 * index as u32));
+        }
+        after_equal = equal;
+    }
+}
+
+/// `section` lines, each followed by runs of equal counts: first pc, number of instructions, the four counts.
+fn recorded(listing: &Listing) -> String {
+    let mut out = String::new();
+    let sections: BTreeMap<_, _> = listing.iter().collect();
+    for (name, rows) in sections {
+        out.push_str(&format!("section {name}\n"));
+        let rows: BTreeMap<_, _> = rows.iter().collect();
+        let mut runs: Vec<(u32, u32, [u16; 4])> = Vec::new();
+        for (pc, (_, counts)) in rows {
+            match runs.last_mut() {
+                Some((first, n, same)) if same == counts && *first + *n * 16 == *pc => *n += 1,
+                _ => runs.push((*pc, 1, *counts)),
+            }
+        }
+        for (pc, n, [gpr, pred, ugpr, upred]) in runs {
+            out.push_str(&format!("{pc:x} {n} {gpr} {pred} {ugpr} {upred}\n"));
+        }
+    }
+    out
+}
+
+/// nvdisasm's counts for a cubin, from the cache if it has them.
+fn listing(args: &Args, path: &Path, bytes: &[u8]) -> Result<Listing> {
+    let kept = args.cache.as_ref().map(|folder| {
+        let mut hash = 0xcbf2_9ce4_8422_2325u64;
+        bytes.iter().for_each(|byte| hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+        folder.join(format!("{hash:016x}.count"))
+    });
+    if let Some(text) = kept.as_ref().and_then(|kept| std::fs::read_to_string(kept).ok()) {
+        return Ok(read(&text));
+    }
+    let output = Command::new(&args.nvdisasm).args(["-c", "-lrm", "count"]).arg(path).output().context("nvdisasm")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    // Lines are padded to the longest one: keep what matters.
+    let short: String = text
+        .lines()
+        .filter(|line| line.contains(".section") || line.contains("// |"))
+        .map(|line| match line.find("// |") {
+            Some(at) => format!("{} {}\n", line[..at].trim(), &line[at..]),
+            None => format!("{line}\n"),
+        })
+        .collect();
+    if let Some(kept) = kept {
+        if let Some(folder) = kept.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        std::fs::write(&kept, &short)?;
+    }
+    Ok(read(&short))
+}
+
+/// `/*0040*/ STG.E desc[UR4][R2.64], R5 ; // | 4 | | 2 |` under a header that names the columns.
+fn read(text: &str) -> Listing {
+    let mut listing = Listing::new();
+    let mut section = String::new();
+    let mut columns: Vec<usize> = Vec::new();
+    for line in text.lines() {
+        if let Some(rest) = line.trim_start().strip_prefix(".section") {
+            section = rest.trim().split(',').next().unwrap_or("").trim_matches('"').to_owned();
+            columns.clear();
+            continue;
+        }
+        let Some(at) = line.find("// |") else { continue };
+        let cells: Vec<&str> = line[at + 4..].split('|').map(str::trim).collect();
+        if columns.is_empty() {
+            columns = cells
+                .iter()
+                .filter_map(|cell| ["GPR", "PRED", "UGPR", "UPRED"].iter().position(|name| name == cell))
+                .collect();
+            continue;
+        }
+        let Some((pc, text)) = line.strip_prefix("/*").and_then(|rest| rest.split_once("*/")) else { continue };
+        let Ok(pc) = u32::from_str_radix(pc, 16) else { continue };
+        let text = text[..text.find("// |").unwrap_or(text.len())].trim();
+        let mut counts = [0; 4];
+        for (&column, cell) in columns.iter().zip(&cells) {
+            counts[column] = cell.parse().unwrap_or(0);
+        }
+        listing.entry(section.clone()).or_default().insert(pc, (text.to_owned(), counts));
+    }
+    listing
+}
+
+/// Decodes every word of a cubin, finds its control flow and counts live registers, some times over, and prints the speed.
+pub fn speed(path: &Path) -> Result<()> {
+    let bytes = std::fs::read(path)?;
+    let image = Image::parse(&bytes)?;
+    let table = EffectTable::for_arch(image.arch).context("no effects for this architecture")?;
+    let decoder = Decoder::new(image.arch).context("no tables for this architecture")?;
+    let code: u64 = image.functions.iter().map(|function| function.code.len() as u64).sum();
+    for rule in [Rule::Sound, Rule::Nvdisasm].into_iter().cycle().take(6) {
+        let start = std::time::Instant::now();
+        let mut peak = 0;
+        for function in &image.functions {
+            let words = words(function.code);
+            let unknown: Vec<u32> =
+                (0u32..).zip(&words).filter(|(_, word)| decoder.decode(**word).is_unknown()).map(|(i, _)| i).collect();
+            let program = SassProgram::new(&words, table).with_unknown(&unknown);
+            let cfg = Cfg::build(&program, &layout(function));
+            let counts = Liveness::solve(&program, &cfg, rule).counts(&program, &cfg);
+            peak = counts.iter().map(|count| count.get(RegFile::Gpr)).max().unwrap_or(0).max(peak);
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        println!("decode, control flow and liveness ({rule:?}): {:.0} MB/s, peak {peak}", code as f64 / 1e6 / seconds);
+    }
+    Ok(())
+}
