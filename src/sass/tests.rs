@@ -28,7 +28,7 @@ fn word(hex: &str) -> Word {
 #[test]
 fn recorded_texts() {
     let files = recorded();
-    assert!(files.len() >= 10, "{} architectures recorded", files.len());
+    assert!(files.len() >= 8, "{} architectures recorded", files.len());
     for (arch, text) in files {
         let decoder = Decoder::new(arch).expect("tables for every recorded architecture");
         let mut wrong = Vec::new();
@@ -124,9 +124,10 @@ fn variants_share_the_richest_tables() {
 fn labels_replace_targets() {
     let decoder = Decoder::new(Arch::new(90)).expect("tables");
     // BRA to itself.
-    let inst = decoder.decode(word("000fc0000383fffffffffffffffc0000".get(..32).expect("32 digits")));
+    let inst = decoder.decode(word("000fc0000383fffffffffffc00fc7947"));
     let mut text = String::new();
     if let Some(target) = decoder.target(&inst, Pc(0x40)) {
+        assert_eq!(target, 0x40);
         decoder.text_with(&inst, Pc(0x40), &mut text, |address, out| {
             assert_eq!(address, target);
             out.push_str("`(.L_x_0)");

@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::class::{Class, Cx, Literals};
+use crate::class::{Class, Cx};
 use crate::corpus;
+use crate::model::Literals;
 use crate::oracle::{Oracle, Pending};
 use crate::store::{self, Learnt};
 use crate::tree::{Question, grow};
@@ -100,6 +101,7 @@ pub fn learn(
 
     let mut round = 0;
     let mut generation = 0;
+    let generations = if tries { 2 } else { 0 };
     loop {
         let mut cx = Cx { oracle: &mut oracle, lits: &mut lits, urz };
         let mut waiting = 0;
@@ -120,7 +122,7 @@ pub fn learn(
                 }
             }
             generation += 1;
-            if found.is_empty() || generation > 3 {
+            if found.is_empty() || generation > generations {
                 break;
             }
             eprintln!("{arch}: {} more classes met by probes", found.len());

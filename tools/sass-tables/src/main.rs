@@ -7,6 +7,7 @@ mod edit;
 mod effects;
 mod learn;
 mod live;
+mod model;
 mod oracle;
 mod pack;
 mod slot;
@@ -45,7 +46,7 @@ enum Command {
         /// Folder where nvdisasm's answers are kept between runs.
         #[arg(long)]
         cache: Option<PathBuf>,
-        /// Also learn the classes that no word of the corpus has, found by trying every opcode.
+        /// Also learn the classes that no word of the corpus has: every opcode is tried, and what probes meet is kept.
         #[arg(long)]
         sweep: bool,
         /// Folder for the learnt models.
@@ -95,7 +96,7 @@ fn main() -> Result<()> {
             Ok(())
         }
         Command::Pack { models, out } => {
-            let mut lits = class::Literals::default();
+            let mut lits = model::Literals::default();
             let mut all = Vec::new();
             for path in models {
                 let text = std::fs::read_to_string(&path)?;

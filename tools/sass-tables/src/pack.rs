@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use anyhow::{Result, ensure};
 
-use crate::class::{Comp, Input, Literals, Model, Piece, Test};
 use crate::edit::SLOT;
+use crate::model::{Comp, Input, Literals, Model, Piece, Test};
 use crate::slot::{Format, Slot};
 use crate::store::{Learnt, format_number};
 use crate::text::Kind;

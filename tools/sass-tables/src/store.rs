@@ -15,8 +15,8 @@ use std::fmt::Write;
 
 use anyhow::{Context, Result, bail};
 
-use crate::class::{Comp, Input, Literals, Model, Piece, Test};
 use crate::edit::SLOT;
+use crate::model::{Comp, Input, Literals, Model, Piece, Test};
 use crate::slot::{Format, Slot};
 use crate::text::Kind;
 use crate::tree::Tree;
