@@ -250,7 +250,7 @@ impl Learner {
         let changes = |learner: &Learner, word: u128| {
             let frozen = learner.ops.get(&((word & 0xfff) as u16)).map_or(0, |op| op.frozen);
             let flips = BITS.map(move |bit| word ^ 1 << bit);
-            let sets = BITS.clone().step_by(1).filter(|pos| pos % 8 == 0).flat_map(move |pos| {
+            let sets = BITS.filter(|pos| pos % 8 == 0).flat_map(move |pos| {
                 [20u16, 40].map(|value| Field { file: RegFile::Ugpr, pos: pos as u8, bits: 8 }.set(word, value))
             });
             flips.chain(sets).filter(move |changed| (changed ^ word) & frozen == 0).collect::<Vec<_>>()
