@@ -10,7 +10,11 @@ pub enum Tree<L> {
     #[default]
     Empty,
     Leaf(L),
-    Test { bit: u32, zero: Box<Tree<L>>, one: Box<Tree<L>> },
+    Test {
+        bit: u32,
+        zero: Box<Tree<L>>,
+        one: Box<Tree<L>>,
+    },
 }
 
 impl<L: Clone + Eq + Hash + Ord> Tree<L> {
