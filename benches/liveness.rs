@@ -28,7 +28,7 @@ fn cubin(c: &mut Criterion) {
     };
     let bytes = std::fs::read(path).expect("the cubin can be read");
     let image = Image::parse(&bytes).expect("the file is a cubin");
-    let table = EffectTable::for_arch(image.arch).expect("the architecture has a table");
+    let table = EffectTable::learnt(image.arch).expect("the architecture has a table");
     let code: Vec<(&[u8], Layout)> = image
         .functions
         .iter()
@@ -76,7 +76,7 @@ fn repeated(instructions: usize) -> Vec<Word> {
 }
 
 fn growth(c: &mut Criterion) {
-    let table = EffectTable::for_arch(Arch::new(100)).expect("sm_100 has a table");
+    let table = EffectTable::learnt(Arch::new(100)).expect("sm_100 has a table");
     let mut group = c.benchmark_group("growth");
     group.sample_size(10);
     for instructions in [1_000, 10_000, 100_000, 1_000_000] {

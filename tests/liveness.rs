@@ -43,7 +43,7 @@ fn counts_of_recorded_cubins_equal_nvdisasm() {
         let expected = recorded(&std::fs::read_to_string(path).unwrap());
         let bytes = std::fs::read(path.with_extension("cubin")).unwrap();
         let image = Image::parse(&bytes).unwrap();
-        let table = EffectTable::for_arch(image.arch).unwrap();
+        let table = EffectTable::learnt(image.arch).unwrap();
         for function in &image.functions {
             let name = image.section(function.section).unwrap().name.to_string();
             let Some(expected) = expected.get(&name) else { continue };
@@ -114,7 +114,7 @@ fn effects_of_recorded_words_equal_nvdisasm() {
         let fields: Vec<&str> = line.split('\t').collect();
         let word = u128::from_str_radix(fields[1], 16).unwrap();
         let word = Word { lo: word as u64, hi: (word >> 64) as u64 };
-        let table = EffectTable::for_arch(fields[0].parse().unwrap()).unwrap();
+        let table = EffectTable::learnt(fields[0].parse().unwrap()).unwrap();
         let effects = table.of(word).unwrap_or_default();
         if tracked(effects.reads) != set(fields[2]) || tracked(effects.writes) != set(fields[3]) {
             wrong.push(format!("{line}: {effects:?}"));

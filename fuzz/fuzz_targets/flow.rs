@@ -10,7 +10,7 @@ use ptxinspect::sass::effects::EffectTable;
 fuzz_target!(|input: &[u8]| {
     let Some((&[choice, entry, from, to], code)) = input.split_first_chunk::<4>() else { return };
     let arches = [75, 80, 86, 87, 88, 89, 90, 100, 103, 107, 110, 120, 121];
-    let Some(table) = EffectTable::for_arch(Arch::new(arches[usize::from(choice) % arches.len()])) else { return };
+    let Some(table) = EffectTable::learnt(Arch::new(arches[usize::from(choice) % arches.len()])) else { return };
     let half = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
     let words: Vec<Word> = code.chunks_exact(16).map(|c| Word { lo: half(&c[..8]), hi: half(&c[8..]) }).collect();
     let layout = Layout {

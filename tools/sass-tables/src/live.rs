@@ -67,7 +67,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
         let bytes = std::fs::read(&path)?;
         let Ok(image) = Image::parse(&bytes) else { continue };
-        let Some(table) = EffectTable::for_arch(image.arch) else { continue };
+        let Some(table) = EffectTable::learnt(image.arch) else { continue };
         let tally = tallies.entry(format!("sm_{}", image.arch.sm)).or_default();
         let listing = listing(args, &path, &bytes)?;
         if listing.is_empty() {
@@ -271,7 +271,7 @@ fn read(text: &str) -> Listing {
 pub fn speed(path: &Path) -> Result<()> {
     let bytes = std::fs::read(path)?;
     let image = Image::parse(&bytes)?;
-    let table = EffectTable::for_arch(image.arch).context("no effects for this architecture")?;
+    let table = EffectTable::learnt(image.arch).context("no effects for this architecture")?;
     let decoder = Decoder::new(image.arch).context("no tables for this architecture")?;
     let code: u64 = image.functions.iter().map(|function| function.code.len() as u64).sum();
     for rule in [Rule::Sound, Rule::Nvdisasm].into_iter().cycle().take(6) {

@@ -28,7 +28,9 @@ impl Class {
     /// Enumerates every component at the base and lays the text out.
     pub(super) fn build(&mut self, cx: &mut Cx<'_>) -> Result<(), Pending> {
         let base = self.bases[0];
-        let mut plans: Vec<(Vec<Input>, Vec<(u64, u128)>)> = Vec::new();
+        // The inputs of each component, and the words that try every value of them.
+        type Plan = (Vec<Input>, Vec<(u64, u128)>);
+        let mut plans: Vec<Plan> = Vec::new();
         let mut wait = Ok(());
         for group in &self.groups {
             let inputs: Vec<Input> = group.iter().map(|&i| self.inputs[i]).collect();
@@ -405,7 +407,7 @@ fn subsets(list: &[usize], size: usize) -> Vec<Vec<usize>> {
     }
 }
 
-struct Mend {
+pub(super) struct Mend {
     inputs: Vec<Input>,
     join: bool,
 }
