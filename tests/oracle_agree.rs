@@ -49,7 +49,6 @@ fn lines_of_our_ptx_agree_with_nvdisasm() {
 }
 
 #[test]
-#[ignore = "a message of ptxas that quotes its input's name shows the temporary name (no_version.ptx)"]
 fn errors_of_our_bad_ptx_are_those_of_ptxas() {
     agree("errors", "testdata/ptx/bad");
 }

@@ -56,16 +56,30 @@ fn write_registers(kernel: &Kernel, out: &mut dyn Write) -> io::Result<()> {
         }
         None => row("registers", &used, out)?,
     }
-    match (resources.spill_store_bytes, resources.spill_load_bytes) {
-        (Some(0), Some(0)) => row("spills", &format!("{GOOD}none{RESET}"), out),
-        (Some(stores), Some(loads)) => {
-            row("spills", &format!("{WARN}{} stored, {} loaded{RESET}", bytes(stores), bytes(loads)), out)
-        }
+    let spilt = match (resources.spill_store_bytes, resources.spill_load_bytes) {
+        (Some(0), Some(0)) => format!("{GOOD}none{RESET}"),
+        (Some(stores), Some(loads)) => format!("{WARN}{} stored, {} loaded{RESET}", bytes(stores), bytes(loads)),
         _ => match &kernel.spills {
-            Some(spills) if spills.is_empty() => row("spills", "none marked", out),
-            Some(spills) => row("spills", &format!("{WARN}{} instructions{RESET}", spills.len()), out),
-            None => row("spills", "not known without ptxas's log", out),
+            Some(spills) if spills.is_empty() => "none marked".to_owned(),
+            Some(spills) => format!("{WARN}{}{RESET}", count(spills.len() as u64, "instruction")),
+            None => "not known without ptxas's log".to_owned(),
         },
+    };
+    row("spills", &format!("{spilt}{}", spill_lines(kernel)), out)
+}
+
+/// The PTX lines with the most spill instructions: `, most at lines 84 (28), 145 (20)`.
+fn spill_lines(kernel: &Kernel) -> String {
+    const SHOWN: usize = 4;
+    let mut lines: Vec<_> = kernel.spills.iter().flatten().filter_map(|spill| spill.ptx_line).collect();
+    lines.sort_unstable();
+    let mut counts: Vec<_> = lines.chunk_by(|a, b| a == b).map(|group| (group.len(), group[0])).collect();
+    counts.sort_by_key(|(count, line)| (std::cmp::Reverse(*count), *line));
+    let all = counts.len() <= SHOWN;
+    let shown: Vec<String> = counts.iter().take(SHOWN).map(|(count, line)| format!("{line} ({count}×)")).collect();
+    match shown.is_empty() {
+        true => String::new(),
+        false => format!(", {}at lines {}", if all { "" } else { "most " }, shown.join(", ")),
     }
 }
 

@@ -93,10 +93,8 @@ fn occupancy(kernel: &Kernel) -> Option<String> {
     }
     if let Some(cliff) = occupancy.cliff {
         let more = cliff.registers.saturating_sub(used);
-        text.push_str(&format!(
-            "; {more} more lose {}",
-            count(u64::from(occupancy.blocks_per_sm - cliff.blocks_per_sm), "block")
-        ));
+        let lost = count(u64::from(occupancy.blocks_per_sm - cliff.blocks_per_sm), "block");
+        text.push_str(&format!("; {more} more cost{} {lost}", if more == 1 { "s" } else { "" }));
     }
     text.push('.');
     Some(text)
