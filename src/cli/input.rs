@@ -65,13 +65,13 @@ fn classify(bytes: &[u8]) -> Result<Kind> {
             Some(&[low, high]) if u16::from_le_bytes([low, high]) == EM_CUDA => Ok(Kind::Cubin),
             Some(&[low, high]) => bail!(
                 "it is an ELF file for machine {}, not for an NVIDIA GPU ({EM_CUDA}): expected PTX text or a cubin; \
-                 `cuobjdump -xelf all` takes the cubins out of a host file",
+                 `ptxinspect extract` takes the GPU code out of a host file",
                 u16::from_le_bytes([low, high])
             ),
             _ => bail!("it is an ELF file cut off inside its header: {} bytes", bytes.len()),
         },
         [0x50, 0xed, 0x55, 0xba, ..] => {
-            bail!("it is a fatbin: expected PTX text or a cubin; `cuobjdump -xelf all` takes the cubins out")
+            bail!("it is a fatbin: expected PTX text or a cubin; `ptxinspect extract` takes the GPU code out")
         }
         _ => Ok(Kind::Ptx),
     }
