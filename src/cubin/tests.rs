@@ -206,6 +206,23 @@ fn ptx_text_and_names_of_inlined_functions() {
 }
 
 #[test]
+fn call_sites_are_found_where_rows_were_left_out() {
+    let bytes = recorded("nested-12.4-sm_90");
+    let image = Image::parse(&bytes).unwrap();
+    let table = LineTable::parse(&image);
+    assert_eq!(table.problems, []);
+    let lines = table.function(function(&image, "nested")).unwrap();
+    let chain = |pc| {
+        let at = lines.source_at(Pc(pc)).unwrap();
+        let sites: Vec<_> = at.inlined_at.iter().map(|site| (site.line.0, site.function)).collect();
+        (at.line.0, at.function, sites)
+    };
+    assert_eq!(chain(0x130), (11, Some("first"), vec![(13, None)]));
+    assert_eq!(chain(0x180), (11, Some("secnd"), vec![(11, Some("first")), (13, None)]));
+    assert_eq!(chain(0x1a0), (13, None, vec![]));
+}
+
+#[test]
 fn linked_files_keep_each_functions_own_ptx() {
     let bytes = recorded("linked-13.4-sm_90");
     let image = Image::parse(&bytes).unwrap();

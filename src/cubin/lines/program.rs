@@ -132,6 +132,32 @@ impl State {
     const START: State = State { section: None, pc: 0, line: 1, file: 1, inlined: Inlined::NONE };
 }
 
+/// The rows of the running sequence, as 0x90 numbers them: from 1.
+///
+/// For sm_90, ptxas 12.0 to 12.6 leaves out a row that repeats file and line of the one before, and counts it all the same. A call
+/// site is always the row right before the first call that names it, which tells by how much the numbers run ahead.
+#[derive(Default)]
+struct Sequence {
+    rows: Vec<Row>,
+    /// Index and number of each row that follows one left out.
+    jumps: Vec<(usize, u64)>,
+}
+
+impl Sequence {
+    fn site(&mut self, number: u64) -> Option<&Row> {
+        let last = self.rows.len().checked_sub(1)?;
+        let (index, base) = self.jumps.last().copied().unwrap_or((0, 1));
+        if number > base.saturating_add((last - index) as u64) {
+            self.jumps.push((last, number));
+        }
+        let after = self.jumps.partition_point(|(_, base)| *base <= number);
+        let (index, base) = after.checked_sub(1).and_then(|at| self.jumps.get(at)).copied().unwrap_or((0, 1));
+        let end = self.jumps.get(after).map_or(self.rows.len(), |(index, _)| *index);
+        let row = index.checked_add(usize::try_from(number.checked_sub(base)?).ok()?)?;
+        self.rows.get(..end)?.get(row)
+    }
+}
+
 struct Runner<'r, 'a> {
     data: &'a [u8],
     image: &'r Image<'a>,
@@ -161,8 +187,7 @@ impl Runner<'_, '_> {
         let encoding = header.line_encoding();
         let range = u64::from(encoding.line_range.max(1));
         let mut state = State::START;
-        // Rows of the running sequence, numbered from 1 by 0x90.
-        let mut sequence: Vec<Row> = Vec::new();
+        let mut sequence = Sequence::default();
         let mut instructions = header.instructions();
         loop {
             let instruction = match instructions.next_instruction(header) {
@@ -196,7 +221,7 @@ impl Runner<'_, '_> {
                     state = State::START;
                 }
                 LineInstruction::UnknownExtended(opcode, operands) if opcode.0 == INLINED_CALL => {
-                    state.inlined = self.inlined_call(operands, &sequence);
+                    state.inlined = self.inlined_call(operands, &mut sequence);
                 }
                 LineInstruction::UnknownExtended(opcode, _) => {
                     self.note(format!("extended opcode {:#x} is not known", opcode.0));
@@ -204,7 +229,7 @@ impl Runner<'_, '_> {
                 _ => {}
             }
         }
-        if !sequence.is_empty() {
+        if !sequence.rows.is_empty() {
             self.note("the last sequence does not end".to_owned());
             self.end(&state, &mut sequence);
         }
@@ -258,36 +283,39 @@ impl Runner<'_, '_> {
         tail.unwrap_or(&[]).iter().rev().fold(0, |value, &byte| value << 8 | i64::from(byte))
     }
 
-    fn row(&mut self, state: &State, first_file: u32, sequence: &mut Vec<Row>) {
+    fn row(&mut self, state: &State, first_file: u32, sequence: &mut Sequence) {
         // A row out of range still counts, so that later call sites mean the rows they mean.
         let file = u32::try_from(state.file).ok().and_then(|file| first_file.checked_add(file)?.checked_sub(1));
         let file = file.filter(|&file| file >= first_file && (file as usize) < self.rows.files.len());
         let (file, pc) = (file.unwrap_or(Row::NO_FILE), u32::try_from(state.pc).unwrap_or(u32::MAX));
         let line = u32::try_from(state.line).unwrap_or(0);
-        sequence.push(Row { pc, line, file, inlined: state.inlined });
+        sequence.rows.push(Row { pc, line, file, inlined: state.inlined });
     }
 
-    fn end(&mut self, state: &State, sequence: &mut Vec<Row>) {
+    fn end(&mut self, state: &State, sequence: &mut Sequence) {
         if let Some(section) = state.section
-            && !sequence.is_empty()
+            && !sequence.rows.is_empty()
         {
             let pc = u32::try_from(state.pc).unwrap_or(u32::MAX);
             let rows = self.rows.by_section.entry(section).or_default();
-            rows.append(sequence);
+            rows.append(&mut sequence.rows);
             rows.push(Row { pc, line: 0, file: Row::END, inlined: Inlined::NONE });
         }
-        sequence.clear();
+        sequence.rows.clear();
+        sequence.jumps.clear();
     }
 
     /// Two ULEB128 operands: the call site's row and the offset of the called function's name.
-    fn inlined_call<R: Reader>(&mut self, mut operands: R, sequence: &[Row]) -> u32 {
-        let (Ok(row), Ok(function)) = (operands.read_uleb128(), operands.read_uleb128()) else {
+    fn inlined_call<R: Reader>(&mut self, mut operands: R, sequence: &mut Sequence) -> u32 {
+        let (Ok(number), Ok(function)) = (operands.read_uleb128(), operands.read_uleb128()) else {
             self.note("an inlined call lacks its operands".to_owned());
             return Inlined::NONE;
         };
-        let Some(row) = usize::try_from(row).ok().and_then(|row| row.checked_sub(1)) else { return Inlined::NONE };
-        let Some(site) = sequence.get(row) else {
-            self.note(format!("an inlined call names row {} of {}", row + 1, sequence.len()));
+        if number == 0 {
+            return Inlined::NONE;
+        }
+        let Some(site) = sequence.site(number) else {
+            self.note(format!("an inlined call names row {number}, which is not there"));
             return Inlined::NONE;
         };
         let function = u32::try_from(function).ok().filter(|_| self.named).unwrap_or(Inlined::UNNAMED);
