@@ -2,7 +2,9 @@
 //!
 //! In: values of the readers. Out: plain answers. No file is read and nothing is printed here.
 
+pub mod budget;
 pub mod cap;
 pub mod code;
 pub mod live_set;
 pub mod occupancy;
+pub mod values;

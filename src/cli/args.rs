@@ -13,6 +13,7 @@ Examples:
   ptxinspect kernel.ptx --arch sm_90a,sm_100a      for two architectures
   ptxinspect kernel.ptx --ptxas 12.9 -- -O1        with another ptxas and flags of your own
   ptxinspect kernel.cubin --format json            of a cubin, for scripts
+  ptxinspect annotate kernel.ptx                   each PTX line with its SASS and live registers
   ptxinspect disasm kernel.cubin                   SASS with live registers and PTX lines
   ptxinspect toolchain install 13.4                get a ptxas
   ptxinspect explain C7508                         what a message of ptxas means
@@ -35,6 +36,8 @@ pub struct Args {
 /// Everything but the report.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// PTX (or source) with the SASS it became, line by line: live registers, spills, barriers, loops
+    Annotate(AnnotateArgs),
     /// SASS in its order, with live registers, PTX lines and source lines
     Disasm(DisasmArgs),
     /// How many blocks an SM holds: a calculator, for one launch or for JSON lines of them
@@ -126,6 +129,64 @@ pub struct ReportArgs {
     /// Codes that --deny lets pass
     #[arg(long, value_delimiter = ',', value_name = "CODE", help_heading = "Choosing")]
     pub allow: Vec<String>,
+}
+
+/// `ptxinspect annotate FILE…`
+#[derive(Debug, ClapArgs)]
+pub struct AnnotateArgs {
+    /// What to compile.
+    #[command(flatten)]
+    pub compile: CompileArgs,
+    /// How to show it.
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// The form of the annotation
+    #[arg(long, short, default_value = "text", help_heading = "Output")]
+    pub format: AnnotateFormat,
+    /// Whose lines the SASS stands under
+    #[arg(long, value_name = "LINES", default_value = "ptx", help_heading = "Output")]
+    pub by: AnnotateBy,
+    /// Where the front end's source files are, for --by source and the page [default: where the line table says]
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, help_heading = "Output")]
+    pub source_root: Option<PathBuf>,
+    /// Only lines A to B
+    #[arg(long, value_name = "A..B", help_heading = "Choosing")]
+    pub lines: Option<String>,
+    /// Only lines near the peak of live registers or with spills
+    #[arg(long, help_heading = "Choosing")]
+    pub only_hot: bool,
+    /// Show stall counts and scoreboards
+    #[arg(long, help_heading = "Output")]
+    pub control: bool,
+    /// Cut lines after this many columns [default: the terminal's width; no cut in a file or pipe]
+    #[arg(long, value_name = "COLUMNS", help_heading = "Output")]
+    pub width: Option<usize>,
+    /// Threads of a block, for the occupancy of kernels whose directives do not say
+    #[arg(long, value_name = "N", help_heading = "Occupancy")]
+    pub threads: Option<u32>,
+    /// Bytes of shared memory asked for at launch, for the occupancy
+    #[arg(long, value_name = "BYTES", default_value = "0", help_heading = "Occupancy")]
+    pub smem_dynamic: u64,
+}
+
+/// Forms of the annotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AnnotateFormat {
+    /// For people
+    Text,
+    /// PTX that compiles to the same code, annotated by comments
+    Ptx,
+    /// For editors: one JSON record a line
+    Json,
+}
+
+/// Whose lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AnnotateBy {
+    /// The PTX's
+    Ptx,
+    /// The front end's source files'
+    Source,
 }
 
 /// `ptxinspect disasm FILE…`

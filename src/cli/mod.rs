@@ -3,6 +3,7 @@
 //! [`args`] spells the flags, each command has a file. A command returns an [`Outcome`] or an error; [`main`] turns either
 //! into the exit status.
 
+mod annotate;
 pub mod args;
 mod compile;
 pub mod contents;
@@ -16,6 +17,7 @@ pub mod occupancy;
 mod output;
 mod progress;
 mod report;
+mod source;
 mod toolchain;
 
 use std::io::{self, IsTerminal, Write};
@@ -74,6 +76,7 @@ pub fn main() -> ExitCode {
 fn run(args: Args) -> Result<Outcome> {
     match args.command {
         None => report::run(&args.report),
+        Some(Command::Annotate(args)) => annotate::run(&args),
         Some(Command::Disasm(args)) => disasm::run(&args),
         Some(Command::Occupancy(args)) => {
             let stdin = io::stdin();

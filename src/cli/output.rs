@@ -20,6 +20,14 @@ pub fn width(args: &OutputArgs) -> usize {
     columns.clamp(40, 200)
 }
 
+/// The terminal's width; none where output is no terminal.
+pub fn terminal_width(args: &OutputArgs) -> Option<usize> {
+    if args.output.is_some() || !io::stdout().is_terminal() {
+        return None;
+    }
+    terminal_size::terminal_size().map(|(width, _)| usize::from(width.0).max(40))
+}
+
 /// Runs `emit` on a writer for the chosen destination. ANSI codes pass only where colour is wanted.
 pub fn write(args: &OutputArgs, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     match &args.output {

@@ -2,6 +2,7 @@
 //!
 //! Nothing here computes a fact. What comes from an input is escaped before it is written.
 
+pub mod annotate;
 pub mod escape;
 pub mod json;
 pub mod listing;

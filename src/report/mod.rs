@@ -3,6 +3,7 @@
 //! In: a parsed cubin, its line table, ptxas's log, the parsed PTX. Out: a [`Unit`] that any writer can show. It reads no
 //! file, prints nothing, and keeps what it could not join as a [`Problem`].
 
+pub mod annotation;
 mod code;
 mod demangle;
 mod join;

@@ -74,10 +74,26 @@ impl PtxText {
 
     /// The text of a line, without its end and the white space around it.
     pub fn line(&self, line: Line) -> Option<&str> {
+        self.raw_line(line).map(str::trim)
+    }
+
+    /// The text of a line as it is written, its end included.
+    pub fn raw_line(&self, line: Line) -> Option<&str> {
         let index = (line.0 as usize).checked_sub(1)?;
         let start = *self.starts.get(index)? as usize;
         let end = self.starts.get(index + 1).map_or(self.text.len(), |&next| next as usize);
-        Some(self.text.get(start..end)?.trim())
+        self.text.get(start..end)
+    }
+
+    /// How many lines there are; what follows the last line's end counts when there is something.
+    pub fn line_count(&self) -> u32 {
+        let ended = self.starts.last().is_some_and(|&last| last as usize == self.text.len());
+        u32::try_from(self.starts.len()).unwrap_or(u32::MAX) - u32::from(ended)
+    }
+
+    /// All of it.
+    pub fn text(&self) -> &str {
+        &self.text
     }
 }
 

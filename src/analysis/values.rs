@@ -1,0 +1,249 @@
+//! Who holds which register from where to where: values as stretches of addresses.
+//!
+//! A span is a run of neighbouring instructions at which a vector register is occupied by what one definition (or one set of
+//! definitions that meet) put there. The spans that cover an instruction are its live set. Two passes over the blocks find the
+//! definitions that reach each span and the last read that its value may have; both are exact for a value with one
+//! definition, and say so where there are more.
+
+use serde::Serialize;
+
+use super::code::Code;
+use crate::base::{Pc, RegFile, RegSet};
+use crate::flow::{BlockId, Program};
+
+/// A register held from one instruction to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ValueSpan {
+    /// The vector register.
+    pub register: u16,
+    /// The first instruction at which it is held.
+    pub from: Pc,
+    /// The last instruction at which it is held.
+    pub to: Pc,
+    /// The instruction that filled it, the first by address of several; none for one filled before the function starts.
+    pub definition: Option<Pc>,
+    /// Whether other definitions may have filled it too.
+    pub has_others: bool,
+    /// The last instruction by address that may read it.
+    pub last_use: Option<Pc>,
+}
+
+/// No definition: there from the start.
+const START: u32 = u32::MAX;
+/// Set beside a pc, which is a multiple of 16: there are other definitions.
+const OTHERS: u32 = 1;
+/// More instructions than this are not worked out: the tables would outgrow their use.
+const MOST: usize = 4_000_000;
+
+/// Definitions or last uses of all vector registers.
+type State = [u32; 256];
+
+/// What matters of one instruction.
+#[derive(Clone, Copy)]
+struct Step {
+    before: RegSet,
+    reads: RegSet,
+    writes: RegSet,
+    is_certain: bool,
+}
+
+fn meet(a: u32, b: u32) -> u32 {
+    if a == b { a } else { (a.min(b) & !OTHERS) | OTHERS }
+}
+
+/// Finds the spans, by register and then by address.
+pub fn value_spans(code: &Code) -> Option<Vec<ValueSpan>> {
+    let count = code.cfg.instructions as usize;
+    if count > MOST {
+        return None;
+    }
+    let program = code.program();
+    let none = Step { before: RegSet::EMPTY, reads: RegSet::EMPTY, writes: RegSet::EMPTY, is_certain: true };
+    let mut steps = vec![none; count];
+    code.liveness.rows(&program, &code.cfg, |row| {
+        let index = row.pc.0 as usize / 16;
+        if let Some(step) = steps.get_mut(index) {
+            let is_certain = program.flow(index).guard.is_none();
+            *step = Step { before: row.before, reads: row.effects.reads, writes: row.effects.writes, is_certain };
+        }
+    });
+    let defined = definitions(code, &steps);
+    let used = last_uses(code, &steps);
+    Some(spans(code, &steps, &defined, &used))
+}
+
+/// The definitions at the start of each block.
+fn definitions(code: &Code, steps: &[Step]) -> Vec<Option<Box<State>>> {
+    let blocks = &code.cfg.blocks;
+    let mut at_start: Vec<Option<Box<State>>> = vec![None; blocks.len()];
+    for function in &code.cfg.functions {
+        if let Some(state) = at_start.get_mut(function.block.0 as usize) {
+            *state = Some(Box::new([START; 256]));
+        }
+    }
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for &block in code.cfg.reverse_postorder() {
+            let Some(mut state) = at_start.get(block.0 as usize).cloned().flatten() else { continue };
+            let Some(info) = blocks.get(block.0 as usize) else { continue };
+            for index in info.start..info.end {
+                define(&mut state, steps, index);
+            }
+            for next in code.cfg.successors(block) {
+                let (Some(slot), Some(info)) = (at_start.get_mut(next.0 as usize), blocks.get(next.0 as usize)) else {
+                    continue;
+                };
+                let live = steps.get(info.start as usize).map_or(RegSet::EMPTY, |step| step.before);
+                match slot {
+                    None => {
+                        *slot = Some(state.clone());
+                        changed = true;
+                    }
+                    Some(known) => {
+                        for register in live.iter(RegFile::Gpr) {
+                            let register = usize::from(register);
+                            let met = meet(known[register], state[register]);
+                            changed |= std::mem::replace(&mut known[register], met) != met;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    at_start
+}
+
+/// What an instruction does to the definitions.
+fn define(state: &mut State, steps: &[Step], index: u32) {
+    let Some(step) = steps.get(index as usize) else { return };
+    let pc = index * 16;
+    for register in step.writes.iter(RegFile::Gpr) {
+        let known = &mut state[usize::from(register)];
+        let stays = !step.is_certain && step.before.contains(RegFile::Gpr, register);
+        *known = if stays { meet(*known, pc) } else { pc };
+    }
+}
+
+/// The last uses at the start of each block, as pc + 1; 0 where there is none.
+fn last_uses(code: &Code, steps: &[Step]) -> Vec<State> {
+    let blocks = &code.cfg.blocks;
+    let mut at_start: Vec<State> = vec![[0; 256]; blocks.len()];
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for &block in code.cfg.reverse_postorder().iter().rev() {
+            let Some(info) = blocks.get(block.0 as usize) else { continue };
+            let mut state = after_block(code, &at_start, block);
+            for index in (info.start..info.end).rev() {
+                use_up(&mut state, steps, index);
+            }
+            if let Some(known) = at_start.get_mut(block.0 as usize)
+                && *known != state
+            {
+                *known = state;
+                changed = true;
+            }
+        }
+    }
+    at_start
+}
+
+/// The last uses after a block: the latest of those of its successors.
+fn after_block(code: &Code, at_start: &[State], block: BlockId) -> State {
+    let mut state = [0; 256];
+    for next in code.cfg.successors(block) {
+        if let Some(other) = at_start.get(next.0 as usize) {
+            state.iter_mut().zip(other.iter()).for_each(|(mine, theirs)| *mine = (*mine).max(*theirs));
+        }
+    }
+    state
+}
+
+/// What an instruction does to the last uses, going back.
+fn use_up(state: &mut State, steps: &[Step], index: u32) {
+    let Some(step) = steps.get(index as usize) else { return };
+    if step.is_certain {
+        step.writes.iter(RegFile::Gpr).for_each(|register| state[usize::from(register)] = 0);
+    }
+    for register in step.reads.iter(RegFile::Gpr) {
+        let known = &mut state[usize::from(register)];
+        *known = (*known).max(index * 16 + 1);
+    }
+}
+
+/// A span that has not ended yet.
+#[derive(Clone, Copy)]
+struct Open {
+    from: u32,
+    to: u32,
+    definition: u32,
+    last_use: u32,
+}
+
+fn spans(code: &Code, steps: &[Step], defined: &[Option<Box<State>>], used: &[State]) -> Vec<ValueSpan> {
+    let mut open: [Option<Open>; 256] = [None; 256];
+    let mut found: Vec<ValueSpan> = Vec::new();
+    let end = code.cfg.instructions.saturating_sub(code.cfg.padding);
+    let mut uses: Vec<State> = Vec::new();
+    for (number, block) in code.cfg.blocks.iter().enumerate() {
+        let mut state = match defined.get(number) {
+            Some(Some(state)) => **state,
+            _ => [START; 256],
+        };
+        // Last uses after each instruction of the block, last first.
+        uses.clear();
+        let mut ahead = after_block(code, used, BlockId(u32::try_from(number).unwrap_or(u32::MAX)));
+        for index in (block.start..block.end).rev() {
+            uses.push(ahead);
+            use_up(&mut ahead, steps, index);
+        }
+        for index in block.start..block.end.min(end) {
+            let Some(step) = steps.get(index as usize) else { break };
+            let after = uses.get((block.end - 1 - index) as usize);
+            let occupied = step.before.union(&step.writes);
+            for register in 0..256u16 {
+                let slot = &mut open[usize::from(register)];
+                if !occupied.contains(RegFile::Gpr, register) {
+                    if let Some(span) = slot.take() {
+                        found.push(closed(register, span));
+                    }
+                    continue;
+                }
+                let is_old = step.before.contains(RegFile::Gpr, register);
+                let definition = if is_old { state[usize::from(register)] } else { index * 16 };
+                match slot {
+                    Some(span) if span.definition == definition => span.to = index,
+                    _ => {
+                        let later = after.map_or(0, |after| after[usize::from(register)]);
+                        let own =
+                            if is_old && step.reads.contains(RegFile::Gpr, register) { index * 16 + 1 } else { 0 };
+                        let kept = !(step.is_certain && is_old && step.writes.contains(RegFile::Gpr, register));
+                        let last_use = own.max(if kept { later } else { 0 });
+                        if let Some(span) = slot.replace(Open { from: index, to: index, definition, last_use }) {
+                            found.push(closed(register, span));
+                        }
+                    }
+                }
+            }
+            define(&mut state, steps, index);
+        }
+    }
+    for (register, slot) in (0u16..).zip(open) {
+        found.extend(slot.map(|span| closed(register, span)));
+    }
+    found.sort_unstable_by_key(|span| (span.register, span.from));
+    found
+}
+
+fn closed(register: u16, span: Open) -> ValueSpan {
+    let from_start = span.definition & !OTHERS == START & !OTHERS;
+    ValueSpan {
+        register,
+        from: Pc(span.from * 16),
+        to: Pc(span.to * 16),
+        definition: (!from_start).then_some(Pc(span.definition & !OTHERS)),
+        has_others: !from_start && span.definition & OTHERS != 0,
+        last_use: span.last_use.checked_sub(1).map(Pc),
+    }
+}

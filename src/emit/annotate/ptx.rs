@@ -1,0 +1,139 @@
+//! The annotation as PTX: what ptxas reads is what it read before, the rest is comments.
+
+use std::io::{self, Write};
+
+use super::{Options, control, remarks};
+use crate::base::Line;
+use crate::report::Unit;
+use crate::report::annotation::{AnnotatedInstruction, Document, Group, Mark, View};
+
+/// Writes the document's text, each line followed by its instructions as comments. Comments are ASCII, never end in a backslash
+/// and never close a comment they may stand in: whatever was around them means what it meant.
+pub fn write(unit: &Unit, view: &View<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    for document in &view.documents {
+        write_document(unit, view, document, options, out)?;
+    }
+    Ok(())
+}
+
+fn write_document(
+    unit: &Unit,
+    view: &View<'_>,
+    document: &Document<'_>,
+    options: &Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let Some(text) = document.text else {
+        // Code without PTX has no place in a PTX file but a comment.
+        for group in view.groups(document) {
+            write_group(view, &group, options, "\n", out)?;
+        }
+        return Ok(());
+    };
+    let end = if text.raw_line(Line(1)).is_some_and(|line| line.ends_with("\r\n")) { "\r\n" } else { "\n" };
+    let mut groups = view.groups(document).peekable();
+    let before_text = groups.next_if(|group| group.line.0 == 0);
+    let count = text.line_count();
+    for line in 1..=count {
+        // NVRTC ends its PTX in a NUL, some editors start theirs with a byte-order mark; ptxas takes neither.
+        let raw = text.raw_line(Line(line)).unwrap_or_default().trim_end_matches('\0');
+        let raw = if line == 1 { raw.trim_start_matches('\u{feff}') } else { raw };
+        out.write_all(raw.as_bytes())?;
+        if line == 1 && raw.trim_start().starts_with("//") {
+            head(unit, view, end, out)?;
+        }
+        if let Some(group) = groups.next_if(|group| group.line.0 == line) {
+            if !raw.ends_with('\n') {
+                out.write_all(end.as_bytes())?;
+            }
+            write_group(view, &group, options, end, out)?;
+        }
+    }
+    for group in before_text.into_iter().chain(groups) {
+        write_group(view, &group, options, end, out)?;
+    }
+    Ok(())
+}
+
+/// Figures of the whole, at the top.
+fn head(unit: &Unit, view: &View<'_>, end: &str, out: &mut dyn Write) -> io::Result<()> {
+    let version = unit.ptxas.as_ref().and_then(|ptxas| ptxas.version.as_deref()).unwrap_or("?");
+    let arch = unit.arch.as_deref().unwrap_or("?");
+    write!(out, "{}", comment(&format!("annotated for {arch}, ptxas {version}"), end))?;
+    let knows_live = view.annotation.kernels.iter().any(|kernel| kernel.peak.is_some());
+    let columns = if knows_live { "pc: gpr/ugpr/pred live, instruction" } else { "pc: instruction" };
+    write!(out, "{}", comment(columns, end))
+}
+
+fn write_group(
+    view: &View<'_>,
+    group: &Group<'_>,
+    options: &Options,
+    end: &str,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let several = group.members.first().map(|one| one.kernel) != group.members.last().map(|one| one.kernel);
+    for members in group.members.chunk_by(|a, b| a.kernel == b.kernel) {
+        if several && let Some((kernel, _)) = members.first().and_then(|one| view.get(one)) {
+            write!(out, "{}", comment(&format!("in {}:", kernel.name), end))?;
+        }
+        for placed in members {
+            let Some((_, instruction)) = view.get(placed) else { continue };
+            let mut row = format!("{}: ", instruction.pc);
+            if let Some(live) = instruction.live {
+                row += &format!("{:>3}/{}/{} ", live.gpr, live.ugpr, live.pred);
+            }
+            if options.control {
+                row += &control(instruction);
+                row.push(' ');
+            }
+            row.push(' ');
+            row += &instruction.shown();
+            let said = remarks(instruction, placed.is_own).join(", ");
+            if !said.is_empty() {
+                row += if is_warning(instruction) { "  <== " } else { "  <- " };
+                row += &said;
+            }
+            write!(out, "{}", comment(&row, end))?;
+        }
+    }
+    Ok(())
+}
+
+fn is_warning(instruction: &AnnotatedInstruction) -> bool {
+    instruction.marks.iter().any(|mark| mark.is_spill() || matches!(mark, Mark::Peak { .. }))
+}
+
+/// One comment line.
+fn comment(text: &str, end: &str) -> String {
+    let mut line = String::with_capacity(text.len() + 8);
+    line.push_str("//    ");
+    for c in text.chars() {
+        match c {
+            // A comment that our line stands in must not end here, and none must start.
+            '*' | '/' if line.ends_with(['*', '/']) => {
+                line.push(' ');
+                line.push(c);
+            }
+            ' '..='~' => line.push(c),
+            _ => line.push('?'),
+        }
+    }
+    while line.ends_with(['\\', ' ']) {
+        line.pop();
+    }
+    line.push_str(end);
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::comment;
+
+    #[test]
+    fn a_comment_cannot_end_another_nor_continue() {
+        assert_eq!(comment("a */ b /* c // d", "\n"), "//    a * / b / * c / / d\n");
+        assert_eq!(comment("ends in \\", "\r\n"), "//    ends in\r\n");
+        assert_eq!(comment("é\n", "\n"), "//    ??\n");
+    }
+}

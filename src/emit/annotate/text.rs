@@ -1,0 +1,254 @@
+//! The annotation as text: the PTX as written, the SASS under each line.
+
+use std::io::{self, Write};
+
+use super::{Options, control, remarks, shown_lines};
+use crate::base::Line;
+use crate::emit::escape::{shorten, terminal};
+use crate::emit::text::{BOLD, DIM, NOTE, RESET, WARN};
+use crate::report::Unit;
+use crate::report::annotation::{AnnotatedInstruction, AnnotatedKernel, Document, Group, Mark, Placed, View};
+
+/// Columns between tab stops.
+const TAB: usize = 8;
+
+/// Writes one unit: its documents one after the other.
+pub fn write(unit: &Unit, view: &View<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    write!(out, "{BOLD}{}{RESET}", terminal(&unit.input))?;
+    write!(out, "  {}", unit.arch.as_deref().unwrap_or_default())?;
+    match &unit.ptxas {
+        Some(ptxas) => writeln!(out, "  ptxas {}", ptxas.version.as_deref().unwrap_or("of unknown version"))?,
+        None => writeln!(out, "  cubin")?,
+    }
+    for kernel in &view.annotation.kernels {
+        write_kernel(unit, kernel, out)?;
+    }
+    let page = Page::new(view, options);
+    for document in &view.documents {
+        page.document(document, out)?;
+    }
+    Ok(())
+}
+
+/// What is known of a section as a whole.
+fn write_kernel(unit: &Unit, kernel: &AnnotatedKernel, out: &mut dyn Write) -> io::Result<()> {
+    write!(out, "  {BOLD}{}{RESET}", terminal(&kernel.name))?;
+    if let Some(registers) = kernel.registers {
+        write!(out, "  {registers} registers")?;
+    }
+    let peak = kernel.peak.and_then(|pc| kernel.instructions.get(pc.0 as usize / 16));
+    match peak.and_then(|peak| Some((peak, peak.live?))) {
+        Some((peak, live)) => {
+            let at = peak.ptx_line.map(|line| format!(" at line {line}")).unwrap_or_default();
+            write!(out, ", {} live at most{at}", live.gpr)?;
+            if kernel.exact == Some(false) {
+                write!(out, " {WARN}(not exact){RESET}")?;
+            }
+        }
+        None => write!(out, ", live registers not known for {}", unit.arch.as_deref().unwrap_or("this architecture"))?,
+    }
+    write!(out, ", {} instructions", kernel.instructions.len())?;
+    let spills = kernel.instructions.iter().flat_map(|instruction| &instruction.marks).filter(|mark| mark.is_spill());
+    match spills.count() {
+        0 => writeln!(out),
+        count => writeln!(out, ", {WARN}{count} spills{RESET}"),
+    }
+}
+
+struct Page<'v, 'a> {
+    view: &'v View<'a>,
+    options: &'v Options,
+    knows_live: bool,
+    knows_loops: bool,
+    /// Width of the widest line number.
+    digits: usize,
+}
+
+impl<'v, 'a> Page<'v, 'a> {
+    fn new(view: &'v View<'a>, options: &'v Options) -> Self {
+        let instructions = || view.annotation.kernels.iter().flat_map(|kernel| &kernel.instructions);
+        let last = view.documents.iter().filter_map(|document| document.text).map(|text| text.line_count()).max();
+        Page {
+            view,
+            options,
+            knows_live: instructions().any(|instruction| instruction.live.is_some()),
+            knows_loops: instructions().any(|instruction| instruction.loop_depth.is_some_and(|depth| depth > 0)),
+            digits: last.map_or(5, |last| last.to_string().len()).max(5),
+        }
+    }
+
+    fn document(&self, document: &Document<'a>, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out)?;
+        let gutter = self.digits;
+        if !document.name.is_empty() {
+            let found = if document.text.is_some() { "" } else { "  (not found: give its folder with --source-root)" };
+            writeln!(out, "{BOLD}{}{RESET}{DIM}{found}{RESET}", terminal(document.name))?;
+        }
+        write!(out, "{DIM}{:>gutter$} │ {:>5}", "line", "pc")?;
+        if self.knows_live {
+            write!(out, "  gpr ugpr pred")?;
+        }
+        if self.knows_loops {
+            write!(out, " loop")?;
+        }
+        if self.options.control {
+            write!(out, "  {:<20}", "control")?;
+        }
+        writeln!(out, "  instruction{RESET}")?;
+        let mut groups = self.view.groups(document).peekable();
+        let mut next = 1;
+        for (from, to) in shown_lines(self.view, document, self.options) {
+            if from > next && document.text.is_some() {
+                self.gap(from - next, out)?;
+            }
+            next = to.saturating_add(1);
+            while groups.next_if(|group| group.line.0 < from).is_some() {}
+            let to = if document.text.is_some() { to } else { from };
+            for line in from..=to {
+                let group = groups.next_if(|group| group.line.0 == line);
+                if let Some(text) = document.text {
+                    self.source_line(Line(line), text.raw_line(Line(line)).unwrap_or_default(), group.is_some(), out)?;
+                } else {
+                    writeln!(out, "{DIM}{line:>gutter$} │{RESET}")?;
+                }
+                if let Some(group) = group {
+                    self.group(&group, out)?;
+                }
+            }
+        }
+        let last = document.text.map_or(0, |text| text.line_count());
+        if last >= next {
+            self.gap(last + 1 - next, out)?;
+        }
+        // Code of no line at all, and lines that the text does not have: nothing is left out unless it was asked for.
+        if self.options.lines.is_none() && !self.options.only_hot {
+            let unplaced = self.view.groups(document).filter(|group| {
+                group.line.0 == 0 || document.text.is_some_and(|text| group.line.0 > text.line_count())
+            });
+            for group in unplaced {
+                let why = if group.line.0 == 0 {
+                    "no line".to_owned()
+                } else {
+                    format!("line {}, which the text does not have", group.line)
+                };
+                writeln!(out, "{DIM}{:>gutter$} │ {why}{RESET}", "-")?;
+                self.group(&group, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn gap(&self, lines: u32, out: &mut dyn Write) -> io::Result<()> {
+        let what = if lines == 1 { "line" } else { "lines" };
+        writeln!(out, "{DIM}{:>1$} ┊ {lines} {what}{RESET}", "⋯", self.digits)
+    }
+
+    /// A line as written; dim where nothing was made of it.
+    fn source_line(&self, line: Line, text: &str, has_code: bool, out: &mut dyn Write) -> io::Result<()> {
+        let text = expand_tabs(text.trim_end_matches(['\r', '\n', '\0']));
+        let text = terminal(&text);
+        let text = self.cut(&text, self.digits + 3);
+        let gutter = self.digits;
+        if has_code {
+            writeln!(out, "{line:>gutter$} {DIM}│{RESET} {BOLD}{text}{RESET}")
+        } else {
+            writeln!(out, "{DIM}{line:>gutter$} │ {text}{RESET}")
+        }
+    }
+
+    fn cut<'t>(&self, text: &'t str, before: usize) -> std::borrow::Cow<'t, str> {
+        match self.options.width {
+            Some(width) => shorten(text, width.saturating_sub(before).max(8)),
+            None => text.into(),
+        }
+    }
+
+    fn group(&self, group: &Group<'_>, out: &mut dyn Write) -> io::Result<()> {
+        // Code of a function that was inlined into several kernels says whose each part is.
+        let several = group.members.first().map(|one| one.kernel) != group.members.last().map(|one| one.kernel);
+        for members in group.members.chunk_by(|a, b| a.kernel == b.kernel) {
+            if several && let Some((kernel, _)) = members.first().and_then(|one| self.view.get(one)) {
+                writeln!(out, "{:>1$} {DIM}│ in {2}{RESET}", "", self.digits, terminal(&kernel.name))?;
+            }
+            for placed in members {
+                if let Some((_, instruction)) = self.view.get(placed) {
+                    self.instruction(placed, instruction, out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn instruction(&self, placed: &Placed, instruction: &AnnotatedInstruction, out: &mut dyn Write) -> io::Result<()> {
+        let mut row = format!("{:>5}", instruction.pc.to_string());
+        if self.knows_live {
+            row += &match instruction.live {
+                Some(live) => format!("  {:>3} {:>4} {:>4}", live.gpr, live.ugpr, live.pred),
+                None => format!("  {:>3} {:>4} {:>4}", "?", "?", "?"),
+            };
+        }
+        if self.knows_loops {
+            let depth = instruction.loop_depth.filter(|depth| *depth > 0);
+            row += &format!(" {:>4}", depth.map(|depth| depth.to_string()).unwrap_or_default());
+        }
+        if self.options.control {
+            row += &format!("  {:<20}", control(instruction));
+        }
+        let mut said = remarks(instruction, placed.is_own);
+        if let Some(registers) = instruction.budget.and_then(|budget| budget.registers)
+            && self.over(instruction, registers)
+        {
+            said.push(format!("over its budget of {registers}"));
+        }
+        let said = said.join(", ");
+        let before = self.digits + 5 + row.chars().count();
+        let room = before + if said.is_empty() { 0 } else { said.chars().count() + 4 };
+        let text = instruction.shown();
+        let text = self.cut(&text, room);
+        write!(out, "{:>1$} {DIM}│{RESET} {DIM}{row}{RESET}  {text}", "", self.digits)?;
+        if !said.is_empty() {
+            let style = if instruction.marks.iter().any(|mark| mark.is_spill() || matches!(mark, Mark::Peak { .. })) {
+                WARN
+            } else if instruction.marks.is_empty() {
+                DIM
+            } else {
+                NOTE
+            };
+            write!(out, "  {style}◂ {said}{RESET}")?;
+        }
+        writeln!(out)
+    }
+
+    fn over(&self, instruction: &AnnotatedInstruction, budget: u32) -> bool {
+        instruction.live.is_some_and(|live| live.gpr > budget)
+    }
+}
+
+/// The text with tabs as spaces up to the next stop, so that the layout stays.
+fn expand_tabs(text: &str) -> String {
+    let mut expanded = String::with_capacity(text.len());
+    let mut column = 0;
+    for c in text.chars() {
+        if c == '\t' {
+            let spaces = TAB - column % TAB;
+            expanded.extend(std::iter::repeat_n(' ', spaces));
+            column += spaces;
+        } else {
+            expanded.push(c);
+            column += 1;
+        }
+    }
+    expanded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::expand_tabs;
+
+    #[test]
+    fn tabs_go_to_the_next_stop() {
+        assert_eq!(expand_tabs("\tadd"), "        add");
+        assert_eq!(expand_tabs("abc\td"), "abc     d");
+        assert_eq!(expand_tabs("12345678\t."), "12345678        .");
+    }
+}

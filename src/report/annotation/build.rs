@@ -1,0 +1,340 @@
+//! From a cubin and its PTX to an annotation.
+
+use std::collections::HashMap;
+
+use rayon::prelude::*;
+
+use super::*;
+use crate::analysis::budget::budgets;
+use crate::analysis::code::Code;
+use crate::analysis::occupancy::{self, register_table};
+use crate::analysis::values::value_spans;
+use crate::base::RegFile;
+use crate::cubin::lines::{FunctionLines, LineTable};
+use crate::cubin::{Function, Image};
+use crate::flow::Rule;
+use crate::ptx::Module;
+use crate::report::code::marked_spills;
+use crate::report::model::Kernel;
+use crate::sass::{Decoder, Inst, Word};
+
+/// What an annotation is made of.
+pub struct Inputs<'a> {
+    /// The cubin.
+    pub image: &'a Image<'a>,
+    /// Its line table.
+    pub lines: &'a LineTable<'a>,
+    /// The PTX it was compiled from; none for a cubin that was read.
+    pub module: Option<&'a Module<'a>>,
+    /// The report's kernels, for figures that are the report's to tell.
+    pub kernels: &'a [Kernel],
+    /// Whether a section is wanted, by its name.
+    pub wanted: &'a (dyn Fn(&str) -> bool + Sync),
+    /// Shared memory asked for at launch.
+    pub smem_dynamic_bytes: u64,
+    /// Whether who holds which register is to be worked out.
+    pub values: bool,
+}
+
+/// Annotates every wanted section.
+pub fn annotate(inputs: &Inputs<'_>) -> Annotation {
+    let functions: Vec<&Function<'_>> =
+        inputs.image.functions.iter().filter(|function| (inputs.wanted)(&function.name)).collect();
+    let (texts, text_of) = texts(inputs, &functions);
+    let parsed: Vec<Module<'_>>;
+    // Embedded PTX is parsed for the lines of its functions alone.
+    let modules: Vec<&Module<'_>> = match inputs.module {
+        Some(module) => vec![module],
+        None => {
+            parsed = texts.iter().map(|text| crate::ptx::parse(text.text())).collect();
+            parsed.iter().collect()
+        }
+    };
+    let sections: Vec<(AnnotatedKernel, Vec<String>)> = functions
+        .par_iter()
+        .zip(text_of.par_iter())
+        .map(|(function, text)| section(inputs, function, *text, text.and_then(|text| modules.get(text).copied())))
+        .collect();
+    let mut annotation = Annotation { texts, ..Annotation::default() };
+    let mut numbers: HashMap<String, u32> = HashMap::new();
+    for (mut kernel, files) in sections {
+        let own: Vec<u32> = files
+            .into_iter()
+            .map(|file| {
+                *numbers.entry(file).or_insert_with_key(|file| {
+                    annotation.files.push(file.clone());
+                    u32::try_from(annotation.files.len() - 1).unwrap_or(u32::MAX)
+                })
+            })
+            .collect();
+        for instruction in &mut kernel.instructions {
+            instruction.source = instruction.source.and_then(|(file, line)| Some((*own.get(file as usize)?, line)));
+        }
+        annotation.kernels.push(kernel);
+    }
+    annotation.sources = vec![None; annotation.files.len()];
+    annotation
+}
+
+/// The texts, and which of them each function's lines count in.
+fn texts(inputs: &Inputs<'_>, functions: &[&Function<'_>]) -> (Vec<PtxText>, Vec<Option<usize>>) {
+    if let Some(module) = inputs.module {
+        return (vec![PtxText::new(module.text().to_owned())], vec![Some(0); functions.len()]);
+    }
+    let mut texts: Vec<crate::cubin::lines::PtxText<'_>> = Vec::new();
+    let mut of_function = Vec::with_capacity(functions.len());
+    for function in functions {
+        let text = inputs.lines.function(function).and_then(|lines| lines.ptx_text());
+        of_function.push(text.map(|text| {
+            texts.iter().position(|known| *known == text).unwrap_or_else(|| {
+                texts.push(text);
+                texts.len() - 1
+            })
+        }));
+    }
+    let owned =
+        |text: &crate::cubin::lines::PtxText<'_>| PtxText::new(String::from_utf8_lossy(&text.to_bytes()).into_owned());
+    (texts.iter().map(owned).collect(), of_function)
+}
+
+/// One section, with the names of the files its sources index.
+fn section(
+    inputs: &Inputs<'_>,
+    function: &Function<'_>,
+    text: Option<usize>,
+    module: Option<&Module<'_>>,
+) -> (AnnotatedKernel, Vec<String>) {
+    let image = inputs.image;
+    let report = inputs.kernels.iter().find(|kernel| kernel.within.is_none() && kernel.name == *function.name);
+    let mut kernel = AnnotatedKernel {
+        name: function.name.to_string(),
+        text,
+        span: module.and_then(|module| module.function(&function.name)).map(|function| function.lines()),
+        registers: function.resources.registers,
+        steps: report.map(|report| steps(inputs, report)).unwrap_or_default(),
+        ..AnnotatedKernel::default()
+    };
+    for part in function.parts.iter().filter(|part| part.end > part.start) {
+        kernel.parts.push(AnnotatedPart { name: part.callee().to_owned(), start: part.start, end: part.end });
+    }
+    if image.arch.sm < 70 {
+        return (kernel, Vec::new());
+    }
+    let code = Code::analyse(image.arch, function, Rule::Sound);
+    let mut reader = Reader {
+        decoder: Decoder::new(image.arch),
+        lines: inputs.lines.function(function),
+        spills: marked_spills(image, function).unwrap_or_default(),
+        module,
+        code: code.as_ref(),
+        files: HashMap::new(),
+        names: Vec::new(),
+    };
+    let words = function.code.as_chunks::<16>().0;
+    kernel.instructions =
+        words.iter().enumerate().map(|(index, bytes)| reader.instruction(index, u128::from_le_bytes(*bytes))).collect();
+    if let Some(code) = &code {
+        solve(&mut kernel, code, inputs.values);
+    }
+    (kernel, reader.names)
+}
+
+/// Adds what control flow and liveness tell.
+fn solve(kernel: &mut AnnotatedKernel, code: &Code, values: bool) {
+    let changes: Vec<(Pc, Option<u32>)> = kernel
+        .instructions
+        .iter()
+        .filter_map(|instruction| {
+            instruction.marks.iter().find_map(|mark| match mark {
+                Mark::Setmaxnreg { registers } => Some((instruction.pc, *registers)),
+                _ => None,
+            })
+        })
+        .collect();
+    for (instruction, budget) in kernel.instructions.iter_mut().zip(budgets(code, &changes)) {
+        instruction.budget = budget;
+    }
+    kernel.exact = Some(code.cfg.exact());
+    let whole = Pc(0)..Pc(u32::try_from(kernel.instructions.len()).unwrap_or(u32::MAX / 16).saturating_mul(16));
+    let peak = code.peak(std::slice::from_ref(&whole), RegFile::Gpr);
+    kernel.peak = peak.pc.filter(|_| peak.registers > 0);
+    if let Some(pc) = kernel.peak {
+        kernel.mark(pc, Mark::Peak { registers: peak.registers });
+    }
+    kernel.loops = loops(code);
+    for span in kernel.loops.clone() {
+        kernel.mark(span.header, Mark::Loop { depth: span.depth });
+    }
+    if values {
+        kernel.values = value_spans(code);
+    }
+}
+
+impl AnnotatedKernel {
+    fn mark(&mut self, pc: Pc, mark: Mark) {
+        if let Some(instruction) = self.instructions.get_mut(pc.0 as usize / 16) {
+            instruction.marks.insert(0, mark);
+        }
+    }
+}
+
+fn loops(code: &Code) -> Vec<LoopSpan> {
+    let start = |block: crate::flow::BlockId| code.cfg.blocks.get(block.0 as usize).map_or(0, |block| block.start);
+    let mut spans: Vec<LoopSpan> = code
+        .loops
+        .loops
+        .iter()
+        .map(|found| {
+            let header = Pc(start(found.header) * 16);
+            LoopSpan { header, first: header, last: header, depth: found.depth }
+        })
+        .collect();
+    for (number, block) in code.cfg.blocks.iter().enumerate() {
+        let mut inner = code.loops.of(crate::flow::BlockId(u32::try_from(number).unwrap_or(u32::MAX)));
+        while let Some(id) = inner {
+            let Some(span) = spans.get_mut(id.0 as usize) else { break };
+            span.first = span.first.min(Pc(block.start * 16));
+            span.last = span.last.max(Pc(block.end.saturating_sub(1) * 16));
+            inner = code.loops.loops.get(id.0 as usize).and_then(|found| found.parent);
+        }
+    }
+    spans
+}
+
+/// The most registers that allow each number of blocks.
+fn steps(inputs: &Inputs<'_>, kernel: &Kernel) -> Vec<OccupancyStep> {
+    let Some(found) = &kernel.occupancy else { return Vec::new() };
+    let cluster = kernel.launch.cluster.and_then(|[x, y, z]| x.checked_mul(y)?.checked_mul(z)).unwrap_or(1);
+    let launch = occupancy::Launch {
+        threads: found.threads,
+        registers: kernel.resources.registers.unwrap_or(0),
+        smem_static: kernel.resources.smem_bytes.unwrap_or(0),
+        smem_dynamic: inputs.smem_dynamic_bytes,
+        barriers: kernel.resources.barriers.unwrap_or(0),
+        cluster,
+        ..occupancy::Launch::default()
+    };
+    let table = register_table(inputs.image.arch, &launch).unwrap_or_default();
+    table
+        .iter()
+        .filter(|range| range.blocks_per_sm > 0)
+        .map(|range| OccupancyStep { registers: range.to, blocks_per_sm: range.blocks_per_sm })
+        .collect()
+}
+
+struct Reader<'a> {
+    decoder: Option<Decoder>,
+    lines: Option<FunctionLines<'a>>,
+    spills: Vec<Pc>,
+    module: Option<&'a Module<'a>>,
+    code: Option<&'a Code>,
+    files: HashMap<&'a str, u32>,
+    names: Vec<String>,
+}
+
+impl<'a> Reader<'a> {
+    fn instruction(&mut self, index: usize, word: u128) -> AnnotatedInstruction {
+        let pc = Pc(u32::try_from(index).unwrap_or(u32::MAX / 16).saturating_mul(16));
+        let halves = Word { lo: word as u64, hi: (word >> 64) as u64 };
+        let decoded = self.decoder.map(|decoder| (decoder, decoder.decode(halves)));
+        let known = decoded.as_ref().filter(|(_, instruction)| !instruction.is_unknown());
+        let text = known.map(|(decoder, instruction)| {
+            let mut text = String::new();
+            decoder.text(instruction, pc, &mut text);
+            text
+        });
+        let mut marks = Vec::new();
+        if let Some((decoder, instruction)) = known {
+            marks.extend(self.mark(pc, decoder, instruction, text.as_deref().unwrap_or_default()));
+        } else {
+            marks.extend(self.is_spill(pc).then_some(Mark::Spill));
+            marks.extend(decoded.as_ref().map(|_| Mark::Unknown));
+        }
+        let target = known.and_then(|(decoder, instruction)| decoder.target(instruction, pc));
+        AnnotatedInstruction {
+            pc,
+            word,
+            live: self.code.map(|code| LiveCounts {
+                gpr: code.occupied(pc, RegFile::Gpr),
+                pred: code.occupied(pc, RegFile::Pred),
+                ugpr: code.occupied(pc, RegFile::Ugpr),
+                upred: code.occupied(pc, RegFile::Upred),
+            }),
+            ptx_line: self.ptx_line(pc),
+            source: self.source(pc),
+            loop_depth: self.code.map(|code| code.loops.depth_at(&code.cfg, pc)),
+            budget: None,
+            target: target.and_then(|target| u32::try_from(target).ok()).map(Pc),
+            text,
+            marks,
+        }
+    }
+
+    fn is_spill(&self, pc: Pc) -> bool {
+        self.spills.binary_search(&pc).is_ok()
+    }
+
+    /// What is special about a known instruction.
+    fn mark(&self, pc: Pc, decoder: &Decoder, instruction: &Inst, text: &str) -> Option<Mark> {
+        let mnemonic = decoder.mnemonic(instruction);
+        match mnemonic {
+            _ if self.is_spill(pc) => Some(match mnemonic {
+                "STL" => Mark::SpillStore { bytes: local_bytes(text) },
+                "LDL" => Mark::SpillRefill { bytes: local_bytes(text) },
+                _ => Mark::Spill,
+            }),
+            "USETMAXREG" => Some(Mark::Setmaxnreg { registers: last_number(text) }),
+            "BAR" | "BARRIER" => Some(Mark::Barrier { what: "named" }),
+            "SYNCS" => Some(Mark::Barrier { what: "mbarrier" }),
+            "UCGABAR_ARV" | "UCGABAR_WAIT" | "UCGABAR_GET" => Some(Mark::Barrier { what: "cluster" }),
+            _ => None,
+        }
+    }
+
+    /// The line of the text that ptxas's number stands for.
+    fn ptx_line(&self, pc: Pc) -> Option<Line> {
+        let number = self.lines.as_ref()?.ptx_line(pc)?;
+        match self.module {
+            Some(module) if !module.line_markers().is_empty() => module.lines_numbered(number).next(),
+            _ => Some(number),
+        }
+    }
+
+    fn source(&mut self, pc: Pc) -> Option<(u32, Line)> {
+        let lines = self.lines?;
+        if !lines.has_source(pc) {
+            return None;
+        }
+        let position = lines.source_at(pc)?;
+        let names = &mut self.names;
+        let file = *self.files.entry(position.file).or_insert_with(|| {
+            names.push(position.file.to_owned());
+            u32::try_from(names.len() - 1).unwrap_or(u32::MAX)
+        });
+        Some((file, position.line))
+    }
+}
+
+/// How much a local load or store moves, by its modifiers.
+fn local_bytes(text: &str) -> Option<u32> {
+    let opcode = text.split(' ').find(|word| word.starts_with("STL") || word.starts_with("LDL"))?;
+    for modifier in opcode.split('.').skip(1) {
+        match modifier {
+            "U8" | "S8" => return Some(1),
+            "U16" | "S16" => return Some(2),
+            "64" => return Some(8),
+            "128" => return Some(16),
+            _ => {}
+        }
+    }
+    Some(4)
+}
+
+/// The last operand, where it is a number.
+fn last_number(text: &str) -> Option<u32> {
+    let word = text.rsplit([' ', ',']).next()?;
+    match word.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => word.parse().ok(),
+    }
+}
