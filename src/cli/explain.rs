@@ -16,8 +16,8 @@ macro_rules! pages {
 }
 
 pages!(
-    "C7504", "C7505", "C7506", "C7507", "C7508", "C7509", "C7510", "C7511", "C7512", "C7515", "C7518", "C7600",
-    "C7602",
+    "C7406", "C7504", "C7505", "C7506", "C7507", "C7508", "C7509", "C7510", "C7511", "C7512", "C7514", "C7515",
+    "C7516", "C7517", "C7518", "C7519", "C7520", "C7600", "C7602",
 );
 
 /// The first line of a page, without its mark.
@@ -59,5 +59,23 @@ mod tests {
             assert!(title(page).starts_with(&format!("{code}: ")), "{code}");
             assert!(page.contains("What to do"), "{code} does not say what to do");
         }
+    }
+    /// Whatever code a recorded ptxas prints has a page.
+    #[test]
+    fn every_recorded_code_has_a_page() {
+        let logs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/logs");
+        let mut seen = 0;
+        for release in std::fs::read_dir(logs).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir())
+        {
+            for log in std::fs::read_dir(release).unwrap().map(|entry| entry.unwrap().path()) {
+                let text = String::from_utf8_lossy(&std::fs::read(&log).unwrap()).into_owned();
+                for code in crate::toolchain::log::parse(&text).messages.into_iter().filter_map(|message| message.code)
+                {
+                    seen += 1;
+                    assert!(PAGES.iter().any(|(known, _)| *known == code), "{}: {code} has no page", log.display());
+                }
+            }
+        }
+        assert!(seen > 100, "{seen} codes");
     }
 }
