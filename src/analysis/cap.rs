@@ -1,6 +1,7 @@
 //! What bounds a kernel's registers: a directive, a flag, or the instruction set.
 
 use crate::base::Arch;
+use crate::base::hardware::SmLimits;
 
 /// Registers an SM sub-partition holds for its warps, from sm_70 on (`docs/sources.md`, "Register file").
 const REGISTERS_PER_PARTITION: u32 = 16_384;
@@ -71,24 +72,52 @@ fn fitting(threads: u32, blocks: u32) -> u32 {
     (REGISTERS_PER_PARTITION / WARP / per_partition / 8 * 8).min(ISA_LIMIT)
 }
 
+/// What a block size, with or without a number of blocks, leaves for a thread.
+fn by_launch(arch: Arch, threads: u32, min_blocks: Option<u32>) -> Cap {
+    let warps = threads.div_ceil(WARP);
+    match (min_blocks, min_blocks.and_then(|blocks| excess(arch, warps, blocks))) {
+        (Some(blocks), None) => Cap {
+            registers: fitting(threads, blocks.max(1)),
+            cause: Cause::LaunchBounds,
+            explanation: format!(
+                "{blocks} × {warps} warps must fit on an SM (.minnctapersm {blocks}, {threads} threads)"
+            ),
+        },
+        (Some(blocks), Some(excess)) => Cap {
+            registers: fitting(threads, 1),
+            cause: Cause::BlockSize,
+            explanation: format!(
+                "one block of {threads} threads must fit; .minnctapersm {blocks} is ignored: {excess}"
+            ),
+        },
+        (None, _) => Cap {
+            registers: fitting(threads, 1),
+            cause: Cause::BlockSize,
+            explanation: format!("one block of {threads} threads must fit; without .minnctapersm ptxas may aim lower"),
+        },
+    }
+}
+
+/// Why so many blocks can never be on an SM at once: ptxas then ignores `.minnctapersm`, with a warning. Seen with ptxas 13.4 for
+/// one block or warp too many on every architecture that it knows.
+fn excess(arch: Arch, warps: u32, blocks: u32) -> Option<String> {
+    let limits = SmLimits::of(arch)?;
+    let wanted = warps.saturating_mul(blocks);
+    if blocks > limits.blocks {
+        Some(format!("an SM holds at most {} blocks", limits.blocks))
+    } else if wanted > limits.warps {
+        Some(format!("{wanted} warps are more than an SM's {}", limits.warps))
+    } else {
+        None
+    }
+}
+
 /// The bound that holds; `None` before sm_70, whose register files differ.
 pub fn cap(arch: Arch, bounds: &Bounds) -> Option<Cap> {
     if arch.sm < 70 {
         return None;
     }
-    let by_launch = bounds.threads.map(|threads| {
-        let blocks = bounds.min_blocks.unwrap_or(1).max(1);
-        let registers = fitting(threads, blocks);
-        let cause = if bounds.min_blocks.is_some() { Cause::LaunchBounds } else { Cause::BlockSize };
-        let warps = threads.div_ceil(WARP);
-        let explanation = match bounds.min_blocks {
-            Some(_) => {
-                format!("{blocks} × {warps} warps must fit on an SM (.minnctapersm {blocks}, {threads} threads)")
-            }
-            None => format!("one block of {threads} threads must fit; without .minnctapersm ptxas may aim lower"),
-        };
-        Cap { registers, cause, explanation }
-    });
+    let by_launch = bounds.threads.map(|threads| by_launch(arch, threads, bounds.min_blocks));
     let by_directive = bounds.maxnreg.map(|registers| Cap {
         registers,
         cause: Cause::MaxNReg,
@@ -131,6 +160,23 @@ mod tests {
                 assert_eq!(registers(threads, blocks), *expected, "{threads} threads, {blocks} blocks");
             }
         }
+    }
+
+    /// ptxas 13.4, sm_80: `Value of threads per SM for entry k4 is out of range. .minnctapersm will be ignored`, and a kernel that
+    /// wants 168 registers gets 64 for 3 × 1,024 threads, 168 for 40 × 64.
+    #[test]
+    fn blocks_that_cannot_fit_are_ignored() {
+        let cap80 = |threads, blocks| {
+            let bounds = Bounds { threads: Some(threads), min_blocks: Some(blocks), ..Bounds::default() };
+            cap(Arch::new(80), &bounds).unwrap()
+        };
+        let ignored = cap80(1024, 3);
+        assert_eq!((ignored.registers, ignored.cause), (64, Cause::BlockSize));
+        assert!(ignored.explanation.ends_with(".minnctapersm 3 is ignored: 96 warps are more than an SM's 64"));
+        assert_eq!((cap80(1024, 2).registers, cap80(1024, 2).cause), (32, Cause::LaunchBounds));
+        assert!(cap80(64, 40).explanation.ends_with("an SM holds at most 32 blocks"));
+        assert_eq!(cap80(64, 40).registers, 255);
+        assert_eq!(cap80(64, 32).registers, 32);
     }
 
     #[test]
