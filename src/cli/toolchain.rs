@@ -84,7 +84,7 @@ fn list(env: &Env, format: TextOrJson, out: &mut dyn Write) -> Result<()> {
         .iter()
         .enumerate()
         .map(|(index, ptxas)| Row {
-            version: ptxas.ask_version(PATIENCE).map(|version| version.to_string()),
+            version: ptxas.ask_version(PATIENCE, env).map(|version| version.to_string()),
             path: ptxas.path.display().to_string(),
             kind: ptxas.origin.kind(),
             reason: ptxas.origin.to_string(),

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::managed::{Installed, Progress, Store};
+use super::process::Scratch;
 use super::{Env, Request, ToolchainError, Version, VersionRequest, process, python};
 use crate::base::Arch;
 
@@ -42,11 +43,17 @@ impl Ptxas {
     }
 
     /// Its version, from `ptxas --version` where it is not known yet: 7 ms, once.
-    pub fn ask_version(&self, timeout: Duration) -> Option<Version> {
+    pub fn ask_version(&self, timeout: Duration, env: &Env) -> Option<Version> {
+        let folder = Scratch::new_in(&env.temp_dir, "ptxinspect-").ok()?;
+        self.ask_version_in(folder.path(), timeout)
+    }
+
+    /// The same in a folder that will go away: whatever calls itself ptxas may write there.
+    pub(super) fn ask_version_in(&self, folder: &Path, timeout: Duration) -> Option<Version> {
         *self.version.get_or_init(|| {
-            let ended =
-                process::supervise(Command::new(&self.path).arg("--version"), Some(timeout), &mut |_| {}).ok()?;
-            version_in(&ended.output)
+            let mut command = Command::new(&self.path);
+            command.arg("--version").current_dir(folder);
+            version_in(&process::supervise(&mut command, Some(timeout), &mut |_| {}).ok()?.output)
         })
     }
 

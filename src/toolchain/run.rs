@@ -186,8 +186,8 @@ pub fn run(ptxas: &Ptxas, job: &Job<'_>, env: &Env) -> Result<Output, RunError> 
         |source| RunError::Start { path: ptxas.path.clone(), problem: start_problem(&ptxas.path, &source) };
     let running = process::start(&mut command).map_err(start_error)?;
     // Once it has run for a while, asking it what it is costs nothing that anybody would notice.
-    let ask =
-        |ptxas: &Ptxas| ptxas.ask_version(job.timeout.map_or(VERSION_TIMEOUT, |timeout| timeout.min(VERSION_TIMEOUT)));
+    let patience = job.timeout.map_or(VERSION_TIMEOUT, |timeout| timeout.min(VERSION_TIMEOUT));
+    let ask = |ptxas: &Ptxas| ptxas.ask_version_in(folder.path(), patience);
     let ended = running
         .finish(job.timeout, &mut |_| {
             ask(ptxas);

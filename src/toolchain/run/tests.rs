@@ -135,6 +135,18 @@ fn success_without_a_cubin_is_no_success() {
     assert!(matches!(&error, RunError::Io { action: "read", .. }), "{error}");
 }
 
+/// Its version is asked for where it may leave what it likes.
+#[test]
+fn whatever_it_writes_goes_away() {
+    let place = Place::new();
+    let ptxas = place.script(r#"echo "$PWD" >>"$0.folders"; echo >litter; exit 1"#);
+    let ptxas = Ptxas::new(ptxas.path, Origin::Argument, None);
+    place.run(&ptxas, &job()).unwrap_err();
+    let folders = fs::read_to_string(place.folder.path().join("ptxas.folders")).unwrap();
+    assert_eq!(folders.lines().count(), 2, "{folders}");
+    assert!(folders.lines().all(|folder| folder.contains("/tmp/ptxinspect-")), "{folders}");
+}
+
 #[test]
 fn megabytes_of_rubbish_neither_block_nor_grow() {
     let place = Place::new();
