@@ -120,7 +120,8 @@ pub fn annotate(
     let (mut unit, built) = built?;
     let annotation = built.map(|built| join(session, &mut unit, &built, module.as_ref(), values)).unwrap_or_default();
     if let Some(text) = &text {
-        unit.ptx = PtxText::new(text.clone().into_owned());
+        let layout = module.as_ref().map(report::Layout::of).unwrap_or_default();
+        unit.ptx = PtxText::new(text.clone().into_owned()).with(layout);
     }
     report::quote(&mut unit);
     Some((unit, annotation))

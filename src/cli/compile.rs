@@ -169,7 +169,11 @@ fn compile<'a>(session: &Session, ptx: &[u8], arch: Option<Arch>, unit: &mut Uni
             }
             let log = error.failure().map(|failure| toolchain::log::parse(&failure.log)).unwrap_or_default();
             let message = match &error {
-                RunError::Rejected { .. } => format!("ptxas does not accept {} for {arch}", unit.input),
+                RunError::Rejected { .. } => {
+                    let ran = unit.ptxas.as_ref().and_then(|ptxas| ptxas.version.as_deref()?.parse().ok());
+                    let advice = advice(&log, arch, ran).map(|advice| format!("; {advice}")).unwrap_or_default();
+                    format!("ptxas does not accept {} for {arch}{advice}", unit.input)
+                }
                 error => format!("{}, {arch}: {error}", unit.input),
             };
             crate::report::refuse(unit, "ptxas", message, &log);
@@ -178,11 +182,54 @@ fn compile<'a>(session: &Session, ptx: &[u8], arch: Option<Arch>, unit: &mut Uni
     }
 }
 
+/// What helps where it is not the PTX that is wrong.
+fn advice(log: &toolchain::log::Log, arch: Arch, ran: Option<toolchain::Version>) -> Option<String> {
+    /// ptxas 13.0 dropped what came before.
+    const OLDEST_SM_OF_13: u16 = 75;
+    let newest = toolchain::NEWEST_RELEASE;
+    let newer = || {
+        let newest_ran = ran.is_some_and(|ran| newest.matches(ran));
+        (!newest_ran).then(|| format!("a newer ptxas may: `--ptxas {newest}`"))
+    };
+    log.messages.iter().find_map(|message| {
+        let text = message.text.as_str();
+        if text.starts_with("Unresolved extern ") {
+            Some("`-- -c` compiles it as one of several files, to be linked later".to_owned())
+        } else if text.starts_with("Unsupported .version ") {
+            newer()
+        } else if text.contains("is not defined for option 'gpu-name'") {
+            if arch.sm < OLDEST_SM_OF_13 { Some("an older ptxas may: `--ptxas 12.9`".to_owned()) } else { newer() }
+        } else {
+            None
+        }
+    })
+}
+
 fn used(ptxas: &Ptxas, version: Option<toolchain::Version>, flags: Vec<String>) -> PtxasUsed {
     PtxasUsed {
         version: version.or(ptxas.version()).map(|version| version.to_string()),
         path_kind: ptxas.origin.kind().to_owned(),
         reason: ptxas.origin.to_string(),
         flags,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_where_another_command_line_helps() {
+        let advise = |log: &str, sm: u16, ran: &str| {
+            advice(&toolchain::log::parse(log), Arch::new(sm), ran.parse().ok()).unwrap_or_default()
+        };
+        assert!(advise("ptxas fatal   : Unresolved extern function 'f'\n", 80, "13.4.92").contains("`-- -c`"));
+        let version = "ptxas input.ptx, line 2; fatal   : Unsupported .version 9.4; current version is '8.8'\n";
+        assert!(advise(version, 80, "12.9.86").contains("`--ptxas 13.4`"));
+        assert_eq!(advise(version, 80, "13.4.92"), "");
+        let arch = "ptxas fatal   : Value 'sm_52' is not defined for option 'gpu-name'\n";
+        assert!(advise(arch, 52, "13.4.92").contains("`--ptxas 12.9`"));
+        assert!(advise(arch, 121, "12.4.131").contains("`--ptxas 13.4`"));
+        assert_eq!(advise("ptxas input.ptx, line 1; error   : Unknown symbol 'x'\n", 80, "12.9.86"), "");
     }
 }

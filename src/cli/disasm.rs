@@ -67,7 +67,7 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
     let mut errors = anstream::stderr().lock();
     for unit in &mut failed {
         if let Some((_, Ok(input))) = inputs.iter().find(|(path, _)| path.display().to_string() == unit.input) {
-            unit.ptx = crate::report::PtxText::new(input.text().into_owned());
+            unit.ptx = crate::report::PtxText::parse(input.text().into_owned());
         }
         quote(unit);
         emit::text::write_unit_error(unit, &mut errors)?;

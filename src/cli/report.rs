@@ -13,9 +13,10 @@ use super::output;
 use super::progress::Progress;
 use crate::base::Arch;
 use crate::cubin::Image;
+use crate::cubin::lines::ptx_texts;
 use crate::emit;
 use crate::ptx;
-use crate::report::{self, Advisory, LaunchHints, PtxText, Report, Severity, Unit, UnitError};
+use crate::report::{self, Advisory, LaunchHints, Layout, PtxText, Report, Severity, Unit, UnitError};
 
 /// Compiles or reads every input for every architecture, joins, writes.
 pub fn run(args: &ReportArgs) -> Result<Outcome> {
@@ -80,8 +81,9 @@ fn inspect(
     if let Some(built) = built {
         join(session, &mut unit, &built, module.as_ref());
     }
+    let layout = module.as_ref().map(Layout::of).unwrap_or_default();
     if let Some(text) = text {
-        unit.ptx = PtxText::new(text.into_owned());
+        unit.ptx = PtxText::new(text.into_owned()).with(layout);
     }
     report::quote(&mut unit);
     Some(unit)
@@ -91,6 +93,9 @@ fn inspect(
 fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, module: Option<&ptx::Module<'_>>) {
     match Image::parse(&built.cubin) {
         Ok(image) => {
+            let carried = if module.is_none() { carried_ptx(&image) } else { None };
+            let parsed = carried.as_deref().map(ptx::parse);
+            let module = module.or(parsed.as_ref());
             let facts = report::Facts {
                 image: &image,
                 log: built.log.as_ref(),
@@ -99,6 +104,10 @@ fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, module: Option<&p
                 launch: session.launch,
             };
             report::join(&facts, unit);
+            let layout = parsed.as_ref().map(Layout::of).unwrap_or_default();
+            if let Some(text) = carried {
+                unit.ptx = PtxText::new(text).with(layout);
+            }
             unit.kernels.retain(|kernel| {
                 session.kernels.matches([kernel.name.as_str()].into_iter().chain(kernel.demangled.as_deref()))
             });
@@ -108,6 +117,13 @@ fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, module: Option<&p
             unit.error = Some(UnitError { stage: "cubin".to_owned(), message, diagnostics: Vec::new() });
         }
     }
+}
+
+/// The PTX inside a cubin. Where several were linked, none: the same line number then means something else in each.
+fn carried_ptx(image: &Image<'_>) -> Option<String> {
+    let mut texts = ptx_texts(image);
+    let (_, only) = texts.next()?;
+    texts.next().is_none().then(|| String::from_utf8_lossy(&only.to_bytes()).into_owned())
 }
 
 /// What `--deny` and `--allow` say.

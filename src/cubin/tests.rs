@@ -182,7 +182,7 @@ fn ptx_text_and_names_of_inlined_functions() {
     let bytes = recorded("locations-13.4-sm_121");
     let image = Image::parse(&bytes).unwrap();
     let table = LineTable::parse(&image);
-    let text = table.ptx_text().expect("the file carries its PTX");
+    let (_, text) = lines::ptx_texts(&image).next().expect("the file carries its PTX");
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/cubin/src/locations.ptx");
     let source = std::fs::read_to_string(path).unwrap();
     let lines: Vec<&[u8]> = text.lines().collect();
@@ -249,7 +249,7 @@ fn read_all(bytes: &[u8]) -> Result<usize, CubinError> {
             }
         }
     }
-    Ok(seen + table.ptx_text().map_or(0, |text| text.lines().count()))
+    Ok(seen + lines::ptx_texts(&image).map(|(_, text)| text.lines().count()).sum::<usize>())
 }
 
 #[test]

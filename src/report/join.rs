@@ -55,10 +55,6 @@ pub fn join(facts: &Facts<'_>, unit: &mut Unit) {
             log.unknown.iter().map(|line| LogLine { line: line.log_line, text: line.text.clone() }).collect();
     }
     collect_problems(facts, &lines, unit);
-    if facts.module.is_none() {
-        let text = lines.ptx_text().map(|text| text.to_bytes()).unwrap_or_default();
-        unit.ptx = PtxText::new(String::from_utf8_lossy(&text).into_owned());
-    }
 
     let mut logs = LogIndex::new(facts.log);
     let mut sections = Vec::with_capacity(image.functions.len());
@@ -107,6 +103,7 @@ pub fn refuse(unit: &mut Unit, stage: &str, message: String, log: &Log) {
             severity: severity(message.severity),
             code: message.code.clone(),
             ptx_line: message.ptx_line,
+            source: message.source.as_ref().map(|at| SourceLine { file: at.file.clone(), line: at.line }),
             text: None,
             message: user_text(message, input),
         })
@@ -122,7 +119,14 @@ pub fn refuse(unit: &mut Unit, stage: &str, message: String, log: &Log) {
 pub fn quote(unit: &mut Unit) {
     let Some(error) = &mut unit.error else { return };
     for diagnostic in &mut error.diagnostics {
-        diagnostic.text = diagnostic.ptx_line.and_then(|line| unit.ptx.line(line)).map(str::to_owned);
+        let text = match &diagnostic.source {
+            None => diagnostic.ptx_line.and_then(|line| unit.ptx.line(line)),
+            Some(source) => {
+                diagnostic.ptx_line = unit.ptx.place(&source.file, source.line);
+                diagnostic.ptx_line.and_then(|line| unit.ptx.own_line(line))
+            }
+        };
+        diagnostic.text = text.map(str::to_owned);
     }
 }
 

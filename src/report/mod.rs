@@ -9,7 +9,9 @@ mod demangle;
 mod join;
 pub mod listing;
 mod model;
+mod text;
 
 pub use demangle::demangle;
 pub use join::{Facts, LaunchHints, join, quote, refuse};
 pub use model::*;
+pub use text::{Layout, PtxText};

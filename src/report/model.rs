@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::PtxText;
 use crate::base::{Line, Pc};
 
 /// The name and version of the JSON's shape.
@@ -52,49 +53,6 @@ pub struct Unit {
     /// The PTX, for writers that quote it; not part of the JSON.
     #[serde(skip)]
     pub ptx: PtxText,
-}
-
-/// A text cut into lines.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PtxText {
-    text: String,
-    starts: Vec<u32>,
-}
-
-impl PtxText {
-    /// Takes a text whose lines end in `\n`, with or without `\r`. One of 4 GiB or more is kept as empty.
-    pub fn new(text: String) -> Self {
-        if u32::try_from(text.len()).is_err() {
-            return PtxText::default();
-        }
-        let breaks = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n');
-        let starts = std::iter::once(0).chain(breaks.map(|(at, _)| at as u32 + 1)).collect();
-        PtxText { text, starts }
-    }
-
-    /// The text of a line, without its end and the white space around it.
-    pub fn line(&self, line: Line) -> Option<&str> {
-        self.raw_line(line).map(str::trim)
-    }
-
-    /// The text of a line as it is written, its end included.
-    pub fn raw_line(&self, line: Line) -> Option<&str> {
-        let index = (line.0 as usize).checked_sub(1)?;
-        let start = *self.starts.get(index)? as usize;
-        let end = self.starts.get(index + 1).map_or(self.text.len(), |&next| next as usize);
-        self.text.get(start..end)
-    }
-
-    /// How many lines there are; what follows the last line's end counts when there is something.
-    pub fn line_count(&self) -> u32 {
-        let ended = self.starts.last().is_some_and(|&last| last as usize == self.text.len());
-        u32::try_from(self.starts.len()).unwrap_or(u32::MAX) - u32::from(ended)
-    }
-
-    /// All of it.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
 }
 
 /// The ptxas that compiled a unit.
@@ -190,6 +148,8 @@ pub struct Diagnostic {
     pub code: Option<String>,
     /// The PTX line.
     pub ptx_line: Option<Line>,
+    /// The place that a `#line` in the PTX gives that line, where ptxas names it so.
+    pub source: Option<SourceLine>,
     /// The line itself.
     pub text: Option<String>,
     /// The message.

@@ -24,8 +24,6 @@ const PTX_TEXT: &str = ".nv_debug_ptx_txt";
 pub struct LineTable<'a> {
     /// Rows of `.nv_debug_line_sass`: lines of PTX.
     ptx: HashMap<SectionIndex, PtxLines<'a>>,
-    /// The first of the sections that hold PTX.
-    text: Option<PtxText<'a>>,
     /// Rows of `.debug_line`: lines of the front end's source.
     source: Rows,
     /// Names of inlined functions, by their offset in `.debug_str`.
@@ -99,21 +97,26 @@ pub struct CallSite<'t> {
     pub function: Option<&'t str>,
 }
 
+/// The PTX that a cubin carries, each with the name of its section: one, or as many as were linked.
+pub fn ptx_texts<'i, 'a>(image: &'i Image<'a>) -> impl Iterator<Item = (&'i str, PtxText<'a>)> {
+    // Relocatable files, and what is linked of them, put a number behind the name: `.nv_debug_ptx_txt.1362267490`.
+    let texts = image.sections.iter().filter(|section| section.name.starts_with(PTX_TEXT) && !section.data.is_empty());
+    texts.map(|section| (&*section.name, PtxText { bytes: section.data }))
+}
+
 impl<'a> LineTable<'a> {
     /// Reads the line tables of a cubin; without `-lineinfo` the table is empty.
     pub fn parse(image: &Image<'a>) -> Self {
         let mut table = LineTable::default();
-        // Relocatable files, and what is linked of them, put a number behind the name: `.nv_debug_ptx_txt.1362267490`.
-        let texts = || image.sections.iter().filter(|s| s.name.starts_with(PTX_TEXT) && !s.data.is_empty());
-        table.text = texts().next().map(|section| PtxText { bytes: section.data });
+        let first_text = ptx_texts(image).next().map(|(_, text)| text);
         if let Some((section, _)) = image.section_named(".nv_debug_line_sass") {
             let rows = program::run(image, section, &mut table.problems);
-            let by_name: HashMap<&str, _> = texts().map(|s| (&*s.name, PtxText { bytes: s.data })).collect();
+            let by_name: HashMap<&str, _> = ptx_texts(image).collect();
             let texts: Vec<_> = rows.files.iter().map(|file| by_name.get(file.as_str()).copied()).collect();
             for (section, rows) in rows.by_section {
                 // The table of an executable that was not linked names no file.
                 let file = rows.first().map_or(Row::NO_FILE, |row| row.file);
-                let text = texts.get(file as usize).copied().unwrap_or(table.text);
+                let text = texts.get(file as usize).copied().unwrap_or(first_text);
                 let ptx_row = |row: &Row| PtxRow { pc: row.pc, line: if row.file == Row::END { 0 } else { row.line } };
                 table.ptx.insert(section, PtxLines { rows: rows.iter().map(ptx_row).collect(), text });
             }
@@ -136,11 +139,6 @@ impl<'a> LineTable<'a> {
         let ptx = self.ptx.get(&function.section);
         let source = self.source.by_section.get(&function.section).map_or(&[][..], Vec::as_slice);
         (ptx.is_some() || !source.is_empty()).then_some(FunctionLines { table: self, ptx, source })
-    }
-
-    /// The PTX that the file carries; the first one, where several were linked ([`FunctionLines::ptx_text`] has each).
-    pub fn ptx_text(&self) -> Option<PtxText<'a>> {
-        self.text
     }
 
     fn file(&self, index: u32) -> &str {

@@ -28,14 +28,20 @@ pub fn write_unit_error(unit: &Unit, out: &mut dyn Write) -> io::Result<()> {
         let (style, label) = severity(diagnostic.severity);
         let code = diagnostic.code.as_ref().map(|code| format!("[{}]", terminal(code))).unwrap_or_default();
         writeln!(out, "{style}{label}{code}{RESET}: {BOLD}{}{RESET}", terminal(&diagnostic.message))?;
-        if let Some(line) = diagnostic.ptx_line {
-            let gutter = " ".repeat(line.to_string().len());
-            writeln!(out, "{gutter}{DIM}-->{RESET} {}:{line}", terminal(&unit.input))?;
-            if let Some(text) = &diagnostic.text {
-                writeln!(out, "{gutter} {DIM}|{RESET}")?;
-                writeln!(out, "{DIM}{line} |{RESET} {}", shorten(&terminal(text), 400))?;
-                writeln!(out, "{gutter} {DIM}|{RESET}")?;
+        let source = diagnostic.source.as_ref().map(|at| format!("{}:{}", terminal(&at.file), at.line));
+        match (diagnostic.ptx_line, &source) {
+            (Some(line), source) => {
+                let also = source.as_ref().map(|source| format!(" ({source})")).unwrap_or_default();
+                let gutter = " ".repeat(line.to_string().len());
+                writeln!(out, "{gutter}{DIM}-->{RESET} {}:{line}{also}", terminal(&unit.input))?;
+                if let Some(text) = &diagnostic.text {
+                    writeln!(out, "{gutter} {DIM}|{RESET}")?;
+                    writeln!(out, "{DIM}{line} |{RESET} {}", shorten(&terminal(text), 400))?;
+                    writeln!(out, "{gutter} {DIM}|{RESET}")?;
+                }
             }
+            (None, Some(source)) => writeln!(out, " {DIM}-->{RESET} {source}")?,
+            (None, None) => {}
         }
     }
     write_error(&error.message, out)
@@ -60,7 +66,8 @@ pub(super) fn write_advisory(
 
 /// One PTX line with its number.
 fn write_line(line: Line, ptx: &PtxText, indent: &str, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let text = terminal(ptx.line(line).unwrap_or_default());
+    let statement = ptx.statement(line).unwrap_or_default();
+    let text = terminal(&statement);
     let room = options.width.saturating_sub(indent.len() + 10).max(20);
     writeln!(out, "{indent}{DIM}{line:>6} |{RESET} {}", shorten(&text, room))
 }

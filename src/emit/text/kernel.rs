@@ -156,7 +156,7 @@ fn write_lines(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Wr
     let digits = hottest.iter().map(|facts| facts.ptx_line.to_string().len()).max().unwrap_or(0);
     let room = options.width.saturating_sub(digits + 20).max(20);
     for facts in hottest {
-        let text = terminal(unit.ptx.line(facts.ptx_line).unwrap_or_default()).into_owned();
+        let text = terminal(&unit.ptx.statement(facts.ptx_line).unwrap_or_default()).into_owned();
         let bar = bar(weight(facts), most);
         let text = shorten(&text, room).into_owned();
         writeln!(out, "  {DIM}{:>digits$}{RESET} {:>6} {bar} {text}", facts.ptx_line, weight(facts))?;

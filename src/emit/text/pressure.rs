@@ -62,7 +62,7 @@ fn write_value(value: &LiveValue, unit: &Unit, options: &Options, out: &mut dyn 
                 None => String::new(),
             };
             let room = options.width.saturating_sub(40).max(20);
-            let text = terminal(unit.ptx.line(line).unwrap_or_default()).into_owned();
+            let text = terminal(&unit.ptx.statement(line).unwrap_or_default()).into_owned();
             writeln!(out, "  {registers:>5} {DIM}{line:>5}{RESET} {}{last}", shorten(&text, room))
         }
     }

@@ -9,8 +9,9 @@ mod view;
 
 use serde::Serialize;
 
+use super::PtxText;
 use super::listing::{ListedSource, LiveCounts};
-use super::model::{OccupancyStep, PtxText};
+use super::model::OccupancyStep;
 pub use crate::analysis::budget::Budget;
 pub use crate::analysis::values::ValueSpan;
 use crate::base::{Line, Pc};

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{AnnotatedKernel, Annotation};
 use crate::base::Line;
-use crate::report::model::PtxText;
+use crate::report::PtxText;
 
 /// Which lines instructions are placed under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
