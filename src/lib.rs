@@ -14,11 +14,12 @@
 //! Vec<Inst>  ── flow ─────────────► Cfg, Liveness      generic dataflow, thin liveness
 //! all facts  ── analysis ─────────► occupancy, …       what the facts mean; one file a question
 //! analysis   ── report::join ─────► Report             owned, deterministic, serialisable: the one model
-//! Report     ── emit ─────────────► text, json         one file a format
+//! Report     ── gate ─────────────► Verdict            figures against baseline and policy
+//! Report, Verdict ── emit ────────► text, json, …      one file a format
 //! ```
 //!
 //! Dependencies point one way too: [`base`] ← [`container`], [`ptx`], [`cubin`], [`sass`], [`toolchain`] (never each other) ← [`flow`]
-//! ← [`analysis`] ← [`report`] ← [`emit`] ← [`cli`]. `tests/architecture.rs` reads the sources and checks it.
+//! ← [`analysis`] ← [`report`] ← [`gate`] ← [`emit`] ← [`cli`]. `tests/architecture.rs` reads the sources and checks it.
 
 pub mod analysis;
 pub mod base;
@@ -27,6 +28,7 @@ pub mod container;
 pub mod cubin;
 pub mod emit;
 pub mod flow;
+pub mod gate;
 pub mod ptx;
 pub mod report;
 pub mod sass;

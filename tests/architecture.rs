@@ -14,8 +14,9 @@ const TABLE: &[(&str, &[&str])] = &[
     ("flow", &["base", "sass"]),
     ("analysis", &["base", "ptx", "cubin", "sass", "toolchain", "flow"]),
     ("report", &["base", "ptx", "cubin", "sass", "toolchain", "flow", "analysis"]),
-    ("emit", &["base", "report", "analysis"]),
-    ("cli", &["base", "ptx", "cubin", "sass", "toolchain", "container", "flow", "analysis", "report", "emit"]),
+    ("gate", &["base", "report"]),
+    ("emit", &["base", "report", "analysis", "gate"]),
+    ("cli", &["base", "ptx", "cubin", "sass", "toolchain", "container", "flow", "analysis", "report", "gate", "emit"]),
 ];
 
 fn sources(module: &str) -> Vec<(PathBuf, String)> {

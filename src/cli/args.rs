@@ -40,6 +40,8 @@ pub enum Command {
     Annotate(AnnotateArgs),
     /// SASS in its order, with live registers, PTX lines and source lines
     Disasm(DisasmArgs),
+    /// Compare with a recorded baseline; exit 1 where something got worse
+    Gate(super::gate::GateArgs),
     /// How many blocks an SM holds: a calculator, for one launch or for JSON lines of them
     Occupancy(OccupancyArgs),
     /// Managed ptxas versions: list, install, path, remove

@@ -10,6 +10,7 @@ pub mod contents;
 mod disasm;
 mod explain;
 pub mod extract;
+pub mod gate;
 mod glob;
 mod input;
 pub mod list;
@@ -85,6 +86,7 @@ fn run(args: Args) -> Result<Outcome> {
             Ok(if summary.refused > 0 { Outcome::Failed } else { Outcome::Fine })
         }
         Some(Command::Toolchain(args)) => toolchain::run(&args),
+        Some(Command::Gate(args)) => gate::run(&args),
         Some(Command::List(args)) => list::run(&args),
         Some(Command::Extract(args)) => extract::run(&args),
         Some(Command::Explain(args)) => explain::run(&args),

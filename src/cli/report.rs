@@ -63,7 +63,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
 }
 
 /// One input for one architecture.
-fn inspect(
+pub(super) fn inspect(
     session: &Session,
     path: &Path,
     input: &Result<Input, String>,

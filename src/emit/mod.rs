@@ -4,6 +4,7 @@
 
 pub mod annotate;
 pub mod escape;
+pub mod gate;
 pub mod json;
 pub mod listing;
 pub mod text;

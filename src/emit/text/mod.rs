@@ -11,7 +11,7 @@ use std::io::{self, Write};
 
 pub use diagnostic::{write_error, write_unit_error};
 pub use figures::{bytes, thousands};
-pub use style::{BOLD, DIM, GOOD, NOTE, RESET, WARN};
+pub use style::{BAD, BOLD, DIM, GOOD, NOTE, RESET, WARN};
 
 use super::escape::terminal;
 use crate::report::{Report, Unit};

@@ -13,6 +13,6 @@ pub const NOTE: Style = AnsiColor::Cyan.on_default().bold();
 /// Worth a look.
 pub const WARN: Style = AnsiColor::Yellow.on_default().bold();
 /// Wrong.
-pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
+pub const BAD: Style = AnsiColor::Red.on_default().bold();
 /// Back to plain.
 pub const RESET: Reset = Reset;

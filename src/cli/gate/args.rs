@@ -1,0 +1,114 @@
+//! `ptxinspect gate` as it is spelt.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args as ClapArgs, ValueEnum, ValueHint};
+
+use crate::cli::args::OutputArgs;
+use crate::gate::Date;
+
+const EXAMPLES: &str = "\
+Examples:
+  ptxinspect gate kernels/*.ptx --arch sm_90a,sm_100a --update    record what there is
+  ptxinspect gate kernels/*.ptx --arch sm_90a,sm_100a             compare with it
+  ptxinspect gate                                                 as ptxinspect.toml says
+  ptxinspect gate --update --kernel 'gemm_*'                      the change to these is meant
+  ptxinspect gate --format github --write sarif=gate.sarif        for CI: docs/ci.md
+
+Exit status: 0 nothing is worse, 1 something is, 2 it could not be told.";
+
+/// `ptxinspect gate …`
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXAMPLES)]
+pub struct GateArgs {
+    /// PTX files or cubins [default: inputs of the policy]
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub inputs: Vec<PathBuf>,
+    /// The recorded figures [default: ptxinspect.lock.json beside the policy, or here]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Comparing")]
+    pub baseline: Option<PathBuf>,
+    /// The policy [default: ptxinspect.toml here or in a folder above]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Comparing")]
+    pub policy: Option<PathBuf>,
+    /// Record what is measured; with --kernel, of those kernels only
+    #[arg(long, help_heading = "Comparing")]
+    pub update: bool,
+    /// Improvements must be recorded, too
+    #[arg(long, help_heading = "Comparing")]
+    pub ratchet: bool,
+    /// Fail when ptxas says this: a code such as C7508, "warnings" or "advisories" (repeat, or separate with commas)
+    #[arg(long, value_delimiter = ',', value_name = "CODE", help_heading = "Comparing")]
+    pub deny: Vec<String>,
+    /// The day that allowances are held against [default: today, in UTC]
+    #[arg(long, value_name = "DATE", hide = true)]
+    pub today: Option<Date>,
+    /// Architectures to compile PTX for: repeat, or separate with commas [default: the policy's, or the PTX's .target]
+    #[arg(long, short, value_delimiter = ',', value_name = "SM", help_heading = "Compiling")]
+    pub arch: Vec<String>,
+    /// ptxas versions or paths: repeat, or separate with commas [default: the policy's, or the one at hand]
+    #[arg(long, value_delimiter = ',', value_name = "PATH|VERSION", help_heading = "Compiling")]
+    pub ptxas: Vec<String>,
+    /// Give up on a compilation after this many seconds
+    #[arg(long, value_name = "SECONDS", default_value = "3600", help_heading = "Compiling")]
+    pub timeout: f64,
+    /// How many compilations to run at once [default: one a core]
+    #[arg(long, short, value_name = "N", help_heading = "Compiling")]
+    pub jobs: Option<usize>,
+    /// Only kernels whose mangled or demangled name matches (* and ?); repeat for several
+    #[arg(long, short, value_name = "GLOB", help_heading = "Choosing")]
+    pub kernel: Vec<String>,
+    /// Threads of a block, for the occupancy of kernels whose directives do not say
+    #[arg(long, value_name = "N", help_heading = "Occupancy")]
+    pub threads: Option<u32>,
+    /// Bytes of shared memory asked for at launch, for the occupancy
+    #[arg(long, value_name = "BYTES", help_heading = "Occupancy")]
+    pub smem_dynamic: Option<u64>,
+    /// The form of the verdict
+    #[arg(long, short, default_value = "text", help_heading = "Output")]
+    pub format: GateFormat,
+    /// Write the verdict in another form to a file as well, such as sarif=gate.sarif; repeat for several
+    #[arg(long, value_name = "FORMAT=FILE", help_heading = "Output")]
+    pub write: Vec<ExtraOutput>,
+    /// How to show it.
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// Flags handed to ptxas as they are, after --
+    #[arg(last = true, value_name = "PTXAS FLAGS")]
+    pub flags: Vec<String>,
+}
+
+/// Forms of the verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GateFormat {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+    /// For a comment on a pull request
+    Markdown,
+    /// SARIF 2.1.0, for code scanning
+    Sarif,
+    /// JUnit XML, for test reports
+    Junit,
+    /// GitHub's annotations
+    Github,
+}
+
+/// A form and a file to write it to.
+#[derive(Clone, Debug)]
+pub struct ExtraOutput {
+    /// The form.
+    pub format: GateFormat,
+    /// The file.
+    pub path: PathBuf,
+}
+
+impl FromStr for ExtraOutput {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (format, path) = text.split_once('=').ok_or("expected FORMAT=FILE, such as sarif=gate.sarif")?;
+        Ok(ExtraOutput { format: GateFormat::from_str(format, true)?, path: PathBuf::from(path) })
+    }
+}

@@ -1,0 +1,187 @@
+//! `ptxinspect gate`: what was measured against what was recorded.
+//!
+//! [`plan`] turns arguments and policy into a list of what to measure; this file measures, checks, and writes the verdict or the
+//! new baseline.
+
+mod args;
+mod plan;
+
+use std::io::Write;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+use rayon::prelude::*;
+
+pub use args::{GateArgs, GateFormat};
+
+use self::plan::Plan;
+use super::input::{self, Input, Kind};
+use super::progress::Progress;
+use super::{Outcome, output, report};
+use crate::emit::escape::terminal;
+use crate::emit::gate as emit;
+use crate::gate::{self, Baseline, Check, Date, Level, Measured, Scope, Verdict};
+
+/// Measures, checks, writes.
+pub fn run(args: &GateArgs) -> Result<Outcome> {
+    let plan = Plan::new(args)?;
+    let baseline = read_baseline(&plan, args.update)?;
+    let measured = measure(&plan, args.output.quiet)?;
+    let exists = |name: &str| plan.root.join(name).exists();
+    let scope = Scope {
+        kernels: &plan.kernels,
+        some_inputs: plan.some_inputs,
+        some_arches: plan.some_arches,
+        some_ptxas: plan.some_ptxas,
+        exists: &exists,
+    };
+    let empty = Baseline::default();
+    let check = Check {
+        measured: &measured,
+        baseline: baseline.as_ref().unwrap_or(&empty),
+        policy: &plan.policy,
+        ratchet: plan.ratchet,
+        today: args.today.unwrap_or_else(today),
+        scope: &scope,
+        baseline_name: &plan.baseline_name,
+    };
+    let mut verdict = gate::check(&check);
+    if args.update {
+        return update(&plan, &check, &verdict, args);
+    }
+    for unit in &mut verdict.units {
+        unit.command = Some(plan.command(&unit.path, &unit.arch, unit.ptxas.as_deref()));
+    }
+    output::write(&args.output, |out| write(&verdict, args.format, args, out))?;
+    for extra in &args.write {
+        let to = super::args::OutputArgs { output: Some(extra.path.clone()), ..args.output.clone() };
+        output::write(&to, |out| write(&verdict, extra.format, args, out))?;
+    }
+    Ok(match verdict.outcome {
+        gate::Outcome::Pass => Outcome::Fine,
+        gate::Outcome::Fail => Outcome::Findings,
+        gate::Outcome::Error => Outcome::Failed,
+    })
+}
+
+fn write(verdict: &Verdict, format: GateFormat, args: &GateArgs, out: &mut dyn Write) -> std::io::Result<()> {
+    match format {
+        GateFormat::Text => {
+            let options = emit::Options { verbose: args.output.verbose, width: output::width(&args.output) };
+            emit::write_text(verdict, &options, out)
+        }
+        GateFormat::Json => emit::write_json(verdict, out),
+        GateFormat::Markdown => emit::write_markdown(verdict, out),
+        GateFormat::Sarif => emit::write_sarif(verdict, out),
+        GateFormat::Junit => emit::write_junit(verdict, out),
+        GateFormat::Github => emit::write_github(verdict, out),
+    }
+}
+
+/// The day in UTC.
+fn today() -> Date {
+    Date::from_unix_seconds(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs()))
+}
+
+/// Reads what was recorded. A baseline that is not there is an error unless one is to be written.
+fn read_baseline(plan: &Plan, update: bool) -> Result<Option<Baseline>> {
+    let path = &plan.baseline;
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && update => return Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => bail!(
+            "there is no baseline {}: `ptxinspect gate --update` with the same arguments records one",
+            plan.baseline_name
+        ),
+        Err(error) => return Err(error).with_context(|| format!("cannot read the baseline {}", plan.baseline_name)),
+    };
+    let parsed = Baseline::parse(&text).with_context(|| format!("the baseline {} cannot be used", plan.baseline_name));
+    parsed.map(Some)
+}
+
+/// Measures every input for every architecture with every ptxas.
+fn measure(plan: &Plan, quiet: bool) -> Result<Vec<Measured>> {
+    let Some(first) = plan.sessions.first() else { bail!("there is no ptxas to measure with") };
+    let arches = first.arches();
+    let total = plan.inputs.len() * arches.len() * plan.sessions.len();
+    let progress = Progress::new(total as u64, "measuring", quiet);
+    let builds: Vec<_> = plan
+        .sessions
+        .iter()
+        .enumerate()
+        .flat_map(|(at, session)| arches.iter().enumerate().map(move |(index, arch)| (session, *arch, at + index == 0)))
+        .collect();
+    let all_of = |planned: &plan::Input| {
+        let input = input::read(&planned.path).map_err(|error| format!("{error:#}"));
+        let source = input.as_ref().ok().map(digest);
+        let units = builds.par_iter().filter_map(|(session, arch, first)| {
+            let unit = report::inspect(session, &planned.path, &input, *arch, *first);
+            progress.step();
+            let unit = unit?;
+            Some(Measured::new(&unit, planned.name.clone(), &session.flags, source.clone()))
+        });
+        units.collect::<Vec<_>>()
+    };
+    let measured = first.pool()?.install(|| plan.inputs.par_iter().flat_map(all_of).collect());
+    Ok(measured)
+}
+
+/// What the input was, so that it can be found again in the cache.
+fn digest(input: &Input) -> String {
+    use sha2::{Digest, Sha256};
+    let hash = Sha256::digest(&input.bytes);
+    let kind = if matches!(input.kind(), Ok(Kind::Cubin)) { "cubin-" } else { "" };
+    format!("{kind}sha256:{}", hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+}
+
+/// Writes the baseline anew, unless something could not be measured.
+fn update(plan: &Plan, check: &Check<'_>, verdict: &Verdict, args: &GateArgs) -> Result<Outcome> {
+    let cannot = |finding: &&gate::Finding| {
+        finding.level == Level::Error
+            && matches!(finding.kind, gate::FindingKind::CannotCompile | gate::FindingKind::NoMatch)
+    };
+    let mut errors = anstream::stderr().lock();
+    let reasons: Vec<&gate::Finding> = verdict.findings.iter().filter(cannot).collect();
+    if !reasons.is_empty() {
+        for finding in reasons {
+            crate::emit::text::write_error(&finding.message, &mut errors)?;
+        }
+        bail!("{} was not changed", plan.baseline_name);
+    }
+    let before = check.baseline;
+    let after = gate::update(before, check.measured, check.scope);
+    let text = after.to_text();
+    let (changed, added, gone) = gate::changes(before, &after);
+    let old = std::fs::read_to_string(&plan.baseline).unwrap_or_default();
+    let path: &Path = &plan.baseline;
+    if text != old {
+        let to = super::args::OutputArgs {
+            output: Some(path.to_owned()),
+            color: super::args::ColorWhen::Never,
+            verbose: false,
+            quiet: true,
+        };
+        output::write(&to, |out| out.write_all(text.as_bytes()))?;
+    }
+    let kernels: usize = after.units.iter().map(|unit| unit.kernels.len()).sum();
+    let name = terminal(&plan.baseline_name);
+    if !args.output.quiet {
+        let mut out = anstream::stdout().lock();
+        if text == old {
+            writeln!(out, "{name} is up to date: {kernels} kernels in {} units", after.units.len())?;
+        } else {
+            writeln!(
+                out,
+                "{name} records {kernels} kernels in {} units: {added} new, {changed} changed, {gone} forgotten",
+                after.units.len()
+            )?;
+        }
+        let unknown = after.units.iter().flat_map(|unit| &unit.kernels);
+        let unknown = unknown.filter(|kernel| kernel.figures.get(gate::Metric::PeakLive).is_none()).count();
+        if unknown > 0 {
+            writeln!(out, "peak_live is not known of {unknown} of them: recorded as null, and not compared")?;
+        }
+    }
+    Ok(Outcome::Fine)
+}

@@ -1,0 +1,274 @@
+//! What to measure, under which names: arguments and policy made one.
+
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use super::args::GateArgs;
+use crate::cli::args::CompileArgs;
+use crate::cli::compile::Session;
+use crate::cli::input;
+use crate::gate::{Glob, Policy};
+use crate::report::LaunchHints;
+
+/// The policy's file name.
+const POLICY: &str = "ptxinspect.toml";
+/// The baseline's file name.
+const BASELINE: &str = "ptxinspect.lock.json";
+
+/// One file to measure.
+#[derive(Debug)]
+pub struct Input {
+    /// Where it is, as seen from here.
+    pub path: PathBuf,
+    /// What the baseline calls it.
+    pub name: String,
+}
+
+/// Everything decided, nothing done.
+pub struct Plan {
+    /// What is agreed on, with what the arguments add.
+    pub policy: Policy,
+    /// The baseline.
+    pub baseline: PathBuf,
+    /// The baseline as the user would name it.
+    pub baseline_name: String,
+    /// The folder that names in the baseline are relative to.
+    pub root: PathBuf,
+    /// What to measure.
+    pub inputs: Vec<Input>,
+    /// One for each ptxas.
+    pub sessions: Vec<Session>,
+    /// Which kernels.
+    pub kernels: Vec<Glob>,
+    /// Whether improvements must be recorded.
+    pub ratchet: bool,
+    /// Whether the inputs came from the command line.
+    pub some_inputs: bool,
+    /// Whether the architectures did.
+    pub some_arches: bool,
+    /// Whether the ptxas did.
+    pub some_ptxas: bool,
+    /// What of the command line a repetition needs.
+    repeat: Vec<String>,
+    flags: Vec<String>,
+    several_ptxas: bool,
+}
+
+impl Plan {
+    /// Reads the policy, finds the inputs.
+    pub fn new(args: &GateArgs) -> Result<Plan> {
+        let here = std::env::current_dir().context("the current folder cannot be told")?;
+        let (mut policy, folder) = read_policy(args, &here)?;
+        policy.deny.extend(args.deny.iter().map(|code| code.trim().to_ascii_uppercase()));
+        let base = folder.clone().unwrap_or_else(|| here.clone());
+        let baseline = match (&args.baseline, &policy.baseline) {
+            (Some(path), _) => here.join(path),
+            (None, Some(path)) => base.join(path),
+            (None, None) => base.join(BASELINE),
+        };
+        let baseline = normal(&baseline);
+        let root = baseline.parent().map_or_else(|| here.clone(), Path::to_path_buf);
+        let some_inputs = !args.inputs.is_empty();
+        let paths = if some_inputs { input::unique(&args.inputs) } else { matching(&policy, &base, &here)? };
+        if paths.is_empty() {
+            bail!("there is nothing to measure: name PTX files or cubins, or list inputs in {POLICY}");
+        }
+        let arch = if args.arch.is_empty() { policy.arch.clone() } else { args.arch.clone() };
+        let ptxas = if args.ptxas.is_empty() { policy.ptxas.clone() } else { args.ptxas.clone() };
+        let flags = if args.flags.is_empty() { policy.flags.clone() } else { args.flags.clone() };
+        let requests: Vec<Option<String>> =
+            if ptxas.is_empty() { vec![None] } else { ptxas.iter().cloned().map(Some).collect() };
+        let session = |ptxas: &Option<String>| {
+            let mut session = Session::new(&CompileArgs {
+                inputs: paths.clone(),
+                arch: arch.clone(),
+                ptxas: ptxas.clone(),
+                timeout: args.timeout,
+                kernel: Vec::new(),
+                jobs: args.jobs,
+                flags: flags.clone(),
+            })?;
+            session.launch = LaunchHints {
+                threads: args.threads.or(policy.threads),
+                smem_dynamic_bytes: args.smem_dynamic.unwrap_or(policy.smem_dynamic),
+            };
+            anyhow::Ok(session)
+        };
+        let sessions = requests.iter().map(session).collect::<Result<Vec<_>>>()?;
+        let names = names(&paths, &here, &root);
+        let inputs = paths.into_iter().zip(names).map(|(path, name)| Input { path, name }).collect::<Vec<_>>();
+        let mut seen = std::collections::BTreeMap::new();
+        for input in &inputs {
+            if let Some(other) = seen.insert(&input.name, &input.path) {
+                let (a, b) = (other.display(), input.path.display());
+                bail!("{a} and {b} would both be called {} in the baseline", input.name);
+            }
+        }
+        let several_ptxas = sessions.len() > 1;
+        Ok(Plan {
+            baseline_name: relative(&baseline, &here).display().to_string(),
+            baseline,
+            root,
+            inputs,
+            sessions,
+            kernels: args.kernel.iter().map(Glob::new).collect(),
+            ratchet: args.ratchet || policy.ratchet,
+            some_inputs,
+            some_arches: !args.arch.is_empty(),
+            some_ptxas: !args.ptxas.is_empty(),
+            repeat: repeated(args),
+            flags: args.flags.clone(),
+            several_ptxas,
+            policy,
+        })
+    }
+
+    /// The command that measures one unit again.
+    pub fn command(&self, path: &str, arch: &str, ptxas: Option<&str>) -> String {
+        let mut words = vec!["ptxinspect".to_owned(), "gate".to_owned(), path.to_owned()];
+        let cubin = Path::new(path).extension().is_some_and(|extension| extension == "cubin");
+        if !cubin {
+            words.extend(["--arch".to_owned(), arch.to_owned()]);
+        }
+        if let Some(version) = ptxas.filter(|_| self.several_ptxas) {
+            words.extend(["--ptxas".to_owned(), version.to_owned()]);
+        }
+        words.extend(self.repeat.iter().cloned());
+        if !self.flags.is_empty() {
+            words.push("--".to_owned());
+            words.extend(self.flags.iter().cloned());
+        }
+        words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// The arguments that decide what is compared with what.
+fn repeated(args: &GateArgs) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut add = |flag: &str, value: Option<String>| {
+        if let Some(value) = value {
+            words.extend([flag.to_owned(), value]);
+        }
+    };
+    add("--baseline", args.baseline.as_ref().map(|path| path.display().to_string()));
+    add("--policy", args.policy.as_ref().map(|path| path.display().to_string()));
+    add("--ptxas", args.ptxas.first().filter(|_| args.ptxas.len() == 1).cloned());
+    add("--deny", (!args.deny.is_empty()).then(|| args.deny.join(",")));
+    add("--threads", args.threads.map(|threads| threads.to_string()));
+    add("--smem-dynamic", args.smem_dynamic.map(|bytes| bytes.to_string()));
+    words
+}
+
+/// A word as a POSIX shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,=+:@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+/// The policy and its folder; none of the latter where there is no policy.
+fn read_policy(args: &GateArgs, here: &Path) -> Result<(Policy, Option<PathBuf>)> {
+    let path = match &args.policy {
+        Some(path) => Some(here.join(path)),
+        None => here.ancestors().map(|folder| folder.join(POLICY)).find(|path| path.is_file()),
+    };
+    let Some(path) = path else { return Ok((Policy::standard(), None)) };
+    let shown = relative(&path, here).display().to_string();
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read the policy {shown}"))?;
+    let policy = Policy::parse(&text).with_context(|| format!("the policy {shown} cannot be used"))?;
+    Ok((policy, path.parent().map(Path::to_path_buf)))
+}
+
+/// The files that the policy's patterns name. One that matches nothing is an error: a moved folder must not pass.
+fn matching(policy: &Policy, base: &Path, here: &Path) -> Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for pattern in &policy.inputs {
+        let folder = glob::Pattern::escape(&base.display().to_string());
+        let found = glob::glob(&format!("{folder}/{pattern}"))
+            .with_context(|| format!("'{pattern}' in inputs is not a pattern"))?;
+        let before = paths.len();
+        for path in found {
+            let path = path.with_context(|| format!("'{pattern}' in inputs"))?;
+            paths.push(relative(&path, here));
+        }
+        if paths.len() == before {
+            bail!("'{pattern}' in inputs matches no file in {}", base.display());
+        }
+    }
+    paths.sort();
+    paths.dedup();
+    Ok(paths)
+}
+
+/// A path without `.` and `..`, as far as its text tells.
+fn normal(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if out.file_name().is_some() => {
+                out.pop();
+            }
+            part => out.push(part),
+        }
+    }
+    out
+}
+
+fn relative(path: &Path, folder: &Path) -> PathBuf {
+    let path = normal(path);
+    path.strip_prefix(folder).map(Path::to_path_buf).unwrap_or(path)
+}
+
+/// What the baseline calls the inputs: paths from its folder. What lies elsewhere, such as a compiler's temporary folder, is
+/// called by its path from the folder that all of those share, so that another temporary folder changes no name.
+fn names(paths: &[PathBuf], here: &Path, root: &Path) -> Vec<String> {
+    let full: Vec<PathBuf> = paths
+        .iter()
+        .map(|path| if path.as_os_str() == "-" { path.clone() } else { normal(&here.join(path)) })
+        .collect();
+    let outside: Vec<&PathBuf> =
+        full.iter().filter(|path| path.is_absolute() && path.strip_prefix(root).is_err()).collect();
+    let mut shared: Option<PathBuf> = None;
+    for path in outside {
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        let common = |known: PathBuf| {
+            let both = known.components().zip(folder.components()).take_while(|(a, b)| a == b);
+            both.map(|(part, _)| part).collect::<PathBuf>()
+        };
+        shared = Some(shared.map_or_else(|| folder.to_path_buf(), common));
+    }
+    let name = |path: &PathBuf| {
+        let short = path.strip_prefix(root).ok().or(shared.as_ref().and_then(|shared| path.strip_prefix(shared).ok()));
+        short.unwrap_or(path).display().to_string().replace('\\', "/")
+    };
+    full.iter().map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_do_not_depend_on_where_things_lie() {
+        let names = |paths: &[&str]| {
+            let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
+            names(&paths, Path::new("/work/repo/sub"), Path::new("/work/repo"))
+        };
+        assert_eq!(names(&["a.ptx", "../k/b.ptx", "/work/repo/c.ptx"]), ["sub/a.ptx", "k/b.ptx", "c.ptx"]);
+        assert_eq!(names(&["/tmp/x1/p/a.ptx", "/tmp/x1/q/a.ptx", "a.ptx"]), ["p/a.ptx", "q/a.ptx", "sub/a.ptx"]);
+        assert_eq!(names(&["/tmp/x2/only.ptx"]), ["only.ptx"]);
+        assert_eq!(names(&["-"]), ["-"]);
+    }
+
+    #[test]
+    fn words_survive_a_shell() {
+        assert_eq!(quoted("kernels/a.ptx"), "kernels/a.ptx");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted("gemm_*"), "'gemm_*'");
+    }
+}

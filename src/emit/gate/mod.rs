@@ -1,0 +1,78 @@
+//! The gate's verdict, one file a format.
+//!
+//! In: a [`Verdict`]. Out: text for people, JSON for programs, Markdown for a pull request, SARIF for code scanning, JUnit for
+//! test reports, annotations for GitHub. Whatever comes from a file is escaped as its format asks.
+
+mod github;
+mod junit;
+mod markdown;
+mod sarif;
+mod text;
+
+use std::io::{self, Write};
+
+pub use github::write as write_github;
+pub use junit::write as write_junit;
+pub use markdown::write as write_markdown;
+pub use sarif::write as write_sarif;
+pub use text::{Options, write as write_text};
+
+use crate::gate::{FigureChange, Finding, Outcome, Verdict};
+
+/// The verdict as it is: one object and a line feed.
+pub fn write_json(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, verdict).map_err(io::Error::from)?;
+    out.write_all(b"\n")
+}
+
+/// One word for how it ended.
+fn word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Pass => "pass",
+        Outcome::Fail => "fail",
+        Outcome::Error => "error",
+    }
+}
+
+/// The counts in a sentence; `baseline` as the format writes it.
+fn summary(verdict: &Verdict, baseline: &str) -> String {
+    let totals = &verdict.totals;
+    let s = if totals.kernels == 1 { "" } else { "s" };
+    let compared = format!("{} of {} kernel{s} compared with {baseline}", totals.compared, totals.kernels);
+    let mut parts = Vec::new();
+    let mut add = |count: u64, what: &str| {
+        if count > 0 {
+            parts.push(format!("{count} {what}"));
+        }
+    };
+    add(totals.failed, "failed");
+    add(totals.improved, "improved");
+    add(totals.new, "new");
+    add(totals.removed, "removed");
+    add(totals.renamed, "renamed");
+    add(totals.errors, if totals.errors == 1 { "error" } else { "errors" });
+    if parts.is_empty() { compared } else { format!("{compared}: {}", parts.join(", ")) }
+}
+
+/// A figure, or that it is not known.
+fn figure(value: Option<u64>) -> String {
+    value.map_or("—".to_owned(), crate::emit::text::thousands)
+}
+
+/// `+8`, `-16`, or nothing where one side is not known.
+fn delta(change: &FigureChange) -> String {
+    match (change.before, change.after) {
+        (Some(before), Some(after)) if after >= before => format!("+{}", crate::emit::text::thousands(after - before)),
+        (Some(before), Some(after)) => format!("-{}", crate::emit::text::thousands(before - after)),
+        _ => String::new(),
+    }
+}
+
+/// Where a finding is: the file, or the baseline where it has none.
+fn place<'a>(finding: &'a Finding, verdict: &'a Verdict) -> (&'a str, u32) {
+    let file = finding.path.as_deref().or(finding.input.as_deref()).unwrap_or(&verdict.baseline);
+    (file, finding.ptx_line.map_or(1, |line| line.0.max(1)))
+}
+
+#[cfg(test)]
+mod tests;

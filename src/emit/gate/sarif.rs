@@ -1,0 +1,100 @@
+//! SARIF 2.1.0, as code scanning takes it.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use super::place;
+use crate::gate::{Finding, FindingKind, Level, Outcome, Verdict};
+
+/// Where the format is described.
+const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
+
+/// Writes one run: the kinds of findings as rules, each finding as a result on its line.
+pub fn write(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
+    let rules: Vec<Value> = FindingKind::ALL.iter().map(|kind| rule(*kind)).collect();
+    let results: Vec<Value> = verdict.findings.iter().map(|finding| result(finding, verdict)).collect();
+    let errors: Vec<Value> = verdict
+        .findings
+        .iter()
+        .filter(|finding| finding.level == Level::Error)
+        .map(|finding| json!({"level": "error", "message": {"text": finding.message}}))
+        .collect();
+    let log = json!({
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [{
+            "tool": {"driver": {
+                "name": "ptxinspect",
+                "version": env!("CARGO_PKG_VERSION"),
+                "rules": rules,
+            }},
+            "columnKind": "unicodeCodePoints",
+            "invocations": [{
+                "executionSuccessful": verdict.outcome != Outcome::Error,
+                "toolExecutionNotifications": errors,
+            }],
+            "results": results,
+        }],
+    });
+    serde_json::to_writer_pretty(&mut *out, &log).map_err(io::Error::from)?;
+    out.write_all(b"\n")
+}
+
+fn rule(kind: FindingKind) -> Value {
+    json!({
+        "id": kind.id(),
+        "shortDescription": {"text": kind.meaning()},
+        "fullDescription": {"text": kind.meaning()},
+        "help": {"text": format!("{} `ptxinspect gate` shows the figures before and after.", kind.meaning())},
+        "defaultConfiguration": {"level": "error"},
+    })
+}
+
+fn result(finding: &Finding, verdict: &Verdict) -> Value {
+    let (file, line) = place(finding, verdict);
+    let level = match finding.level {
+        Level::Note => "note",
+        Level::Warning => "warning",
+        Level::Failure | Level::Error => "error",
+    };
+    let arch = finding.arch.as_ref().map(|arch| format!(" [{arch}]")).unwrap_or_default();
+    // What is the same finding in the next run: the place without its line, which moves.
+    let key = [
+        finding.kind.id(),
+        finding.input.as_deref().unwrap_or_default(),
+        finding.arch.as_deref().unwrap_or_default(),
+        finding.kernel.as_deref().unwrap_or_default(),
+        finding.metric.as_deref().unwrap_or_default(),
+    ];
+    let mut location = json!({
+        "physicalLocation": {
+            "artifactLocation": {"uri": uri(file)},
+            "region": {"startLine": line},
+        },
+    });
+    if let Some(kernel) = &finding.kernel {
+        location["logicalLocations"] = json!([{"name": kernel, "kind": "function"}]);
+    }
+    json!({
+        "ruleId": finding.kind.id(),
+        "ruleIndex": FindingKind::ALL.iter().position(|kind| *kind == finding.kind),
+        "level": level,
+        "message": {"text": format!("{}{arch}", finding.message)},
+        "locations": [location],
+        "partialFingerprints": {"ptxinspectFinding/v1": key.join("|")},
+    })
+}
+
+/// A path as a relative reference: what is not allowed in one is spelt out.
+fn uri(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for byte in path.replace('\\', "/").bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/!$&'()*+,;=@".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}

@@ -1,0 +1,180 @@
+//! The verdict for people at a terminal.
+
+use std::io::{self, Write};
+
+use super::{delta, figure, summary, word};
+use crate::emit::escape::{shorten, terminal};
+use crate::emit::text::{BAD, BOLD, DIM, GOOD, NOTE, RESET, WARN};
+use crate::gate::{Change, Comparison, Finding, FindingKind, Level, LineChange, Outcome, UnitVerdict, Verdict};
+
+/// What the reader asked to see.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Notes of every kind, every figure that moved.
+    pub verbose: bool,
+    /// Columns.
+    pub width: usize,
+}
+
+/// How many lines of PTX are shown for a kernel.
+const LINES: usize = 8;
+
+/// Writes the verdict: the sentence, then unit by unit what is wrong with the tables behind it.
+pub fn write(verdict: &Verdict, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let style = match verdict.outcome {
+        Outcome::Pass => GOOD,
+        Outcome::Fail | Outcome::Error => BAD,
+    };
+    let outcome = word(verdict.outcome);
+    writeln!(out, "gate: {style}{outcome}{RESET}  {}", summary(verdict, &terminal(&verdict.baseline)))?;
+    for unit in &verdict.units {
+        let of_unit = |finding: &&Finding| {
+            finding.path.as_deref() == Some(&unit.path) && finding.arch.as_deref() == Some(&unit.arch)
+        };
+        let mine: Vec<&Finding> = verdict.findings.iter().filter(of_unit).collect();
+        let shown: Vec<&Finding> = mine.into_iter().filter(|finding| is_shown(finding, options)).collect();
+        if !shown.is_empty() {
+            write_unit(unit, &shown, options, out)?;
+        }
+    }
+    let known = |finding: &Finding| verdict.units.iter().any(|unit| Some(&unit.path) == finding.path.as_ref());
+    let rest: Vec<&Finding> =
+        verdict.findings.iter().filter(|finding| !known(finding) && is_shown(finding, options)).collect();
+    if !rest.is_empty() {
+        writeln!(out)?;
+    }
+    for finding in rest {
+        write_finding(finding, "", out)?;
+    }
+    let hidden = verdict.findings.iter().filter(|finding| finding.kind == FindingKind::NotChecked).count();
+    if hidden > 0 && !options.verbose {
+        writeln!(
+            out,
+            "{DIM}{hidden} recorded {} not part of this run{RESET}",
+            if hidden == 1 { "unit was" } else { "units were" }
+        )?;
+    }
+    Ok(())
+}
+
+fn is_shown(finding: &Finding, options: &Options) -> bool {
+    options.verbose || finding.kind != FindingKind::NotChecked
+}
+
+fn label(level: Level) -> (anstyle::Style, &'static str) {
+    match level {
+        Level::Note => (NOTE, "note"),
+        Level::Warning => (WARN, "warning"),
+        Level::Failure => (BAD, "fail"),
+        Level::Error => (BAD, "error"),
+    }
+}
+
+fn write_finding(finding: &Finding, indent: &str, out: &mut dyn Write) -> io::Result<()> {
+    let (style, label) = label(finding.level);
+    let line = finding.ptx_line.map(|line| format!(" (line {line})")).unwrap_or_default();
+    writeln!(out, "{indent}{style}{label}{RESET}: {}{line}", terminal(&finding.message))
+}
+
+fn write_unit(unit: &UnitVerdict, findings: &[&Finding], options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    write!(out, "\n{BOLD}{}{RESET}  {}", terminal(&unit.path), unit.arch)?;
+    match &unit.ptxas {
+        Some(version) => writeln!(out, "  ptxas {}", terminal(version))?,
+        None => writeln!(out)?,
+    }
+    for finding in findings {
+        write_finding(finding, "  ", out)?;
+    }
+    let failing = |kernel: &&Comparison| {
+        let of_kernel = |finding: &&&Finding| finding.kernel.as_deref() == Some(&kernel.kernel);
+        findings.iter().filter(of_kernel).any(|finding| finding.level >= Level::Failure)
+    };
+    for kernel in unit.kernels.iter().filter(|kernel| options.verbose || failing(kernel)) {
+        write_kernel(kernel, options, out)?;
+    }
+    if findings.iter().any(|finding| finding.level >= Level::Failure)
+        && let Some(command) = &unit.command
+    {
+        writeln!(out, "  {DIM}repeat it{RESET}   {}", terminal(command))?;
+        writeln!(out, "  {DIM}if meant{RESET}    {} --update", terminal(command))?;
+    }
+    Ok(())
+}
+
+fn write_kernel(kernel: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let room = options.width.saturating_sub(4).max(20);
+    writeln!(out, "\n  {BOLD}{}{RESET}", shorten(&terminal(&kernel.demangled), room))?;
+    if let Some(before) = &kernel.before_name {
+        writeln!(out, "    {DIM}recorded as{RESET} {}", shorten(&terminal(before), room))?;
+    }
+    if !kernel.figures.is_empty() {
+        writeln!(out, "    {DIM}{:<22}{:>10}{:>10}{:>9}{RESET}", "", "before", "after", "")?;
+        for change in &kernel.figures {
+            let (style, remark) = match change.change {
+                Change::Worse => (BAD, "worse"),
+                Change::Better => (GOOD, "better"),
+                Change::Tolerated => (DIM, "tolerated"),
+                Change::Unknown => (BAD, "not known"),
+                Change::Same => (DIM, ""),
+            };
+            let (before, after) = (figure(change.before), figure(change.after));
+            let line = format!("    {:<22}{before:>10}{after:>10}{:>9}", change.title, delta(change));
+            if remark.is_empty() {
+                writeln!(out, "{}", line.trim_end())?;
+            } else {
+                writeln!(out, "{line}  {style}{remark}{RESET}")?;
+            }
+        }
+    }
+    write_lines(kernel, options, out)?;
+    if let Some(patch) = &kernel.patch {
+        write_patch(patch.before.as_deref(), patch.after.as_deref(), out)?;
+    }
+    Ok(())
+}
+
+/// The lines where it happened.
+fn write_lines(kernel: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    if let Some(from) = &kernel.lines_from {
+        writeln!(out, "    {DIM}{}{RESET}", terminal(from))?;
+    }
+    if kernel.lines.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "    {DIM}{:>7}  {:>11}  {:>11}{RESET}", "line", "live", "spills")?;
+    for line in kernel.lines.iter().take(LINES) {
+        let number = line.after_line.map_or("gone".to_owned(), |line| line.to_string());
+        let room = options.width.saturating_sub(41).max(20);
+        let (live, spills) =
+            (step(line.live_before, line.live_after, line), step(line.spills_before, line.spills_after, line));
+        writeln!(out, "    {number:>7}  {live:>11}  {spills:>11}  {}", shorten(&terminal(&line.text), room))?;
+    }
+    if kernel.lines.len() > LINES {
+        writeln!(out, "    {DIM}and {} more lines{RESET}", kernel.lines.len() - LINES)?;
+    }
+    Ok(())
+}
+
+fn step(before: Option<u32>, after: Option<u32>, line: &LineChange) -> String {
+    let show = |value: Option<u32>| value.map_or("—".to_owned(), |value| value.to_string());
+    match (line.before_line, line.after_line) {
+        (None, _) if after.is_some() => format!("new {}", show(after)),
+        _ if before == after && after.is_none_or(|after| after == 0) => String::new(),
+        _ if before == after => show(after),
+        _ => format!("{} → {}", show(before), show(after)),
+    }
+}
+
+/// The lines of the baseline that the change would touch.
+fn write_patch(before: Option<&str>, after: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
+    let (before, after): (Vec<&str>, Vec<&str>) =
+        (before.unwrap_or_default().lines().collect(), after.unwrap_or_default().lines().collect());
+    writeln!(out, "    {DIM}in the baseline{RESET}")?;
+    for line in before.iter().filter(|line| !after.contains(line)) {
+        writeln!(out, "    {BAD}- {}{RESET}", terminal(line.trim()))?;
+    }
+    for line in after.iter().filter(|line| !before.contains(line)) {
+        writeln!(out, "    {GOOD}+ {}{RESET}", terminal(line.trim()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,205 @@
+//! The gate as a team uses it: recorded cubins, and real PTX changed in known ways.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+use support::{program, ptxas, root, stderr, stdout};
+
+/// A folder with inputs, and the gate run in it.
+struct Repo {
+    folder: tempfile::TempDir,
+}
+
+impl Repo {
+    fn new() -> Repo {
+        Repo { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn with(self, name: &str, content: impl AsRef<[u8]>) -> Repo {
+        self.put(name, content);
+        self
+    }
+
+    fn put(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn gate(&self, args: &[&str]) -> Output {
+        let mut command = program();
+        command.current_dir(self.path()).arg("gate").args(args);
+        if let Some(path) = std::env::var_os("PTXINSPECT_TEST_PTXAS") {
+            command.env("PTXINSPECT_PTXAS", path);
+        }
+        command.output().unwrap()
+    }
+
+    /// Exit status, and everything said.
+    fn says(&self, args: &[&str]) -> (i32, String) {
+        let output = self.gate(args);
+        (output.status.code().unwrap(), stdout(&output) + &stderr(&output))
+    }
+
+    fn verdict(&self, args: &[&str]) -> Value {
+        let output = self.gate(&[args, &["--format", "json"]].concat());
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(&output)))
+    }
+}
+
+fn cubin(name: &str) -> Vec<u8> {
+    fs::read(root("testdata/cubin").join(name)).unwrap()
+}
+
+#[test]
+fn a_cubin_of_another_ptxas_is_caught_and_the_same_one_is_not() {
+    let repo = Repo::new().with("k.cubin", cubin("hopper-12.4-sm_90a.cubin"));
+    let (code, said) = repo.says(&["k.cubin"]);
+    assert!(code == 2 && said.contains("there is no baseline"), "{said}");
+    let (code, said) = repo.says(&["k.cubin", "--update"]);
+    assert!(code == 0 && said.contains("records"), "{said}");
+    let (code, said) = repo.says(&["k.cubin"]);
+    assert!(code == 0 && said.starts_with("gate: pass"), "{said}");
+    let recorded = fs::read(repo.path().join("ptxinspect.lock.json")).unwrap();
+    repo.put("k.cubin", cubin("hopper-13.4-sm_90a.cubin"));
+    let (code, said) = repo.says(&["k.cubin", "--ratchet"]);
+    assert!(code == 1 && said.contains("recorded with ptxas 12.4, measured with ptxas 13.4.92"), "{said}");
+    assert!(said.contains("spill instructions is 0 and not recorded") && said.contains("better"), "{said}");
+    assert_eq!(recorded, fs::read(repo.path().join("ptxinspect.lock.json")).unwrap(), "a check writes nothing");
+    repo.says(&["k.cubin", "--update"]);
+    assert_eq!(repo.says(&["k.cubin"]).0, 0);
+}
+
+#[test]
+fn what_cannot_be_told_is_never_a_pass() {
+    let repo = Repo::new().with("k.cubin", cubin("hopper-13.4-sm_90a.cubin"));
+    assert_eq!(repo.says(&["k.cubin", "--update"]).0, 0);
+    let is_2 = |args: &[&str], why: &str| {
+        let (code, said) = repo.says(args);
+        assert!(code == 2 && said.contains(why), "{args:?}: {code}: {said}");
+    };
+    is_2(&["missing.cubin"], "cannot open");
+    is_2(&["k.cubin", "--kernel", "nobody"], "matches no kernel");
+    is_2(&["k.cubin", "--baseline", "other.json"], "there is no baseline");
+    is_2(&["k.cubin", "--policy", "other.toml"], "cannot read the policy");
+    is_2(&[], "nothing to measure");
+    repo.put("ptxinspect.toml", "inputs = [\"*.cubin\", \"*.ptx\"]");
+    is_2(&[], "'*.ptx' in inputs matches no file");
+    repo.put("ptxinspect.toml", "inputs = [\"*.cubin\"]\n[metrics]\nregs = 1");
+    is_2(&[], "is not a metric");
+    repo.put("ptxinspect.toml", "inputs = [\"*.cubin\"]\n[[rule]]\nkernel = \"zz*\"\nbudgets = [\"registers <= 1\"]");
+    is_2(&[], "matches no kernel");
+    repo.put("ptxinspect.toml", "inputs = [\"*.cubin\"]");
+    assert_eq!(repo.says(&[]).0, 0);
+    let lock = fs::read_to_string(repo.path().join("ptxinspect.lock.json")).unwrap();
+    repo.put("ptxinspect.lock.json", lock.replace("lock/1", "lock/9"));
+    is_2(&[], "this ptxinspect knows");
+    repo.put("ptxinspect.lock.json", &lock[..lock.len() / 2]);
+    is_2(&[], "not a baseline");
+    // Broken code must not be recorded either.
+    repo.put("ptxinspect.lock.json", &lock);
+    repo.put("k.cubin", &cubin("hopper-13.4-sm_90a.cubin")[..1000]);
+    is_2(&[], "k.cubin");
+    is_2(&["--update"], "was not changed");
+    assert_eq!(fs::read_to_string(repo.path().join("ptxinspect.lock.json")).unwrap(), lock);
+}
+
+#[test]
+fn a_file_that_is_gone_is_said_and_a_folder_that_moved_is_not() {
+    let repo = Repo::new()
+        .with("k/a.cubin", cubin("hopper-13.4-sm_90a.cubin"))
+        .with("k/b.cubin", cubin("functions-13.4-sm_75.cubin"));
+    assert_eq!(repo.says(&["k/a.cubin", "k/b.cubin", "--update"]).0, 0);
+    let (code, said) = repo.says(&["k/a.cubin"]);
+    assert!(code == 0 && said.contains("1 recorded unit was not part of this run"), "{said}");
+    fs::remove_file(repo.path().join("k/b.cubin")).unwrap();
+    let (code, said) = repo.says(&["k/a.cubin"]);
+    assert!(code == 1 && said.contains("was not among what was measured"), "{said}");
+    // Outside the baseline's folder only what the inputs share is left out: a temporary folder has another name each time.
+    let temporary = tempfile::tempdir().unwrap();
+    let path = temporary.path().join("x.cubin");
+    fs::write(&path, cubin("hopper-13.4-sm_90a.cubin")).unwrap();
+    let other = Repo::new();
+    assert_eq!(other.says(&[path.to_str().unwrap(), "--update"]).0, 0);
+    let again = tempfile::tempdir().unwrap();
+    let path = again.path().join("x.cubin");
+    fs::write(&path, cubin("hopper-13.4-sm_90a.cubin")).unwrap();
+    assert_eq!(other.says(&[path.to_str().unwrap()]).0, 0);
+}
+
+#[test]
+fn every_format_says_it() {
+    let repo = Repo::new().with("k.cubin", cubin("functions-12.0-sm_75.cubin"));
+    repo.says(&["k.cubin", "--update"]);
+    repo.put("ptxinspect.toml", "[[rule]]\nkernel = \"*\"\nbudgets = [\"registers <= 4\"]");
+    let said = |format: &str| {
+        let output = repo.gate(&["k.cubin", "--format", format, "--write", "json=out.json"]);
+        assert_eq!(output.status.code(), Some(1), "{format}: {}", stderr(&output));
+        stdout(&output)
+    };
+    let sarif: Value = serde_json::from_str(&said("sarif")).unwrap();
+    assert_eq!(sarif["version"], "2.1.0");
+    assert!(sarif["runs"][0]["results"].as_array().unwrap().iter().any(|result| result["ruleId"] == "budget"));
+    assert!(said("github").starts_with("::error file=k.cubin,line="));
+    assert!(said("markdown").contains("**budget**"));
+    assert!(said("junit").contains("<failure type=\"budget\""));
+    assert!(said("text").contains("the budget is registers <= 4"));
+    let json: Value = serde_json::from_slice(&fs::read(repo.path().join("out.json")).unwrap()).unwrap();
+    assert_eq!(json["outcome"], "fail");
+}
+
+/// PTX of our own for an architecture, recorded, then changed.
+fn changed(file: &str, arch: &str, change: impl Fn(&str) -> String) -> (i32, Value) {
+    let text = fs::read_to_string(root("testdata/ptx").join(file)).unwrap();
+    let repo = Repo::new().with(file, &text);
+    let args = [file, "--arch", arch, "--ptxas", "13.4"];
+    let (code, said) = repo.says(&[&args[..], &["--update"]].concat());
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(repo.says(&args).0, 0);
+    let new = change(&text);
+    assert_ne!(new, text, "the change changes something");
+    repo.put(file, new);
+    (repo.says(&args).0, repo.verdict(&args))
+}
+
+#[test]
+fn changes_that_change_nothing_pass() {
+    if ptxas().is_none() {
+        return;
+    }
+    let renamed = |text: &str| text.replace("%f", "%value");
+    assert_eq!(changed("spills.ptx", "sm_80", renamed).0, 0);
+    let moved = |text: &str| text.replacen("\n{\n", "\n// a word\n\n{\n\n\t// and another\n", 1);
+    assert_eq!(changed("spills.ptx", "sm_80", moved).0, 0);
+    let comments = |text: &str| format!("{text}\n// the end\n");
+    assert_eq!(changed("hopper_warp_specialised.ptx", "sm_90a", comments).0, 0);
+}
+
+#[test]
+fn changes_that_make_it_worse_are_caught_with_their_line() {
+    if ptxas().is_none() {
+        return;
+    }
+    let (code, verdict) = changed("spills.ptx", "sm_80", |text| text.replace(".maxnreg 32", ".maxnreg 24"));
+    assert_eq!(code, 1);
+    let spills =
+        verdict["findings"].as_array().unwrap().iter().find(|finding| finding["metric"] == "spill_store_bytes");
+    assert!(spills.unwrap()["ptx_line"].as_u64().unwrap() > 7, "{spills:?}");
+    // Without its launch bounds the warp-specialised kernel loses setmaxnreg.
+    let unbounded = |text: &str| text.replace(".maxntid 384, 1, 1\n.minnctapersm 1\n", "");
+    let (code, verdict) = changed("hopper_warp_specialised.ptx", "sm_90a", unbounded);
+    assert_ne!(code, 0);
+    let findings = verdict["findings"].as_array().unwrap();
+    assert!(findings.iter().any(|finding| finding["message"].as_str().unwrap().contains("C7508")), "{findings:?}");
+    let (code, verdict) = changed("saxpy.ptx", "sm_80", |text| text.replace("fma.rn.f32", "fma.rn.f3"));
+    assert_eq!((code, &verdict["outcome"]), (2, &Value::from("error")));
+    assert!(verdict["findings"][0]["ptx_line"].as_u64().is_some(), "{verdict}");
+}
