@@ -18,12 +18,14 @@
 //! Report, Verdict ── emit ────────► text, json, …      one file a format
 //! ```
 //!
-//! Dependencies point one way too: [`base`] ← [`container`], [`ptx`], [`cubin`], [`sass`], [`toolchain`] (never each other) ← [`flow`]
-//! ← [`analysis`] ← [`report`] ← [`gate`] ← [`emit`] ← [`cli`]. `tests/architecture.rs` reads the sources and checks it.
+//! Dependencies point one way too: [`base`] ← [`container`], [`ptx`], [`cubin`], [`sass`], [`toolchain`], [`cache`] (never each other) ← [`flow`]
+//! ← [`analysis`] ← [`report`] ← [`compare`] ← [`gate`] ← [`emit`] ← [`cli`]. `tests/architecture.rs` reads the sources and checks it.
 
 pub mod analysis;
 pub mod base;
+pub mod cache;
 pub mod cli;
+pub mod compare;
 pub mod container;
 pub mod cubin;
 pub mod emit;

@@ -14,9 +14,28 @@ const TABLE: &[(&str, &[&str])] = &[
     ("flow", &["base", "sass"]),
     ("analysis", &["base", "ptx", "cubin", "sass", "toolchain", "flow"]),
     ("report", &["base", "ptx", "cubin", "sass", "toolchain", "flow", "analysis"]),
-    ("gate", &["base", "report"]),
-    ("emit", &["base", "report", "analysis", "gate"]),
-    ("cli", &["base", "ptx", "cubin", "sass", "toolchain", "container", "flow", "analysis", "report", "gate", "emit"]),
+    ("cache", &["base"]),
+    ("compare", &["base", "report"]),
+    ("gate", &["base", "report", "compare"]),
+    ("emit", &["base", "report", "analysis", "compare", "gate"]),
+    (
+        "cli",
+        &[
+            "base",
+            "ptx",
+            "cubin",
+            "sass",
+            "toolchain",
+            "container",
+            "cache",
+            "flow",
+            "analysis",
+            "report",
+            "compare",
+            "gate",
+            "emit",
+        ],
+    ),
 ];
 
 fn sources(module: &str) -> Vec<(PathBuf, String)> {

@@ -184,6 +184,30 @@ fn changes_that_change_nothing_pass() {
 }
 
 #[test]
+fn the_old_input_explains_what_the_cache_does_not_know() {
+    if ptxas().is_none() {
+        return;
+    }
+    let text = fs::read_to_string(root("testdata/ptx/spills.ptx")).unwrap();
+    let repo = Repo::new().with("spills.ptx", &text).with("old/spills.ptx", &text);
+    let args = ["spills.ptx", "--arch", "sm_80", "--ptxas", "13.4", "--no-cache"];
+    assert_eq!(repo.says(&[&args[..], &["--update"]].concat()).0, 0);
+    // A comment moves every line: they are matched by what they say.
+    repo.put("spills.ptx", format!("// moved\n{}", text.replace(".maxnreg 32", ".maxnreg 24")));
+    let lines = |more: &[&str]| repo.verdict(&[&args[..], more].concat())["units"][0]["kernels"][0]["lines"].clone();
+    assert!(lines(&[]).as_array().unwrap().iter().all(|line| line["spills_before"].is_null()));
+    for old in ["old", "old/spills.ptx"] {
+        let lines = lines(&["--old", old]);
+        let lines = lines.as_array().unwrap();
+        assert!(!lines.is_empty());
+        for line in lines {
+            let (before, after) = (line["before_line"].as_u64().unwrap(), line["after_line"].as_u64().unwrap());
+            assert_eq!(before + 1, after, "{line}");
+        }
+    }
+}
+
+#[test]
 fn changes_that_make_it_worse_are_caught_with_their_line() {
     if ptxas().is_none() {
         return;
@@ -193,6 +217,11 @@ fn changes_that_make_it_worse_are_caught_with_their_line() {
     let spills =
         verdict["findings"].as_array().unwrap().iter().find(|finding| finding["metric"] == "spill_store_bytes");
     assert!(spills.unwrap()["ptx_line"].as_u64().unwrap() > 7, "{spills:?}");
+    // The recorded build is in the cache: the lines with more spills than before are named.
+    let row = &verdict["units"][0]["kernels"][0];
+    assert!(row["lines_from"].as_str().unwrap().contains("from the cache"), "{row}");
+    let more = |line: &&Value| line["spills_after"].as_u64() > line["spills_before"].as_u64();
+    assert!(row["lines"].as_array().unwrap().iter().filter(more).count() > 3, "{row}");
     // Without its launch bounds the warp-specialised kernel loses setmaxnreg.
     let unbounded = |text: &str| text.replace(".maxntid 384, 1, 1\n.minnctapersm 1\n", "");
     let (code, verdict) = changed("hopper_warp_specialised.ptx", "sm_90a", unbounded);

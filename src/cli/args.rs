@@ -46,6 +46,8 @@ pub enum Command {
     Occupancy(OccupancyArgs),
     /// Managed ptxas versions: list, install, path, remove
     Toolchain(ToolchainArgs),
+    /// What ptxas has made before: info, clear, verify
+    Cache(super::cache::CacheArgs),
     /// What GPU code is inside: fatbins, programs, libraries, archives, wheels, caches
     List(super::list::ListArgs),
     /// Take cubins and PTX out of what holds them

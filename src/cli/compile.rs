@@ -1,8 +1,9 @@
 //! From an input and an architecture to a cubin: decisions first, then ptxas where it is needed.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -11,8 +12,12 @@ use super::args::CompileArgs;
 use super::glob::Globs;
 use super::input::{self, Input, Kind};
 use crate::base::Arch;
+use crate::cache::{Cache, Entry, Key};
 use crate::report::{LaunchHints, PtxasUsed, Unit, UnitError};
 use crate::toolchain::{self, Env, Job, Ptxas, Request, RunError};
+
+/// How long a ptxas may take to say its version.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the flags decided for every input.
 pub struct Session {
@@ -32,8 +37,11 @@ pub struct Session {
     pub jobs: usize,
     /// What the user says of the launch.
     pub launch: LaunchHints,
+    /// What ptxas has made before; none where it is to run in any case.
+    pub cache: Option<Arc<Cache>>,
     request: Request,
     ptxas: OnceLock<Result<Ptxas, String>>,
+    identities: Mutex<HashMap<PathBuf, Option<String>>>,
 }
 
 /// The real environment as a value.
@@ -72,7 +80,9 @@ impl Session {
             jobs: args.jobs.unwrap_or(cores),
             launch: LaunchHints::default(),
             request: args.ptxas.as_deref().map_or(Request::Auto, Request::parse),
+            cache: None,
             ptxas: OnceLock::new(),
+            identities: Mutex::default(),
         })
     }
 
@@ -84,6 +94,17 @@ impl Session {
     /// The threads that builds run on.
     pub fn pool(&self) -> Result<rayon::ThreadPool> {
         rayon::ThreadPoolBuilder::new().num_threads(self.jobs).build().context("cannot start threads")
+    }
+
+    /// Where in the cache a job's result is: nowhere when there is no cache, or when nothing tells which ptxas it is.
+    fn cached(&self, ptxas: &Ptxas, job: &Job<'_>) -> Option<(&Cache, Key, String)> {
+        let cache = self.cache.as_deref()?;
+        let arguments = toolchain::job_arguments(job, &self.env).ok()??;
+        let mut identities = self.identities.lock().unwrap_or_else(PoisonError::into_inner);
+        let identity = identities.entry(ptxas.path.clone()).or_insert_with(|| cache.identity(&ptxas.path)).clone()?;
+        drop(identities);
+        let version = ptxas.ask_version(VERSION_TIMEOUT, &self.env)?.to_string();
+        Some((cache, Key::new(&Key::digest(job.ptx), &arguments, &version), identity))
     }
 
     /// The ptxas of this run, looked for (and installed) once, when the first PTX needs it.
@@ -156,9 +177,22 @@ fn compile<'a>(session: &Session, ptx: &[u8], arch: Option<Arch>, unit: &mut Uni
     };
     let job = Job { ptx, arch, flags: &session.flags, timeout: Some(session.timeout), relocatable: false };
     let ptxas = ptxas.for_arch(arch);
+    let place = session.cached(ptxas, &job);
+    if let Some((cache, key, identity)) = &place
+        && let Some(entry) = cache.get(key, Some(identity))
+    {
+        let arguments = toolchain::job_arguments(&job, &session.env).ok().flatten().unwrap_or_default();
+        unit.prepared = entry.prepared;
+        unit.ptxas = Some(used(ptxas, ptxas.version(), arguments));
+        return Some(Built { cubin: Cow::Owned(entry.cubin), log: Some(toolchain::log::parse(&entry.log)) });
+    }
     match toolchain::run(ptxas, &job, &session.env) {
         Ok(output) => {
             unit.prepared = output.prepared.iter().map(ToString::to_string).collect();
+            if let Some((cache, key, identity)) = place.filter(|_| output.log_cut_bytes == 0) {
+                let (prepared, log) = (unit.prepared.clone(), output.log.clone());
+                cache.put(&key, &Entry { ptxas: identity, prepared, log, cubin: output.cubin.clone() });
+            }
             unit.ptxas = Some(used(ptxas, output.version, output.arguments));
             Some(Built { cubin: Cow::Owned(output.cubin), log: Some(toolchain::log::parse(&output.log)) })
         }

@@ -5,6 +5,7 @@
 
 mod annotate;
 pub mod args;
+pub mod cache;
 mod compile;
 pub mod contents;
 mod disasm;
@@ -87,6 +88,7 @@ fn run(args: Args) -> Result<Outcome> {
         }
         Some(Command::Toolchain(args)) => toolchain::run(&args),
         Some(Command::Gate(args)) => gate::run(&args),
+        Some(Command::Cache(args)) => cache::run(&args),
         Some(Command::List(args)) => list::run(&args),
         Some(Command::Extract(args)) => extract::run(&args),
         Some(Command::Explain(args)) => explain::run(&args),

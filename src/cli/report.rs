@@ -90,7 +90,7 @@ pub(super) fn inspect(
 }
 
 /// Reads the cubin and joins it with what else is known.
-fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, module: Option<&ptx::Module<'_>>) {
+pub(super) fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, module: Option<&ptx::Module<'_>>) {
     match Image::parse(&built.cubin) {
         Ok(image) => {
             let carried = if module.is_none() { carried_ptx(&image) } else { None };

@@ -7,10 +7,11 @@ use super::date::Date;
 use super::figures::{KernelFigures, KernelPlace, Measured, UnitFigures, label_of};
 use super::glob::Glob;
 use super::metric::Metric;
-use super::pairing::{self, How, Pair};
+use super::pairing;
 use super::policy::{Action, Allowance, Policy};
 use super::verdict::*;
 use crate::base::Line;
+use crate::compare::{How, Pair};
 use crate::report::Severity;
 
 /// What a run looked at, of all that may be recorded.

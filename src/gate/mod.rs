@@ -27,8 +27,8 @@ pub use metric::{Figures, Metric, Sense};
 pub use policy::{Action, Allowance, Budget, Policy, PolicyError, Rule, Selector, Tolerance};
 pub use update::{changes, update};
 pub use verdict::{
-    Change, Comparison, FigureChange, Finding, FindingKind, GATE_SCHEMA, Level, LineChange, Outcome, Patch, Totals,
-    UnitVerdict, Verdict,
+    Change, Comparison, FigureChange, Finding, FindingKind, GATE_SCHEMA, Level, Outcome, Patch, Totals, UnitVerdict,
+    Verdict,
 };
 
 #[cfg(test)]

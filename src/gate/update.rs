@@ -3,7 +3,8 @@
 use super::baseline::Baseline;
 use super::check::Scope;
 use super::figures::{KernelFigures, Measured, UnitFigures};
-use super::pairing::{self, Pair};
+use super::pairing;
+use crate::compare::Pair;
 
 /// What `--update` writes. Units and kernels that the run did not look at stay as they were; one whose figures did not
 /// change stays too, with the digest of the input it was recorded from, so that the file changes only where figures do.

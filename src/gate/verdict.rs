@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::metric::Metric;
 use crate::base::Line;
+use crate::compare::LineChange;
 
 /// The name and version of the JSON's shape.
 pub const GATE_SCHEMA: &str = "ptxinspect.gate/1";
@@ -235,25 +236,6 @@ impl FigureChange {
     pub fn new(metric: Metric, before: Option<u64>, after: Option<u64>, change: Change) -> Self {
         FigureChange { metric: metric.name().to_owned(), title: metric.title(), before, after, change }
     }
-}
-
-/// What happened at a PTX line.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct LineChange {
-    /// Its number before; null for a new line.
-    pub before_line: Option<Line>,
-    /// Its number now; null for a line that is gone.
-    pub after_line: Option<Line>,
-    /// Its text.
-    pub text: String,
-    /// The most live registers before.
-    pub live_before: Option<u32>,
-    /// The most live registers now.
-    pub live_after: Option<u32>,
-    /// Spill instructions before.
-    pub spills_before: Option<u32>,
-    /// Spill instructions now.
-    pub spills_after: Option<u32>,
 }
 
 /// One unit's comparison.

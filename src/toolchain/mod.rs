@@ -23,7 +23,7 @@ pub use error::{InstallerFailure, ToolchainError};
 pub use find::{Origin, Ptxas, candidates, find};
 pub use prepare::{Preparation, PrepareError, Prepared, prepare, target_arch};
 pub use process::remove_leftovers_on_signals;
-pub use run::{Failure, Job, Output, RunError, run};
+pub use run::{Failure, Job, Output, RunError, job_arguments, run};
 pub use version::{Request, Version, VersionError, VersionRequest};
 
 /// The newest release this program knows by name: the one that advice names.

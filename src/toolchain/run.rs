@@ -167,6 +167,8 @@ pub enum RunError {
 /// the log, and the same PTX gives the same bytes.
 pub(super) const INPUT: &str = "input.ptx";
 const CUBIN: &str = "output.cubin";
+/// Flags whose value is a file.
+const FILE_FLAGS: [&str; 4] = ["-optf", "--options-file", "-apply-controls", "--apply-controls"];
 /// How long `ptxas --version` may take.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -253,6 +255,14 @@ pub fn run(ptxas: &Ptxas, job: &Job<'_>, env: &Env) -> Result<Output, RunError> 
     })
 }
 
+/// The arguments that [`run`] would show for a job: what decides about the cubin beside the PTX and the ptxas. None when one
+/// of them names a file, whose content decides as well.
+pub fn job_arguments(job: &Job<'_>, env: &Env) -> Result<Option<Vec<String>>, RunError> {
+    let names_file = |flag: &String| FILE_FLAGS.contains(&flag.split('=').next().unwrap_or_default());
+    let shown = arguments(job, env)?.shown;
+    Ok((!job.flags.iter().any(names_file)).then_some(shown))
+}
+
 impl RunError {
     fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         let advice = match source.kind() {
@@ -319,7 +329,7 @@ fn arguments(job: &Job<'_>, env: &Env) -> Result<Arguments, RunError> {
             "-lineinfo" | "--generate-line-info" => line_info = true,
             "-c" | "--compile-only" => relocatable = true,
             // ptxas runs in another folder.
-            "-optf" | "--options-file" | "-apply-controls" | "--apply-controls" => {
+            name if FILE_FLAGS.contains(&name) => {
                 let Some(files) = value.or_else(|| flags.next().map(String::as_str)) else {
                     return refuse("the file is missing");
                 };

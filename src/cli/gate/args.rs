@@ -55,6 +55,12 @@ pub struct GateArgs {
     /// How many compilations to run at once [default: one a core]
     #[arg(long, short, value_name = "N", help_heading = "Compiling")]
     pub jobs: Option<usize>,
+    /// Run ptxas even where its result is in the cache, and keep nothing
+    #[arg(long, help_heading = "Compiling")]
+    pub no_cache: bool,
+    /// The inputs as they were: a PTX file or cubin, a folder with them, or a JSON report, to say which lines changed
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath, help_heading = "Comparing")]
+    pub old: Option<PathBuf>,
     /// Only kernels whose mangled or demangled name matches (* and ?); repeat for several
     #[arg(long, short, value_name = "GLOB", help_heading = "Choosing")]
     pub kernel: Vec<String>,

@@ -4,6 +4,7 @@
 //! new baseline.
 
 mod args;
+mod explain;
 mod plan;
 
 use std::io::Write;
@@ -16,9 +17,10 @@ use rayon::prelude::*;
 pub use args::{GateArgs, GateFormat};
 
 use self::plan::Plan;
-use super::input::{self, Input, Kind};
+use super::input::{self, Input};
 use super::progress::Progress;
 use super::{Outcome, output, report};
+use crate::cache::Key;
 use crate::emit::escape::terminal;
 use crate::emit::gate as emit;
 use crate::gate::{self, Baseline, Check, Date, Level, Measured, Scope, Verdict};
@@ -53,6 +55,7 @@ pub fn run(args: &GateArgs) -> Result<Outcome> {
     for unit in &mut verdict.units {
         unit.command = Some(plan.command(&unit.path, &unit.arch, unit.ptxas.as_deref()));
     }
+    explain::explain(&plan, check.baseline, args.old.as_deref(), &mut verdict);
     output::write(&args.output, |out| write(&verdict, args.format, args, out))?;
     for extra in &args.write {
         let to = super::args::OutputArgs { output: Some(extra.path.clone()), ..args.output.clone() };
@@ -124,15 +127,15 @@ fn measure(plan: &Plan, quiet: bool) -> Result<Vec<Measured>> {
         units.collect::<Vec<_>>()
     };
     let measured = first.pool()?.install(|| plan.inputs.par_iter().flat_map(all_of).collect());
+    if let Some(cache) = &plan.cache {
+        cache.tidy();
+    }
     Ok(measured)
 }
 
-/// What the input was, so that it can be found again in the cache.
+/// What the input was, so that its build can be found again in the cache.
 fn digest(input: &Input) -> String {
-    use sha2::{Digest, Sha256};
-    let hash = Sha256::digest(&input.bytes);
-    let kind = if matches!(input.kind(), Ok(Kind::Cubin)) { "cubin-" } else { "" };
-    format!("{kind}sha256:{}", hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+    format!("sha256:{}", Key::digest(&input.bytes))
 }
 
 /// Writes the baseline anew, unless something could not be measured.

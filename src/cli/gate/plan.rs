@@ -1,10 +1,12 @@
 //! What to measure, under which names: arguments and policy made one.
 
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 
 use super::args::GateArgs;
+use crate::cache::Cache;
 use crate::cli::args::CompileArgs;
 use crate::cli::compile::Session;
 use crate::cli::input;
@@ -51,6 +53,8 @@ pub struct Plan {
     pub some_ptxas: bool,
     /// What of the command line a repetition needs.
     repeat: Vec<String>,
+    /// What ptxas has made before.
+    pub cache: Option<Arc<Cache>>,
     flags: Vec<String>,
     several_ptxas: bool,
 }
@@ -79,6 +83,7 @@ impl Plan {
         let flags = if args.flags.is_empty() { policy.flags.clone() } else { args.flags.clone() };
         let requests: Vec<Option<String>> =
             if ptxas.is_empty() { vec![None] } else { ptxas.iter().cloned().map(Some).collect() };
+        let cache = if args.no_cache { None } else { crate::cli::cache::of(&crate::cli::compile::environment()?)? };
         let session = |ptxas: &Option<String>| {
             let mut session = Session::new(&CompileArgs {
                 inputs: paths.clone(),
@@ -93,6 +98,7 @@ impl Plan {
                 threads: args.threads.or(policy.threads),
                 smem_dynamic_bytes: args.smem_dynamic.unwrap_or(policy.smem_dynamic),
             };
+            session.cache.clone_from(&cache);
             anyhow::Ok(session)
         };
         let sessions = requests.iter().map(session).collect::<Result<Vec<_>>>()?;
@@ -120,6 +126,7 @@ impl Plan {
             repeat: repeated(args),
             flags: args.flags.clone(),
             several_ptxas,
+            cache,
             policy,
         })
     }

@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 
 use super::{delta, figure, summary, word};
+use crate::compare::LineChange;
 use crate::emit::escape::{shorten, terminal};
 use crate::emit::text::{BAD, BOLD, DIM, GOOD, NOTE, RESET, WARN};
-use crate::gate::{Change, Comparison, Finding, FindingKind, Level, LineChange, Outcome, UnitVerdict, Verdict};
+use crate::gate::{Change, Comparison, Finding, FindingKind, Level, Outcome, UnitVerdict, Verdict};
 
 /// What the reader asked to see.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +18,7 @@ pub struct Options {
 }
 
 /// How many lines of PTX are shown for a kernel.
-const LINES: usize = 8;
+const LINES: usize = 12;
 
 /// Writes the verdict: the sentence, then unit by unit what is wrong with the tables behind it.
 pub fn write(verdict: &Verdict, options: &Options, out: &mut dyn Write) -> io::Result<()> {

@@ -1,0 +1,250 @@
+//! The folder: reading, writing, keeping it within its bounds.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use super::entry::{Entry, Key};
+
+/// The folder of this version's entries; another version's are left alone.
+const VERSION: &str = "v1";
+/// What a temporary file's name begins with.
+const TEMPORARY: &str = ".tmp-";
+/// A temporary file that nobody has touched for so long is what a killed process left.
+const ABANDONED: Duration = Duration::from_secs(3600);
+/// How old an entry's time has to be before a read renews it.
+const RENEW: Duration = Duration::from_secs(24 * 3600);
+/// How much is kept at most, when nobody says.
+const LIMIT_BYTES: u64 = 4 << 30;
+
+/// A folder of entries. Any number of processes may use it at once.
+#[derive(Debug)]
+pub struct Cache {
+    pub(super) folder: PathBuf,
+    limit_bytes: u64,
+    written: AtomicU64,
+}
+
+/// What a cache holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Info {
+    /// Entries.
+    pub entries: u64,
+    /// Their size and that of what else is there.
+    pub bytes: u64,
+    /// How much is kept at most.
+    pub limit_bytes: u64,
+}
+
+struct Kept {
+    path: PathBuf,
+    bytes: u64,
+    used: SystemTime,
+}
+
+impl Cache {
+    /// A cache in a folder, which is made when something is written to it.
+    pub fn new(folder: &Path, limit_bytes: Option<u64>) -> Self {
+        let limit_bytes = limit_bytes.unwrap_or(LIMIT_BYTES);
+        Cache { folder: folder.join(VERSION), limit_bytes, written: AtomicU64::new(0) }
+    }
+
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn path(&self, key: &Key) -> PathBuf {
+        // 256 folders, so that none gets too long.
+        self.folder.join(key.0.get(..2).unwrap_or("00")).join(&key.0)
+    }
+
+    /// The entry of a key that this ptxas made; whichever ptxas made it where no identity is given. A damaged entry is none.
+    pub fn get(&self, key: &Key, ptxas: Option<&str>) -> Option<Entry> {
+        let path = self.path(key);
+        let bytes = fs::read(&path).ok()?;
+        let Some(entry) = Entry::from_bytes(bytes) else {
+            // It would never be whole again.
+            let _ = fs::remove_file(&path);
+            return None;
+        };
+        if ptxas.is_some_and(|ptxas| entry.ptxas != ptxas) {
+            return None;
+        }
+        self.renew(&path);
+        Some(entry)
+    }
+
+    /// Notes that an entry was used, at most once a day.
+    fn renew(&self, path: &Path) {
+        let Ok(used) = fs::metadata(path).and_then(|metadata| metadata.modified()) else { return };
+        if used.elapsed().is_ok_and(|elapsed| elapsed > RENEW)
+            && let Ok(file) = File::options().append(true).open(path)
+        {
+            let _ = file.set_modified(SystemTime::now());
+        }
+    }
+
+    /// Keeps an entry. Best effort: a full disk is no reason to fail.
+    pub fn put(&self, key: &Key, entry: &Entry) {
+        let bytes = entry.to_bytes();
+        if bytes.len() as u64 > self.limit_bytes / 4 {
+            return;
+        }
+        if self.write(&self.path(key), &bytes).is_ok() {
+            self.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes beside the place and renames: a reader sees all of it or nothing.
+    pub(super) fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let folder = path.parent().unwrap_or(&self.folder);
+        let new = || tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(folder);
+        let mut file = match new() {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir_all(folder)?;
+                new()?
+            }
+            Err(error) => return Err(error),
+        };
+        file.write_all(bytes)?;
+        file.persist(path).map_err(|error| error.error)?;
+        Ok(())
+    }
+
+    /// Every file, and the temporary ones apart.
+    fn walk(&self) -> (Vec<Kept>, Vec<Kept>) {
+        let (mut kept, mut temporary) = (Vec::new(), Vec::new());
+        let folders = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        for entry in folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten()) {
+            let Ok(metadata) = entry.metadata() else { continue };
+            let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            let is_temporary = entry.file_name().to_str().is_some_and(|name| name.starts_with(TEMPORARY));
+            let file = Kept { path: entry.path(), bytes: metadata.len(), used };
+            if is_temporary { temporary.push(file) } else { kept.push(file) }
+        }
+        (kept, temporary)
+    }
+
+    fn entries<'a>(&self, kept: &'a [Kept]) -> impl Iterator<Item = &'a Kept> {
+        let tools = self.folder.join(super::tool::FOLDER);
+        kept.iter().filter(move |file| !file.path.starts_with(&tools))
+    }
+
+    /// What is in it.
+    pub fn info(&self) -> Info {
+        let (kept, temporary) = self.walk();
+        let bytes = kept.iter().chain(&temporary).map(|file| file.bytes).sum();
+        Info { entries: self.entries(&kept).count() as u64, bytes, limit_bytes: self.limit_bytes }
+    }
+
+    /// Checks every entry: how many are whole, how many are damaged.
+    pub fn verify(&self) -> (u64, u64) {
+        let (kept, _) = self.walk();
+        self.entries(&kept).fold((0, 0), |(whole, damaged), file| match fs::read(&file.path).map(Entry::from_bytes) {
+            Ok(Some(_)) => (whole + 1, damaged),
+            Ok(None) => (whole, damaged + 1),
+            Err(_) => (whole, damaged),
+        })
+    }
+
+    /// After something was written: what is too much goes, the longest unused first, and what killed processes left.
+    pub fn tidy(&self) {
+        if self.written.swap(0, Ordering::Relaxed) == 0 {
+            return;
+        }
+        let (mut kept, temporary) = self.walk();
+        for file in temporary.iter().filter(|file| file.used.elapsed().is_ok_and(|elapsed| elapsed > ABANDONED)) {
+            let _ = fs::remove_file(&file.path);
+        }
+        let mut bytes: u64 = kept.iter().map(|file| file.bytes).sum();
+        if bytes <= self.limit_bytes {
+            return;
+        }
+        kept.sort_by(|a, b| (a.used, &a.path).cmp(&(b.used, &b.path)));
+        for file in kept {
+            // Some room, or the next entry would have to tidy again.
+            if bytes <= self.limit_bytes / 10 * 9 {
+                break;
+            }
+            if fs::remove_file(&file.path).is_ok() {
+                bytes = bytes.saturating_sub(file.bytes);
+            }
+        }
+    }
+
+    /// Removes everything; says what there was.
+    pub fn clear(&self) -> io::Result<Info> {
+        let info = self.info();
+        match fs::remove_dir_all(&self.folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(info),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(bytes: usize) -> Entry {
+        Entry { ptxas: "p".to_owned(), prepared: Vec::new(), log: "log".to_owned(), cubin: vec![7; bytes] }
+    }
+
+    fn key(name: &str) -> Key {
+        Key::new(name, &[], "1")
+    }
+
+    #[test]
+    fn what_is_put_is_found_by_its_own_ptxas_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(folder.path(), None);
+        assert_eq!(cache.get(&key("a"), None), None);
+        cache.put(&key("a"), &entry(10));
+        assert_eq!(cache.get(&key("a"), Some("p")), Some(entry(10)));
+        assert_eq!(cache.get(&key("a"), Some("q")), None);
+        assert_eq!(cache.get(&key("a"), None), Some(entry(10)));
+        assert_eq!(cache.info().entries, 1);
+        assert_eq!(cache.clear().unwrap().entries, 1);
+        assert_eq!((cache.get(&key("a"), None), cache.clear().unwrap().entries), (None, 0));
+    }
+
+    #[test]
+    fn a_damaged_entry_is_none_and_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(folder.path(), None);
+        cache.put(&key("a"), &entry(100));
+        let path = cache.path(&key("a"));
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..50]).unwrap();
+        assert_eq!(cache.verify(), (0, 1));
+        assert_eq!(cache.get(&key("a"), None), None);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_longest_unused_goes_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(folder.path(), Some(100_000));
+        for name in ["a", "b", "c", "d"] {
+            cache.put(&key(name), &entry(24_000));
+        }
+        let old = File::options().append(true).open(cache.path(&key("b"))).unwrap();
+        old.set_modified(SystemTime::now() - Duration::from_secs(100_000)).unwrap();
+        let left = cache.path(&key("a")).with_file_name(".tmp-left");
+        fs::write(&left, "x").unwrap();
+        File::options().append(true).open(&left).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        cache.tidy();
+        assert!(!left.exists());
+        assert_eq!(cache.info().entries, 4, "within its bounds nothing goes");
+        cache.put(&key("e"), &entry(24_000));
+        cache.tidy();
+        assert_eq!(cache.get(&key("b"), None), None);
+        assert!(cache.info().bytes <= 90_000);
+        cache.put(&key("huge"), &entry(90_000));
+        assert_eq!(cache.get(&key("huge"), None), None, "one entry may not push out all others");
+    }
+}

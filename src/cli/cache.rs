@@ -1,0 +1,79 @@
+//! `ptxinspect cache info|clear|verify`, and where the cache is.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args as ClapArgs, Subcommand};
+
+use super::Outcome;
+use super::compile::environment;
+use crate::cache::Cache;
+use crate::emit::escape::terminal;
+use crate::emit::text::bytes;
+use crate::toolchain::Env;
+
+/// `ptxinspect cache …`
+#[derive(Debug, ClapArgs)]
+pub struct CacheArgs {
+    /// What to do with it
+    #[command(subcommand)]
+    pub action: CacheAction,
+}
+
+/// What can be done with the cache.
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub enum CacheAction {
+    /// Where it is, what it holds, how large it may get
+    Info,
+    /// Remove everything in it
+    Clear,
+    /// Read every entry and check it; exit 1 where one is damaged
+    Verify,
+}
+
+/// Runs the command.
+pub fn run(args: &CacheArgs) -> Result<Outcome> {
+    let env = environment()?;
+    let Some(cache) = of(&env)? else { bail!("there is no folder for a cache: set HOME or PTXINSPECT_CACHE") };
+    let mut out = anstream::stdout().lock();
+    match args.action {
+        CacheAction::Info => {
+            let info = cache.info();
+            writeln!(out, "folder   {}", terminal(&cache.folder().display().to_string()))?;
+            writeln!(out, "entries  {}", info.entries)?;
+            writeln!(out, "size     {} of at most {}", bytes(info.bytes), bytes(info.limit_bytes))?;
+        }
+        CacheAction::Clear => {
+            let info = cache.clear().with_context(|| format!("cannot remove {}", cache.folder().display()))?;
+            writeln!(out, "removed {} entries, {}", info.entries, bytes(info.bytes))?;
+        }
+        CacheAction::Verify => {
+            let (whole, damaged) = cache.verify();
+            writeln!(out, "{whole} entries are whole, {damaged} damaged")?;
+            return Ok(if damaged == 0 { Outcome::Fine } else { Outcome::Findings });
+        }
+    }
+    Ok(Outcome::Fine)
+}
+
+/// The user's cache: `PTXINSPECT_CACHE`, or `ptxinspect` where the system keeps a user's caches. None without a home.
+pub fn of(env: &Env) -> Result<Option<Arc<Cache>>> {
+    let home = |below: &str| env.home.as_ref().map(|home| home.join(below));
+    let caches = || match std::env::consts::OS {
+        "windows" => env.path_var("LOCALAPPDATA").or_else(|| home("AppData/Local")),
+        "macos" => home("Library/Caches"),
+        // The XDG specification: a relative path is to be ignored.
+        _ => env.var("XDG_CACHE_HOME").map(PathBuf::from).filter(|p| p.is_absolute()).or_else(|| home(".cache")),
+    };
+    let folder = env.path_var("PTXINSPECT_CACHE").or_else(|| Some(caches()?.join("ptxinspect")));
+    let limit = match env.var("PTXINSPECT_CACHE_MIB") {
+        None => None,
+        Some(text) => match text.to_str().and_then(|text| text.trim().parse::<u64>().ok()) {
+            Some(mebibytes) => Some(mebibytes.saturating_mul(1 << 20)),
+            None => bail!("PTXINSPECT_CACHE_MIB is '{}': expected a number of MiB", text.to_string_lossy()),
+        },
+    };
+    Ok(folder.map(|folder| Arc::new(Cache::new(&folder, limit))))
+}

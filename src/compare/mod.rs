@@ -1,0 +1,18 @@
+//! Two builds side by side.
+//!
+//! In: two [`Unit`](crate::report::Unit)s or two listings. Out: which line of one is which of the other, what moved between them, and which
+//! instructions differ once the names of registers are left out. It judges nothing: the gate does.
+
+mod align;
+mod lines;
+mod pairing;
+mod sass;
+mod units;
+
+pub use align::align;
+pub use lines::{LineChange, culprits, line_changes, statement_key};
+pub use pairing::{How, Matcher, Pair, without_hashes};
+pub use sass::{Hunk, HunkLine, SassChange, instruction_key, sass_changes};
+pub use units::{
+    DIFF_SCHEMA, Difference, FieldChange, KernelDifference, SideFacts, UnitDifference, differences, field_changes,
+};

@@ -1,0 +1,210 @@
+//! Two units: kernel by kernel, every figure, every line.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::lines::{LineChange, line_changes};
+use super::pairing::{How, Matcher, without_hashes};
+use super::sass::SassChange;
+use crate::report::{Kernel, Unit};
+
+/// The name and version of the JSON's shape.
+pub const DIFF_SCHEMA: &str = "ptxinspect.diff/1";
+
+/// What a side is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SideFacts {
+    /// The input as the user named it.
+    pub input: String,
+    /// The architecture.
+    pub arch: Option<String>,
+    /// The version of the ptxas that made it.
+    pub ptxas: Option<String>,
+    /// The flags ptxas was given.
+    pub flags: Vec<String>,
+}
+
+impl SideFacts {
+    fn of(unit: &Unit) -> Self {
+        let made_by = unit.cubin.as_ref().and_then(|cubin| cubin.made_by.clone());
+        SideFacts {
+            input: unit.input.clone(),
+            arch: unit.arch.clone(),
+            ptxas: unit.ptxas.as_ref().and_then(|ptxas| ptxas.version.clone()).or(made_by),
+            flags: unit.ptxas.as_ref().map(|ptxas| ptxas.flags.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+/// A figure that is not the same.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FieldChange {
+    /// Its path in the report: `resources.registers`.
+    pub field: String,
+    /// Before.
+    pub before: Value,
+    /// After.
+    pub after: Value,
+}
+
+/// A kernel that both sides have, or only one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KernelDifference {
+    /// Its name; the new one where they differ.
+    pub name: String,
+    /// As its language spells it.
+    pub demangled: Option<String>,
+    /// The old name, where it is another.
+    pub before_name: Option<String>,
+    /// `both`, `before` or `after`: which side has it.
+    pub side: &'static str,
+    /// Figures that differ.
+    pub fields: Vec<FieldChange>,
+    /// Lines where live registers or spills moved, or that are new or gone.
+    pub lines: Vec<LineChange>,
+    /// How the code differs; null where it was not compared.
+    pub sass: Option<SassChange>,
+}
+
+impl KernelDifference {
+    /// Whether the two are alike in everything that was compared.
+    pub fn is_empty(&self) -> bool {
+        let code = self.sass.as_ref().is_some_and(|sass| sass.gone + sass.new > 0);
+        self.side == "both" && self.fields.is_empty() && !code && !self.lines.iter().any(LineChange::moved)
+    }
+}
+
+/// Two units.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct UnitDifference {
+    /// One.
+    pub before: SideFacts,
+    /// The other.
+    pub after: SideFacts,
+    /// Messages of ptxas that only the old one has.
+    pub advisories_gone: Vec<String>,
+    /// Messages of ptxas that only the new one has.
+    pub advisories_new: Vec<String>,
+    /// Every kernel of either.
+    pub kernels: Vec<KernelDifference>,
+}
+
+/// Everything a diff says.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// [`DIFF_SCHEMA`].
+    pub schema: String,
+    /// Pairs of units.
+    pub units: Vec<UnitDifference>,
+}
+
+/// Compares two units, code left out: the caller has the listings.
+pub fn differences(before: &Unit, after: &Unit) -> UnitDifference {
+    let mut matcher = Matcher::new(before.kernels.len(), after.kernels.len());
+    let exact = |kernel: &Kernel| Some((kernel.name.clone(), kernel.within.clone()));
+    let keyed = |kernel: &Kernel| Some(without_hashes(kernel.demangled.as_deref().unwrap_or(&kernel.name)));
+    matcher.join(How::Name, |at| exact(&before.kernels[at]), |at| exact(&after.kernels[at]));
+    matcher.join(How::Hashes, |at| keyed(&before.kernels[at]), |at| keyed(&after.kernels[at]));
+    // What is left over on both sides, if it is one each of a kind, is what the user means to compare.
+    let kind = |kernel: &Kernel| Some(kernel.within.is_some());
+    matcher.join(How::Renamed, |at| kind(&before.kernels[at]), |at| kind(&after.kernels[at]));
+    let pair = |old: Option<&Kernel>, new: Option<&Kernel>| {
+        let shown = new.or(old)?;
+        Some(KernelDifference {
+            name: shown.name.clone(),
+            demangled: shown.demangled.clone(),
+            before_name: old.filter(|old| old.name != shown.name).map(|old| old.name.clone()),
+            side: match (old, new) {
+                (Some(_), Some(_)) => "both",
+                (Some(_), None) => "before",
+                _ => "after",
+            },
+            fields: old.zip(new).map(|(old, new)| field_changes(old, new)).unwrap_or_default(),
+            lines: old.zip(new).map_or_else(Vec::new, |(old, new)| {
+                let mut lines = line_changes((old, &before.ptx), (new, &after.ptx));
+                lines.retain(LineChange::moved);
+                lines
+            }),
+            sass: None,
+        })
+    };
+    let pairs = matcher.finish();
+    let kernels = pairs.iter().filter_map(|found| {
+        pair(found.before.and_then(|at| before.kernels.get(at)), found.after.and_then(|at| after.kernels.get(at)))
+    });
+    let said = |unit: &Unit| -> Vec<String> {
+        let code = |code: &Option<String>| code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default();
+        unit.advisories.iter().map(|advisory| format!("{}{}", code(&advisory.code), advisory.message)).collect()
+    };
+    let (old, new) = (said(before), said(after));
+    UnitDifference {
+        before: SideFacts::of(before),
+        after: SideFacts::of(after),
+        kernels: kernels.collect(),
+        advisories_gone: without(&old, &new),
+        advisories_new: without(&new, &old),
+    }
+}
+
+/// What the first has more of than the second.
+fn without(these: &[String], those: &[String]) -> Vec<String> {
+    let mut left = those.to_vec();
+    let is_new = |text: &&String| match left.iter().position(|other| other == *text) {
+        Some(at) => {
+            left.swap_remove(at);
+            false
+        }
+        None => true,
+    };
+    these.iter().filter(is_new).cloned().collect()
+}
+
+/// Fields that are places or lists of places: they move with every change, and the lines say it better.
+const PLACES: [&str; 13] = [
+    "name",
+    "demangled",
+    "lines",
+    "unmapped_pcs",
+    "spills",
+    "live_at_peak",
+    "attributes",
+    "ptx_line",
+    "pc",
+    "pcs",
+    "profile",
+    "explanation",
+    "sites",
+];
+
+/// Every figure of two kernels that is not the same, in the report's order.
+pub fn field_changes(before: &Kernel, after: &Kernel) -> Vec<FieldChange> {
+    let (Ok(before), Ok(after)) = (serde_json::to_value(before), serde_json::to_value(after)) else {
+        return Vec::new();
+    };
+    let mut changes = Vec::new();
+    compare("", &before, &after, &mut changes);
+    changes
+}
+
+fn compare(path: &str, before: &Value, after: &Value, changes: &mut Vec<FieldChange>) {
+    if before == after {
+        return;
+    }
+    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    match (before, after) {
+        (Value::Object(old), Value::Object(new)) => {
+            let keys = old.keys().chain(new.keys().filter(|key| !old.contains_key(*key)));
+            for key in keys.filter(|key| !PLACES.contains(&key.as_str())) {
+                let of = |side: &serde_json::Map<String, Value>| side.get(key).cloned().unwrap_or(Value::Null);
+                compare(&below(key), &of(old), &of(new), changes);
+            }
+        }
+        (Value::Array(old), Value::Array(new)) if old.iter().chain(new).any(Value::is_object) => {
+            for at in 0..old.len().max(new.len()) {
+                let of = |side: &[Value]| side.get(at).cloned().unwrap_or(Value::Null);
+                compare(&format!("{path}[{at}]"), &of(old), &of(new), changes);
+            }
+        }
+        _ => changes.push(FieldChange { field: path.to_owned(), before: before.clone(), after: after.clone() }),
+    }
+}
