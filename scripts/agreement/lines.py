@@ -12,15 +12,20 @@ SECTION = re.compile(r"^\s*\.section\s+(\S+?),")
 INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+\S")
 
 
+class Carried(list):
+    """The chain printed last in the function before."""
+
+
 def nvdisasm_lines(text):
     """{(section, pc): (PTX line, [(file, line), ...] innermost first, chain printed here)}; a line lasts until the next.
 
     nvdisasm prints nothing when file and line stay the same, even where the inlining behind them changed: `chain printed
-    here` is false there, and only the innermost line can be compared."""
+    here` is false there, and only the innermost line can be compared. It does so over the start of a function too: the
+    chain is then a Carried one, which may hold there or not."""
     at, section, ptx, source, pending = {}, None, None, None, []
     for line in text.splitlines():
         if m := SECTION.match(line):
-            section, ptx, source, pending = m[1], None, None, []
+            section, ptx, source, pending = m[1], None, Carried(source or []), []
         elif m := FRAME.search(line):
             pending.append((m[1], int(m[2])))
         elif m := INSTRUCTION.match(line):
@@ -69,6 +74,8 @@ def compare(args, tools):
             shown = Counter()
             for place in sorted(theirs.keys() & ours.keys()):
                 (ptx, source, printed), (our_ptx, our_source) = theirs[place], ours[place]
+                if isinstance(source, Carried):
+                    source = source if our_source and source else None
                 if source and our_source and not printed:
                     source, our_source = source[:1], our_source[:1]
                 for kind, expected, got in (("ptx line", ptx, our_ptx), ("source line", source, our_source)):

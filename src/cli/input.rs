@@ -1,5 +1,6 @@
 //! Reading inputs: what a file is, is told by its content.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -21,8 +22,12 @@ impl Input {
     }
 
     /// The PTX as text; bytes that are no UTF-8 are replaced, the lines stay.
-    pub fn text(&self) -> std::borrow::Cow<'_, str> {
-        String::from_utf8_lossy(&self.bytes)
+    pub fn text(&self) -> Cow<'_, str> {
+        // Checking a whole text at once is several times as fast as looking for what to replace.
+        match std::str::from_utf8(&self.bytes) {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) => String::from_utf8_lossy(&self.bytes),
+        }
     }
 }
 

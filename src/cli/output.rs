@@ -30,23 +30,31 @@ pub fn terminal_width(args: &OutputArgs) -> Option<usize> {
 
 /// Runs `emit` on a writer for the chosen destination. ANSI codes pass only where colour is wanted.
 pub fn write(args: &OutputArgs, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let choice = match (args.color, &args.output) {
+        (ColorWhen::Auto, None) => AutoStream::choice(&io::stdout()),
+        (ColorWhen::Always, _) => ColorChoice::Always,
+        (ColorWhen::Auto | ColorWhen::Never, _) => ColorChoice::Never,
+    };
+    write_as(args, choice, emit)
+}
+
+/// The same for a format that has no colour: nothing is looked for in it.
+pub fn write_data(args: &OutputArgs, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    write_as(args, ColorChoice::AlwaysAnsi, emit)
+}
+
+fn write_as(args: &OutputArgs, choice: ColorChoice, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     match &args.output {
         None => {
-            let stdout = io::stdout().lock();
-            let choice = match args.color {
-                ColorWhen::Auto => AutoStream::choice(&stdout),
-                ColorWhen::Always => ColorChoice::Always,
-                ColorWhen::Never => ColorChoice::Never,
-            };
-            let mut out = BufWriter::with_capacity(1 << 16, AutoStream::new(stdout, choice));
+            let mut out = BufWriter::with_capacity(1 << 16, AutoStream::new(io::stdout().lock(), choice));
             emit(&mut out).and_then(|()| out.flush()).context("cannot write to standard output")
         }
-        Some(path) => write_file(path, args.color, emit),
+        Some(path) => write_file(path, choice, emit),
     }
 }
 
 /// Writes beside the target and renames, so that a failure leaves the old file as it was.
-fn write_file(path: &Path, color: ColorWhen, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+fn write_file(path: &Path, choice: ColorChoice, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let what = || format!("cannot write {}", path.display());
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
@@ -59,7 +67,6 @@ fn write_file(path: &Path, color: ColorWhen, emit: impl FnOnce(&mut dyn Write) -
         return emit(&mut out).and_then(|()| out.flush()).with_context(what);
     }
     let temporary = tempfile::Builder::new().prefix(".ptxinspect-").tempfile_in(&folder).with_context(what)?;
-    let choice = if color == ColorWhen::Always { ColorChoice::Always } else { ColorChoice::Never };
     {
         let file: Box<dyn Write> = Box::new(temporary.reopen().with_context(what)?);
         let mut out = BufWriter::with_capacity(1 << 16, AutoStream::new(file, choice));

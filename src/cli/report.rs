@@ -39,7 +39,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     drop(progress);
     let report = Report::new(units);
     match args.format {
-        ReportFormat::Json => output::write(&args.output, |out| emit::json::write(&report, out))?,
+        ReportFormat::Json => output::write_data(&args.output, |out| emit::json::write(&report, out))?,
         ReportFormat::Text => {
             let options =
                 emit::text::Options { verbose: args.output.verbose, top: args.top, width: output::width(&args.output) };
@@ -123,7 +123,10 @@ pub(super) fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, module
 fn carried_ptx(image: &Image<'_>) -> Option<String> {
     let mut texts = ptx_texts(image);
     let (_, only) = texts.next()?;
-    texts.next().is_none().then(|| String::from_utf8_lossy(&only.to_bytes()).into_owned())
+    let lossy = |bytes: Vec<u8>| {
+        String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    };
+    texts.next().is_none().then(|| lossy(only.to_bytes()))
 }
 
 /// What `--deny` and `--allow` say.

@@ -71,7 +71,10 @@ pub enum ToolchainError {
         available: Vec<Version>,
     },
     /// pip or uv did not bring the package.
-    #[error("{requirement} could not be fetched:{}", failures.iter().map(|failure| format!("\n{failure}")).collect::<String>())]
+    #[error(
+        "{requirement} could not be fetched:{}\nwhere no package index can be reached, give a ptxas with --ptxas PATH",
+        failures.iter().map(|failure| format!("\n{failure}")).collect::<String>()
+    )]
     FetchFailed {
         /// What was asked of them.
         requirement: String,

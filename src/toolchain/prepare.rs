@@ -89,7 +89,8 @@ pub fn prepare(ptx: &[u8]) -> Result<Prepared<'_>, PrepareError> {
     if text.iter().all(u8::is_ascii_whitespace) {
         return Err(PrepareError::Empty);
     }
-    if let Some(at) = text.iter().position(|&byte| byte == 0) {
+    // `contains` looks at many bytes at once, and what it looks for is rare.
+    if let Some(at) = text.contains(&0).then(|| text.iter().position(|&byte| byte == 0)).flatten() {
         let line = text[..at].iter().filter(|&&byte| byte == b'\n').count() + 1;
         return Err(PrepareError::Binary {
             line: Line(u32::try_from(line).unwrap_or(u32::MAX)),
@@ -97,7 +98,7 @@ pub fn prepare(ptx: &[u8]) -> Result<Prepared<'_>, PrepareError> {
         });
     }
     let mut text = Cow::Borrowed(text);
-    let lines = text.windows(2).filter(|pair| pair == b"\r\n").count();
+    let lines = if text.contains(&b'\r') { text.windows(2).filter(|pair| pair == b"\r\n").count() } else { 0 };
     if lines > 0 {
         done.push(Preparation::CarriageReturns { lines });
         let next = text.iter().skip(1).map(Some).chain([None]);
