@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use super::Options;
 use super::style::{BAD, BOLD, DIM, NOTE, RESET, WARN};
+use super::wrap::wrap;
 use crate::base::Line;
 use crate::emit::escape::{shorten, terminal, terminal_lines};
 use crate::report::{Advisory, PtxText, Severity, Unit};
@@ -57,7 +58,10 @@ pub(super) fn write_advisory(
 ) -> io::Result<()> {
     let (style, label) = severity(advisory.severity);
     let code = advisory.code.as_ref().map(|code| format!(" {}", terminal(code))).unwrap_or_default();
-    writeln!(out, "{indent}{style}{label}{code}{RESET}: {}", terminal(&advisory.message))?;
+    let message = format!("{style}{label}{code}{RESET}: {}", terminal(&advisory.message));
+    for (index, line) in wrap(&message, options.width.saturating_sub(indent.len() + 2)).iter().enumerate() {
+        writeln!(out, "{indent}{}{line}", if index == 0 { "" } else { "  " })?;
+    }
     if let Some(line) = advisory.ptx_line {
         write_line(line, ptx, &format!("{indent}  "), options, out)?;
     }

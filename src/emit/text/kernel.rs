@@ -4,13 +4,23 @@ use std::io::{self, Write};
 
 use super::figures::{bytes, count, thousands};
 use super::style::{BOLD, DIM, GOOD, RESET, WARN};
+use super::wrap::wrap;
 use super::{Options, diagnostic, pressure, summary};
 use crate::emit::escape::{shorten, terminal};
 use crate::report::{Kernel, KernelKind, LineFacts, Unit};
 
-/// A labelled row; the label is dim, values align in column 14.
-pub(super) fn row(label: &str, value: &str, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "  {DIM}{label:<11}{RESET} {value}")
+/// Columns before the value of a row.
+const LABEL_COLUMNS: usize = 14;
+
+/// A labelled row; the label is dim, values align in column 14 and go on there where they are too long.
+pub(super) fn row(label: &str, value: &str, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let lines = wrap(value, options.width.saturating_sub(LABEL_COLUMNS));
+    write!(out, "  {DIM}{label:<11}{RESET}")?;
+    for (index, line) in lines.iter().enumerate() {
+        let indent = if index == 0 { 1 } else { LABEL_COLUMNS };
+        writeln!(out, "{:indent$}{line}", "")?;
+    }
+    if lines.is_empty() { writeln!(out) } else { Ok(()) }
 }
 
 /// Writes everything the report says of one kernel.
@@ -19,16 +29,16 @@ pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Writ
     for line in wrap(&summary::summary(kernel), options.width.saturating_sub(2)) {
         writeln!(out, "  {line}")?;
     }
-    write_registers(kernel, out)?;
+    write_registers(kernel, options, out)?;
     pressure::write(kernel, unit, options, out)?;
-    write_memory(kernel, out)?;
+    write_memory(kernel, options, out)?;
     write_code(kernel, options, out)?;
     write_lines(kernel, unit, options, out)?;
     for advisory in unit.advisories.iter().filter(|a| a.kernel.as_deref() == Some(kernel.name.as_str())) {
         diagnostic::write_advisory(advisory, &unit.ptx, "  ", options, out)?;
     }
     if options.verbose {
-        write_attributes(kernel, out)?;
+        write_attributes(kernel, options, out)?;
     }
     Ok(())
 }
@@ -42,19 +52,22 @@ fn write_name(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Re
     let at = kernel.ptx_line.map(|line| format!(", line {line}")).unwrap_or_default();
     writeln!(out, "{BOLD}{}{RESET}  {DIM}{kind}{at}{RESET}", terminal(shown))?;
     if options.verbose && kernel.demangled.is_some() {
-        row("symbol", &terminal(&kernel.name), out)?;
+        row("symbol", &terminal(&kernel.name), options, out)?;
     }
     Ok(())
 }
 
-fn write_registers(kernel: &Kernel, out: &mut dyn Write) -> io::Result<()> {
+fn write_registers(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let resources = &kernel.resources;
     let used = resources.registers.map_or("unknown".to_owned(), |n| n.to_string());
     match &kernel.register_cap {
-        Some(cap) => {
-            row("registers", &format!("{used}  {DIM}of at most {}: {}{RESET}", cap.registers, cap.explanation), out)?
-        }
-        None => row("registers", &used, out)?,
+        Some(cap) => row(
+            "registers",
+            &format!("{used}  {DIM}of at most {}: {}{RESET}", cap.registers, cap.explanation),
+            options,
+            out,
+        )?,
+        None => row("registers", &used, options, out)?,
     }
     let spilt = match (resources.spill_store_bytes, resources.spill_load_bytes) {
         (Some(0), Some(0)) => format!("{GOOD}none{RESET}"),
@@ -65,7 +78,7 @@ fn write_registers(kernel: &Kernel, out: &mut dyn Write) -> io::Result<()> {
             None => "not known without ptxas's log".to_owned(),
         },
     };
-    row("spills", &format!("{spilt}{}", spill_lines(kernel)), out)
+    row("spills", &format!("{spilt}{}", spill_lines(kernel)), options, out)
 }
 
 /// The PTX lines with the most spill instructions: `, most at lines 84 (28), 145 (20)`.
@@ -83,7 +96,7 @@ fn spill_lines(kernel: &Kernel) -> String {
     }
 }
 
-fn write_memory(kernel: &Kernel, out: &mut dyn Write) -> io::Result<()> {
+fn write_memory(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let resources = &kernel.resources;
     let mut parts = Vec::new();
     if let Some(stack) = resources.stack_bytes.filter(|&n| n > 0) {
@@ -102,7 +115,7 @@ fn write_memory(kernel: &Kernel, out: &mut dyn Write) -> io::Result<()> {
         parts.push(count(u64::from(barriers), "barrier"));
     }
     if !parts.is_empty() {
-        row("uses", &parts.join(", "), out)?;
+        row("uses", &parts.join(", "), options, out)?;
     }
     let launch = &kernel.launch;
     let mut bounds = Vec::new();
@@ -113,14 +126,14 @@ fn write_memory(kernel: &Kernel, out: &mut dyn Write) -> io::Result<()> {
     bounds.extend(launch.maxnreg.map(|n| format!("at most {n} registers")));
     bounds.extend(launch.cluster.map(|d| format!("clusters of {}", dims(d))));
     bounds.extend(launch.max_cluster_rank.map(|n| format!("clusters of at most {n}")));
-    if bounds.is_empty() { Ok(()) } else { row("launch", &bounds.join(", "), out) }
+    if bounds.is_empty() { Ok(()) } else { row("launch", &bounds.join(", "), options, out) }
 }
 
 fn write_code(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let size = bytes(kernel.resources.code_bytes);
     let instructions = &kernel.instructions;
     let Some(total) = instructions.total else {
-        return row("code", &format!("{size}; instructions of this architecture are not decoded"), out);
+        return row("code", &format!("{size}; instructions of this architecture are not decoded"), options, out);
     };
     let mut text = format!("{} ({size})", count(total, "instruction"));
     match instructions.with_ptx_line {
@@ -130,14 +143,14 @@ fn write_code(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Re
         }
         None => text.push_str(", no line table"),
     }
-    row("code", &text, out)?;
+    row("code", &text, options, out)?;
     if let Some(unknown) = instructions.unknown.filter(|&n| n > 0) {
-        row("", &format!("{WARN}{} not decoded{RESET}", count(unknown, "instruction")), out)?;
+        row("", &format!("{WARN}{} not decoded{RESET}", count(unknown, "instruction")), options, out)?;
     }
     if options.verbose {
         for parameter in &kernel.parameters {
             let text = format!("{}: {} at +{}", parameter.ordinal, bytes(u64::from(parameter.bytes)), parameter.offset);
-            row("parameter", &text, out)?;
+            row("parameter", &text, options, out)?;
         }
     }
     Ok(())
@@ -164,21 +177,6 @@ fn write_lines(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Wr
     Ok(())
 }
 
-/// A text cut into lines at spaces.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ').filter(|word| !word.is_empty()) {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
 /// A bar of up to eight columns.
 fn bar(value: usize, most: usize) -> String {
     const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
@@ -190,11 +188,25 @@ fn bar(value: usize, most: usize) -> String {
     format!("{text:<8}")
 }
 
-fn write_attributes(kernel: &Kernel, out: &mut dyn Write) -> io::Result<()> {
+fn write_attributes(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     for attribute in &kernel.attributes {
         let name = attribute.name.as_deref().unwrap_or("unknown");
         let value = shorten(&attribute.value, 32).into_owned();
-        row("attribute", &format!("0x{:02x} {} {value}", attribute.code, terminal(name)), out)?;
+        row("attribute", &format!("0x{:02x} {} {value}", attribute.code, terminal(name)), options, out)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_row_goes_on_under_its_value() {
+        let options = Options { verbose: false, top: 5, width: 40 };
+        let mut out = Vec::new();
+        row("registers", "168 of at most 168: 12 warps must fit", &options, &mut out).unwrap();
+        let text = anstream::adapter::strip_str(std::str::from_utf8(&out).unwrap()).to_string();
+        assert_eq!(text, "  registers   168 of at most 168: 12\n              warps must fit\n");
+    }
 }

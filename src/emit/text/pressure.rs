@@ -18,20 +18,20 @@ pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Writ
     let peak = &pressure.gpr;
     let at = peak.ptx_line.map(|line| format!(" at line {line}")).unwrap_or_default();
     let pc = peak.pc.map(|pc| format!(", pc {pc}")).unwrap_or_default();
-    row("live", &format!("{} registers at most{at}{pc}", peak.peak), out)?;
+    row("live", &format!("{} registers at most{at}{pc}", peak.peak), options, out)?;
     if !pressure.exact {
         let why = "an instruction that is not known, or a branch of unknown target, can be reached";
-        row("", &format!("{WARN}not exact{RESET}: {why}"), out)?;
+        row("", &format!("{WARN}not exact{RESET}: {why}"), options, out)?;
     }
     if pressure.profile.len() > 1 {
-        row("", &format!("{} {DIM}along the code{RESET}", sparkline(&pressure.profile)), out)?;
+        row("", &format!("{} {DIM}along the code{RESET}", sparkline(&pressure.profile)), options, out)?;
     }
     if options.verbose {
         let others = format!(
             "{} predicates, {} uniform registers, {} uniform predicates",
             pressure.pred.peak, pressure.ugpr.peak, pressure.upred.peak
         );
-        row("", &others, out)?;
+        row("", &others, options, out)?;
     }
     let values = kernel.live_at_peak.as_deref().unwrap_or_default();
     let shown = if options.verbose { values.len() } else { VALUES.min(values.len()) };
