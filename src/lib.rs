@@ -19,7 +19,7 @@
 //! ```
 //!
 //! Dependencies point one way too: [`base`] ← [`container`], [`ptx`], [`cubin`], [`sass`], [`toolchain`], [`cache`] (never each other) ← [`flow`]
-//! ← [`analysis`] ← [`report`] ← [`compare`] ← [`gate`] ← [`emit`] ← [`cli`]. `tests/architecture.rs` reads the sources and checks it.
+//! ← [`analysis`] ← [`report`] ← [`compare`] ← [`gate`] ← [`matrix`] ← [`emit`] ← [`cli`]. `tests/architecture.rs` reads the sources and checks it.
 
 pub mod analysis;
 pub mod base;
@@ -31,6 +31,7 @@ pub mod cubin;
 pub mod emit;
 pub mod flow;
 pub mod gate;
+pub mod matrix;
 pub mod ptx;
 pub mod report;
 pub mod sass;

@@ -17,7 +17,8 @@ const TABLE: &[(&str, &[&str])] = &[
     ("cache", &["base"]),
     ("compare", &["base", "report"]),
     ("gate", &["base", "report", "compare"]),
-    ("emit", &["base", "report", "analysis", "compare", "gate"]),
+    ("matrix", &["base", "report", "gate"]),
+    ("emit", &["base", "report", "analysis", "compare", "gate", "matrix"]),
     (
         "cli",
         &[

@@ -15,6 +15,8 @@ Examples:
   ptxinspect kernel.cubin --format json            of a cubin, for scripts
   ptxinspect annotate kernel.ptx                   each PTX line with its SASS and live registers
   ptxinspect disasm kernel.cubin                   SASS with live registers and PTX lines
+  ptxinspect gate kernels/*.ptx                    compare with what is recorded
+  ptxinspect diff old.ptx new.ptx                  what a change did
   ptxinspect toolchain install 13.4                get a ptxas
   ptxinspect explain C7508                         what a message of ptxas means
 
@@ -42,6 +44,10 @@ pub enum Command {
     Disasm(DisasmArgs),
     /// Compare with a recorded baseline; exit 1 where something got worse
     Gate(super::gate::GateArgs),
+    /// Two builds side by side: figures, lines, code
+    Diff(super::diff::DiffArgs),
+    /// Kernels × architectures × ptxas versions × flags, as a table
+    Matrix(super::matrix::MatrixArgs),
     /// How many blocks an SM holds: a calculator, for one launch or for JSON lines of them
     Occupancy(OccupancyArgs),
     /// Managed ptxas versions: list, install, path, remove

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use super::args::CompileArgs;
 use super::glob::Globs;
 use super::input::{self, Input, Kind};
+use super::jobserver::Jobserver;
 use crate::base::Arch;
 use crate::cache::{Cache, Entry, Key};
 use crate::report::{LaunchHints, PtxasUsed, Unit, UnitError};
@@ -39,6 +40,8 @@ pub struct Session {
     pub launch: LaunchHints,
     /// What ptxas has made before; none where it is to run in any case.
     pub cache: Option<Arc<Cache>>,
+    /// make's tokens, where it hands them out and the user did not say how many at once.
+    jobserver: Option<Jobserver>,
     request: Request,
     ptxas: OnceLock<Result<Ptxas, String>>,
     identities: Mutex<HashMap<PathBuf, Option<String>>>,
@@ -70,8 +73,11 @@ impl Session {
             bail!("standard input (-) can be read only once");
         }
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let env = environment()?;
+        let makeflags = env.var("MAKEFLAGS").and_then(|flags| flags.to_str()).filter(|_| args.jobs.is_none());
         Ok(Session {
-            env: environment()?,
+            jobserver: Jobserver::of(makeflags),
+            env,
             inputs: input::unique(&args.inputs),
             arches,
             kernels: Globs::new(&args.kernel)?,
@@ -186,7 +192,10 @@ fn compile<'a>(session: &Session, ptx: &[u8], arch: Option<Arch>, unit: &mut Uni
         unit.ptxas = Some(used(ptxas, ptxas.version(), arguments));
         return Some(Built { cubin: Cow::Owned(entry.cubin), log: Some(toolchain::log::parse(&entry.log)) });
     }
-    match toolchain::run(ptxas, &job, &session.env) {
+    let token = session.jobserver.as_ref().map(Jobserver::acquire);
+    let ran = toolchain::run(ptxas, &job, &session.env);
+    drop(token);
+    match ran {
         Ok(output) => {
             unit.prepared = output.prepared.iter().map(ToString::to_string).collect();
             if let Some((cache, key, identity)) = place.filter(|_| output.log_cut_bytes == 0) {

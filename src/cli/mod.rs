@@ -8,13 +8,16 @@ pub mod args;
 pub mod cache;
 mod compile;
 pub mod contents;
+pub mod diff;
 mod disasm;
 mod explain;
 pub mod extract;
 pub mod gate;
 mod glob;
 mod input;
+mod jobserver;
 pub mod list;
+pub mod matrix;
 pub mod occupancy;
 mod output;
 mod progress;
@@ -89,6 +92,8 @@ fn run(args: Args) -> Result<Outcome> {
         Some(Command::Toolchain(args)) => toolchain::run(&args),
         Some(Command::Gate(args)) => gate::run(&args),
         Some(Command::Cache(args)) => cache::run(&args),
+        Some(Command::Diff(args)) => diff::run(&args),
+        Some(Command::Matrix(args)) => matrix::run(&args),
         Some(Command::List(args)) => list::run(&args),
         Some(Command::Extract(args)) => extract::run(&args),
         Some(Command::Explain(args)) => explain::run(&args),

@@ -70,6 +70,17 @@ pub(super) fn inspect(
     arch: Option<Arch>,
     first: bool,
 ) -> Option<Unit> {
+    inspect_built(session, path, input, arch, first).map(|(unit, _)| unit)
+}
+
+/// The same, with the cubin.
+pub(super) fn inspect_built<'a>(
+    session: &Session,
+    path: &Path,
+    input: &'a Result<Input, String>,
+    arch: Option<Arch>,
+    first: bool,
+) -> Option<(Unit, Option<Built<'a>>)> {
     let text = input.as_ref().ok().filter(|input| matches!(input.kind(), Ok(Kind::Ptx))).map(Input::text);
     // Parsing costs nothing: it is done while ptxas runs.
     let (module, built) = std::thread::scope(|scope| {
@@ -78,15 +89,15 @@ pub(super) fn inspect(
         (parser.and_then(|parser| parser.join().ok()), built)
     });
     let (mut unit, built) = built?;
-    if let Some(built) = built {
-        join(session, &mut unit, &built, module.as_ref());
+    if let Some(built) = &built {
+        join(session, &mut unit, built, module.as_ref());
     }
     let layout = module.as_ref().map(Layout::of).unwrap_or_default();
     if let Some(text) = text {
         unit.ptx = PtxText::new(text.into_owned()).with(layout);
     }
     report::quote(&mut unit);
-    Some(unit)
+    Some((unit, built))
 }
 
 /// Reads the cubin and joins it with what else is known.

@@ -3,8 +3,10 @@
 //! Nothing here computes a fact. What comes from an input is escaped before it is written.
 
 pub mod annotate;
+pub mod diff;
 pub mod escape;
 pub mod gate;
 pub mod json;
 pub mod listing;
+pub mod matrix;
 pub mod text;

@@ -1,0 +1,214 @@
+//! `ptxinspect diff A B`: two builds side by side.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args as ClapArgs, ValueHint};
+
+use super::args::{CompileArgs, OutputArgs, TextOrJson};
+use super::compile::Session;
+use super::input::{self, Input};
+use super::{Outcome, cache, output, report};
+use crate::base::Arch;
+use crate::compare::{DIFF_SCHEMA, Difference, KernelDifference, differences, sass_changes};
+use crate::cubin::{Image, lines::LineTable};
+use crate::emit;
+use crate::flow::Rule;
+use crate::report::listing::{self, ListedFunction};
+use crate::report::{Report, SCHEMA, Unit};
+
+const EXAMPLES: &str = "\
+Examples:
+  ptxinspect diff old.ptx new.ptx --arch sm_90a        two versions of a kernel
+  ptxinspect diff old.cubin new.cubin                  two builds
+  ptxinspect diff old.json new.json                    two reports (--format json)
+  ptxinspect diff k.ptx --ptxas 12.9,13.4              one kernel, two releases of ptxas
+  ptxinspect diff k.ptx --arch sm_90a,sm_100a          one kernel, two architectures
+  ptxinspect diff k.ptx --after-flags=-O1              one kernel, with and without a flag
+
+Exit status: 0 compared, 1 something differs (--exit-code), 2 it could not do the job.";
+
+/// `ptxinspect diff …`
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXAMPLES)]
+pub struct DiffArgs {
+    /// PTX, cubin or JSON report: one before, one after; or one PTX, built in two ways
+    #[arg(required = true, num_args = 1..=2, value_hint = ValueHint::FilePath)]
+    pub inputs: Vec<PathBuf>,
+    /// The architecture to compile PTX for, or two: before, after [default: the PTX's .target]
+    #[arg(long, short, value_delimiter = ',', value_name = "SM", help_heading = "Compiling")]
+    pub arch: Vec<String>,
+    /// The ptxas to run, or two: before, after
+    #[arg(long, value_delimiter = ',', value_name = "PATH|VERSION", help_heading = "Compiling")]
+    pub ptxas: Vec<String>,
+    /// Flags for ptxas on the first side only, separated by spaces
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, help_heading = "Compiling")]
+    pub before_flags: Option<String>,
+    /// Flags for ptxas on the second side only, separated by spaces
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, help_heading = "Compiling")]
+    pub after_flags: Option<String>,
+    /// Give up on a compilation after this many seconds
+    #[arg(long, value_name = "SECONDS", default_value = "3600", help_heading = "Compiling")]
+    pub timeout: f64,
+    /// Run ptxas even where its result is in the cache, and keep nothing
+    #[arg(long, help_heading = "Compiling")]
+    pub no_cache: bool,
+    /// Only kernels whose mangled or demangled name matches (* and ?); repeat for several
+    #[arg(long, short, value_name = "GLOB", help_heading = "Choosing")]
+    pub kernel: Vec<String>,
+    /// Exit 1 when something differs
+    #[arg(long, help_heading = "Output")]
+    pub exit_code: bool,
+    /// How many lines and changes of code to show for a kernel
+    #[arg(long, value_name = "N", default_value = "20", help_heading = "Output")]
+    pub top: usize,
+    /// The form of the comparison
+    #[arg(long, short, default_value = "text", help_heading = "Output")]
+    pub format: TextOrJson,
+    /// How to show it.
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// Flags handed to ptxas on both sides, after --
+    #[arg(last = true, value_name = "PTXAS FLAGS")]
+    pub flags: Vec<String>,
+}
+
+/// One build: what the report says of it, and its instructions where there is code.
+struct Loaded {
+    unit: Unit,
+    listing: Option<Vec<ListedFunction>>,
+}
+
+/// Builds or reads both sides, compares, writes.
+pub fn run(args: &DiffArgs) -> Result<Outcome> {
+    check(args)?;
+    let (before, after) = rayon::join(|| load(args, 0), || load(args, 1));
+    let (before, after) = (before?, after?);
+    let mut units = Vec::new();
+    for (old, new) in pairs(&before, &after)? {
+        let mut unit = differences(&old.unit, &new.unit);
+        for kernel in &mut unit.kernels {
+            compare_code(kernel, old, new);
+        }
+        units.push(unit);
+    }
+    let difference = Difference { schema: DIFF_SCHEMA.to_owned(), units };
+    match args.format {
+        TextOrJson::Json => output::write(&args.output, |out| emit::diff::write_json(&difference, out))?,
+        TextOrJson::Text => {
+            let options = emit::diff::Options { top: args.top, width: output::width(&args.output) };
+            output::write(&args.output, |out| emit::diff::write_text(&difference, &options, out))?;
+        }
+    }
+    let differs = difference.units.iter().flat_map(|unit| &unit.kernels).any(|kernel| !kernel.is_empty());
+    Ok(if args.exit_code && differs { Outcome::Findings } else { Outcome::Fine })
+}
+
+/// One input has to be built in two ways, and no list may have more than two.
+fn check(args: &DiffArgs) -> Result<()> {
+    for (name, count) in [("--arch", args.arch.len()), ("--ptxas", args.ptxas.len())] {
+        if count > 2 {
+            bail!("{name} names {count}: expected one for both sides, or two");
+        }
+    }
+    let ways = args.arch.len() == 2 || args.ptxas.len() == 2 || args.before_flags != args.after_flags;
+    if args.inputs.len() == 1 && !ways {
+        bail!(
+            "there is nothing to compare {} with: name a second input, or two of --arch or --ptxas, or --after-flags",
+            args.inputs[0].display()
+        );
+    }
+    Ok(())
+}
+
+/// The one of a list that is for a side: its own, or the only one.
+fn of_side<T: Clone>(list: &[T], side: usize) -> Option<T> {
+    list.get(side).or(list.first()).cloned()
+}
+
+fn load(args: &DiffArgs, side: usize) -> Result<Vec<Loaded>> {
+    let Some(path) = of_side(&args.inputs, side) else { bail!("there is no input") };
+    let own = if side == 0 { &args.before_flags } else { &args.after_flags };
+    let own = own.iter().flat_map(|flags| flags.split_whitespace()).map(str::to_owned);
+    let mut session = Session::new(&CompileArgs {
+        inputs: vec![path.clone()],
+        arch: of_side(&args.arch, side).into_iter().collect(),
+        ptxas: of_side(&args.ptxas, side),
+        timeout: args.timeout,
+        kernel: args.kernel.clone(),
+        jobs: None,
+        flags: args.flags.iter().cloned().chain(own).collect(),
+    })?;
+    if !args.no_cache {
+        session.cache = cache::of(&session.env)?;
+    }
+    let read = input::read(&path)?;
+    if read.bytes.trim_ascii_start().starts_with(b"{") {
+        return load_report(&session, &read);
+    }
+    let arch = session.arches().first().copied().flatten();
+    let loaded = build(&session, &path, Ok(read), arch)?;
+    if let Some(cache) = &session.cache {
+        cache.tidy();
+    }
+    Ok(vec![loaded])
+}
+
+fn load_report(session: &Session, read: &Input) -> Result<Vec<Loaded>> {
+    let name = &read.name;
+    let report: Report = serde_json::from_slice(&read.bytes)
+        .with_context(|| format!("{name} is not a report of ptxinspect (--format json)"))?;
+    if report.schema != SCHEMA {
+        bail!("{name} is a report of schema '{}': expected '{SCHEMA}'", report.schema);
+    }
+    let mut units = report.units;
+    for unit in &mut units {
+        unit.kernels.retain(|kernel| {
+            session.kernels.matches([kernel.name.as_str()].into_iter().chain(kernel.demangled.as_deref()))
+        });
+    }
+    Ok(units.into_iter().map(|unit| Loaded { unit, listing: None }).collect())
+}
+
+fn build(session: &Session, path: &Path, read: Result<Input, String>, arch: Option<Arch>) -> Result<Loaded> {
+    let Some((unit, built)) = report::inspect_built(session, path, &read, arch, true) else {
+        bail!("{} cannot be read", path.display());
+    };
+    if unit.error.is_some() {
+        emit::text::write_unit_error(&unit, &mut anstream::stderr().lock())?;
+        bail!("{} cannot be compared", path.display());
+    }
+    let listing = built.as_ref().and_then(|built| {
+        let image = Image::parse(&built.cubin).ok()?;
+        let lines = LineTable::parse(&image);
+        Some(image.functions.iter().flat_map(|function| listing::list(&image, &lines, function, Rule::Sound)).collect())
+    });
+    Ok(Loaded { unit, listing })
+}
+
+/// Which unit is compared with which: the only ones, or those of one file name and architecture.
+fn pairs<'a>(before: &'a [Loaded], after: &'a [Loaded]) -> Result<Vec<(&'a Loaded, &'a Loaded)>> {
+    if let ([old], [new]) = (before, after) {
+        return Ok(vec![(old, new)]);
+    }
+    let key = |loaded: &Loaded| {
+        (Path::new(&loaded.unit.input).file_name().map(|name| name.to_owned()), loaded.unit.arch.clone())
+    };
+    let found: Vec<_> =
+        after.iter().filter_map(|new| before.iter().find(|old| key(old) == key(new)).map(|old| (old, new))).collect();
+    if found.is_empty() {
+        bail!("the two reports have no input and architecture in common");
+    }
+    Ok(found)
+}
+
+fn compare_code(kernel: &mut KernelDifference, old: &Loaded, new: &Loaded) {
+    let find = |loaded: &'_ Loaded, name: &str| {
+        let listing = loaded.listing.as_ref()?;
+        listing.iter().find(|function| function.name == name).cloned()
+    };
+    let name = kernel.before_name.as_deref().unwrap_or(&kernel.name);
+    if let (Some(old), Some(new)) = (find(old, name), find(new, &kernel.name)) {
+        kernel.sass = Some(sass_changes(&old, &new));
+    }
+}

@@ -1,0 +1,177 @@
+//! Two builds side by side, for people and for programs.
+
+use std::io::{self, Write};
+
+use serde_json::Value;
+
+use super::escape::{shorten, terminal};
+use super::text::{BAD, BOLD, DIM, GOOD, RESET, WARN};
+use crate::compare::{Difference, KernelDifference, LineChange, SassChange, SideFacts, UnitDifference};
+
+/// What the reader asked to see.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How many lines and changes of code for a kernel.
+    pub top: usize,
+    /// Columns.
+    pub width: usize,
+}
+
+/// The comparison as it is: one object and a line feed.
+pub fn write_json(difference: &Difference, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, difference).map_err(io::Error::from)?;
+    out.write_all(b"\n")
+}
+
+/// For people: figures, lines, code, kernel by kernel.
+pub fn write_text(difference: &Difference, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    for (at, unit) in difference.units.iter().enumerate() {
+        if at > 0 {
+            writeln!(out)?;
+        }
+        write_unit(unit, options, out)?;
+    }
+    Ok(())
+}
+
+fn side(facts: &SideFacts) -> String {
+    let mut text = terminal(&facts.input).into_owned();
+    if let Some(arch) = &facts.arch {
+        text.push_str(&format!("  {arch}"));
+    }
+    if let Some(ptxas) = &facts.ptxas {
+        text.push_str(&format!("  ptxas {}", terminal(ptxas.trim_start_matches("ptxas "))));
+    }
+    let own = |flag: &&String| *flag != "-v" && *flag != "-lineinfo" && !flag.starts_with("-arch=");
+    for flag in facts.flags.iter().filter(own) {
+        text.push_str(&format!(" {}", terminal(flag)));
+    }
+    text
+}
+
+fn write_unit(unit: &UnitDifference, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{BAD}-{RESET} {BOLD}{}{RESET}", side(&unit.before))?;
+    writeln!(out, "{GOOD}+{RESET} {BOLD}{}{RESET}", side(&unit.after))?;
+    for text in &unit.advisories_gone {
+        writeln!(out, "  {GOOD}no longer{RESET}: {}", terminal(text))?;
+    }
+    for text in &unit.advisories_new {
+        writeln!(out, "  {WARN}new{RESET}: {}", terminal(text))?;
+    }
+    for kernel in &unit.kernels {
+        write_kernel(kernel, options, out)?;
+    }
+    Ok(())
+}
+
+fn write_kernel(kernel: &KernelDifference, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let name = kernel.demangled.as_deref().unwrap_or(&kernel.name);
+    write!(out, "\n{BOLD}{}{RESET}", shorten(&terminal(name), options.width.saturating_sub(30).max(20)))?;
+    match kernel.side {
+        "before" => return writeln!(out, "  {BAD}is gone{RESET}"),
+        "after" => return writeln!(out, "  {GOOD}is new{RESET}"),
+        _ => {}
+    }
+    if let Some(before) = &kernel.before_name {
+        write!(out, "  {DIM}was {}{RESET}", shorten(&terminal(before), options.width / 2))?;
+    }
+    if kernel.is_empty() {
+        return writeln!(out, "  no difference");
+    }
+    writeln!(out)?;
+    for change in &kernel.fields {
+        let field = change.field.strip_prefix("resources.").unwrap_or(&change.field);
+        writeln!(out, "  {field:<34}{:>12} → {}{}", value(&change.before), value(&change.after), delta(change))?;
+    }
+    write_lines(&kernel.lines, options, out)?;
+    match &kernel.sass {
+        Some(sass) => write_code(sass, options, out),
+        None => Ok(()),
+    }
+}
+
+fn delta(change: &crate::compare::FieldChange) -> String {
+    match (change.before.as_i64(), change.after.as_i64()) {
+        (Some(before), Some(after)) => format!("  {DIM}({:+}){RESET}", after - before),
+        _ => String::new(),
+    }
+}
+
+fn value(value: &Value) -> String {
+    match value {
+        Value::Null => "not known".to_owned(),
+        Value::String(text) => terminal(text).into_owned(),
+        value => shorten(&terminal(&value.to_string()), 60).into_owned(),
+    }
+}
+
+/// Lines where live registers or spills moved, those that moved most.
+fn write_lines(lines: &[LineChange], options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let weight = |line: &LineChange| line.spills_gained().abs() * 100 + line.live_gained().abs();
+    let moved: Vec<&LineChange> = lines.iter().filter(|line| weight(line) > 0 || line.before_line.is_none()).collect();
+    if moved.is_empty() {
+        return Ok(());
+    }
+    let mut ranked: Vec<(i64, usize)> = moved.iter().enumerate().map(|(at, line)| (-weight(line), at)).collect();
+    ranked.sort_unstable();
+    let mut shown: Vec<usize> = ranked.into_iter().take(options.top).map(|(_, at)| at).collect();
+    shown.sort_unstable();
+    writeln!(out, "  {DIM}{:>6} {:>6} {:>10} {:>10}  PTX{RESET}", "before", "after", "live", "spills")?;
+    for line in shown.iter().filter_map(|at| moved.get(*at)) {
+        let number = |line: Option<crate::base::Line>| line.map_or("–".to_owned(), |line| line.to_string());
+        let (before, after) = (number(line.before_line), number(line.after_line));
+        let live = step(line.live_before, line.live_after);
+        let spills =
+            step(line.spills_before.filter(|count| *count > 0 || line.spills_gained() != 0), line.spills_after);
+        let spills = if line.spills_gained() == 0 { String::new() } else { spills };
+        let text = shorten(&terminal(&line.text), options.width.saturating_sub(40).max(20)).into_owned();
+        writeln!(out, "  {before:>6} {after:>6} {live:>10} {spills:>10}  {text}")?;
+    }
+    if moved.len() > shown.len() {
+        writeln!(out, "  {DIM}and {} more lines (--top){RESET}", moved.len() - shown.len())?;
+    }
+    Ok(())
+}
+
+fn step(before: Option<u32>, after: Option<u32>) -> String {
+    let show = |value: Option<u32>| value.map_or("–".to_owned(), |value| value.to_string());
+    match (before, after) {
+        (None, None) => String::new(),
+        (before, after) if before == after => show(after),
+        (before, after) => format!("{} → {}", show(before), show(after)),
+    }
+}
+
+/// Instructions that differ, registers renamed away.
+fn write_code(sass: &SassChange, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    if sass.gone + sass.new == 0 {
+        return writeln!(out, "  the code is the same but for the names of registers");
+    }
+    writeln!(
+        out,
+        "  {DIM}code, registers renamed away:{RESET} {} the same, {} gone, {} new",
+        sass.same, sass.gone, sass.new
+    )?;
+    let mut left = options.top;
+    for hunk in &sass.hunks {
+        if left == 0 {
+            return writeln!(out, "  {DIM}… (--top shows more){RESET}");
+        }
+        writeln!(out, "  {DIM}…{RESET}")?;
+        for line in &hunk.lines {
+            let pc = |pc: Option<crate::base::Pc>| pc.map_or(String::new(), |pc| format!("{:04x}", pc.0));
+            let (sign, style) = match (line.before_pc, line.after_pc) {
+                (Some(_), None) => ("-", BAD),
+                (None, Some(_)) => ("+", GOOD),
+                _ => (" ", DIM),
+            };
+            let at = line.ptx_line.map_or(String::new(), |line| line.to_string());
+            let text = shorten(&terminal(&line.text), options.width.saturating_sub(28).max(20)).into_owned();
+            writeln!(out, "  {style}{sign} {:>5} {:>5} {at:>6}  {text}{RESET}", pc(line.before_pc), pc(line.after_pc))?;
+            if sign != " " {
+                left = left.saturating_sub(1);
+            }
+        }
+    }
+    Ok(())
+}

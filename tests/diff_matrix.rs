@@ -1,0 +1,117 @@
+//! Two builds side by side, and many in a table.
+
+mod support;
+
+use std::fs;
+
+use serde_json::Value;
+use support::{ptxas, root, run, stderr, stdout};
+
+fn json(args: &[&str]) -> Value {
+    let output = run(&[args, &["--format", "json"]].concat());
+    assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn file(path: &str) -> String {
+    root(path).to_str().unwrap().to_owned()
+}
+
+fn fields(kernel: &Value) -> Vec<&str> {
+    kernel["fields"].as_array().unwrap().iter().map(|change| change["field"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn two_cubins() {
+    let (old, new) = (file("testdata/cubin/hopper-12.4-sm_90a.cubin"), file("testdata/cubin/hopper-13.4-sm_90a.cubin"));
+    let difference = json(&["diff", &old, &new]);
+    let kernel = &difference["units"][0]["kernels"][0];
+    assert!(fields(kernel).contains(&"instructions.decoded"), "{kernel}");
+    let sass = &kernel["sass"];
+    assert!(sass["same"].as_u64() > Some(40) && sass["gone"].as_u64() > Some(0), "{sass}");
+    assert_eq!(run(&["diff", &old, &new, "--exit-code"]).status.code(), Some(1));
+    let same = run(&["diff", &old, &old, "--exit-code"]);
+    assert_eq!(same.status.code(), Some(0));
+    assert!(stdout(&same).contains("no difference"), "{}", stdout(&same));
+}
+
+#[test]
+fn two_reports_and_a_report_with_a_cubin() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut reports = Vec::new();
+    for name in ["hopper-12.4-sm_90a", "hopper-13.4-sm_90a"] {
+        let path = folder.path().join(format!("{name}.json")).to_str().unwrap().to_owned();
+        let cubin = file(&format!("testdata/cubin/{name}.cubin"));
+        let made = run(&[&cubin, "--format", "json", "-o", &path]);
+        assert!(made.status.success(), "{}", stderr(&made));
+        reports.push(path);
+    }
+    let difference = json(&["diff", &reports[0], &reports[1]]);
+    assert!(fields(&difference["units"][0]["kernels"][0]).contains(&"instructions.decoded"));
+    let cubin = file("testdata/cubin/hopper-13.4-sm_90a.cubin");
+    assert_eq!(run(&["diff", &reports[1], &cubin, "--exit-code"]).status.code(), Some(0));
+    let broken = folder.path().join("broken.json");
+    fs::write(&broken, "{\"schema\": \"other/1\", \"units\": []}").unwrap();
+    let output = run(&["diff", broken.to_str().unwrap(), &cubin]);
+    assert!(output.status.code() == Some(2) && stderr(&output).contains("other/1"), "{}", stderr(&output));
+}
+
+#[test]
+fn one_input_needs_two_ways() {
+    let cubin = file("testdata/cubin/hopper-13.4-sm_90a.cubin");
+    let output = run(&["diff", &cubin]);
+    assert!(output.status.code() == Some(2) && stderr(&output).contains("nothing to compare"), "{}", stderr(&output));
+}
+
+#[test]
+fn renamed_registers_are_no_difference_and_moved_lines_are_matched() {
+    if ptxas().is_none() {
+        return;
+    }
+    let old = file("testdata/ptx/spills.ptx");
+    let text = fs::read_to_string(&old).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let new = folder.path().join("new.ptx");
+    let with = |content: String| {
+        fs::write(&new, content).unwrap();
+        json(&["diff", &old, new.to_str().unwrap(), "--arch", "sm_80", "--ptxas", "13.4"])["units"][0]["kernels"][0]
+            .clone()
+    };
+    let same = with(format!("// one line more\n{}", text.replace("%f", "%value")));
+    assert!(fields(&same).is_empty() && same["lines"].as_array().unwrap().is_empty(), "{same}");
+    assert_eq!((&same["sass"]["gone"], &same["sass"]["new"]), (&Value::from(0), &Value::from(0)));
+    let worse = with(format!("// one line more\n{}", text.replace(".maxnreg 32", ".maxnreg 24")));
+    assert!(fields(&worse).contains(&"resources.spill_store_bytes"), "{worse}");
+    for line in worse["lines"].as_array().unwrap().iter().filter(|line| !line["before_line"].is_null()) {
+        if let Some(after) = line["after_line"].as_u64() {
+            assert_eq!(line["before_line"].as_u64().unwrap() + 1, after);
+        }
+    }
+    let ways = json(&["diff", &old, "--arch", "sm_80,sm_90", "--ptxas", "13.4"]);
+    assert_eq!(ways["units"][0]["after"]["arch"], "sm_90");
+    let flags = json(&["diff", &old, "--arch", "sm_80", "--ptxas", "13.4", "--after-flags=-O1"]);
+    assert!(flags["units"][0]["after"]["flags"].as_array().unwrap().contains(&Value::from("-O1")));
+}
+
+#[test]
+fn a_matrix_measures_every_cell_and_says_what_cannot_be() {
+    if ptxas().is_none() {
+        return;
+    }
+    let input = file("testdata/ptx/saxpy.ptx");
+    let args = ["matrix", &input, "--arch", "sm_80,sm_90,sm_35", "--ptxas", "13.4", "--sweep", "opt-level=1,2,3"];
+    let matrix = json(&args);
+    let cells = matrix["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 9);
+    for cell in cells {
+        let old = cell["arch"] == "sm_35";
+        assert_eq!(cell["error"].is_null(), !old, "{cell}");
+        assert_eq!(cell["kernels"].as_array().unwrap().len(), usize::from(!old), "{cell}");
+    }
+    let text = stdout(&run(&args));
+    assert!(text.contains("cannot compile") && text.contains("opt-level=3"), "{text}");
+    let bisected = json(&["matrix", &input, "--arch", "sm_80", "--ptxas", "13.4,13.4.92", "--bisect", "registers"]);
+    assert!(bisected["bisections"][0]["first_new"].is_null(), "{bisected}");
+    let none = run(&["matrix", &input, "--arch", "sm_35", "--ptxas", "13.4"]);
+    assert_eq!(none.status.code(), Some(2), "no cell at all is no answer");
+}
