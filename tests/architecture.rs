@@ -34,6 +34,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "report",
             "compare",
             "gate",
+            "matrix",
             "emit",
         ],
     ),

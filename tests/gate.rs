@@ -156,6 +156,33 @@ fn every_format_says_it() {
     assert_eq!(json["outcome"], "fail");
 }
 
+/// The official schema is not part of this repository: `scripts/test` fetches it and says where it is.
+#[test]
+fn sarif_is_valid_by_the_official_schema() {
+    let Some(path) = std::env::var_os("PTXINSPECT_SARIF_SCHEMA") else {
+        eprintln!("SKIPPED: no PTXINSPECT_SARIF_SCHEMA; scripts/test fetches it");
+        return;
+    };
+    let mut schema: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    // "^[a-zA-Z]{2}|^[a-zA-Z]{2}-[a-zA-Z]{2}]?$" has a bracket too many; we write no language.
+    schema["definitions"]["run"]["properties"]["language"].as_object_mut().unwrap().remove("pattern");
+    let schema = jsonschema::validator_for(&schema).expect("a JSON Schema");
+    let repo = Repo::new().with("a b.cubin", cubin("functions-12.0-sm_75.cubin"));
+    repo.says(&["a b.cubin", "--update"]);
+    let check = |repo: &Repo, args: &[&str]| {
+        let sarif: Value = serde_json::from_slice(&repo.gate(&[args, &["--format", "sarif"]].concat()).stdout).unwrap();
+        let errors: Vec<String> =
+            schema.iter_errors(&sarif).map(|error| format!("{}: {error}", error.instance_path())).collect();
+        assert!(errors.is_empty(), "{errors:?}");
+        sarif["runs"][0]["results"].as_array().unwrap().len()
+    };
+    assert_eq!(check(&repo, &["a b.cubin"]), 0);
+    repo.put("ptxinspect.toml", "[[rule]]\nkernel = \"*\"\nbudgets = [\"registers <= 4\"]\n[[rule]]\nkernel = \"zz\"\nbudgets = [\"registers <= 4\"]");
+    assert!(check(&repo, &["a b.cubin"]) > 1);
+    repo.put("a b.cubin", "\x7fELF");
+    assert!(check(&repo, &["a b.cubin"]) > 0);
+}
+
 /// PTX of our own for an architecture, recorded, then changed.
 fn changed(file: &str, arch: &str, change: impl Fn(&str) -> String) -> (i32, Value) {
     let text = fs::read_to_string(root("testdata/ptx").join(file)).unwrap();
