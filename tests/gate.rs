@@ -99,6 +99,10 @@ fn what_cannot_be_told_is_never_a_pass() {
     is_2(&[], "matches no kernel");
     repo.put("ptxinspect.toml", "inputs = [\"*.cubin\"]");
     assert_eq!(repo.says(&[]).0, 0);
+    repo.put("ptxinspect.toml", "arch = [\"sm_75\"]\ninputs = [{ path = \"*.cubin\", arch = [\"sm_9\"] }]");
+    is_2(&[], "sm_9");
+    repo.put("ptxinspect.toml", "arch = [\"sm_75\"]\ninputs = [{ path = \"*.cubin\", arch = [\"sm_90a\"] }]");
+    assert_eq!(repo.says(&[]).0, 0);
     let lock = fs::read_to_string(repo.path().join("ptxinspect.lock.json")).unwrap();
     repo.put("ptxinspect.lock.json", lock.replace("lock/1", "lock/9"));
     is_2(&[], "this ptxinspect knows");

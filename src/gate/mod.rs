@@ -24,7 +24,7 @@ pub use date::Date;
 pub use figures::{KernelFigures, KernelPlace, Measured, UnitFigures, label_of};
 pub use glob::Glob;
 pub use metric::{Figures, Metric, Sense};
-pub use policy::{Action, Allowance, Budget, Policy, PolicyError, Rule, Selector, Tolerance};
+pub use policy::{Action, Allowance, Budget, InputPattern, Policy, PolicyError, Rule, Selector, Tolerance};
 pub use update::{changes, update};
 pub use verdict::{
     Change, Comparison, FigureChange, Finding, FindingKind, GATE_SCHEMA, Level, Outcome, Patch, Totals, UnitVerdict,

@@ -13,7 +13,7 @@ use super::metric::Metric;
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     /// Inputs, as patterns over paths from the policy's folder.
-    pub inputs: Vec<String>,
+    pub inputs: Vec<InputPattern>,
     /// Architectures.
     pub arch: Vec<String>,
     /// The ptxas versions or paths.
@@ -44,6 +44,15 @@ pub struct Policy {
     pub rules: Vec<Rule>,
     /// What is let pass.
     pub allowances: Vec<Allowance>,
+}
+
+/// Some inputs, and what they are compiled for where that is not what all are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputPattern {
+    /// The pattern.
+    pub path: String,
+    /// Architectures of these alone; none: the policy's.
+    pub arch: Vec<String>,
 }
 
 /// What to do about something.
@@ -225,7 +234,7 @@ pub enum PolicyError {
 #[serde(deny_unknown_fields)]
 struct RawPolicy {
     #[serde(default)]
-    inputs: Vec<String>,
+    inputs: Vec<RawInput>,
     #[serde(default)]
     arch: Vec<String>,
     #[serde(default)]
@@ -250,6 +259,29 @@ struct RawPolicy {
     rule: Vec<RawRule>,
     #[serde(default)]
     allow: Vec<RawAllowance>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a pattern, or a table with path and arch")]
+enum RawInput {
+    Pattern(String),
+    Table(RawInputTable),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawInputTable {
+    path: String,
+    arch: Vec<String>,
+}
+
+impl From<RawInput> for InputPattern {
+    fn from(raw: RawInput) -> InputPattern {
+        match raw {
+            RawInput::Pattern(path) => InputPattern { path, arch: Vec::new() },
+            RawInput::Table(RawInputTable { path, arch }) => InputPattern { path, arch },
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -315,7 +347,7 @@ impl Policy {
             policy.allowances.push(allowance(raw, &format!("[[allow]] {}", at + 1))?);
         }
         Ok(Policy {
-            inputs: raw.inputs,
+            inputs: raw.inputs.into_iter().map(InputPattern::from).collect(),
             arch: raw.arch,
             ptxas: raw.ptxas,
             flags: raw.flags,

@@ -282,6 +282,7 @@ fn another_ptxas_is_compared_all_the_same() {
 fn policies_that_mean_nothing_are_refused() {
     for (policy, why) in [
         ("inputz = []", "unknown field"),
+        ("inputs = [{ path = \"a\" }]", "expected a pattern"),
         ("[metrics]\nregister = 0", "is not a metric"),
         ("[metrics]\nregisters = \"much\"", "is not a tolerance"),
         ("[[rule]]\nkernel = \"k\"", "says nothing"),

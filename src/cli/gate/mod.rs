@@ -106,20 +106,19 @@ fn read_baseline(plan: &Plan, update: bool) -> Result<Option<Baseline>> {
 /// Measures every input for every architecture with every ptxas.
 fn measure(plan: &Plan, quiet: bool) -> Result<Vec<Measured>> {
     let Some(first) = plan.sessions.first() else { bail!("there is no ptxas to measure with") };
-    let arches = first.arches();
-    let total = plan.inputs.len() * arches.len() * plan.sessions.len();
-    let progress = Progress::new(total as u64, "measuring", quiet);
-    let builds: Vec<_> = plan
-        .sessions
-        .iter()
-        .enumerate()
-        .flat_map(|(at, session)| arches.iter().enumerate().map(move |(index, arch)| (session, *arch, at + index == 0)))
-        .collect();
+    let total: usize = plan.inputs.iter().map(|input| input.arches.len()).sum();
+    let progress = Progress::new((total * plan.sessions.len()) as u64, "measuring", quiet);
     let all_of = |planned: &plan::Input| {
         let input = input::read(&planned.path).map_err(|error| format!("{error:#}"));
         let source = input.as_ref().ok().map(digest);
-        let units = builds.par_iter().filter_map(|(session, arch, first)| {
-            let unit = report::inspect(session, &planned.path, &input, *arch, *first);
+        let builds: Vec<_> = plan
+            .sessions
+            .iter()
+            .flat_map(|session| planned.arches.iter().map(move |arch| (session, *arch)))
+            .enumerate()
+            .collect();
+        let units = builds.par_iter().filter_map(|(at, (session, arch))| {
+            let unit = report::inspect(session, &planned.path, &input, *arch, *at == 0);
             progress.step();
             let unit = unit?;
             Some(Measured::new(&unit, planned.name.clone(), &session.flags, source.clone()))

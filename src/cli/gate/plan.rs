@@ -1,16 +1,18 @@
 //! What to measure, under which names: arguments and policy made one.
 
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 
 use super::args::GateArgs;
+use crate::base::Arch;
 use crate::cache::Cache;
 use crate::cli::args::CompileArgs;
 use crate::cli::compile::Session;
 use crate::cli::input;
-use crate::gate::{Glob, Policy};
+use crate::gate::{Glob, InputPattern, Policy};
 use crate::report::LaunchHints;
 
 /// The policy's file name.
@@ -25,6 +27,8 @@ pub struct Input {
     pub path: PathBuf,
     /// What the baseline calls it.
     pub name: String,
+    /// What to compile it for; none stands for its own `.target`.
+    pub arches: Vec<Option<Arch>>,
 }
 
 /// Everything decided, nothing done.
@@ -74,7 +78,8 @@ impl Plan {
         let baseline = normal(&baseline);
         let root = baseline.parent().map_or_else(|| here.clone(), Path::to_path_buf);
         let some_inputs = !args.inputs.is_empty();
-        let paths = if some_inputs { input::unique(&args.inputs) } else { matching(&policy, &base, &here)? };
+        let own_arches = matching(&policy, &base, &here, !some_inputs)?;
+        let paths = if some_inputs { input::unique(&args.inputs) } else { own_arches.keys().cloned().collect() };
         if paths.is_empty() {
             bail!("there is nothing to measure: name PTX files or cubins, or list inputs in {POLICY}");
         }
@@ -103,8 +108,21 @@ impl Plan {
         };
         let sessions = requests.iter().map(session).collect::<Result<Vec<_>>>()?;
         let names = names(&paths, &here, &root);
-        let inputs = paths.into_iter().zip(names).map(|(path, name)| Input { path, name }).collect::<Vec<_>>();
-        let mut seen = std::collections::BTreeMap::new();
+        let mut inputs = Vec::new();
+        for (path, name) in paths.into_iter().zip(names) {
+            let own = own_arches.get(&relative(&here.join(&path), &here)).filter(|own| !own.is_empty());
+            let of_input = own.filter(|_| args.arch.is_empty()).unwrap_or(&arch);
+            let mut arches = of_input
+                .iter()
+                .map(|arch| Ok(Some(arch.trim().parse::<Arch>()?)))
+                .collect::<Result<Vec<Option<Arch>>>>()?;
+            arches.dedup();
+            if arches.is_empty() {
+                arches.push(None);
+            }
+            inputs.push(Input { path, name, arches });
+        }
+        let mut seen = BTreeMap::new();
         for input in &inputs {
             if let Some(other) = seen.insert(&input.name, &input.path) {
                 let (a, b) = (other.display(), input.path.display());
@@ -190,25 +208,26 @@ fn read_policy(args: &GateArgs, here: &Path) -> Result<(Policy, Option<PathBuf>)
     Ok((policy, path.parent().map(Path::to_path_buf)))
 }
 
-/// The files that the policy's patterns name. One that matches nothing is an error: a moved folder must not pass.
-fn matching(policy: &Policy, base: &Path, here: &Path) -> Result<Vec<PathBuf>> {
-    let mut paths = Vec::new();
-    for pattern in &policy.inputs {
+/// The files that the policy's patterns name, with the architectures that are theirs alone. One that matches nothing is an
+/// error where they are what is measured: a moved folder must not pass.
+fn matching(policy: &Policy, base: &Path, here: &Path, strict: bool) -> Result<BTreeMap<PathBuf, Vec<String>>> {
+    let mut files: BTreeMap<PathBuf, Vec<String>> = BTreeMap::new();
+    for InputPattern { path: pattern, arch } in &policy.inputs {
         let folder = glob::Pattern::escape(&base.display().to_string());
         let found = glob::glob(&format!("{folder}/{pattern}"))
             .with_context(|| format!("'{pattern}' in inputs is not a pattern"))?;
-        let before = paths.len();
+        let mut any = false;
         for path in found {
             let path = path.with_context(|| format!("'{pattern}' in inputs"))?;
-            paths.push(relative(&path, here));
+            let own = files.entry(relative(&path, here)).or_default();
+            own.extend(arch.iter().filter(|arch| !own.contains(arch)).cloned().collect::<Vec<_>>());
+            any = true;
         }
-        if paths.len() == before {
+        if strict && !any {
             bail!("'{pattern}' in inputs matches no file in {}", base.display());
         }
     }
-    paths.sort();
-    paths.dedup();
-    Ok(paths)
+    Ok(files)
 }
 
 /// A path without `.` and `..`, as far as its text tells.
