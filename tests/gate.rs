@@ -167,9 +167,9 @@ fn sarif_is_valid_by_the_official_schema() {
         eprintln!("SKIPPED: no PTXINSPECT_SARIF_SCHEMA; scripts/test fetches it");
         return;
     };
-    let mut schema: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
-    // "^[a-zA-Z]{2}|^[a-zA-Z]{2}-[a-zA-Z]{2}]?$" has a bracket too many; we write no language.
-    schema["definitions"]["run"]["properties"]["language"].as_object_mut().unwrap().remove("pattern");
+    // "^[a-zA-Z]{2}|^[a-zA-Z]{2}-[a-zA-Z]{2}]?$", the pattern of a language, has a bracket too many.
+    let schema = fs::read_to_string(path).unwrap().replace("{2}]?$", "{2}$");
+    let schema: Value = serde_json::from_str(&schema).unwrap();
     let schema = jsonschema::validator_for(&schema).expect("a JSON Schema");
     let repo = Repo::new().with("a b.cubin", cubin("functions-12.0-sm_75.cubin"));
     repo.says(&["a b.cubin", "--update"]);
