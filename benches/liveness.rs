@@ -7,16 +7,11 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use ptxinspect::base::Arch;
 use ptxinspect::cubin::Image;
 use ptxinspect::flow::{Cfg, Layout, Liveness, Rule, SassProgram};
-use ptxinspect::sass::Word;
-use ptxinspect::sass::effects::EffectTable;
+use ptxinspect::sass::{Decoder, Inst};
 
-fn words(code: &[u8]) -> Vec<Word> {
-    let half = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
-    code.chunks_exact(16).map(|c| Word { lo: half(&c[..8]), hi: half(&c[8..]) }).collect()
-}
-
-fn solve(words: &[Word], table: &EffectTable, layout: &Layout, rule: Rule) -> usize {
-    let program = SassProgram::new(words, table);
+fn solve(decoder: Decoder, code: &[u8], layout: &Layout, rule: Rule) -> usize {
+    let instructions: Vec<Inst> = decoder.decode_all(code).collect();
+    let program = SassProgram::new(&instructions, decoder);
     let cfg = Cfg::build(&program, layout);
     Liveness::solve(&program, &cfg, rule).counts(&program, &cfg).len()
 }
@@ -28,7 +23,7 @@ fn cubin(c: &mut Criterion) {
     };
     let bytes = std::fs::read(path).expect("the cubin can be read");
     let image = Image::parse(&bytes).expect("the file is a cubin");
-    let table = EffectTable::learnt(image.arch).expect("the architecture has a table");
+    let decoder = Decoder::new(image.arch).expect("the architecture has tables");
     let code: Vec<(&[u8], Layout)> = image
         .functions
         .iter()
@@ -37,7 +32,7 @@ fn cubin(c: &mut Criterion) {
                 entries: function.parts.iter().map(|part| part.start).collect(),
                 indirect: function.branch_targets.iter().map(|b| (b.pc, b.targets.clone())).collect(),
                 registers: function.resources.registers.unwrap_or(0) as u16,
-                called_from_outside: false,
+                named: None,
             };
             (function.code, layout)
         })
@@ -46,14 +41,14 @@ fn cubin(c: &mut Criterion) {
     group.throughput(Throughput::Bytes(code.iter().map(|(code, _)| code.len() as u64).sum()));
     for rule in [Rule::Sound, Rule::Nvdisasm] {
         group.bench_function(format!("{rule:?}"), |b| {
-            b.iter(|| code.iter().map(|(code, layout)| solve(&words(code), table, layout, rule)).sum::<usize>());
+            b.iter(|| code.iter().map(|(code, layout)| solve(decoder, code, layout, rule)).sum::<usize>());
         });
     }
     group.finish();
 }
 
 /// A loop with a guarded early exit and a join, over and over: 16 instructions each.
-fn repeated(instructions: usize) -> Vec<Word> {
+fn repeated(instructions: usize) -> Vec<u8> {
     let body: [(u64, u64); 8] = [
         (0x0000_0001_0203_7810, 0x000f_ca00_07ff_e0ff), // IADD3 R3, R2, 0x1, RZ
         (0x0000_0002_0304_7210, 0x000f_ca00_07ff_e0ff), // IADD3 R4, R3, R2, RZ
@@ -65,25 +60,25 @@ fn repeated(instructions: usize) -> Vec<Word> {
         (0x0000_0000_0000_7918, 0x000f_c000_0000_0000), // NOP
     ];
     (0..instructions)
-        .map(|i| {
+        .flat_map(|i| {
             let (mut lo, hi) = body[i % 8];
             if i % 8 == 4 {
                 lo &= !0x7000; // @P0 EXIT
             }
-            Word { lo, hi }
+            [lo.to_le_bytes(), hi.to_le_bytes()].concat()
         })
         .collect()
 }
 
 fn growth(c: &mut Criterion) {
-    let table = EffectTable::learnt(Arch::new(100)).expect("sm_100 has a table");
+    let decoder = Decoder::new(Arch::new(100)).expect("sm_100 has tables");
     let mut group = c.benchmark_group("growth");
     group.sample_size(10);
     for instructions in [1_000, 10_000, 100_000, 1_000_000] {
         let code = repeated(instructions);
         group.throughput(Throughput::Elements(instructions as u64));
         group.bench_with_input(BenchmarkId::from_parameter(instructions), &code, |b, code| {
-            b.iter(|| solve(code, table, &Layout::default(), Rule::Sound));
+            b.iter(|| solve(decoder, code, &Layout::default(), Rule::Sound));
         });
     }
     group.finish();

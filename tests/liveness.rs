@@ -3,16 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use ptxinspect::analysis::code::named_registers;
 use ptxinspect::base::{RegFile, RegSet};
 use ptxinspect::cubin::Image;
 use ptxinspect::flow::{Cfg, Layout, Liveness, Rule, SassProgram};
-use ptxinspect::sass::Word;
-use ptxinspect::sass::effects::EffectTable;
-
-fn words(code: &[u8]) -> Vec<Word> {
-    let half = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
-    code.chunks_exact(16).map(|c| Word { lo: half(&c[..8]), hi: half(&c[8..]) }).collect()
-}
+use ptxinspect::sass::{Decoder, Inst, Word};
 
 /// The counts of a `.live` file: section → (index → counts).
 fn recorded(text: &str) -> BTreeMap<String, BTreeMap<usize, [u16; 4]>> {
@@ -43,17 +38,18 @@ fn counts_of_recorded_cubins_equal_nvdisasm() {
         let expected = recorded(&std::fs::read_to_string(path).unwrap());
         let bytes = std::fs::read(path.with_extension("cubin")).unwrap();
         let image = Image::parse(&bytes).unwrap();
-        let table = EffectTable::learnt(image.arch).unwrap();
+        let decoder = Decoder::new(image.arch).unwrap();
+        let named = named_registers(&image);
         for function in &image.functions {
             let name = image.section(function.section).unwrap().name.to_string();
             let Some(expected) = expected.get(&name) else { continue };
-            let words = words(function.code);
-            let program = SassProgram::new(&words, table);
+            let instructions: Vec<Inst> = decoder.decode_all(function.code).collect();
+            let program = SassProgram::new(&instructions, decoder);
             let layout = Layout {
                 entries: function.parts.iter().map(|part| part.start).collect(),
                 indirect: function.branch_targets.iter().map(|b| (b.pc, b.targets.clone())).collect(),
                 registers: function.resources.registers.unwrap_or(0) as u16,
-                called_from_outside: false,
+                named,
             };
             let cfg = Cfg::build(&program, &layout);
             let counts = Liveness::solve(&program, &cfg, Rule::Nvdisasm).counts(&program, &cfg);
@@ -114,8 +110,8 @@ fn effects_of_recorded_words_equal_nvdisasm() {
         let fields: Vec<&str> = line.split('\t').collect();
         let word = u128::from_str_radix(fields[1], 16).unwrap();
         let word = Word { lo: word as u64, hi: (word >> 64) as u64 };
-        let table = EffectTable::learnt(fields[0].parse().unwrap()).unwrap();
-        let effects = table.of(word).unwrap_or_default();
+        let decoder = Decoder::new(fields[0].parse().unwrap()).unwrap();
+        let effects = decoder.effects(&decoder.decode(word)).unwrap_or_default();
         if tracked(effects.reads) != set(fields[2]) || tracked(effects.writes) != set(fields[3]) {
             wrong.push(format!("{line}: {effects:?}"));
         }

@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use crate::base::{Arch, Pc, RegFile};
-use crate::cubin::{self, FunctionKind};
+use crate::base::{Arch, Pc, RegFile, RegSet};
+use crate::cubin;
 use crate::flow::{Cfg, Counts, Layout, Liveness, Loops, Program, Rule, SassProgram};
-use crate::sass::effects::EffectTable;
 use crate::sass::transfer::is_padding;
 use crate::sass::{Decoder, Inst, Word};
 
@@ -46,9 +45,8 @@ impl Words {
 
 /// A section with its control flow and liveness.
 pub struct Code {
-    words: Vec<Word>,
+    instructions: Vec<Inst>,
     decoder: Decoder,
-    table: &'static EffectTable,
     /// Blocks, functions, calls.
     pub cfg: Cfg,
     /// Loops.
@@ -79,32 +77,37 @@ pub struct LocalAccess {
 
 impl Code {
     /// Decodes and solves a function's section; none for an architecture whose SASS is not known.
-    pub fn analyse(arch: Arch, function: &cubin::Function<'_>, rule: Rule) -> Option<Code> {
+    /// `named` are the registers of the whole cubin, which [`Rule::Nvdisasm`] takes into account.
+    pub fn analyse(
+        arch: Arch,
+        function: &cubin::Function<'_>,
+        rule: Rule,
+        named: Option<RegSet>,
+    ) -> Option<Code> {
         let decoder = Decoder::new(arch)?;
-        let table = EffectTable::for_arch(arch)?;
-        let words: Vec<Word> = function.code.as_chunks::<16>().0.iter().map(|bytes| Word::from_bytes(bytes)).collect();
+        let instructions: Vec<Inst> = decoder.decode_all(function.code).collect();
         let layout = Layout {
             entries: std::iter::once(Pc(0)).chain(function.parts.iter().map(|part| part.start)).collect(),
             indirect: function.branch_targets.iter().map(|branch| (branch.pc, branch.targets.clone())).collect(),
             registers: function.resources.registers.and_then(|n| u16::try_from(n).ok()).unwrap_or(0),
-            called_from_outside: function.kind == FunctionKind::Device,
+            named,
         };
-        let program = SassProgram::new(&words, table);
+        let program = SassProgram::new(&instructions, decoder);
         let cfg = Cfg::build(&program, &layout);
         let liveness = Liveness::solve(&program, &cfg, rule);
         let counts = liveness.counts(&program, &cfg);
         let loops = Loops::build(&cfg);
-        Some(Code { words, decoder, table, cfg, loops, liveness, counts })
+        Some(Code { instructions, decoder, cfg, loops, liveness, counts })
     }
 
     /// The section as a program.
     pub fn program(&self) -> SassProgram<'_> {
-        SassProgram::new(&self.words, self.table)
+        SassProgram::new(&self.instructions, self.decoder)
     }
 
-    /// Its words.
-    pub fn words(&self) -> &[Word] {
-        &self.words
+    /// Its instructions.
+    pub fn instructions(&self) -> &[Inst] {
+        &self.instructions
     }
 
     /// Whether an instruction only fills the section up.
@@ -119,13 +122,12 @@ impl Code {
 
     /// An instruction, decoded.
     pub fn instruction(&self, pc: Pc) -> Option<Inst> {
-        self.words.get(pc.0 as usize / 16).map(|word| self.decoder.decode(*word))
+        self.instructions.get(pc.0 as usize / 16).copied()
     }
 
     /// Whether an instruction is understood: its text, what it does to registers, and where it goes.
     pub fn is_known(&self, pc: Pc) -> bool {
-        self.instruction(pc).is_some_and(|instruction| !instruction.is_unknown())
-            && self.program().flow(pc.0 as usize / 16).known
+        self.program().flow(pc.0 as usize / 16).known
     }
 
     /// What a load or store of local memory moves; none for any other instruction.
@@ -178,6 +180,17 @@ impl Code {
         let within = |pc: Pc| ranges.iter().any(|range| range.contains(&pc));
         self.cfg.functions.iter().filter(|function| within(function.entry)).all(|function| function.exact)
     }
+}
+
+/// Every register that an instruction of a cubin reads or writes.
+pub fn named_registers(image: &cubin::Image<'_>) -> Option<RegSet> {
+    let decoder = Decoder::new(image.arch)?;
+    let mut named = RegSet::EMPTY;
+    for function in &image.functions {
+        let instructions: Vec<Inst> = decoder.decode_all(function.code).collect();
+        named.union_with(&SassProgram::new(&instructions, decoder).named());
+    }
+    Some(named)
 }
 
 /// Every instruction of some ranges.

@@ -215,7 +215,11 @@ impl Cfg {
                 },
                 Transfer::Call(target) => calls.push(CallSite { pc: Pc(last * 16), callee: function_at(target) }),
                 Transfer::CallOut => calls.push(CallSite { pc: Pc(last * 16), callee: None }),
-                Transfer::Next | Transfer::PushTarget(_) | Transfer::Return | Transfer::Exit => {}
+                Transfer::Next
+                | Transfer::PushTarget(_)
+                | Transfer::Return
+                | Transfer::ReturnOut
+                | Transfer::Exit => {}
             }
             changes.push((b, falls, escapes));
         }

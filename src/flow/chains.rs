@@ -274,7 +274,7 @@ impl CallEnds {
         let mut returns: std::collections::BTreeMap<u32, Vec<u32>> = Default::default();
         for (b, block) in cfg.blocks.iter().enumerate() {
             let flow = program.flow(block.end as usize - 1);
-            if let (Transfer::Return, Some(function)) = (flow.transfer, block.function) {
+            if let (Transfer::Return | Transfer::ReturnOut, Some(function)) = (flow.transfer, block.function) {
                 returns.entry(function.0).or_default().push(b as u32);
             }
         }

@@ -86,13 +86,13 @@ pub(super) struct Abi {
     pub(super) call: Effects,
     /// What nvdisasm has live at the end of a thread: R1.
     pub(super) at_end: RegSet,
-    /// What nvdisasm counts: of the uniform registers UR4 to UR62 only.
+    /// What nvdisasm counts: of the uniform registers UR4 to UR62 only, and nothing above the highest that the cubin names.
     pub(super) counted: RegSet,
 }
 
 impl Abi {
     /// Callee-saved registers are R2, R16 to R31 and the upper four of each eight from R36 on, as far as registers are given.
-    fn new(registers: u16) -> Abi {
+    fn new(registers: u16, named: Option<&RegSet>) -> Abi {
         let registers = if registers == 0 { 255 } else { registers.min(255) };
         let mut kept = RegSet::EMPTY;
         kept.insert(RegFile::Gpr, 2);
@@ -116,6 +116,12 @@ impl Abi {
         call.writes.insert(RegFile::Upred, 0);
         let mut counted = RegSet::all();
         (0..4).chain(63..128).for_each(|index| counted.remove(RegFile::Ugpr, index));
+        if let Some(named) = named {
+            for file in RegFile::ALL {
+                let columns = named.iter(file).max().map_or(0, |highest| highest + 1);
+                (columns..256).for_each(|index| counted.remove(file, index));
+            }
+        }
         Abi { kept, call, at_end, counted }
     }
 }
@@ -123,7 +129,7 @@ impl Abi {
 impl Liveness {
     /// Solves liveness for the whole section.
     pub fn solve(program: &impl Program, cfg: &Cfg, rule: Rule) -> Liveness {
-        let abi = Abi::new(cfg.layout.registers);
+        let abi = Abi::new(cfg.layout.registers, cfg.layout.named.as_ref());
         let (traces, trace_of) = cut(cfg, rule);
         let mut liveness = Liveness {
             rule,
@@ -162,6 +168,14 @@ impl Liveness {
             }
             (Rule::Nvdisasm, Transfer::Return) => {
                 effects.reads.union_with(&self.abi.kept);
+            }
+            (rule, Transfer::ReturnOut) => {
+                effects.reads.union_with(&self.abi.kept);
+                effects.reads.union_with(&self.abi.at_end);
+                if rule == Rule::Sound {
+                    // Results are in R4 to R15 by convention; how many is not known here.
+                    effects.reads.insert_run(RegFile::Gpr, 4, 12);
+                }
             }
             (Rule::Nvdisasm, Transfer::Exit) => {
                 effects.reads.union_with(&self.abi.at_end);
@@ -233,7 +247,7 @@ impl Liveness {
                     let to = To::Trace(self.trace_of[to as usize]);
                     exits.push(Exit { from: t, to, kill: state.kill(flow.guard) });
                 }
-                if self.rule == Rule::Sound && flow.transfer == Transfer::Return {
+                if self.rule == Rule::Sound && matches!(flow.transfer, Transfer::Return | Transfer::ReturnOut) {
                     exits.push(Exit { from: t, to: To::Return, kill: state.kill(flow.guard) });
                 }
                 if flow.leaves() {

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::Pc;
-use crate::sass::effects::EffectTable;
+use crate::base::{Pc, RegSet};
 use crate::sass::transfer;
-use crate::sass::{Effects, Flow, Word};
+use crate::sass::{Decoder, Effects, Flow, Inst};
 
 /// A code section: instruction `i` is the 16 bytes at pc `16 * i`.
 pub trait Program {
@@ -38,48 +37,53 @@ pub struct Layout {
     pub indirect: BTreeMap<Pc, Vec<Pc>>,
     /// Registers a thread is given; 0 when not known. Bounds what a callee keeps for its caller.
     pub registers: u16,
-    /// Whether the section's first function is called from outside (a device function) and not launched (a kernel).
-    pub called_from_outside: bool,
+    /// Every register that an instruction of the cubin reads or writes, calling conventions aside; `None` when not known. Under
+    /// nvdisasm's rule nothing counts above the highest of its file, for which the listing has no column.
+    pub named: Option<RegSet>,
 }
 
-/// The words of a code section under the tables of an architecture.
+/// The decoded instructions of a code section.
 #[derive(Clone, Copy, Debug)]
 pub struct SassProgram<'a> {
-    words: &'a [Word],
-    table: &'a EffectTable,
+    instructions: &'a [Inst],
+    decoder: Decoder,
     padding: usize,
-    unknown: &'a [u32],
 }
 
 impl<'a> SassProgram<'a> {
-    /// The words of one section.
-    pub fn new(words: &'a [Word], table: &'a EffectTable) -> Self {
-        let padding = words.iter().rev().take_while(|word| transfer::is_padding(**word)).count();
-        SassProgram { words, table, padding, unknown: &[] }
+    /// The instructions of one section, as its architecture's decoder gave them.
+    pub fn new(instructions: &'a [Inst], decoder: Decoder) -> Self {
+        let padding = instructions.iter().rev().take_while(|inst| transfer::is_padding(inst.word)).count();
+        SassProgram { instructions, decoder, padding }
     }
+}
 
-    /// Marks instructions, by index and ascending, that the decoder does not know: liveness is inexact where they are reached.
-    pub fn with_unknown(self, unknown: &'a [u32]) -> Self {
-        SassProgram { unknown, ..self }
+impl SassProgram<'_> {
+    /// Every register that an instruction reads or writes.
+    pub fn named(&self) -> RegSet {
+        let mut named = RegSet::EMPTY;
+        for effects in self.instructions.iter().filter_map(|inst| self.decoder.effects(inst)) {
+            named.union_with(&effects.reads);
+            named.union_with(&effects.writes);
+        }
+        named
     }
 }
 
 impl Program for SassProgram<'_> {
     fn len(&self) -> usize {
-        self.words.len()
+        self.instructions.len()
     }
 
     fn flow(&self, index: usize) -> Flow {
-        let Some(&word) = self.words.get(index) else { return Flow { known: false, ..Flow::NEXT } };
-        let mut flow = self.table.flow(word, index);
-        if !self.unknown.is_empty() && self.unknown.binary_search(&(index as u32)).is_ok() {
-            flow.known = false;
+        match self.instructions.get(index) {
+            Some(inst) => self.decoder.flow(inst, index),
+            None => Flow { known: false, ..Flow::NEXT },
         }
-        flow
     }
 
     fn effects(&self, index: usize) -> Effects {
-        self.words.get(index).and_then(|&word| self.table.of(word)).unwrap_or_default()
+        self.instructions.get(index).and_then(|inst| self.decoder.effects(inst)).unwrap_or_default()
     }
 
     fn padding(&self) -> usize {

@@ -114,7 +114,7 @@ impl Liveness {
                         state.exit(&self.live_in[self.trace_of[to as usize] as usize], &flow);
                     }
                     match flow.transfer {
-                        Transfer::Return if self.rule == Rule::Sound => {
+                        Transfer::Return | Transfer::ReturnOut if self.rule == Rule::Sound => {
                             state.exit(&self.return_out[t as usize], &flow);
                         }
                         Transfer::Exit => state.exit(&RegSet::EMPTY, &flow),

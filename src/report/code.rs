@@ -49,7 +49,7 @@ impl<'a> Section<'a> {
             lines: lines.function(function),
             spills: marked_spills(image, function),
             words: Words::decode(image.arch, function),
-            code: Code::analyse(image.arch, function, Rule::Sound),
+            code: Code::analyse(image.arch, function, Rule::Sound, None),
             module,
             has_16_byte_words: image.arch.sm >= 70,
         }

@@ -98,7 +98,7 @@ pub fn list(image: &Image<'_>, lines: &LineTable<'_>, function: &Function<'_>, r
         function,
         lines: lines.function(function),
         spills: marked_spills(image, function),
-        code: Code::analyse(image.arch, function, rule),
+        code: Code::analyse(image, function, rule),
         decoder: Decoder::new(image.arch),
     };
     let own = section.list(&function.name, &own_ranges(function));

@@ -12,7 +12,7 @@ static BLOB: &[u8] = include_bytes!("tables/sass.bin");
 static TEXT: &str = include_str!("tables/sass.txt");
 
 /// What the blob begins with: the format's name and version.
-pub(super) const MAGIC: &[u8; 8] = b"PTXSASS1";
+pub(super) const MAGIC: &[u8; 8] = b"PTXSASS2";
 
 /// Reads past the end give zero, which every reader takes for "nothing".
 #[inline]
@@ -161,10 +161,19 @@ impl Comp {
     /// The offset of the chosen variant's list of templates, one for each site; [`ILLEGAL`] when there is none.
     #[inline]
     pub fn choose(self, word: Word) -> u32 {
+        match self.variant(word) {
+            ILLEGAL => ILLEGAL,
+            variant => u32_at(self.0 + 12) + 4 * u32::from(u8_at(self.0 + 2)) * variant,
+        }
+    }
+
+    /// The number of the chosen variant; [`ILLEGAL`] when there is none.
+    #[inline]
+    pub fn variant(self, word: Word) -> u32 {
         let index = self.index(word);
-        let (sites, form) = (u32::from(u8_at(self.0 + 2)), u8_at(self.0 + 3));
-        let (table, entries, variants) = (u32_at(self.0 + 4), u32_at(self.0 + 8), u32_at(self.0 + 12));
-        let variant = match form {
+        let form = u8_at(self.0 + 3);
+        let (table, entries) = (u32_at(self.0 + 4), u32_at(self.0 + 8));
+        match form {
             0 if index < entries => match u8_at(table + index) {
                 0xff => return ILLEGAL,
                 v => u32::from(v),
@@ -189,14 +198,13 @@ impl Comp {
                 }
                 u32_at(table + 8 * low + 4)
             }
-            _ => return ILLEGAL,
-        };
-        variants + 4 * sites * variant
+            _ => ILLEGAL,
+        }
     }
 }
 
 /// A class of words. Record: fixed mask lo, hi, fixed value lo, hi (u64 each), template u32, guard u8 (0 none, 1 P, 2 UP),
-/// components u8, 2 unused, offsets of the components (u32 each).
+/// components u8, 2 unused, effects u32, offsets of the components (u32 each).
 #[derive(Clone, Copy)]
 pub(super) struct Class(pub u32);
 
@@ -216,9 +224,36 @@ impl Class {
     pub fn comps(self) -> u32 {
         u32::from(u8_at(self.0 + 37))
     }
+    /// The uses of a word's fields: how many, and where the first is. `None` where they are not known.
+    ///
+    /// Node: kind u8. 1, leaf: uses u8, then 5 bytes each: file, lowest bit, bits, written, registers. 2, switch: component u8, variants u16, then a
+    /// node for each variant, zero for one that was never observed. 3, field: lowest bit u8, bits u8, 1 unused, then a node for each value.
+    #[inline]
+    pub fn uses(self, word: Word) -> Option<(u8, u32)> {
+        let mut node = u32_at(self.0 + 40);
+        for _ in 0..16 {
+            match u8_at(node) {
+                1 if node != 0 => return Some((u8_at(node + 1), node + 2)),
+                2 => {
+                    let variant = self.comp(u32::from(u8_at(node + 1))).variant(word);
+                    if variant >= u32::from(u16_at(node + 2)) {
+                        return None;
+                    }
+                    node = u32_at(node + 4 + 4 * variant);
+                }
+                3 => {
+                    let (bit, bits) = (u8_at(node + 1), u8_at(node + 2) & 31);
+                    let half = if bit < 64 { word.lo } else { word.hi };
+                    node = u32_at(node + 4 + 4 * (half >> (bit & 63) & ((1 << bits) - 1)) as u32);
+                }
+                _ => return None,
+            }
+        }
+        None
+    }
     #[inline]
     pub fn comp(self, i: u32) -> Comp {
-        Comp(u32_at(self.0 + 40 + 4 * i))
+        Comp(u32_at(self.0 + 44 + 4 * i))
     }
 }
 

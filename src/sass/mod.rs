@@ -6,7 +6,7 @@
 
 mod blob;
 mod decode;
-pub mod effects;
+mod effects;
 mod float;
 mod operand;
 pub mod transfer;
@@ -16,6 +16,7 @@ pub use transfer::Flow;
 use crate::base::{Pc, RegFile, RegSet};
 
 pub use decode::{Decoder, Inst, RegRef};
+pub use effects::FieldUse;
 #[doc(hidden)]
 pub use float::{half, spell_float};
 pub use operand::{Operand, OperandKind, Parts, Reg, Term, parts};
@@ -113,8 +114,10 @@ pub enum Transfer {
     Call(Pc),
     /// A call whose target is in a register or in another section.
     CallOut,
-    /// `RET`.
+    /// `RET.REL`: to the caller in this section.
     Return,
+    /// `RET.ABS`: to a caller anywhere.
+    ReturnOut,
     /// `EXIT`, `KILL`: the thread ends.
     Exit,
     /// `BSSY` and the like: to the next instruction, naming where the divergent threads meet again.

@@ -27,7 +27,11 @@ impl Flow {
     pub fn falls_through(&self) -> bool {
         match self.transfer {
             Transfer::Next | Transfer::PushTarget(_) | Transfer::Call(_) | Transfer::CallOut => true,
-            Transfer::Branch(_) | Transfer::Indirect | Transfer::Return | Transfer::Exit => {
+            Transfer::Branch(_)
+            | Transfer::Indirect
+            | Transfer::Return
+            | Transfer::ReturnOut
+            | Transfer::Exit => {
                 self.guard.is_some() || self.own_condition
             }
         }
@@ -40,7 +44,7 @@ impl Flow {
 
     /// Whether control, once it has gone this way, does not come back to the next instruction.
     pub(crate) fn leaves(&self) -> bool {
-        matches!(self.transfer, Transfer::Branch(_) | Transfer::Indirect | Transfer::Return | Transfer::Exit)
+        !matches!(self.transfer, Transfer::Next | Transfer::PushTarget(_) | Transfer::Call(_) | Transfer::CallOut)
     }
 
     /// Whether the guard can never let it run (`@!PT`).
@@ -83,6 +87,8 @@ pub(super) fn of(sm: u16, word: Word, index: usize) -> (Transfer, bool) {
         },
         // EXIT, KILL.
         0x14d | 0x15b => (Transfer::Exit, predicate),
+        // RET; bit 85 is .ABS.
+        0x150 if word.hi >> 21 & 1 == 1 => (Transfer::ReturnOut, predicate),
         0x150 => (Transfer::Return, predicate),
         _ => (Transfer::Next, false),
     }

@@ -60,6 +60,23 @@ pub fn normal(word: u128) -> u128 {
 /// Words kept for each opcode and setting of the modifier bits.
 const KEEP: u8 = 4;
 
+/// All distinct words, control aside, of all cubins for these SM numbers.
+pub fn every_word(paths: &[PathBuf], sms: &[u16]) -> Result<WordSet> {
+    let mut out = WordSet::default();
+    let mut list = Vec::new();
+    for path in paths {
+        files(path, &mut list);
+    }
+    for path in list {
+        if let Some(code) = read(&path)?
+            && sms.contains(&code.sm)
+        {
+            out.extend(code.sections.into_iter().flatten().map(normal));
+        }
+    }
+    Ok(out)
+}
+
 /// Distinct words, control aside, of all cubins for these SM numbers: a few for each opcode and setting of bits 72 to 104,
 /// so that what is rare weighs as much as what is common.
 pub fn words(paths: &[PathBuf], sms: &[u16]) -> Result<WordSet> {

@@ -19,7 +19,7 @@ pub fn sm_of(arch: &str) -> u16 {
 }
 
 /// The SM numbers whose code an architecture's disassembler reads: its own first.
-fn relatives(sm: u16) -> Vec<u16> {
+pub fn relatives(sm: u16) -> Vec<u16> {
     match sm {
         80..=89 => vec![80, 86, 87, 88, 89],
         100..=119 => vec![100, 101, 103, 107, 110],

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use ptxinspect::base::{Pc, RegFile};
-use ptxinspect::cubin::{Function, FunctionKind, Image};
-use ptxinspect::flow::{Cfg, Layout, Liveness, Rule, SassProgram};
-use ptxinspect::sass::effects::EffectTable;
-use ptxinspect::sass::{Decoder, Word};
+use ptxinspect::analysis::code::named_registers;
+use ptxinspect::base::{Pc, RegFile, RegSet};
+use ptxinspect::cubin::{Function, Image};
+use ptxinspect::flow::{Cfg, Layout, Liveness, Program, Rule, SassProgram};
+use ptxinspect::sass::{Decoder, Inst};
 
 /// What `sass-tables live` takes.
 #[derive(clap::Args)]
@@ -48,6 +48,8 @@ pub struct Tally {
     /// Opcode → instructions where a count differs and the one after it does not: where the difference begins, going backwards.
     pub origins: BTreeMap<String, (u64, String)>,
     pub without_listing: usize,
+    /// Instructions whose effects are not known: opcode → how many, and one of them.
+    pub unknown: BTreeMap<String, (u64, String)>,
 }
 
 /// nvdisasm's row: text and the four counts.
@@ -67,7 +69,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
         let bytes = std::fs::read(&path)?;
         let Ok(image) = Image::parse(&bytes) else { continue };
-        let Some(table) = EffectTable::learnt(image.arch) else { continue };
+        let Some(decoder) = Decoder::new(image.arch) else { continue };
         let tally = tallies.entry(format!("sm_{}", image.arch.sm)).or_default();
         let listing = listing(args, &path, &bytes)?;
         if listing.is_empty() {
@@ -78,10 +80,11 @@ pub fn run(args: &Args) -> Result<()> {
         if args.record {
             std::fs::write(path.with_extension("live"), recorded(&listing))?;
         }
+        let named = named_registers(&image);
         for function in image.functions.iter() {
             let name = image.section(function.section).map(|section| section.name.to_string()).unwrap_or_default();
             if let Some(rows) = listing.get(&name) {
-                compare(function, table, rows, &name, args, tally);
+                compare(function, decoder, named, rows, &name, args, tally);
             }
         }
     }
@@ -114,6 +117,13 @@ pub fn run(args: &Args) -> Result<()> {
         if tally.without_listing > 0 {
             println!("{arch}: {} cubins without a listing by nvdisasm", tally.without_listing);
         }
+        let unknown: u64 = tally.unknown.values().map(|(count, _)| count).sum();
+        println!("{arch}: {unknown} instructions whose effects are not known ({})", percent(unknown));
+        let mut names: Vec<_> = tally.unknown.iter().collect();
+        names.sort_by_key(|(name, (count, _))| (std::cmp::Reverse(*count), (*name).clone()));
+        for (name, (count, example)) in names.into_iter().take(args.top) {
+            println!("{arch}: {count:>7} {name}, such as `{example}`");
+        }
         let mut origins: Vec<_> = tally.origins.iter().collect();
         origins.sort_by_key(|(name, (count, _))| (std::cmp::Reverse(*count), (*name).clone()));
         for (name, (count, example)) in origins.into_iter().take(args.top) {
@@ -124,32 +134,27 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 /// What the cubin says about a function's section.
-pub fn layout(function: &Function<'_>) -> Layout {
+pub fn layout(function: &Function<'_>, named: Option<RegSet>) -> Layout {
     Layout {
         entries: function.parts.iter().map(|part| part.start).collect(),
         indirect: function.branch_targets.iter().map(|branch| (branch.pc, branch.targets.clone())).collect(),
         registers: function.resources.registers.and_then(|n| u16::try_from(n).ok()).unwrap_or(0),
-        called_from_outside: function.kind != FunctionKind::Entry,
+        named,
     }
-}
-
-/// The words of a function's section.
-pub fn words(code: &[u8]) -> Vec<Word> {
-    let half = |chunk: &[u8]| u64::from_le_bytes(chunk.try_into().unwrap_or_default());
-    code.chunks_exact(16).map(|chunk| Word { lo: half(&chunk[..8]), hi: half(&chunk[8..]) }).collect()
 }
 
 fn compare(
     function: &Function<'_>,
-    table: &EffectTable,
+    decoder: Decoder,
+    named: Option<RegSet>,
     rows: &HashMap<u32, (String, [u16; 4])>,
     name: &str,
     args: &Args,
     tally: &mut Tally,
 ) {
-    let words = words(function.code);
-    let program = SassProgram::new(&words, table);
-    let cfg = Cfg::build(&program, &layout(function));
+    let instructions: Vec<Inst> = decoder.decode_all(function.code).collect();
+    let program = SassProgram::new(&instructions, decoder);
+    let cfg = Cfg::build(&program, &layout(function, named));
     let counts = Liveness::solve(&program, &cfg, Rule::Nvdisasm).counts(&program, &cfg);
     let sound = Liveness::solve(&program, &cfg, Rule::Sound).counts(&program, &cfg);
     let show = args.show.as_ref().is_some_and(|part| name.contains(part.as_str()));
@@ -159,6 +164,10 @@ fn compare(
         let Some((text, theirs)) = rows.get(&(16 * index as u32)) else { continue };
         let ours = RegFile::ALL.map(|file| count.get(file));
         tally.instructions += 1;
+        if !program.flow(index).known {
+            let unknown = tally.unknown.entry(short_name(text)).or_insert_with(|| (0, text.clone()));
+            unknown.0 += 1;
+        }
         for i in 0..4 {
             tally.equal_by_file[i] += u64::from(ours[i] == theirs[i]);
             tally.sound_differs[i] += u64::from(sound[index].get(RegFile::ALL[i]) != theirs[i]);
@@ -166,10 +175,7 @@ fn compare(
         let equal = ours == *theirs;
         tally.equal += u64::from(equal);
         if !equal && after_equal {
-            let mnemonic =
-                text.split_whitespace().find(|part| !part.starts_with('@')).unwrap_or("").trim_end_matches(';');
-            let short: String = mnemonic.split('.').take(2).collect::<Vec<_>>().join(".");
-            let origin = tally.origins.entry(short).or_default();
+            let origin = tally.origins.entry(short_name(text)).or_default();
             origin.0 += 1;
             if origin.1.is_empty() {
                 origin.1 =
@@ -182,6 +188,12 @@ fn compare(
         }
         after_equal = equal;
     }
+}
+
+/// `@!P0 LDG.E.64 R2, …` is `LDG.E`.
+fn short_name(text: &str) -> String {
+    let mnemonic = text.split_whitespace().find(|part| !part.starts_with('@')).unwrap_or("").trim_end_matches(';');
+    mnemonic.split('.').take(2).collect::<Vec<_>>().join(".")
 }
 
 /// `section` lines, each followed by runs of equal counts: first pc, number of instructions, the four counts.
@@ -271,18 +283,15 @@ fn read(text: &str) -> Listing {
 pub fn speed(path: &Path) -> Result<()> {
     let bytes = std::fs::read(path)?;
     let image = Image::parse(&bytes)?;
-    let table = EffectTable::learnt(image.arch).context("no effects for this architecture")?;
     let decoder = Decoder::new(image.arch).context("no tables for this architecture")?;
     let code: u64 = image.functions.iter().map(|function| function.code.len() as u64).sum();
     for rule in [Rule::Sound, Rule::Nvdisasm].into_iter().cycle().take(6) {
         let start = std::time::Instant::now();
         let mut peak = 0;
         for function in &image.functions {
-            let words = words(function.code);
-            let unknown: Vec<u32> =
-                (0u32..).zip(&words).filter(|(_, word)| decoder.decode(**word).is_unknown()).map(|(i, _)| i).collect();
-            let program = SassProgram::new(&words, table).with_unknown(&unknown);
-            let cfg = Cfg::build(&program, &layout(function));
+            let instructions: Vec<Inst> = decoder.decode_all(function.code).collect();
+            let program = SassProgram::new(&instructions, decoder);
+            let cfg = Cfg::build(&program, &layout(function, None));
             let counts = Liveness::solve(&program, &cfg, rule).counts(&program, &cfg);
             peak = counts.iter().map(|count| count.get(RegFile::Gpr)).max().unwrap_or(0).max(peak);
         }

@@ -31,8 +31,6 @@ struct Args {
 enum Command {
     /// Learn which registers each instruction reads and writes.
     Effects(effects::Args),
-    /// Write down cases for the tests of effects.
-    RecordEffects(effects::RecordArgs),
     /// Learn architectures and write the tables.
     Learn {
         #[arg(long)]
@@ -87,7 +85,6 @@ enum Command {
 fn main() -> Result<()> {
     match Args::parse().command {
         Command::Effects(args) => effects::run(&args),
-        Command::RecordEffects(args) => effects::record(&args),
         Command::Learn { nvdisasm, arch, corpus, cache, sweep, out } => {
             std::fs::create_dir_all(&out)?;
             for name in arch {
@@ -100,7 +97,14 @@ fn main() -> Result<()> {
             let mut all = Vec::new();
             for path in models {
                 let text = std::fs::read_to_string(&path)?;
-                all.push(store::read(&text, &mut lits).with_context(|| path.display().to_string())?);
+                let learnt = store::read(&text, &mut lits).with_context(|| path.display().to_string())?;
+                let seen = std::fs::read_to_string(path.with_extension("effects")).unwrap_or_default();
+                let (decisions, lost) = effects::decide(&learnt, &seen).with_context(|| path.display().to_string())?;
+                println!("{}: {} observations, {} of them contradictory", learnt.arch, seen.lines().count(), lost.len());
+                for text in lost.iter().take(12) {
+                    println!("    {text}");
+                }
+                all.push((learnt, decisions));
             }
             let (blob, text) = pack::pack(&all, &lits)?;
             for (name, bytes) in [("sass.bin", blob.as_slice()), ("sass.txt", text.as_bytes())] {

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use anyhow::{Result, ensure};
 
 use crate::edit::SLOT;
+use crate::effects::Decision;
 use crate::model::{Comp, Input, Literals, Model, Piece, Test};
 use crate::slot::{Format, Slot};
 use crate::store::{Learnt, format_number};
@@ -186,7 +187,42 @@ impl Packer {
         Ok(self.put(record))
     }
 
-    fn class(&mut self, model: &Model, lits: &Literals) -> Result<u32> {
+    /// What a class's words do to registers. Zero: not known.
+    fn decision(&mut self, decision: &Decision) -> u32 {
+        let record = match decision {
+            Decision::Unknown => return 0,
+            Decision::Leaf(uses) => {
+                let mut record = vec![1, uses.len() as u8];
+                for used in uses {
+                    record.extend_from_slice(&[
+                        used.file as u8,
+                        used.pos,
+                        used.bits,
+                        u8::from(used.write),
+                        used.count,
+                    ]);
+                }
+                record
+            }
+            Decision::Switch(..) | Decision::Field(..) => {
+                let (mut record, children) = match decision {
+                    Decision::Field(pos, bits, children) => (vec![3, *pos, *bits, 0], children),
+                    Decision::Switch(comp, children) => {
+                        let [low, high] = (children.len() as u16).to_le_bytes();
+                        (vec![2, *comp, low, high], children)
+                    }
+                    _ => return 0,
+                };
+                for child in children {
+                    record.extend_from_slice(&self.decision(child).to_le_bytes());
+                }
+                record
+            }
+        };
+        self.put(record)
+    }
+
+    fn class(&mut self, model: &Model, lits: &Literals, decision: &Decision) -> Result<u32> {
         let mut comps = Vec::new();
         for comp in &model.comps {
             comps.push(self.comp(model, lits, comp)?);
@@ -204,6 +240,7 @@ impl Packer {
         });
         record.extend_from_slice(&template.to_le_bytes());
         record.extend_from_slice(&[guard.unwrap_or(0), comps.len() as u8, 0, 0]);
+        record.extend_from_slice(&self.decision(decision).to_le_bytes());
         for comp in comps {
             record.extend_from_slice(&comp.to_le_bytes());
         }
@@ -241,16 +278,16 @@ impl Packer {
 }
 
 /// The two tables: binary and text.
-pub fn pack(all: &[Learnt], lits: &Literals) -> Result<(Vec<u8>, String)> {
+pub fn pack(all: &[(Learnt, Vec<Decision>)], lits: &Literals) -> Result<(Vec<u8>, String)> {
     let mut packer = Packer::default();
-    packer.blob.extend_from_slice(b"PTXSASS1");
+    packer.blob.extend_from_slice(b"PTXSASS2");
     packer.blob.extend_from_slice(&(all.len() as u32).to_le_bytes());
     packer.blob.resize(12 + 8 * all.len(), 0);
-    for (i, learnt) in all.iter().enumerate() {
+    for (i, (learnt, decisions)) in all.iter().enumerate() {
         packer.urz = if crate::learn::sm_of(&learnt.arch) >= 100 { 255 } else { 63 };
         let mut classes = Vec::new();
-        for model in &learnt.models {
-            classes.push(packer.class(model, lits)?);
+        for (model, decision) in learnt.models.iter().zip(decisions) {
+            classes.push(packer.class(model, lits, decision)?);
         }
         let mut pages = Vec::new();
         for page in 0..64u16 {

@@ -1,0 +1,316 @@
+//! From observations to a decision: what a class's fields do, by the variants of its components.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail};
+use ptxinspect::base::{RegFile, RegSet};
+
+use crate::edit::SLOT;
+use crate::model::{Model, Piece, comp_value};
+use crate::slot::{Format, Slot};
+use crate::store::Learnt;
+use crate::text::Kind;
+
+/// A field that numbers a register, and what happens to the registers from there on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Use {
+    pub file: RegFile,
+    /// Lowest bit and number of bits; no bits where register `pos` is meant whatever the word says.
+    pub pos: u8,
+    pub bits: u8,
+    pub write: bool,
+    pub count: u8,
+}
+
+/// What nvdisasm marked beside a word.
+pub struct Observation {
+    pub word: u128,
+    pub reads: RegSet,
+    pub writes: RegSet,
+    pub text: String,
+}
+
+/// What a class's words do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing was observed.
+    Unknown,
+    Leaf(Vec<Use>),
+    /// By the variant of a component.
+    Switch(u8, Vec<Decision>),
+    /// By the value of a few bits, lowest bit and number of bits, that the text prints as a number: the mask of a texture fetch.
+    Field(u8, u8, Vec<Decision>),
+}
+
+/// What a decision may look at.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Question {
+    Component(u8),
+    Field(u8, u8),
+}
+
+impl Question {
+    fn answer(self, example: &Example<'_>) -> u16 {
+        match self {
+            Question::Component(comp) => example.chosen[usize::from(comp)],
+            Question::Field(pos, bits) => (example.seen.word >> pos & ((1 << bits) - 1)) as u16,
+        }
+    }
+}
+
+/// The numbers of at most eight bits that a model's texts may print.
+pub fn small_numbers(model: &Model) -> impl Iterator<Item = (u8, u8)> + '_ {
+    let is_number = |slot: &&Slot| slot.format == Format::Linear(Kind::Hex) && slot.bits.len() <= 8;
+    model.slots.iter().filter(is_number).filter_map(field)
+}
+
+pub fn letters(file: RegFile) -> &'static str {
+    match file {
+        RegFile::Gpr => "R",
+        RegFile::Pred => "P",
+        RegFile::Ugpr => "UR",
+        RegFile::Upred => "UP",
+    }
+}
+
+/// The variant of each component; `None` for a word the model does not have.
+pub fn chosen(model: &Model, word: u128) -> Option<Vec<u16>> {
+    if (word ^ model.base) & model.fixed != 0 {
+        return None;
+    }
+    model.comps.iter().map(|comp| comp.table.get(&comp_value(&model.slots, &comp.inputs, word)).copied()).collect()
+}
+
+/// A word's class and variants.
+pub fn place(learnt: &Learnt, word: u128) -> Option<(u32, Vec<u16>)> {
+    let class = learnt.trees.get(&((word & 0xfff) as u16))?.find(word);
+    let model = learnt.models.get(class as usize)?;
+    Some((class, chosen(model, word)?))
+}
+
+/// The register slots that a text prints, in its order, without repetition.
+pub fn printed(model: &Model, chosen: &[u16]) -> Vec<(RegFile, usize)> {
+    let mut out = Vec::new();
+    let mut token = |t: u32| {
+        if t & SLOT == 0 {
+            return;
+        }
+        let slot = (t & !SLOT) as usize;
+        if let Format::Linear(kind) = model.slots[slot].format
+            && let Some(file) = kind.file()
+            && !out.contains(&(file, slot))
+        {
+            out.push((file, slot));
+        }
+    };
+    for piece in &model.pieces {
+        match *piece {
+            Piece::Token(t) => token(t),
+            Piece::Site(comp, site) => {
+                model.comps[comp].variants[usize::from(chosen[comp])][site].iter().for_each(|&t| token(t));
+            }
+        }
+    }
+    out
+}
+
+/// The field of a slot, when it is one run of bits.
+fn field(slot: &Slot) -> Option<(u8, u8)> {
+    let mut bits = slot.bits.clone();
+    bits.sort_unstable();
+    let first = bits.first()?.0;
+    let straight = bits.iter().enumerate().all(|(i, &(bit, weight))| bit == first + i as u8 && weight == 1 << i);
+    (straight && slot.add == 0).then_some((first, bits.len() as u8))
+}
+
+impl Use {
+    /// The first register in a word; `None` for the one that is always zero or true.
+    fn register(&self, word: u128) -> Option<u16> {
+        if self.bits == 0 {
+            return Some(u16::from(self.pos));
+        }
+        let mask = (1u128 << self.bits) - 1;
+        let value = word >> self.pos & mask;
+        (value != mask).then_some(value as u16)
+    }
+}
+
+/// nvdisasm marks UR4 to UR62 only.
+fn marked(mut set: RegSet) -> RegSet {
+    (0..4).chain(63..128).for_each(|index| set.remove(RegFile::Ugpr, index));
+    set
+}
+
+/// What uses do in a word, as far as nvdisasm would mark it.
+fn evaluate(uses: &[Use], word: u128) -> (RegSet, RegSet) {
+    let (mut reads, mut writes) = (RegSet::EMPTY, RegSet::EMPTY);
+    for used in uses {
+        if let Some(first) = used.register(word) {
+            let set = if used.write { &mut writes } else { &mut reads };
+            set.insert_run(used.file, first, u16::from(used.count));
+        }
+    }
+    (marked(reads), marked(writes))
+}
+
+/// Reads lines of word, reads, writes, text.
+pub fn parse(text: &str) -> Result<Vec<Observation>> {
+    let set = |names: &str| -> Result<RegSet> {
+        let mut set = RegSet::EMPTY;
+        for name in names.split_whitespace().filter(|name| *name != "-") {
+            let at = name.find(|c: char| c.is_ascii_digit()).context("a register without a number")?;
+            let file = RegFile::ALL.into_iter().find(|file| letters(*file) == &name[..at]).context("a register")?;
+            set.insert(file, name[at..].parse()?);
+        }
+        Ok(set)
+    };
+    let mut out = Vec::new();
+    for line in text.lines() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [word, reads, writes, text] = fields[..] else { bail!("'{line}' has not four fields") };
+        let word = u128::from_str_radix(word, 16)?;
+        let (mut reads, mut writes) = (set(reads)?, set(writes)?);
+        // A call's row marks the calling convention, which flow knows; only its operands are its own.
+        if matches!(word & 0x1ff, 0x143 | 0x144) {
+            writes = RegSet::EMPTY;
+            reads.remove(RegFile::Gpr, 0);
+            reads.remove(RegFile::Gpr, 1);
+        }
+        out.push(Observation { word, reads, writes, text: text.to_owned() });
+    }
+    Ok(out)
+}
+
+/// What one observation says about the fields of its word.
+fn uses(model: &Model, chosen: &[u16], seen: &Observation) -> Option<Vec<Use>> {
+    let mut fields: Vec<(RegFile, u8, u8, u16)> = Vec::new();
+    for (file, slot) in printed(model, chosen) {
+        let (pos, bits) = field(&model.slots[slot])?;
+        let probe = Use { file, pos, bits, write: false, count: 1 };
+        if let Some(first) = probe.register(seen.word) {
+            fields.push((file, pos, bits, first));
+        }
+    }
+    // A register that the text names twice: which of the two is read, which written, cannot be told.
+    let names = |name: &str| seen.text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| *part == name).count();
+    if fields.iter().any(|f| names(&format!("{}{}", letters(f.0), f.3)) > 1) {
+        return None;
+    }
+    let mut out = Vec::new();
+    for (write, marks) in [(false, &seen.reads), (true, &seen.writes)] {
+        for &(file, pos, bits, first) in &fields {
+            // Another field's registers begin where it begins.
+            let most = if matches!(file, RegFile::Pred | RegFile::Upred) { 1 } else { 255 };
+            let end = fields.iter().filter(|f| f.0 == file && f.3 > first).map(|f| f.3).min().unwrap_or(256);
+            let count = (first..end).take(most).take_while(|&index| marks.contains(file, index)).count();
+            if count > 0 {
+                out.push(Use { file, pos, bits, write, count: count as u8 });
+            }
+        }
+    }
+    // What no field explains is a register that is always meant.
+    let (reads, writes) = evaluate(&out, seen.word);
+    for (write, marks, told) in [(false, &seen.reads, reads), (true, &seen.writes, writes)] {
+        for (file, index) in marks.difference(&told).iter_all() {
+            out.push(Use { file, pos: index as u8, bits: 0, write, count: 1 });
+        }
+    }
+    out.sort_unstable();
+    Some(out)
+}
+
+/// One word of a class: its variants, what it does, and the observation.
+pub struct Example<'a> {
+    chosen: Vec<u16>,
+    uses: Vec<Use>,
+    seen: &'a Observation,
+}
+
+/// One list of uses that explains all examples, if there is one.
+fn merge(examples: &[&Example<'_>]) -> Option<Vec<Use>> {
+    let mut counts: BTreeMap<(RegFile, u8, u8, bool), u8> = BTreeMap::new();
+    for example in examples {
+        for used in &example.uses {
+            let count = counts.entry((used.file, used.pos, used.bits, used.write)).or_insert(used.count);
+            // A run that met another field's registers is too long in that one word.
+            *count = (*count).min(used.count);
+        }
+    }
+    let uses: Vec<Use> =
+        counts.into_iter().map(|((file, pos, bits, write), count)| Use { file, pos, bits, write, count }).collect();
+    let fits = |example: &&Example<'_>| evaluate(&uses, example.seen.word) == (example.seen.reads, example.seen.writes);
+    examples.iter().all(fits).then_some(uses)
+}
+
+/// Decides by as few components as possible.
+fn grow(examples: &[&Example<'_>], model: &Model, depth: usize, lost: &mut Vec<String>) -> Decision {
+    if examples.is_empty() {
+        return Decision::Unknown;
+    }
+    if let Some(uses) = merge(examples) {
+        return Decision::Leaf(uses);
+    }
+    let split = |question: Question| -> BTreeMap<u16, Vec<&Example<'_>>> {
+        let mut parts: BTreeMap<u16, Vec<&Example<'_>>> = BTreeMap::new();
+        for &example in examples {
+            parts.entry(question.answer(example)).or_default().push(example);
+        }
+        parts
+    };
+    let mut best: Option<(usize, usize, Question)> = None;
+    if depth < 8 {
+        let components = (0..model.comps.len()).map(|comp| Question::Component(comp as u8));
+        for question in components.chain(small_numbers(model).map(|(pos, bits)| Question::Field(pos, bits))) {
+            let parts = split(question);
+            if parts.len() < 2 {
+                continue;
+            }
+            let left: usize = parts.values().filter(|part| merge(part).is_none()).map(Vec::len).sum();
+            let mut leaves: Vec<Option<Vec<Use>>> = parts.values().map(|part| merge(part)).collect();
+            leaves.sort();
+            leaves.dedup();
+            let key = (left, leaves.len(), question);
+            if best.is_none_or(|best| key < best) {
+                best = Some(key);
+            }
+        }
+    }
+    let Some((_, _, question)) = best else {
+        // Rows that contradict each other: what most of them say is not enough.
+        lost.extend(examples.iter().map(|example| example.seen.text.clone()));
+        return Decision::Unknown;
+    };
+    let parts = split(question);
+    let count = match question {
+        Question::Component(comp) => model.comps[usize::from(comp)].variants.len(),
+        Question::Field(_, bits) => 1 << bits,
+    };
+    let children = (0..count)
+        .map(|answer| parts.get(&(answer as u16)).map_or(Decision::Unknown, |part| grow(part, model, depth + 1, lost)))
+        .collect();
+    match question {
+        Question::Component(comp) => Decision::Switch(comp, children),
+        Question::Field(pos, bits) => Decision::Field(pos, bits, children),
+    }
+}
+
+/// The decision of each class, and the texts whose rows contradict each other.
+pub fn decide(learnt: &Learnt, observations: &str) -> Result<(Vec<Decision>, Vec<String>)> {
+    let observations = parse(observations)?;
+    let mut by_class: Vec<Vec<Example<'_>>> = learnt.models.iter().map(|_| Vec::new()).collect();
+    for seen in &observations {
+        let Some((class, chosen)) = place(learnt, seen.word) else { continue };
+        let Some(model) = learnt.models.get(class as usize) else { continue };
+        if let Some(uses) = uses(model, &chosen, seen) {
+            by_class[class as usize].push(Example { chosen, uses, seen });
+        }
+    }
+    let mut lost = Vec::new();
+    let decisions = learnt
+        .models
+        .iter()
+        .zip(&by_class)
+        .map(|(model, examples)| grow(&examples.iter().collect::<Vec<_>>(), model, 0, &mut lost))
+        .collect();
+    Ok((decisions, lost))
+}
