@@ -43,6 +43,20 @@ impl Words {
     }
 }
 
+/// How live registers are counted in the sections of one cubin.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counting {
+    rule: Rule,
+    named: Option<RegSet>,
+}
+
+impl Counting {
+    /// Nvdisasm's rule looks at all code of the cubin first.
+    pub fn new(rule: Rule, image: &cubin::Image<'_>) -> Counting {
+        Counting { rule, named: if rule == Rule::Nvdisasm { named_registers(image) } else { None } }
+    }
+}
+
 /// A section with its control flow and liveness.
 pub struct Code {
     instructions: Vec<Inst>,
@@ -77,24 +91,18 @@ pub struct LocalAccess {
 
 impl Code {
     /// Decodes and solves a function's section; none for an architecture whose SASS is not known.
-    /// `named` are the registers of the whole cubin, which [`Rule::Nvdisasm`] takes into account.
-    pub fn analyse(
-        arch: Arch,
-        function: &cubin::Function<'_>,
-        rule: Rule,
-        named: Option<RegSet>,
-    ) -> Option<Code> {
+    pub fn analyse(arch: Arch, function: &cubin::Function<'_>, counting: &Counting) -> Option<Code> {
         let decoder = Decoder::new(arch)?;
         let instructions: Vec<Inst> = decoder.decode_all(function.code).collect();
         let layout = Layout {
             entries: std::iter::once(Pc(0)).chain(function.parts.iter().map(|part| part.start)).collect(),
             indirect: function.branch_targets.iter().map(|branch| (branch.pc, branch.targets.clone())).collect(),
-            registers: function.resources.registers.and_then(|n| u16::try_from(n).ok()).unwrap_or(0),
-            named,
+            registers: registers(function),
+            named: counting.named,
         };
         let program = SassProgram::new(&instructions, decoder);
         let cfg = Cfg::build(&program, &layout);
-        let liveness = Liveness::solve(&program, &cfg, rule);
+        let liveness = Liveness::solve(&program, &cfg, counting.rule);
         let counts = liveness.counts(&program, &cfg);
         let loops = Loops::build(&cfg);
         Some(Code { instructions, decoder, cfg, loops, liveness, counts })
@@ -182,13 +190,18 @@ impl Code {
     }
 }
 
-/// Every register that an instruction of a cubin reads or writes.
+/// Registers of a function; 0 when not known.
+fn registers(function: &cubin::Function<'_>) -> u16 {
+    function.resources.registers.and_then(|n| u16::try_from(n).ok()).unwrap_or(0)
+}
+
+/// Every register that an instruction of a cubin names.
 pub fn named_registers(image: &cubin::Image<'_>) -> Option<RegSet> {
     let decoder = Decoder::new(image.arch)?;
     let mut named = RegSet::EMPTY;
     for function in &image.functions {
         let instructions: Vec<Inst> = decoder.decode_all(function.code).collect();
-        named.union_with(&SassProgram::new(&instructions, decoder).named());
+        named.union_with(&SassProgram::new(&instructions, decoder).named(registers(function)));
     }
     Some(named)
 }

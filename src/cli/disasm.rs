@@ -12,6 +12,7 @@ use super::{input, output};
 use crate::cubin::{Image, lines::LineTable};
 use crate::emit;
 use crate::emit::listing::{JsonWriter, Options};
+use crate::analysis::code::Counting;
 use crate::flow::Rule;
 use crate::report::listing::{self, ListedFunction};
 use crate::report::{Unit, UnitError, demangle, quote};
@@ -84,6 +85,7 @@ fn list(
     emit: &mut dyn FnMut(&ListedFunction) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
     let lines = LineTable::parse(image);
+    let counting = Counting::new(rule, image);
     for function in &image.functions {
         let chosen = |name: &str| {
             session.kernels.is_empty() || session.kernels.matches([name].into_iter().chain(demangle(name).as_deref()))
@@ -91,7 +93,7 @@ fn list(
         if !chosen(&function.name) {
             continue;
         }
-        for listed in listing::list(image, &lines, function, rule) {
+        for listed in listing::list(image, &lines, function, &counting) {
             emit(&listed)?;
         }
     }

@@ -90,19 +90,26 @@ pub(super) struct Abi {
     pub(super) counted: RegSet,
 }
 
+/// Registers of a function; all when their number is not known.
+fn given(registers: u16) -> u16 {
+    if registers == 0 { 255 } else { registers.min(255) }
+}
+
+/// What a function of so many registers keeps for its caller: R2, R16 to R31 and the upper four of each eight from R36 on.
+pub(super) fn kept_by_callee(registers: u16) -> RegSet {
+    let mut kept = RegSet::EMPTY;
+    kept.insert(RegFile::Gpr, 2);
+    kept.insert_run(RegFile::Gpr, 16, 16);
+    (36..255).step_by(8).for_each(|first| kept.insert_run(RegFile::Gpr, first, 4));
+    (given(registers)..256).for_each(|index| kept.remove(RegFile::Gpr, index));
+    kept
+}
+
 impl Abi {
-    /// Callee-saved registers are R2, R16 to R31 and the upper four of each eight from R36 on, as far as registers are given.
+    /// The convention for a function of so many registers in a cubin that names these.
     fn new(registers: u16, named: Option<&RegSet>) -> Abi {
-        let registers = if registers == 0 { 255 } else { registers.min(255) };
-        let mut kept = RegSet::EMPTY;
-        kept.insert(RegFile::Gpr, 2);
-        kept.insert_run(RegFile::Gpr, 16, 16);
-        (36..255).step_by(8).for_each(|first| kept.insert_run(RegFile::Gpr, first, 4));
-        let mut given = RegSet::all();
-        for index in registers..255 {
-            given.remove(RegFile::Gpr, index);
-        }
-        let kept = kept.intersection(&given);
+        let kept = kept_by_callee(registers);
+        let registers = given(registers);
         let mut at_end = RegSet::EMPTY;
         at_end.insert(RegFile::Gpr, 1);
         let mut call = Effects { reads: at_end, writes: RegSet::EMPTY };
@@ -113,7 +120,7 @@ impl Abi {
         }
         call.writes.insert_run(RegFile::Pred, 0, 7);
         call.writes.insert_run(RegFile::Ugpr, 4, 32);
-        call.writes.insert(RegFile::Upred, 0);
+        call.writes.insert_run(RegFile::Upred, 0, 7);
         let mut counted = RegSet::all();
         (0..4).chain(63..128).for_each(|index| counted.remove(RegFile::Ugpr, index));
         if let Some(named) = named {
@@ -168,6 +175,7 @@ impl Liveness {
             }
             (Rule::Nvdisasm, Transfer::Return) => {
                 effects.reads.union_with(&self.abi.kept);
+                effects.reads.union_with(&self.abi.at_end);
             }
             (rule, Transfer::ReturnOut) => {
                 effects.reads.union_with(&self.abi.kept);

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::base::{Pc, RegSet};
 use crate::sass::transfer;
-use crate::sass::{Decoder, Effects, Flow, Inst};
+use crate::sass::{Decoder, Effects, Flow, Inst, Transfer};
+
+use super::liveness::kept_by_callee;
 
 /// A code section: instruction `i` is the 16 bytes at pc `16 * i`.
 pub trait Program {
@@ -37,7 +39,7 @@ pub struct Layout {
     pub indirect: BTreeMap<Pc, Vec<Pc>>,
     /// Registers a thread is given; 0 when not known. Bounds what a callee keeps for its caller.
     pub registers: u16,
-    /// Every register that an instruction of the cubin reads or writes, calling conventions aside; `None` when not known. Under
+    /// Every register that an instruction of the cubin names ([`SassProgram::named`]); `None` when not known. Under
     /// nvdisasm's rule nothing counts above the highest of its file, for which the listing has no column.
     pub named: Option<RegSet>,
 }
@@ -59,12 +61,20 @@ impl<'a> SassProgram<'a> {
 }
 
 impl SassProgram<'_> {
-    /// Every register that an instruction reads or writes.
-    pub fn named(&self) -> RegSet {
+    /// Every register that an instruction reads or writes, and where there is a `RET`, those that a function of so many registers keeps for its caller.
+    pub fn named(&self, registers: u16) -> RegSet {
         let mut named = RegSet::EMPTY;
-        for effects in self.instructions.iter().filter_map(|inst| self.decoder.effects(inst)) {
-            named.union_with(&effects.reads);
-            named.union_with(&effects.writes);
+        let mut returns = false;
+        for (index, inst) in self.instructions.iter().enumerate() {
+            if let Some(effects) = self.decoder.effects(inst) {
+                named.union_with(&effects.reads);
+                named.union_with(&effects.writes);
+                let transfer = self.decoder.flow(inst, index).transfer;
+                returns |= matches!(transfer, Transfer::Return | Transfer::ReturnOut);
+            }
+        }
+        if returns {
+            named.union_with(&kept_by_callee(registers));
         }
         named
     }

@@ -3,12 +3,11 @@
 use std::ops::Range;
 
 use super::model::*;
-use crate::analysis::code::{Code, WordKind, Words, pcs};
+use crate::analysis::code::{Code, Counting, WordKind, Words, pcs};
 use crate::analysis::live_set::live_set;
 use crate::base::{Line, Pc, RegFile};
 use crate::cubin::lines::{FunctionLines, LineTable};
 use crate::cubin::{self, Abi, Image};
-use crate::flow::Rule;
 use crate::ptx::Module;
 
 /// How many figures a pressure profile has at most.
@@ -49,7 +48,7 @@ impl<'a> Section<'a> {
             lines: lines.function(function),
             spills: marked_spills(image, function),
             words: Words::decode(image.arch, function),
-            code: Code::analyse(image.arch, function, Rule::Sound, None),
+            code: Code::analyse(image.arch, function, &Counting::default()),
             module,
             has_16_byte_words: image.arch.sm >= 70,
         }

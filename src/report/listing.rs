@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use super::code::{marked_spills, own_ranges};
-use crate::analysis::code::Code;
+use crate::analysis::code::{Code, Counting};
 use crate::base::{Line, Pc, RegFile, RegSet};
 use crate::cubin::lines::{FunctionLines, LineTable, SourcePos};
 use crate::cubin::{Function, Image};
-use crate::flow::{Program, Rule};
+use crate::flow::Program;
 use crate::sass::{Decoder, Word};
 
 /// The name and version of the listing's JSON.
@@ -93,12 +93,17 @@ impl From<SourcePos<'_>> for ListedSource {
 }
 
 /// Lists one section: the function itself first, then those that share its section, by start.
-pub fn list(image: &Image<'_>, lines: &LineTable<'_>, function: &Function<'_>, rule: Rule) -> Vec<ListedFunction> {
+pub fn list(
+    image: &Image<'_>,
+    lines: &LineTable<'_>,
+    function: &Function<'_>,
+    counting: &Counting,
+) -> Vec<ListedFunction> {
     let section = Section {
         function,
         lines: lines.function(function),
         spills: marked_spills(image, function),
-        code: Code::analyse(image, function, rule),
+        code: Code::analyse(image.arch, function, counting),
         decoder: Decoder::new(image.arch),
     };
     let own = section.list(&function.name, &own_ranges(function));

@@ -6,13 +6,12 @@ use rayon::prelude::*;
 
 use super::*;
 use crate::analysis::budget::budgets;
-use crate::analysis::code::Code;
+use crate::analysis::code::{Code, Counting};
 use crate::analysis::occupancy::{self, register_table};
 use crate::analysis::values::value_spans;
 use crate::base::RegFile;
 use crate::cubin::lines::{FunctionLines, LineTable};
 use crate::cubin::{Function, Image};
-use crate::flow::Rule;
 use crate::ptx::Module;
 use crate::report::code::marked_spills;
 use crate::report::model::Kernel;
@@ -120,7 +119,7 @@ fn section(
     if image.arch.sm < 70 {
         return (kernel, Vec::new());
     }
-    let code = Code::analyse(image.arch, function, Rule::Sound);
+    let code = Code::analyse(image.arch, function, &Counting::default());
     let mut reader = Reader {
         decoder: Decoder::new(image.arch),
         lines: inputs.lines.function(function),
