@@ -180,8 +180,8 @@ fn what_was_asked_for_is_what_is_shown() {
     assert_eq!(numbers(&["--lines", "140..145"]), (140..=145).collect::<Vec<_>>());
     let hot = numbers(&["--only-hot"]);
     assert!(hot.contains(&145) && hot.len() < numbers(&[]).len(), "{hot:?}");
-    let wide = run(&[&base[..], &["--width", "60"]].concat());
-    assert!(stdout(&wide).lines().skip(3).all(|line| line.chars().count() <= 60), "no line is wider than asked for");
+    let wide = run(&[&base[..], &["--width", "72"]].concat());
+    assert!(stdout(&wide).lines().skip(3).all(|line| line.chars().count() <= 72), "no line is wider than asked for");
     assert!(stdout(&run(&[&base[..], &["--control"]].concat())).contains(":S"), "stall counts");
     assert!(stdout(&run(&base)).contains("spill store 4 B"), "a spill is marked");
     let nothing = run(&[&base[..], &["--kernel", "absent"]].concat());

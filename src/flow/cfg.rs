@@ -215,11 +215,7 @@ impl Cfg {
                 },
                 Transfer::Call(target) => calls.push(CallSite { pc: Pc(last * 16), callee: function_at(target) }),
                 Transfer::CallOut => calls.push(CallSite { pc: Pc(last * 16), callee: None }),
-                Transfer::Next
-                | Transfer::PushTarget(_)
-                | Transfer::Return
-                | Transfer::ReturnOut
-                | Transfer::Exit => {}
+                Transfer::Next | Transfer::PushTarget(_) | Transfer::Return | Transfer::ReturnOut | Transfer::Exit => {}
             }
             changes.push((b, falls, escapes));
         }

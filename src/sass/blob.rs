@@ -226,7 +226,7 @@ impl Class {
     }
     /// The uses of a word's fields: how many, and where the first is. `None` where they are not known.
     ///
-    /// Node: kind u8. 1, leaf: uses u8, then 5 bytes each: file, lowest bit, bits, written, registers. 2, switch: component u8, variants u16, then a
+    /// Node: kind u8. 1, leaf: uses u8, then 5 bytes each: file, lowest bit, bits (0x80 added for a complement), written, registers. 2, switch: component u8, variants u16, then a
     /// node for each variant, zero for one that was never observed. 3, field: lowest bit u8, bits u8, 1 unused, then a node for each value.
     #[inline]
     pub fn uses(self, word: Word) -> Option<(u8, u32)> {

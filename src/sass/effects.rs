@@ -17,6 +17,8 @@ pub struct FieldUse {
     pub pos: u8,
     /// Bits of the number; 0 where the instruction touches register `pos` whatever its bits say. All ones is the register that is always zero, or always true.
     pub bits: u8,
+    /// Whether the word has the complement of the number.
+    pub inverted: bool,
     /// Whether it is written; read otherwise. A field that is both has two uses.
     pub write: bool,
     /// Consecutive registers, from the numbered one on.
@@ -33,7 +35,14 @@ impl FieldUse {
             _ => RegFile::Upred,
         };
         let (pos, bits) = (blob::u8_at(at + 1), blob::u8_at(at + 2));
-        FieldUse { file, pos, bits, write: blob::u8_at(at + 3) != 0, count: blob::u8_at(at + 4) }
+        FieldUse {
+            file,
+            pos,
+            bits: bits & 0x7f,
+            inverted: bits & 0x80 != 0,
+            write: blob::u8_at(at + 3) != 0,
+            count: blob::u8_at(at + 4),
+        }
     }
 
     /// The first register in a word; `None` for the always-zero register.
@@ -51,7 +60,7 @@ impl FieldUse {
         } else {
             word.lo >> pos | word.hi << (64 - pos)
         };
-        let value = raw & mask;
+        let value = if self.inverted { !raw & mask } else { raw & mask };
         (value != mask).then_some(value as u16)
     }
 }

@@ -27,11 +27,7 @@ impl Flow {
     pub fn falls_through(&self) -> bool {
         match self.transfer {
             Transfer::Next | Transfer::PushTarget(_) | Transfer::Call(_) | Transfer::CallOut => true,
-            Transfer::Branch(_)
-            | Transfer::Indirect
-            | Transfer::Return
-            | Transfer::ReturnOut
-            | Transfer::Exit => {
+            Transfer::Branch(_) | Transfer::Indirect | Transfer::Return | Transfer::ReturnOut | Transfer::Exit => {
                 self.guard.is_some() || self.own_condition
             }
         }

@@ -158,7 +158,7 @@ impl<'v, 'a> Page<'v, 'a> {
 
     fn cut<'t>(&self, text: &'t str, before: usize) -> std::borrow::Cow<'t, str> {
         match self.options.width {
-            Some(width) => shorten(text, width.saturating_sub(before).max(8)),
+            Some(width) => shorten(text, width.saturating_sub(before).max(4)),
             None => text.into(),
         }
     }

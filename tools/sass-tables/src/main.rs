@@ -99,8 +99,14 @@ fn main() -> Result<()> {
                 let text = std::fs::read_to_string(&path)?;
                 let learnt = store::read(&text, &mut lits).with_context(|| path.display().to_string())?;
                 let seen = std::fs::read_to_string(path.with_extension("effects")).unwrap_or_default();
-                let (decisions, lost) = effects::decide(&learnt, &seen).with_context(|| path.display().to_string())?;
-                println!("{}: {} observations, {} of them contradictory", learnt.arch, seen.lines().count(), lost.len());
+                let (decisions, lost) =
+                    effects::decide(&learnt, &lits, &seen).with_context(|| path.display().to_string())?;
+                println!(
+                    "{}: {} observations, {} of them contradictory",
+                    learnt.arch,
+                    seen.lines().count(),
+                    lost.len()
+                );
                 for text in lost.iter().take(12) {
                     println!("    {text}");
                 }

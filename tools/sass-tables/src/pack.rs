@@ -194,13 +194,7 @@ impl Packer {
             Decision::Leaf(uses) => {
                 let mut record = vec![1, uses.len() as u8];
                 for used in uses {
-                    record.extend_from_slice(&[
-                        used.file as u8,
-                        used.pos,
-                        used.bits,
-                        u8::from(used.write),
-                        used.count,
-                    ]);
+                    record.extend_from_slice(&[used.file as u8, used.pos, used.bits, u8::from(used.write), used.count]);
                 }
                 record
             }

@@ -33,6 +33,9 @@ pub struct Args {
     /// Folder where nvdisasm's answers are kept between runs.
     #[arg(long)]
     cache: Option<PathBuf>,
+    /// Folder for the cases of the tests: one observation of each class, `sm_100a.effects`.
+    #[arg(long)]
+    cases: Option<PathBuf>,
     /// Models that `learn` wrote; the observations of `SM100a.model` go beside it, to `SM100a.effects`.
     #[arg(required = true)]
     models: Vec<PathBuf>,
@@ -47,6 +50,9 @@ pub fn run(args: &Args) -> Result<()> {
         let arch = learnt.arch.to_lowercase().replace("sm", "sm_");
         let mut probe = probe::Probe::new(&args.nvdisasm, &args.ptxas, &arch, args.cache.as_deref())?;
         let lines = observe::observe(&learnt, &args.corpus, &mut probe, &mut |line| eprintln!("{arch}: {line}"))?;
+        if let Some(folder) = &args.cases {
+            std::fs::write(folder.join(format!("{arch}.effects")), roles::cases(&learnt, &lines)?)?;
+        }
         std::fs::write(path.with_extension("effects"), lines)?;
     }
     Ok(())

@@ -37,12 +37,7 @@ fn near(word: u128, sm: u16) -> u128 {
 }
 
 /// Observes a model's words: lines of word, reads, writes, text.
-pub fn observe(
-    learnt: &Learnt,
-    paths: &[PathBuf],
-    probe: &mut Probe,
-    log: &mut dyn FnMut(String),
-) -> Result<String> {
+pub fn observe(learnt: &Learnt, paths: &[PathBuf], probe: &mut Probe, log: &mut dyn FnMut(String)) -> Result<String> {
     let sm = crate::learn::sm_of(&learnt.arch);
     let mut seen: HashMap<(u32, Vec<u16>), u8> = HashMap::new();
     let mut words: Vec<u128> = Vec::new();
@@ -95,7 +90,10 @@ pub fn observe(
             }
         }
     }
-    log(format!("{distinct} distinct words of code, {from_code} of them and {} made ones to try", words.len() - from_code));
+    log(format!(
+        "{distinct} distinct words of code, {from_code} of them and {} made ones to try",
+        words.len() - from_code
+    ));
     let mut scattered: Vec<u128> = Vec::new();
     for &word in &words {
         let Some((class, chosen)) = roles::place(learnt, word) else { continue };
@@ -122,7 +120,8 @@ pub fn observe(
 
 fn line(word: u128, marks: &Marks, text: &str) -> String {
     let list = |set: &ptxinspect::base::RegSet| {
-        let names: Vec<String> = set.iter_all().map(|(file, index)| format!("{}{index}", roles::letters(file))).collect();
+        let names: Vec<String> =
+            set.iter_all().map(|(file, index)| format!("{}{index}", roles::letters(file))).collect();
         if names.is_empty() { "-".to_owned() } else { names.join(" ") }
     };
     format!("{word:032x}\t{}\t{}\t{text}\n", list(&marks.reads), list(&marks.writes))
@@ -148,9 +147,8 @@ fn scatter(model: &Model, chosen: &[u16], word: u128, turn: usize) -> u128 {
                 RegFile::Gpr | RegFile::Ugpr => vec![home, home + 16, home + 4],
                 RegFile::Pred | RegFile::Upred => (0..7).map(|i| (home + i + 2 * turn as i64) % 7).collect(),
             };
-            let is_taken = |word: u128, value: i64| {
-                slots.iter().take(i).any(|&other| model.slots[other].eval(word) == value)
-            };
+            let is_taken =
+                |word: u128, value: i64| slots.iter().take(i).any(|&other| model.slots[other].eval(word) == value);
             for value in values {
                 if is_taken(out, value) {
                     continue;

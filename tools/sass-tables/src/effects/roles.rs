@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use ptxinspect::base::{RegFile, RegSet};
 
 use crate::edit::SLOT;
-use crate::model::{Model, Piece, comp_value};
+use crate::model::{Comp, Literals, Model, Piece, comp_value};
 use crate::slot::{Format, Slot};
 use crate::store::Learnt;
 use crate::text::Kind;
@@ -15,12 +15,16 @@ use crate::text::Kind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Use {
     pub file: RegFile,
-    /// Lowest bit and number of bits; no bits where register `pos` is meant whatever the word says.
+    /// Lowest bit and number of bits, [`INVERTED`] added where the word has the number's complement; no bits where register `pos` is meant whatever
+    /// the word says.
     pub pos: u8,
     pub bits: u8,
     pub write: bool,
     pub count: u8,
 }
+
+/// Added to the number of bits of a field that holds the complement of a register's number.
+const INVERTED: u8 = 0x80;
 
 /// What nvdisasm marked beside a word.
 pub struct Observation {
@@ -61,7 +65,7 @@ impl Question {
 /// The numbers of at most eight bits that a model's texts may print.
 pub fn small_numbers(model: &Model) -> impl Iterator<Item = (u8, u8)> + '_ {
     let is_number = |slot: &&Slot| slot.format == Format::Linear(Kind::Hex) && slot.bits.len() <= 8;
-    model.slots.iter().filter(is_number).filter_map(field)
+    model.slots.iter().filter(is_number).filter_map(field).filter(|(_, bits)| bits & INVERTED == 0)
 }
 
 pub fn letters(file: RegFile) -> &'static str {
@@ -90,6 +94,17 @@ pub fn place(learnt: &Learnt, word: u128) -> Option<(u32, Vec<u16>)> {
 
 /// The register slots that a text prints, in its order, without repetition.
 pub fn printed(model: &Model, chosen: &[u16]) -> Vec<(RegFile, usize)> {
+    let mut out: Vec<(RegFile, usize)> = Vec::new();
+    for slot in every_print(model, chosen) {
+        if !out.contains(&slot) {
+            out.push(slot);
+        }
+    }
+    out
+}
+
+/// The register slots that a text prints, in its order.
+fn every_print(model: &Model, chosen: &[u16]) -> Vec<(RegFile, usize)> {
     let mut out = Vec::new();
     let mut token = |t: u32| {
         if t & SLOT == 0 {
@@ -98,7 +113,6 @@ pub fn printed(model: &Model, chosen: &[u16]) -> Vec<(RegFile, usize)> {
         let slot = (t & !SLOT) as usize;
         if let Format::Linear(kind) = model.slots[slot].format
             && let Some(file) = kind.file()
-            && !out.contains(&(file, slot))
         {
             out.push((file, slot));
         }
@@ -119,8 +133,16 @@ fn field(slot: &Slot) -> Option<(u8, u8)> {
     let mut bits = slot.bits.clone();
     bits.sort_unstable();
     let first = bits.first()?.0;
-    let straight = bits.iter().enumerate().all(|(i, &(bit, weight))| bit == first + i as u8 && weight == 1 << i);
-    (straight && slot.add == 0).then_some((first, bits.len() as u8))
+    let runs =
+        |sign: i64| bits.iter().enumerate().all(|(i, &(bit, weight))| bit == first + i as u8 && weight == sign << i);
+    let count = bits.len() as u8;
+    if runs(1) && slot.add == 0 {
+        Some((first, count))
+    } else if runs(-1) && slot.add == (1 << count) - 1 {
+        Some((first, count | INVERTED))
+    } else {
+        None
+    }
 }
 
 impl Use {
@@ -129,8 +151,9 @@ impl Use {
         if self.bits == 0 {
             return Some(u16::from(self.pos));
         }
-        let mask = (1u128 << self.bits) - 1;
-        let value = word >> self.pos & mask;
+        let mask = (1u128 << (self.bits & !INVERTED)) - 1;
+        let raw = word >> self.pos & mask;
+        let value = if self.bits & INVERTED != 0 { mask - raw } else { raw };
         (value != mask).then_some(value as u16)
     }
 }
@@ -181,11 +204,12 @@ pub fn parse(text: &str) -> Result<Vec<Observation>> {
     Ok(out)
 }
 
-/// What one observation says about the fields of its word.
-fn uses(model: &Model, chosen: &[u16], seen: &Observation) -> Option<Vec<Use>> {
+/// What one observation says about the fields of its word; nothing where it cannot be told.
+fn uses(model: &Model, chosen: &[u16], seen: &Observation) -> Vec<Use> {
     let mut fields: Vec<(RegFile, u8, u8, u16)> = Vec::new();
     for (file, slot) in printed(model, chosen) {
-        let (pos, bits) = field(&model.slots[slot])?;
+        // A number that is made in another way, `idesc[UR40]` being one more than `tmem[UR39]`, shows in what its neighbours do.
+        let Some((pos, bits)) = field(&model.slots[slot]) else { continue };
         let probe = Use { file, pos, bits, write: false, count: 1 };
         if let Some(first) = probe.register(seen.word) {
             fields.push((file, pos, bits, first));
@@ -193,8 +217,12 @@ fn uses(model: &Model, chosen: &[u16], seen: &Observation) -> Option<Vec<Use>> {
     }
     // A register that the text names twice: which of the two is read, which written, cannot be told.
     let names = |name: &str| seen.text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| *part == name).count();
-    if fields.iter().any(|f| names(&format!("{}{}", letters(f.0), f.3)) > 1) {
-        return None;
+    let prints = every_print(model, chosen);
+    let printed_by = |f: &(RegFile, u8, u8, u16)| {
+        prints.iter().filter(|(file, slot)| *file == f.0 && field(&model.slots[*slot]) == Some((f.1, f.2))).count()
+    };
+    if fields.iter().any(|f| names(&format!("{}{}", letters(f.0), f.3)) > printed_by(f)) {
+        return Vec::new();
     }
     let mut out = Vec::new();
     for (write, marks) in [(false, &seen.reads), (true, &seen.writes)] {
@@ -208,15 +236,8 @@ fn uses(model: &Model, chosen: &[u16], seen: &Observation) -> Option<Vec<Use>> {
             }
         }
     }
-    // What no field explains is a register that is always meant.
-    let (reads, writes) = evaluate(&out, seen.word);
-    for (write, marks, told) in [(false, &seen.reads, reads), (true, &seen.writes, writes)] {
-        for (file, index) in marks.difference(&told).iter_all() {
-            out.push(Use { file, pos: index as u8, bits: 0, write, count: 1 });
-        }
-    }
     out.sort_unstable();
-    Some(out)
+    out
 }
 
 /// One word of a class: its variants, what it does, and the observation.
@@ -228,22 +249,90 @@ pub struct Example<'a> {
 
 /// One list of uses that explains all examples, if there is one.
 fn merge(examples: &[&Example<'_>]) -> Option<Vec<Use>> {
+    // A run may look too short where another field's registers follow, too long where they touch.
+    merge_by(examples, u8::max).or_else(|| merge_by(examples, u8::min))
+}
+
+fn merge_by(examples: &[&Example<'_>], pick: fn(u8, u8) -> u8) -> Option<Vec<Use>> {
     let mut counts: BTreeMap<(RegFile, u8, u8, bool), u8> = BTreeMap::new();
     for example in examples {
         for used in &example.uses {
             let count = counts.entry((used.file, used.pos, used.bits, used.write)).or_insert(used.count);
-            // A run that met another field's registers is too long in that one word.
-            *count = (*count).min(used.count);
+            *count = pick(*count, used.count);
         }
     }
-    let uses: Vec<Use> =
+    let mut uses: Vec<Use> =
         counts.into_iter().map(|((file, pos, bits, write), count)| Use { file, pos, bits, write, count }).collect();
-    let fits = |example: &&Example<'_>| evaluate(&uses, example.seen.word) == (example.seen.reads, example.seen.writes);
-    examples.iter().all(fits).then_some(uses)
+    // Where two fields had the same number, one of them may have been taken for the other: true is what holds in every word.
+    uses.retain(|used| {
+        examples.iter().all(|example| {
+            let marks = if used.write { &example.seen.writes } else { &example.seen.reads };
+            let is_marked = |first| used.file == RegFile::Ugpr || marks.contains(used.file, first);
+            used.register(example.seen.word).is_none_or(is_marked)
+        })
+    });
+    let left = |uses: &[Use], example: &Example<'_>| {
+        let (reads, writes) = evaluate(uses, example.seen.word);
+        let is_told =
+            reads.difference(&example.seen.reads).is_empty() && writes.difference(&example.seen.writes).is_empty();
+        is_told.then(|| (example.seen.reads.difference(&reads), example.seen.writes.difference(&writes)))
+    };
+    let rest: Vec<(RegSet, RegSet)> = examples.iter().map(|example| left(&uses, example)).collect::<Option<_>>()?;
+    if rest.iter().all(|(reads, writes)| reads.is_empty() && writes.is_empty()) {
+        return Some(uses);
+    }
+    // Predicates that a text spells out, not as a number: the field is where each word has the number that is marked.
+    for file in [RegFile::Pred, RegFile::Upred] {
+        for write in [false, true] {
+            while let Some(found) = predicate_field(examples, &uses, file, write) {
+                uses.push(found);
+            }
+        }
+    }
+    // What is left is a register that is always meant.
+    let rest: Vec<(RegSet, RegSet)> = examples.iter().map(|example| left(&uses, example)).collect::<Option<_>>()?;
+    let &(reads, writes) = rest.first()?;
+    for (write, set) in [(false, reads), (true, writes)] {
+        uses.extend(set.iter_all().map(|(file, index)| Use { file, pos: index as u8, bits: 0, write, count: 1 }));
+    }
+    uses.sort_unstable();
+    rest.iter().all(|one| *one == (reads, writes)).then_some(uses)
+}
+
+/// A field of three bits that numbers a marked predicate in every word, or 7, and explains a mark that nothing else does.
+fn predicate_field(examples: &[&Example<'_>], uses: &[Use], file: RegFile, write: bool) -> Option<Use> {
+    let marks = |example: &Example<'_>| if write { example.seen.writes } else { example.seen.reads };
+    let unexplained: Vec<RegSet> = examples
+        .iter()
+        .map(|example| {
+            let (reads, writes) = evaluate(uses, example.seen.word);
+            marks(example).difference(if write { &writes } else { &reads })
+        })
+        .collect();
+    if unexplained.iter().all(|set| set.count(file) == 0) {
+        return None;
+    }
+    let candidates = (16..103u8).flat_map(|pos| [3, 3 | INVERTED].map(|bits| Use { file, pos, bits, write, count: 1 }));
+    let explained = |used: Use| -> Option<usize> {
+        let mut count = 0;
+        for (example, left) in examples.iter().zip(&unexplained) {
+            if let Some(index) = used.register(example.seen.word) {
+                if !marks(example).contains(file, index) {
+                    return None;
+                }
+                count += usize::from(left.contains(file, index));
+            }
+        }
+        (count > 0).then_some(count)
+    };
+    candidates
+        .filter_map(|used| Some((explained(used)?, used)))
+        .max_by_key(|(count, used)| (*count, std::cmp::Reverse(*used)))
+        .map(|(_, used)| used)
 }
 
 /// Decides by as few components as possible.
-fn grow(examples: &[&Example<'_>], model: &Model, depth: usize, lost: &mut Vec<String>) -> Decision {
+fn grow(examples: &[&Example<'_>], model: &Model, spelt: &[bool], depth: usize, lost: &mut Vec<String>) -> Decision {
     if examples.is_empty() {
         return Decision::Unknown;
     }
@@ -257,7 +346,7 @@ fn grow(examples: &[&Example<'_>], model: &Model, depth: usize, lost: &mut Vec<S
         }
         parts
     };
-    let mut best: Option<(usize, usize, Question)> = None;
+    let mut best: Option<(bool, usize, usize, Question)> = None;
     if depth < 8 {
         let components = (0..model.comps.len()).map(|comp| Question::Component(comp as u8));
         for question in components.chain(small_numbers(model).map(|(pos, bits)| Question::Field(pos, bits))) {
@@ -269,13 +358,16 @@ fn grow(examples: &[&Example<'_>], model: &Model, depth: usize, lost: &mut Vec<S
             let mut leaves: Vec<Option<Vec<Use>>> = parts.values().map(|part| merge(part)).collect();
             leaves.sort();
             leaves.dedup();
-            let key = (left, leaves.len(), question);
+            // Which predicate is named says nothing about what is done with it: last resort.
+            let is_spelt =
+                matches!(question, Question::Component(comp) if spelt[usize::from(comp)]) || left == examples.len();
+            let key = (is_spelt, left, leaves.len(), question);
             if best.is_none_or(|best| key < best) {
                 best = Some(key);
             }
         }
     }
-    let Some((_, _, question)) = best else {
+    let Some((_, _, _, question)) = best else {
         // Rows that contradict each other: what most of them say is not enough.
         lost.extend(examples.iter().map(|example| example.seen.text.clone()));
         return Decision::Unknown;
@@ -286,7 +378,9 @@ fn grow(examples: &[&Example<'_>], model: &Model, depth: usize, lost: &mut Vec<S
         Question::Field(_, bits) => 1 << bits,
     };
     let children = (0..count)
-        .map(|answer| parts.get(&(answer as u16)).map_or(Decision::Unknown, |part| grow(part, model, depth + 1, lost)))
+        .map(|answer| {
+            parts.get(&(answer as u16)).map_or(Decision::Unknown, |part| grow(part, model, spelt, depth + 1, lost))
+        })
         .collect();
     match question {
         Question::Component(comp) => Decision::Switch(comp, children),
@@ -294,23 +388,52 @@ fn grow(examples: &[&Example<'_>], model: &Model, depth: usize, lost: &mut Vec<S
     }
 }
 
+/// One line of each class, calls aside: their rows mark the calling convention.
+pub fn cases(learnt: &Learnt, observations: &str) -> Result<String> {
+    let mut seen = std::collections::HashSet::new();
+    let mut out = String::new();
+    for line in observations.lines().filter(|line| !line.contains("INVALID")) {
+        let word = u128::from_str_radix(line.split('\t').next().unwrap_or(""), 16)?;
+        if matches!(word & 0x1ff, 0x143 | 0x144) {
+            continue;
+        }
+        if place(learnt, word).is_some_and(|(class, _)| seen.insert(class)) {
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    Ok(out)
+}
+
+/// Whether a component's variants spell the numbers of predicates out: `P3`, `!UP0`.
+fn spells_predicates(comp: &Comp, literals: &Literals) -> bool {
+    let texts = comp.variants.iter().flatten().flatten().filter(|t| *t & SLOT == 0).map(|&t| literals.get(t));
+    let mut words = texts.flat_map(|text| text.split(|c: char| !c.is_ascii_alphanumeric()));
+    words.any(|word| {
+        let number = word.strip_prefix("UP").or_else(|| word.strip_prefix('P'));
+        number.is_some_and(|number| number.len() == 1 && number.bytes().all(|b| b.is_ascii_digit()))
+    })
+}
+
 /// The decision of each class, and the texts whose rows contradict each other.
-pub fn decide(learnt: &Learnt, observations: &str) -> Result<(Vec<Decision>, Vec<String>)> {
+pub fn decide(learnt: &Learnt, literals: &Literals, observations: &str) -> Result<(Vec<Decision>, Vec<String>)> {
     let observations = parse(observations)?;
     let mut by_class: Vec<Vec<Example<'_>>> = learnt.models.iter().map(|_| Vec::new()).collect();
     for seen in &observations {
         let Some((class, chosen)) = place(learnt, seen.word) else { continue };
         let Some(model) = learnt.models.get(class as usize) else { continue };
-        if let Some(uses) = uses(model, &chosen, seen) {
-            by_class[class as usize].push(Example { chosen, uses, seen });
-        }
+        let uses = uses(model, &chosen, seen);
+        by_class[class as usize].push(Example { chosen, uses, seen });
     }
     let mut lost = Vec::new();
     let decisions = learnt
         .models
         .iter()
         .zip(&by_class)
-        .map(|(model, examples)| grow(&examples.iter().collect::<Vec<_>>(), model, 0, &mut lost))
+        .map(|(model, examples)| {
+            let spelt: Vec<bool> = model.comps.iter().map(|comp| spells_predicates(comp, literals)).collect();
+            grow(&examples.iter().collect::<Vec<_>>(), model, &spelt, 0, &mut lost)
+        })
         .collect();
     Ok((decisions, lost))
 }
