@@ -175,11 +175,11 @@ impl Comp {
         let (table, entries) = (u32_at(self.0 + 4), u32_at(self.0 + 8));
         match form {
             0 if index < entries => match u8_at(table + index) {
-                0xff => return ILLEGAL,
+                0xff => ILLEGAL,
                 v => u32::from(v),
             },
             1 if index < entries => match u16_at(table + 2 * index) {
-                0xffff => return ILLEGAL,
+                0xffff => ILLEGAL,
                 v => u32::from(v),
             },
             2 => {
