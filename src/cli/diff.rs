@@ -9,11 +9,11 @@ use super::args::{CompileArgs, OutputArgs, TextOrJson};
 use super::compile::Session;
 use super::input::{self, Input};
 use super::{Outcome, cache, output, report};
+use crate::analysis::code::Counting;
 use crate::base::Arch;
 use crate::compare::{DIFF_SCHEMA, Difference, KernelDifference, differences, sass_changes};
 use crate::cubin::{Image, lines::LineTable};
 use crate::emit;
-use crate::flow::Rule;
 use crate::report::listing::{self, ListedFunction};
 use crate::report::{Report, SCHEMA, Unit};
 
@@ -181,7 +181,13 @@ fn build(session: &Session, path: &Path, read: Result<Input, String>, arch: Opti
     let listing = built.as_ref().and_then(|built| {
         let image = Image::parse(&built.cubin).ok()?;
         let lines = LineTable::parse(&image);
-        Some(image.functions.iter().flat_map(|function| listing::list(&image, &lines, function, Rule::Sound)).collect())
+        Some(
+            image
+                .functions
+                .iter()
+                .flat_map(|function| listing::list(&image, &lines, function, &Counting::default()))
+                .collect(),
+        )
     });
     Ok(Loaded { unit, listing })
 }

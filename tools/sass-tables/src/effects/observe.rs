@@ -141,7 +141,7 @@ fn scatter(model: &Model, chosen: &[u16], word: u128, turn: usize) -> u128 {
             RegFile::Pred | RegFile::Upred => (0, 1),
         };
         for (i, &slot) in slots.iter().enumerate() {
-            let place = if turn % 2 == 0 { i } else { slots.len() - 1 - i } as i64;
+            let place = if turn.is_multiple_of(2) { i } else { slots.len() - 1 - i } as i64;
             let home = first + step * place;
             let values: Vec<i64> = match file {
                 RegFile::Gpr | RegFile::Ugpr => vec![home, home + 16, home + 4],
