@@ -49,3 +49,21 @@ fn the_readme_shows_what_the_program_prints() {
         std::fs::write(path, blessed).unwrap();
     }
 }
+
+/// Links inside the repository, and files named in backticks.
+#[test]
+fn pages_name_files_that_are_there() {
+    let mut pages = vec![root("README.md"), root("CONTRIBUTING.md"), root("CHANGELOG.md")];
+    pages.extend(std::fs::read_dir(root("docs")).unwrap().map(|entry| entry.unwrap().path()));
+    for page in pages.iter().filter(|page| page.extension().is_some_and(|extension| extension == "md")) {
+        let text = std::fs::read_to_string(page).unwrap();
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        let links = links.filter(|link| !link.contains("://")).map(|link| link.split('#').next().unwrap_or(""));
+        for link in links.filter(|link| !link.is_empty()) {
+            assert!(page.with_file_name(link).exists(), "{} links to {link}", page.display());
+        }
+        for name in text.split('`').skip(1).step_by(2).filter(|name| name.starts_with("docs/")) {
+            assert!(root(name).exists(), "{} names {name}", page.display());
+        }
+    }
+}

@@ -1,5 +1,9 @@
-"""Wall time over bare ptxas, and peak memory."""
+"""Wall time over bare ptxas, and peak memory.
 
+On a busy machine (--cpu) what counts is the processor time of ptxinspect itself, all threads together, against that of bare
+ptxas. It is more than what a user waits for: PTX is parsed while ptxas runs, and functions are joined in parallel."""
+
+import os
 import re
 import resource
 import statistics
@@ -11,20 +15,22 @@ from pathlib import Path
 from .tools import Inputs, Tally
 
 
-def own_peak(command, timeout):
-    """Peak resident bytes of the process itself, without its children: VmHWM, looked at until it ends."""
+def own_use(command, timeout):
+    """(peak resident bytes, processor seconds) of the process itself, without its children, looked at until it ends."""
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    peak, started = 0, time.monotonic()
+    peak, seconds, started = 0, 0.0, time.monotonic()
     while child.poll() is None and time.monotonic() - started < timeout:
         try:
             status = Path(f"/proc/{child.pid}/status").read_text()
+            fields = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:
             break
         if m := re.search(r"VmHWM:\s+(\d+) kB", status):
             peak = max(peak, int(m[1]) * 1024)
+        seconds = max(seconds, (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"))
         time.sleep(0.001)
     child.wait()
-    return peak
+    return peak, seconds
 
 
 def spent(run):
@@ -39,7 +45,7 @@ def compare(args, tools):
     tally, inputs = Tally("time"), Inputs(args, (".ptx",))
     kind = 1 if args.cpu else 0
     totals = [0.0, 0.0]
-    print(f"{'bytes':>10} {'ptxas ms':>10} {'wall +ms':>9} {'wall %':>7} {'cpu +ms':>9} {'cpu %':>7} {'own MB':>8} {'x in+cubin':>10}  file")
+    print(f"{'bytes':>10} {'ptxas ms':>10} {'wall +ms':>9} {'wall %':>7} {'cpu +ms':>9} {'own ms':>7} {'own %':>6} {'own MB':>8} {'x in+cubin':>10}  file")
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch) / "out.cubin"
         for path in inputs.files:
@@ -53,14 +59,16 @@ def compare(args, tools):
             theirs = [statistics.median(run[i] for run in bare) for i in (0, 1)]
             over = [statistics.median(run[i] for run in mine) - theirs[i] for i in (0, 1)]
             command = [tools.ptxinspect, str(path), "--arch", arch, "--ptxas", tools.path("ptxas"), "--format", "json"]
-            peak = own_peak(command, args.timeout)
+            uses = [own_use(command, args.timeout) for _ in range(args.runs)]
+            peak, own = max(use[0] for use in uses), statistics.median(use[1] for use in uses)
             size = path.stat().st_size + out.stat().st_size
             print(f"{path.stat().st_size:>10} {theirs[0] * 1e3:>10.1f} {over[0] * 1e3:>9.1f} {over[0] / theirs[0] * 100:>7.1f} "
-                  f"{over[1] * 1e3:>9.1f} {over[1] / theirs[1] * 100:>7.1f} {peak / 1e6:>8.1f} {peak / size:>10.1f}  {path}", flush=True)
-            totals = [totals[0] + theirs[kind], totals[1] + over[kind]]
+                  f"{over[1] * 1e3:>9.1f} {own * 1e3:>7.0f} {own / theirs[1] * 100:>6.1f} {peak / 1e6:>8.1f} {peak / size:>10.1f}  {path}", flush=True)
+            more = own if args.cpu else over[0]
+            totals = [totals[0] + theirs[kind], totals[1] + more]
             allowed = max(0.03 * theirs[kind], 0.010)
-            if over[kind] > allowed:
-                tally.differ("time", path, f"{over[kind] * 1e3:.1f} ms over ptxas, {allowed * 1e3:.1f} allowed")
+            if more > allowed:
+                tally.differ("time", path, f"{more * 1e3:.1f} ms over ptxas, {allowed * 1e3:.1f} allowed")
             else:
                 tally.same("time")
             # a process has some megabytes before it reads anything

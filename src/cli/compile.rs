@@ -238,6 +238,8 @@ fn advice(log: &toolchain::log::Log, arch: Arch, ran: Option<toolchain::Version>
         let text = message.text.as_str();
         if text.starts_with("Unresolved extern ") {
             Some("`-- -c` compiles it as one of several files, to be linked later".to_owned())
+        } else if text.starts_with("Failed to write to ") {
+            Some("the disk is most likely full; free some space or point TMPDIR elsewhere".to_owned())
         } else if text.starts_with("Unsupported .version ") {
             newer()
         } else if text.contains("is not defined for option 'gpu-name'") {
@@ -267,6 +269,8 @@ mod tests {
             advice(&toolchain::log::parse(log), Arch::new(sm), ran.parse().ok()).unwrap_or_default()
         };
         assert!(advise("ptxas fatal   : Unresolved extern function 'f'\n", 80, "13.4.92").contains("`-- -c`"));
+        let full = "ptxas fatal   : Failed to write to outp file 'output.cubin'\n";
+        assert!(advise(full, 80, "13.4.92").contains("TMPDIR"));
         let version = "ptxas input.ptx, line 2; fatal   : Unsupported .version 9.4; current version is '8.8'\n";
         assert!(advise(version, 80, "12.9.86").contains("`--ptxas 13.4`"));
         assert_eq!(advise(version, 80, "13.4.92"), "");
