@@ -248,6 +248,8 @@ fn changes_that_make_it_worse_are_caught_with_their_line() {
     let spills =
         verdict["findings"].as_array().unwrap().iter().find(|finding| finding["metric"] == "spill_store_bytes");
     assert!(spills.unwrap()["ptx_line"].as_u64().unwrap() > 7, "{spills:?}");
+    let patch = verdict["patch"].as_str().unwrap();
+    assert!(patch.starts_with("--- a/ptxinspect.lock.json\n+++ b/ptxinspect.lock.json\n@@ "), "{patch}");
     // The recorded build is in the cache: the lines with more spills than before are named.
     let row = &verdict["units"][0]["kernels"][0];
     assert!(row["lines_from"].as_str().unwrap().contains("from the cache"), "{row}");

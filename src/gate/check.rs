@@ -103,7 +103,7 @@ pub fn check(check: &Check<'_>) -> Verdict {
         _ => Outcome::Pass,
     };
     let baseline = check.baseline_name.to_owned();
-    Verdict { schema: GATE_SCHEMA.to_owned(), outcome, baseline, totals, findings, units }
+    Verdict { schema: GATE_SCHEMA.to_owned(), outcome, baseline, totals, findings, units, patch: None }
 }
 
 fn unit_verdict(measured: &Measured, before: Option<&UnitFigures>, kernels: Vec<Comparison>) -> UnitVerdict {

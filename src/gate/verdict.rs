@@ -295,6 +295,8 @@ pub struct Verdict {
     pub findings: Vec<Finding>,
     /// Units with something to say.
     pub units: Vec<UnitVerdict>,
+    /// The change of the baseline, as `git apply` takes it, if all of this is meant; null where it cannot be told.
+    pub patch: Option<String>,
 }
 
 impl Verdict {

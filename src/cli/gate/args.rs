@@ -99,6 +99,10 @@ pub enum GateFormat {
     Junit,
     /// GitHub's annotations
     Github,
+    /// A page that needs nothing else
+    Html,
+    /// The change of the baseline, as git apply takes it, if all of it is meant
+    Patch,
 }
 
 /// A form and a file to write it to.

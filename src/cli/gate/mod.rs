@@ -21,6 +21,7 @@ use super::input::{self, Input};
 use super::progress::Progress;
 use super::{Outcome, output, report};
 use crate::cache::Key;
+use crate::compare::unified;
 use crate::emit::escape::terminal;
 use crate::emit::gate as emit;
 use crate::gate::{self, Baseline, Check, Date, Level, Measured, Scope, Verdict};
@@ -55,6 +56,11 @@ pub fn run(args: &GateArgs) -> Result<Outcome> {
     for unit in &mut verdict.units {
         unit.command = Some(plan.command(&unit.path, &unit.arch, unit.ptxas.as_deref()));
     }
+    if measured.iter().all(|measured| measured.error.is_none()) {
+        let old = std::fs::read_to_string(&plan.baseline).unwrap_or_default();
+        let new = gate::update(check.baseline, &measured, &scope).to_text();
+        verdict.patch = Some(unified(&plan.baseline_name, &old, &new));
+    }
     explain::explain(&plan, check.baseline, args.old.as_deref(), &mut verdict);
     output::write(&args.output, |out| write(&verdict, args.format, args, out))?;
     for extra in &args.write {
@@ -79,6 +85,8 @@ fn write(verdict: &Verdict, format: GateFormat, args: &GateArgs, out: &mut dyn W
         GateFormat::Sarif => emit::write_sarif(verdict, out),
         GateFormat::Junit => emit::write_junit(verdict, out),
         GateFormat::Github => emit::write_github(verdict, out),
+        GateFormat::Patch => out.write_all(verdict.patch.as_deref().unwrap_or_default().as_bytes()),
+        GateFormat::Html => emit::write_html(verdict, out),
     }
 }
 

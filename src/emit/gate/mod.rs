@@ -1,9 +1,10 @@
 //! The gate's verdict, one file a format.
 //!
 //! In: a [`Verdict`]. Out: text for people, JSON for programs, Markdown for a pull request, SARIF for code scanning, JUnit for
-//! test reports, annotations for GitHub. Whatever comes from a file is escaped as its format asks.
+//! test reports, annotations for GitHub, a page of HTML. Whatever comes from a file is escaped as its format asks.
 
 mod github;
+mod html;
 mod junit;
 mod markdown;
 mod sarif;
@@ -12,6 +13,7 @@ mod text;
 use std::io::{self, Write};
 
 pub use github::write as write_github;
+pub use html::write as write_html;
 pub use junit::write as write_junit;
 pub use markdown::write as write_markdown;
 pub use sarif::write as write_sarif;

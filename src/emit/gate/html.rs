@@ -1,0 +1,153 @@
+//! The verdict as one page that needs nothing else.
+
+use std::io::{self, Write};
+
+use super::{delta, figure, summary, word};
+use crate::compare::LineChange;
+use crate::gate::{Change, Comparison, Finding, Level, UnitVerdict, Verdict};
+
+const STYLE: &str = "\
+body{font:14px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 1rem;color:#1f2328;background:#fff}\
+h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}code,pre,td.n{font-family:ui-monospace,monospace}\
+table{border-collapse:collapse;margin:.5rem 0}th,td{padding:.15rem .7rem;text-align:left;border-bottom:1px solid #d1d9e0}\
+td.n,th.n{text-align:right}.worse,.failure,.error{color:#b3261e}.better,.pass{color:#1a7f37}.tolerated,.note{color:#59636e}\
+pre{background:#f6f8fa;padding:.6rem;overflow-x:auto}\
+@media(prefers-color-scheme:dark){body{background:#0d1117;color:#e6edf3}pre{background:#161b22}\
+th,td{border-color:#30363d}.worse,.failure,.error{color:#ff7b72}.better,.pass{color:#56d364}.tolerated,.note{color:#9198a1}}";
+
+/// Writes the page.
+pub fn write(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
+    let outcome = word(verdict.outcome);
+    let class = if outcome == "pass" { "pass" } else { "failure" };
+    writeln!(out, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">")?;
+    writeln!(out, "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">")?;
+    writeln!(out, "<title>ptxinspect gate: {outcome}</title><style>{STYLE}</style></head><body>")?;
+    writeln!(out, "<h1>gate: <span class=\"{class}\">{outcome}</span></h1>")?;
+    writeln!(out, "<p>{}.</p>", escape(&summary(verdict, &verdict.baseline)))?;
+    for unit in &verdict.units {
+        write_unit(unit, verdict, out)?;
+    }
+    let of_unit = |finding: &Finding| verdict.units.iter().any(|unit| Some(&unit.path) == finding.path.as_ref());
+    let rest: Vec<&Finding> = verdict.findings.iter().filter(|finding| !of_unit(finding)).collect();
+    if !rest.is_empty() {
+        writeln!(out, "<h2>Beside</h2>")?;
+        write_findings(&rest, out)?;
+    }
+    writeln!(out, "</body></html>")
+}
+
+fn write_unit(unit: &UnitVerdict, verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
+    let ptxas = unit.ptxas.as_ref().map(|version| format!(" ptxas {version}")).unwrap_or_default();
+    let title = escape(&format!("{} {}{ptxas}", unit.path, unit.arch));
+    writeln!(out, "<h2>{title}</h2>")?;
+    let mine =
+        |finding: &&Finding| finding.path.as_deref() == Some(&unit.path) && finding.arch.as_deref() == Some(&unit.arch);
+    write_findings(&verdict.findings.iter().filter(mine).collect::<Vec<_>>(), out)?;
+    for kernel in &unit.kernels {
+        write_kernel(kernel, out)?;
+    }
+    if let Some(command) = &unit.command {
+        writeln!(out, "<p>Repeat it:</p><pre>{}</pre>", escape(command))?;
+    }
+    Ok(())
+}
+
+fn write_findings(findings: &[&Finding], out: &mut dyn Write) -> io::Result<()> {
+    if findings.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "<ul>")?;
+    for finding in findings {
+        let class = match finding.level {
+            Level::Note => "note",
+            Level::Warning => "warning",
+            Level::Failure => "failure",
+            Level::Error => "error",
+        };
+        let line = finding.ptx_line.map(|line| format!(" (line {line})")).unwrap_or_default();
+        writeln!(out, "<li><b class=\"{class}\">{}</b> {}{line}</li>", finding.kind.id(), escape(&finding.message))?;
+    }
+    writeln!(out, "</ul>")
+}
+
+fn write_kernel(kernel: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "<h3><code>{}</code></h3>", escape(&kernel.demangled))?;
+    if !kernel.figures.is_empty() {
+        writeln!(out, "<table><tr><th></th><th class=\"n\">before</th><th class=\"n\">after</th><th></th></tr>")?;
+        for change in &kernel.figures {
+            let class = match change.change {
+                Change::Worse | Change::Unknown => "worse",
+                Change::Better => "better",
+                Change::Tolerated | Change::Same => "tolerated",
+            };
+            writeln!(
+                out,
+                "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n {class}\">{}</td></tr>",
+                change.title,
+                figure(change.before),
+                figure(change.after),
+                delta(change)
+            )?;
+        }
+        writeln!(out, "</table>")?;
+    }
+    if let Some(from) = &kernel.lines_from {
+        writeln!(out, "<p class=\"note\">{}</p>", escape(from))?;
+    }
+    if !kernel.lines.is_empty() {
+        writeln!(
+            out,
+            "<table><tr><th class=\"n\">line</th><th class=\"n\">live</th><th class=\"n\">spills</th><th></th></tr>"
+        )?;
+        for line in &kernel.lines {
+            write_line(line, out)?;
+        }
+        writeln!(out, "</table>")?;
+    }
+    if let Some(patch) = &kernel.patch {
+        let mark = |text: &Option<String>, sign: char| -> String {
+            text.iter().flat_map(|text| text.lines()).map(|line| format!("{sign}{line}\n")).collect()
+        };
+        let text = format!("{}{}", mark(&patch.before, '-'), mark(&patch.after, '+'));
+        writeln!(
+            out,
+            "<details><summary>In the baseline, if it is meant</summary><pre>{}</pre></details>",
+            escape(&text)
+        )?;
+    }
+    Ok(())
+}
+
+fn write_line(line: &LineChange, out: &mut dyn Write) -> io::Result<()> {
+    let show = |value: Option<u32>| value.map_or("—".to_owned(), |value| value.to_string());
+    let step = |before: Option<u32>, after: Option<u32>| format!("{} → {}", show(before), show(after));
+    let number = line.after_line.map_or("gone".to_owned(), |line| line.to_string());
+    writeln!(
+        out,
+        "<tr><td class=\"n\">{number}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td><code>{}</code></td></tr>",
+        step(line.live_before, line.live_after),
+        step(line.spills_before, line.spills_after),
+        escape(&line.text)
+    )
+}
+
+/// Text for HTML; control and direction characters are spelt out as on a terminal.
+fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for (at, line) in text.split('\n').enumerate() {
+        if at > 0 {
+            safe.push('\n');
+        }
+        for c in crate::emit::escape::terminal(line).chars() {
+            match c {
+                '&' => safe.push_str("&amp;"),
+                '<' => safe.push_str("&lt;"),
+                '>' => safe.push_str("&gt;"),
+                '"' => safe.push_str("&quot;"),
+                '\'' => safe.push_str("&#39;"),
+                c => safe.push(c),
+            }
+        }
+    }
+    safe
+}
