@@ -1,7 +1,8 @@
 //! The generated tables, read in place: no parsing at start, every read checked.
 //!
-//! `tables/sass.bin` holds records of little-endian numbers that refer to each other by offset; `tables/sass.txt` holds the
-//! literals they print. `tools/sass-tables` writes both; [`Format`](super::table) there and the readers here must agree.
+//! `tables/sass.bin` holds records of little-endian numbers that refer to each other by offset, and the literals they print.
+//! `tools/sass-tables pack` writes it, together with `tables/sass.txt`, which says the same for people to read and compare; the
+//! writer there and the readers here must agree.
 
 use crate::base::Arch;
 use crate::base::Variant;
@@ -9,10 +10,9 @@ use crate::base::Variant;
 use super::Word;
 
 static BLOB: &[u8] = include_bytes!("tables/sass.bin");
-static TEXT: &str = include_str!("tables/sass.txt");
 
 /// What the blob begins with: the format's name and version.
-pub(super) const MAGIC: &[u8; 8] = b"PTXSASS2";
+pub(super) const MAGIC: &[u8; 8] = b"PTXSASS3";
 
 /// Reads past the end give zero, which every reader takes for "nothing".
 #[inline]
@@ -40,12 +40,23 @@ pub(super) fn u32_at(at: u32) -> u32 {
 
 #[inline]
 pub(super) fn u64_at(at: u32) -> u64 {
-    u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32
+    let at = at as usize;
+    match BLOB.get(at..at + 8) {
+        Some(&[a, b, c, d, e, f, g, h]) => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        _ => 0,
+    }
 }
 
+/// Bytes of the blob; none where they would go past its end.
 #[inline]
-pub(super) fn literal(at: u32, len: u8) -> &'static str {
-    TEXT.get(at as usize..at as usize + len as usize).unwrap_or("")
+pub(super) fn bytes_at(at: u32, len: usize) -> &'static [u8] {
+    BLOB.get(at as usize..at as usize + len).unwrap_or(&[])
+}
+
+/// Sixteen bytes of the blob, of which the caller wants the first few.
+#[inline]
+pub(super) fn sixteen_at(at: u32) -> Option<&'static [u8; 16]> {
+    BLOB.get(at as usize..)?.first_chunk()
 }
 
 /// The page table of an architecture: 64 offsets of pages of 64 tree offsets. Zero when the tables do not have it.
@@ -94,6 +105,13 @@ fn chunk(word: Word, at: u32) -> i64 {
     if negative != 0 { value.wrapping_neg() } else { value }
 }
 
+/// A field of the word that does not cross its halves.
+#[inline]
+pub(super) fn field(word: Word, bit: u64, width: u64) -> u64 {
+    let half = if bit < 64 { word.lo } else { word.hi };
+    half >> (bit & 63) & !(u64::MAX << (width & 63))
+}
+
 /// A number of the text. Record: kind u8, chunks u8, number of URZ u8, 1 unused, constant i64, chunks.
 #[derive(Clone, Copy)]
 pub(super) struct Slot(pub u32);
@@ -129,7 +147,8 @@ impl Slot {
 /// A component: inputs that choose pieces of text together.
 ///
 /// Record: chunks u8, tests u8, sites u8, form u8 (0 dense u8, 1 dense u16, 2 sparse), table u32, entries u32, variants u32;
-/// chunks of 4 bytes; tests of 16: slot u32, kind u8, destination bit u8, 2 unused, value i64.
+/// chunks of 4 bytes; tests of 16: slot u32, kind u8 (0 equal, 1 power of two, 2 equal of a plain field), destination bit u8,
+/// bit u8, width u8 (of the field), value i64. A variant has one [op](Op) of 8 bytes for each site.
 #[derive(Clone, Copy)]
 pub(super) struct Comp(pub u32);
 
@@ -138,8 +157,8 @@ pub(super) const ILLEGAL: u32 = u32::MAX;
 
 impl Comp {
     #[inline]
-    fn index(self, word: Word) -> u32 {
-        let (chunks, tests) = (u32::from(u8_at(self.0)), u32::from(u8_at(self.0 + 1)));
+    fn index(self, word: Word, head: u64) -> u32 {
+        let (chunks, tests) = (head as u32 & 0xff, head as u32 >> 8 & 0xff);
         let mut index = 0i64;
         let mut at = self.0 + 16;
         for _ in 0..chunks {
@@ -147,33 +166,29 @@ impl Comp {
             at += 4;
         }
         for _ in 0..tests {
-            let value = Slot(u32_at(at)).eval(word);
-            let holds = match u8_at(at + 4) {
-                0 => value == u64_at(at + 8) as i64,
-                _ => value > 0 && value & (value - 1) == 0,
+            let test = u64_at(at);
+            let expected = u64_at(at + 8) as i64;
+            let holds = match test >> 32 & 0xff {
+                2 => field(word, test >> 48 & 0xff, test >> 56) as i64 == expected,
+                0 => Slot(test as u32).eval(word) == expected,
+                _ => {
+                    let value = Slot(test as u32).eval(word);
+                    value > 0 && value & (value - 1) == 0
+                }
             };
-            index |= i64::from(holds) << (u8_at(at + 5) & 31);
+            index |= i64::from(holds) << (test >> 40 & 31);
             at += 16;
         }
         index as u32
     }
 
-    /// The offset of the chosen variant's list of templates, one for each site; [`ILLEGAL`] when there is none.
-    #[inline]
-    pub fn choose(self, word: Word) -> u32 {
-        match self.variant(word) {
-            ILLEGAL => ILLEGAL,
-            variant => u32_at(self.0 + 12) + 4 * u32::from(u8_at(self.0 + 2)) * variant,
-        }
-    }
-
     /// The number of the chosen variant; [`ILLEGAL`] when there is none.
     #[inline]
     pub fn variant(self, word: Word) -> u32 {
-        let index = self.index(word);
-        let form = u8_at(self.0 + 3);
-        let (table, entries) = (u32_at(self.0 + 4), u32_at(self.0 + 8));
-        match form {
+        let head = u64_at(self.0);
+        let index = self.index(word, head);
+        let (table, entries) = ((head >> 32) as u32, u32_at(self.0 + 8));
+        match head >> 24 & 0xff {
             0 if index < entries => match u8_at(table + index) {
                 0xff => ILLEGAL,
                 v => u32::from(v),
@@ -201,10 +216,19 @@ impl Comp {
             _ => ILLEGAL,
         }
     }
+
+    /// The offset of what the component says at one of its sites; zero where the word is illegal.
+    #[inline]
+    pub fn site(self, word: Word, site: u32) -> u32 {
+        match self.variant(word) {
+            ILLEGAL => 0,
+            variant => u32_at(self.0 + 12) + 8 * (u32::from(u8_at(self.0 + 2)) * variant + site),
+        }
+    }
 }
 
 /// A class of words. Record: fixed mask lo, hi, fixed value lo, hi (u64 each), template u32, guard u8 (0 none, 1 P, 2 UP),
-/// components u8, 2 unused, effects u32, offsets of the components (u32 each).
+/// components u8, u16 which of the first 16 components have illegal values, effects u32, offsets of the components (u32 each).
 #[derive(Clone, Copy)]
 pub(super) struct Class(pub u32);
 
@@ -219,10 +243,6 @@ impl Class {
     }
     pub fn guard(self) -> u8 {
         u8_at(self.0 + 36)
-    }
-    #[inline]
-    pub fn comps(self) -> u32 {
-        u32::from(u8_at(self.0 + 37))
     }
     /// The uses of a word's fields: how many, and where the first is. `None` where they are not known.
     ///
@@ -255,6 +275,21 @@ impl Class {
     pub fn comp(self, i: u32) -> Comp {
         Comp(u32_at(self.0 + 44 + 4 * i))
     }
+    /// Whether every component has a legal value in a word.
+    #[inline]
+    pub fn legal(self, word: Word) -> bool {
+        let head = u64_at(self.0 + 32);
+        let comps = (head >> 40 & 0xff) as u32;
+        let mut partial = (head >> 48) as u32;
+        while partial != 0 {
+            let i = partial.trailing_zeros();
+            if self.comp(i).variant(word) == ILLEGAL {
+                return false;
+            }
+            partial &= partial - 1;
+        }
+        (16..comps).all(|i| self.comp(i).variant(word) != ILLEGAL)
+    }
 }
 
 /// Finds the class of a word: page table, page, then a tree of tests.
@@ -266,58 +301,67 @@ pub(super) fn find(pages: u32, word: Word) -> Option<Class> {
     let opcode = (word.lo & 0xfff) as u32;
     let mut node = u32_at(u32_at(pages + 4 * (opcode >> 6)) + 4 * (opcode & 63));
     for _ in 0..64 {
-        let yes = match u8_at(node) {
-            1 => return Some(Class(u32_at(node + 4))),
+        let head = u64_at(node);
+        let yes = match head & 0xff {
+            1 => return Some(Class((head >> 32) as u32)),
             2 => {
-                let bit = u8_at(node + 1);
+                let bit = head >> 8 & 0xff;
                 let half = if bit < 64 { word.lo } else { word.hi };
                 half >> (bit & 63) & 1 == 1
             }
             3 => word.lo & u64_at(node + 12) == u64_at(node + 28) && word.hi & u64_at(node + 20) == u64_at(node + 36),
             _ => return None,
         };
-        node = u32_at(node + if yes { 8 } else { 4 });
+        node = if yes { u32_at(node + 8) } else { (head >> 32) as u32 };
     }
     None
 }
 
-/// One step of a template.
+/// One step of a template, 8 bytes.
+#[derive(Clone, Copy)]
 pub(super) enum Op {
-    /// Text as it is.
-    Literal(&'static str),
-    /// A number.
+    /// Text as it is: its length and where it is.
+    Literal(usize, u32),
+    /// A number of many parts.
     Number(Slot),
-    /// What a component says at one of its sites: number of the component in the class, site.
-    Site(u8, u8),
+    /// A number that is one field: what is printed before it (length, offset), kind, bit, width, number of URZ.
+    Field(usize, u32, u8, u8, u8, u8),
+    /// What a component says at one of its sites.
+    Site(Comp, u32),
+    /// A component of one field, all at one place: bit, width, steps by value.
+    Choice(u8, u8, u32),
+    /// Text that a single bit switches on: bit, length, where it is.
+    Flag(u8, usize, u32),
+    /// The guard, unless it is "always": the kind of its register.
+    Guard(u8),
+    /// More than one step.
+    List(u32),
+    /// The template is over, or the site says nothing.
+    End,
 }
 
-/// Walks a template. Encoding: 0 end; 1 literal (length u8, offset u32); 2 number (slot u32); 3 site (u8, u8).
-pub(super) struct Template(pub u32);
-
-impl Iterator for Template {
-    type Item = Op;
-    #[inline]
-    fn next(&mut self) -> Option<Op> {
-        let at = self.0;
-        match u8_at(at) {
-            1 => {
-                self.0 = at + 6;
-                Some(Op::Literal(literal(u32_at(at + 2), u8_at(at + 1))))
-            }
-            2 => {
-                self.0 = at + 5;
-                Some(Op::Number(Slot(u32_at(at + 1))))
-            }
-            3 => {
-                self.0 = at + 3;
-                Some(Op::Site(u8_at(at + 1), u8_at(at + 2)))
-            }
-            _ => None,
-        }
+/// Reads a step: `1, length, 0, 0, offset u32`; `2, 0, 0, 0, slot u32`; `3, site, 0, 0, component u32`; `4, kind and 16 times the
+/// length of the text before it, bit, width, number of URZ, text (3 bytes)`; `5, 0, 0, 0, template u32`; `6, bit, length, 0, offset
+/// u32`; `7, bit, width, 0, steps u32`; `8, kind, 0...`; all zero at the end.
+#[inline(always)]
+pub(super) fn op(at: u32) -> Op {
+    let op = u64_at(at);
+    let high = (op >> 32) as u32;
+    let byte = |i: u32| (op >> (8 * i)) as u8;
+    match byte(0) {
+        4 => Op::Field(usize::from(byte(1) >> 4 & 3), at + 5, byte(1) & 15, byte(2), byte(3), byte(4)),
+        1 => Op::Literal(usize::from(byte(1)), high),
+        3 => Op::Site(Comp(high), u32::from(byte(1))),
+        2 => Op::Number(Slot(high)),
+        6 => Op::Flag(byte(1), usize::from(byte(2)), high),
+        7 => Op::Choice(byte(1), byte(2), high),
+        8 => Op::Guard(byte(1)),
+        5 => Op::List(high),
+        _ => Op::End,
     }
 }
 
-/// Bytes of the tables: binary and text.
+/// Bytes of the tables.
 pub(super) fn size() -> usize {
-    BLOB.len() + TEXT.len()
+    BLOB.len()
 }

@@ -4,12 +4,9 @@ use std::fmt;
 
 use crate::base::{Arch, Pc, RegFile};
 
-use super::blob::{self, Class, ILLEGAL, Op, Slot, Template};
-use super::float::{half, spell_float};
+use super::blob::{self, Class, Op};
+use super::write::Line;
 use super::{Control, Guard, Word};
-
-/// Components a class has at most; the tables are checked against it when they are made.
-const MAX_COMPS: usize = 24;
 
 /// Decodes the words of one architecture. Costs nothing to make.
 #[derive(Clone, Copy)]
@@ -71,8 +68,8 @@ impl RegRef {
     }
 }
 
-/// Slot kinds as the tables number them.
-mod kind {
+/// Kinds of numbers as the tables name them.
+pub(super) mod kind {
     pub const R: u8 = 1;
     pub const UR: u8 = 2;
     pub const P: u8 = 3;
@@ -86,6 +83,7 @@ mod kind {
     pub const BF16: u8 = 11;
     pub const F32: u8 = 12;
     pub const F64: u8 = 13;
+    pub const HEX64: u8 = 14;
 }
 
 impl Decoder {
@@ -119,9 +117,7 @@ impl Decoder {
     #[inline]
     pub fn decode(&self, word: Word) -> Inst {
         let class = match blob::find(self.pages, word) {
-            Some(class) if class.fits(word) && (0..class.comps()).all(|i| class.comp(i).choose(word) != ILLEGAL) => {
-                class.0
-            }
+            Some(class) if class.fits(word) && class.legal(word) => class.0,
             _ => 0,
         };
         Inst { word, class }
@@ -134,34 +130,10 @@ impl Decoder {
     }
 
     /// Walks the steps of an instruction's text in order, choices resolved.
-    #[inline]
+    #[inline(always)]
     fn walk(&self, inst: &Inst, mut step: impl FnMut(Step)) {
-        if inst.is_unknown() {
-            return;
-        }
-        let class = Class(inst.class);
-        let mut chosen = [ILLEGAL; MAX_COMPS];
-        for (i, slot) in chosen.iter_mut().enumerate().take(class.comps() as usize) {
-            *slot = class.comp(i as u32).choose(inst.word);
-        }
-        for op in Template(class.template()) {
-            match op {
-                Op::Literal(text) => step(Step::Text(text)),
-                Op::Number(slot) => step(Step::Number(slot)),
-                Op::Site(comp, site) => {
-                    let variant = chosen.get(comp as usize).copied().unwrap_or(ILLEGAL);
-                    if variant == ILLEGAL {
-                        continue;
-                    }
-                    for op in Template(blob::u32_at(variant + 4 * u32::from(site))) {
-                        match op {
-                            Op::Literal(text) => step(Step::Text(text)),
-                            Op::Number(slot) => step(Step::Number(slot)),
-                            Op::Site(..) => {}
-                        }
-                    }
-                }
-            }
+        if !inst.is_unknown() {
+            walk_template(inst.word, Class(inst.class).template(), &mut step);
         }
     }
 
@@ -179,28 +151,28 @@ impl Decoder {
             let _ = write!(out, ".word {:#018x}{:016x}", inst.word.hi, inst.word.lo);
             return;
         }
+        let mut line = Line::new(out);
         self.walk(inst, |step| match step {
-            Step::Text(text) => out.push_str(text),
-            Step::Number(slot) => {
-                let value = slot.eval(inst.word);
-                if slot.kind() == kind::TARGET {
-                    let target = value.wrapping_add(i64::from(pc.0) + 16);
-                    if !label(target, out) {
-                        push_hex(target, out);
-                    }
-                } else {
-                    push_number(slot, value, out);
+            Step::Text(len, at) => line.literal(len, at),
+            Step::Number(number) if number.kind == kind::TARGET => {
+                let target = number.value.wrapping_add(i64::from(pc.0) + 16);
+                if !label(target, line.flush()) {
+                    line.hex(target);
                 }
             }
+            Step::Number(number) => line.number(number),
+            Step::Fixed(text) => line.short(text),
         });
+        line.flush();
     }
 
     /// The opcode's name without its modifiers: `IMAD`. Empty when unknown.
     pub fn mnemonic(&self, inst: &Inst) -> &'static str {
         let mut name = "";
         self.walk(inst, |step| {
-            if let Step::Text(text) = step
+            if let Step::Text(len, at) = step
                 && name.is_empty()
+                && let text = literal(len, at)
                 && text.starts_with(|c: char| c.is_ascii_uppercase())
             {
                 name = text.split(['.', ' ']).next().unwrap_or("");
@@ -213,10 +185,10 @@ impl Decoder {
     pub fn target(&self, inst: &Inst, pc: Pc) -> Option<i64> {
         let mut target = None;
         self.walk(inst, |step| {
-            if let Step::Number(slot) = step
-                && slot.kind() == kind::TARGET
+            if let Step::Number(number) = step
+                && number.kind == kind::TARGET
             {
-                target = Some(slot.eval(inst.word).wrapping_add(i64::from(pc.0) + 16));
+                target = Some(number.value.wrapping_add(i64::from(pc.0) + 16));
             }
         });
         target
@@ -225,15 +197,15 @@ impl Decoder {
     /// The registers the text names, in its order, the guard first.
     pub fn registers(&self, inst: &Inst, mut each: impl FnMut(RegRef)) {
         self.walk(inst, |step| {
-            if let Step::Number(slot) = step {
-                let file = match slot.kind() {
+            if let Step::Number(number) = step {
+                let file = match number.kind {
                     kind::R => RegFile::Gpr,
                     kind::UR => RegFile::Ugpr,
                     kind::P => RegFile::Pred,
                     kind::UP => RegFile::Upred,
                     _ => return,
                 };
-                each(RegRef { file, index: slot.eval(inst.word) as u16, bit: slot.bit() });
+                each(RegRef { file, index: number.value as u16, bit: number.bit });
             }
         });
     }
@@ -258,8 +230,9 @@ impl Decoder {
     pub fn shape(&self, inst: &Inst, out: &mut String) {
         let start = out.len();
         self.walk(inst, |step| match step {
-            Step::Text(text) => out.push_str(text),
-            Step::Number(slot) => out.push_str(match slot.kind() {
+            Step::Text(len, at) => out.push_str(literal(len, at)),
+            Step::Fixed(text) => out.push_str(text),
+            Step::Number(number) => out.push_str(match number.kind {
                 kind::R => "R#",
                 kind::UR => "UR#",
                 kind::P => "P#",
@@ -279,92 +252,97 @@ impl Decoder {
 
 /// One step of a text.
 enum Step {
-    Text(&'static str),
-    Number(Slot),
+    /// A literal of the tables: its length and where it is.
+    Text(usize, u32),
+    Number(Number),
+    /// Text that every architecture has.
+    Fixed(&'static str),
 }
 
-#[inline]
-fn push_decimal(value: i64, out: &mut String) {
-    if (0..10).contains(&value) {
-        out.push((b'0' + value as u8) as char);
-    } else if (0..1000).contains(&value) {
-        let value = value as u32;
-        if value >= 100 {
-            out.push((b'0' + (value / 100) as u8) as char);
-        }
-        out.push((b'0' + (value / 10 % 10) as u8) as char);
-        out.push((b'0' + (value % 10) as u8) as char);
-    } else {
-        use std::fmt::Write;
-        let _ = write!(out, "{value}");
-    }
+/// A number of the text.
+#[derive(Clone, Copy)]
+pub(super) struct Number {
+    pub kind: u8,
+    pub value: i64,
+    /// The lowest bit of the word it is made of.
+    pub bit: u8,
+    /// The value that a uniform register spells `URZ`.
+    pub zero: u8,
 }
 
-/// `0x10`, `-0x10`
-fn push_hex(value: i64, out: &mut String) {
-    if value < 0 {
-        out.push('-');
-    }
-    out.push_str("0x");
-    let value = value.unsigned_abs();
-    let digits = (67 - (value | 1).leading_zeros()) / 4;
-    for i in (0..digits).rev() {
-        let digit = (value >> (4 * i) & 15) as u8;
-        out.push((if digit < 10 { b'0' + digit } else { b'a' + digit - 10 }) as char);
-    }
+/// A literal of the tables.
+fn literal(len: usize, at: u32) -> &'static str {
+    std::str::from_utf8(blob::bytes_at(at, len)).unwrap_or("")
 }
 
-fn push_float(value: f64, bits: u64, fraction: u32, exponent: u32, out: &mut String) {
-    let exp = bits >> fraction & ((1 << exponent) - 1);
-    let frac = bits & ((1 << fraction) - 1);
-    let nan = (exp == (1 << exponent) - 1 && frac != 0).then_some(frac >> (fraction - 1) & 1 == 1);
-    spell_float(value, nan, bits >> (fraction + exponent) & 1 == 1, out);
-}
-
-fn push_number(slot: Slot, value: i64, out: &mut String) {
-    let bits = value as u64;
-    match slot.kind() {
-        kind::R if value == 255 => out.push_str("RZ"),
-        kind::R => {
-            out.push('R');
-            push_decimal(value, out);
-        }
-        kind::UR if value == i64::from(slot.zero()) => out.push_str("URZ"),
-        kind::UR => {
-            out.push_str("UR");
-            push_decimal(value, out);
-        }
-        kind::P if value == 7 => out.push_str("PT"),
-        kind::P => {
-            out.push('P');
-            push_decimal(value, out);
-        }
-        kind::UP if value == 7 => out.push_str("UPT"),
-        kind::UP => {
-            out.push_str("UP");
-            push_decimal(value, out);
-        }
-        kind::B | kind::SB => {
-            out.push_str(if slot.kind() == kind::B { "B" } else { "SB" });
-            push_decimal(value, out);
-        }
-        kind::SET => {
-            out.push('{');
-            let mut first = true;
-            for bit in (0..63).rev().filter(|bit| value >> bit & 1 == 1) {
-                if !first {
-                    out.push(',');
+/// Walks a class's template.
+#[inline(always)]
+fn walk_template(word: Word, mut at: u32, step: &mut impl FnMut(Step)) {
+    loop {
+        let op = match blob::op(at) {
+            Op::End => return,
+            Op::Flag(bit, len, at) => {
+                if blob::field(word, u64::from(bit), 1) == 1 {
+                    step(Step::Text(len, at));
                 }
-                first = false;
-                push_decimal(bit, out);
+                Op::End
             }
-            out.push('}');
+            Op::Choice(bit, width, steps) => {
+                blob::op(steps + 8 * blob::field(word, u64::from(bit), u64::from(width)) as u32)
+            }
+            Op::Site(comp, site) => match comp.site(word, site) {
+                0 => Op::End,
+                at => blob::op(at),
+            },
+            Op::Guard(kind) => {
+                let guard = word.lo >> 12 & 15;
+                if guard != 7 {
+                    let (negated, value) = (guard >= 8, (guard & 7) as i64);
+                    step(Step::Fixed(if negated { "@!" } else { "@" }));
+                    step(Step::Number(Number { kind, value, bit: 12, zero: 0 }));
+                    step(Step::Fixed(" "));
+                }
+                Op::End
+            }
+            op => op,
+        };
+        match op {
+            Op::End => {}
+            Op::List(list) => walk_list(word, list, step),
+            op => walk_one(word, op, step),
         }
-        kind::F16 => push_float(half(bits as u16), bits, 10, 5, out),
-        kind::BF16 => push_float(f64::from(f32::from_bits((bits as u32) << 16)), bits, 7, 8, out),
-        kind::F32 => push_float(f64::from(f32::from_bits(bits as u32)), bits, 23, 8, out),
-        kind::F64 => push_float(f64::from_bits(bits << 32), bits << 32, 52, 11, out),
-        kind::HEX | kind::TARGET => push_hex(value, out),
-        _ => push_decimal(value, out),
+        at += 8;
+    }
+}
+
+/// Walks what a site says where it is more than one step.
+fn walk_list(word: Word, mut at: u32, step: &mut impl FnMut(Step)) {
+    loop {
+        let op = blob::op(at);
+        if matches!(op, Op::End) {
+            return;
+        }
+        walk_one(word, op, step);
+        at += 8;
+    }
+}
+
+/// A literal or a number. Choices stand in a class's template alone: tables that say otherwise say nothing.
+#[inline(always)]
+fn walk_one(word: Word, op: Op, step: &mut impl FnMut(Step)) {
+    match op {
+        Op::Field(len, at, kind, bit, width, zero) => {
+            if len > 0 {
+                step(Step::Text(len, at));
+            }
+            let value = blob::field(word, u64::from(bit), u64::from(width)) as i64;
+            step(Step::Number(Number { kind, value, bit, zero }));
+        }
+        Op::Literal(len, at) => step(Step::Text(len, at)),
+        Op::Number(slot) => {
+            let (kind, value) = (slot.kind(), slot.eval(word));
+            step(Step::Number(Number { kind, value, bit: slot.bit(), zero: slot.zero() }));
+        }
+        _ => {}
     }
 }

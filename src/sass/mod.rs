@@ -10,6 +10,7 @@ mod effects;
 mod float;
 mod operand;
 pub mod transfer;
+mod write;
 
 pub use transfer::Flow;
 

@@ -8,7 +8,9 @@ use ptxinspect::base::{Arch, Pc};
 use ptxinspect::sass::{Decoder, Word};
 
 use crate::corpus;
+use crate::model::Literals;
 use crate::oracle::{Oracle, WordMap};
+use crate::store::{self, Learnt};
 
 #[derive(Default)]
 struct Tally {
@@ -33,15 +35,62 @@ fn registers(text: &str) -> Vec<&str> {
         .collect()
 }
 
-pub fn check(
-    nvdisasm: &Path,
-    paths: &[PathBuf],
-    cache: Option<PathBuf>,
-    limit: usize,
-    only: &[String],
-) -> Result<bool> {
+/// What gives a word its text: the tables of the decoder, or models that are not packed yet.
+enum Speaker {
+    Tables(Decoder),
+    Models(Box<Learnt>),
+}
+
+impl Speaker {
+    /// The text, targets relative to the next instruction; false when the word is unknown.
+    fn speak(&self, lits: &Literals, word: u128, out: &mut String) -> bool {
+        out.clear();
+        match self {
+            Speaker::Tables(decoder) => {
+                let inst = decoder.decode(Word { lo: word as u64, hi: (word >> 64) as u64 });
+                decoder.text_with(&inst, Pc(0), out, |target, out| {
+                    use std::fmt::Write;
+                    let distance = target - 16;
+                    let sign = if distance < 0 { "-" } else { "" };
+                    let _ = write!(out, "@{sign}{:#x}", distance.unsigned_abs());
+                    true
+                });
+                !inst.is_unknown()
+            }
+            Speaker::Models(learnt) => {
+                let urz = if crate::learn::sm_of(&learnt.arch) >= 100 { 255 } else { 63 };
+                let class = learnt.trees.get(&(word as u16 & 0xfff)).map_or(u32::MAX, |tree| tree.find(word));
+                learnt.models.get(class as usize).is_some_and(|model| model.predict(lits, urz, word, out))
+            }
+        }
+    }
+}
+
+/// Where to look and what to compare.
+pub struct Job<'a> {
+    pub nvdisasm: &'a Path,
+    pub paths: &'a [PathBuf],
+    pub cache: Option<PathBuf>,
+    /// Distinct words of each architecture at most.
+    pub limit: usize,
+    /// Only these architectures, unless empty.
+    pub only: &'a [String],
+    /// Models to check instead of the tables of the decoder.
+    pub models: &'a [PathBuf],
+    /// How many kinds of disagreement to show.
+    pub top: usize,
+}
+
+pub fn check(job: Job<'_>) -> Result<bool> {
+    let Job { nvdisasm, cache, limit, only, .. } = job;
+    let mut lits = Literals::default();
+    let mut models: BTreeMap<String, Learnt> = BTreeMap::new();
+    for path in job.models {
+        let learnt = store::read(&std::fs::read_to_string(path)?, &mut lits)?;
+        models.insert(learnt.arch.clone(), learnt);
+    }
     let mut files = Vec::new();
-    for path in paths {
+    for path in job.paths {
         corpus::files(path, &mut files);
     }
     // Distinct words by architecture, with how often each occurs.
@@ -60,12 +109,19 @@ pub fn check(
     let mut good = true;
     let mut worst: BTreeMap<(Arch, String), (u64, String)> = BTreeMap::new();
     for (arch, counts) in archs {
-        let Some(decoder) = Decoder::new(arch) else {
-            println!("{arch:8} no tables");
-            good = false;
-            continue;
-        };
         let name = disassembler_name(arch);
+        let speaker = match models.remove(&name) {
+            Some(learnt) => Speaker::Models(Box::new(learnt)),
+            None if !job.models.is_empty() => continue,
+            None => match Decoder::new(arch) {
+                Some(decoder) => Speaker::Tables(decoder),
+                None => {
+                    println!("{:8} no tables", arch.to_string());
+                    good = false;
+                    continue;
+                }
+            },
+        };
         if !only.is_empty() && !only.contains(&name) {
             continue;
         }
@@ -85,27 +141,16 @@ pub fn check(
                 continue;
             };
             tally.words += count;
-            let inst = decoder.decode(Word { lo: word as u64, hi: (word >> 64) as u64 });
-            mine.clear();
             let mut fail = None;
-            if inst.is_unknown() {
+            if !speaker.speak(&lits, word, &mut mine) {
                 tally.unknown += count;
                 fail = Some("unknown".to_owned());
+            } else if mine == text {
+                tally.text += count;
             } else {
-                decoder.text_with(&inst, Pc(0), &mut mine, |target, out| {
-                    use std::fmt::Write;
-                    let distance = target - 16;
-                    let sign = if distance < 0 { "-" } else { "" };
-                    let _ = write!(out, "@{sign}{:#x}", distance.unsigned_abs());
-                    true
-                });
-                if mine == text {
-                    tally.text += count;
-                } else {
-                    fail = Some(mine.clone());
-                    if registers(&mine) != registers(text) {
-                        tally.registers += count;
-                    }
+                fail = Some(mine.clone());
+                if registers(&mine) != registers(text) {
+                    tally.registers += count;
                 }
             }
             if let Some(mine) = fail {
@@ -119,7 +164,8 @@ pub fn check(
         }
         let percent = |n: u64| 100.0 * n as f64 / tally.words.max(1) as f64;
         println!(
-            "{arch:8} {:>12} {:>10} {:>9.4} {:>9.4} {:>9} {:>9}",
+            "{:8} {:>12} {:>10} {:>9.4} {:>9.4} {:>9} {:>9}",
+            arch.to_string(),
             tally.words,
             words.len(),
             percent(tally.text),
@@ -132,7 +178,7 @@ pub fn check(
     let mut worst: Vec<_> = worst.into_iter().collect();
     worst.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
     println!("\ntop disagreements");
-    for ((arch, op), (count, sample)) in worst.into_iter().take(40) {
+    for ((arch, op), (count, sample)) in worst.into_iter().take(job.top) {
         println!("  {arch} {op}: {count}, such as {sample}");
     }
     Ok(good)

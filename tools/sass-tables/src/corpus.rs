@@ -58,7 +58,7 @@ pub fn normal(word: u128) -> u128 {
 }
 
 /// Words kept for each opcode and setting of the modifier bits.
-const KEEP: u8 = 4;
+const KEEP: u8 = 8;
 
 /// All distinct words, control aside, of all cubins for these SM numbers.
 pub fn every_word(paths: &[PathBuf], sms: &[u16]) -> Result<WordSet> {

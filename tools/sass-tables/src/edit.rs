@@ -56,6 +56,40 @@ pub fn edits(base: &[u32], other: &[u32]) -> Vec<Edit> {
     out
 }
 
+/// For each of `len` tokens of another text the token of the base it is aligned with, where `same` lets the two match.
+pub fn align(base: &[u32], len: usize, same: impl Fn(u32, usize) -> bool) -> Vec<Option<u32>> {
+    let (n, m) = (base.len(), len);
+    let at = |i: usize, j: usize| i * (m + 1) + j;
+    let weight = |t: u32| if t & SLOT != 0 { 16 } else { 3 };
+    let mut best = vec![0u32; (n + 1) * (m + 1)];
+    let mut equal = vec![false; n * m];
+    for i in (0..n).rev() {
+        for j in (0..m).rev() {
+            let mut score = best[at(i + 1, j)].max(best[at(i, j + 1)]);
+            if same(base[i], j) {
+                equal[i * m + j] = true;
+                score = score.max(best[at(i + 1, j + 1)] + weight(base[i]));
+            }
+            best[at(i, j)] = score;
+        }
+    }
+    let mut out = vec![None; m];
+    let (mut i, mut j) = (0, 0);
+    while i < n && j < m {
+        let here = best[at(i, j)];
+        if equal[i * m + j] && here == best[at(i + 1, j + 1)] + weight(base[i]) {
+            out[j] = Some(base[i]);
+            i += 1;
+            j += 1;
+        } else if here == best[at(i + 1, j)] {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+    out
+}
+
 pub enum Merged {
     /// The edits touch different places.
     One(Vec<u32>),

@@ -34,6 +34,7 @@ pub fn learn(
     corpora: &[PathBuf],
     cache: Option<PathBuf>,
     tries: bool,
+    from: Option<&Path>,
     out: &Path,
 ) -> Result<()> {
     let start = Instant::now();
@@ -44,6 +45,21 @@ pub fn learn(
     words.sort_unstable();
     eprintln!("{arch}: {} distinct words of real code", words.len());
     let mut lits = Literals::default();
+    // A relative's model: what it says is tried first, and only where it is wrong a class is learnt from nothing.
+    let relative = match from {
+        Some(path) => Some(store::read(&std::fs::read_to_string(path)?, &mut lits)?),
+        None => None,
+    };
+    let begin = |mut class: Class, word: Option<u128>| {
+        let model = relative.as_ref().zip(word).and_then(|(learnt, word)| {
+            let tree = learnt.trees.get(&(word as u16 & 0xfff))?;
+            learnt.models.get(tree.find(word) as usize)
+        });
+        if let Some(model) = model {
+            class.adopt(model);
+        }
+        class
+    };
     let settle = |oracle: &mut Oracle| oracle.settle();
 
     // Label the corpus, then try every opcode over some payloads of it.
@@ -57,22 +73,7 @@ pub fn learn(
             classes.entry((word as u16 & 0xfff, label)).or_default().push(word);
         }
     }
-    let mut payloads: Vec<u128> = classes.values().filter_map(|list| list.get(list.len() / 2).copied()).collect();
-    payloads.truncate(400);
-    if !tries {
-        payloads.clear();
-    }
-    let step = (payloads.len() / 40).max(1);
-    let mut sweep = Vec::new();
-    for payload in payloads.iter().step_by(step) {
-        for opcode in 0..4096u128 {
-            sweep.push(payload & !0xfff | opcode);
-        }
-    }
-    for opcode in (0..4096u128).filter(|_| tries) {
-        sweep.push(corpus::normal(opcode | 0x7000));
-        sweep.push(corpus::normal(opcode | 0x7000 | 0x0f << 80));
-    }
+    let sweep = if tries { sweep(&classes) } else { Vec::new() };
     while oracle.labels(&sweep).is_err() {
         settle(&mut oracle)?;
     }
@@ -90,18 +91,18 @@ pub fn learn(
     for (&(opcode, label), list) in &classes {
         known.insert((opcode, label));
         let more = extra.get(&(opcode, label)).map(Vec::as_slice).unwrap_or(&[]);
-        all.push(Class::new(label, opcode, list.clone(), more));
+        all.push(begin(Class::new(label, opcode, list.clone(), more), list.first().copied()));
     }
     for (&(opcode, label), list) in &extra {
         if known.insert((opcode, label)) {
-            all.push(Class::new(label, opcode, Vec::new(), list));
+            all.push(begin(Class::new(label, opcode, Vec::new(), list), list.first().copied()));
         }
     }
     eprintln!("{arch}: {} classes in real code, {} in all ({:.0?})", classes.len(), all.len(), start.elapsed());
 
     let mut round = 0;
     let mut generation = 0;
-    let generations = if tries { 2 } else { 0 };
+    let generations = if tries { 3 } else { 0 };
     loop {
         let mut cx = Cx { oracle: &mut oracle, lits: &mut lits, urz };
         let mut waiting = 0;
@@ -131,7 +132,7 @@ pub fn learn(
                 list.sort_unstable();
                 let step = (list.len() / 100).max(1);
                 let list: Vec<u128> = list.into_iter().step_by(step).collect();
-                all.push(Class::new(label, opcode, Vec::new(), &list));
+                all.push(begin(Class::new(label, opcode, Vec::new(), &list), list.first().copied()));
             }
             continue;
         }
@@ -187,6 +188,29 @@ pub fn learn(
     Ok(())
 }
 
+/// Words whose classes real code may not have shown: each payload of a class under the other forms of its opcode (register,
+/// immediate, constant, uniform register), and a few payloads under every opcode.
+fn sweep(classes: &BTreeMap<(u16, u32), Vec<u128>>) -> Vec<u128> {
+    let payloads: Vec<u128> = classes.values().filter_map(|list| list.get(list.len() / 2).copied()).collect();
+    let mut out = Vec::new();
+    for payload in &payloads {
+        for form in 0..8u128 {
+            out.push(payload & !0xe00 | form << 9);
+        }
+    }
+    let step = (payloads.len() / 8).max(1);
+    for opcode in 0..4096u128 {
+        for payload in payloads.iter().step_by(step) {
+            out.push(payload & !0xfff | opcode);
+        }
+        out.push(corpus::normal(opcode | 0x7000));
+        out.push(corpus::normal(opcode | 0x7000 | 0x0f << 80));
+    }
+    out.sort_unstable();
+    out.dedup();
+    out
+}
+
 /// The models of the classes that were learnt, and for each opcode the tree that tells them apart.
 fn assemble(arch: &str, oracle: &Oracle, all: &[Class]) -> Learnt {
     let mut learnt = Learnt { arch: arch.to_owned(), ..Learnt::default() };
@@ -240,9 +264,11 @@ fn cases(arch: &str, oracle: &Oracle, all: &[Class], lits: &Literals, urz: i64) 
     );
     let mut buf = String::new();
     for class in all {
+        // Three of a class that real code has, one of the others.
+        let take = if class.corpus.is_empty() { 1 } else { 3 };
         let sample = class.sample();
-        let step = (sample.len() / 3).max(1);
-        for word in sample.into_iter().step_by(step).take(3) {
+        let step = (sample.len() / take).max(1);
+        for word in sample.into_iter().step_by(step).take(take) {
             let Some(text) = oracle.known(word).flatten() else { continue };
             if !class.model.predict(lits, urz, word, &mut buf) || buf != text {
                 continue;

@@ -19,6 +19,8 @@ struct Packer {
     text: String,
     records: HashMap<Vec<u8>, u32>,
     literals: HashMap<String, u32>,
+    /// Where the pool of literals begins in the blob.
+    pool: u32,
     /// The number of URZ in the architecture being packed.
     urz: u8,
 }
@@ -49,6 +51,52 @@ fn chunks(bits: &[(u8, i64)]) -> Result<Vec<[u8; 4]>> {
     Ok(out)
 }
 
+/// The inputs of a component in the order the tables have them: bits first, ascending, so that neighbours form runs.
+fn ordered(comp: &Comp) -> Vec<(usize, Input)> {
+    let mut order: Vec<(usize, Input)> = comp.inputs.iter().copied().enumerate().collect();
+    order.sort_by_key(|&(_, input)| input);
+    order
+}
+
+/// A value of a component's inputs in the tables' order.
+fn place(comp: &Comp, value: u64) -> u32 {
+    ordered(comp).iter().enumerate().fold(0u64, |v, (new, (at, _))| v | (value >> at & 1) << new) as u32
+}
+
+/// The field a component looks at, where it is one of a few bits: lowest bit and width.
+fn field_of(comp: &Comp) -> Option<(u8, u8)> {
+    let mut bits = Vec::new();
+    for input in &comp.inputs {
+        match input {
+            Input::Bit(bit) => bits.push(*bit),
+            Input::Feature(..) => return None,
+        }
+    }
+    bits.sort_unstable();
+    let (&low, &high) = (bits.first()?, bits.last()?);
+    let whole = usize::from(high - low) + 1 == bits.len() && (low < 64) == (high < 64);
+    (whole && bits.len() <= 6).then_some((low, bits.len() as u8))
+}
+
+/// The kind of the guard's register, where a component is the guard as every class has it: `@P0 `, `@!P0 `, `@!PT ` or nothing.
+pub fn guard_of(model: &Model, lits: &Literals, comp: &Comp) -> Option<u8> {
+    let [Input::Bit(15), Input::Feature(slot, Test::Eq(7))] = *comp.inputs.as_slice() else { return None };
+    let register = &model.slots[slot];
+    let field = register.bits == [(12, 1), (13, 2), (14, 4)] && register.add == 0 && register.is_register();
+    let spelled = |value: u64| -> Option<String> {
+        let [site] = comp.variants.get(usize::from(*comp.table.get(&value)?))?.as_slice() else { return None };
+        let part = |&t: &u32| match t {
+            t if t == SLOT | slot as u32 => Some("#"),
+            t if t & SLOT == 0 => Some(lits.get(t)),
+            _ => None,
+        };
+        site.iter().map(part).collect()
+    };
+    let all: Option<Vec<String>> = (0..4).map(spelled).collect();
+    let expected = field && all.is_some_and(|all| all == ["@# ", "@!# ", "", "@!# "]);
+    expected.then(|| format_number(register.format))
+}
+
 impl Packer {
     fn put(&mut self, record: Vec<u8>) -> u32 {
         if let Some(&at) = self.records.get(&record) {
@@ -60,6 +108,7 @@ impl Packer {
         at
     }
 
+    /// Where a literal stands: in the pool at the head of the blob, shared with longer ones that contain it.
     fn literal(&mut self, text: &str) -> u32 {
         if let Some(&at) = self.literals.get(text) {
             return at;
@@ -68,61 +117,124 @@ impl Packer {
             self.text.push_str(text);
             self.text.len() - text.len()
         }) as u32;
-        self.literals.insert(text.to_owned(), at);
-        at
+        self.literals.insert(text.to_owned(), at + self.pool);
+        at + self.pool
+    }
+
+    /// The number that a uniform register spells URZ.
+    fn zero(&self, slot: &Slot) -> u8 {
+        if slot.format == Format::Linear(Kind::Ur) { self.urz } else { 0 }
     }
 
     fn slot(&mut self, slot: &Slot) -> Result<u32> {
         let runs = chunks(&slot.bits)?;
-        let zero = if slot.format == Format::Linear(Kind::Ur) { self.urz } else { 0 };
+        let zero = self.zero(slot);
         let mut record = vec![format_number(slot.format), runs.len() as u8, zero, 0];
         record.extend_from_slice(&slot.add.to_le_bytes());
         record.extend(runs.iter().flatten());
         Ok(self.put(record))
     }
 
-    fn template(&mut self, model: &Model, lits: &Literals, pieces: &[Piece]) -> Result<u32> {
-        let mut record = Vec::new();
+    /// The steps of a template, 8 bytes each, the closing one left out.
+    fn ops(&mut self, model: &Model, lits: &Literals, comps: &[u32], pieces: &[Piece]) -> Result<Vec<[u8; 8]>> {
+        let step = |head: [u8; 4], tail: u32| {
+            let mut op = [0; 8];
+            op[..4].copy_from_slice(&head);
+            op[4..].copy_from_slice(&tail.to_le_bytes());
+            op
+        };
+        let mut out = Vec::new();
         let mut pending = String::new();
         for piece in pieces {
-            if let Piece::Token(t) = piece
-                && t & SLOT == 0
-            {
-                pending.push_str(lits.get(*t));
-                continue;
-            }
-            self.flush(&mut pending, &mut record);
             match *piece {
+                Piece::Token(t) if t & SLOT == 0 => pending.push_str(lits.get(t)),
                 Piece::Token(t) => {
-                    record.push(2);
-                    let slot = self.slot(&model.slots[(t & !SLOT) as usize])?;
-                    record.extend_from_slice(&slot.to_le_bytes());
+                    let slot = &model.slots[(t & !SLOT) as usize];
+                    let (kind, zero) = (format_number(slot.format), self.zero(slot));
+                    match chunks(&slot.bits)?.as_slice() {
+                        // One field, as it is: it takes a short text along.
+                        &[[bit, width, 0, 0]] if slot.add == 0 && slot.format != Format::Linear(Kind::Target) => {
+                            if pending.len() > 3 {
+                                self.flush(&mut pending, &mut out);
+                            }
+                            let mut op = [4, kind | (pending.len() as u8) << 4, bit, width, zero, 0, 0, 0];
+                            op[5..5 + pending.len()].copy_from_slice(pending.as_bytes());
+                            pending.clear();
+                            out.push(op);
+                        }
+                        _ => {
+                            self.flush(&mut pending, &mut out);
+                            let slot = self.slot(slot)?;
+                            out.push(step([2, 0, 0, 0], slot));
+                        }
+                    }
                 }
-                Piece::Site(c, s) => record.extend_from_slice(&[3, c as u8, s as u8]),
+                Piece::Site(c, s) => {
+                    let comp = &model.comps[c];
+                    if let Some(kind) = guard_of(model, lits, comp) {
+                        self.flush(&mut pending, &mut out);
+                        out.push(step([8, kind, 0, 0], 0));
+                        continue;
+                    }
+                    let Some((bit, width)) = field_of(comp) else {
+                        self.flush(&mut pending, &mut out);
+                        out.push(step([3, s as u8, 0, 0], comps[c]));
+                        continue;
+                    };
+                    // What it says there for each value of its field.
+                    let mut steps = vec![[0; 8]; 1 << width];
+                    for (&value, &variant) in &comp.table {
+                        steps[place(comp, value) as usize] =
+                            self.step(model, lits, &comp.variants[variant as usize][s])?;
+                    }
+                    self.flush(&mut pending, &mut out);
+                    match steps.as_slice() {
+                        [[0, ..], [0, ..]] => {}
+                        &[[0, ..], [1, len, _, _, a, b, c, d]] => out.push([6, bit, len, 0, a, b, c, d]),
+                        _ => {
+                            let at = self.put(steps.concat());
+                            out.push(step([7, bit, width, 0], at));
+                        }
+                    }
+                }
             }
         }
-        self.flush(&mut pending, &mut record);
-        record.push(0);
-        Ok(self.put(record))
+        self.flush(&mut pending, &mut out);
+        Ok(out)
     }
 
-    fn flush(&mut self, pending: &mut String, record: &mut Vec<u8>) {
+    /// What a component says at a site, as one step.
+    fn step(&mut self, model: &Model, lits: &Literals, site: &[u32]) -> Result<[u8; 8]> {
+        let pieces: Vec<Piece> = site.iter().map(|&t| Piece::Token(t)).collect();
+        Ok(match self.ops(model, lits, &[], &pieces)?.as_slice() {
+            [] => [0; 8],
+            [one] => *one,
+            many => {
+                let [a, b, c, d] = self.list(many).to_le_bytes();
+                [5, 0, 0, 0, a, b, c, d]
+            }
+        })
+    }
+
+    fn list(&mut self, ops: &[[u8; 8]]) -> u32 {
+        let mut record: Vec<u8> = ops.iter().flatten().copied().collect();
+        record.extend_from_slice(&[0; 8]);
+        self.put(record)
+    }
+
+    fn flush(&mut self, pending: &mut String, out: &mut Vec<[u8; 8]>) {
         let mut rest = pending.as_str();
         while !rest.is_empty() {
             let (now, later) = rest.split_at(rest.len().min(200));
-            record.extend_from_slice(&[1, now.len() as u8]);
-            record.extend_from_slice(&self.literal(now).to_le_bytes());
+            let [a, b, c, d] = self.literal(now).to_le_bytes();
+            out.push([1, now.len() as u8, 0, 0, a, b, c, d]);
             rest = later;
         }
         pending.clear();
     }
 
     fn comp(&mut self, model: &Model, lits: &Literals, comp: &Comp) -> Result<u32> {
-        // Bits first, ascending, so that neighbours form runs; then tests.
-        let mut order: Vec<(usize, Input)> = comp.inputs.iter().copied().enumerate().collect();
-        order.sort_by_key(|&(_, input)| input);
-        let place =
-            |old: u64| order.iter().enumerate().fold(0u64, |v, (new, (at, _))| v | (old >> at & 1) << new) as u32;
+        let order = ordered(comp);
         let mut runs: Vec<[u8; 4]> = Vec::new();
         let mut tests = Vec::new();
         for (new, (_, input)) in order.iter().enumerate() {
@@ -139,17 +251,19 @@ impl Packer {
                     }
                 }
                 Input::Feature(slot, test) => {
-                    let (kind, value) = match test {
-                        Test::Eq(value) => (0u8, value),
-                        Test::Pow2 => (1, 0),
+                    let slot = &model.slots[slot];
+                    let (kind, value, bit, width) = match (test, chunks(&slot.bits)?.as_slice()) {
+                        (Test::Eq(value), &[[bit, width, 0, 0]]) if slot.add == 0 => (2u8, value, bit, width),
+                        (Test::Eq(value), _) => (0, value, 0, 0),
+                        (Test::Pow2, _) => (1, 0, 0, 0),
                     };
-                    tests.extend_from_slice(&self.slot(&model.slots[slot])?.to_le_bytes());
-                    tests.extend_from_slice(&[kind, new as u8, 0, 0]);
+                    tests.extend_from_slice(&self.slot(slot)?.to_le_bytes());
+                    tests.extend_from_slice(&[kind, new as u8, bit, width]);
                     tests.extend_from_slice(&value.to_le_bytes());
                 }
             }
         }
-        let mut table: Vec<(u32, u32)> = comp.table.iter().map(|(&k, &v)| (place(k), u32::from(v))).collect();
+        let mut table: Vec<(u32, u32)> = comp.table.iter().map(|(&k, &v)| (place(comp, k), u32::from(v))).collect();
         table.sort_unstable();
         let size = 1usize.checked_shl(comp.inputs.len() as u32).unwrap_or(usize::MAX);
         let narrow = comp.variants.len() < 255;
@@ -173,8 +287,7 @@ impl Packer {
         let mut variants = Vec::new();
         for variant in &comp.variants {
             for site in variant {
-                let pieces: Vec<Piece> = site.iter().map(|&t| Piece::Token(t)).collect();
-                variants.extend_from_slice(&self.template(model, lits, &pieces)?.to_le_bytes());
+                variants.extend_from_slice(&self.step(model, lits, site)?);
             }
         }
         let variants = if variants.is_empty() { 0 } else { self.put(variants) };
@@ -221,7 +334,13 @@ impl Packer {
         for comp in &model.comps {
             comps.push(self.comp(model, lits, comp)?);
         }
-        let template = self.template(model, lits, &model.pieces)?;
+        let ops = self.ops(model, lits, &comps, &model.pieces)?;
+        let template = self.list(&ops);
+        // Components that call some words illegal: the decoder looks at no other.
+        let mut partial = 0u16;
+        for (i, comp) in model.comps.iter().enumerate().take(16) {
+            partial |= u16::from(comp.inputs.len() > 16 || comp.table.len() < 1 << comp.inputs.len()) << i;
+        }
         let value = model.base & model.fixed;
         let mut record = Vec::new();
         for half in [model.fixed as u64, (model.fixed >> 64) as u64, value as u64, (value >> 64) as u64] {
@@ -233,7 +352,8 @@ impl Packer {
             _ => None,
         });
         record.extend_from_slice(&template.to_le_bytes());
-        record.extend_from_slice(&[guard.unwrap_or(0), comps.len() as u8, 0, 0]);
+        record.extend_from_slice(&[guard.unwrap_or(0), comps.len() as u8]);
+        record.extend_from_slice(&partial.to_le_bytes());
         record.extend_from_slice(&self.decision(decision).to_le_bytes());
         for comp in comps {
             record.extend_from_slice(&comp.to_le_bytes());
@@ -271,12 +391,20 @@ impl Packer {
     }
 }
 
-/// The two tables: binary and text.
-pub fn pack(all: &[(Learnt, Vec<Decision>)], lits: &Literals) -> Result<(Vec<u8>, String)> {
-    let mut packer = Packer::default();
-    packer.blob.extend_from_slice(b"PTXSASS2");
+/// The table that the decoder reads.
+pub fn pack(all: &[(Learnt, Vec<Decision>)], lits: &Literals) -> Result<Vec<u8>> {
+    // Twice: the first time finds out which literals there are.
+    let pool = pack_with(all, lits, String::new())?.text;
+    Ok(pack_with(all, lits, pool)?.blob)
+}
+
+fn pack_with(all: &[(Learnt, Vec<Decision>)], lits: &Literals, pool: String) -> Result<Packer> {
+    let mut packer = Packer { text: pool, ..Packer::default() };
+    packer.blob.extend_from_slice(b"PTXSASS3");
     packer.blob.extend_from_slice(&(all.len() as u32).to_le_bytes());
     packer.blob.resize(12 + 8 * all.len(), 0);
+    packer.pool = packer.blob.len() as u32;
+    packer.blob.extend_from_slice(packer.text.as_bytes());
     for (i, (learnt, decisions)) in all.iter().enumerate() {
         packer.urz = if crate::learn::sm_of(&learnt.arch) >= 100 { 255 } else { 63 };
         let mut classes = Vec::new();
@@ -304,5 +432,7 @@ pub fn pack(all: &[(Learnt, Vec<Decision>)], lits: &Literals) -> Result<(Vec<u8>
         head[2..4].copy_from_slice(&variant.to_le_bytes());
         head[4..].copy_from_slice(&at.to_le_bytes());
     }
-    Ok((packer.blob, packer.text))
+    // The reader of a literal takes sixteen bytes at a time.
+    packer.blob.extend_from_slice(&[0; 16]);
+    Ok(packer)
 }

@@ -32,6 +32,11 @@ impl Slot {
         )
     }
 
+    /// Whether it is the number of a register.
+    pub fn is_register(&self) -> bool {
+        matches!(self.format, Format::Linear(Kind::R | Kind::Ur | Kind::P | Kind::Up))
+    }
+
     pub fn mask(&self) -> u128 {
         self.bits.iter().fold(0, |mask, &(bit, _)| mask | 1 << bit)
     }
@@ -83,7 +88,10 @@ impl Slot {
     /// Whether a token is what this slot prints for this word.
     pub fn explains(&self, word: u128, token: &Token, urz: i64) -> bool {
         match (token, self.format) {
-            (Token::Num(kind, value), Format::Linear(mine)) => *kind == mine && self.eval(word) == *value,
+            (Token::Num(kind, value), Format::Linear(mine)) => {
+                let fits = *kind == mine || (mine == Kind::Wide && *kind == Kind::Hex && *value >= 0);
+                fits && self.eval(word) == *value
+            }
             (Token::Float(_), Format::Linear(_)) | (Token::Num(..), _) | (Token::Lit(_), _) => false,
             (Token::Float(text), _) => {
                 let mut mine = String::new();
@@ -111,7 +119,7 @@ fn spell_linear(kind: Kind, value: i64, urz: i64, out: &mut String) {
         Kind::B => "B",
         Kind::Sb => "SB",
         Kind::Target => "@",
-        Kind::Hex | Kind::Set => "",
+        Kind::Hex | Kind::Wide | Kind::Set => "",
     };
     out.push_str(prefix);
     match kind {
@@ -121,6 +129,9 @@ fn spell_linear(kind: Kind, value: i64, urz: i64, out: &mut String) {
         Kind::Hex | Kind::Target => {
             let sign = if value < 0 { "-" } else { "" };
             let _ = write!(out, "{sign}{:#x}", value.unsigned_abs());
+        }
+        Kind::Wide => {
+            let _ = write!(out, "{:#x}", value as u64);
         }
         Kind::Set => {
             out.push('{');

@@ -21,7 +21,7 @@ use crate::slot::{Format, Slot};
 use crate::text::Kind;
 use crate::tree::Tree;
 
-const FORMATS: [(&str, Format); 13] = [
+const FORMATS: [(&str, Format); 14] = [
     ("R", Format::Linear(Kind::R)),
     ("UR", Format::Linear(Kind::Ur)),
     ("P", Format::Linear(Kind::P)),
@@ -35,15 +35,21 @@ const FORMATS: [(&str, Format); 13] = [
     ("bf16", Format::Bf16),
     ("f32", Format::F32),
     ("f64", Format::F64High),
+    ("hex64", Format::Linear(Kind::Wide)),
 ];
 
 /// One architecture: its models, and which of them a word has, by opcode.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Learnt {
     pub arch: String,
     pub models: Vec<Model>,
     pub opcodes: Vec<u16>,
     pub trees: BTreeMap<u16, Tree>,
+}
+
+/// How a format is called in models and descriptions.
+pub fn format_name(format: Format) -> &'static str {
+    FORMATS.iter().find(|f| f.1 == format).map_or("hex", |f| f.0)
 }
 
 pub fn format_number(format: Format) -> u8 {
@@ -104,8 +110,7 @@ pub fn write(learnt: &Learnt, lits: &Literals) -> String {
     for (i, model) in learnt.models.iter().enumerate() {
         let _ = writeln!(out, "class {i} {:03x} base={:x} fixed={:x}", learnt.opcodes[i], model.base, model.fixed);
         for slot in &model.slots {
-            let name = FORMATS.iter().find(|f| f.1 == slot.format).map_or("hex", |f| f.0);
-            let _ = write!(out, "slot {name} {}", slot.add);
+            let _ = write!(out, "slot {} {}", format_name(slot.format), slot.add);
             for (bit, weight) in &slot.bits {
                 let _ = write!(out, " {bit}:{weight}");
             }

@@ -13,10 +13,24 @@ pub enum Kind {
     Sb,
     /// `-?0x1f`
     Hex,
+    /// `0xfff8000000000000`: 64 bits without a sign.
+    Wide,
     /// `@-0x30`, relative to the next instruction
     Target,
     /// `{5,4}`
     Set,
+}
+
+impl Kind {
+    /// The kind a token has unless its number is too large for it.
+    pub fn plain(self) -> Kind {
+        if self == Kind::Wide { Kind::Hex } else { self }
+    }
+
+    /// Whether numbers of the two kinds may stand in the same place.
+    pub fn same_as(self, other: Kind) -> bool {
+        self.plain() == other.plain()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -140,7 +154,8 @@ pub fn tokens(text: &str, urz: i64) -> Vec<Token> {
                 continue;
             }
             if let Some((value, len)) = hex_prefix(rest) {
-                out.push(Token::Num(Kind::Hex, value));
+                let wide = value < 0 && !rest.starts_with('-');
+                out.push(Token::Num(if wide { Kind::Wide } else { Kind::Hex }, value));
                 at += len;
                 continue;
             }

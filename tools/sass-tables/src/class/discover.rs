@@ -38,6 +38,21 @@ impl Class {
         let mut list: Vec<(String, (usize, u128))> = best.into_iter().collect();
         list.sort_by_key(|(_, (score, word))| (std::cmp::Reverse(*score), *word));
         list.truncate(self.limit());
+        // And the plainest word of each: with the fewest modifiers, numbers are numbers.
+        let mut plain: BTreeMap<&str, (usize, u128)> = BTreeMap::new();
+        for &word in &words {
+            let Some(Some(text)) = cx.oracle.known(word) else { continue };
+            let (tokens, guard) = all_tokens(text, cx.urz);
+            let name = structure(&tokens, guard);
+            if let Some((name, _)) = list.iter().find(|(n, _)| *n == name) {
+                let entry = plain.entry(name.as_str()).or_insert((usize::MAX, word));
+                if (tokens.len(), word) < *entry {
+                    *entry = (tokens.len(), word);
+                }
+            }
+        }
+        let plain: Vec<(String, (usize, u128))> = plain.into_iter().map(|(n, p)| (n.to_owned(), p)).collect();
+        list.extend(plain);
         // The same words with a guard, so that its slot is seen even where real code has none.
         let guarded: Vec<u128> = list.iter().take(3).map(|(_, (_, w))| w & !(0xf << 12) | 1 << 12).collect();
         if self.ask(cx, &guarded).is_err() {
@@ -49,9 +64,11 @@ impl Class {
                 self.queue.push(word);
             }
         }
-        for (name, (_, word)) in list.into_iter().take(self.limit()) {
+        for (name, (_, word)) in list {
             self.structures.insert(name);
-            self.queue.push(word);
+            if !self.queue.contains(&word) {
+                self.queue.push(word);
+            }
         }
         Ok(())
     }
@@ -88,7 +105,7 @@ impl Class {
             }
             self.next = self.queue.len();
             for (name, flip) in fresh {
-                if self.queue.len() < self.limit() && self.same_class(cx, flip) && self.structures.insert(name) {
+                if self.structures.len() < self.limit() && self.same_class(cx, flip) && self.structures.insert(name) {
                     self.queue.push(flip);
                 }
             }
@@ -102,26 +119,38 @@ impl Class {
         let (base, _) = all_tokens(text, cx.urz);
         let mut weights: Vec<Vec<(u8, i64)>> = vec![Vec::new(); base.len()];
         let mut floats: Vec<Vec<(u8, String)>> = vec![Vec::new(); base.len()];
+        let mut loose: Vec<Vec<(u8, i64)>> = vec![Vec::new(); base.len()];
+        let mut kinds: Vec<Option<Kind>> = vec![None; base.len()];
+        let bones: Vec<usize> = (0..base.len()).filter(|&i| !is_modifier(&base[i])).collect();
         for bit in free_bits() {
             let flip = word ^ 1 << bit;
             let Some(Some(text)) = cx.oracle.known(flip) else { continue };
             let (other, _) = all_tokens(text, cx.urz);
-            if other.len() != base.len() {
-                continue;
-            }
-            let same = base.iter().zip(&other).all(|(a, b)| match (a, b) {
-                (Token::Num(x, _), Token::Num(y, _)) => x == y,
+            let alike = |a: &Token, b: &Token| match (a, b) {
+                (Token::Num(x, _), Token::Num(y, _)) => x.same_as(*y),
                 (Token::Float(_), Token::Float(_)) => true,
                 _ => a == b,
-            });
-            if !same {
+            };
+            if other.len() != base.len() || !base.iter().zip(&other).all(|(a, b)| alike(a, b)) {
+                // `IMAD.SHL R0, R1, 0x8` and `IMAD R0, R1, 0x9`: modifiers aside, one number has moved.
+                let theirs: Vec<&Token> = other.iter().filter(|t| !is_modifier(t)).collect();
+                if theirs.len() == bones.len() && bones.iter().zip(&theirs).all(|(&i, b)| alike(&base[i], b)) {
+                    let mut moved = bones.iter().zip(&theirs).filter(|&(&i, b)| base[i] != **b);
+                    if let (Some((&i, Token::Num(kind, b))), None) = (moved.next(), moved.next())
+                        && let Token::Num(_, a) = &base[i]
+                    {
+                        let delta = b.wrapping_sub(*a);
+                        kinds[i] = kinds[i].or(Some(*kind).filter(|k| *k == Kind::Wide));
+                        loose[i].push((bit, if flip >> bit & 1 == 1 { delta } else { delta.wrapping_neg() }));
+                    }
+                }
                 continue;
             }
             let changed: Vec<usize> = (0..base.len()).filter(|&i| base[i] != other[i]).collect();
             // A bit that moves many numbers at once is a modifier (of a float format, say), not part of a number; unless it
             // moves them alike: `tmem[UR32], idesc[UR33]`.
             let delta = |i: usize| match (&base[i], &other[i]) {
-                (Token::Num(kind, a), Token::Num(_, b)) => Some((*kind, b.wrapping_sub(*a))),
+                (Token::Num(kind, a), Token::Num(_, b)) => Some((kind.plain(), b.wrapping_sub(*a))),
                 _ => None,
             };
             if changed.len() > 1 && changed.iter().any(|&i| delta(i).is_none() || delta(i) != delta(changed[0])) {
@@ -129,8 +158,9 @@ impl Class {
             }
             for &i in &changed {
                 match (&base[i], &other[i]) {
-                    (Token::Num(_, a), Token::Num(_, b)) => {
+                    (Token::Num(_, a), Token::Num(kind, b)) => {
                         let delta = b.wrapping_sub(*a);
+                        kinds[i] = kinds[i].or(Some(*kind).filter(|k| *k == Kind::Wide));
                         weights[i].push((bit, if flip >> bit & 1 == 1 { delta } else { delta.wrapping_neg() }));
                     }
                     (Token::Float(_), Token::Float(b)) => floats[i].push((bit, b.clone())),
@@ -140,18 +170,24 @@ impl Class {
         }
         for (i, token) in base.iter().enumerate() {
             match token {
-                Token::Num(kind, value) if !weights[i].is_empty() => {
-                    let mut slot = Slot { format: Format::Linear(*kind), bits: weights[i].clone(), add: 0 };
+                Token::Num(kind, value) if !weights[i].is_empty() || loose[i].len() > 1 => {
+                    let bits = join_runs(&weights[i], &loose[i]);
+                    if bits.is_empty() {
+                        continue;
+                    }
+                    let mut slot = Slot { format: Format::Linear(kinds[i].unwrap_or(*kind)), bits, add: 0 };
                     slot.add = value.wrapping_sub(slot.eval(word));
                     self.add_slot(slot, word, *value);
                 }
                 Token::Float(text) if !floats[i].is_empty() => {
                     let Some(slot) = float_slot(word, text, &floats[i], cx.urz) else { continue };
-                    // A modifier may turn halves into bfloats: keep the other reading at hand.
+                    // A modifier may turn halves into bfloats, floats into doubles: keep the other reading at hand.
                     let twin = match slot.format {
                         Format::F16 => Some(Format::Bf16),
                         Format::Bf16 => Some(Format::F16),
-                        _ => None,
+                        Format::F32 => Some(Format::F64High),
+                        Format::F64High => Some(Format::F32),
+                        Format::Linear(_) => None,
                     };
                     let twin = twin.map(|format| Slot { format, ..slot.clone() });
                     for slot in [Some(slot), twin].into_iter().flatten() {
@@ -201,6 +237,10 @@ impl Class {
 
     pub(super) fn spread_value(&self, slot: usize, rank: usize, narrow: bool) -> u128 {
         let bits = self.slots[slot].bits.len() as u32;
+        if self.slots[slot].is_register() && bits < 3 {
+            // A bit is missing that hid the number: keep away from all ones.
+            return 1;
+        }
         let rank = rank as u128;
         let value = match self.slots[slot].format {
             Format::Linear(Kind::R) => 8 + rank * if narrow { 8 } else { 24 },
@@ -273,6 +313,32 @@ impl Class {
         }
         Ok(())
     }
+}
+
+fn is_modifier(token: &Token) -> bool {
+    matches!(token, Token::Lit(s) if s.starts_with('.'))
+}
+
+/// Adds to the bits of a number those that also moved a modifier, as far as they go on with its runs of bits.
+fn join_runs(sure: &[(u8, i64)], loose: &[(u8, i64)]) -> Vec<(u8, i64)> {
+    let next = |low: &(u8, i64), high: &(u8, i64)| {
+        low.0 + 1 == high.0 && low.1.unsigned_abs().checked_mul(2) == Some(high.1.unsigned_abs())
+    };
+    let mut out = sure.to_vec();
+    if out.is_empty() {
+        // All of them must be one run, and the only number.
+        if loose.len() < 2 || !loose.windows(2).all(|w| next(&w[0], &w[1])) {
+            return out;
+        }
+        return loose.to_vec();
+    }
+    let mut rest = loose.to_vec();
+    let goes_on = |out: &[(u8, i64)], new: &(u8, i64)| out.iter().any(|old| next(old, new) || next(new, old));
+    while let Some(at) = rest.iter().position(|new| goes_on(&out, new)) {
+        out.push(rest.remove(at));
+    }
+    out.sort_unstable();
+    out
 }
 
 /// Finds the float format that explains a number and its flips.

@@ -17,7 +17,7 @@ impl Class {
             Kind::Ur => &[Test::Eq(if urz == 63 { 63 } else { 255 })],
             Kind::P | Kind::Up => &[Test::Eq(7)],
             Kind::Hex if self.slots[slot].bits.len() == 32 => &[Test::Eq(0), Test::Eq(1), Test::Pow2],
-            Kind::Hex => &[Test::Eq(0)],
+            Kind::Hex | Kind::Wide => &[Test::Eq(0)],
             Kind::Set => &[Test::Eq(0)],
             Kind::B | Kind::Sb | Kind::Target => &[],
         };
@@ -47,8 +47,15 @@ impl Class {
             wait = wait.and(cx.oracle.texts(&Self::flips(word)));
         }
         wait?;
+        let before = self.slots.clone();
         for &word in &spread {
             self.absorb(cx, word);
+        }
+        if self.slots != before && self.spreads < 3 {
+            // A number turned out to have more bits: choose the bases anew.
+            self.spreads += 1;
+            self.stage = 1;
+            return Ok(());
         }
         if self.slots.len() > 60 {
             self.slots.truncate(60);
@@ -147,18 +154,18 @@ impl Class {
         }
         let inputs: Vec<Input> = bits.iter().map(|&b| Input::Bit(b)).chain(features).collect();
 
-        // Pairs at a few bases.
+        // Pairs at a few bases. What leaves the class says nothing about it.
         let mut wait = Ok(());
         for &base in bases.iter().take(self.depth()) {
-            let singles: Vec<u128> = inputs.iter().map(|&i| self.apply(i, base)).collect();
-            wait = wait.and(cx.oracle.texts(&singles));
-            let mut words = Vec::new();
+            let mut words: Vec<u128> = inputs.iter().map(|&i| self.apply(i, base)).collect();
             for (i, &a) in inputs.iter().enumerate() {
                 for &b in &inputs[i + 1..] {
                     words.push(self.apply(b, self.apply(a, base)));
                 }
             }
             wait = wait.and(cx.oracle.texts(&words));
+            words.retain(|w| cx.oracle.known(*w).flatten().is_some());
+            wait = wait.and(cx.oracle.labels(&words));
         }
         wait?;
         let mut union = UnionFind::new(inputs.len());
@@ -168,8 +175,12 @@ impl Class {
         let mut doubtful: Vec<(usize, usize, u128)> = Vec::new();
         for (rank, &base) in bases.iter().take(self.depth()).enumerate() {
             let Some(canon) = self.canon(cx, base) else { continue };
-            let single: Vec<Option<Vec<Edit>>> =
-                inputs.iter().map(|&i| self.canon(cx, self.apply(i, base)).map(|c| edits(&canon, &c))).collect();
+            let mut single: Vec<Option<Vec<Edit>>> = Vec::with_capacity(inputs.len());
+            for &input in &inputs {
+                let word = self.apply(input, base);
+                let text = self.same_class(cx, word).then(|| self.canon_against(cx, &canon, word)).flatten();
+                single.push(text.map(|c| edits(&canon, &c)));
+            }
             for (i, e) in single.iter().enumerate() {
                 if e.as_ref().is_none_or(|e| !e.is_empty()) {
                     effect[i] = true;
@@ -178,7 +189,7 @@ impl Class {
             for i in 0..inputs.len() {
                 for j in i + 1..inputs.len() {
                     let both = self.apply(inputs[j], self.apply(inputs[i], base));
-                    let seen = self.canon(cx, both);
+                    let seen = cx.oracle.known(both).flatten().filter(|_| self.same_class(cx, both));
                     let (Some(a), Some(b)) = (&single[i], &single[j]) else {
                         if seen.is_some() {
                             doubtful.push((i, j, both));
@@ -190,13 +201,13 @@ impl Class {
                         continue;
                     };
                     match merge(&canon, a, b) {
-                        Merged::One(text) if text == seen => {}
-                        Merged::Either(x, _) if x == seen => {
+                        Merged::One(text) if self.reads(cx, &text, both) == seen => {}
+                        Merged::Either(x, _) if self.reads(cx, &x, both) == seen => {
                             if rank == 0 {
                                 before.insert((inputs[i], inputs[j]));
                             }
                         }
-                        Merged::Either(_, y) if y == seen => {
+                        Merged::Either(_, y) if self.reads(cx, &y, both) == seen => {
                             if rank == 0 {
                                 before.insert((inputs[j], inputs[i]));
                             }

@@ -3,6 +3,7 @@
 //! In: some words of the class. Out: a [`Model`] that predicts the text of every word of the class, made of literals,
 //! number slots, and components: small sets of bits (and tests of slots) that choose a piece of text together.
 
+mod adopt;
 mod discover;
 mod inputs;
 mod refine;
@@ -50,10 +51,13 @@ pub struct Class {
     pub dead: Option<&'static str>,
     rng: u64,
     stale: usize,
+    spreads: usize,
+    /// The model is a relative's and not verified yet.
+    adopted: bool,
 }
 
-const MAX_STRUCTURES: usize = 8;
-const MAX_DENSE: usize = 12;
+const MAX_STRUCTURES: usize = 24;
+const MAX_DENSE: usize = 13;
 const MAX_LOOPS: usize = 24;
 
 fn all_tokens(text: &str, urz: i64) -> (Vec<Token>, usize) {
@@ -80,7 +84,7 @@ fn structure(tokens: &[Token], guard: usize) -> String {
     let mut out = String::new();
     for token in &tokens[guard..] {
         match token {
-            Token::Lit(s) if s.starts_with('.') => {}
+            Token::Lit(s) if s.starts_with('.') || matches!(s.as_str(), "-" | "~" | "!" | "|") => {}
             Token::Lit(s) => out.push_str(s),
             Token::Num(kind, _) => out.push_str(&format!("<{kind:?}>")),
             Token::Float(_) => out.push_str("<F>"),
@@ -115,6 +119,8 @@ impl Class {
             failures: Vec::new(),
             dead: None,
             stale: 0,
+            spreads: 0,
+            adopted: false,
         }
     }
 
@@ -124,7 +130,7 @@ impl Class {
 
     /// How many structures to look at: fewer for classes that real code does not have.
     fn limit(&self) -> usize {
-        if self.corpus.is_empty() { 3 } else { MAX_STRUCTURES }
+        if self.corpus.is_empty() { 8 } else { MAX_STRUCTURES }
     }
 
     /// At how many bases to try pairs.
@@ -143,6 +149,7 @@ impl Class {
     pub fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Pending> {
         while !self.done() {
             match self.stage {
+                4 if self.adopted => self.verify(cx)?,
                 0 => self.choose_seeds(cx)?,
                 1 => self.discover(cx)?,
                 2 => self.spread_bases(cx)?,
@@ -174,10 +181,37 @@ impl Class {
     fn canon(&self, cx: &mut Cx<'_>, word: u128) -> Option<Vec<u32>> {
         let text = cx.oracle.known(word)??;
         let (tokens, _) = all_tokens(text, cx.urz);
+        Some(self.attribute(cx, word, &tokens, &vec![None; tokens.len()]))
+    }
+
+    /// Like [`canon`](Self::canon), with the slots of a base text in the places they have there. Numbers that are equal by
+    /// chance (or by being RZ or PT both) are told apart by where they stand.
+    fn canon_against(&self, cx: &mut Cx<'_>, base: &[u32], word: u128) -> Option<Vec<u32>> {
+        let text = cx.oracle.known(word)??;
+        let (tokens, _) = all_tokens(text, cx.urz);
+        let matched = crate::edit::align(base, tokens.len(), |b, t| match &tokens[t] {
+            Token::Lit(s) => b & SLOT == 0 && cx.lits.get(b) == s,
+            number => b & SLOT != 0 && self.slots[(b & !SLOT) as usize].explains(word, number, cx.urz),
+        });
+        Some(self.attribute(cx, word, &tokens, &matched))
+    }
+
+    /// Gives every number that is not matched yet a slot that explains it; a literal where none does.
+    fn attribute(&self, cx: &mut Cx<'_>, word: u128, tokens: &[Token], matched: &[Option<u32>]) -> Vec<u32> {
         let mut out = Vec::with_capacity(tokens.len());
         let mut used = 0u64;
+        for &slot in matched.iter().flatten().filter(|t| **t & SLOT != 0) {
+            used |= 1 << (slot & 63);
+        }
         let mut last = 0usize;
-        for token in &tokens {
+        for (token, matched) in tokens.iter().zip(matched) {
+            if let Some(known) = *matched {
+                if known & SLOT != 0 {
+                    last = (known & !SLOT) as usize;
+                }
+                out.push(known);
+                continue;
+            }
             if let Token::Lit(s) = token {
                 out.push(cx.lits.id(s));
                 continue;
@@ -218,7 +252,20 @@ impl Class {
                 }
             }
         }
-        Some(out)
+        out
+    }
+
+    /// What tokens of a canonical text print for a word.
+    fn reads(&self, cx: &Cx<'_>, tokens: &[u32], word: u128) -> String {
+        let mut out = String::new();
+        for &t in tokens {
+            if t & SLOT != 0 {
+                self.slots[(t & !SLOT) as usize].spell(word, cx.urz, &mut out);
+            } else {
+                out.push_str(cx.lits.get(t));
+            }
+        }
+        out
     }
 
     fn ask(&self, cx: &mut Cx<'_>, words: &[u128]) -> Result<(), Pending> {

@@ -59,7 +59,7 @@ impl Class {
                 if !self.same_class(cx, word) {
                     continue;
                 }
-                if let Some(text) = self.canon(cx, word) {
+                if let Some(text) = self.canon_against(cx, &canon, word) {
                     found.push((value, edits(&canon, &text)));
                 }
             }
@@ -148,6 +148,16 @@ impl Class {
     /// Random words of the class: all numbers and all components anew.
     pub(super) fn random_words(&mut self, count: usize, urz: i64) -> Vec<u128> {
         let model = self.model.clone();
+        let mut loud = model.fixed;
+        for slot in &model.slots {
+            loud |= slot.mask();
+        }
+        for input in model.comps.iter().flat_map(|c| &c.inputs) {
+            if let Input::Bit(bit) = input {
+                loud |= 1 << bit;
+            }
+        }
+        let quiet: Vec<u8> = free_bits().filter(|bit| loud >> bit & 1 == 0).collect();
         let mut out = Vec::new();
         for _ in 0..count {
             let mut word = model.base;
@@ -181,6 +191,13 @@ impl Class {
                     }
                 }
             }
+            // A bit that seems to mean nothing may mean something here.
+            let pick = self.random();
+            if pick & 1 == 1
+                && let Some(&bit) = quiet.get((pick >> 1) as usize % quiet.len().max(1))
+            {
+                word ^= 1 << bit;
+            }
             out.push(word);
         }
         out
@@ -197,8 +214,9 @@ impl Class {
     /// One round: build, test, and mend what the tests show.
     pub(super) fn refine(&mut self, cx: &mut Cx<'_>) -> Result<(), Pending> {
         self.build(cx)?;
-        if self.tests.len() < 120 * (1 + self.loops / 4) {
-            let more = self.random_words(120, cx.urz);
+        let batch = if self.corpus.is_empty() { 120 } else { 300 };
+        if self.tests.len() < batch * (1 + self.loops / 4) {
+            let more = self.random_words(batch, cx.urz);
             self.tests.extend(more);
         }
         let tests = self.tests.clone();
@@ -208,8 +226,7 @@ impl Class {
         let words: Vec<u128> = self.corpus.iter().copied().chain(legal).collect();
         let failures: Vec<u128> = words.into_iter().filter(|&w| self.wrong(cx, w, &mut buf)).collect();
         if failures.is_empty() || self.loops >= if self.corpus.is_empty() { 12 } else { MAX_LOOPS } {
-            self.failures = failures;
-            self.stage = 5;
+            self.give_up(cx, failures);
             return Ok(());
         }
         let before = (self.groups.clone(), self.inputs.len(), self.fixed);
@@ -231,14 +248,40 @@ impl Class {
         if (self.groups.clone(), self.inputs.len(), self.fixed) == before {
             self.stale += 1;
             if self.stale > 3 {
-                self.failures = failures;
-                self.stage = 5;
+                self.give_up(cx, failures);
             } else {
                 let more = self.random_words(60, cx.urz);
                 self.tests.extend(more);
             }
         }
         Ok(())
+    }
+
+    /// Ends learning. Where the model says something wrong about a word it shall say nothing: of the choices that make up the
+    /// word the one that the fewest words of real code make is taken out.
+    fn give_up(&mut self, cx: &Cx<'_>, failures: Vec<u128>) {
+        let mut buf = String::new();
+        let mut known: Vec<u128> = self.corpus.clone();
+        known.extend(self.tests.iter().copied().filter(|w| cx.oracle.known(*w).flatten().is_some()));
+        for &word in &failures {
+            if !self.wrong(cx, word, &mut buf) || !self.model.predict(cx.lits, cx.urz, word, &mut buf) {
+                continue;
+            }
+            let cost = |c: usize| {
+                let comp = &self.model.comps[c];
+                let value = comp_value(&self.model.slots, &comp.inputs, word);
+                let at_base = comp_value(&self.model.slots, &comp.inputs, self.model.base) == value;
+                let hurt = known.iter().filter(|w| comp_value(&self.model.slots, &comp.inputs, **w) == value).count();
+                (at_base, hurt)
+            };
+            if let Some(worst) = (0..self.model.comps.len()).min_by_key(|&c| cost(c)) {
+                let comp = &mut self.model.comps[worst];
+                let value = comp_value(&self.model.slots, &comp.inputs, word);
+                comp.table.remove(&value);
+            }
+        }
+        self.failures = failures;
+        self.stage = 5;
     }
 
     pub(super) fn mend(&mut self, mend: Mend) {
@@ -369,7 +412,10 @@ impl Class {
             let used = self.inputs.iter().filter(|i| matches!(i, Input::Feature(s, _) if *s == slot)).count();
             match known {
                 Some(feature) => inputs.push(feature),
-                None if used < 4 => inputs.push(Input::Feature(slot, Test::Eq(value))),
+                // No register is special but the zero and the true one.
+                None if used < 4 && !self.slots[slot].is_register() => {
+                    inputs.push(Input::Feature(slot, Test::Eq(value)))
+                }
                 None => {}
             }
         }
