@@ -86,9 +86,14 @@ fn write_unit(unit: &UnitVerdict, findings: &[&Finding], options: &Options, out:
     for finding in findings {
         write_finding(finding, "  ", out)?;
     }
+    // A kernel that is only new or only gone has nothing to compare.
     let failing = |kernel: &&Comparison| {
         let of_kernel = |finding: &&&Finding| finding.kernel.as_deref() == Some(&kernel.kernel);
-        findings.iter().filter(of_kernel).any(|finding| finding.level >= Level::Failure)
+        let grave = |finding: &&Finding| {
+            finding.level >= Level::Failure
+                && !matches!(finding.kind, FindingKind::NewKernel | FindingKind::RemovedKernel)
+        };
+        findings.iter().filter(of_kernel).any(grave)
     };
     for kernel in unit.kernels.iter().filter(|kernel| options.verbose || failing(kernel)) {
         write_kernel(kernel, options, out)?;
@@ -97,7 +102,9 @@ fn write_unit(unit: &UnitVerdict, findings: &[&Finding], options: &Options, out:
         && let Some(command) = &unit.command
     {
         writeln!(out, "  {DIM}repeat it{RESET}   {}", terminal(command))?;
-        writeln!(out, "  {DIM}if meant{RESET}    {} --update", terminal(command))?;
+        if findings.iter().all(|finding| finding.level < Level::Error) {
+            writeln!(out, "  {DIM}if meant{RESET}    {} --update", terminal(command))?;
+        }
     }
     Ok(())
 }
