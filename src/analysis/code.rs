@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::base::{Arch, Pc, RegFile, RegSet};
 use crate::cubin;
-use crate::flow::{Cfg, Counts, Layout, Liveness, Loops, Program, Rule, SassProgram};
+use crate::flow::{BlockId, Cfg, Counts, Layout, Liveness, Loops, Program, Rule, SassProgram};
 use crate::sass::transfer::is_padding;
 use crate::sass::{Decoder, Inst, Word};
 
@@ -78,6 +78,17 @@ pub struct Peak {
     pub registers: u32,
     /// The first instruction that has so many.
     pub pc: Option<Pc>,
+}
+
+/// A loop and its code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoopBody {
+    /// The instruction that control comes back to.
+    pub start: Pc,
+    /// 1 for an outermost loop.
+    pub depth: u32,
+    /// Its blocks, neighbours joined.
+    pub ranges: Vec<Range<Pc>>,
 }
 
 /// A load or store of local memory.
@@ -181,6 +192,49 @@ impl Code {
             pcs(ranges).filter(|&pc| !self.is_padding(pc)).map(|pc| self.occupied(pc, RegFile::Gpr)).collect();
         let stretch = along.len().div_ceil(samples.max(1)).max(1);
         along.chunks(stretch).map(|chunk| chunk.iter().copied().max().unwrap_or(0)).collect()
+    }
+
+    /// The highest vector register that an instruction of the ranges names.
+    pub fn highest_register(&self, ranges: &[Range<Pc>]) -> Option<u16> {
+        let program = self.program();
+        let named = pcs(ranges).filter_map(|pc| {
+            let effects = program.effects(pc.0 as usize / 16);
+            effects.reads.union(&effects.writes).iter(RegFile::Gpr).max()
+        });
+        named.max()
+    }
+
+    /// Whether an instruction of the ranges calls a function.
+    pub fn calls_out(&self, ranges: &[Range<Pc>]) -> bool {
+        self.cfg.calls.iter().any(|call| ranges.iter().any(|range| range.contains(&call.pc)))
+    }
+
+    /// Whether an instruction of this name is in the ranges.
+    pub fn mentions(&self, mnemonic: &str, ranges: &[Range<Pc>]) -> bool {
+        let is = |pc| self.instruction(pc).is_some_and(|inst| self.decoder.mnemonic(&inst) == mnemonic);
+        pcs(ranges).any(is)
+    }
+
+    /// Every loop with all of its code, inner loops included.
+    pub fn loop_bodies(&self) -> Vec<LoopBody> {
+        let mut bodies: Vec<LoopBody> = Vec::new();
+        for found in &self.loops.loops {
+            let start = self.cfg.blocks.get(found.header.0 as usize).map_or(Pc(0), |block| Pc(block.start * 16));
+            bodies.push(LoopBody { start, depth: found.depth, ranges: Vec::new() });
+        }
+        for (b, block) in self.cfg.blocks.iter().enumerate() {
+            let mut inside = self.loops.of(BlockId(b as u32));
+            let range = Pc(block.start * 16)..Pc(block.end * 16);
+            while let Some(id) = inside {
+                let Some(body) = bodies.get_mut(id.0 as usize) else { break };
+                match body.ranges.last_mut() {
+                    Some(last) if last.end == range.start => last.end = range.end,
+                    _ => body.ranges.push(range.clone()),
+                }
+                inside = self.loops.loops.get(id.0 as usize).and_then(|found| found.parent);
+            }
+        }
+        bodies
     }
 
     /// Whether everything that the code of the ranges reaches is understood.

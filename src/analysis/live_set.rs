@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::code::Code;
 use crate::base::{Line, Pc, RegFile, RegSet};
+use crate::flow::Program;
 
 /// Registers that were filled by the same line of PTX.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,9 +56,12 @@ pub fn live_set(code: &Code, pc: Pc, line_of: &dyn Fn(Pc) -> Option<Line>) -> Ve
     }
     let mut values: BTreeMap<Option<Line>, Value> = BTreeMap::new();
     for (register, pcs) in definitions {
+        // The accumulators of a matrix instruction are its own, whoever zeroed them: the widest writer first.
         let main = pcs.iter().copied().max_by_key(|&pc| {
             let line = line_of(pc);
-            (line.and_then(|line| popularity.get(&line)).copied().unwrap_or(0), pc)
+            let width = program.effects(pc.0 as usize / 16).writes.count(RegFile::Gpr);
+            let width = if width > 8 { width } else { 0 };
+            (width, line.and_then(|line| popularity.get(&line)).copied().unwrap_or(0), pc)
         });
         let line = main.and_then(line_of);
         let (next, last) = uses.get(&register).copied().unwrap_or_default();

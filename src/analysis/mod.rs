@@ -7,4 +7,5 @@ pub mod cap;
 pub mod code;
 pub mod live_set;
 pub mod occupancy;
+pub mod spills;
 pub mod values;

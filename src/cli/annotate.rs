@@ -143,8 +143,14 @@ fn join(
             return Annotation::default();
         }
     };
-    let facts =
-        report::Facts { image: &image, log: built.log.as_ref(), module, flags: &session.flags, launch: session.launch };
+    let facts = report::Facts {
+        image: &image,
+        log: built.log.as_ref(),
+        module,
+        flags: &session.flags,
+        launch: session.launch,
+        at: &[],
+    };
     report::join(&facts, unit);
     let wanted = |name: &str| session.kernels.matches([name].into_iter().chain(demangle(name).as_deref()));
     let lines = LineTable::parse(&image);

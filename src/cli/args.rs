@@ -130,6 +130,9 @@ pub struct ReportArgs {
     /// Bytes of shared memory asked for at launch, for the occupancy
     #[arg(long, value_name = "BYTES", default_value = "0", help_heading = "Occupancy")]
     pub smem_dynamic: u64,
+    /// Also show which values are alive at this PTX line (repeat, or separate with commas)
+    #[arg(long, value_name = "LINE", value_delimiter = ',', help_heading = "Output")]
+    pub at: Vec<u32>,
     /// How many of the hottest lines to show
     #[arg(long, value_name = "N", default_value = "5", help_heading = "Output")]
     pub top: usize,

@@ -12,7 +12,7 @@ use super::args::CompileArgs;
 use super::glob::Globs;
 use super::input::{self, Input, Kind};
 use super::jobserver::Jobserver;
-use crate::base::Arch;
+use crate::base::{Arch, Line};
 use crate::cache::{Cache, Entry, Key};
 use crate::report::{LaunchHints, PtxasUsed, Unit, UnitError};
 use crate::toolchain::{self, Env, Job, Ptxas, Request, RunError};
@@ -38,6 +38,8 @@ pub struct Session {
     pub jobs: usize,
     /// What the user says of the launch.
     pub launch: LaunchHints,
+    /// PTX lines whose live values are asked for.
+    pub at: Vec<Line>,
     /// What ptxas has made before; none where it is to run in any case.
     pub cache: Option<Arc<Cache>>,
     /// make's tokens, where it hands them out and the user did not say how many at once.
@@ -85,6 +87,7 @@ impl Session {
             timeout: Duration::try_from_secs_f64(args.timeout).unwrap_or(Duration::MAX),
             jobs: args.jobs.unwrap_or(cores),
             launch: LaunchHints::default(),
+            at: Vec::new(),
             request: args.ptxas.as_deref().map_or(Request::Auto, Request::parse),
             cache: None,
             ptxas: OnceLock::new(),

@@ -11,7 +11,7 @@ use super::compile::{self, Built, Session};
 use super::input::{self, Input, Kind};
 use super::output;
 use super::progress::Progress;
-use crate::base::Arch;
+use crate::base::{Arch, Line};
 use crate::cubin::Image;
 use crate::cubin::lines::ptx_texts;
 use crate::emit;
@@ -22,6 +22,7 @@ use crate::report::{self, Advisory, LaunchHints, Layout, PtxText, Report, Severi
 pub fn run(args: &ReportArgs) -> Result<Outcome> {
     let mut session = Session::new(&args.compile)?;
     session.launch = LaunchHints { threads: args.threads, smem_dynamic_bytes: args.smem_dynamic };
+    session.at = args.at.iter().copied().map(Line).collect();
     let deny = Deny::new(&args.deny, &args.allow);
     let arches = session.arches();
     let progress = Progress::new((session.inputs.len() * arches.len()) as u64, "compiling", args.output.quiet);
@@ -113,6 +114,7 @@ pub(super) fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, module
                 module,
                 flags: &session.flags,
                 launch: session.launch,
+                at: &session.at,
             };
             report::join(&facts, unit);
             let layout = parsed.as_ref().map(Layout::of).unwrap_or_default();

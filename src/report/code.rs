@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::model::*;
 use crate::analysis::code::{Code, Counting, WordKind, Words, pcs};
 use crate::analysis::live_set::live_set;
+use crate::analysis::spills::{self, Basis};
 use crate::base::{Line, Pc, RegFile};
 use crate::cubin::lines::{FunctionLines, LineTable};
 use crate::cubin::{self, Abi, Image};
@@ -22,6 +23,8 @@ pub(super) struct Section<'a> {
     words: Option<Words>,
     code: Option<Code>,
     module: Option<&'a Module<'a>>,
+    /// Lines whose live values are asked for.
+    at: &'a [Line],
     has_16_byte_words: bool,
 }
 
@@ -31,6 +34,8 @@ pub(super) struct CodeFacts {
     pub instructions: Instructions,
     pub pressure: Option<Pressure>,
     pub live_at_peak: Option<Vec<LiveValue>>,
+    pub live_at: Vec<LiveAt>,
+    pub loops: Option<Vec<LoopFacts>>,
     pub lines: Vec<LineFacts>,
     pub unmapped: Vec<Pc>,
     pub spills: Option<Vec<Spill>>,
@@ -42,6 +47,7 @@ impl<'a> Section<'a> {
         lines: &'a LineTable<'a>,
         module: Option<&'a Module<'a>>,
         function: &'a cubin::Function<'a>,
+        at: &'a [Line],
     ) -> Self {
         Section {
             function,
@@ -50,6 +56,7 @@ impl<'a> Section<'a> {
             words: Words::decode(image.arch, function),
             code: Code::analyse(image.arch, function, &Counting::default()),
             module,
+            at,
             has_16_byte_words: image.arch.sm >= 70,
         }
     }
@@ -58,12 +65,12 @@ impl<'a> Section<'a> {
         self.lines.as_ref()?.ptx_line(pc)
     }
 
-    /// Accounts for every instruction of the ranges.
-    pub fn facts(&self, ranges: &[Range<Pc>]) -> CodeFacts {
+    /// Accounts for every instruction of the ranges. `spilled` are the bytes stored and loaded that ptxas reports.
+    pub fn facts(&self, ranges: &[Range<Pc>], spilled: Option<(u64, u64)>) -> CodeFacts {
         if !self.has_16_byte_words {
             return CodeFacts::default();
         }
-        let spills = self.spills(ranges);
+        let spills = self.spills(ranges, spilled);
         let mut placed: Vec<(Line, Pc)> = Vec::new();
         let mut unmapped = Vec::new();
         let mut with_source_line = 0;
@@ -85,7 +92,8 @@ impl<'a> Section<'a> {
         }
         let with_ptx_line = placed.len() as u64;
         placed.sort_unstable();
-        let lines = placed.chunk_by(|a, b| a.0 == b.0).map(|group| self.line_facts(group, spills.as_deref())).collect();
+        let lines: Vec<LineFacts> =
+            placed.chunk_by(|a, b| a.0 == b.0).map(|group| self.line_facts(group, spills.as_deref())).collect();
         let pressure = self.code.as_ref().map(|code| self.pressure(code, ranges));
         let instructions = Instructions {
             total: Some(total),
@@ -99,7 +107,9 @@ impl<'a> Section<'a> {
             let pc = pressure.gpr.pc?;
             Some(self.live_values(code, pc))
         });
-        CodeFacts { instructions, pressure, live_at_peak, lines, unmapped, spills }
+        let live_at = self.code.as_ref().map(|code| self.live_at(code, &lines)).unwrap_or_default();
+        let loops = self.code.as_ref().map(|code| self.loops(code, ranges, spills.as_deref()));
+        CodeFacts { instructions, pressure, live_at_peak, live_at, loops, lines, unmapped, spills }
     }
 
     fn line_facts(&self, group: &[(Line, Pc)], spills: Option<&[Spill]>) -> LineFacts {
@@ -140,21 +150,126 @@ impl<'a> Section<'a> {
             pred: peak(RegFile::Pred),
             ugpr: peak(RegFile::Ugpr),
             upred: peak(RegFile::Upred),
+            highest_register: code.highest_register(ranges),
+            gap: self.gap(code, ranges),
             profile: code.profile(ranges, PROFILE_SAMPLES),
         }
+    }
+
+    /// What is known to make ptxas allocate more registers than are ever live.
+    fn gap(&self, code: &Code, ranges: &[Range<Pc>]) -> Vec<String> {
+        let Some(allocated) = self.function.resources.registers else { return Vec::new() };
+        let live = code.peak(ranges, RegFile::Gpr).registers;
+        let Some(highest) = code.highest_register(ranges).filter(|_| allocated > live) else { return Vec::new() };
+        let named = u32::from(highest) + 1;
+        let mut causes = Vec::new();
+        if named > live {
+            let free = named - live;
+            causes
+                .push(format!("of R0 to R{highest} {free} are free at the peak: wide values need aligned neighbours"));
+        }
+        if allocated > named {
+            let rest = allocated - named;
+            causes.push(if code.mentions("USETMAXREG", ranges) {
+                format!("{rest} above R{highest} are the launch's, for setmaxnreg to share out")
+            } else if code.calls_out(ranges) {
+                format!("{rest} above R{highest} are for the functions it calls")
+            } else {
+                format!("{rest} above R{highest} are ptxas's own and rounding")
+            });
+        }
+        causes
+    }
+
+    /// What is alive at the lines that were asked about.
+    fn live_at(&self, code: &Code, lines: &[LineFacts]) -> Vec<LiveAt> {
+        let at = self.at.iter().filter_map(|line| {
+            let facts = lines.binary_search_by_key(line, |facts| facts.ptx_line).ok().and_then(|i| lines.get(i))?;
+            let pc =
+                facts.pcs.iter().copied().max_by_key(|&pc| (code.occupied(pc, RegFile::Gpr), std::cmp::Reverse(pc)))?;
+            let live_gpr = code.occupied(pc, RegFile::Gpr);
+            Some(LiveAt { ptx_line: *line, pc, live_gpr, values: self.live_values(code, pc) })
+        });
+        at.collect()
+    }
+
+    /// The loops of the ranges.
+    fn loops(&self, code: &Code, ranges: &[Range<Pc>], spills: Option<&[Spill]>) -> Vec<LoopFacts> {
+        let within = |pc: &Pc| ranges.iter().any(|range| range.contains(pc));
+        let mut loops: Vec<LoopFacts> = code
+            .loop_bodies()
+            .into_iter()
+            .filter(|body| within(&body.start))
+            .map(|body| {
+                let peak = code.peak(&body.ranges, RegFile::Gpr);
+                let inside = |spill: &&Spill| body.ranges.iter().any(|range| range.contains(&spill.pc));
+                LoopFacts {
+                    pc: body.start,
+                    ptx_line: self.ptx_line(body.start),
+                    depth: body.depth,
+                    instructions: body.ranges.iter().map(|range| (range.end.0 - range.start.0) / 16).sum(),
+                    gpr: Peak { peak: peak.registers, pc: peak.pc, ptx_line: peak.pc.and_then(|pc| self.ptx_line(pc)) },
+                    spills: spills.map(|spills| spills.iter().filter(inside).count() as u32),
+                }
+            })
+            .collect();
+        loops.sort_by_key(|found| (found.pc, found.depth));
+        loops
     }
 
     /// The live registers at an instruction, grouped by the PTX line that filled them.
     fn live_values(&self, code: &Code, pc: Pc) -> Vec<LiveValue> {
         let values = live_set(code, pc, &|pc| self.ptx_line(pc));
-        let value = |value: crate::analysis::live_set::Value| LiveValue {
-            ptx_line: value.defined_at,
-            virtual_registers: value.defined_at.map(|line| self.virtual_registers(line)).unwrap_or_default(),
-            source_line: value.definition.and_then(|pc| self.source_line(pc)),
-            last_use_ptx_line: value.last_use.and_then(|pc| self.ptx_line(pc)),
-            registers: value.registers,
+        let value = |mut value: crate::analysis::live_set::Value| {
+            if let Some(line) = value.definition.and_then(|pc| self.matrix_line(code, pc)) {
+                value.defined_at = Some(line);
+            }
+            LiveValue {
+                ptx_line: value.defined_at,
+                virtual_registers: value.defined_at.map(|line| self.virtual_registers(line)).unwrap_or_default(),
+                source_line: value.definition.and_then(|pc| self.source_line(pc)),
+                next_use_ptx_line: value.next_use.and_then(|pc| self.ptx_line(pc)),
+                last_use_ptx_line: value.last_use.and_then(|pc| self.ptx_line(pc)),
+                idle_instructions: idle(&value, pc),
+                could: idle(&value, pc)
+                    .filter(|&idle| idle >= LONG_IDLE)
+                    .and_then(|_| self.could(value.defined_at?))
+                    .map(str::to_owned),
+                registers: value.registers,
+            }
         };
         values.into_iter().map(value).collect()
+    }
+
+    /// The `wgmma` of a warpgroup's matrix instruction: ptxas gives its code the line of a statement before it.
+    fn matrix_line(&self, code: &Code, pc: Pc) -> Option<Line> {
+        let module = self.module?;
+        let instruction = code.instruction(pc)?;
+        if !code.decoder().mnemonic(&instruction).ends_with("GMMA") {
+            return None;
+        }
+        let given = module.lines_numbered(self.ptx_line(pc)?).next()?;
+        let from = module.statements().partition_point(|statement| statement.last_line < given);
+        let nearby = module.statements().get(from..)?.iter().take(MATRIX_STATEMENTS);
+        let mut found = nearby.filter(|statement| {
+            statement
+                .instruction(module.text())
+                .is_some_and(|found| found.opcode().starts_with("wgmma.mma") || found.opcode() == "wgmma")
+        });
+        found.next().map(|statement| module.number_of(statement.first_line))
+    }
+
+    /// What could shorten the life of a value that this line makes.
+    fn could(&self, line: Line) -> Option<&'static str> {
+        let module = self.module?;
+        let mut statements = module.lines_numbered(line).flat_map(|line| module.statements_at(line));
+        let instruction = statements.find_map(|statement| statement.instruction(module.text()))?;
+        Some(match instruction.opcode().split('.').next().unwrap_or("") {
+            "ld" | "ldu" | "tex" => "reload",
+            "mov" | "add" | "sub" | "mul" | "mad" | "shl" | "shr" | "and" | "or" | "xor" | "cvt" | "cvta" | "selp"
+            | "bfe" | "min" | "max" | "neg" | "not" | "lop3" | "shf" | "prmt" | "setp" => "recompute",
+            _ => "move",
+        })
     }
 
     fn source_line(&self, pc: Pc) -> Option<SourceLine> {
@@ -177,25 +292,47 @@ impl<'a> Section<'a> {
         names
     }
 
-    /// The spills the cubin marks, ascending; none when nothing tells whether this ptxas marks them.
-    fn spills(&self, ranges: &[Range<Pc>]) -> Option<Vec<Spill>> {
-        let within = |pc: &Pc| {
-            let at = ranges.partition_point(|range| range.start <= *pc);
-            at.checked_sub(1).and_then(|at| ranges.get(at)).is_some_and(|range| range.contains(pc))
-        };
-        let spill = |pc: Pc| {
-            let access = self.code.as_ref().and_then(|code| code.local_access(pc));
+    /// The spill stores and refills, ascending; none when they cannot be told from other local memory.
+    fn spills(&self, ranges: &[Range<Pc>], spilled: Option<(u64, u64)>) -> Option<Vec<Spill>> {
+        let found = spills::find(self.code.as_ref(), ranges, self.spills.as_deref(), spilled)?;
+        let with_values = found.len() <= MAX_SPILLED_VALUES;
+        let spill = |access: spills::SpillAccess| {
+            let pc = access.pc;
+            let value =
+                self.code.as_ref().filter(|_| with_values).and_then(|code| spills::spilled_value(code, &access));
             Spill {
                 pc,
-                kind: access.map(|access| if access.is_store { SpillKind::Store } else { SpillKind::Refill }),
-                bytes: access.map(|access| access.bytes),
+                kind: access.is_store.map(|store| if store { SpillKind::Store } else { SpillKind::Refill }),
+                bytes: access.bytes,
                 ptx_line: self.ptx_line(pc),
+                slot: access.slot,
+                value_ptx_line: value.and_then(|pc| self.ptx_line(pc)),
+                basis: match access.basis {
+                    Basis::Marked => "marked",
+                    Basis::Inferred => "inferred",
+                }
+                .to_owned(),
                 loop_depth: self.code.as_ref().map(|code| code.loops.depth_at(&code.cfg, pc)),
                 role: None,
             }
         };
-        Some(self.spills.as_ref()?.iter().copied().filter(within).map(spill).collect())
+        Some(found.into_iter().map(spill).collect())
     }
+}
+
+/// Statements after the one that a matrix instruction's line names among which its `wgmma` is looked for.
+const MATRIX_STATEMENTS: usize = 64;
+
+/// Instructions that a value lies idle before that is worth a word.
+const LONG_IDLE: u32 = 64;
+
+/// Spills beyond which the values they put aside are not looked up: each costs a walk over the code.
+const MAX_SPILLED_VALUES: usize = 4096;
+
+/// Instructions between what made a value and its next use, when the place lies between the two.
+fn idle(value: &crate::analysis::live_set::Value, at: Pc) -> Option<u32> {
+    let (from, to) = (value.definition?, value.next_use?);
+    (from < at && at <= to).then(|| (to.0 - from.0) / 16 - 1)
 }
 
 /// The code of a section that belongs to the function itself, not to one placed inside its section.

@@ -9,6 +9,7 @@ use super::demangle::demangle;
 use super::model::*;
 use crate::analysis::cap::{self, Bounds};
 use crate::analysis::occupancy;
+use crate::base::Line;
 use crate::cubin::lines::LineTable;
 use crate::cubin::{self, Abi, AttributeValue, ElfKind, FunctionKind, Image};
 use crate::ptx::{self, Module};
@@ -26,6 +27,8 @@ pub struct Facts<'a> {
     pub flags: &'a [String],
     /// What the user says of the launch.
     pub launch: LaunchHints,
+    /// Lines whose live values the user asks for, as ptxas numbers them.
+    pub at: &'a [Line],
 }
 
 /// What a user knows of a launch that no directive says.
@@ -68,7 +71,7 @@ pub fn join(facts: &Facts<'_>, unit: &mut Unit) {
         sections.push((function, record, parts));
     }
     let kernels = sections.par_iter().flat_map_iter(|(function, record, parts)| {
-        let section = Section::new(image, &lines, facts.module, function);
+        let section = Section::new(image, &lines, facts.module, function, facts.at);
         let mut kernels = vec![readers.whole_function(&section, *record)];
         kernels.extend(parts.iter().map(|(part, record)| readers.device_function(&section, part, *record)));
         kernels
@@ -224,6 +227,24 @@ impl<'a> LogIndex<'a> {
     }
 }
 
+/// The bytes spilt and read back that ptxas reports.
+fn spilled(record: Option<&FunctionLog>) -> Option<(u64, u64)> {
+    let record = record?;
+    record.spill_store_bytes.zip(record.spill_load_bytes)
+}
+
+/// The variables that a function declares in local memory.
+fn local_variables(function: &ptx::Function<'_, '_>) -> Vec<LocalVariable> {
+    let module = function.module();
+    let declared = function.declarations(ptx::StateSpace::Local).flat_map(|(id, declaration)| {
+        let ptx_line = module.statement(id).map_or(Line(0), |statement| module.number_of(statement.first_line));
+        let variable = move |name: &str, bytes| LocalVariable { name: name.to_owned(), bytes, ptx_line };
+        let names = declaration.names().map(|found| variable(found.name, declaration.bytes(&found)));
+        names.collect::<Vec<_>>()
+    });
+    declared.collect()
+}
+
 /// Everything a function is joined from.
 struct Readers<'a> {
     facts: &'a Facts<'a>,
@@ -248,13 +269,13 @@ impl Readers<'_> {
                 .map(|param| Parameter { ordinal: param.ordinal, offset: param.offset, bytes: param.bytes })
                 .collect(),
             attributes: function.attributes.iter().map(attribute).collect(),
-            ..self.kernel(&function.name, kind, section.facts(&own_ranges(function)))
+            ..self.kernel(&function.name, kind, section.facts(&own_ranges(function), spilled(record)))
         }
     }
 
     /// A device function inside a kernel's section.
     fn device_function(&self, section: &Section<'_>, part: &cubin::Part<'_>, record: Option<&FunctionLog>) -> Kernel {
-        let code = section.facts(&[part.start..part.end]);
+        let code = section.facts(&[part.start..part.end], spilled(record));
         let resources = Resources {
             registers: record.and_then(|record| record.registers).or(part.registers),
             stack_bytes: record.and_then(|record| record.stack_bytes).or(part.frame_bytes.map(u64::from)),
@@ -302,9 +323,12 @@ impl Readers<'_> {
             instructions: code.instructions,
             pressure: code.pressure,
             live_at_peak: code.live_at_peak,
+            live_at: code.live_at,
+            loops: code.loops,
             lines: code.lines,
             unmapped_pcs: code.unmapped,
             spills: code.spills,
+            local_variables: self.functions.get(name).map(local_variables).unwrap_or_default(),
             roles: None,
             setmaxnreg: None,
             barriers: None,

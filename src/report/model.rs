@@ -191,12 +191,18 @@ pub struct Kernel {
     pub pressure: Option<Pressure>,
     /// What is alive at the peak.
     pub live_at_peak: Option<Vec<LiveValue>>,
+    /// What is alive at the lines that were asked about.
+    pub live_at: Vec<LiveAt>,
+    /// Loops, by the position of their first instruction; null when the code is not decoded.
+    pub loops: Option<Vec<LoopFacts>>,
     /// Every PTX line that became SASS.
     pub lines: Vec<LineFacts>,
     /// Instructions with no PTX line.
     pub unmapped_pcs: Vec<Pc>,
     /// Every spill store and refill; null when they cannot be told from other local memory.
     pub spills: Option<Vec<Spill>>,
+    /// The `.local` variables of its PTX.
+    pub local_variables: Vec<LocalVariable>,
     /// Warp roles.
     pub roles: Option<Vec<serde_json::Value>>,
     /// setmaxnreg.
@@ -322,6 +328,10 @@ pub struct Pressure {
     pub ugpr: Peak,
     /// Uniform predicates.
     pub upred: Peak,
+    /// The highest vector register that an instruction names.
+    pub highest_register: Option<u16>,
+    /// Why more registers are allocated than are ever live, as far as it can be told.
+    pub gap: Vec<String>,
     /// Live vector registers along the code, at most 64 samples, each the maximum of its stretch.
     pub profile: Vec<u32>,
 }
@@ -337,8 +347,44 @@ pub struct LiveValue {
     pub virtual_registers: Vec<String>,
     /// The front end's line.
     pub source_line: Option<SourceLine>,
+    /// Its first use after the peak.
+    pub next_use_ptx_line: Option<Line>,
     /// Its last use after the peak.
     pub last_use_ptx_line: Option<Line>,
+    /// How many instructions lie between what made it and its next use, neither of them counted, when both are told.
+    pub idle_instructions: Option<u32>,
+    /// What could shorten a value that lies idle for long: `reload`, `recompute` or `move`; null for one that does not.
+    pub could: Option<String>,
+}
+
+/// What is alive at one PTX line: at its instruction with the most live registers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveAt {
+    /// The line.
+    pub ptx_line: Line,
+    /// The instruction.
+    pub pc: Pc,
+    /// Live vector registers there.
+    pub live_gpr: u32,
+    /// The values.
+    pub values: Vec<LiveValue>,
+}
+
+/// A loop.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoopFacts {
+    /// Its first instruction.
+    pub pc: Pc,
+    /// The PTX line of that.
+    pub ptx_line: Option<Line>,
+    /// 1 for an outermost loop.
+    pub depth: u32,
+    /// Instructions, inner loops included.
+    pub instructions: u32,
+    /// Live vector registers at most.
+    pub gpr: Peak,
+    /// Spill stores and refills inside; null when spills cannot be told.
+    pub spills: Option<u32>,
 }
 
 /// A line of a front end's file.
@@ -388,10 +434,27 @@ pub struct Spill {
     pub bytes: Option<u32>,
     /// Its PTX line.
     pub ptx_line: Option<Line>,
+    /// The stack slot: its offset from the stack pointer.
+    pub slot: Option<i64>,
+    /// The PTX line of the value that a store puts aside.
+    pub value_ptx_line: Option<Line>,
+    /// `marked` by ptxas, or `inferred` from stack slots whose bytes add up to ptxas's figures.
+    pub basis: String,
     /// How many loops it is in.
     pub loop_depth: Option<u32>,
     /// Whose.
     pub role: Option<String>,
+}
+
+/// A variable in local memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocalVariable {
+    /// Its name.
+    pub name: String,
+    /// Its size, when it is told.
+    pub bytes: Option<u64>,
+    /// Where it is declared.
+    pub ptx_line: Line,
 }
 
 /// How many blocks run at once, and what it would take to have more.

@@ -7,7 +7,7 @@ use super::figures::count;
 use super::kernel::row;
 use super::style::{DIM, RESET, WARN};
 use crate::emit::escape::{shorten, terminal};
-use crate::report::{Kernel, LiveValue, Unit};
+use crate::report::{Kernel, LiveValue, LoopFacts, Unit};
 
 /// Rows of the live set shown unless everything was asked for.
 const VALUES: usize = 6;
@@ -33,12 +33,74 @@ pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Writ
         );
         row("", &others, options, out)?;
     }
+    write_gap(kernel, options, out)?;
+    write_loops(kernel, options, out)?;
     let values = kernel.live_at_peak.as_deref().unwrap_or_default();
+    write_values("values alive there: registers, line that makes them", values, unit, options, out)?;
+    for at in &kernel.live_at {
+        let title =
+            format!("alive at line {}, pc {}: {}", at.ptx_line, at.pc, count(u64::from(at.live_gpr), "register"));
+        write_values(&title, &at.values, unit, options, out)?;
+    }
+    Ok(())
+}
+
+/// Why more registers are allocated than are ever live.
+fn write_gap(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let Some(pressure) = &kernel.pressure else { return Ok(()) };
+    let Some(allocated) = kernel.resources.registers else { return Ok(()) };
+    if allocated <= pressure.gpr.peak + NARROW_GAP && !options.verbose {
+        return Ok(());
+    }
+    for cause in &pressure.gap {
+        row("", &format!("{DIM}{cause}{RESET}"), options, out)?;
+    }
+    Ok(())
+}
+
+/// The loops: the fullest, or all of them.
+fn write_loops(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let loops = kernel.loops.as_deref().unwrap_or_default();
+    let told = |found: &LoopFacts| {
+        let line = found.ptx_line.map_or_else(|| format!("pc {}", found.pc), |line| format!("line {line}"));
+        let peak = found.gpr.ptx_line.map(|line| format!(" at line {line}")).unwrap_or_default();
+        let spills = match found.spills {
+            Some(spills @ 1..) => format!(", {WARN}{}{RESET}", count(u64::from(spills), "spill instruction")),
+            _ => String::new(),
+        };
+        let size = count(u64::from(found.instructions), "instruction");
+        format!("from {line}: {size}, {} live at most{peak}{spills}", found.gpr.peak)
+    };
+    if options.verbose {
+        for found in loops {
+            row("loop", &format!("depth {}, {}", found.depth, told(found)), options, out)?;
+        }
+    } else if let Some(fullest) = loops.iter().max_by_key(|found| (found.gpr.peak, std::cmp::Reverse(found.pc))) {
+        let others = if loops.len() > 1 {
+            format!("{}; the fullest ", count(loops.len() as u64, "loop"))
+        } else {
+            String::new()
+        };
+        row("loops", &format!("{others}{}", told(fullest)), options, out)?;
+    }
+    Ok(())
+}
+
+/// Allocation this little above the peak needs no explanation.
+const NARROW_GAP: u32 = 8;
+
+fn write_values(
+    title: &str,
+    values: &[LiveValue],
+    unit: &Unit,
+    options: &Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let shown = if options.verbose { values.len() } else { VALUES.min(values.len()) };
     if shown == 0 {
         return Ok(());
     }
-    writeln!(out, "  {DIM}values alive there: registers, line that makes them{RESET}")?;
+    writeln!(out, "  {DIM}{title}{RESET}")?;
     for value in values.iter().take(shown) {
         write_value(value, unit, options, out)?;
     }
@@ -63,7 +125,20 @@ fn write_value(value: &LiveValue, unit: &Unit, options: &Options, out: &mut dyn 
             };
             let room = options.width.saturating_sub(40).max(20);
             let text = terminal(&unit.ptx.statement(line).unwrap_or_default()).into_owned();
-            writeln!(out, "  {registers:>5} {DIM}{line:>5}{RESET} {}{last}", shorten(&text, room))
+            writeln!(out, "  {registers:>5} {DIM}{line:>5}{RESET} {}{last}", shorten(&text, room))?;
+            if options.verbose && !value.virtual_registers.is_empty() {
+                let names = terminal(&value.virtual_registers.join(" ")).into_owned();
+                writeln!(out, "              {DIM}holds {}{RESET}", shorten(&names, options.width.saturating_sub(20)))?;
+            }
+            if let (Some(idle), Some(could)) = (value.idle_instructions, value.could.as_deref()) {
+                let could = match could {
+                    "reload" => "it could be loaded again",
+                    "recompute" => "it could be computed again",
+                    _ => "it could be made later",
+                };
+                writeln!(out, "              {DIM}idle for {idle} instructions around here: {could}{RESET}")?;
+            }
+            Ok(())
         }
     }
 }
