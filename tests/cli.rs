@@ -83,6 +83,11 @@ fn figures_equal_ptxas_on_every_sample() {
             for field in ["registers", "barriers", "smem_bytes", "code_bytes"] {
                 assert_eq!(kernel["resources"][field], read["resources"][field], "{}: {field}", file.display());
             }
+            // What a device function keeps for its caller is marked nowhere: only ptxas's figures tell it from other local memory.
+            if read["spills"].is_null() {
+                assert_eq!(kernel["kind"], "func");
+                continue;
+            }
             assert_eq!(kernel["lines"], read["lines"], "{}", file.display());
         }
     }

@@ -36,17 +36,23 @@ pub struct SpillAccess {
 }
 
 /// The spills of a stretch of code. `marked` are those the cubin marks, none when its ptxas marks none; `expected` are the bytes stored and
-/// loaded that ptxas reports. None when they cannot be told.
+/// loaded that ptxas reports; in kernels marks are complete. None when they cannot be told.
 pub fn find(
     code: Option<&Code>,
     ranges: &[Range<Pc>],
     marked: Option<&[Pc]>,
+    is_kernel: bool,
     expected: Option<(u64, u64)>,
 ) -> Option<Vec<SpillAccess>> {
     let within = |pc: &Pc| ranges.iter().any(|range| range.contains(pc));
     let marked: Option<Vec<SpillAccess>> =
         marked.map(|marked| marked.iter().copied().filter(within).map(|pc| access(code, pc, Basis::Marked)).collect());
-    let Some(expected) = expected else { return marked };
+    let Some(expected) = expected else {
+        // In device functions ptxas counts what is kept for the caller as spilt, and marks none of it.
+        let is_silent = !is_kernel && marked.as_ref().is_some_and(Vec::is_empty);
+        let uses_stack = || code.is_some_and(|code| pcs(ranges).any(|pc| code.local_access(pc).is_some()));
+        return marked.filter(|_| !is_silent || !uses_stack());
+    };
     if let Some(marked) = &marked
         && (sums(marked) == expected || !marked.is_empty())
     {

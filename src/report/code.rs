@@ -292,9 +292,14 @@ impl<'a> Section<'a> {
         names
     }
 
+    /// Whether the ranges are a kernel's own code, not that of a device function.
+    fn is_kernel(&self, ranges: &[Range<Pc>]) -> bool {
+        self.function.kind == cubin::FunctionKind::Entry && ranges.first().is_some_and(|range| range.start == Pc(0))
+    }
+
     /// The spill stores and refills, ascending; none when they cannot be told from other local memory.
     fn spills(&self, ranges: &[Range<Pc>], spilled: Option<(u64, u64)>) -> Option<Vec<Spill>> {
-        let found = spills::find(self.code.as_ref(), ranges, self.spills.as_deref(), spilled)?;
+        let found = spills::find(self.code.as_ref(), ranges, self.spills.as_deref(), self.is_kernel(ranges), spilled)?;
         let with_values = found.len() <= MAX_SPILLED_VALUES;
         let spill = |access: spills::SpillAccess| {
             let pc = access.pc;
