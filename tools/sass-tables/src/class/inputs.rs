@@ -16,7 +16,9 @@ impl Class {
             Kind::R => &[Test::Eq(255)],
             Kind::Ur => &[Test::Eq(if urz == 63 { 63 } else { 255 })],
             Kind::P | Kind::Up => &[Test::Eq(7)],
-            Kind::Hex if self.slots[slot].bits.len() == 32 => &[Test::Eq(0), Test::Eq(1), Test::Pow2],
+            Kind::Hex if self.slots[slot].bits.len() == 32 => {
+                &[Test::Eq(0), Test::Eq(1), Test::Eq(0x1_0000), Test::Pow2]
+            }
             Kind::Hex | Kind::Wide => &[Test::Eq(0)],
             Kind::Set => &[Test::Eq(0)],
             Kind::B | Kind::Sb | Kind::Target => &[],

@@ -166,7 +166,13 @@ impl Class {
                 if raw & 7 < 2 {
                     let special = self.features(i, urz);
                     if let Some(&input) = special.get((raw >> 3) as usize % special.len().max(1)) {
-                        word = self.apply(input, word);
+                        // One power of two may be spelled as no other is: `IMAD.U32 R0, R0, 0x10000, RZ`.
+                        word = match input {
+                            Input::Feature(slot, Test::Pow2) => {
+                                model.slots[slot].set(word, 1 << ((raw >> 16) % 31)).unwrap_or(word)
+                            }
+                            _ => self.apply(input, word),
+                        };
                         continue;
                     }
                 }
