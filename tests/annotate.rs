@@ -206,3 +206,16 @@ fn by_source_shows_the_source_that_is_found() {
     let with = stdout(&run(&[&base[..], &["--source-root", path(folder.path())]].concat()));
     assert!(with.contains(" of the source"), "{with}");
 }
+
+#[test]
+fn the_picture_is_xml_and_the_same_every_time() {
+    for cubin in cubins() {
+        let (one, two) = (run(&["annotate", &cubin, "--format", "svg"]), run(&["annotate", &cubin, "--format", "svg"]));
+        assert!(one.status.success(), "{cubin}: {}", stderr(&one));
+        assert_eq!(one.stdout, two.stdout);
+        let text = stdout(&one);
+        assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"), "{cubin}");
+        assert_eq!(text.matches("<g ").count(), text.matches("</g>").count());
+        assert_eq!(text.matches("<text").count(), text.matches("</text>").count());
+    }
+}

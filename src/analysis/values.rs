@@ -176,74 +176,138 @@ fn use_up(state: &mut State, steps: &[Step], index: u32) {
 #[derive(Clone, Copy)]
 struct Open {
     from: u32,
-    to: u32,
     definition: u32,
     last_use: u32,
 }
 
+/// The vector registers of a set.
+fn vector(set: &RegSet) -> RegSet {
+    let mut only = RegSet::EMPTY;
+    only.insert_run(RegFile::Gpr, 0, 255);
+    only.intersection(set)
+}
+
 fn spans(code: &Code, steps: &[Step], defined: &[Option<Box<State>>], used: &[State]) -> Vec<ValueSpan> {
     let mut open: [Option<Open>; 256] = [None; 256];
+    let mut held = RegSet::EMPTY;
     let mut found: Vec<ValueSpan> = Vec::new();
     let end = code.cfg.instructions.saturating_sub(code.cfg.padding);
-    let mut uses: Vec<State> = Vec::new();
+    let mut written: Vec<u32> = Vec::new();
     for (number, block) in code.cfg.blocks.iter().enumerate() {
         let mut state = match defined.get(number) {
             Some(Some(state)) => **state,
             _ => [START; 256],
         };
-        // Last uses after each instruction of the block, last first.
-        uses.clear();
+        // The last use of what each instruction writes, found going back, needed going forth.
+        written.clear();
         let mut ahead = after_block(code, used, BlockId(u32::try_from(number).unwrap_or(u32::MAX)));
         for index in (block.start..block.end).rev() {
-            uses.push(ahead);
+            if let Some(step) = steps.get(index as usize) {
+                let first = written.len();
+                written.extend(step.writes.iter(RegFile::Gpr).map(|register| ahead[usize::from(register)]));
+                written.get_mut(first..).unwrap_or_default().reverse();
+            }
             use_up(&mut ahead, steps, index);
         }
+        let mut last_use = ahead;
+        // Where definitions may have changed since the last instruction: everywhere at a block's start, then where it wrote.
+        let mut changed = held;
         for index in block.start..block.end.min(end) {
             let Some(step) = steps.get(index as usize) else { break };
-            let after = uses.get((block.end - 1 - index) as usize);
-            let occupied = step.before.union(&step.writes);
-            for register in 0..256u16 {
-                let slot = &mut open[usize::from(register)];
-                if !occupied.contains(RegFile::Gpr, register) {
-                    if let Some(span) = slot.take() {
-                        found.push(closed(register, span));
-                    }
-                    continue;
+            let before = vector(&step.before);
+            let occupied = vector(&before.union(&step.writes));
+            for register in held.difference(&occupied).iter(RegFile::Gpr) {
+                if let Some(span) = open[usize::from(register)].take() {
+                    found.push(closed(register, span, index.saturating_sub(1)));
                 }
-                let is_old = step.before.contains(RegFile::Gpr, register);
-                let definition = if is_old { state[usize::from(register)] } else { index * 16 };
-                match slot {
-                    Some(span) if span.definition == definition => span.to = index,
-                    _ => {
-                        let later = after.map_or(0, |after| after[usize::from(register)]);
-                        let own =
-                            if is_old && step.reads.contains(RegFile::Gpr, register) { index * 16 + 1 } else { 0 };
-                        let kept = !(step.is_certain && is_old && step.writes.contains(RegFile::Gpr, register));
-                        let last_use = own.max(if kept { later } else { 0 });
-                        if let Some(span) = slot.replace(Open { from: index, to: index, definition, last_use }) {
-                            found.push(closed(register, span));
-                        }
+            }
+            let fresh = occupied.difference(&held).union(&changed.intersection(&occupied));
+            let mut new_last = [0; 256];
+            for register in step.writes.iter(RegFile::Gpr) {
+                new_last[usize::from(register)] = written.pop().unwrap_or(0);
+            }
+            for register in fresh.iter(RegFile::Gpr) {
+                let slot = usize::from(register);
+                let is_old = before.contains(RegFile::Gpr, register);
+                let definition = if is_old { state[slot] } else { index * 16 };
+                let last_use = if is_old { last_use[slot] } else { new_last[slot] };
+                match open[slot] {
+                    Some(span) if span.definition == definition => {}
+                    earlier => {
+                        open[slot] = Some(Open { from: index, definition, last_use });
+                        found.extend(earlier.map(|span| closed(register, span, index.saturating_sub(1))));
                     }
                 }
             }
+            held = occupied;
+            changed = vector(&step.writes);
             define(&mut state, steps, index);
+            for register in step.writes.iter(RegFile::Gpr) {
+                let slot = usize::from(register);
+                let stays = !step.is_certain && before.contains(RegFile::Gpr, register);
+                last_use[slot] = if stays { last_use[slot].max(new_last[slot]) } else { new_last[slot] };
+            }
         }
     }
     for (register, slot) in (0u16..).zip(open) {
-        found.extend(slot.map(|span| closed(register, span)));
+        found.extend(slot.map(|span| closed(register, span, end.saturating_sub(1))));
     }
     found.sort_unstable_by_key(|span| (span.register, span.from));
     found
 }
 
-fn closed(register: u16, span: Open) -> ValueSpan {
+fn closed(register: u16, span: Open, to: u32) -> ValueSpan {
     let from_start = span.definition & !OTHERS == START & !OTHERS;
     ValueSpan {
         register,
         from: Pc(span.from * 16),
-        to: Pc(span.to * 16),
+        to: Pc(to * 16),
         definition: (!from_start).then_some(Pc(span.definition & !OTHERS)),
         has_others: !from_start && span.definition & OTHERS != 0,
         last_use: span.last_use.checked_sub(1).map(Pc),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::code::Counting;
+    use crate::cubin::Image;
+
+    #[test]
+    fn the_spans_over_an_instruction_are_its_live_registers() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/cubin");
+        let mut seen = 0;
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.extension().is_none_or(|extension| extension != "cubin") {
+                continue;
+            }
+            let bytes = std::fs::read(&entry).unwrap();
+            let Ok(image) = Image::parse(&bytes) else { continue };
+            for function in &image.functions {
+                let Some(code) = Code::analyse(image.arch, function, &Counting::default()) else { continue };
+                seen += 1;
+                let spans = value_spans(&code).unwrap();
+                let mut effects = vec![crate::sass::Effects::default(); code.cfg.instructions as usize];
+                code.liveness.rows(&code.program(), &code.cfg, |row| effects[row.pc.0 as usize / 16] = row.effects);
+                let mut over = vec![0; code.cfg.instructions as usize];
+                for span in &spans {
+                    assert!(span.from <= span.to, "{span:?}");
+                    (span.from.0 / 16..=span.to.0 / 16).for_each(|index| over[index as usize] += 1);
+                    let of = |pc: Pc| &effects[pc.0 as usize / 16];
+                    let written = |pc| of(pc).writes.contains(RegFile::Gpr, span.register);
+                    assert!(span.definition.is_none_or(written), "{span:?} is written where it is defined");
+                    let read = |pc| of(pc).reads.contains(RegFile::Gpr, span.register);
+                    assert!(span.last_use.is_none_or(read), "{span:?} is read where it is used");
+                }
+                for index in 0..code.cfg.instructions - code.cfg.padding {
+                    let live = code.occupied(Pc(index * 16), RegFile::Gpr);
+                    assert_eq!(over[index as usize], live, "{}: {} at {index}", entry.display(), function.name);
+                }
+            }
+        }
+        if seen == 0 {
+            eprintln!("SKIPPED: no recorded cubin is of an architecture whose live registers are known");
+        }
     }
 }

@@ -17,7 +17,7 @@ use crate::emit;
 use crate::emit::annotate::Options;
 use crate::ptx;
 use crate::report::annotation::{self, Annotation, By};
-use crate::report::{self, LaunchHints, PtxText, Unit, UnitError, demangle};
+use crate::report::{self, LaunchHints, PtxText, Unit, demangle};
 
 /// Compiles or reads every input, annotates every function.
 pub fn run(args: &AnnotateArgs) -> Result<Outcome> {
@@ -38,36 +38,40 @@ pub fn run(args: &AnnotateArgs) -> Result<Outcome> {
         only_functions: !session.kernels.is_empty(),
     };
     let arches = session.arches();
-    let jobs: Vec<(&PathBuf, usize, Option<Arch>)> = session
-        .inputs
-        .iter()
-        .flat_map(|path| arches.iter().enumerate().map(move |(index, arch)| (path, index, *arch)))
-        .collect();
     let find = source::Finder::new(args.source_root.as_deref());
-    let annotated: Vec<(Unit, Annotation)> = session.pool()?.install(|| {
-        let one = |&(path, index, arch): &(&PathBuf, usize, Option<Arch>)| {
-            annotate(&session, path, arch, index == 0, needs_values(args.format))
-        };
-        jobs.par_iter().filter_map(one).collect()
-    });
-    let mut annotated = annotated;
-    if by == By::Source {
-        for (_, annotation) in &mut annotated {
-            annotation.sources = annotation.files.iter().map(|file| find.read(file)).collect();
-        }
+    let values = args.format == AnnotateFormat::Html;
+    let annotate_all = |path: &PathBuf| {
+        let input = input::read(path).map_err(|error| format!("{error:#}"));
+        let one = |(index, arch): (usize, &Option<Arch>)| annotate(&session, path, &input, *arch, index == 0, values);
+        arches.par_iter().enumerate().filter_map(one).collect::<Vec<_>>()
+    };
+    let mut annotated: Vec<(Unit, Annotation)> =
+        session.pool()?.install(|| session.inputs.par_iter().flat_map(annotate_all).collect());
+    if by == By::Source || args.format == AnnotateFormat::Html {
+        annotated.iter_mut().for_each(|(_, annotation)| find.fill(annotation));
     }
-    let found = || annotated.iter().filter(|(unit, _)| unit.error.is_none());
-    output::write(&args.output, |out| {
-        for (unit, annotation) in found() {
+    let write_all = |out: &mut dyn Write| {
+        match args.format {
+            AnnotateFormat::Html => return emit::html::write(&annotated, emit::html::Opening::Annotation, out),
+            AnnotateFormat::Svg => return emit::svg::write(&annotated, out),
+            _ => {}
+        }
+        for (unit, annotation) in annotated.iter().filter(|(unit, _)| unit.error.is_none()) {
             let view = annotation.view(by);
             match args.format {
                 AnnotateFormat::Text => emit::annotate::write_text(unit, &view, &options, out)?,
                 AnnotateFormat::Ptx => emit::annotate::write_ptx(unit, &view, &options, out)?,
                 AnnotateFormat::Json => emit::annotate::write_json(unit, &view, &options, out)?,
+                AnnotateFormat::Html | AnnotateFormat::Svg => {}
             }
         }
         Ok(())
-    })?;
+    };
+    // Only text has colours to take out; everything else may be long.
+    match args.format {
+        AnnotateFormat::Text => output::write(&args.output, write_all)?,
+        _ => output::write_data(&args.output, write_all)?,
+    }
     let mut errors = anstream::stderr().lock();
     for (unit, _) in &annotated {
         emit::text::write_unit_error(unit, &mut errors)?;
@@ -80,13 +84,6 @@ pub fn run(args: &AnnotateArgs) -> Result<Outcome> {
         bail!("--kernel {} matches no kernel of any input", args.compile.kernel.join(", "));
     }
     Ok(Outcome::Fine)
-}
-
-/// Whether a form shows who holds which register.
-fn needs_values(format: AnnotateFormat) -> bool {
-    match format {
-        AnnotateFormat::Text | AnnotateFormat::Ptx | AnnotateFormat::Json => false,
-    }
 }
 
 /// `A..B`, `A..`, `..B` or `A`, both ends included.
@@ -106,15 +103,15 @@ fn lines(range: &str) -> Result<(Line, Line)> {
 pub fn annotate(
     session: &Session,
     path: &Path,
+    input: &Result<Input, String>,
     arch: Option<Arch>,
     first: bool,
     values: bool,
 ) -> Option<(Unit, Annotation)> {
-    let input = input::read(path).map_err(|error| format!("{error:#}"));
     let text = input.as_ref().ok().filter(|input| matches!(input.kind(), Ok(Kind::Ptx))).map(Input::text);
     let (module, built) = std::thread::scope(|scope| {
         let parser = text.as_ref().map(|text| scope.spawn(|| ptx::parse(text)));
-        let built = compile::build(session, &input, path, arch, first);
+        let built = compile::build(session, input, path, arch, first);
         (parser.and_then(|parser| parser.join().ok()), built)
     });
     let (mut unit, built) = built?;
@@ -135,26 +132,11 @@ fn join(
     module: Option<&ptx::Module<'_>>,
     values: bool,
 ) -> Annotation {
-    let image = match Image::parse(&built.cubin) {
-        Ok(image) => image,
-        Err(error) => {
-            let message = format!("{}: {error}", unit.input);
-            unit.error = Some(UnitError { stage: "cubin".to_owned(), message, diagnostics: Vec::new() });
-            return Annotation::default();
-        }
-    };
-    let facts = report::Facts {
-        image: &image,
-        log: built.log.as_ref(),
-        module,
-        flags: &session.flags,
-        launch: session.launch,
-        at: &[],
-    };
-    report::join(&facts, unit);
-    let wanted = |name: &str| session.kernels.matches([name].into_iter().chain(demangle(name).as_deref()));
+    super::report::join(session, unit, built, module);
+    let Ok(image) = Image::parse(&built.cubin) else { return Annotation::default() };
     let lines = LineTable::parse(&image);
-    let annotation = annotation::annotate(&annotation::Inputs {
+    let wanted = |name: &str| session.kernels.matches([name].into_iter().chain(demangle(name).as_deref()));
+    annotation::annotate(&annotation::Inputs {
         image: &image,
         lines: &lines,
         module,
@@ -162,9 +144,7 @@ fn join(
         wanted: &wanted,
         smem_dynamic_bytes: session.launch.smem_dynamic_bytes,
         values,
-    });
-    unit.kernels.retain(|kernel| wanted(kernel.within.as_deref().unwrap_or(&kernel.name)));
-    annotation
+    })
 }
 
 #[cfg(test)]

@@ -133,6 +133,9 @@ pub struct ReportArgs {
     /// Also show which values are alive at this PTX line (repeat, or separate with commas)
     #[arg(long, value_name = "LINE", value_delimiter = ',', help_heading = "Output")]
     pub at: Vec<u32>,
+    /// Where the front end's source files are, for the page [default: where the line table says]
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, help_heading = "Output")]
+    pub source_root: Option<PathBuf>,
     /// How many of the hottest lines to show
     #[arg(long, value_name = "N", default_value = "5", help_heading = "Output")]
     pub top: usize,
@@ -191,6 +194,10 @@ pub enum AnnotateFormat {
     Ptx,
     /// For editors: one JSON record a line
     Json,
+    /// A page to explore, in one file that needs no network
+    Html,
+    /// The pressure curve as a picture
+    Svg,
 }
 
 /// Whose lines.
@@ -278,6 +285,8 @@ pub enum ReportFormat {
     Text,
     /// For programs: docs/schema/report-v1.schema.json
     Json,
+    /// A page to explore, in one file that needs no network
+    Html,
 }
 
 /// How live registers are counted.

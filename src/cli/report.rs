@@ -9,13 +9,14 @@ use super::Outcome;
 use super::args::{ReportArgs, ReportFormat};
 use super::compile::{self, Built, Session};
 use super::input::{self, Input, Kind};
-use super::output;
 use super::progress::Progress;
+use super::{annotate, output, source};
 use crate::base::{Arch, Line};
 use crate::cubin::Image;
 use crate::cubin::lines::ptx_texts;
 use crate::emit;
 use crate::ptx;
+use crate::report::annotation::Annotation;
 use crate::report::{self, Advisory, LaunchHints, Layout, PtxText, Report, Severity, Unit, UnitError};
 
 /// Compiles or reads every input for every architecture, joins, writes.
@@ -26,21 +27,35 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     let deny = Deny::new(&args.deny, &args.allow);
     let arches = session.arches();
     let progress = Progress::new((session.inputs.len() * arches.len()) as u64, "compiling", args.output.quiet);
+    let for_page = args.format == ReportFormat::Html;
     let inspect_all = |path: &PathBuf| {
         // One read serves all architectures of a file.
         let input = input::read(path).map_err(|error| format!("{error:#}"));
         let units = arches.par_iter().enumerate().filter_map(|(index, arch)| {
-            let unit = inspect(&session, path, &input, *arch, index == 0);
+            // The page shows the code too.
+            let unit = if for_page {
+                annotate::annotate(&session, path, &input, *arch, index == 0, true)
+            } else {
+                inspect(&session, path, &input, *arch, index == 0).map(|unit| (unit, Annotation::default()))
+            };
             progress.step();
             unit
         });
         units.collect::<Vec<_>>()
     };
-    let units: Vec<Unit> = session.pool()?.install(|| session.inputs.par_iter().flat_map(inspect_all).collect());
+    let mut units: Vec<(Unit, Annotation)> =
+        session.pool()?.install(|| session.inputs.par_iter().flat_map(inspect_all).collect());
     drop(progress);
+    if for_page {
+        let find = source::Finder::new(args.source_root.as_deref());
+        units.iter_mut().for_each(|(_, annotation)| find.fill(annotation));
+        output::write_data(&args.output, |out| emit::html::write(&units, emit::html::Opening::Report, out))?;
+    }
+    let units: Vec<Unit> = units.into_iter().map(|(unit, _)| unit).collect();
     let report = Report::new(units);
     match args.format {
         ReportFormat::Json => output::write_data(&args.output, |out| emit::json::write(&report, out))?,
+        ReportFormat::Html => {}
         ReportFormat::Text => {
             let options =
                 emit::text::Options { verbose: args.output.verbose, top: args.top, width: output::width(&args.output) };

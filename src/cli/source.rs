@@ -3,6 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use crate::report::PtxText;
+use crate::report::annotation::Annotation;
 
 /// A file larger than this is no source.
 const LARGEST: u64 = 32 << 20;
@@ -23,8 +24,13 @@ impl<'a> Finder<'a> {
         Finder { root }
     }
 
+    /// Reads the files that an annotation names, where they are found.
+    pub fn fill(&self, annotation: &mut Annotation) {
+        annotation.sources = annotation.files.iter().map(|file| self.read(file)).collect();
+    }
+
     /// The text of a file, if it is found: under the root by the longest end of its path, or at its path.
-    pub fn read(&self, name: &str) -> Option<PtxText> {
+    fn read(&self, name: &str) -> Option<PtxText> {
         let path = Path::new(name);
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         if !EXTENSIONS.contains(&extension.as_str()) {

@@ -157,17 +157,18 @@ pub struct Diagnostic {
 }
 
 /// Entry point or device function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KernelKind {
     /// A kernel.
+    #[default]
     Entry,
     /// A device function that was not inlined.
     Func,
 }
 
 /// One function of the cubin.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Kernel {
     /// As the cubin has it.
     pub name: String,

@@ -134,6 +134,7 @@ fn section(
         words.iter().enumerate().map(|(index, bytes)| reader.instruction(index, u128::from_le_bytes(*bytes))).collect();
     if let Some(code) = &code {
         solve(&mut kernel, code, inputs.values);
+        kernel.names = module.map(|module| names(&kernel, module)).unwrap_or_default();
     }
     (kernel, reader.names)
 }
@@ -175,6 +176,27 @@ impl AnnotatedKernel {
             instruction.marks.insert(0, mark);
         }
     }
+}
+
+/// What the lines that fill live registers define.
+fn names(kernel: &AnnotatedKernel, module: &Module<'_>) -> Vec<(Line, Vec<String>)> {
+    let definitions = kernel.values.iter().flatten().filter_map(|span| span.definition);
+    let mut lines: Vec<Line> =
+        definitions.filter_map(|pc| kernel.instructions.get(pc.0 as usize / 16)?.ptx_line).collect();
+    lines.sort_unstable();
+    lines.dedup();
+    let defined = |line: Line| {
+        let mut names: Vec<String> = Vec::new();
+        for instruction in module.statements_at(line).iter().filter_map(|found| found.instruction(module.text())) {
+            for name in instruction.names().filter(|name| name.is_def) {
+                if !names.iter().any(|known| known == name.name) {
+                    names.push(name.name.to_owned());
+                }
+            }
+        }
+        (line, names)
+    };
+    lines.into_iter().map(defined).filter(|(_, names)| !names.is_empty()).collect()
 }
 
 fn loops(code: &Code) -> Vec<LoopSpan> {

@@ -58,6 +58,8 @@ pub struct AnnotatedKernel {
     pub steps: Vec<OccupancyStep>,
     /// Who holds which register from where to where.
     pub values: Option<Vec<ValueSpan>>,
+    /// The PTX registers that each line which fills a live register defines.
+    pub names: Vec<(Line, Vec<String>)>,
     /// Loops, by their header.
     pub loops: Vec<LoopSpan>,
 }

@@ -1,0 +1,377 @@
+//! What the page knows, as JSON: columns instead of records, so that a line of code costs tens of bytes and not hundreds.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::Opening;
+use crate::base::Line;
+use crate::report::annotation::{AnnotatedKernel, Annotation, By, Mark, ValueSpan, View};
+use crate::report::{
+    Advisory, Instructions, Kernel, KernelKind, Launch, Occupancy, Pressure, Problem, PtxText, PtxasUsed, RegisterCap,
+    Resources, Unit, UnitError,
+};
+
+/// Lines of source kept around those that became code.
+const CONTEXT: u32 = 12;
+
+#[derive(Serialize)]
+struct Index<'a> {
+    view: &'static str,
+    units: Vec<UnitFacts<'a>>,
+}
+
+#[derive(Serialize)]
+struct UnitFacts<'a> {
+    input: &'a str,
+    arch: Option<&'a str>,
+    ptxas: Option<&'a PtxasUsed>,
+    made_by: Option<&'a str>,
+    advisories: &'a [Advisory],
+    problems: &'a [Problem],
+    error: Option<&'a UnitError>,
+    files: &'a [String],
+    /// Whether the text of each file is in the page.
+    sources: Vec<bool>,
+    kernels: Vec<KernelFacts<'a>>,
+}
+
+#[derive(Serialize)]
+struct KernelFacts<'a> {
+    name: &'a str,
+    demangled: Option<&'a str>,
+    kind: KernelKind,
+    within: Option<&'a str>,
+    ptx_line: Option<Line>,
+    resources: &'a Resources,
+    launch: &'a Launch,
+    register_cap: Option<&'a RegisterCap>,
+    instructions: &'a Instructions,
+    pressure: Option<&'a Pressure>,
+    occupancy: Option<&'a Occupancy>,
+    spill_sites: Option<usize>,
+    /// Which of the unit's sections has its code.
+    code: Option<usize>,
+}
+
+/// Writes every script element.
+pub(super) fn write(units: &[(Unit, Annotation)], opening: Opening, out: &mut dyn Write) -> io::Result<()> {
+    let index = Index {
+        view: if opening == Opening::Report { "report" } else { "annotate" },
+        units: units.iter().map(|(unit, annotation)| unit_facts(unit, annotation)).collect(),
+    };
+    element("index", &index, out)?;
+    for (number, (_, annotation)) in units.iter().enumerate() {
+        for (text, ptx) in annotation.texts.iter().enumerate() {
+            element(&format!("ptx-{number}-{text}"), ptx.text().trim_end_matches(['\0', '\n']), out)?;
+        }
+        let used = used_lines(annotation);
+        for (file, text) in annotation.sources.iter().enumerate() {
+            if let Some(text) = text {
+                let lines = used.get(&file).map(Vec::as_slice).unwrap_or_default();
+                element(&format!("src-{number}-{file}"), &excerpt(text, lines), out)?;
+            }
+        }
+        let view = annotation.view(By::Ptx);
+        let near = neighbours(&view);
+        for (kernel, (code, near)) in annotation.kernels.iter().zip(near).enumerate() {
+            element(&format!("code-{number}-{kernel}"), &code_facts(code, near), out)?;
+        }
+    }
+    Ok(())
+}
+
+/// One value in an element of its own.
+fn element<T: Serialize + ?Sized>(id: &str, value: &T, out: &mut dyn Write) -> io::Result<()> {
+    write!(out, "<script type=\"application/json\" id=\"{id}\">")?;
+    serde_json::to_writer(Guarded(out), value).map_err(io::Error::from)?;
+    out.write_all(b"</script>\n")
+}
+
+/// Writes JSON with every `<` as an escape: in JSON it only stands inside strings, and without it no text can end the element.
+struct Guarded<'w>(&'w mut dyn Write);
+
+impl Write for Guarded<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut parts = bytes.split(|&byte| byte == b'<');
+        if let Some(first) = parts.next() {
+            self.0.write_all(first)?;
+        }
+        for part in parts {
+            self.0.write_all(b"\\u003c")?;
+            self.0.write_all(part)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+fn unit_facts<'a>(unit: &'a Unit, annotation: &'a Annotation) -> UnitFacts<'a> {
+    let mut codes: BTreeMap<&str, usize> = BTreeMap::new();
+    for (number, kernel) in annotation.kernels.iter().enumerate() {
+        codes.entry(&kernel.name).or_insert(number);
+    }
+    let kernel = |kernel: &'a Kernel| KernelFacts {
+        name: &kernel.name,
+        demangled: kernel.demangled.as_deref(),
+        kind: kernel.kind,
+        within: kernel.within.as_deref(),
+        ptx_line: kernel.ptx_line,
+        resources: &kernel.resources,
+        launch: &kernel.launch,
+        register_cap: kernel.register_cap.as_ref(),
+        instructions: &kernel.instructions,
+        pressure: kernel.pressure.as_ref(),
+        occupancy: kernel.occupancy.as_ref(),
+        spill_sites: kernel.spills.as_ref().map(Vec::len),
+        code: codes.get(kernel.within.as_deref().unwrap_or(&kernel.name)).copied(),
+    };
+    UnitFacts {
+        input: &unit.input,
+        arch: unit.arch.as_deref(),
+        ptxas: unit.ptxas.as_ref(),
+        made_by: unit.cubin.as_ref().and_then(|cubin| cubin.made_by.as_deref()),
+        advisories: &unit.advisories,
+        problems: &unit.problems,
+        error: unit.error.as_ref(),
+        files: &annotation.files,
+        sources: annotation.sources.iter().map(Option::is_some).collect(),
+        kernels: unit.kernels.iter().map(kernel).collect(),
+    }
+}
+
+/// The source lines that became code, by file.
+fn used_lines(annotation: &Annotation) -> BTreeMap<usize, Vec<u32>> {
+    let mut used: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+    for (file, line) in
+        annotation.kernels.iter().flat_map(|kernel| &kernel.instructions).filter_map(|instruction| instruction.source)
+    {
+        used.entry(file as usize).or_default().push(line.0);
+    }
+    for lines in used.values_mut() {
+        lines.sort_unstable();
+        lines.dedup();
+    }
+    used
+}
+
+/// The lines around those that are used, each with its number and a tab before it.
+fn excerpt(text: &PtxText, used: &[u32]) -> String {
+    let mut excerpt = String::new();
+    let mut next = 1;
+    for line in used {
+        let (from, to) = (line.saturating_sub(CONTEXT).max(next), line.saturating_add(CONTEXT).min(text.line_count()));
+        for line in from..=to {
+            let raw = text.raw_line(Line(line)).unwrap_or_default();
+            excerpt += &format!("{line}\t{}\n", raw.trim_end_matches(['\r', '\n', '\0']));
+        }
+        next = next.max(to.saturating_add(1));
+    }
+    if excerpt.ends_with('\n') {
+        excerpt.pop();
+    }
+    excerpt
+}
+
+/// For each section, the instructions that stand under a line that is not theirs, with that line.
+fn neighbours(view: &View<'_>) -> Vec<Vec<u32>> {
+    let mut near = vec![Vec::new(); view.annotation.kernels.len()];
+    for document in &view.documents {
+        for placed in view.groups(document).flat_map(|group| group.members).filter(|placed| !placed.is_own) {
+            if let Some(list) = near.get_mut(placed.kernel as usize) {
+                list.extend([placed.instruction, placed.line.0]);
+            }
+        }
+    }
+    near
+}
+
+/// One section's code. Columns have one entry an instruction; instructions are numbers, 16 bytes each.
+#[derive(Serialize)]
+struct CodeFacts<'a> {
+    text: Option<usize>,
+    registers: Option<u32>,
+    exact: Option<bool>,
+    peak: Option<u32>,
+    /// Name, first instruction, after the last.
+    parts: Vec<(&'a str, u32, u32)>,
+    /// Registers, blocks.
+    steps: Vec<(u32, u32)>,
+    /// Header, first, last, depth.
+    loops: Vec<(u32, u32, u32, u32)>,
+    /// All texts, a line each.
+    asm: String,
+    /// PTX lines, 0 for none.
+    line: Vec<u32>,
+    /// Instruction and the line it stands under, where that is not its own.
+    near: Vec<u32>,
+    /// Source files, -1 for none; null where there is no source at all.
+    file: Option<Vec<i64>>,
+    /// Source lines.
+    at: Option<Vec<u32>>,
+    gpr: Option<Vec<u32>>,
+    ugpr: Option<Vec<u32>>,
+    pred: Option<Vec<u32>>,
+    upred: Option<Vec<u32>>,
+    /// Loop depth and for how many instructions, over and over.
+    depth: Option<Vec<u32>>,
+    /// Instruction, budget, where it was set; -1 for what is not known.
+    budget: Vec<i64>,
+    /// Instruction and where it goes.
+    target: Vec<u32>,
+    /// Bits 105 to 121 of each word.
+    control: Vec<u32>,
+    marks: Vec<(u32, &'static str, serde_json::Value)>,
+    /// Register (as a step from the last), first instruction (as a step), how many more, definition × 2 + whether others, last use.
+    values: Option<Vec<i64>>,
+    /// PTX registers by the line that fills them.
+    names: BTreeMap<u32, String>,
+}
+
+fn code_facts(kernel: &AnnotatedKernel, near: Vec<u32>) -> CodeFacts<'_> {
+    let index = |pc: crate::base::Pc| pc.0 / 16;
+    let all = &kernel.instructions;
+    let mut asm = String::with_capacity(all.len() * 40);
+    for (number, instruction) in all.iter().enumerate() {
+        if number > 0 {
+            asm.push('\n');
+        }
+        asm += &instruction.shown();
+    }
+    let live = |pick: fn(&crate::report::listing::LiveCounts) -> u32| -> Option<Vec<u32>> {
+        all.iter().map(|instruction| instruction.live.as_ref().map(pick)).collect()
+    };
+    let has_source = all.iter().any(|instruction| instruction.source.is_some());
+    let source = |instruction: &crate::report::annotation::AnnotatedInstruction| {
+        instruction.source.map_or(-1, |(file, _)| i64::from(file))
+    };
+    CodeFacts {
+        text: kernel.text,
+        registers: kernel.registers,
+        exact: kernel.exact,
+        peak: kernel.peak.map(index),
+        parts: kernel.parts.iter().map(|part| (part.name.as_str(), index(part.start), index(part.end))).collect(),
+        steps: kernel.steps.iter().map(|step| (step.registers, step.blocks_per_sm)).collect(),
+        loops: kernel
+            .loops
+            .iter()
+            .map(|span| (index(span.header), index(span.first), index(span.last), span.depth))
+            .collect(),
+        asm,
+        line: all.iter().map(|instruction| instruction.ptx_line.map_or(0, |line| line.0)).collect(),
+        near,
+        file: has_source.then(|| all.iter().map(source).collect()),
+        at: has_source
+            .then(|| all.iter().map(|instruction| instruction.source.map_or(0, |(_, line)| line.0)).collect()),
+        gpr: live(|live| live.gpr).filter(|_| !all.is_empty()),
+        ugpr: live(|live| live.ugpr),
+        pred: live(|live| live.pred),
+        upred: live(|live| live.upred),
+        depth: depths(kernel),
+        budget: budgets(kernel),
+        target: all
+            .iter()
+            .filter_map(|instruction| Some([index(instruction.pc), index(instruction.target?)]))
+            .flatten()
+            .collect(),
+        control: all.iter().map(|instruction| (instruction.word >> 105) as u32 & 0x1_ffff).collect(),
+        marks: all
+            .iter()
+            .flat_map(|instruction| instruction.marks.iter().map(move |mark| (instruction.pc, mark)))
+            .map(|(pc, mark)| {
+                let (kind, value) = mark_facts(mark);
+                (index(pc), kind, value)
+            })
+            .collect(),
+        values: kernel.values.as_deref().map(value_facts),
+        names: kernel.names.iter().map(|(line, names)| (line.0, names.join(" "))).collect(),
+    }
+}
+
+fn depths(kernel: &AnnotatedKernel) -> Option<Vec<u32>> {
+    let depths: Option<Vec<u32>> = kernel.instructions.iter().map(|instruction| instruction.loop_depth).collect();
+    let runs = depths?
+        .chunk_by(|a, b| a == b)
+        .filter_map(|run| Some([(*run.first()?).min(255), u32::try_from(run.len()).ok()?]))
+        .flatten()
+        .collect();
+    Some(runs)
+}
+
+fn budgets(kernel: &AnnotatedKernel) -> Vec<i64> {
+    let mut runs = Vec::new();
+    let mut last = None;
+    for (number, instruction) in (0i64..).zip(&kernel.instructions) {
+        if instruction.budget != last {
+            last = instruction.budget;
+            let registers = last.and_then(|budget| budget.registers).map_or(-1, i64::from);
+            let set_at = last.and_then(|budget| budget.set_at).map_or(-1, |pc| i64::from(pc.0 / 16));
+            runs.extend([number, if last.is_none() { -2 } else { registers }, set_at]);
+        }
+    }
+    runs
+}
+
+fn mark_facts(mark: &Mark) -> (&'static str, serde_json::Value) {
+    match mark {
+        Mark::Peak { registers } => ("peak", (*registers).into()),
+        Mark::SpillStore { bytes } => ("spill_store", (*bytes).into()),
+        Mark::SpillRefill { bytes } => ("spill_refill", (*bytes).into()),
+        Mark::Spill => ("spill", serde_json::Value::Null),
+        Mark::Setmaxnreg { registers } => ("setmaxnreg", (*registers).into()),
+        Mark::Barrier { what } => ("barrier", (*what).into()),
+        Mark::Loop { depth } => ("loop", (*depth).into()),
+        Mark::Unknown => ("unknown", serde_json::Value::Null),
+    }
+}
+
+fn value_facts(spans: &[ValueSpan]) -> Vec<i64> {
+    let mut facts = Vec::with_capacity(spans.len() * 5);
+    let (mut register, mut from) = (0, 0);
+    for span in spans {
+        let step = i64::from(span.register) + 1 - register;
+        if step > 0 {
+            from = 0;
+        }
+        register += step;
+        let first = i64::from(span.from.0 / 16);
+        let definition = span.definition.map_or(-1, |pc| i64::from(pc.0 / 16) * 2 + i64::from(span.has_others));
+        let last = span.last_use.map_or(-1, |pc| i64::from(pc.0 / 16));
+        facts.extend([step, first - from, i64::from(span.to.0 / 16) - first, definition, last]);
+        from = first;
+    }
+    facts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_ends_its_element() {
+        let mut out = Vec::new();
+        element("x", "</script><script>alert(1)</script><!--", &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.matches('<').count(), 2, "{text}");
+        let inner = text.split_once('>').unwrap().1.rsplit_once("</script>").unwrap().0;
+        assert_eq!(serde_json::from_str::<String>(inner).unwrap(), "</script><script>alert(1)</script><!--");
+    }
+
+    #[test]
+    fn spans_are_steps() {
+        let span = |register, from: u32, to: u32| ValueSpan {
+            register,
+            from: crate::base::Pc(from * 16),
+            to: crate::base::Pc(to * 16),
+            definition: None,
+            has_others: false,
+            last_use: None,
+        };
+        let facts = value_facts(&[span(0, 2, 4), span(0, 7, 7), span(3, 1, 9)]);
+        assert_eq!(facts, [1, 2, 2, -1, -1, 0, 5, 0, -1, -1, 3, 1, 8, -1, -1]);
+    }
+}

@@ -1,0 +1,160 @@
+//! The page in a real browser: `scripts/browser/check` drives a headless Chromium over pages made here.
+
+mod support;
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
+
+use ptxinspect::base::{Line, Pc};
+use ptxinspect::emit::html::Opening;
+use ptxinspect::report::annotation::{AnnotatedInstruction, AnnotatedKernel, Annotation, By, ValueSpan};
+use ptxinspect::report::listing::LiveCounts;
+use ptxinspect::report::{Kernel, PtxText, Unit};
+use support::{ptxas, root, run, stderr, stdout};
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("a path in UTF-8")
+}
+
+/// A page of what `annotate` or the report says of a file.
+fn page(out: &Path, args: &[&str]) {
+    let output = run(&[args, &["--format", "html", "-o", path(out)]].concat());
+    assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+}
+
+/// The page and the JSON of a section of 100,000 instructions, made of nothing: ptxas would take minutes over such a kernel.
+fn large() -> (Vec<u8>, Vec<u8>) {
+    const COUNT: u32 = 100_000;
+    let instruction = |index: u32| {
+        let live = 40 + (index / 700) % 90 + index % 7;
+        AnnotatedInstruction {
+            pc: Pc(index * 16),
+            word: 0x000f_e200_078e_0a04_0000_000d_0c04_7224,
+            text: Some(format!("IMAD R{}, R{}, R{}, R{}", index % 160, index % 13, index % 11, index % 7)),
+            live: Some(LiveCounts { gpr: live, pred: index % 4, ugpr: index % 30, upred: 0 }),
+            ptx_line: Some(Line(5 + index / 2)),
+            loop_depth: Some(u32::from(index % 5000 > 3000)),
+            ..AnnotatedInstruction::default()
+        }
+    };
+    let span = |index: u32| ValueSpan {
+        register: (index % 160) as u16,
+        from: Pc(index / 160 * 160 * 16),
+        to: Pc((index / 160 * 160 + 150) * 16),
+        definition: Some(Pc(index / 160 * 160 * 16)),
+        has_others: index.is_multiple_of(3),
+        last_use: Some(Pc((index / 160 * 160 + 150) * 16)),
+    };
+    let mut values: Vec<ValueSpan> = (0..COUNT).map(span).collect();
+    values.sort_by_key(|span| (span.register, span.from));
+    let ptx: String = (1..=COUNT / 2 + 10).map(|line| format!("    mad.lo.u32 %r{line}, %r1, %r2, %r3;\n")).collect();
+    let kernel = AnnotatedKernel {
+        name: "large".to_owned(),
+        text: Some(0),
+        registers: Some(168),
+        exact: Some(true),
+        peak: Some(Pc(63_000 * 16)),
+        instructions: (0..COUNT).map(instruction).collect(),
+        values: Some(values),
+        ..AnnotatedKernel::default()
+    };
+    let annotation = Annotation { texts: vec![PtxText::new(ptx)], kernels: vec![kernel], ..Annotation::default() };
+    let mut unit = Unit { input: "large.ptx".to_owned(), arch: Some("sm_100".to_owned()), ..Unit::default() };
+    unit.kernels.push(Kernel { name: "large".to_owned(), ..Kernel::default() });
+    let (mut html, mut json) = (Vec::new(), Vec::new());
+    let view = annotation.view(By::Ptx);
+    ptxinspect::emit::annotate::write_json(&unit, &view, &Default::default(), &mut json).unwrap();
+    drop(view);
+    ptxinspect::emit::html::write(&[(unit, annotation)], Opening::Annotation, &mut html).unwrap();
+    (html, json)
+}
+
+/// A cubin whose kernels are called what no kernel should be: the names of a real one, as long as what replaces them.
+fn hostile(ptxas: &Path, folder: &Path) -> std::path::PathBuf {
+    let names = [
+        ("k".repeat(48), "<script>window.hacked=1</script><!--"),
+        ("m".repeat(48), "<img src=x onerror=window.hacked=2>&quot;'\"]]>"),
+    ];
+    let mut ptx =
+        String::from(".version 8.0\n.target sm_80\n.address_size 64\n// </script><script>window.hacked=3</script>\n");
+    for (name, _) in &names {
+        writeln!(ptx, ".visible .entry {name}() {{ ret; }}").unwrap();
+    }
+    let file = folder.join("hostile.ptx");
+    std::fs::write(&file, ptx).unwrap();
+    let cubin = folder.join("hostile.cubin");
+    let made = Command::new(ptxas)
+        .args(["-lineinfo", "-arch", "sm_80", path(&file), "-o", path(&cubin)])
+        .output()
+        .expect("ptxas starts");
+    assert!(made.status.success(), "{}", stderr(&made));
+    let mut bytes = std::fs::read(&cubin).unwrap();
+    for (name, hostile) in &names {
+        let padded = format!("{hostile:_<48}");
+        let mut at = 0;
+        while let Some(found) = bytes[at..].windows(48).position(|window| window == name.as_bytes()) {
+            bytes[at + found..at + found + 48].copy_from_slice(padded.as_bytes());
+            at += found + 48;
+        }
+    }
+    std::fs::write(&cubin, bytes).unwrap();
+    cubin
+}
+
+#[test]
+fn the_page_works_in_a_browser() {
+    let Some(ptxas) = ptxas() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let out = |name: &str| folder.path().join(name);
+    let sample = |name: &str| path(&root(&format!("testdata/ptx/{name}.ptx"))).to_owned();
+    page(&out("spills.html"), &["annotate", &sample("spills"), "--arch", "sm_100", "--ptxas", "13.4"]);
+    page(&out("several.html"), &[&sample("several_entries"), &sample("device_functions"), "--ptxas", "13.4"]);
+    page(&out("hostile.html"), &["annotate", path(&hostile(ptxas, folder.path()))]);
+
+    let named = stdout(&run(&["annotate", &sample("inlined_lines"), "--by", "source", "--ptxas", "13.4"]));
+    let text: String = (1..200).map(|line| format!("line {line} of the source\n")).collect();
+    for line in named.lines().filter(|line| line.contains("not found")) {
+        let name = line.split("  ").next().unwrap();
+        std::fs::write(folder.path().join(Path::new(name).file_name().unwrap()), &text).unwrap();
+    }
+    page(
+        &out("source.html"),
+        &["annotate", &sample("inlined_lines"), "--ptxas", "13.4", "--source-root", path(folder.path())],
+    );
+
+    let (html, json) = large();
+    assert!(html.len() <= 3 * json.len(), "the page has {} bytes, the JSON {}", html.len(), json.len());
+    std::fs::write(out("large.html"), html).unwrap();
+
+    let mut check = Command::new("python3");
+    check.arg(root("scripts/browser/check")).arg(folder.path());
+    // Tests share their machine with others; run alone, the script holds the page to its figures.
+    if std::env::var_os("PTXINSPECT_SLOW").is_none() {
+        check.env("PTXINSPECT_SLOW", "6");
+    }
+    let checked = match check.output() {
+        Ok(checked) => checked,
+        Err(error) => return eprintln!("SKIPPED: no python3 to drive a browser with: {error}"),
+    };
+    match checked.status.code() {
+        Some(3) => eprintln!("SKIPPED: {}", stdout(&checked)),
+        Some(0) => {}
+        _ => panic!("{}{}", stdout(&checked), stderr(&checked)),
+    }
+}
+
+#[test]
+fn the_page_asks_for_nothing_and_is_the_same_every_time() {
+    let cubin = path(&root("testdata/cubin/hopper-13.4-sm_90a.cubin")).to_owned();
+    let (one, two) = (run(&["annotate", &cubin, "--format", "html"]), run(&[&cubin, "--format", "html"]));
+    let again = run(&["annotate", &cubin, "--format", "html", "-j", "1"]);
+    assert!(one.status.success() && two.status.success(), "{}", stderr(&one));
+    assert_eq!(one.stdout, again.stdout);
+    for page in [stdout(&one), stdout(&two)] {
+        assert!(page.starts_with("<!doctype html>"));
+        for fetch in ["<link", "src=\"", "@import", "url(", "fetch(", "XMLHttpRequest", "http://", "https://"] {
+            assert!(!page.contains(fetch), "{fetch} is in the page");
+        }
+    }
+}
