@@ -67,7 +67,8 @@ impl Scale {
 fn write_panel(unit: &Unit, kernel: &AnnotatedKernel, out: &mut dyn Write) -> io::Result<()> {
     let live: Option<Vec<u32>> = kernel.instructions.iter().map(|one| Some(one.live?.gpr)).collect();
     let peak = live.iter().flatten().copied().max().unwrap_or(0);
-    let top = peak.max(kernel.registers.unwrap_or(0)).max(8);
+    let budgets = kernel.instructions.iter().filter_map(|one| one.budget?.registers);
+    let top = budgets.max().unwrap_or(0).max(peak).max(kernel.registers.unwrap_or(0)).max(8);
     let scale = Scale { count: kernel.instructions.len() as f64, most: f64::from(top) * 1.08 };
     writeln!(out, "<text class=\"name\" x=\"{LEFT}\" y=\"24\">{}</text>", escape(&shown(&kernel.name)))?;
     writeln!(

@@ -55,6 +55,7 @@ function decode(raw, kernel) {
     code.bySource = group(code.source, count);
   }
   code.budget = spreadBudget(raw.budget, count);
+  code.top = code.budget.regions.reduce((most, region) => Math.max(most, region.registers), code.top);
   code.target = new Map();
   for (let i = 0; i < raw.target.length; i += 2) code.target.set(raw.target[i], raw.target[i + 1]);
   code.marks = raw.marks.map(([at, kind, value]) => ({ at, kind, value, line: code.line[at] }));

@@ -60,6 +60,7 @@ function showRoles(code) {
   code.role = null;
   const { regions } = code.budget;
   const chips = regions.map((_, i) => [i, budgetName(code, i)]);
+  $("bar").classList.toggle("roles", chips.length > 0);
   $("roles").innerHTML = chips.length ? [["", "All warps"], ...chips].map(([role, name]) => `<button class="chip" data-role="${role}" aria-pressed="${role === ""}">${escapeText(name)}</button>`).join("") : "";
 }
 

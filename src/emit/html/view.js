@@ -249,10 +249,13 @@ function showCursor(at) {
   if (values === null) live = code.gpr ? "" : `<h3>Live set</h3><p>Not known for ${escapeText(code.kernel.unit.arch || "this architecture")}.</p>`;
   else {
     const rows = values.map((value) => {
-      const name = value.line && code.raw.names[value.line];
+      // What a line is called by is told only where no other line may have filled the registers.
+      const known = value.line && !value.others && code.raw.names[value.line];
+      // A vector register that a line of predicates fills is a temporary of it, not the predicate.
+      const names = known ? known.split(" ").filter((name) => !/^%p\d*$/.test(name)) : [];
       const from = value.definition === null ? "start" : `<a data-at="${value.definition}">${value.line ? `L${value.line}` : hex(value.definition * 16)}</a>${value.others ? " +" : ""}`;
       const last = value.last === null ? "" : `<a data-at="${value.last}">${code.line[value.last] ? `L${code.line[value.last]}` : hex(value.last * 16)}</a>`;
-      return `<tr><td class="mono">${value.registers.length}</td><td class="mono">${name ? `${escapeText(runsOf(name.split(" ")))}<br>` : ""}<span style="color:var(--faint)">${registerNames(value.registers)}</span></td><td>${from}</td><td>${last}</td></tr>`;
+      return `<tr><td class="mono">${value.registers.length}</td><td class="mono">${names.length ? `${escapeText(runsOf(names))}<br>` : ""}<span style="color:var(--faint)">${registerNames(value.registers)}</span></td><td>${from}</td><td>${last}</td></tr>`;
     });
     const total = values.reduce((sum, value) => sum + value.registers.length, 0);
     live = `<h3>Live here: ${plural(total, "register")} in ${plural(values.length, "value")}</h3><table><colgroup><col style="width:2.2em"><col><col style="width:5.2em"><col style="width:4.6em"></colgroup><tr><th>#</th><th>value, registers</th><th>made at</th><th>last use</th></tr>${rows.join("")}</table>`;
