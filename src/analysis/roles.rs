@@ -1,0 +1,222 @@
+//! Warp roles: which warps of a block do what, and where in the PTX.
+//!
+//! Warps that set their register budget at the same places are one role. Without setmaxnreg, warps that alone run the same kinds of
+//! asynchronous instructions are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::setmaxnreg::Requested;
+use super::threads::{ThreadSet, Warps};
+use crate::base::Line;
+use crate::ptx::{Bulk, CpAsync, Operation, RegisterAction, Tcgen05, Wgmma};
+
+/// What a role's instructions tell about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Duty {
+    /// Bulk copies into shared memory.
+    Load,
+    /// `cp.async` copies into shared memory.
+    CpAsync,
+    /// `wgmma.mma_async`.
+    Wgmma,
+    /// `tcgen05.mma`.
+    Tcgen05Mma,
+    /// `tcgen05.ld`.
+    Tcgen05Load,
+    /// Bulk copies or reductions out of shared memory.
+    Store,
+}
+
+impl Duty {
+    /// What an instruction tells.
+    pub fn of(operation: &Operation<'_>, modifiers: &str) -> Option<Duty> {
+        Some(match operation {
+            Operation::Bulk(Bulk::Copy { .. }) if modifiers.contains("mbarrier") => Duty::Load,
+            Operation::Bulk(Bulk::Copy { .. } | Bulk::Reduce { .. }) => Duty::Store,
+            Operation::CpAsync(CpAsync::Copy) => Duty::CpAsync,
+            Operation::Wgmma(Wgmma::MmaAsync) => Duty::Wgmma,
+            Operation::Tcgen05 { action: Tcgen05::Mma, .. } => Duty::Tcgen05Mma,
+            Operation::Tcgen05 { action: Tcgen05::Ld, .. } => Duty::Tcgen05Load,
+            _ => return None,
+        })
+    }
+}
+
+/// A role.
+#[derive(Clone, Debug)]
+pub struct Role {
+    /// What it is called, by what it does.
+    pub name: String,
+    /// The first line that only it runs.
+    pub entry: Option<Line>,
+    /// Its threads; none when the size of a block, or who goes where, is not known.
+    pub threads: Option<ThreadSet>,
+    /// Its setmaxnreg instructions, by index.
+    pub sets: Vec<usize>,
+    /// Registers that its setmaxnreg ask for; none where it has none, or several that differ.
+    pub budget: Option<u32>,
+    /// The blocks that only it runs.
+    pub blocks: Vec<u32>,
+    /// What it does.
+    pub duties: BTreeSet<Duty>,
+}
+
+impl Role {
+    /// How many warps it has.
+    pub fn warps(&self) -> Option<u32> {
+        self.threads.map(|threads| threads.warps().len() as u32)
+    }
+}
+
+/// The roles of a kernel, in the order of their first lines; empty when all warps do the same.
+pub fn roles(warps: &Warps<'_>, requested: &[Requested]) -> Vec<Role> {
+    let mut roles = match warps.threads {
+        Some(threads) => by_threads(warps, requested, threads),
+        None => by_place(warps, requested),
+    };
+    roles.sort_by_key(|role| (role.entry.is_none(), role.entry));
+    name(&mut roles);
+    roles
+}
+
+/// Groups of warps.
+fn by_threads(warps: &Warps<'_>, requested: &[Requested], threads: u32) -> Vec<Role> {
+    let count = threads.div_ceil(32);
+    let sets: Vec<(usize, Vec<u32>)> =
+        requested.iter().map(|site| (site.index, warps.at(site.index).warps())).collect();
+    let mut duties: BTreeMap<u32, BTreeSet<Duty>> = BTreeMap::new();
+    for (index, site) in warps.graph.sites.iter().enumerate() {
+        let Some(duty) = Duty::of(&site.operation, site.located.instruction.opcode()) else { continue };
+        let here = warps.at(index).warps();
+        if here.len() < count as usize {
+            for warp in here {
+                duties.entry(warp).or_default().insert(duty);
+            }
+        }
+    }
+    let mut groups: BTreeMap<(Vec<usize>, BTreeSet<Duty>), Vec<u32>> = BTreeMap::new();
+    for warp in 0..count {
+        let own: Vec<usize> = sets.iter().filter(|(_, at)| at.contains(&warp)).map(|(index, _)| *index).collect();
+        // A budget is what makes a role; what its warps do beside it does not divide it.
+        let by_duty = if requested.is_empty() { duties.get(&warp).cloned().unwrap_or_default() } else { BTreeSet::new() };
+        groups.entry((own, by_duty)).or_default().push(warp);
+    }
+    if groups.len() < 2 {
+        return Vec::new();
+    }
+    let roles = groups.into_iter().map(|((own, _), members)| {
+        let set: ThreadSet =
+            members.iter().flat_map(|warp| warp * 32..warp * 32 + 32).filter(|thread| *thread < threads).collect();
+        let blocks: Vec<u32> = (0..warps.graph.blocks.len() as u32)
+            .filter(|&block| {
+                let here = warps.reach.block(block);
+                !here.is_empty() && here.within(&set)
+            })
+            .collect();
+        let duties = members.iter().flat_map(|warp| duties.get(warp).cloned().unwrap_or_default()).collect();
+        role(warps, requested, own, blocks, duties, Some(set))
+    });
+    roles.collect()
+}
+
+/// Without a block size: what each setmaxnreg leads to.
+fn by_place(warps: &Warps<'_>, requested: &[Requested]) -> Vec<Role> {
+    let dominated = |site: &Requested| {
+        let from = warps.graph.sites.get(site.index).map_or(0, |site| site.block);
+        dominated(warps, from)
+    };
+    let regions: Vec<(usize, Vec<u32>)> = requested.iter().map(|site| (site.index, dominated(site))).collect();
+    // A setmaxnreg inside the region of another belongs to that role.
+    let inside = |index: usize| {
+        let block = warps.graph.sites.get(index).map_or(0, |site| site.block);
+        regions.iter().any(|(other, region)| *other < index && region.contains(&block))
+    };
+    let heads = regions.iter().filter(|(index, _)| !inside(*index));
+    let roles: Vec<Role> = heads
+        .map(|(index, region)| {
+            let own = regions
+                .iter()
+                .filter(|(other, _)| {
+                    other == index
+                        || *other > *index
+                            && warps.graph.sites.get(*other).is_some_and(|site| region.contains(&site.block))
+                })
+                .map(|(index, _)| *index)
+                .collect();
+            let duties = region.iter().flat_map(|&block| warps.graph.sites_of(block)).filter_map(|(_, site)| {
+                Duty::of(&site.operation, site.located.instruction.opcode())
+            });
+            let duties = duties.collect();
+            role(warps, requested, own, region.clone(), duties, None)
+        })
+        .collect();
+    roles
+}
+
+/// The blocks that are reached through a block alone: those that a walk from the start misses when it may not enter it.
+fn dominated(warps: &Warps<'_>, through: u32) -> Vec<u32> {
+    let blocks = &warps.graph.blocks;
+    let walk = |closed: Option<u32>| {
+        let mut seen = vec![false; blocks.len()];
+        let mut open = vec![0u32];
+        while let Some(at) = open.pop() {
+            if Some(at) == closed || std::mem::replace(seen.get_mut(at as usize).unwrap_or(&mut true), true) {
+                continue;
+            }
+            open.extend(blocks.get(at as usize).iter().flat_map(|block| &block.successors).map(|edge| edge.to));
+        }
+        seen
+    };
+    let (all, without) = (walk(None), walk(Some(through)));
+    (0..blocks.len()).filter(|&at| all.get(at) != without.get(at)).map(|at| at as u32).collect()
+}
+
+fn role(
+    warps: &Warps<'_>,
+    requested: &[Requested],
+    sets: Vec<usize>,
+    blocks: Vec<u32>,
+    duties: BTreeSet<Duty>,
+    threads: Option<ThreadSet>,
+) -> Role {
+    let counts: BTreeSet<Option<u32>> =
+        requested.iter().filter(|site| sets.contains(&site.index)).map(|site| site.count).collect();
+    let first_block = blocks.first().and_then(|block| warps.graph.blocks.get(*block as usize));
+    let entry = first_block.and_then(|block| warps.graph.sites.get(block.start as usize)).map(|site| site.line());
+    Role {
+        name: String::new(),
+        entry,
+        threads,
+        budget: if counts.len() == 1 { counts.first().copied().flatten() } else { None },
+        sets,
+        blocks,
+        duties,
+    }
+}
+
+/// Names roles by their duties; a second one of the same name gets a number.
+fn name(roles: &mut [Role]) {
+    let mut used: BTreeMap<String, u32> = BTreeMap::new();
+    for role in roles {
+        let has = |duty| role.duties.contains(&duty);
+        let multiplies = has(Duty::Wgmma) || has(Duty::Tcgen05Mma);
+        let base = match () {
+            () if has(Duty::Load) && multiplies => "producer and consumer",
+            () if has(Duty::Load) => "producer",
+            () if has(Duty::Wgmma) => "consumer",
+            () if has(Duty::Tcgen05Mma) && has(Duty::Tcgen05Load) => "consumer",
+            () if has(Duty::Tcgen05Mma) => "mma",
+            () if has(Duty::Tcgen05Load) || has(Duty::Store) => "epilogue",
+            () if has(Duty::CpAsync) => "producer",
+            () => "other",
+        };
+        let number = used.entry(base.to_owned()).or_default();
+        *number += 1;
+        role.name = if *number == 1 { base.to_owned() } else { format!("{base} {number}") };
+    }
+}
+
+/// Whether a role gives registers away or takes some, by its first setmaxnreg.
+pub fn direction(role: &Role, requested: &[Requested]) -> Option<RegisterAction> {
+    requested.iter().find(|site| role.sets.contains(&site.index)).map(|site| site.action)
+}

@@ -1,0 +1,153 @@
+//! The threads that may reach each block.
+
+use std::fmt;
+
+use super::graph::Graph;
+use super::value::Value;
+use super::{BlockSize, Values};
+
+const WORDS: usize = BlockSize::MAX as usize / 64;
+
+/// A set of threads of a block.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ThreadSet([u64; WORDS]);
+
+impl ThreadSet {
+    /// None.
+    pub const EMPTY: ThreadSet = ThreadSet([0; WORDS]);
+
+    /// The first so many.
+    pub fn first(count: u32) -> ThreadSet {
+        (0..count.min(BlockSize::MAX)).collect()
+    }
+
+    /// How many.
+    pub fn len(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        *self == ThreadSet::EMPTY
+    }
+
+    /// Whether a thread is in it.
+    pub fn has(&self, thread: u32) -> bool {
+        self.0.get(thread as usize / 64).is_some_and(|word| word >> (thread % 64) & 1 == 1)
+    }
+
+    /// Those in either.
+    pub fn union(mut self, other: &ThreadSet) -> ThreadSet {
+        self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word |= other);
+        self
+    }
+
+    /// Those in both.
+    pub fn intersection(mut self, other: &ThreadSet) -> ThreadSet {
+        self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word &= other);
+        self
+    }
+
+    /// Whether all of them are in another.
+    pub fn within(&self, other: &ThreadSet) -> bool {
+        self.intersection(other) == *self
+    }
+
+    /// Its threads, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..BlockSize::MAX).filter(|&thread| self.has(thread))
+    }
+
+    /// The warps that have a thread in it, ascending.
+    pub fn warps(&self) -> Vec<u32> {
+        (0..BlockSize::MAX / 32)
+            .filter(|warp| self.0.get(*warp as usize / 2).is_some_and(|word| word >> (warp % 2 * 32) & 0xffff_ffff != 0))
+            .collect()
+    }
+
+    /// All threads of every warp that has one in it.
+    pub fn whole_warps(&self) -> ThreadSet {
+        self.warps().into_iter().flat_map(|warp| warp * 32..warp * 32 + 32).collect()
+    }
+
+    /// The lowest thread of each warp that has one in it.
+    pub fn one_a_warp(&self) -> ThreadSet {
+        self.warps().into_iter().filter_map(|warp| (warp * 32..warp * 32 + 32).find(|&thread| self.has(thread))).collect()
+    }
+}
+
+impl FromIterator<u32> for ThreadSet {
+    fn from_iter<I: IntoIterator<Item = u32>>(threads: I) -> ThreadSet {
+        let mut set = ThreadSet::EMPTY;
+        for thread in threads {
+            if let Some(word) = set.0.get_mut(thread as usize / 64) {
+                *word |= 1 << (thread % 64);
+            }
+        }
+        set
+    }
+}
+
+impl fmt::Debug for ThreadSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} threads of warps {:?}", self.len(), self.warps())
+    }
+}
+
+/// Who may reach which block.
+pub struct Reach {
+    blocks: Vec<ThreadSet>,
+}
+
+impl Reach {
+    /// Sends all threads from the first block along the ways that are open to them. Without a number of threads a single one
+    /// stands for all.
+    pub fn solve(graph: &Graph<'_>, values: &Values, threads: Option<u32>) -> Reach {
+        let mut reach = Reach { blocks: vec![ThreadSet::EMPTY; graph.blocks.len()] };
+        let all = ThreadSet::first(threads.unwrap_or(1));
+        let mut open: Vec<u32> = Vec::new();
+        if let Some(first) = reach.blocks.first_mut() {
+            *first = all;
+            open.push(0);
+        }
+        while let Some(at) = open.pop() {
+            let here = reach.block(at);
+            let Some(block) = graph.blocks.get(at as usize) else { continue };
+            for edge in &block.successors {
+                let going = match edge.when {
+                    Some((register, value)) => reach.split(here, values.of(register), value),
+                    None => here,
+                };
+                let Some(there) = reach.blocks.get_mut(edge.to as usize) else { continue };
+                let met = there.union(&going);
+                if met != *there {
+                    *there = met;
+                    open.push(edge.to);
+                }
+            }
+        }
+        reach
+    }
+
+    /// The threads that may reach a block.
+    pub fn block(&self, block: u32) -> ThreadSet {
+        self.blocks.get(block as usize).copied().unwrap_or(ThreadSet::EMPTY)
+    }
+
+    /// Those of a set for which a predicate may have a value.
+    pub fn split(&self, set: ThreadSet, predicate: &Value, wanted: bool) -> ThreadSet {
+        match predicate {
+            Value::Constant(value) if (value & 1 == 1) == wanted => set,
+            Value::Constant(_) => ThreadSet::EMPTY,
+            Value::Threads { values, elected } => {
+                let holds = |thread: &u32| {
+                    values.get(*thread as usize).is_none_or(|value| (value & 1 == 1) == wanted)
+                };
+                let split: ThreadSet = set.iter().filter(holds).collect();
+                // Whoever is elected is one of those that are here.
+                if *elected && split.is_empty() { set.one_a_warp() } else { split }
+            }
+            _ => set,
+        }
+    }
+}
