@@ -49,9 +49,9 @@ pub fn pool(entry: u32, shares: &[Share]) -> Option<Pool> {
     let entry = entry.checked_next_multiple_of(STEP)?;
     let warps: u32 = shares.iter().try_fold(0u32, |sum, share| sum.checked_add(share.warps))?;
     let available = entry.checked_mul(warps)?;
-    let required = shares.iter().try_fold(0u32, |sum, share| {
-        sum.checked_add(share.budget.unwrap_or(entry).checked_mul(share.warps)?)
-    })?;
+    let required = shares
+        .iter()
+        .try_fold(0u32, |sum, share| sum.checked_add(share.budget.unwrap_or(entry).checked_mul(share.warps)?))?;
     let fit = match required.cmp(&available) {
         std::cmp::Ordering::Equal => Fit::Exact,
         std::cmp::Ordering::Less => Fit::Unused(available - required),
@@ -63,9 +63,8 @@ pub fn pool(entry: u32, shares: &[Share]) -> Option<Pool> {
     let rebalance = match fit {
         Fit::Exact => None,
         // Less than a step for each of the takers is no use to anybody.
-        _ => rebalance(entry, available, shares).filter(|found| {
-            found.iter().zip(shares).any(|((_, count), share)| Some(*count) != share.budget)
-        }),
+        _ => rebalance(entry, available, shares)
+            .filter(|found| found.iter().zip(shares).any(|((_, count), share)| Some(*count) != share.budget)),
     };
     Some(Pool { available, required, fit, arithmetic, rebalance })
 }
@@ -92,9 +91,10 @@ fn rebalance(entry: u32, available: u32, shares: &[Share]) -> Option<Vec<(String
             .min(entry),
         None => entry,
     };
-    let given = shares.iter().filter(|share| !takes(share)).try_fold(0u32, |sum, share| {
-        sum.checked_add(kept(share).checked_mul(share.warps)?)
-    })?;
+    let given = shares
+        .iter()
+        .filter(|share| !takes(share))
+        .try_fold(0u32, |sum, share| sum.checked_add(kept(share).checked_mul(share.warps)?))?;
     let each = (available.checked_sub(given)? / takers / STEP * STEP).min(*COUNTS.end());
     if each < entry {
         return None;

@@ -47,7 +47,7 @@ impl Duty {
 pub struct Role {
     /// What it is called, by what it does.
     pub name: String,
-    /// The first line that only it runs.
+    /// Where it sets its budget, or the first line that only it runs.
     pub entry: Option<Line>,
     /// Its threads; none when the size of a block, or who goes where, is not known.
     pub threads: Option<ThreadSet>,
@@ -98,7 +98,8 @@ fn by_threads(warps: &Warps<'_>, requested: &[Requested], threads: u32) -> Vec<R
     for warp in 0..count {
         let own: Vec<usize> = sets.iter().filter(|(_, at)| at.contains(&warp)).map(|(index, _)| *index).collect();
         // A budget is what makes a role; what its warps do beside it does not divide it.
-        let by_duty = if requested.is_empty() { duties.get(&warp).cloned().unwrap_or_default() } else { BTreeSet::new() };
+        let by_duty =
+            if requested.is_empty() { duties.get(&warp).cloned().unwrap_or_default() } else { BTreeSet::new() };
         groups.entry((own, by_duty)).or_default().push(warp);
     }
     if groups.len() < 2 {
@@ -143,9 +144,10 @@ fn by_place(warps: &Warps<'_>, requested: &[Requested]) -> Vec<Role> {
                 })
                 .map(|(index, _)| *index)
                 .collect();
-            let duties = region.iter().flat_map(|&block| warps.graph.sites_of(block)).filter_map(|(_, site)| {
-                Duty::of(&site.operation, site.located.instruction.opcode())
-            });
+            let duties = region
+                .iter()
+                .flat_map(|&block| warps.graph.sites_of(block))
+                .filter_map(|(_, site)| Duty::of(&site.operation, site.located.instruction.opcode()));
             let duties = duties.collect();
             role(warps, requested, own, region.clone(), duties, None)
         })
@@ -182,7 +184,9 @@ fn role(
     let counts: BTreeSet<Option<u32>> =
         requested.iter().filter(|site| sets.contains(&site.index)).map(|site| site.count).collect();
     let first_block = blocks.first().and_then(|block| warps.graph.blocks.get(*block as usize));
-    let entry = first_block.and_then(|block| warps.graph.sites.get(block.start as usize)).map(|site| site.line());
+    // A role begins where it sets its budget; blocks before that (one thread sets barriers up) may be its own too.
+    let first = sets.first().copied().or(first_block.map(|block| block.start as usize));
+    let entry = first.and_then(|index| warps.graph.sites.get(index)).map(|site| site.line());
     Role {
         name: String::new(),
         entry,

@@ -89,7 +89,9 @@ pub fn reason(code: &str) -> Option<(&'static str, &'static str)> {
             "compile it whole, or give the kernel .maxnreg and link without relocatable device code",
         ),
         "C7505" => ("it was compiled for debugging (-g)", "compile without -g; -lineinfo keeps line numbers"),
-        "C7506" => ("the kernel calls a function that is not in the file", "inline the function or put it into the file"),
+        "C7506" => {
+            ("the kernel calls a function that is not in the file", "inline the function or put it into the file")
+        }
         "C7507" => (
             "a count lies below what the kernel needs at the least",
             "raise the count of the .dec, or make that role need fewer registers",

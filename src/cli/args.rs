@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::occupancy::OccupancyArgs;
 use crate::flow::Rule;
+use crate::report::RoleHint;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
 
 const EXAMPLES: &str = "\
@@ -136,6 +137,9 @@ pub struct ReportArgs {
     /// Where the front end's source files are, for the page [default: where the line table says]
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub source_root: Option<PathBuf>,
+    /// Warps of each role, where the code does not tell: producer=4,consumer=8
+    #[arg(long, value_delimiter = ',', value_name = "NAME=WARPS", value_parser = role_hint, help_heading = "Occupancy")]
+    pub roles: Vec<RoleHint>,
     /// How many of the hottest lines to show
     #[arg(long, value_name = "N", default_value = "5", help_heading = "Output")]
     pub top: usize,
@@ -145,6 +149,14 @@ pub struct ReportArgs {
     /// Codes that --deny lets pass
     #[arg(long, value_delimiter = ',', value_name = "CODE", help_heading = "Choosing")]
     pub allow: Vec<String>,
+}
+
+/// `producer=4`
+fn role_hint(text: &str) -> Result<RoleHint, String> {
+    let expected = || format!("expected NAME=WARPS such as producer=4, found '{text}'");
+    let (name, warps) = text.split_once('=').ok_or_else(expected)?;
+    let warps = warps.trim().parse().ok().filter(|warps| (1..=32).contains(warps)).ok_or_else(expected)?;
+    Ok(RoleHint { name: name.trim().to_owned(), warps })
 }
 
 /// `ptxinspect annotate FILE…`

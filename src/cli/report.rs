@@ -24,6 +24,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     let mut session = Session::new(&args.compile)?;
     session.launch = LaunchHints { threads: args.threads, smem_dynamic_bytes: args.smem_dynamic };
     session.at = args.at.iter().copied().map(Line).collect();
+    session.roles.clone_from(&args.roles);
     let deny = Deny::new(&args.deny, &args.allow);
     let arches = session.arches();
     let progress = Progress::new((session.inputs.len() * arches.len()) as u64, "compiling", args.output.quiet);
@@ -130,6 +131,7 @@ pub(super) fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, module
                 flags: &session.flags,
                 launch: session.launch,
                 at: &session.at,
+                roles: &session.roles,
             };
             report::join(&facts, unit);
             let layout = parsed.as_ref().map(Layout::of).unwrap_or_default();

@@ -21,7 +21,7 @@ pub(super) struct Section<'a> {
     lines: Option<FunctionLines<'a>>,
     spills: Option<Vec<Pc>>,
     words: Option<Words>,
-    code: Option<Code>,
+    pub code: Option<Code>,
     module: Option<&'a Module<'a>>,
     /// Lines whose live values are asked for.
     at: &'a [Line],
@@ -61,7 +61,8 @@ impl<'a> Section<'a> {
         }
     }
 
-    fn ptx_line(&self, pc: Pc) -> Option<Line> {
+    /// The PTX line of an instruction, as ptxas counts lines.
+    pub fn ptx_line(&self, pc: Pc) -> Option<Line> {
         self.lines.as_ref()?.ptx_line(pc)
     }
 

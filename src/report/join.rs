@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use super::code::{CodeFacts, Section, own_ranges};
 use super::demangle::demangle;
 use super::model::*;
+use super::warps::{self, RoleHint};
 use crate::analysis::cap::{self, Bounds};
 use crate::analysis::occupancy;
 use crate::base::Line;
@@ -29,6 +30,8 @@ pub struct Facts<'a> {
     pub launch: LaunchHints,
     /// Lines whose live values the user asks for, as ptxas numbers them.
     pub at: &'a [Line],
+    /// What the user says of warp roles.
+    pub roles: &'a [RoleHint],
 }
 
 /// What a user knows of a launch that no directive says.
@@ -47,7 +50,6 @@ const MAX_PROBLEMS: usize = 100;
 pub fn join(facts: &Facts<'_>, unit: &mut Unit) {
     let image = facts.image;
     let lines = LineTable::parse(image);
-    let readers = Readers { facts, functions: functions_by_name(facts.module) };
     if unit.arch.is_none() {
         unit.arch = Some(image.arch.to_string());
     }
@@ -58,6 +60,7 @@ pub fn join(facts: &Facts<'_>, unit: &mut Unit) {
             log.unknown.iter().map(|line| LogLine { line: line.log_line, text: line.text.clone() }).collect();
     }
     collect_problems(facts, &lines, unit);
+    let readers = Readers { facts, functions: functions_by_name(facts.module), advisories: unit.advisories.clone() };
 
     let mut logs = LogIndex::new(facts.log);
     let mut sections = Vec::with_capacity(image.functions.len());
@@ -249,6 +252,7 @@ fn local_variables(function: &ptx::Function<'_, '_>) -> Vec<LocalVariable> {
 struct Readers<'a> {
     facts: &'a Facts<'a>,
     functions: HashMap<&'a str, ptx::Function<'a, 'a>>,
+    advisories: Vec<Advisory>,
 }
 
 impl Readers<'_> {
@@ -260,7 +264,8 @@ impl Readers<'_> {
         let kind = if entry { KernelKind::Entry } else { KernelKind::Func };
         let params = function.params.iter();
         let resources = resources_of(function, record);
-        Kernel {
+        let ranges = own_ranges(function);
+        let mut kernel = Kernel {
             occupancy: if entry { self.occupancy(&resources, &launch) } else { None },
             resources,
             register_cap: if entry { self.register_cap(&launch) } else { None },
@@ -269,8 +274,20 @@ impl Readers<'_> {
                 .map(|param| Parameter { ordinal: param.ordinal, offset: param.offset, bytes: param.bytes })
                 .collect(),
             attributes: function.attributes.iter().map(attribute).collect(),
-            ..self.kernel(&function.name, kind, section.facts(&own_ranges(function), spilled(record)))
+            ..self.kernel(&function.name, kind, section.facts(&ranges, spilled(record)))
+        };
+        if entry {
+            let known = warps::Known {
+                section,
+                ranges: &ranges,
+                function: self.functions.get(&*function.name),
+                advisories: &self.advisories,
+                launch: &self.facts.launch,
+                roles: self.facts.roles,
+            };
+            warps::fill(&mut kernel, &known);
         }
+        kernel
     }
 
     /// A device function inside a kernel's section.

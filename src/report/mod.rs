@@ -10,8 +10,10 @@ mod join;
 pub mod listing;
 mod model;
 mod text;
+mod warps;
 
 pub use demangle::demangle;
 pub use join::{Facts, LaunchHints, join, quote, refuse};
 pub use model::*;
 pub use text::{Layout, PtxText};
+pub use warps::*;

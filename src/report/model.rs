@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::PtxText;
+use super::warps::{Barriers, Role, SetMaxNReg};
 use crate::base::{Line, Pc};
 
 /// The name and version of the JSON's shape.
@@ -204,12 +205,12 @@ pub struct Kernel {
     pub spills: Option<Vec<Spill>>,
     /// The `.local` variables of its PTX.
     pub local_variables: Vec<LocalVariable>,
-    /// Warp roles.
-    pub roles: Option<Vec<serde_json::Value>>,
-    /// setmaxnreg.
-    pub setmaxnreg: Option<serde_json::Value>,
-    /// Barriers.
-    pub barriers: Option<serde_json::Value>,
+    /// Warp roles; empty when all warps do the same, null without PTX.
+    pub roles: Option<Vec<Role>>,
+    /// setmaxnreg; null for a kernel that has none.
+    pub setmaxnreg: Option<SetMaxNReg>,
+    /// Barriers of all kinds and what checks found; null without PTX.
+    pub barriers: Option<Barriers>,
     /// Blocks per SM.
     pub occupancy: Option<Occupancy>,
     /// Kernel parameters.

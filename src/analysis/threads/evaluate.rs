@@ -228,7 +228,9 @@ impl Solver<'_, '_> {
     /// What an instruction that is not evaluated gives: unknown, and as varied as what it reads.
     fn unknown(&self, site: &Site<'_>) -> Value {
         match site.located.instruction.mnemonic() {
-            "atom" | "clock" | "shfl" | "mma" | "ldmatrix" | "tex" | "match" | "call" => Value::Unknown(Variation::Lane),
+            "atom" | "clock" | "shfl" | "mma" | "ldmatrix" | "tex" | "match" | "call" => {
+                Value::Unknown(Variation::Lane)
+            }
             "vote" | "activemask" | "redux" => Value::Unknown(Variation::Warp),
             "mbarrier" => Value::Unknown(Variation::Block),
             _ => {
@@ -350,7 +352,8 @@ impl Solver<'_, '_> {
         let mnemonic = instruction.mnemonic();
         let mut types = instruction.modifiers().filter_map(Type::of);
         let ty = types.next();
-        let arguments: Vec<Value> = instruction.operands().skip(1).map(|operand| self.operand(site, Some(operand))).collect();
+        let arguments: Vec<Value> =
+            instruction.operands().skip(1).map(|operand| self.operand(site, Some(operand))).collect();
         let two = |values: &[Value]| values.len() == 2;
         // `mov.b64 {%r1, %r2}, %rd1` and `setp.eq.s32 _|%p1, …` define something else than the value below.
         let destination = instruction.operand(0)?;
@@ -365,7 +368,11 @@ impl Solver<'_, '_> {
             "mov" | "cvta" | "mapa" if !arguments.is_empty() => {
                 let value = arguments.first()?.clone();
                 // The address of the same variable in another block stays that variable's.
-                if mnemonic == "mapa" { Some(moved(&value).unwrap_or(Value::Unknown(value.variation()))) } else { Some(value) }
+                if mnemonic == "mapa" {
+                    Some(moved(&value).unwrap_or(Value::Unknown(value.variation())))
+                } else {
+                    Some(value)
+                }
             }
             "cvt" => {
                 let (to, from) = (ty?, types.next()?);
@@ -411,16 +418,19 @@ impl Solver<'_, '_> {
                     return None;
                 }
                 let to = if wide { Type { bits: ty.bits * 2, ..ty } } else { ty };
-                if mnemonic == "mad" && let Some(Value::Address { variable, offset }) = arguments.get(2) {
+                if mnemonic == "mad"
+                    && let Some(Value::Address { variable, offset }) = arguments.get(2)
+                {
                     let (variable, offset) = (*variable, *offset);
                     let product = self.lift(arguments.get(..2)?, |n| {
                         Some(to.mask((ty.number(*n.first()?) * ty.number(*n.get(1)?)) as u64))
                     });
                     return Some(match product {
                         Value::Undefined => Value::Undefined,
-                        Value::Constant(n) => {
-                            Value::Address { variable, offset: offset.and_then(|o| o.checked_add(i64::try_from(n).ok()?)) }
-                        }
+                        Value::Constant(n) => Value::Address {
+                            variable,
+                            offset: offset.and_then(|o| o.checked_add(i64::try_from(n).ok()?)),
+                        },
                         _ => Value::Address { variable, offset: None },
                     });
                 }
@@ -429,8 +439,8 @@ impl Solver<'_, '_> {
                     Some(to.mask((product as u64).wrapping_add(n.get(2).copied().unwrap_or(0))))
                 }))
             }
-            "and" | "or" | "xor" | "not" | "neg" | "shl" | "shr" | "min" | "max" | "div" | "rem" | "abs" | "bfe" | "lop3"
-            | "popc" => {
+            "and" | "or" | "xor" | "not" | "neg" | "shl" | "shr" | "min" | "max" | "div" | "rem" | "abs" | "bfe"
+            | "lop3" | "popc" => {
                 let ty = ty?;
                 Some(self.lift(&arguments, |n| arithmetic(mnemonic, ty, n)))
             }
@@ -489,7 +499,9 @@ impl Solver<'_, '_> {
     /// The predicate of `elect.sync`: lane 0 stands for whichever is elected.
     fn elected(&self) -> Value {
         match self.size.and_then(|size| size.threads()) {
-            Some(threads) => Value::Threads { values: (0..threads).map(|t| u64::from(t % 32 == 0)).collect(), elected: true },
+            Some(threads) => {
+                Value::Threads { values: (0..threads).map(|t| u64::from(t % 32 == 0)).collect(), elected: true }
+            }
             None => Value::Unknown(Variation::Lane),
         }
     }

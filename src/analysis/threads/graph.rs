@@ -108,14 +108,17 @@ impl<'a> Graph<'a> {
         let mut sites: Vec<Site<'a>> = function
             .instructions()
             .map(|located| {
-                let guard = located.instruction.guard().and_then(|guard| {
-                    Some((registers.resolve(guard.register, located.id)?, guard.negated))
-                });
+                let guard = located
+                    .instruction
+                    .guard()
+                    .and_then(|guard| Some((registers.resolve(guard.register, located.id)?, guard.negated)));
                 Site { located, operation: located.instruction.operation(), guard, block: 0 }
             })
             .collect();
-        let tables: HashMap<&str, Vec<String>> =
-            function.tables().map(|table| (table.label, table.targets().map(|name| name.into_owned()).collect())).collect();
+        let tables: HashMap<&str, Vec<String>> = function
+            .tables()
+            .map(|table| (table.label, table.targets().map(|name| name.into_owned()).collect()))
+            .collect();
 
         // Where control can go from an instruction that ends a block.
         let mut complete = true;

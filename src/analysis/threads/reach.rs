@@ -61,7 +61,9 @@ impl ThreadSet {
     /// The warps that have a thread in it, ascending.
     pub fn warps(&self) -> Vec<u32> {
         (0..BlockSize::MAX / 32)
-            .filter(|warp| self.0.get(*warp as usize / 2).is_some_and(|word| word >> (warp % 2 * 32) & 0xffff_ffff != 0))
+            .filter(|warp| {
+                self.0.get(*warp as usize / 2).is_some_and(|word| word >> (warp % 2 * 32) & 0xffff_ffff != 0)
+            })
             .collect()
     }
 
@@ -72,7 +74,10 @@ impl ThreadSet {
 
     /// The lowest thread of each warp that has one in it.
     pub fn one_a_warp(&self) -> ThreadSet {
-        self.warps().into_iter().filter_map(|warp| (warp * 32..warp * 32 + 32).find(|&thread| self.has(thread))).collect()
+        self.warps()
+            .into_iter()
+            .filter_map(|warp| (warp * 32..warp * 32 + 32).find(|&thread| self.has(thread)))
+            .collect()
     }
 }
 
@@ -140,9 +145,7 @@ impl Reach {
             Value::Constant(value) if (value & 1 == 1) == wanted => set,
             Value::Constant(_) => ThreadSet::EMPTY,
             Value::Threads { values, elected } => {
-                let holds = |thread: &u32| {
-                    values.get(*thread as usize).is_none_or(|value| (value & 1 == 1) == wanted)
-                };
+                let holds = |thread: &u32| values.get(*thread as usize).is_none_or(|value| (value & 1 == 1) == wanted);
                 let split: ThreadSet = set.iter().filter(holds).collect();
                 // Whoever is elected is one of those that are here.
                 if *elected && split.is_empty() { set.one_a_warp() } else { split }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::figures::{bytes, count, thousands};
 use super::style::{BOLD, DIM, GOOD, RESET, WARN};
 use super::wrap::wrap;
-use super::{Options, diagnostic, pressure, summary};
+use super::{Options, diagnostic, pressure, summary, warps};
 use crate::emit::escape::{shorten, terminal};
 use crate::report::{Kernel, KernelKind, LineFacts, Unit};
 
@@ -31,6 +31,7 @@ pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Writ
     }
     write_registers(kernel, options, out)?;
     pressure::write(kernel, unit, options, out)?;
+    warps::write(kernel, options, out)?;
     write_memory(kernel, options, out)?;
     write_code(kernel, options, out)?;
     write_lines(kernel, unit, options, out)?;

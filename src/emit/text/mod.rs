@@ -6,6 +6,7 @@ mod kernel;
 mod pressure;
 mod style;
 mod summary;
+mod warps;
 mod wrap;
 
 use std::io::{self, Write};

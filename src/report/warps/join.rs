@@ -1,0 +1,328 @@
+//! Warps of the PTX joined with the code that they became.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::model::*;
+use crate::analysis::budget::budgets;
+use crate::analysis::code::pcs;
+use crate::analysis::pool::{self, Fit, Share};
+use crate::analysis::roles::{self, Duty};
+use crate::analysis::setmaxnreg::{self, Requested};
+use crate::analysis::threads::{BlockSize, Warps};
+use crate::base::{Line, Pc, RegFile};
+use crate::ptx::{self, RegisterAction};
+use crate::report::code::Section;
+use crate::report::{Advisory, Kernel, LaunchHints};
+
+/// What the join knows beside the kernel itself.
+pub(in crate::report) struct Known<'a> {
+    pub section: &'a Section<'a>,
+    pub ranges: &'a [Range<Pc>],
+    pub function: Option<&'a ptx::Function<'a, 'a>>,
+    pub advisories: &'a [Advisory],
+    pub launch: &'a LaunchHints,
+    pub roles: &'a [RoleHint],
+}
+
+/// Fills in `roles`, `setmaxnreg` and `barriers`.
+pub(in crate::report) fn fill(kernel: &mut Kernel, known: &Known<'_>) {
+    let emitted = known.section.code.as_ref().map(|code| setmaxnreg::emitted(code, known.ranges));
+    let Some(function) = known.function.filter(|function| function.is_definition()) else {
+        kernel.setmaxnreg = without_ptx(known, emitted.as_deref());
+        return;
+    };
+    let size = block_size(kernel, known.launch);
+    let warps = Warps::of(function, size);
+    let requested = setmaxnreg::requested(&warps);
+    let found = roles::roles(&warps, &requested);
+    let joiner = Joiner { known, warps: &warps, module: function.module(), requested: &requested };
+    let described = joiner.roles(kernel, &found, emitted.as_deref());
+    kernel.setmaxnreg = joiner.setmaxnreg(kernel, &found, &described, emitted.as_deref(), size);
+    if let Some(spills) = &mut kernel.spills {
+        let by_line = joiner.role_of_line(&found);
+        for spill in spills {
+            spill.role = spill.ptx_line.and_then(|line| by_line.get(&line)).map(|role| found[*role].name.clone());
+        }
+    }
+    kernel.roles = Some(described);
+}
+
+fn block_size(kernel: &Kernel, launch: &LaunchHints) -> Option<BlockSize> {
+    let (dimensions, exact) = match (kernel.launch.reqntid, launch.threads, kernel.launch.maxntid) {
+        (Some(required), _, _) => (required, true),
+        (None, Some(threads), _) => ([threads, 1, 1], true),
+        (None, None, Some(most)) => (most, false),
+        (None, None, None) => return None,
+    };
+    Some(BlockSize { dimensions, exact })
+}
+
+fn action(action: RegisterAction) -> String {
+    match action {
+        RegisterAction::Inc => "inc".to_owned(),
+        RegisterAction::Dec => "dec".to_owned(),
+    }
+}
+
+fn duty(duty: &Duty) -> String {
+    let text = match duty {
+        Duty::Load => "tma load",
+        Duty::CpAsync => "cp.async",
+        Duty::Wgmma => "wgmma",
+        Duty::Tcgen05Mma => "tcgen05.mma",
+        Duty::Tcgen05Load => "tcgen05.ld",
+        Duty::Store => "tma store",
+    };
+    text.to_owned()
+}
+
+fn emitted_sites(known: &Known<'_>, emitted: &[setmaxnreg::Emitted]) -> Vec<EmittedRegisters> {
+    let site = |site: &setmaxnreg::Emitted| EmittedRegisters {
+        pc: site.pc,
+        ptx_line: known.section.ptx_line(site.pc),
+        action: action(site.action),
+        count: site.count,
+    };
+    emitted.iter().map(site).collect()
+}
+
+/// A cubin alone shows what was kept, not what was asked for.
+fn without_ptx(known: &Known<'_>, emitted: Option<&[setmaxnreg::Emitted]>) -> Option<SetMaxNReg> {
+    let emitted = emitted.filter(|emitted| !emitted.is_empty())?;
+    Some(SetMaxNReg {
+        requested: Vec::new(),
+        emitted: emitted_sites(known, emitted),
+        recorded: known.section.function.reg_reconfig,
+        honoured: Some(true),
+        code: None,
+        reason: None,
+        fix: None,
+        pool: None,
+    })
+}
+
+/// `0-3, 8`
+fn ranges_text(numbers: &[u32]) -> String {
+    let runs: Vec<String> = numbers
+        .chunk_by(|a, b| a + 1 == *b)
+        .map(|run| match run {
+            [only] => only.to_string(),
+            [first, .., last] => format!("{first}-{last}"),
+            [] => String::new(),
+        })
+        .collect();
+    runs.join(", ")
+}
+
+struct Joiner<'a> {
+    known: &'a Known<'a>,
+    warps: &'a Warps<'a>,
+    module: &'a ptx::Module<'a>,
+    requested: &'a [Requested],
+}
+
+impl Joiner<'_> {
+    /// Which role alone runs a line, as ptxas numbers lines.
+    fn role_of_line(&self, found: &[roles::Role]) -> HashMap<Line, usize> {
+        let mut of_block = HashMap::new();
+        for (index, role) in found.iter().enumerate() {
+            of_block.extend(role.blocks.iter().map(|block| (*block, index)));
+        }
+        let mut of_line = HashMap::new();
+        for site in &self.warps.graph.sites {
+            let Some(&role) = of_block.get(&site.block) else { continue };
+            for line in site.located.line.0..=site.located.last_line.0 {
+                of_line.entry(self.module.number_of(Line(line))).or_insert(role);
+            }
+        }
+        of_line
+    }
+
+    fn roles(&self, kernel: &Kernel, found: &[roles::Role], emitted: Option<&[setmaxnreg::Emitted]>) -> Vec<Role> {
+        let of_line = self.role_of_line(found);
+        let set_by_line: HashMap<Line, usize> = found
+            .iter()
+            .enumerate()
+            .flat_map(|(index, role)| role.sets.iter().map(move |site| (*site, index)))
+            .filter_map(|(site, index)| Some((self.module.number_of(self.warps.graph.sites.get(site)?.line()), index)))
+            .collect();
+        let mut instructions = vec![0u64; found.len()];
+        let mut peaks: Vec<Option<(u32, Option<Line>)>> = vec![None; found.len()];
+        let code = self.known.section.code.as_ref();
+        let sets: Vec<(Pc, Option<u32>)> = emitted.into_iter().flatten().map(|site| (site.pc, site.count)).collect();
+        let budgets = code.map(|code| budgets(code, &sets)).unwrap_or_default();
+        for pc in pcs(self.known.ranges) {
+            let line = self.known.section.ptx_line(pc);
+            if let Some(count) = line.and_then(|line| of_line.get(&line)).and_then(|role| instructions.get_mut(*role)) {
+                *count += 1;
+            }
+            // Where the budget was changed counts from there; a role that never changes it counts what only it runs.
+            let budget = budgets.get(pc.0 as usize / 16).copied().flatten();
+            let role = match budget {
+                Some(budget) => budget
+                    .set_at
+                    .and_then(|at| self.known.section.ptx_line(at))
+                    .and_then(|line| set_by_line.get(&line))
+                    .copied(),
+                None => line
+                    .and_then(|line| of_line.get(&line))
+                    .copied()
+                    .filter(|role| sets.is_empty() || found.get(*role).is_some_and(|role| role.sets.is_empty())),
+            };
+            let (Some(role), Some(code)) = (role, code) else { continue };
+            let live = code.occupied(pc, RegFile::Gpr);
+            if let Some(peak) = peaks.get_mut(role)
+                && peak.is_none_or(|(most, _)| live > most)
+            {
+                *peak = Some((live, line));
+            }
+        }
+        let spills = |role: usize| {
+            let spills = kernel.spills.as_ref()?;
+            let of = |line: Option<Line>| line.and_then(|line| of_line.get(&line)) == Some(&role);
+            Some(spills.iter().filter(|spill| of(spill.ptx_line)).count() as u64)
+        };
+        let describe = |(index, role): (usize, &roles::Role)| {
+            let hint = self.known.roles.iter().find(|hint| hint.name == role.name);
+            let warp_ids = role.threads.map(|threads| threads.warps());
+            let limit = role.budget.or(kernel.resources.registers.filter(|_| role.sets.is_empty()));
+            let peak = peaks.get(index).copied().flatten();
+            Role {
+                name: role.name.clone(),
+                entry_ptx_line: role.entry.map(|line| self.module.number_of(line)),
+                budget: role.budget,
+                peak_gpr: peak.map(|(live, _)| live),
+                peak_ptx_line: peak.and_then(|(_, line)| line),
+                headroom: limit.zip(peak).map(|(limit, (live, _))| i64::from(limit) - i64::from(live)),
+                spills: spills(index),
+                instructions: instructions.get(index).copied(),
+                warps: hint.map(|hint| hint.warps).or(role.warps()),
+                warp_ids: warp_ids.filter(|_| hint.is_none()).map(|warps| ranges_text(&warps)),
+                barriers: self.barriers_of(role),
+                does: role.duties.iter().map(duty).collect(),
+            }
+        };
+        found.iter().enumerate().map(describe).collect()
+    }
+
+    /// Named barriers that a role's threads may reach.
+    fn barriers_of(&self, role: &roles::Role) -> Vec<u32> {
+        let mut ids = Vec::new();
+        for (index, site) in self.warps.graph.sites.iter().enumerate() {
+            let ptx::Operation::NamedBarrier(barrier) = site.operation else { continue };
+            let here = match role.threads {
+                Some(threads) => !self.warps.at(index).intersection(&threads).is_empty(),
+                None => role.blocks.contains(&site.block),
+            };
+            let id = barrier.id.and_then(|id| self.warps.values.operand(&self.warps.graph, site, id).constant());
+            ids.extend(id.filter(|_| here).and_then(|id| u32::try_from(id).ok()));
+        }
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    fn setmaxnreg(
+        &self,
+        kernel: &Kernel,
+        found: &[roles::Role],
+        described: &[Role],
+        emitted: Option<&[setmaxnreg::Emitted]>,
+        size: Option<BlockSize>,
+    ) -> Option<SetMaxNReg> {
+        if self.requested.is_empty() && emitted.is_none_or(<[_]>::is_empty) {
+            return None;
+        }
+        let honoured = emitted.map(|emitted| !emitted.is_empty());
+        let about = |advisory: &&Advisory| advisory.kernel.as_deref().is_none_or(|name| name == kernel.name);
+        let why = self.known.advisories.iter().filter(about).find_map(|advisory| {
+            let code = advisory.code.as_deref()?;
+            setmaxnreg::reason(code).map(|(reason, fix)| (code.to_owned(), reason, fix))
+        });
+        let why = why.filter(|_| honoured != Some(true));
+        Some(SetMaxNReg {
+            requested: self
+                .requested
+                .iter()
+                .map(|site| RequestedRegisters {
+                    ptx_line: self.module.number_of(site.line),
+                    action: action(site.action),
+                    count: site.count,
+                    illegal: site.illegal(),
+                })
+                .collect(),
+            emitted: emitted_sites(self.known, emitted.unwrap_or_default()),
+            recorded: self.known.section.function.reg_reconfig,
+            honoured,
+            code: why.as_ref().map(|(code, ..)| code.clone()),
+            reason: why.as_ref().map(|(_, reason, _)| (*reason).to_owned()),
+            fix: why.as_ref().map(|(.., fix)| (*fix).to_owned()),
+            pool: if honoured == Some(false) { None } else { Some(self.pool(kernel, found, described, size)) },
+        })
+    }
+
+    fn pool(
+        &self,
+        kernel: &Kernel,
+        found: &[roles::Role],
+        described: &[Role],
+        size: Option<BlockSize>,
+    ) -> RegisterPool {
+        let unknown = |explanation: String| RegisterPool {
+            available: None,
+            required: None,
+            verdict: "unknown".to_owned(),
+            explanation,
+            condition: None,
+            rebalance: Vec::new(),
+        };
+        let Some(entry) = kernel.resources.registers else {
+            return unknown("the register count at entry is not known".to_owned());
+        };
+        if found.is_empty() {
+            return unknown("every warp runs every setmaxnreg, or who runs which cannot be told".to_owned());
+        }
+        if let Some(role) = found.iter().find(|role| !role.sets.is_empty() && role.budget.is_none()) {
+            return unknown(format!("the {} changes its budget more than once", role.name));
+        }
+        let Some(shares) = described
+            .iter()
+            .map(|role| {
+                Some(Share { name: role.name.clone(), budget: role.budget, warps: role.warps?, peak: role.peak_gpr })
+            })
+            .collect::<Option<Vec<Share>>>()
+        else {
+            let sum: Vec<String> = described
+                .iter()
+                .map(|role| format!("{} × warps of {}", role.budget.unwrap_or(entry), role.name))
+                .collect();
+            let mut pool =
+                unknown("how many warps each role has cannot be told: --roles name=warps,… says it".to_owned());
+            pool.condition = Some(format!("fits if {} is at most {entry} × all warps", sum.join(" + ")));
+            return pool;
+        };
+        let Some(found) = pool::pool(entry, &shares) else {
+            return unknown("the sums do not fit 32 bits".to_owned());
+        };
+        let (verdict, words) = match found.fit {
+            Fit::Exact => ("exact", "fits exactly".to_owned()),
+            Fit::Unused(left) => ("unused", format!("leaves {left} unused")),
+            Fit::Never(missing) => ("never", format!("can never be satisfied, {missing} too few: the kernel hangs")),
+        };
+        let assumed = size.filter(|size| !size.exact).and_then(|size| size.threads());
+        RegisterPool {
+            available: Some(found.available),
+            required: Some(found.required),
+            verdict: verdict.to_owned(),
+            explanation: format!("{words}: {}", found.arithmetic),
+            condition: assumed.map(|threads| format!("launched with all {threads} threads of .maxntid")),
+            rebalance: found
+                .rebalance
+                .into_iter()
+                .flatten()
+                .map(|(role, registers)| RoleBudget { role, registers })
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! What the report says of a kernel's warps: roles, setmaxnreg and its pool, barriers, findings.
+//!
+//! In: the PTX function, the code section, ptxas's advisories. Out: the fields `roles`, `setmaxnreg` and `barriers` of a
+//! [`Kernel`](super::Kernel). Without PTX there is only what the SASS shows.
+
+mod join;
+mod model;
+
+pub(super) use join::{Known, fill};
+pub use model::*;

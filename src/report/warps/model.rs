@@ -1,0 +1,155 @@
+//! The fields of the JSON that speak of warps.
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::{Line, Pc};
+use crate::report::Severity;
+
+/// What a user says of a role: `--roles producer=4,consumer=8`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoleHint {
+    /// Its name.
+    pub name: String,
+    /// Its warps.
+    pub warps: u32,
+}
+
+/// Warps of a block that do the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Role {
+    /// `producer`, `consumer`, `epilogue`, …: by what its instructions do.
+    pub name: String,
+    /// Where it sets its budget, or the first line that only it runs.
+    pub entry_ptx_line: Option<Line>,
+    /// Registers that its setmaxnreg ask for; null where it has none, or several that differ.
+    pub budget: Option<u32>,
+    /// The most live registers in code that only it runs.
+    pub peak_gpr: Option<u32>,
+    /// Where.
+    pub peak_ptx_line: Option<Line>,
+    /// What the budget (or the register count at entry) leaves above the peak.
+    pub headroom: Option<i64>,
+    /// Spill instructions in code that only it runs.
+    pub spills: Option<u64>,
+    /// Instructions that only it runs.
+    pub instructions: Option<u64>,
+    /// How many warps; null when the block size or a branch does not tell.
+    pub warps: Option<u32>,
+    /// Which: `0-3`.
+    pub warp_ids: Option<String>,
+    /// Named barriers that it uses.
+    pub barriers: Vec<u32>,
+    /// What it does: `tma load`, `wgmma`, …
+    pub does: Vec<String>,
+}
+
+/// A setmaxnreg of the PTX.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestedRegisters {
+    /// Its line.
+    pub ptx_line: Line,
+    /// `inc` or `dec`.
+    pub action: String,
+    /// Registers asked for.
+    pub count: Option<u32>,
+    /// What the ISA has against the count.
+    pub illegal: Option<String>,
+}
+
+/// A USETMAXREG of the SASS.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmittedRegisters {
+    /// Where.
+    pub pc: Pc,
+    /// Its line.
+    pub ptx_line: Option<Line>,
+    /// `inc` or `dec`.
+    pub action: String,
+    /// Registers.
+    pub count: Option<u32>,
+}
+
+/// setmaxnreg, asked for against done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetMaxNReg {
+    /// In the PTX.
+    pub requested: Vec<RequestedRegisters>,
+    /// In the SASS.
+    pub emitted: Vec<EmittedRegisters>,
+    /// Whether the cubin records a change of registers.
+    pub recorded: bool,
+    /// Whether ptxas kept them; null when the SASS is not decoded.
+    pub honoured: Option<bool>,
+    /// ptxas's code for dropping them.
+    pub code: Option<String>,
+    /// Why they were dropped.
+    pub reason: Option<String>,
+    /// What to do about it.
+    pub fix: Option<String>,
+    /// Whether the budgets can all be had at once; null where they were dropped.
+    pub pool: Option<RegisterPool>,
+}
+
+/// The registers of a block against what its roles ask for, in registers of a thread times warps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegisterPool {
+    /// What the block is launched with.
+    pub available: Option<u32>,
+    /// What its roles ask for.
+    pub required: Option<u32>,
+    /// `exact`, `unused`, `never` or `unknown`.
+    pub verdict: String,
+    /// The verdict in words, with the arithmetic.
+    pub explanation: String,
+    /// What must hold for the verdict; null when nothing is assumed.
+    pub condition: Option<String>,
+    /// Budgets that fit.
+    pub rebalance: Vec<RoleBudget>,
+}
+
+/// A budget proposed for a role.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoleBudget {
+    /// The role.
+    pub role: String,
+    /// Registers.
+    pub registers: u32,
+}
+
+/// How sure a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// It may be wrong, if something holds that the code does not show.
+    Possible,
+    /// It is wrong unless something unusual holds.
+    Likely,
+    /// It is wrong.
+    Certain,
+}
+
+/// Something that a check found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Issue {
+    /// `PI201`: `ptxinspect explain PI201`.
+    pub code: String,
+    /// How bad it is, if so.
+    pub severity: Severity,
+    /// How sure that is.
+    pub confidence: Confidence,
+    /// Where.
+    pub ptx_line: Option<Line>,
+    /// What.
+    pub message: String,
+    /// Why.
+    pub reasoning: String,
+}
+
+/// Barriers of all kinds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Barriers {
+    /// Named barriers that the cubin declares: the highest id and one.
+    pub declared: Option<u32>,
+    /// What checks found.
+    pub issues: Vec<Issue>,
+}
