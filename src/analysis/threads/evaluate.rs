@@ -537,7 +537,7 @@ fn arithmetic(mnemonic: &str, ty: Type, n: &[u64]) -> Option<u64> {
         "xor" => a ^ b?,
         "not" => !a,
         "neg" => x.wrapping_neg() as u64,
-        "abs" => x.abs() as u64,
+        "abs" => x.unsigned_abs() as u64,
         "popc" => u64::from(ty.mask(a).count_ones()),
         "shl" => a.checked_shl(shift?).unwrap_or(0),
         "shr" => x.checked_shr(shift?.min(127))? as u64,

@@ -160,8 +160,8 @@ impl<'a> Graph<'a> {
             }
         }
         let mut blocks: Vec<Block> = Vec::new();
-        for index in 0..sites.len() {
-            if leads[index] {
+        for (index, lead) in leads.iter().enumerate().take(sites.len()) {
+            if *lead {
                 blocks.push(Block { start: index as u32, end: index as u32, successors: Vec::new() });
             }
             let at = blocks.len().saturating_sub(1);
@@ -179,7 +179,7 @@ impl<'a> Graph<'a> {
             // Unknown guards (`@%envreg`) leave both ways open.
             let guarded = site.located.instruction.guard().is_some();
             let taken = site.guard.map(|(register, negated)| (register, !negated));
-            let not_taken = site.guard.map(|(register, negated)| (register, negated));
+            let not_taken = site.guard;
             if ends(site) {
                 for index in targets.get(&last).into_iter().flatten() {
                     if let Some(to) = sites.get(*index as usize).map(|site| site.block) {
