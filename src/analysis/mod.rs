@@ -2,14 +2,19 @@
 //!
 //! In: values of the readers. Out: plain answers. No file is read and nothing is printed here.
 
+pub mod barriers;
 pub mod budget;
 pub mod cap;
+pub mod check;
+pub mod cluster;
 pub mod code;
 pub mod live_set;
+pub mod mbarriers;
 pub mod occupancy;
 pub mod pool;
 pub mod roles;
 pub mod setmaxnreg;
 pub mod spills;
+pub mod tensor;
 pub mod threads;
 pub mod values;

@@ -59,7 +59,7 @@ pub enum Command {
     List(super::list::ListArgs),
     /// Take cubins and PTX out of what holds them
     Extract(super::extract::ExtractArgs),
-    /// What a message code of ptxas means and what to do about it
+    /// What a code of ptxas or of our checks means and what to do about it
     Explain(ExplainArgs),
     /// A completion script for your shell, on standard output
     Completions {
@@ -143,7 +143,7 @@ pub struct ReportArgs {
     /// How many of the hottest lines to show
     #[arg(long, value_name = "N", default_value = "5", help_heading = "Output")]
     pub top: usize,
-    /// Exit 1 when ptxas said this: a code such as C7508, "warnings" or "advisories" (repeat, or separate with commas)
+    /// Exit 1 on this: a code of ptxas or of our checks (C7508, PI203), "warnings" or "advisories" (repeat, or separate with commas)
     #[arg(long, value_delimiter = ',', value_name = "CODE", help_heading = "Choosing")]
     pub deny: Vec<String>,
     /// Codes that --deny lets pass

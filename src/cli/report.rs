@@ -17,7 +17,7 @@ use crate::cubin::lines::ptx_texts;
 use crate::emit;
 use crate::ptx;
 use crate::report::annotation::Annotation;
-use crate::report::{self, Advisory, LaunchHints, Layout, PtxText, Report, Severity, Unit, UnitError};
+use crate::report::{self, Advisory, Issue, LaunchHints, Layout, PtxText, Report, Severity, Unit, UnitError};
 
 /// Compiles or reads every input for every architecture, joins, writes.
 pub fn run(args: &ReportArgs) -> Result<Outcome> {
@@ -74,9 +74,12 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     if no_match {
         anyhow::bail!("--kernel {} matches no kernel of any input", args.compile.kernel.join(", "));
     }
-    let denied: Vec<&Advisory> =
-        report.units.iter().flat_map(|unit| &unit.advisories).filter(|advisory| deny.denies(advisory)).collect();
-    Ok(if denied.is_empty() { Outcome::Fine } else { Outcome::Findings })
+    let denied = report.units.iter().any(|unit| {
+        let mut issues =
+            unit.kernels.iter().filter_map(|kernel| kernel.barriers.as_ref()).flat_map(|found| &found.issues);
+        unit.advisories.iter().any(|advisory| deny.denies(advisory)) || issues.any(|issue| deny.denies_issue(issue))
+    });
+    Ok(if denied { Outcome::Findings } else { Outcome::Fine })
 }
 
 /// One input for one architecture.
@@ -173,6 +176,11 @@ impl Deny {
         let codes = upper(deny);
         let has = |word: &str| codes.iter().any(|code| code == word);
         Deny { warnings: has("WARNINGS"), advisories: has("ADVISORIES"), codes, allowed: upper(allow) }
+    }
+
+    fn denies_issue(&self, issue: &Issue) -> bool {
+        let listed = |codes: &[String]| codes.iter().any(|code| *code == issue.code);
+        !listed(&self.allowed) && (listed(&self.codes) || self.warnings && issue.severity >= Severity::Warning)
     }
 
     fn denies(&self, advisory: &Advisory) -> bool {

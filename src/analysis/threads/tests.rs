@@ -1,6 +1,8 @@
 use super::*;
+use crate::analysis::check::Confidence;
 use crate::analysis::roles::roles;
 use crate::analysis::setmaxnreg::requested;
+use crate::analysis::{barriers, cluster, mbarriers, tensor};
 use crate::ptx;
 
 fn sample(name: &str) -> String {
@@ -26,4 +28,125 @@ fn roles_of_a_blackwell_gemm() {
     let found = summary(&sample("blackwell_tcgen05.ptx"), [192, 1, 1]);
     let names: Vec<_> = found.iter().map(|(name, _, warps)| (name.as_str(), *warps)).collect();
     assert_eq!(names, [("mma", Some(1)), ("producer", Some(1)), ("epilogue", Some(4))]);
+}
+
+/// What the checks that need no ptxas find in every kernel of a text.
+fn findings(text: &str) -> Vec<(String, &'static str, u32, Confidence)> {
+    let module = ptx::parse(text);
+    let mut found = Vec::new();
+    for function in module.functions().filter(|function| function.is_definition()) {
+        if function.kind() != ptx::FunctionKind::Entry {
+            continue;
+        }
+        let header = function.header();
+        let exact = header.required_threads().is_some();
+        let dimensions = header.required_threads().or(header.max_threads());
+        let warps = Warps::of(&function, dimensions.map(|dimensions| BlockSize { dimensions, exact }));
+        let mut checks = barriers::check(&warps, &barriers::named(&warps), exact);
+        checks.extend(mbarriers::check(&warps, &mbarriers::sites(&warps)));
+        checks.extend(cluster::check(&warps));
+        checks.extend(tensor::check(&warps));
+        let name = function.name().to_owned();
+        found.extend(checks.into_iter().map(|check| (name.clone(), check.code, check.line.0, check.confidence)));
+    }
+    found
+}
+
+/// One fault planted: the line that holds `before` reads `after` instead. Gives what is found and the line.
+fn planted(sample_name: &str, before: &str, after: &str) -> (Vec<(&'static str, u32)>, u32) {
+    let text = sample(sample_name);
+    let at = text.find(before).unwrap_or_else(|| panic!("{sample_name} has no {before}"));
+    let line = text[..at].lines().count() as u32;
+    let faulty = text.replacen(before, after, 1);
+    (findings(&faulty).into_iter().map(|(_, code, line, _)| (code, line)).collect(), line)
+}
+
+#[test]
+fn correct_kernels_have_no_finding() {
+    for name in ["hopper_warp_specialised.ptx", "blackwell_tcgen05.ptx", "cluster_dsmem.ptx"] {
+        assert_eq!(findings(&sample(name)), [], "{name}");
+    }
+}
+
+#[test]
+fn a_barrier_count_wrong_by_one_warp() {
+    let (found, line) = planted("hopper_warp_specialised.ptx", "bar.sync \t1, 256", "bar.sync \t1, 288");
+    assert_eq!(found, [("PI203", line)]);
+    let (found, line) = planted("hopper_warp_specialised.ptx", "bar.sync \t1, 256", "bar.sync \t1, 224");
+    assert_eq!(found, [("PI204", line)]);
+}
+
+#[test]
+fn a_missing_expect_tx() {
+    for (name, before, after) in [
+        (
+            "hopper_warp_specialised.ptx",
+            "arrive.expect_tx.shared::cta.b64 \t_, [%r17], 32768",
+            "arrive.shared::cta.b64 _, [%r17]",
+        ),
+        (
+            "blackwell_tcgen05.ptx",
+            "arrive.expect_tx.release.cta.shared::cta.b64 \t_, [%r16], 32768",
+            "arrive.shared::cta.b64 _, [%r16]",
+        ),
+    ] {
+        let (found, line) = planted(name, before, after);
+        assert_eq!(found, [("PI303", line + 1)], "{name}: the copy after it");
+    }
+}
+
+#[test]
+fn an_unmatched_cluster_wait() {
+    let (found, line) = planted("cluster_dsmem.ptx", "barrier.cluster.arrive.release.aligned;", "");
+    assert_eq!(found, [("PI401", line + 1)]);
+    let (found, line) = planted("cluster_dsmem.ptx", "barrier.cluster.wait.acquire.aligned;", "");
+    assert_eq!(found.first().map(|(code, _)| *code), Some("PI402"));
+    assert!(found[0].1 > line);
+}
+
+#[test]
+fn a_mixed_cta_group() {
+    let (found, line) = planted("blackwell_tcgen05.ptx", "commit.cta_group::1", "commit.cta_group::2");
+    assert_eq!(found, [("PI601", line)]);
+}
+
+#[test]
+fn tensor_memory_that_leaks() {
+    let alloc = |text: &str| text[..text.find("tcgen05.alloc").unwrap()].lines().count() as u32;
+    let line = alloc(&sample("blackwell_tcgen05.ptx"));
+    let dealloc = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 \t%r10, 128;";
+    assert_eq!(planted("blackwell_tcgen05.ptx", dealloc, "").0, [("PI602", line)]);
+    let fewer = dealloc.replace("128", "64");
+    assert_eq!(planted("blackwell_tcgen05.ptx", dealloc, &fewer).0, [("PI602", line)]);
+}
+
+/// `PTXINSPECT_PTX_CORPUS` names a folder of folders of real PTX: no check may be certain of a fault in any.
+#[test]
+fn nothing_is_certain_on_real_kernels() {
+    let Some(corpus) = std::env::var_os("PTXINSPECT_PTX_CORPUS") else {
+        eprintln!("SKIPPED: PTXINSPECT_PTX_CORPUS does not name a folder of PTX");
+        return;
+    };
+    let mut files = 0;
+    let mut certain = Vec::new();
+    for folder in std::fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
+        for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
+            let words = ["setmaxnreg", "mbarrier", "barrier", "tcgen05", "wgmma", "bar."];
+            if text.len() > 4 << 20 || !words.iter().any(|word| text.contains(word)) {
+                continue;
+            }
+            files += 1;
+            for (kernel, code, line, confidence) in findings(&text) {
+                let kernel: String = kernel.chars().take(40).collect();
+                eprintln!("{}:{line}: {code} {confidence:?} {kernel}", path.display());
+                if confidence == Confidence::Certain {
+                    certain.push((path.clone(), code, line));
+                }
+            }
+        }
+    }
+    eprintln!("{files} files");
+    assert!(files > 0);
+    assert_eq!(certain, []);
 }

@@ -38,6 +38,7 @@ pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Writ
     for advisory in unit.advisories.iter().filter(|a| a.kernel.as_deref() == Some(kernel.name.as_str())) {
         diagnostic::write_advisory(advisory, &unit.ptx, "  ", options, out)?;
     }
+    warps::write_issues(kernel, &unit.ptx, options, out)?;
     if options.verbose {
         write_attributes(kernel, options, out)?;
     }

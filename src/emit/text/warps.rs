@@ -6,18 +6,111 @@ use super::Options;
 use super::figures::thousands;
 use super::kernel::row;
 use super::style::{BAD, DIM, GOOD, RESET, WARN};
+use crate::base::Line;
 use crate::emit::escape::terminal;
-use crate::report::{Kernel, Role, SetMaxNReg};
+use crate::report::{Advisory, Barriers, Confidence, Kernel, NamedBarrierSite, PtxText, Role, SetMaxNReg};
 
 /// Writes the table of roles and the verdict on setmaxnreg.
 pub fn write(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     if let Some(found) = &kernel.setmaxnreg {
         write_setmaxnreg(found, options, out)?;
     }
-    match kernel.roles.as_deref() {
-        Some(roles) if !roles.is_empty() => write_roles(roles, out),
-        _ => Ok(()),
+    if let Some(roles) = kernel.roles.as_deref().filter(|roles| !roles.is_empty()) {
+        write_roles(roles, out)?;
     }
+    match &kernel.barriers {
+        Some(barriers) => write_barriers(barriers, options, out),
+        None => Ok(()),
+    }
+}
+
+/// Named barriers where there is more than `bar.sync 0` of everybody, then mbarriers, a line for each variable.
+fn write_barriers(found: &Barriers, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let plain = |site: &NamedBarrierSite| site.action == "sync" && site.threads == site.reached_by;
+    let several = found.named.iter().any(|barrier| barrier.id != 0 || !barrier.sites.iter().all(plain));
+    if several || options.verbose {
+        for barrier in &found.named {
+            row(&format!("barrier {}", barrier.id), &sites(&barrier.sites), options, out)?;
+        }
+        if !found.unresolved.is_empty() {
+            row("barrier ?", &sites(&found.unresolved), options, out)?;
+        }
+    }
+    let mut objects: Groups = Vec::new();
+    for site in &found.mbarriers.sites {
+        let variable = site.object.as_deref().map_or("?", |name| name.split('+').next().unwrap_or(name));
+        let what = match (site.action.as_str(), site.argument) {
+            ("init" | "arrive.expect_tx" | "expect_tx", Some(argument)) => format!("{} {argument}", site.action),
+            (action, _) => action.to_owned(),
+        };
+        let at = objects.iter().position(|(known, _)| known == variable).unwrap_or_else(|| {
+            objects.push((variable.to_owned(), Vec::new()));
+            objects.len() - 1
+        });
+        if let Some((_, acts)) = objects.get_mut(at) {
+            add(acts, what, site.ptx_line);
+        }
+    }
+    for (index, (object, acts)) in objects.iter().enumerate() {
+        let label = if index == 0 { "mbarriers" } else { "" };
+        row(label, &format!("{}: {}", terminal(object), listed(acts)), options, out)?;
+    }
+    Ok(())
+}
+
+/// A name with its actions, each with its lines.
+type Groups = Vec<(String, Vec<(String, Vec<Line>)>)>;
+
+fn add(groups: &mut Vec<(String, Vec<Line>)>, what: String, line: Line) {
+    match groups.iter_mut().find(|(known, _)| *known == what) {
+        Some((_, lines)) => lines.push(line),
+        None => groups.push((what, vec![line])),
+    }
+}
+
+/// `sync 256 at lines 260, 300; arrive at lines 3, 4, 5, 6 and 12 more`
+fn listed(groups: &[(String, Vec<Line>)]) -> String {
+    const SHOWN: usize = 4;
+    let text = |(what, lines): &(String, Vec<Line>)| {
+        let first: Vec<String> = lines.iter().take(SHOWN).map(ToString::to_string).collect();
+        let more = lines.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("{what} at line{} {}{more}", if lines.len() == 1 { "" } else { "s" }, first.join(", "))
+    };
+    groups.iter().map(text).collect::<Vec<_>>().join("; ")
+}
+
+fn sites(sites: &[NamedBarrierSite]) -> String {
+    let mut groups = Vec::new();
+    for site in sites {
+        let count = site.threads.map_or("?".to_owned(), |count| count.to_string());
+        let reached = match site.reached_by {
+            Some(reached) if Some(reached) != site.threads => format!(" ({reached} threads may come)"),
+            _ => String::new(),
+        };
+        add(&mut groups, format!("{} {count}{reached}", site.action), site.ptx_line);
+    }
+    listed(&groups)
+}
+
+/// What the checks found.
+pub fn write_issues(kernel: &Kernel, ptx: &PtxText, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    for issue in kernel.barriers.iter().flat_map(|found| &found.issues) {
+        let confidence = match issue.confidence {
+            Confidence::Certain => "certain",
+            Confidence::Likely => "likely",
+            Confidence::Possible => "possible",
+        };
+        let advisory = Advisory {
+            code: Some(issue.code.clone()),
+            severity: issue.severity,
+            kernel: None,
+            ptx_line: issue.ptx_line,
+            message: format!("{} ({confidence}: {})", issue.message, issue.reasoning),
+        };
+        super::diagnostic::write_advisory(&advisory, ptx, "  ", options, out)?;
+    }
+    Ok(())
 }
 
 fn write_roles(roles: &[Role], out: &mut dyn Write) -> io::Result<()> {

@@ -46,6 +46,8 @@ pub(in crate::report) fn fill(kernel: &mut Kernel, known: &Known<'_>) {
         }
     }
     kernel.roles = Some(described);
+    let exact = size.is_some_and(|size| size.exact);
+    kernel.barriers = Some(super::barriers::barriers(kernel, known, &warps, function.module(), &requested, exact));
 }
 
 fn block_size(kernel: &Kernel, launch: &LaunchHints) -> Option<BlockSize> {

@@ -3,6 +3,7 @@
 //! In: the PTX function, the code section, ptxas's advisories. Out: the fields `roles`, `setmaxnreg` and `barriers` of a
 //! [`Kernel`](super::Kernel). Without PTX there is only what the SASS shows.
 
+mod barriers;
 mod join;
 mod model;
 

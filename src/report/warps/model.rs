@@ -150,6 +150,92 @@ pub struct Issue {
 pub struct Barriers {
     /// Named barriers that the cubin declares: the highest id and one.
     pub declared: Option<u32>,
+    /// Named barriers of the PTX, by id.
+    pub named: Vec<NamedBarrier>,
+    /// Sites whose id the code does not tell.
+    pub unresolved: Vec<NamedBarrierSite>,
+    /// Ids that are not used; null when some id is not known.
+    pub free_ids: Option<Vec<u32>>,
+    /// mbarriers.
+    pub mbarriers: Mbarriers,
+    /// Halves of cluster barriers, in order.
+    pub cluster: Vec<ClusterBarrierSite>,
+    /// Groups of copies, wgmma, tensor memory, dependent launches, in order.
+    pub asynchronous: Vec<AsynchronousSite>,
     /// What checks found.
     pub issues: Vec<Issue>,
+}
+
+/// A named barrier.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedBarrier {
+    /// 0 to 15.
+    pub id: u32,
+    /// Where it is used.
+    pub sites: Vec<NamedBarrierSite>,
+}
+
+/// An instruction on a named barrier.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedBarrierSite {
+    /// Its line.
+    pub ptx_line: Line,
+    /// `sync`, `arrive` or `red`.
+    pub action: String,
+    /// Whether all threads of a warp must run it together.
+    pub aligned: bool,
+    /// Threads that it counts to.
+    pub threads: Option<u32>,
+    /// Threads that may run it.
+    pub reached_by: Option<u32>,
+}
+
+/// mbarriers of a kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mbarriers {
+    /// Objects that the cubin declares.
+    pub declared: Option<u32>,
+    /// Every instruction on one, in order.
+    pub sites: Vec<MbarrierSite>,
+}
+
+/// An instruction on an mbarrier.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MbarrierSite {
+    /// Its line.
+    pub ptx_line: Line,
+    /// `init`, `arrive`, `arrive.expect_tx`, `complete_tx`, `wait`, …
+    pub action: String,
+    /// `full+8`; null when the address does not tell the object, `full+?` when it tells only the variable.
+    pub object: Option<String>,
+    /// Count, bytes or parity, where constant.
+    pub argument: Option<u64>,
+    /// Threads that may run it.
+    pub reached_by: Option<u32>,
+    /// Its instructions that the cubin records.
+    pub pcs: Vec<Pc>,
+}
+
+/// Half of a cluster barrier.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterBarrierSite {
+    /// Its line.
+    pub ptx_line: Line,
+    /// `arrive` or `wait`.
+    pub action: String,
+    /// Whether all threads of a warp must run it together.
+    pub aligned: bool,
+}
+
+/// An instruction that orders asynchronous work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AsynchronousSite {
+    /// Its line.
+    pub ptx_line: Line,
+    /// `wgmma.commit_group`, `tcgen05.alloc`, …
+    pub action: String,
+    /// 1 or 2 of `.cta_group::N`.
+    pub cta_group: Option<u32>,
+    /// Groups that may stay in flight, or columns of tensor memory.
+    pub argument: Option<u64>,
 }

@@ -1,0 +1,156 @@
+//! Asynchronous work in order: groups of copies, wgmma, tcgen05 and its tensor memory.
+
+use super::check::{Check, Confidence};
+use super::threads::{Site, Warps};
+use crate::base::Line;
+use crate::ptx::{Bulk, CpAsync, Operation, Tcgen05, Wgmma};
+
+/// Columns of tensor memory (PTX ISA, "tcgen05.alloc").
+const COLUMNS: u64 = 512;
+
+/// An instruction that starts, ends or orders asynchronous work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AsyncSite {
+    /// Its line.
+    pub line: Line,
+    /// `wgmma.commit_group`, `tcgen05.alloc`, …
+    pub what: &'static str,
+    /// 1 or 2 of `.cta_group::N`.
+    pub cta_group: Option<u32>,
+    /// Groups that may stay in flight, or columns of tensor memory.
+    pub argument: Option<u64>,
+}
+
+fn columns(warps: &Warps<'_>, site: &Site<'_>) -> Option<u64> {
+    let operand = site.located.instruction.operand(1)?;
+    warps.values.operand(&warps.graph, site, operand).constant()
+}
+
+/// Every such instruction, copies and multiplications themselves left out.
+pub fn sites(warps: &Warps<'_>) -> Vec<AsyncSite> {
+    let mut found = Vec::new();
+    for site in &warps.graph.sites {
+        let (what, argument) = match site.operation {
+            Operation::Wgmma(Wgmma::Fence) => ("wgmma.fence", None),
+            Operation::Wgmma(Wgmma::CommitGroup) => ("wgmma.commit_group", None),
+            Operation::Wgmma(Wgmma::WaitGroup(pending)) => ("wgmma.wait_group", pending.map(u64::from)),
+            Operation::CpAsync(CpAsync::CommitGroup) => ("cp.async.commit_group", None),
+            Operation::CpAsync(CpAsync::WaitGroup(pending)) => ("cp.async.wait_group", pending.map(u64::from)),
+            Operation::CpAsync(CpAsync::WaitAll) => ("cp.async.wait_all", None),
+            Operation::Bulk(Bulk::CommitGroup) => ("cp.async.bulk.commit_group", None),
+            Operation::Bulk(Bulk::WaitGroup { pending, .. }) => ("cp.async.bulk.wait_group", pending.map(u64::from)),
+            Operation::GridDepControl { wait: true } => ("griddepcontrol.wait", None),
+            Operation::GridDepControl { wait: false } => ("griddepcontrol.launch_dependents", None),
+            Operation::Tcgen05 { action, .. } => match action {
+                Tcgen05::Alloc => ("tcgen05.alloc", columns(warps, site)),
+                Tcgen05::Dealloc => ("tcgen05.dealloc", columns(warps, site)),
+                Tcgen05::Relinquish => ("tcgen05.relinquish_alloc_permit", None),
+                Tcgen05::Commit => ("tcgen05.commit", None),
+                Tcgen05::Wait => ("tcgen05.wait", None),
+                _ => continue,
+            },
+            _ => continue,
+        };
+        let cta_group = match site.operation {
+            Operation::Tcgen05 { cta_group, .. } => cta_group,
+            _ => None,
+        };
+        found.push(AsyncSite { line: site.line(), what, cta_group, argument });
+    }
+    found
+}
+
+/// Checks of the order of asynchronous work.
+pub fn check(warps: &Warps<'_>) -> Vec<Check> {
+    let mut checks = cta_groups(warps);
+    if !warps.graph.calls && warps.graph.complete {
+        tensor_memory(warps, &mut checks);
+        wgmma(warps, &mut checks);
+    }
+    checks
+}
+
+fn cta_groups(warps: &Warps<'_>) -> Vec<Check> {
+    let group = |site: &Site<'_>| match site.operation {
+        Operation::Tcgen05 { cta_group: Some(group), .. } => Some((site.line(), group)),
+        _ => None,
+    };
+    let groups: Vec<(Line, u32)> = warps.graph.sites.iter().filter_map(group).collect();
+    let of = |group: u32| groups.iter().filter(|(_, found)| *found == group).count();
+    let usual = if of(2) > of(1) { 2 } else { 1 };
+    let other = groups.iter().filter(|(_, group)| *group != usual && of(usual) > 0);
+    let check = |(line, group): &(Line, u32)| Check {
+        code: "PI601",
+        fatal: true,
+        confidence: Confidence::Certain,
+        line: *line,
+        message: format!("cta_group::{group} in a kernel whose other tcgen05 instructions have cta_group::{usual}"),
+        reasoning: "all tcgen05 instructions of a kernel must have one .cta_group".to_owned(),
+    };
+    other.map(check).collect()
+}
+
+fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Check>) {
+    let of = |wanted: Tcgen05| -> Vec<&Site<'_>> {
+        let is = |site: &Site<'_>| matches!(site.operation, Operation::Tcgen05 { action, .. } if action == wanted);
+        let sites = warps.graph.sites.iter().enumerate();
+        sites.filter(|(index, site)| is(site) && !warps.at(*index).is_empty()).map(|(_, site)| site).collect()
+    };
+    let (allocs, deallocs) = (of(Tcgen05::Alloc), of(Tcgen05::Dealloc));
+    let Some(first) = allocs.first() else { return };
+    for site in allocs.iter().chain(&deallocs) {
+        if let Some(columns) = columns(warps, site)
+            && !(columns.is_power_of_two() && (32..=COLUMNS).contains(&columns))
+        {
+            checks.push(Check {
+                code: "PI603",
+                fatal: true,
+                confidence: Confidence::Certain,
+                line: site.line(),
+                message: format!("{columns} columns of tensor memory"),
+                reasoning: "the number must be a power of two from 32 to 512".to_owned(),
+            });
+        }
+    }
+    let sum = |sites: &[&Site<'_>]| {
+        sites.iter().map(|site| columns(warps, site)).try_fold(0u64, |sum, columns| sum.checked_add(columns?))
+    };
+    let (confidence, message) = match (deallocs.is_empty(), sum(&allocs), sum(&deallocs)) {
+        (true, ..) => (Confidence::Certain, "tensor memory is allocated and never freed".to_owned()),
+        (false, Some(got), Some(freed)) if freed < got => {
+            (Confidence::Likely, format!("{got} columns of tensor memory are allocated, {freed} are freed"))
+        }
+        _ => return,
+    };
+    checks.push(Check {
+        code: "PI602",
+        fatal: true,
+        confidence,
+        line: first.line(),
+        message,
+        reasoning: "all tensor memory must be freed by tcgen05.dealloc before the kernel ends".to_owned(),
+    });
+}
+
+fn wgmma(warps: &Warps<'_>, checks: &mut Vec<Check>) {
+    let find = |wanted: &dyn Fn(Wgmma) -> bool| {
+        warps.graph.sites.iter().find(|site| matches!(site.operation, Operation::Wgmma(found) if wanted(found)))
+    };
+    let Some(first) = find(&|found| found == Wgmma::MmaAsync) else { return };
+    let missing = [
+        ("PI501", "wgmma.fence", find(&|found| found == Wgmma::Fence).is_none()),
+        ("PI502", "wgmma.commit_group", find(&|found| found == Wgmma::CommitGroup).is_none()),
+        ("PI503", "wgmma.wait_group", find(&|found| matches!(found, Wgmma::WaitGroup(_))).is_none()),
+    ];
+    for (code, what, _) in missing.into_iter().filter(|(.., is_missing)| *is_missing) {
+        checks.push(Check {
+            code,
+            fatal: false,
+            confidence: Confidence::Likely,
+            line: first.line(),
+            message: format!("wgmma.mma_async in a kernel without {what}"),
+            reasoning: "wgmma.fence comes before the first multiplication; results may be read after commit_group and wait_group"
+                .to_owned(),
+        });
+    }
+}
