@@ -179,7 +179,7 @@ impl Deny {
     }
 
     fn denies_issue(&self, issue: &Issue) -> bool {
-        let listed = |codes: &[String]| codes.iter().any(|code| *code == issue.code);
+        let listed = |codes: &[String]| codes.contains(&issue.code);
         !listed(&self.allowed) && (listed(&self.codes) || self.warnings && issue.severity >= Severity::Warning)
     }
 
