@@ -56,7 +56,8 @@ pub fn observe(learnt: &Learnt, paths: &[PathBuf], probe: &mut Probe, log: &mut 
         add(word, EXAMPLES, &mut words);
     }
     let from_code = words.len();
-    for model in &learnt.models {
+    // Made-up jumps go where there is no code, and one of them spoils a batch: of those, real ones only.
+    for model in learnt.models.iter().filter(|model| !super::probe::moves_control(model.base)) {
         add(model.base, EXAMPLES, &mut words);
         for comp in &model.comps {
             let mut variants: HashSet<u16> = HashSet::new();
@@ -76,7 +77,7 @@ pub fn observe(learnt: &Learnt, paths: &[PathBuf], probe: &mut Probe, log: &mut 
         let Some((class, _)) = roles::place(learnt, word) else { continue };
         let model = &learnt.models[class as usize];
         let count = tried.entry(class).or_default();
-        if *count < MASKED {
+        if *count < MASKED && !super::probe::moves_control(word) {
             *count += 1;
             for (pos, bits) in roles::small_numbers(model) {
                 let ones = (1u128 << bits) - 1;

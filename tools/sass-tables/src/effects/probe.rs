@@ -68,8 +68,10 @@ impl Probe {
         let folder = tempfile::tempdir()?;
         let stores: String =
             (0..SLOTS + 16).map(|i| format!(" st.volatile.global.u32 [%rd1+{}], %r1;\n", i * 4)).collect();
+        // The newest architectures need a newer PTX than the others.
+        let version = if arch.starts_with("sm_107") { "9.4" } else { "9.0" };
         let ptx = format!(
-            ".version 9.0\n.target {arch}\n.address_size 64\n.visible .entry k(.param .u64 p, .param .u32 q) {{\n \
+            ".version {version}\n.target {arch}\n.address_size 64\n.visible .entry k(.param .u64 p, .param .u32 q) {{\n \
              .reg .b32 %r<2>; .reg .b64 %rd<2>;\n ld.param.u64 %rd1, [p];\n ld.param.u32 %r1, [q];\n{stores} ret;\n}}\n"
         );
         let (source, image) = (folder.path().join("k.ptx"), folder.path().join("k.cubin"));
@@ -235,7 +237,7 @@ fn parse_kept(line: &str) -> Option<(u128, Option<Row>)> {
 }
 
 /// Whether a word has one of the opcodes that branch, call, return or exit.
-fn moves_control(word: u128) -> bool {
+pub fn moves_control(word: u128) -> bool {
     (0x140..0x160).contains(&(word & 0x1ff))
 }
 
