@@ -81,8 +81,8 @@ pub fn emitted(code: &Code, ranges: &[Range<Pc>]) -> Vec<Emitted> {
     found
 }
 
-/// Why ptxas dropped them, by its code.
-pub fn reason(code: &str) -> Option<(&'static str, &'static str)> {
+/// Why ptxas dropped them, by its code, and what helps. `block_known` says that the kernel bounds its threads.
+pub fn reason(code: &str, block_known: bool) -> Option<(&'static str, &'static str)> {
     Some(match code {
         "C7504" => (
             "the kernel was compiled as one of several files (-c)",
@@ -96,9 +96,14 @@ pub fn reason(code: &str) -> Option<(&'static str, &'static str)> {
             "a count lies below what the kernel needs at the least",
             "raise the count of the .dec, or make that role need fewer registers",
         ),
+        // With the size of a block alone ptxas decides by the kernel (docs/codes/C7508.md).
+        "C7508" if block_known => (
+            "ptxas does not know the register count at entry: the size of a block alone does not fix it",
+            "add .minnctapersm 1 beside it, or .maxnreg",
+        ),
         "C7508" => (
-            "ptxas does not know the register count at entry",
-            "add .minnctapersm 1 beside .maxntid (or .reqntid), or .maxnreg",
+            "ptxas does not know the register count at entry: the kernel does not bound its threads",
+            "add .maxntid (or .reqntid) with .minnctapersm 1, or .maxnreg",
         ),
         _ => return None,
     })

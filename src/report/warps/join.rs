@@ -238,9 +238,10 @@ impl Joiner<'_> {
         }
         let honoured = emitted.map(|emitted| !emitted.is_empty());
         let about = |advisory: &&Advisory| advisory.kernel.as_deref().is_none_or(|name| name == kernel.name);
+        let block_known = kernel.launch.maxntid.is_some() || kernel.launch.reqntid.is_some();
         let why = self.known.advisories.iter().filter(about).find_map(|advisory| {
             let code = advisory.code.as_deref()?;
-            setmaxnreg::reason(code).map(|(reason, fix)| (code.to_owned(), reason, fix))
+            setmaxnreg::reason(code, block_known).map(|(reason, fix)| (code.to_owned(), reason, fix))
         });
         let why = why.filter(|_| honoured != Some(true));
         Some(SetMaxNReg {

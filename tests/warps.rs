@@ -1,0 +1,72 @@
+//! setmaxnreg, roles, the pool and barriers in whole reports, made with a real ptxas.
+
+mod support;
+
+use serde_json::Value;
+use support::{ptxas, root, run, stderr};
+
+/// The first kernel of a report on PTX text.
+fn kernel(text: &str, arch: &str) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("k.ptx");
+    std::fs::write(&file, text).unwrap();
+    let output = run(&[file.to_str().unwrap(), "--arch", arch, "--ptxas", "13.4", "--format", "json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    report["units"][0]["kernels"][0].clone()
+}
+
+/// `(code, line, confidence)` of every finding.
+fn issues(kernel: &Value) -> Vec<(String, u64, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let issues = kernel["barriers"]["issues"].as_array().unwrap();
+    let issue = |issue: &Value| {
+        (text(&issue["code"]), issue["ptx_line"].as_u64().unwrap_or_default(), text(&issue["confidence"]))
+    };
+    issues.iter().map(issue).collect()
+}
+
+fn sample(name: &str) -> String {
+    std::fs::read_to_string(root(&format!("testdata/ptx/{name}"))).unwrap()
+}
+
+/// The line, from 1, that first has some words.
+fn line_of(text: &str, words: &str) -> u64 {
+    text.lines().position(|line| line.contains(words)).unwrap() as u64 + 1
+}
+
+const HOPPER: &str = "hopper_warp_specialised.ptx";
+const BOUNDS: &str = ".maxntid 384, 1, 1\n.minnctapersm 1\n";
+
+/// What ptxas does with setmaxnreg under each set of launch bounds, and what the report makes of it (docs/codes/C7508.md).
+#[test]
+fn setmaxnreg_dropped_and_kept() {
+    if ptxas().is_none() {
+        return;
+    }
+    let text = sample(HOPPER);
+    assert!(text.contains(BOUNDS));
+    for (bounds, kept, fix) in [
+        (BOUNDS, true, ""),
+        (".maxnreg 168\n", true, ""),
+        (".maxntid 384, 1, 1\n", true, ""),
+        (".maxntid 256, 1, 1\n", false, "add .minnctapersm 1 beside it, or .maxnreg"),
+        (".maxntid 256, 1, 1\n.minnctapersm 1\n", true, ""),
+        (".minnctapersm 1\n", false, "add .maxntid (or .reqntid) with .minnctapersm 1, or .maxnreg"),
+        ("", false, "add .maxntid (or .reqntid) with .minnctapersm 1, or .maxnreg"),
+    ] {
+        let changed = text.replace(BOUNDS, bounds);
+        let kernel = kernel(&changed, "sm_90a");
+        let found = &kernel["setmaxnreg"];
+        assert_eq!(found["honoured"], Value::Bool(kept), "{bounds:?}");
+        let dropped = issues(&kernel).into_iter().find(|(code, ..)| code == "PI101");
+        if kept {
+            assert_eq!(dropped, None, "{bounds:?}");
+        } else {
+            assert_eq!(found["code"], "C7508");
+            assert_eq!(found["fix"], fix, "{bounds:?}");
+            let line = line_of(&changed, "setmaxnreg.");
+            assert_eq!(dropped, Some(("PI101".to_owned(), line, "certain".to_owned())), "{bounds:?}");
+        }
+    }
+}
