@@ -88,15 +88,15 @@ impl Plan {
         let flags = if args.flags.is_empty() { policy.flags.clone() } else { args.flags.clone() };
         let requests: Vec<Option<String>> =
             if ptxas.is_empty() { vec![None] } else { ptxas.iter().cloned().map(Some).collect() };
-        let cache = if args.no_cache { None } else { crate::cli::cache::of(&crate::cli::compile::environment()?)? };
+        let cache = args.run.cache()?;
         let session = |ptxas: &Option<String>| {
             let mut session = Session::new(&CompileArgs {
                 inputs: paths.clone(),
                 arch: arch.clone(),
                 ptxas: ptxas.clone(),
-                timeout: args.timeout,
+                timeout: args.run.timeout,
                 kernel: Vec::new(),
-                jobs: args.jobs,
+                jobs: args.run.jobs,
                 flags: flags.clone(),
             })?;
             session.launch = LaunchHints {
@@ -283,9 +283,9 @@ mod tests {
     fn names_do_not_depend_on_where_things_lie() {
         let names = |paths: &[&str]| {
             let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
-            names(&paths, Path::new("/work/repo/sub"), Path::new("/work/repo"))
+            names(&paths, Path::new("/repo/sub"), Path::new("/repo"))
         };
-        assert_eq!(names(&["a.ptx", "../k/b.ptx", "/work/repo/c.ptx"]), ["sub/a.ptx", "k/b.ptx", "c.ptx"]);
+        assert_eq!(names(&["a.ptx", "../k/b.ptx", "/repo/c.ptx"]), ["sub/a.ptx", "k/b.ptx", "c.ptx"]);
         assert_eq!(names(&["/tmp/x1/p/a.ptx", "/tmp/x1/q/a.ptx", "a.ptx"]), ["p/a.ptx", "q/a.ptx", "sub/a.ptx"]);
         assert_eq!(names(&["/tmp/x2/only.ptx"]), ["only.ptx"]);
         assert_eq!(names(&["-"]), ["-"]);
