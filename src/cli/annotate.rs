@@ -8,8 +8,8 @@ use rayon::prelude::*;
 
 use super::Outcome;
 use super::args::{AnnotateArgs, AnnotateBy, AnnotateFormat};
-use super::compile::{self, Built, Session};
-use super::input::{self, Input, Kind};
+use super::compile::{Built, Session};
+use super::input::{self, Input};
 use super::{output, source};
 use crate::base::{Arch, Line};
 use crate::cubin::{Image, lines::LineTable};
@@ -17,7 +17,7 @@ use crate::emit;
 use crate::emit::annotate::Options;
 use crate::ptx;
 use crate::report::annotation::{self, Annotation, By};
-use crate::report::{self, LaunchHints, PtxText, Unit, demangle};
+use crate::report::{LaunchHints, Unit, demangle};
 
 /// Compiles or reads every input, annotates every function.
 pub fn run(args: &AnnotateArgs) -> Result<Outcome> {
@@ -108,20 +108,11 @@ pub fn annotate(
     first: bool,
     values: bool,
 ) -> Option<(Unit, Annotation)> {
-    let text = input.as_ref().ok().filter(|input| matches!(input.kind(), Ok(Kind::Ptx))).map(Input::text);
-    let (module, built) = std::thread::scope(|scope| {
-        let parser = text.as_ref().map(|text| scope.spawn(|| ptx::parse(text)));
-        let built = compile::build(session, input, path, arch, first);
-        (parser.and_then(|parser| parser.join().ok()), built)
-    });
-    let (mut unit, built) = built?;
-    let annotation = built.map(|built| join(session, &mut unit, &built, module.as_ref(), values)).unwrap_or_default();
-    if let Some(text) = &text {
-        let layout = module.as_ref().map(report::Layout::of).unwrap_or_default();
-        unit.ptx = PtxText::new(text.clone().into_owned()).with(layout);
-    }
-    report::quote(&mut unit);
-    Some((unit, annotation))
+    let join = |unit: &mut Unit, built: Built<'_>, module: Option<&ptx::Module<'_>>| {
+        join(session, unit, &built, module, values)
+    };
+    let (unit, annotation) = super::report::inspect_with(session, path, input, arch, first, join)?;
+    Some((unit, annotation.unwrap_or_default()))
 }
 
 /// Reads the cubin, joins it with what else is known, annotates it.

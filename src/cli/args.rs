@@ -2,8 +2,12 @@
 //! completions.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use super::cache;
+use super::compile::environment;
 use super::occupancy::OccupancyArgs;
+use crate::cache::Cache;
 use crate::flow::Rule;
 use crate::report::RoleHint;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
@@ -94,6 +98,27 @@ pub struct CompileArgs {
     /// Flags handed to ptxas as they are, after --
     #[arg(last = true, value_name = "PTXAS FLAGS")]
     pub flags: Vec<String>,
+}
+
+/// How to run ptxas where there is much to compile.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct RunArgs {
+    /// Give up on a compilation after this many seconds
+    #[arg(long, value_name = "SECONDS", default_value = "3600", help_heading = "Compiling")]
+    pub timeout: f64,
+    /// How many compilations to run at once [default: one a core]
+    #[arg(long, short, value_name = "N", help_heading = "Compiling")]
+    pub jobs: Option<usize>,
+    /// Run ptxas even where its result is in the cache, and keep nothing
+    #[arg(long, help_heading = "Compiling")]
+    pub no_cache: bool,
+}
+
+impl RunArgs {
+    /// What ptxas has made before; none where it is to run in any case.
+    pub fn cache(&self) -> anyhow::Result<Option<Arc<Cache>>> {
+        if self.no_cache { Ok(None) } else { cache::of(&environment()?) }
+    }
 }
 
 /// How to show it.

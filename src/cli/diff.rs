@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::{Args as ClapArgs, ValueHint};
 
-use super::args::{CompileArgs, OutputArgs, TextOrJson};
+use super::args::{CompileArgs, OutputArgs, RunArgs, TextOrJson};
 use super::compile::Session;
 use super::input::{self, Input};
-use super::{Outcome, cache, output, report};
+use super::{Outcome, output, report};
 use crate::analysis::code::Counting;
 use crate::base::Arch;
 use crate::compare::{DIFF_SCHEMA, Difference, KernelDifference, differences, sass_changes};
@@ -47,12 +47,9 @@ pub struct DiffArgs {
     /// Flags for ptxas on the second side only, separated by spaces
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, help_heading = "Compiling")]
     pub after_flags: Option<String>,
-    /// Give up on a compilation after this many seconds
-    #[arg(long, value_name = "SECONDS", default_value = "3600", help_heading = "Compiling")]
-    pub timeout: f64,
-    /// Run ptxas even where its result is in the cache, and keep nothing
-    #[arg(long, help_heading = "Compiling")]
-    pub no_cache: bool,
+    /// How to run ptxas.
+    #[command(flatten)]
+    pub run: RunArgs,
     /// Only kernels whose mangled or demangled name matches (* and ?); repeat for several
     #[arg(long, short, value_name = "GLOB", help_heading = "Choosing")]
     pub kernel: Vec<String>,
@@ -134,14 +131,12 @@ fn load(args: &DiffArgs, side: usize) -> Result<Vec<Loaded>> {
         inputs: vec![path.clone()],
         arch: of_side(&args.arch, side).into_iter().collect(),
         ptxas: of_side(&args.ptxas, side),
-        timeout: args.timeout,
+        timeout: args.run.timeout,
         kernel: args.kernel.clone(),
-        jobs: None,
+        jobs: args.run.jobs,
         flags: args.flags.iter().cloned().chain(own).collect(),
     })?;
-    if !args.no_cache {
-        session.cache = cache::of(&session.env)?;
-    }
+    session.cache = args.run.cache()?;
     let read = input::read(&path)?;
     if read.bytes.trim_ascii_start().starts_with(b"{") {
         return load_report(&session, &read);

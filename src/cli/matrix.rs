@@ -7,11 +7,11 @@ use anyhow::{Context, Result, bail};
 use clap::{Args as ClapArgs, ValueHint};
 use rayon::prelude::*;
 
-use super::args::{CompileArgs, OutputArgs, TextOrJson};
+use super::args::{CompileArgs, OutputArgs, RunArgs, TextOrJson};
 use super::compile::{Session, environment};
 use super::input;
 use super::progress::Progress;
-use super::{Outcome, cache, output, report};
+use super::{Outcome, output, report};
 use crate::base::Arch;
 use crate::emit;
 use crate::gate::{Figures, Metric};
@@ -57,15 +57,9 @@ pub struct MatrixArgs {
     /// Only kernels whose mangled or demangled name matches (* and ?); repeat for several
     #[arg(long, short, value_name = "GLOB", help_heading = "Choosing")]
     pub kernel: Vec<String>,
-    /// Give up on a compilation after this many seconds
-    #[arg(long, value_name = "SECONDS", default_value = "3600", help_heading = "Compiling")]
-    pub timeout: f64,
-    /// How many compilations to run at once [default: one a core]
-    #[arg(long, short, value_name = "N", help_heading = "Compiling")]
-    pub jobs: Option<usize>,
-    /// Run ptxas even where its result is in the cache, and keep nothing
-    #[arg(long, help_heading = "Compiling")]
-    pub no_cache: bool,
+    /// How to run ptxas.
+    #[command(flatten)]
+    pub run: RunArgs,
     /// Threads of a block, for the occupancy of kernels whose directives do not say
     #[arg(long, value_name = "N", help_heading = "Occupancy")]
     pub threads: Option<u32>,
@@ -99,15 +93,15 @@ pub fn run(args: &MatrixArgs) -> Result<Outcome> {
     if total > MOST_CELLS {
         bail!("that would be {total} cells: expected at most {MOST_CELLS}");
     }
-    let cache = if args.no_cache { None } else { cache::of(&environment()?)? };
+    let cache = args.run.cache()?;
     let column = |ptxas: &Option<String>, setting: &Setting| {
         let mut session = Session::new(&CompileArgs {
             inputs: args.inputs.clone(),
             arch: args.arch.clone(),
             ptxas: ptxas.clone(),
-            timeout: args.timeout,
+            timeout: args.run.timeout,
             kernel: args.kernel.clone(),
-            jobs: args.jobs,
+            jobs: args.run.jobs,
             flags: args.flags.iter().cloned().chain(setting.flags()).collect(),
         })?;
         session.cache.clone_from(&cache);

@@ -101,6 +101,21 @@ pub(super) fn inspect_built<'a>(
     arch: Option<Arch>,
     first: bool,
 ) -> Option<(Unit, Option<Built<'a>>)> {
+    inspect_with(session, path, input, arch, first, |unit, built, module| {
+        join(session, unit, &built, module);
+        built
+    })
+}
+
+/// The same, with what `then` makes of the cubin and the PTX, which also joins them into the unit.
+pub(super) fn inspect_with<'a, T>(
+    session: &Session,
+    path: &Path,
+    input: &'a Result<Input, String>,
+    arch: Option<Arch>,
+    first: bool,
+    then: impl FnOnce(&mut Unit, Built<'a>, Option<&ptx::Module<'_>>) -> T,
+) -> Option<(Unit, Option<T>)> {
     let text = input.as_ref().ok().filter(|input| matches!(input.kind(), Ok(Kind::Ptx))).map(Input::text);
     // Parsing costs nothing: it is done while ptxas runs.
     let (module, built) = std::thread::scope(|scope| {
@@ -109,15 +124,13 @@ pub(super) fn inspect_built<'a>(
         (parser.and_then(|parser| parser.join().ok()), built)
     });
     let (mut unit, built) = built?;
-    if let Some(built) = &built {
-        join(session, &mut unit, built, module.as_ref());
-    }
+    let made = built.map(|built| then(&mut unit, built, module.as_ref()));
     let layout = module.as_ref().map(Layout::of).unwrap_or_default();
     if let Some(text) = text {
         unit.ptx = PtxText::new(text.into_owned()).with(layout);
     }
     report::quote(&mut unit);
-    Some((unit, built))
+    Some((unit, made))
 }
 
 /// Reads the cubin and joins it with what else is known.

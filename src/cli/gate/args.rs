@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 
-use crate::cli::args::OutputArgs;
+use crate::cli::args::{OutputArgs, RunArgs};
 use crate::gate::Date;
 
 const EXAMPLES: &str = "\
@@ -49,15 +49,9 @@ pub struct GateArgs {
     /// ptxas versions or paths: repeat, or separate with commas [default: the policy's, or the one at hand]
     #[arg(long, value_delimiter = ',', value_name = "PATH|VERSION", help_heading = "Compiling")]
     pub ptxas: Vec<String>,
-    /// Give up on a compilation after this many seconds
-    #[arg(long, value_name = "SECONDS", default_value = "3600", help_heading = "Compiling")]
-    pub timeout: f64,
-    /// How many compilations to run at once [default: one a core]
-    #[arg(long, short, value_name = "N", help_heading = "Compiling")]
-    pub jobs: Option<usize>,
-    /// Run ptxas even where its result is in the cache, and keep nothing
-    #[arg(long, help_heading = "Compiling")]
-    pub no_cache: bool,
+    /// How to run ptxas.
+    #[command(flatten)]
+    pub run: RunArgs,
     /// The inputs as they were: a PTX file or cubin, a folder with them, or a JSON report, to say which lines changed
     #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath, help_heading = "Comparing")]
     pub old: Option<PathBuf>,
