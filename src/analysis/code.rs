@@ -5,8 +5,7 @@ use std::ops::Range;
 use crate::base::{Arch, Pc, RegFile, RegSet};
 use crate::cubin;
 use crate::flow::{BlockId, Cfg, Counts, Layout, Liveness, Loops, Program, Rule, SassProgram};
-use crate::sass::transfer::is_padding;
-use crate::sass::{Decoder, Inst, Word};
+use crate::sass::{Decoder, Inst};
 
 /// What a word of code is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,30 +16,6 @@ pub enum WordKind {
     Unknown,
     /// One that only fills the section up.
     Padding,
-}
-
-/// Every word of a section, told apart.
-pub struct Words(Vec<WordKind>);
-
-impl Words {
-    /// Decodes a function's section; none for an architecture whose SASS is not known.
-    pub fn decode(arch: Arch, function: &cubin::Function<'_>) -> Option<Words> {
-        let decoder = Decoder::new(arch)?;
-        let words: Vec<Word> = function.code.as_chunks::<16>().0.iter().map(|bytes| Word::from_bytes(bytes)).collect();
-        let padding = words.iter().rev().take_while(|word| is_padding(**word)).count();
-        let code = words.len() - padding;
-        let kind = |(index, word): (usize, &Word)| match decoder.decode(*word).is_unknown() {
-            _ if index >= code => WordKind::Padding,
-            true => WordKind::Unknown,
-            false => WordKind::Known,
-        };
-        Some(Words(words.iter().enumerate().map(kind).collect()))
-    }
-
-    /// What the word of an instruction is; one outside the section is not known.
-    pub fn of(&self, pc: Pc) -> WordKind {
-        self.0.get(pc.0 as usize / 16).copied().unwrap_or(WordKind::Unknown)
-    }
 }
 
 /// How live registers are counted in the sections of one cubin.
@@ -142,6 +117,15 @@ impl Code {
     /// An instruction, decoded.
     pub fn instruction(&self, pc: Pc) -> Option<Inst> {
         self.instructions.get(pc.0 as usize / 16).copied()
+    }
+
+    /// What the word of an instruction is; one outside the section is not known.
+    pub fn kind(&self, pc: Pc) -> WordKind {
+        match self.instruction(pc) {
+            _ if self.is_padding(pc) => WordKind::Padding,
+            Some(instruction) if !instruction.is_unknown() => WordKind::Known,
+            _ => WordKind::Unknown,
+        }
     }
 
     /// Whether an instruction is understood: its text, what it does to registers, and where it goes.

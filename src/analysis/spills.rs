@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::code::{Code, pcs};
 use crate::base::{Pc, RegFile, RegSet};
+use crate::flow::Program;
 use crate::sass::{OperandKind, Term, parts};
 
 /// How an access is known to be a spill.
@@ -128,11 +129,23 @@ fn stack_offset(terms: &[Term<'_>]) -> Option<i64> {
     is_stack.then_some(offset)
 }
 
-/// The instruction that made the value a spill store puts aside, when there is one on every path.
-pub fn spilled_value(code: &Code, spill: &SpillAccess) -> Option<Pc> {
+/// The instruction that made the value a spill store puts aside, the last one where several may have.
+///
+/// Most lie a few instructions before the store: only where nothing in the store's block made it are its predecessors walked, and of those
+/// walks, which cost as much as the code is long, there are no more than `walks`.
+pub fn spilled_value(code: &Code, spill: &SpillAccess, walks: &mut u32) -> Option<Pc> {
     let register = spill.register.filter(|_| spill.is_store == Some(true))?;
+    let program = code.program();
+    let start = code.cfg.block_at(spill.pc).and_then(|block| code.cfg.blocks.get(block.0 as usize))?.start;
+    for index in (start..spill.pc.0 / 16).rev() {
+        let flow = program.flow(index as usize);
+        if program.effects(index as usize).writes.contains(RegFile::Gpr, register) && !flow.never() {
+            return Some(Pc(index * 16));
+        }
+    }
+    *walks = walks.checked_sub(1)?;
     let mut wanted = RegSet::EMPTY;
     wanted.insert(RegFile::Gpr, register);
-    let definitions = code.liveness.definitions(&code.program(), &code.cfg, spill.pc, &wanted);
+    let definitions = code.liveness.definitions(&program, &code.cfg, spill.pc, &wanted);
     definitions.iter().map(|definition| definition.pc).filter(|pc| *pc < spill.pc).max()
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::model::*;
-use crate::analysis::code::{Code, Counting, WordKind, Words, pcs};
+use crate::analysis::code::{Code, Counting, WordKind, pcs};
 use crate::analysis::live_set::live_set;
 use crate::analysis::spills::{self, Basis};
 use crate::base::{Line, Pc, RegFile};
@@ -20,7 +20,6 @@ pub(super) struct Section<'a> {
     pub function: &'a cubin::Function<'a>,
     lines: Option<FunctionLines<'a>>,
     spills: Option<Vec<Pc>>,
-    words: Option<Words>,
     pub code: Option<Code>,
     module: Option<&'a Module<'a>>,
     /// Lines whose live values are asked for.
@@ -53,7 +52,6 @@ impl<'a> Section<'a> {
             function,
             lines: lines.function(function),
             spills: marked_spills(image, function),
-            words: Words::decode(image.arch, function),
             code: Code::analyse(image.arch, function, &Counting::default()),
             module,
             at,
@@ -83,8 +81,8 @@ impl<'a> Section<'a> {
                 None => unmapped.push(pc),
             }
             with_source_line += u64::from(self.lines.as_ref().is_some_and(|lines| lines.has_source(pc)));
-            if let Some(words) = &self.words {
-                match words.of(pc) {
+            if let Some(code) = &self.code {
+                match code.kind(pc) {
                     WordKind::Padding => padding += 1,
                     WordKind::Unknown => unknown += 1,
                     WordKind::Known => {}
@@ -98,9 +96,9 @@ impl<'a> Section<'a> {
         let pressure = self.code.as_ref().map(|code| self.pressure(code, ranges));
         let instructions = Instructions {
             total: Some(total),
-            decoded: self.words.as_ref().map(|_| total - padding - unknown),
-            unknown: self.words.as_ref().map(|_| unknown),
-            padding: self.words.as_ref().map(|_| padding),
+            decoded: self.code.as_ref().map(|_| total - padding - unknown),
+            unknown: self.code.as_ref().map(|_| unknown),
+            padding: self.code.as_ref().map(|_| padding),
             with_ptx_line: self.lines.as_ref().map(|_| with_ptx_line),
             with_source_line: self.lines.as_ref().map(|_| with_source_line),
         };
@@ -126,8 +124,8 @@ impl<'a> Section<'a> {
         LineFacts {
             ptx_line: group[0].0,
             pcs: group.iter().map(|(_, pc)| *pc).collect(),
-            padding: self.words.as_ref().map_or(0, |words| {
-                let fills = |(_, pc): &&(Line, Pc)| words.of(*pc) == WordKind::Padding;
+            padding: self.code.as_ref().map_or(0, |code| {
+                let fills = |(_, pc): &&(Line, Pc)| code.kind(*pc) == WordKind::Padding;
                 u32::try_from(group.iter().filter(fills).count()).unwrap_or(u32::MAX)
             }),
             live_gpr_max: self
@@ -145,23 +143,24 @@ impl<'a> Section<'a> {
             let pc = found.pc.filter(|_| found.registers > 0);
             Peak { peak: found.registers, pc, ptx_line: pc.and_then(|pc| self.ptx_line(pc)) }
         };
+        let gpr = peak(RegFile::Gpr);
+        let highest_register = code.highest_register(ranges);
+        let gap = highest_register.map(|highest| self.gap(code, ranges, gpr.peak, highest)).unwrap_or_default();
         Pressure {
             exact: code.exact(ranges),
-            gpr: peak(RegFile::Gpr),
+            gpr,
             pred: peak(RegFile::Pred),
             ugpr: peak(RegFile::Ugpr),
             upred: peak(RegFile::Upred),
-            highest_register: code.highest_register(ranges),
-            gap: self.gap(code, ranges),
+            highest_register,
+            gap,
             profile: code.profile(ranges, PROFILE_SAMPLES),
         }
     }
 
     /// What is known to make ptxas allocate more registers than are ever live.
-    fn gap(&self, code: &Code, ranges: &[Range<Pc>]) -> Vec<String> {
-        let Some(allocated) = self.function.resources.registers else { return Vec::new() };
-        let live = code.peak(ranges, RegFile::Gpr).registers;
-        let Some(highest) = code.highest_register(ranges).filter(|_| allocated > live) else { return Vec::new() };
+    fn gap(&self, code: &Code, ranges: &[Range<Pc>], live: u32, highest: u16) -> Vec<String> {
+        let Some(allocated) = self.function.resources.registers.filter(|&n| n > live) else { return Vec::new() };
         let named = u32::from(highest) + 1;
         let mut causes = Vec::new();
         if named > live {
@@ -301,11 +300,10 @@ impl<'a> Section<'a> {
     /// The spill stores and refills, ascending; none when they cannot be told from other local memory.
     fn spills(&self, ranges: &[Range<Pc>], spilled: Option<(u64, u64)>) -> Option<Vec<Spill>> {
         let found = spills::find(self.code.as_ref(), ranges, self.spills.as_deref(), self.is_kernel(ranges), spilled)?;
-        let with_values = found.len() <= MAX_SPILLED_VALUES;
+        let mut walks = MAX_WALKS;
         let spill = |access: spills::SpillAccess| {
             let pc = access.pc;
-            let value =
-                self.code.as_ref().filter(|_| with_values).and_then(|code| spills::spilled_value(code, &access));
+            let value = self.code.as_ref().and_then(|code| spills::spilled_value(code, &access, &mut walks));
             Spill {
                 pc,
                 kind: access.is_store.map(|store| if store { SpillKind::Store } else { SpillKind::Refill }),
@@ -332,8 +330,8 @@ const MATRIX_STATEMENTS: usize = 64;
 /// Instructions that a value lies idle before that is worth a word.
 const LONG_IDLE: u32 = 64;
 
-/// Spills beyond which the values they put aside are not looked up: each costs a walk over the code.
-const MAX_SPILLED_VALUES: usize = 4096;
+/// Spilled values of a function that are looked for beyond the block of the spill: each costs a walk over the code.
+const MAX_WALKS: u32 = 256;
 
 /// Instructions between what made a value and its next use, when the place lies between the two.
 fn idle(value: &crate::analysis::live_set::Value, at: Pc) -> Option<u32> {
