@@ -200,6 +200,10 @@ impl Liveness {
             _ => {}
         }
         if self.rule == Rule::Nvdisasm {
+            // To nvdisasm the stack pointer is in use before it is first set, too.
+            if effects.writes.contains(RegFile::Gpr, 1) {
+                effects.reads.insert(RegFile::Gpr, 1);
+            }
             effects.reads = effects.reads.intersection(&self.abi.counted);
             effects.writes = effects.writes.intersection(&self.abi.counted);
         }
