@@ -253,7 +253,10 @@ fn read(text: &str) -> Listing {
     let mut section = String::new();
     let mut columns: Vec<usize> = Vec::new();
     for line in text.lines() {
-        if let Some(rest) = line.trim_start().strip_prefix(".section") {
+        // Not `.sectioninfo`.
+        if let Some(rest) =
+            line.trim_start().strip_prefix(".section").filter(|rest| rest.starts_with(char::is_whitespace))
+        {
             section = rest.trim().split(',').next().unwrap_or("").trim_matches('"').to_owned();
             columns.clear();
             continue;

@@ -5,6 +5,7 @@
 //! model can print, numbers aside, is tried once or twice with its registers far apart, and the marks beside the row say which of
 //! them are read and written, and how many registers from each on.
 
+mod arrange;
 mod observe;
 mod probe;
 mod roles;
@@ -49,7 +50,8 @@ pub fn run(args: &Args) -> Result<()> {
         let learnt = store::read(&text, &mut literals).with_context(|| path.display().to_string())?;
         let arch = learnt.arch.to_lowercase().replace("sm", "sm_");
         let mut probe = probe::Probe::new(&args.nvdisasm, &args.ptxas, &arch, args.cache.as_deref())?;
-        let lines = observe::observe(&learnt, &args.corpus, &mut probe, &mut |line| eprintln!("{arch}: {line}"))?;
+        let mut log = |line| eprintln!("{arch}: {line}");
+        let lines = observe::observe(&learnt, &literals, &args.corpus, &mut probe, &mut log)?;
         if let Some(folder) = &args.cases {
             std::fs::write(folder.join(format!("{arch}.effects")), roles::cases(&learnt, &lines)?)?;
         }

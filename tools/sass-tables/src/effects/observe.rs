@@ -1,26 +1,26 @@
-//! Which words to try, and their registers far apart.
+//! Which words to try.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 
 use anyhow::Result;
-use ptxinspect::base::RegFile;
 
 use super::probe::{Marks, Probe};
-use super::roles;
+use super::{arrange, roles};
 use crate::corpus;
-use crate::model::{Model, comp_word};
+use crate::model::{Literals, Model, comp_word};
 use crate::store::Learnt;
-use crate::text::Kind;
 
 /// Words of real code for each text, numbers aside.
 const EXAMPLES: u8 = 2;
 /// Words of a class on which numbers of a few bits are tried with each value.
 const MASKED: u8 = 12;
-/// Times each word is tried, its registers in another order.
-const TURNS: usize = 4;
 /// Values of one component that are tried on a class's base word at most.
-const VALUES: usize = 96;
+const VALUES: usize = 1024;
+/// Times that what the observations so far leave open is looked for.
+const ROUNDS: usize = 3;
+/// Combinations of modifiers of a class that are tried at most.
+const COMBINATIONS: usize = 4096;
 
 /// A word whose target, if it names one, is the instruction after the next: a target outside the section stops nvdisasm.
 fn near(word: u128, sm: u16) -> u128 {
@@ -37,7 +37,13 @@ fn near(word: u128, sm: u16) -> u128 {
 }
 
 /// Observes a model's words: lines of word, reads, writes, text.
-pub fn observe(learnt: &Learnt, paths: &[PathBuf], probe: &mut Probe, log: &mut dyn FnMut(String)) -> Result<String> {
+pub fn observe(
+    learnt: &Learnt,
+    literals: &Literals,
+    paths: &[PathBuf],
+    probe: &mut Probe,
+    log: &mut dyn FnMut(String),
+) -> Result<String> {
     let sm = crate::learn::sm_of(&learnt.arch);
     let mut seen: HashMap<(u32, Vec<u16>), u8> = HashMap::new();
     let mut words: Vec<u128> = Vec::new();
@@ -57,15 +63,22 @@ pub fn observe(learnt: &Learnt, paths: &[PathBuf], probe: &mut Probe, log: &mut 
     }
     let from_code = words.len();
     // Made-up jumps go where there is no code, and one of them spoils a batch: of those, real ones only.
-    for model in learnt.models.iter().filter(|model| !super::probe::moves_control(model.base)) {
+    let calm = |model: &Model| !super::probe::moves_control(model.base);
+    for (class, model) in (0..).zip(&learnt.models).filter(|(_, model)| calm(model)) {
         add(model.base, EXAMPLES, &mut words);
         for comp in &model.comps {
+            // A value may be one that the base word cannot take: a variant counts once a word shows it.
             let mut variants: HashSet<u16> = HashSet::new();
-            for (&value, &variant) in &comp.table {
-                if variants.len() < VALUES
-                    && variants.insert(variant)
-                    && let Some(word) = comp_word(&model.slots, &comp.inputs, model.base, value)
-                {
+            let mut values: Vec<_> = comp.table.iter().map(|(&value, &variant)| (value, variant)).collect();
+            values.sort_unstable();
+            for (value, variant) in values {
+                if variants.contains(&variant) || variants.len() == VALUES {
+                    continue;
+                }
+                let word = comp_word(&model.slots, &comp.inputs, model.base, value);
+                let is_here = |word: &u128| roles::place(learnt, *word).is_some_and(|(found, _)| found == class);
+                if let Some(word) = word.filter(is_here) {
+                    variants.insert(variant);
                     add(word, 1, &mut words);
                 }
             }
@@ -95,28 +108,68 @@ pub fn observe(learnt: &Learnt, paths: &[PathBuf], probe: &mut Probe, log: &mut 
         "{distinct} distinct words of code, {from_code} of them and {} made ones to try",
         words.len() - from_code
     ));
-    let mut scattered: Vec<u128> = Vec::new();
-    for &word in &words {
-        let Some((class, chosen)) = roles::place(learnt, word) else { continue };
-        let model = &learnt.models[class as usize];
-        let calm = near(word, sm);
-        for turn in 0..TURNS {
-            let moved = scatter(model, &chosen, calm, turn);
-            scattered.push(if roles::place(learnt, moved) == Some((class, chosen.clone())) { moved } else { calm });
+    let mut observed: BTreeSet<u128> = BTreeSet::new();
+    for round in 0..=ROUNDS {
+        let apart: Vec<u128> = words.iter().flat_map(|&word| arrange::apart(learnt, near(word, sm))).collect();
+        probe.ask(apart.iter().copied())?;
+        let is_crowded =
+            |word: &u128| probe.row(*word).is_some_and(|row| arrange::is_crowded(learnt, *word, &row.marks));
+        let tight: Vec<u128> =
+            apart.iter().copied().filter(is_crowded).flat_map(|word| arrange::tight(learnt, word)).collect();
+        probe.ask(tight.iter().copied())?;
+        observed.extend(apart.into_iter().chain(tight));
+        if round == ROUNDS {
+            break;
         }
-    }
-    scattered.sort_unstable();
-    scattered.dedup();
-    probe.ask(scattered.iter().copied())?;
-    let rows = scattered.iter().filter(|&&word| probe.row(word).is_some()).count();
-    log(format!("{} words asked, {rows} rows, {} runs of nvdisasm", scattered.len(), probe.runs));
-    let mut lines = String::new();
-    for word in scattered {
-        if let Some(row) = probe.row(word) {
-            lines.push_str(&line(word, &row.marks, &row.text));
+        // What several modifiers decide together is seen together.
+        let (decisions, _) = roles::decide(learnt, literals, &lines(&observed, probe))?;
+        words.clear();
+        for (model, decision) in learnt.models.iter().zip(&decisions) {
+            if calm(model) {
+                for word in combinations(model, &decision.components()) {
+                    add(word, 1, &mut words);
+                }
+            }
         }
+        if words.is_empty() {
+            break;
+        }
+        log(format!("{} more, by modifiers that decide together", words.len()));
     }
+    let lines = lines(&observed, probe);
+    log(format!("{} words asked, {} rows, {} runs of nvdisasm", observed.len(), lines.lines().count(), probe.runs));
     Ok(lines)
+}
+
+/// The words of a class's base with every combination of the variants of some components, as far as there are not too many.
+fn combinations(model: &Model, components: &BTreeSet<u8>) -> Vec<u128> {
+    let mut words = vec![model.base];
+    let many = components.iter().map(|&comp| model.comps[usize::from(comp)].variants.len()).product::<usize>();
+    if components.len() < 2 || many > COMBINATIONS {
+        return Vec::new();
+    }
+    for &comp in components {
+        let comp = &model.comps[usize::from(comp)];
+        let mut next = Vec::new();
+        for &word in &words {
+            let mut shown: HashSet<u16> = HashSet::new();
+            for (&value, &variant) in &comp.table {
+                if !shown.contains(&variant)
+                    && let Some(made) = comp_word(&model.slots, &comp.inputs, word, value)
+                    && roles::chosen(model, made).is_some()
+                {
+                    shown.insert(variant);
+                    next.push(made);
+                }
+            }
+        }
+        words = next;
+    }
+    words
+}
+
+fn lines(words: &BTreeSet<u128>, probe: &Probe) -> String {
+    words.iter().filter_map(|&word| Some(line(word, &probe.row(word)?.marks, &probe.row(word)?.text))).collect()
 }
 
 fn line(word: u128, marks: &Marks, text: &str) -> String {
@@ -126,55 +179,4 @@ fn line(word: u128, marks: &Marks, text: &str) -> String {
         if names.is_empty() { "-".to_owned() } else { names.join(" ") }
     };
     format!("{word:032x}\t{}\t{}\t{text}\n", list(&marks.reads), list(&marks.writes))
-}
-
-/// Gives the registers of a word numbers far from each other, as long as its text stays what it is. `turn` says in which order.
-fn scatter(model: &Model, chosen: &[u16], word: u128, turn: usize) -> u128 {
-    let printed = roles::printed(model, chosen);
-    let mut out = word;
-    for file in RegFile::ALL {
-        let slots: Vec<usize> = printed.iter().filter(|(f, _)| *f == file).map(|(_, slot)| *slot).collect();
-        let count = slots.len().max(1) as i64;
-        let (first, step) = match file {
-            RegFile::Gpr => (8, (240 / count) & !7),
-            // nvdisasm marks UR4 to UR62.
-            RegFile::Ugpr => (8, ((54 / count) & !3).max(4)),
-            RegFile::Pred | RegFile::Upred => (0, 1),
-        };
-        for (i, &slot) in slots.iter().enumerate() {
-            let place = if turn.is_multiple_of(2) { i } else { slots.len() - 1 - i } as i64;
-            let home = first + step * place;
-            let values: Vec<i64> = match file {
-                RegFile::Gpr | RegFile::Ugpr => vec![home, home + 16, home + 4],
-                RegFile::Pred | RegFile::Upred => (0..7).map(|i| (home + i + 2 * turn as i64) % 7).collect(),
-            };
-            let is_taken =
-                |word: u128, value: i64| slots.iter().take(i).any(|&other| model.slots[other].eval(word) == value);
-            for value in values {
-                if is_taken(out, value) {
-                    continue;
-                }
-                if let Some(moved) = model.slots[slot].set(out, value)
-                    && roles::chosen(model, moved).as_deref() == Some(chosen)
-                {
-                    out = moved;
-                    break;
-                }
-            }
-        }
-    }
-    out
-}
-
-impl Kind {
-    /// The register file of a slot's kind.
-    pub fn file(self) -> Option<RegFile> {
-        match self {
-            Kind::R => Some(RegFile::Gpr),
-            Kind::Ur => Some(RegFile::Ugpr),
-            Kind::P => Some(RegFile::Pred),
-            Kind::Up => Some(RegFile::Upred),
-            _ => None,
-        }
-    }
 }

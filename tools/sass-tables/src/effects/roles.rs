@@ -1,6 +1,6 @@
 //! From observations to a decision: what a class's fields do, by the variants of its components.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail};
 use ptxinspect::base::{RegFile, RegSet};
@@ -23,6 +23,9 @@ pub struct Use {
     pub count: u8,
 }
 
+/// Lowest bit of the guard, the first field that may number a predicate.
+const GUARD: u8 = 12;
+
 /// Added to the number of bits of a field that holds the complement of a register's number.
 const INVERTED: u8 = 0x80;
 
@@ -44,6 +47,20 @@ pub enum Decision {
     Switch(u8, Vec<Decision>),
     /// By the value of a few bits, lowest bit and number of bits, that the text prints as a number: the mask of a texture fetch.
     Field(u8, u8, Vec<Decision>),
+}
+
+impl Decision {
+    /// The components it looks at.
+    pub fn components(&self) -> BTreeSet<u8> {
+        match self {
+            Decision::Unknown | Decision::Leaf(_) => BTreeSet::new(),
+            Decision::Switch(comp, children) => {
+                let below = children.iter().flat_map(Decision::components);
+                below.chain([*comp]).collect()
+            }
+            Decision::Field(_, _, children) => children.iter().flat_map(Decision::components).collect(),
+        }
+    }
 }
 
 /// What a decision may look at.
@@ -158,8 +175,9 @@ impl Use {
     }
 }
 
-/// nvdisasm marks UR4 to UR62 only.
+/// nvdisasm marks R0 to R254 and UR4 to UR62 only.
 fn marked(mut set: RegSet) -> RegSet {
+    set.remove(RegFile::Gpr, 255);
     (0..4).chain(63..128).for_each(|index| set.remove(RegFile::Ugpr, index));
     set
 }
@@ -250,10 +268,13 @@ pub struct Example<'a> {
 /// One list of uses that explains all examples, if there is one.
 fn merge(examples: &[&Example<'_>]) -> Option<Vec<Use>> {
     // A run may look too short where another field's registers follow, too long where they touch.
-    merge_by(examples, u8::max).or_else(|| merge_by(examples, u8::min))
+    let widest = || explain(examples, widths(examples, u8::max));
+    let narrowest = || explain(examples, widths(examples, u8::min));
+    widest().or_else(narrowest).or_else(|| explain(examples, marked_widths(examples)))
 }
 
-fn merge_by(examples: &[&Example<'_>], pick: fn(u8, u8) -> u8) -> Option<Vec<Use>> {
+/// The fields that examples show and how many registers each means, where examples differ as `pick` says.
+fn widths(examples: &[&Example<'_>], pick: fn(u8, u8) -> u8) -> Vec<Use> {
     let mut counts: BTreeMap<(RegFile, u8, u8, bool), u8> = BTreeMap::new();
     for example in examples {
         for used in &example.uses {
@@ -261,8 +282,31 @@ fn merge_by(examples: &[&Example<'_>], pick: fn(u8, u8) -> u8) -> Option<Vec<Use
             *count = pick(*count, used.count);
         }
     }
-    let mut uses: Vec<Use> =
-        counts.into_iter().map(|((file, pos, bits, write), count)| Use { file, pos, bits, write, count }).collect();
+    counts.into_iter().map(|((file, pos, bits, write), count)| Use { file, pos, bits, write, count }).collect()
+}
+
+/// The fields that examples show, each with as many registers as are marked from its first on in every example.
+fn marked_widths(examples: &[&Example<'_>]) -> Vec<Use> {
+    let run = |used: &Use, example: &Example<'_>| {
+        let marks = if used.write { &example.seen.writes } else { &example.seen.reads };
+        let first = used.register(example.seen.word)?;
+        let count = (first..255).take_while(|&index| marks.contains(used.file, index)).count();
+        // A run to the end of the file may be of any width.
+        (usize::from(first) + count < 255).then_some(count)
+    };
+    let mut fields = widths(examples, u8::max);
+    for used in &mut fields {
+        if used.file == RegFile::Gpr {
+            let narrowest = examples.iter().filter_map(|example| run(used, example)).min();
+            used.count = narrowest.and_then(|count| u8::try_from(count).ok()).unwrap_or(used.count);
+        }
+    }
+    fields.retain(|used| used.count > 0);
+    fields
+}
+
+/// The uses, and what else it takes to explain all examples, if anything does.
+fn explain(examples: &[&Example<'_>], mut uses: Vec<Use>) -> Option<Vec<Use>> {
     // Where two fields had the same number, one of them may have been taken for the other: true is what holds in every word.
     uses.retain(|used| {
         examples.iter().all(|example| {
@@ -312,7 +356,8 @@ fn predicate_field(examples: &[&Example<'_>], uses: &[Use], file: RegFile, write
     if unexplained.iter().all(|set| set.count(file) == 0) {
         return None;
     }
-    let candidates = (16..103u8).flat_map(|pos| [3, 3 | INVERTED].map(|bits| Use { file, pos, bits, write, count: 1 }));
+    let candidates =
+        (GUARD..103u8).flat_map(|pos| [3, 3 | INVERTED].map(|bits| Use { file, pos, bits, write, count: 1 }));
     let explained = |used: Use| -> Option<usize> {
         let mut count = 0;
         for (example, left) in examples.iter().zip(&unexplained) {
