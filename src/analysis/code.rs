@@ -94,6 +94,16 @@ impl Code {
         Some(Code { instructions, decoder, cfg, loops, liveness, counts })
     }
 
+    /// What each word of the ranges is.
+    pub fn word_kinds(&self, ranges: &[Range<Pc>]) -> Vec<WordKind> {
+        let kind = |pc: Pc| match self.instruction(pc) {
+            _ if self.is_padding(pc) => WordKind::Padding,
+            Some(instruction) if !instruction.is_unknown() => WordKind::Known,
+            _ => WordKind::Unknown,
+        };
+        pcs(ranges).map(kind).collect()
+    }
+
     /// The section as a program.
     pub fn program(&self) -> SassProgram<'_> {
         SassProgram::new(&self.instructions, self.decoder)

@@ -18,6 +18,7 @@ Examples:
   ptxinspect kernel.ptx --arch sm_90a,sm_100a      for two architectures
   ptxinspect kernel.ptx --ptxas 12.9 -- -O1        with another ptxas and flags of your own
   ptxinspect kernel.cubin --format json            of a cubin, for scripts
+  ptxinspect libfoo.so --arch sm_90a --sort spills the kernels of a library, wheel or folder
   ptxinspect annotate kernel.ptx                   each PTX line with its SASS and live registers
   ptxinspect disasm kernel.cubin                   SASS with live registers and PTX lines
   ptxinspect gate kernels/*.ptx                    compare with what is recorded
@@ -77,7 +78,7 @@ pub enum Command {
 /// What to compile and how.
 #[derive(Clone, Debug, ClapArgs)]
 pub struct CompileArgs {
-    /// PTX files or cubins; - is standard input
+    /// PTX files or cubins, or anything that holds them: fatbins, programs, libraries, archives, wheels, folders; - is standard input
     #[arg(required = true, value_hint = ValueHint::FilePath)]
     pub inputs: Vec<PathBuf>,
     /// Architectures to compile PTX for: repeat, or separate with commas [default: the PTX's .target]
@@ -165,15 +166,18 @@ pub struct ReportArgs {
     /// Warps of each role, where the code does not tell: producer=4,consumer=8
     #[arg(long, value_delimiter = ',', value_name = "NAME=WARPS", value_parser = role_hint, help_heading = "Occupancy")]
     pub roles: Vec<RoleHint>,
-    /// How many of the hottest lines to show
-    #[arg(long, value_name = "N", default_value = "5", help_heading = "Output")]
-    pub top: usize,
+    /// How many of the hottest lines to show, or of a library's kernels, 0 for all of them [default: 5 lines, 30 kernels]
+    #[arg(long, value_name = "N", help_heading = "Output")]
+    pub top: Option<usize>,
     /// Exit 1 on this: a code of ptxas or of our checks (C7508, PI203), "warnings" or "advisories" (repeat, or separate with commas)
     #[arg(long, value_delimiter = ',', value_name = "CODE", help_heading = "Choosing")]
     pub deny: Vec<String>,
     /// Codes that --deny lets pass
     #[arg(long, value_delimiter = ',', value_name = "CODE", help_heading = "Choosing")]
     pub allow: Vec<String>,
+    /// What only concerns libraries, archives, wheels and folders.
+    #[command(flatten)]
+    pub library: super::library::LibraryArgs,
 }
 
 /// `producer=4`
@@ -320,8 +324,14 @@ pub struct ExplainArgs {
 pub enum ReportFormat {
     /// For people
     Text,
-    /// For programs: docs/schema/report-v1.schema.json
+    /// For programs: docs/schema/report-v1.schema.json; of a library docs/schema/library-v1.schema.json
     Json,
+    /// The table of kernels, one JSON record a line, as they come
+    Jsonl,
+    /// The table of kernels for a spreadsheet
+    Csv,
+    /// The table of kernels for a pull request
+    Markdown,
     /// A page to explore, in one file that needs no network
     Html,
 }

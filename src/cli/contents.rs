@@ -1,7 +1,9 @@
 //! Going through everything that inputs hold, in parallel, with results in order.
 
-use std::io::{self, Read};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
 
 use anyhow::{Context, Result};
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
@@ -12,11 +14,6 @@ use super::input;
 use crate::base::Arch;
 use crate::container::{Container, ContainerError, Entry, EntryKind, Options};
 use crate::cubin::Image;
-
-/// Entries looked at together: at most this many …
-const BATCH_ENTRIES: usize = 512;
-/// … and about this many bytes, decompressed.
-const BATCH_BYTES: u64 = 64 << 20;
 
 /// What to look at and which part of it.
 #[derive(Clone, Debug, ClapArgs)]
@@ -33,6 +30,9 @@ pub struct ChooseArgs {
     /// Only entries with a kernel whose mangled or demangled name matches (* and ?); repeat for several
     #[arg(long, short, value_name = "GLOB", help_heading = "Choosing")]
     pub kernel: Vec<String>,
+    /// Only entries whose container path, or the end of it, matches (* and ?); repeat for several
+    #[arg(long, value_name = "GLOB", help_heading = "Choosing")]
+    pub entry: Vec<String>,
     /// Also search host files outside their fatbin sections, where cuobjdump does not look
     #[arg(long, help_heading = "Choosing")]
     pub scan: bool,
@@ -58,6 +58,9 @@ pub enum KindFilter {
 pub struct Choice {
     kind: KindFilter,
     arches: Vec<Arch>,
+    entries: Globs,
+    /// Whether PTX is wanted whatever its architecture.
+    pub any_ptx: bool,
     /// Names of kernels.
     pub kernels: Globs,
     containers: Vec<Container>,
@@ -71,9 +74,7 @@ impl Choice {
         let mut containers = Vec::new();
         for path in input::unique(&args.inputs) {
             containers.push(if path.as_os_str() == "-" {
-                let mut bytes = Vec::new();
-                io::stdin().lock().read_to_end(&mut bytes).context("cannot read standard input")?;
-                Container::from_bytes("<stdin>", bytes, options)
+                Container::from_bytes(input::STDIN_NAME, input::stdin()?.to_vec(), options)
             } else {
                 Container::open(&path, options)
             });
@@ -81,7 +82,11 @@ impl Choice {
         let threads = args.jobs.unwrap_or(0);
         Ok(Choice {
             kind: args.kind,
+            any_ptx: false,
             arches: args.arch.iter().map(|arch| arch.parse().map_err(anyhow::Error::from)).collect::<Result<_>>()?,
+            entries: Globs::new(
+                &args.entry.iter().flat_map(|glob| [glob.clone(), format!("*/{glob}")]).collect::<Vec<_>>(),
+            )?,
             kernels: Globs::new(&args.kernel)?,
             containers,
             pool: rayon::ThreadPoolBuilder::new().num_threads(threads).build().context("cannot start threads")?,
@@ -95,59 +100,58 @@ impl Choice {
         look: impl Fn(&Entry) -> Option<T> + Sync,
         mut take: impl FnMut(Result<T, ContainerError>) -> Result<()>,
     ) -> Result<()> {
-        for container in &self.containers {
-            let parts = container.parts();
-            if let [part] = &*parts {
-                self.visit_part(part, &look, &mut take)?;
-                continue;
-            }
-            // A few parts at a time, so that results do not pile up.
-            for group in parts.chunks(self.pool.current_num_threads() * 4) {
-                let results: Vec<Vec<_>> = self.pool.install(|| {
-                    let alone = group.par_iter().map(|part| {
-                        let mut results = Vec::new();
-                        let _ = self.visit_part(part, &look, &mut |result| {
-                            results.push(result);
-                            Ok(())
-                        });
-                        results
-                    });
-                    alone.collect()
+        let mut parts = self.containers.iter().flat_map(Container::parts);
+        let mut queue = InOrder::default();
+        let (sender, receiver) = mpsc::channel();
+        let stopped = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (look, stopped) = (&look, &stopped);
+            scope.spawn(move || {
+                self.pool.install(|| {
+                    let visit = |(part, container): (usize, Container)| {
+                        self.visit_part(part, &container, look, stopped, &sender);
+                    };
+                    std::iter::from_fn(|| parts.next()).enumerate().par_bridge().for_each(visit);
                 });
-                results.into_iter().flatten().try_for_each(&mut take)?;
+            });
+            for (at, result) in receiver {
+                queue.put(at, result);
+                while let Some(result) = queue.next() {
+                    if let Err(error) = take(result) {
+                        stopped.store(true, Ordering::Relaxed);
+                        return Err(error);
+                    }
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn visit_part<T: Send>(
         &self,
-        part: &Container,
+        part: usize,
+        container: &Container,
         look: &(impl Fn(&Entry) -> Option<T> + Sync),
-        take: &mut impl FnMut(Result<T, ContainerError>) -> Result<()>,
-    ) -> Result<()> {
-        let mut entries = part.entries();
-        loop {
-            let mut batch = Vec::new();
-            let mut bytes = 0_u64;
-            while batch.len() < BATCH_ENTRIES && bytes < BATCH_BYTES {
-                let Some(entry) = entries.next() else { break };
-                if let Ok(entry) = &entry {
-                    if !self.wants(entry) {
-                        continue;
-                    }
-                    bytes = bytes.saturating_add(entry.bytes);
+        stopped: &AtomicBool,
+        sender: &mpsc::Sender<(Place, Option<Looked<T>>)>,
+    ) {
+        let count = AtomicUsize::new(0);
+        let entries = container.entries().filter(|entry| entry.as_ref().map_or(true, |entry| self.wants(entry)));
+        let numbered = entries.take_while(|_| !stopped.load(Ordering::Relaxed)).enumerate();
+        numbered.par_bridge().for_each(|(at, entry)| {
+            count.fetch_add(1, Ordering::Relaxed);
+            let result = match entry {
+                Err(error) => Some(Err(error)),
+                Ok(entry) => {
+                    let looked = look(&entry).map(Ok);
+                    entry.release();
+                    looked
                 }
-                batch.push(entry);
-            }
-            if batch.is_empty() {
-                return Ok(());
-            }
-            let results: Vec<_> = self.pool.install(|| {
-                batch.into_par_iter().filter_map(|entry| entry.map(|entry| look(&entry)).transpose()).collect()
-            });
-            results.into_iter().try_for_each(&mut *take)?;
-        }
+            };
+            // Nobody listens any more once taking has failed.
+            let _ = sender.send((Place::Item(part, at), result));
+        });
+        let _ = sender.send((Place::End(part, count.into_inner()), None));
     }
 
     /// By what the container says. Newer cubins that are files of their own do not say `a` or `f` there, so that the cubin
@@ -159,18 +163,80 @@ impl Choice {
             KindFilter::Ptx => entry.kind == EntryKind::Ptx,
             KindFilter::Ltoir => entry.kind == EntryKind::LtoIr,
         };
-        kind && (self.arches.is_empty()
-            || self.arches.iter().any(|arch| entry.arch.is_none_or(|found| found.sm == arch.sm)))
+        kind && self.entries.matches([entry.path.as_str()])
+            && (self.arches.is_empty()
+                || self.any_ptx && entry.kind == EntryKind::Ptx
+                || self.arches.iter().any(|arch| entry.arch.is_none_or(|found| found.sm == arch.sm)))
+    }
+
+    /// How many entries there are, where it costs next to nothing to know: 0 for zips, which would be inflated for it.
+    pub fn entries_ahead(&self) -> u64 {
+        let plain = self.containers.iter().all(|container| container.parts().len() == 1);
+        let all = self.containers.iter().flat_map(Container::entries);
+        if plain { all.filter(|entry| entry.as_ref().is_ok_and(|entry| self.wants(entry))).count() as u64 } else { 0 }
     }
 
     /// Whether nothing was left out.
     pub fn is_everything(&self) -> bool {
-        self.kind == KindFilter::All && self.arches.is_empty() && self.kernels.is_empty()
+        self.kind == KindFilter::All && self.arches.is_empty() && self.kernels.is_empty() && self.entries.is_empty()
     }
 
     /// Whether this architecture was asked for.
     pub fn wants_arch(&self, arch: Option<Arch>) -> bool {
         self.arches.is_empty() || arch.is_some_and(|arch| self.arches.contains(&arch))
+    }
+}
+
+/// What came of an entry.
+type Looked<T> = Result<T, ContainerError>;
+
+/// Where a result belongs.
+#[derive(Clone, Copy)]
+enum Place {
+    /// The part of the container, the entry of the part.
+    Item(usize, usize),
+    /// A part has so many.
+    End(usize, usize),
+}
+
+/// Results that come in any order and leave in one.
+struct InOrder<T> {
+    waiting: BTreeMap<(usize, usize), Option<Looked<T>>>,
+    ends: BTreeMap<usize, usize>,
+    next: (usize, usize),
+}
+
+impl<T> Default for InOrder<T> {
+    fn default() -> Self {
+        InOrder { waiting: BTreeMap::new(), ends: BTreeMap::new(), next: (0, 0) }
+    }
+}
+
+impl<T> InOrder<T> {
+    fn put(&mut self, at: Place, result: Option<Looked<T>>) {
+        match at {
+            Place::Item(part, at) => drop(self.waiting.insert((part, at), result)),
+            Place::End(part, count) => drop(self.ends.insert(part, count)),
+        }
+    }
+
+    /// The next result, when it is there.
+    fn next(&mut self) -> Option<Looked<T>> {
+        loop {
+            let (part, at) = self.next;
+            if let Some(result) = self.waiting.remove(&self.next) {
+                self.next.1 += 1;
+                match result {
+                    Some(result) => return Some(result),
+                    None => continue,
+                }
+            }
+            if *self.ends.get(&part)? != at {
+                return None;
+            }
+            self.ends.remove(&part);
+            self.next = (part + 1, 0);
+        }
     }
 }
 

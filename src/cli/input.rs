@@ -4,8 +4,11 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
+
+use crate::container;
 
 /// An input, read.
 pub struct Input {
@@ -42,15 +45,37 @@ pub enum Kind {
 
 /// Standard input's name on the command line.
 const STDIN: &str = "-";
+/// Standard input's name in what is written.
+pub const STDIN_NAME: &str = "<stdin>";
 /// ELF machine number of NVIDIA GPUs.
 const EM_CUDA: u16 = 190;
+
+/// All of standard input, read once however often it is asked for.
+pub fn stdin() -> Result<&'static [u8]> {
+    static BYTES: OnceLock<Result<Vec<u8>, String>> = OnceLock::new();
+    let read = || {
+        let mut bytes = Vec::new();
+        io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes).map_err(|error| error.to_string())
+    };
+    match BYTES.get_or_init(read) {
+        Ok(bytes) => Ok(bytes),
+        Err(error) => bail!("cannot read standard input: {error}"),
+    }
+}
+
+/// Whether an input holds GPU code inside something else: a library, an archive, a wheel, a folder.
+pub fn is_container(path: &Path) -> Result<bool> {
+    if path.as_os_str() == STDIN {
+        return Ok(container::is_container(stdin()?));
+    }
+    // What cannot be opened is said later, with what was asked of it.
+    Ok(container::is_container_at(path).unwrap_or(false))
+}
 
 /// Reads a file, or standard input for `-`.
 pub fn read(path: &Path) -> Result<Input> {
     if path.as_os_str() == STDIN {
-        let mut bytes = Vec::new();
-        io::stdin().lock().read_to_end(&mut bytes).context("cannot read standard input")?;
-        return Ok(Input { name: "<stdin>".to_owned(), bytes });
+        return Ok(Input { name: STDIN_NAME.to_owned(), bytes: stdin()?.to_vec() });
     }
     let name = path.display().to_string();
     let mut file = File::open(path).with_context(|| format!("cannot open {name}"))?;

@@ -16,6 +16,7 @@ pub mod gate;
 mod glob;
 mod input;
 mod jobserver;
+mod library;
 pub mod list;
 pub mod matrix;
 pub mod occupancy;

@@ -20,9 +20,14 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Whether there will be a bar.
+    pub fn is_shown(quiet: bool) -> bool {
+        !quiet && std::io::stderr().is_terminal()
+    }
+
     /// A bar for `total` steps, or none when `quiet` or when standard error is no terminal.
     pub fn new(total: u64, what: &'static str, quiet: bool) -> Self {
-        if quiet || !std::io::stderr().is_terminal() {
+        if !Progress::is_shown(quiet) {
             return Progress { bar: None, done: AtomicU64::new(0), stop: None, drawer: None };
         }
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());

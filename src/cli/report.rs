@@ -10,7 +10,7 @@ use super::args::{ReportArgs, ReportFormat};
 use super::compile::{self, Built, Session};
 use super::input::{self, Input, Kind};
 use super::progress::Progress;
-use super::{annotate, output, source};
+use super::{annotate, library, output, source};
 use crate::base::{Arch, Line};
 use crate::cubin::Image;
 use crate::cubin::lines::ptx_texts;
@@ -19,8 +19,14 @@ use crate::ptx;
 use crate::report::annotation::Annotation;
 use crate::report::{self, Advisory, Issue, LaunchHints, Layout, PtxText, Report, Severity, Unit, UnitError};
 
+/// Hot lines that are shown when nobody says how many.
+const HOT_LINES: usize = 5;
+
 /// Compiles or reads every input for every architecture, joins, writes.
 pub fn run(args: &ReportArgs) -> Result<Outcome> {
+    if library::wants_table(args)? {
+        return library::run(args);
+    }
     let mut session = Session::new(&args.compile)?;
     session.launch = LaunchHints { threads: args.threads, smem_dynamic_bytes: args.smem_dynamic };
     session.at = args.at.iter().copied().map(Line).collect();
@@ -56,10 +62,13 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     let report = Report::new(units);
     match args.format {
         ReportFormat::Json => output::write_data(&args.output, |out| emit::json::write(&report, out))?,
-        ReportFormat::Html => {}
+        ReportFormat::Html | ReportFormat::Jsonl | ReportFormat::Csv | ReportFormat::Markdown => {}
         ReportFormat::Text => {
-            let options =
-                emit::text::Options { verbose: args.output.verbose, top: args.top, width: output::width(&args.output) };
+            let options = emit::text::Options {
+                verbose: args.output.verbose,
+                top: args.top.unwrap_or(HOT_LINES),
+                width: output::width(&args.output),
+            };
             output::write(&args.output, |out| emit::text::write(&report, &options, out))?;
         }
     }

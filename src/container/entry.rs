@@ -110,6 +110,19 @@ impl Entry {
         })
     }
 
+    /// The bytes of a cubin as far as anything but its instructions is concerned: code may be zeros, where that saves work.
+    pub fn read_without_code(&self) -> Result<Cow<'_, [u8]>, ContainerError> {
+        self.read()
+    }
+
+    /// Says that the bytes will not be read again soon: the pages of a mapped file are let go.
+    pub fn release(&self) {
+        match &self.payload {
+            Payload::Own(source) => source.release(),
+            Payload::Joint { block, .. } => block.source.release(),
+        }
+    }
+
     fn read_payload(&self) -> Result<Cow<'_, [u8]>, Problem> {
         if self.obfuscated {
             return Err(Problem::Unsupported("it is obfuscated, and the key is not in the file".to_owned()));

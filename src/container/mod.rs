@@ -32,8 +32,28 @@ pub use error::{ContainerError, Problem};
 pub use jit::JitMetadata;
 pub use walk::Entries;
 
+use self::sniff::Format;
 use self::source::Source;
 use self::walk::{Node, Step};
+
+/// Whether these bytes hold GPU code inside something else: neither PTX nor a cubin, but a form that is known.
+pub fn is_container(bytes: &[u8]) -> bool {
+    let head = &bytes[..bytes.len().min(sniff::HEAD_BYTES as usize)];
+    !matches!(sniff::format(head), Format::Ptx | Format::Cubin | Format::Prefaced(_) | Format::Unknown)
+}
+
+/// The same of a file; a folder is one.
+pub fn is_container_at(path: &Path) -> std::io::Result<bool> {
+    use std::io::Read;
+    // A pipe is not opened: what is read here would be missing later.
+    let metadata = std::fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Ok(metadata.is_dir());
+    }
+    let mut head = Vec::new();
+    std::fs::File::open(path)?.take(sniff::HEAD_BYTES).read_to_end(&mut head)?;
+    Ok(is_container(&head))
+}
 
 /// How to look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -75,6 +75,20 @@ impl Source {
         Source { whole: Whole::Inflated(Arc::new(inflated)), start: 0, len }
     }
 
+    /// Lets the pages of a mapped file go, which would otherwise count as memory of this process until it ends.
+    pub fn release(&self) {
+        #[cfg(unix)]
+        if let Whole::Direct(backing) = &self.whole
+            && let Backing::Mapped(map) = &**backing
+            && let (Ok(start), Ok(len)) = (usize::try_from(self.start), usize::try_from(self.len))
+        {
+            // SAFETY: the map is of a file, shared and never written to: a page that was let go is read from the file again
+            // when it is touched, with the same bytes.
+            #[allow(unsafe_code)]
+            let _ = unsafe { map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, start, len) };
+        }
+    }
+
     /// How many bytes.
     pub fn len(&self) -> u64 {
         self.len

@@ -8,6 +8,7 @@ pub mod escape;
 pub mod gate;
 pub mod html;
 pub mod json;
+pub mod library;
 pub mod listing;
 pub mod matrix;
 pub mod svg;

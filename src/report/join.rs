@@ -10,7 +10,7 @@ use super::model::*;
 use super::warps::{self, RoleHint};
 use crate::analysis::cap::{self, Bounds};
 use crate::analysis::occupancy;
-use crate::base::Line;
+use crate::base::{Arch, Line};
 use crate::cubin::lines::LineTable;
 use crate::cubin::{self, Abi, AttributeValue, ElfKind, FunctionKind, Image};
 use crate::ptx::{self, Module};
@@ -159,7 +159,7 @@ fn user_text(message: &log::Message, input: &str) -> String {
     message.text.replace("'input.ptx'", &format!("'{input}'"))
 }
 
-fn cubin_facts(image: &Image<'_>) -> CubinFacts {
+pub(super) fn cubin_facts(image: &Image<'_>) -> CubinFacts {
     let maker = image.toolkit.tools.iter().find(|tool| tool.name == "ptxas").or(image.toolkit.tools.first());
     CubinFacts {
         abi: match image.abi {
@@ -266,7 +266,11 @@ impl Readers<'_> {
         let resources = resources_of(function, record);
         let ranges = own_ranges(function);
         let mut kernel = Kernel {
-            occupancy: if entry { self.occupancy(&resources, &launch) } else { None },
+            occupancy: if entry {
+                occupancy_of(self.facts.image.arch, &resources, &launch, self.facts.launch)
+            } else {
+                None
+            },
             resources,
             register_cap: if entry { self.register_cap(&launch) } else { None },
             launch,
@@ -357,15 +361,7 @@ impl Readers<'_> {
 
     /// What the PTX's directives say, or else the cubin's records.
     fn launch(&self, function: &cubin::Function<'_>) -> Launch {
-        let recorded = &function.launch;
-        let launch = Launch {
-            reqntid: recorded.required_threads,
-            maxntid: recorded.max_threads,
-            minnctapersm: None,
-            maxnreg: None,
-            cluster: recorded.cluster,
-            max_cluster_rank: recorded.max_cluster_rank,
-        };
+        let launch = launch_of(function);
         let Some(header) = self.functions.get(&*function.name).map(|function| function.header()) else { return launch };
         let reqntid = header.required_threads().or(launch.reqntid);
         Launch {
@@ -389,39 +385,54 @@ impl Readers<'_> {
         let cap = cap::cap(self.facts.image.arch, &bounds)?;
         Some(RegisterCap { registers: cap.registers, cause: cap.cause.name().to_owned(), explanation: cap.explanation })
     }
+}
 
-    /// How many blocks an SM holds; none when the threads of a block, the registers or the hardware are not known.
-    fn occupancy(&self, resources: &Resources, launch: &Launch) -> Option<Occupancy> {
-        let hints = &self.facts.launch;
-        let threads = hints.threads.or(launch.threads())?;
-        let cluster = launch.cluster.map_or(Some(1), |[x, y, z]| x.checked_mul(y)?.checked_mul(z));
-        let asked = occupancy::Launch {
-            threads,
-            registers: resources.registers?,
-            smem_static: resources.smem_bytes?,
-            smem_dynamic: hints.smem_dynamic_bytes,
-            barriers: resources.barriers.unwrap_or(0),
-            cluster: cluster?,
-            ..occupancy::Launch::default()
-        };
-        let found = occupancy::occupancy(self.facts.image.arch, &asked).ok()?;
-        let step = |step: occupancy::RegisterStep| OccupancyStep {
-            registers: step.registers,
-            blocks_per_sm: step.blocks_per_sm,
-        };
-        Some(Occupancy {
-            threads,
-            blocks_per_sm: found.blocks_per_sm,
-            warps_per_sm: found.warps_per_sm,
-            max_warps_per_sm: found.max_warps_per_sm,
-            limiter: found.limiter.to_string(),
-            next_step: found.next_step.map(step),
-            cliff: found.cliff.map(step),
-        })
+/// What the cubin records of a launch.
+pub(super) fn launch_of(function: &cubin::Function<'_>) -> Launch {
+    let recorded = &function.launch;
+    Launch {
+        reqntid: recorded.required_threads,
+        maxntid: recorded.max_threads,
+        minnctapersm: None,
+        maxnreg: None,
+        cluster: recorded.cluster,
+        max_cluster_rank: recorded.max_cluster_rank,
     }
 }
 
-fn resources_of(function: &cubin::Function<'_>, record: Option<&FunctionLog>) -> Resources {
+/// How many blocks an SM holds; none when the threads of a block, the registers or the hardware are not known.
+pub(super) fn occupancy_of(
+    arch: Arch,
+    resources: &Resources,
+    launch: &Launch,
+    hints: LaunchHints,
+) -> Option<Occupancy> {
+    let threads = hints.threads.or(launch.threads())?;
+    let cluster = launch.cluster.map_or(Some(1), |[x, y, z]| x.checked_mul(y)?.checked_mul(z));
+    let asked = occupancy::Launch {
+        threads,
+        registers: resources.registers?,
+        smem_static: resources.smem_bytes?,
+        smem_dynamic: hints.smem_dynamic_bytes,
+        barriers: resources.barriers.unwrap_or(0),
+        cluster: cluster?,
+        ..occupancy::Launch::default()
+    };
+    let found = occupancy::occupancy(arch, &asked).ok()?;
+    let step =
+        |step: occupancy::RegisterStep| OccupancyStep { registers: step.registers, blocks_per_sm: step.blocks_per_sm };
+    Some(Occupancy {
+        threads,
+        blocks_per_sm: found.blocks_per_sm,
+        warps_per_sm: found.warps_per_sm,
+        max_warps_per_sm: found.max_warps_per_sm,
+        limiter: found.limiter.to_string(),
+        next_step: found.next_step.map(step),
+        cliff: found.cliff.map(step),
+    })
+}
+
+pub(super) fn resources_of(function: &cubin::Function<'_>, record: Option<&FunctionLog>) -> Resources {
     let from = &function.resources;
     let cmem: Vec<ConstantBank> = from
         .cmem

@@ -7,6 +7,7 @@ pub mod annotation;
 mod code;
 mod demangle;
 mod join;
+pub mod library;
 pub mod listing;
 mod model;
 mod text;

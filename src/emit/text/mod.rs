@@ -12,7 +12,7 @@ mod wrap;
 use std::io::{self, Write};
 
 pub use diagnostic::{write_error, write_unit_error};
-pub use figures::{bytes, thousands};
+pub use figures::{bytes, count, thousands};
 pub use style::{BAD, BOLD, DIM, GOOD, NOTE, RESET, WARN};
 
 use super::escape::terminal;

@@ -1,0 +1,64 @@
+//! A library's table: for people, for programs, for spreadsheets, for pull requests.
+//!
+//! In: rows, sorted and cut, and the summary of all of them. Out: text, JSON (a document, or a line a record as they come),
+//! CSV, Markdown, a page. It decides nothing about what is shown but how.
+
+mod html;
+mod json;
+mod plain;
+mod text;
+
+pub use html::write_html;
+pub use json::{JsonLines, write_json};
+pub use plain::{write_csv, write_markdown};
+pub use text::write_text;
+
+use crate::report::library::{EntryFacts, Row, Summary};
+use crate::report::{KernelKind, demangle};
+
+/// Everything there is to show.
+pub struct Table<'a> {
+    /// What was looked at, as the user named it.
+    pub inputs: &'a [String],
+    /// Cubins, in order.
+    pub entries: &'a [EntryFacts],
+    /// Functions: sorted and cut.
+    pub rows: &'a [Row],
+    /// How many functions there are in all.
+    pub total_rows: u64,
+    /// Sums of all of them.
+    pub summary: &'a Summary,
+    /// What the rows are sorted by, in words.
+    pub sorted_by: &'a str,
+    /// Whether instructions were looked at.
+    pub full: bool,
+    /// How wide a line of text may be.
+    pub width: usize,
+    /// Show mangled names and every column.
+    pub verbose: bool,
+}
+
+/// The columns of figures: title, what it means, value.
+const COLUMNS: [(&str, fn(&Row) -> Option<String>); 9] = [
+    ("regs", |row| row.resources.registers.map(|n| n.to_string())),
+    ("live", |row| row.pressure.map(|found| format!("{}{}", found.gpr.peak, if found.exact { "" } else { "?" }))),
+    ("spills", |row| row.spills.map(|spills| spills.instructions.to_string())),
+    ("stack", |row| row.resources.stack_bytes.map(|n| n.to_string())),
+    ("smem", |row| row.resources.smem_bytes.map(|n| n.to_string())),
+    ("bars", |row| row.resources.barriers.map(|n| n.to_string())),
+    ("warps", |row| row.occupancy.as_ref().map(|found| format!("{}/{}", found.warps_per_sm, found.max_warps_per_sm))),
+    ("insts", |row| row.instructions.total.map(|n| n.to_string())),
+    ("code", |row| Some(row.resources.code_bytes.to_string())),
+];
+
+/// The columns that say something: without instructions there are no live registers.
+fn columns(full: bool) -> impl Iterator<Item = &'static (&'static str, fn(&Row) -> Option<String>)> {
+    COLUMNS.iter().filter(move |(title, _)| full || *title != "live")
+}
+
+/// The name for people.
+fn name(row: &Row, verbose: bool) -> String {
+    let spelt = if verbose { None } else { row.demangled.clone().or_else(|| demangle(&row.name)) };
+    let mark = if row.kind == KernelKind::Func { "device function " } else { "" };
+    format!("{mark}{}", spelt.unwrap_or_else(|| row.name.clone()))
+}

@@ -1,0 +1,140 @@
+//! The table as CSV and as Markdown.
+
+use std::io::{self, Write};
+
+use super::{Table, columns, name};
+use crate::emit::escape::terminal;
+use crate::emit::text::thousands;
+
+/// Every row with its figures as plain numbers; a figure that is not known is empty.
+pub fn write_csv(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let head = [
+        "entry",
+        "arch",
+        "name",
+        "demangled",
+        "kind",
+        "registers",
+        "peak_live",
+        "live_exact",
+        "spill_instructions",
+        "stack_bytes",
+        "cumulative_stack_bytes",
+        "smem_bytes",
+        "local_bytes",
+        "cmem_bytes",
+        "barriers",
+        "warps_per_sm",
+        "blocks_per_sm",
+        "limiter",
+        "instructions",
+        "code_bytes",
+    ];
+    writeln!(out, "{}", head.join(","))?;
+    for row in table.rows {
+        let number = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
+        let resources = &row.resources;
+        let occupancy = row.occupancy.as_ref();
+        let kind = match row.kind {
+            crate::report::KernelKind::Entry => "entry",
+            crate::report::KernelKind::Func => "func",
+        };
+        let cells = [
+            quoted(&row.entry),
+            quoted(&row.arch),
+            quoted(&row.name),
+            quoted(row.demangled.as_deref().unwrap_or_default()),
+            kind.to_owned(),
+            number(resources.registers.map(u64::from)),
+            number(row.pressure.map(|pressure| u64::from(pressure.gpr.peak))),
+            row.pressure.map_or_else(String::new, |pressure| pressure.exact.to_string()),
+            number(row.spills.map(|spills| spills.instructions)),
+            number(resources.stack_bytes),
+            number(row.cumulative_stack_bytes),
+            number(resources.smem_bytes),
+            number(resources.local_bytes),
+            number(resources.cmem_bytes),
+            number(resources.barriers.map(u64::from)),
+            number(occupancy.map(|found| u64::from(found.warps_per_sm))),
+            number(occupancy.map(|found| u64::from(found.blocks_per_sm))),
+            quoted(occupancy.map_or("", |found| &found.limiter)),
+            number(row.instructions.total),
+            number(Some(resources.code_bytes)),
+        ];
+        writeln!(out, "{}", cells.join(","))?;
+    }
+    Ok(())
+}
+
+/// A cell as RFC 4180 has it. One that a spreadsheet would take for a formula starts with an apostrophe.
+fn quoted(text: &str) -> String {
+    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let text = if formula { format!("'{text}") } else { text.to_owned() };
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text,
+    }
+}
+
+/// The summary and the rows for a pull request.
+pub fn write_markdown(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let summary = table.summary;
+    let inputs: Vec<String> = table.inputs.iter().map(|input| code(input)).collect();
+    writeln!(
+        out,
+        "{}: {} cubins, {} kernels, {} device functions\n",
+        inputs.join(", "),
+        thousands(summary.cubins),
+        thousands(summary.kernels),
+        thousands(summary.device_functions)
+    )?;
+    writeln!(out, "| arch | cubins | kernels | regs median | max | spilling | with stack | instructions |")?;
+    writeln!(out, "|---|---:|---:|---:|---:|---:|---:|---:|")?;
+    let known = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), thousands);
+    for arch in &summary.by_arch {
+        writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+            arch.arch,
+            thousands(arch.cubins),
+            thousands(arch.kernels),
+            known(arch.registers_median.map(u64::from)),
+            known(arch.registers_max.map(u64::from)),
+            known(arch.spilling),
+            thousands(arch.with_stack),
+            thousands(arch.instructions)
+        )?;
+    }
+    let titles: Vec<&str> = columns(table.full).map(|(title, _)| *title).collect();
+    writeln!(out, "\n| {} | arch | kernel |", titles.join(" | "))?;
+    writeln!(out, "|{}---|---|", "---:|".repeat(titles.len()))?;
+    for row in table.rows {
+        let cells: Vec<String> =
+            columns(table.full).map(|(_, value)| value(row).unwrap_or_else(|| "-".to_owned())).collect();
+        writeln!(out, "| {} | {} | {} |", cells.join(" | "), row.arch, code(&name(row, table.verbose)))?;
+    }
+    let left = table.total_rows.saturating_sub(table.rows.len() as u64);
+    if left > 0 {
+        writeln!(out, "\nand {} more, sorted by {}", thousands(left), table.sorted_by)?;
+    }
+    Ok(())
+}
+
+/// A name as code, whatever it holds.
+fn code(text: &str) -> String {
+    let text = terminal(text).replace('|', "\\|").replace('`', "'");
+    format!("`{text}`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_of_csv() {
+        assert_eq!(quoted("a"), "a");
+        assert_eq!(quoted("f(int, \"x\")"), "\"f(int, \"\"x\"\")\"");
+        assert_eq!(quoted("=cmd()"), "'=cmd()");
+        assert_eq!(code("a|b`c"), "`a\\|b'c`");
+    }
+}

@@ -1,0 +1,177 @@
+//! The table for a terminal.
+
+use std::io::{self, Write};
+
+use super::{Table, columns, name};
+use crate::emit::escape::{shorten, terminal};
+use crate::emit::text::{BOLD, DIM, RESET, WARN, bytes, count, thousands};
+
+/// How wide a full bar of the histogram is.
+const BAR: u64 = 40;
+
+/// Writes the summary, the histogram and the rows.
+pub fn write_text(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let summary = table.summary;
+    let inputs: Vec<String> = table.inputs.iter().map(|input| terminal(input).into_owned()).collect();
+    let mut parts = vec![count(summary.cubins, "cubin")];
+    if summary.ptx_not_compiled > 0 {
+        parts.push(format!("{} PTX not compiled (--compile)", thousands(summary.ptx_not_compiled)));
+    }
+    if summary.others > 0 {
+        parts.push(format!("{} LTO-IR and others not analysed", thousands(summary.others)));
+    }
+    parts.push(count(summary.kernels, "kernel"));
+    if summary.device_functions > 0 {
+        parts.push(count(summary.device_functions, "device function"));
+    }
+    writeln!(out, "{BOLD}{}{RESET}  {}", inputs.join(", "), parts.join(", "))?;
+    if summary.by_arch.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    write_by_arch(table, out)?;
+    write_histogram(table, out)?;
+    write_rows(table, out)
+}
+
+fn write_by_arch(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let mut lines = vec![vec![
+        "arch".to_owned(),
+        "cubins".to_owned(),
+        "kernels".to_owned(),
+        "functions".to_owned(),
+        "regs median".to_owned(),
+        "max".to_owned(),
+        "live max".to_owned(),
+        "spilling".to_owned(),
+        "with stack".to_owned(),
+        "instructions".to_owned(),
+        "unknown".to_owned(),
+        "code".to_owned(),
+    ]];
+    let known = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), thousands);
+    for arch in &table.summary.by_arch {
+        lines.push(vec![
+            terminal(&arch.arch).into_owned(),
+            thousands(arch.cubins),
+            thousands(arch.kernels),
+            thousands(arch.device_functions),
+            known(arch.registers_median.map(u64::from)),
+            known(arch.registers_max.map(u64::from)),
+            known(arch.live_max.map(u64::from)),
+            known(arch.spilling),
+            thousands(arch.with_stack),
+            thousands(arch.instructions),
+            known(arch.unknown),
+            bytes(arch.code_bytes),
+        ]);
+    }
+    if !table.full {
+        for line in &mut lines {
+            line.remove(10);
+            line.remove(6);
+        }
+    }
+    write_aligned(&lines, 1, out)
+}
+
+/// Columns to the right, but for the first few.
+fn write_aligned(lines: &[Vec<String>], left: usize, out: &mut dyn Write) -> io::Result<()> {
+    let mut widths: Vec<usize> = Vec::new();
+    for line in lines {
+        widths.resize(widths.len().max(line.len()), 0);
+        for (width, cell) in widths.iter_mut().zip(line) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    for (number, line) in lines.iter().enumerate() {
+        let mut text = String::new();
+        for (at, (cell, &width)) in line.iter().zip(&widths).enumerate() {
+            let pad = " ".repeat(width.saturating_sub(cell.chars().count()));
+            text.push_str("  ");
+            if at < left {
+                text.push_str(cell);
+                text.push_str(&pad);
+            } else {
+                text.push_str(&pad);
+                text.push_str(cell);
+            }
+        }
+        match number {
+            0 => writeln!(out, "{DIM}{}{RESET}", text.trim_end())?,
+            _ => writeln!(out, "{}", text.trim_end())?,
+        }
+    }
+    Ok(())
+}
+
+fn write_histogram(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let bars = &table.summary.registers;
+    let Some(most) = bars.iter().map(|bar| bar.kernels).max() else { return Ok(()) };
+    writeln!(out, "\n  {DIM}registers  kernels{RESET}")?;
+    for bar in bars {
+        let length = (bar.kernels * BAR).div_ceil(most.max(1));
+        let from_to = format!("{}-{}", bar.from, bar.to);
+        writeln!(
+            out,
+            "  {from_to:>9}  {:>7}  {}",
+            thousands(bar.kernels),
+            "█".repeat(usize::try_from(length).unwrap_or(0))
+        )?;
+    }
+    Ok(())
+}
+
+fn write_rows(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
+    if table.rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    let mut lines = vec![columns(table.full).map(|(title, _)| (*title).to_owned()).collect::<Vec<_>>()];
+    for row in table.rows {
+        lines.push(columns(table.full).map(|(_, value)| value(row).unwrap_or_else(|| "-".to_owned())).collect());
+    }
+    let mut widths: Vec<usize> = lines.first().map(|head| vec![0; head.len()]).unwrap_or_default();
+    for line in &lines {
+        for (width, cell) in widths.iter_mut().zip(line) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let arch_width = table.rows.iter().map(|row| row.arch.chars().count()).max().unwrap_or(0).max(4);
+    let used: usize = widths.iter().map(|width| width + 2).sum::<usize>() + arch_width + 4;
+    let room = table.width.saturating_sub(used).max(24);
+    let places = places(table);
+    for (number, cells) in lines.iter().enumerate() {
+        let mut text = String::new();
+        for (cell, &width) in cells.iter().zip(&widths) {
+            text.push_str(&format!("  {cell:>width$}"));
+        }
+        let row = number.checked_sub(1).and_then(|at| table.rows.get(at));
+        match row {
+            None => writeln!(out, "{DIM}{text}  {:<arch_width$}  kernel{RESET}", "arch")?,
+            Some(row) => {
+                let place = if places { format!("  {}", row.entry) } else { String::new() };
+                let full = name(row, table.verbose);
+                let full = if table.verbose {
+                    terminal(&full).into_owned()
+                } else {
+                    terminal(&shorten(&full, room)).into_owned()
+                };
+                writeln!(out, "{text}  {:<arch_width$}  {full}{DIM}{}{RESET}", terminal(&row.arch), terminal(&place))?;
+            }
+        }
+    }
+    let left = table.total_rows.saturating_sub(table.rows.len() as u64);
+    if left > 0 {
+        writeln!(out, "  and {} more; sorted by {}; --top 0 shows all", thousands(left), table.sorted_by)?;
+    }
+    if table.rows.iter().any(|row| row.pressure.is_some_and(|pressure| !pressure.exact)) {
+        writeln!(out, "  {WARN}?{RESET} an instruction that is not known can be reached: live registers may be more")?;
+    }
+    Ok(())
+}
+
+/// Whether it says something where a row is: only in the long form.
+fn places(table: &Table<'_>) -> bool {
+    table.verbose
+}

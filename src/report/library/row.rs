@@ -1,0 +1,284 @@
+//! One function of a library.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use serde::{Serialize, Serializer};
+
+use crate::analysis::code::{Code, Counting, WordKind};
+use crate::analysis::spills;
+use crate::base::RegFile;
+use crate::cubin::{Function, FunctionKind, Image};
+use crate::report::code::{marked_spills, own_ranges};
+use crate::report::join::{cubin_facts, launch_of, occupancy_of, resources_of};
+use crate::report::{Instructions, KernelKind, LaunchHints, Occupancy, Peak, Resources};
+
+/// How far a function is looked into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// What the cubin records: no instruction is looked at.
+    Resources,
+    /// Decoded and solved.
+    Full,
+}
+
+/// A cubin of the library.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EntryFacts {
+    /// Where it is: `libfoo.so/.nv_fatbin[3]`.
+    #[serde(serialize_with = "text")]
+    pub entry: Arc<str>,
+    /// `sm_90a`.
+    #[serde(serialize_with = "text")]
+    pub arch: Arc<str>,
+    /// Whether it still has to be linked.
+    pub relocatable: bool,
+    /// The tool that made it, from its notes.
+    pub made_by: Option<String>,
+    /// That tool's options.
+    pub made_with: Option<String>,
+    /// Kernels and device functions in it that were chosen.
+    pub functions: u64,
+    /// Constant banks and global memory of the module are not any function's: bytes of global memory.
+    pub gmem_bytes: u64,
+    /// What could not be read of it; the rest was.
+    pub problems: Vec<String>,
+}
+
+/// A kernel, or a device function with a section of its own.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// The cubin it is in.
+    #[serde(serialize_with = "text")]
+    pub entry: Arc<str>,
+    /// `sm_90a`.
+    #[serde(serialize_with = "text")]
+    pub arch: Arc<str>,
+    /// As the cubin has it.
+    pub name: String,
+    /// As the front end's language spells it; null when the name is not mangled, or when nobody asked.
+    pub demangled: Option<String>,
+    /// Kernel or device function.
+    pub kind: KernelKind,
+    /// What it needs.
+    pub resources: Resources,
+    /// The frame with those of all callees, STACK of `cuobjdump -res-usage`; null where recursion leaves it open.
+    pub cumulative_stack_bytes: Option<u64>,
+    /// Shared memory that the system reserves in each block, part of SHARED in `cuobjdump -res-usage`.
+    pub smem_reserved_bytes: u64,
+    /// Spill instructions; null when they cannot be told from other local memory.
+    pub spills: Option<RowSpills>,
+    /// How its code was accounted for; its parts are null where no instruction was looked at.
+    pub instructions: Instructions,
+    /// Live registers; null where no instruction was looked at, or for an architecture that is not decoded.
+    pub pressure: Option<RowPressure>,
+    /// Blocks per SM; null when the threads of a block are not known.
+    pub occupancy: Option<Occupancy>,
+}
+
+/// The spill stores and refills of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct RowSpills {
+    /// How many instructions.
+    pub instructions: u64,
+    /// Bytes stored; null where no instruction was looked at.
+    pub store_bytes: Option<u64>,
+    /// Bytes loaded.
+    pub load_bytes: Option<u64>,
+}
+
+/// The peaks of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct RowPressure {
+    /// False when an unknown instruction can be reached.
+    pub exact: bool,
+    /// Vector registers.
+    pub gpr: Peak,
+    /// Predicates.
+    pub pred: Peak,
+    /// Uniform registers.
+    pub ugpr: Peak,
+    /// Uniform predicates.
+    pub upred: Peak,
+}
+
+fn text<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(text)
+}
+
+/// The rows of one cubin, in its order; of the functions that `wanted` lets pass.
+pub fn rows(
+    image: &Image<'_>,
+    entry: &str,
+    arch: &str,
+    depth: Depth,
+    launch: LaunchHints,
+    wanted: &(dyn Fn(&str) -> bool + Sync),
+) -> (EntryFacts, Vec<Row>) {
+    let (entry, arch): (Arc<str>, Arc<str>) = (Arc::from(entry), Arc::from(arch));
+    let row =
+        |function: &Function<'_>| wanted(&function.name).then(|| row(image, function, (&entry, &arch), depth, launch));
+    let rows: Vec<Row> = match depth {
+        Depth::Resources => image.functions.iter().filter_map(row).collect(),
+        // A library's largest cubin may be most of it.
+        Depth::Full => image.functions.par_iter().filter_map(row).collect(),
+    };
+    let facts = cubin_facts(image);
+    let facts = EntryFacts {
+        entry,
+        arch,
+        relocatable: facts.relocatable,
+        made_by: facts.made_by,
+        made_with: facts.made_with,
+        functions: rows.len() as u64,
+        gmem_bytes: image.gmem_bytes,
+        problems: image.problems.iter().map(ToString::to_string).collect(),
+    };
+    (facts, rows)
+}
+
+fn row(
+    image: &Image<'_>,
+    function: &Function<'_>,
+    (entry, arch): (&Arc<str>, &Arc<str>),
+    depth: Depth,
+    hints: LaunchHints,
+) -> Row {
+    let resources = resources_of(function, None);
+    let is_entry = function.kind == FunctionKind::Entry;
+    let from = &function.resources;
+    let mut row = Row {
+        entry: Arc::clone(entry),
+        arch: Arc::clone(arch),
+        name: function.name.to_string(),
+        demangled: None,
+        kind: if is_entry { KernelKind::Entry } else { KernelKind::Func },
+        cumulative_stack_bytes: from.min_stack_bytes.map(u64::from),
+        smem_reserved_bytes: u64::from(from.smem_reserved_bytes),
+        spills: marked_spills(image, function).map(|marked| RowSpills {
+            instructions: marked.len() as u64,
+            store_bytes: None,
+            load_bytes: None,
+        }),
+        instructions: Instructions {
+            total: (image.arch.sm >= 70).then(|| function.code.len() as u64 / 16),
+            ..Instructions::default()
+        },
+        pressure: None,
+        occupancy: match is_entry {
+            true => occupancy_of(image.arch, &resources, &launch_of(function), hints),
+            false => None,
+        },
+        resources,
+    };
+    if depth == Depth::Full
+        && let Some(code) = Code::analyse(image.arch, function, &Counting::default())
+    {
+        solve(&mut row, image, function, &code);
+    }
+    row
+}
+
+/// Fills in what the code says.
+fn solve(row: &mut Row, image: &Image<'_>, function: &Function<'_>, code: &Code) {
+    let ranges = own_ranges(function);
+    let kinds = code.word_kinds(&ranges);
+    let count = |kind: WordKind| kinds.iter().filter(|&&found| found == kind).count() as u64;
+    row.instructions = Instructions {
+        total: Some(kinds.len() as u64),
+        decoded: Some(count(WordKind::Known)),
+        unknown: Some(count(WordKind::Unknown)),
+        padding: Some(count(WordKind::Padding)),
+        ..Instructions::default()
+    };
+    let peak = |file| {
+        let found = code.peak(&ranges, file);
+        Peak { peak: found.registers, pc: found.pc.filter(|_| found.registers > 0), ptx_line: None }
+    };
+    row.pressure = Some(RowPressure {
+        exact: code.exact(&ranges),
+        gpr: peak(RegFile::Gpr),
+        pred: peak(RegFile::Pred),
+        ugpr: peak(RegFile::Ugpr),
+        upred: peak(RegFile::Upred),
+    });
+    let marked = marked_spills(image, function);
+    let is_kernel = function.kind == FunctionKind::Entry;
+    row.spills = spills::find(Some(code), &ranges, marked.as_deref(), is_kernel, None).map(|found| {
+        let bytes = |store: bool| {
+            let mut sum = 0;
+            for access in &found {
+                if access.is_store? == store {
+                    sum += u64::from(access.bytes?);
+                }
+            }
+            Some(sum)
+        };
+        RowSpills { instructions: found.len() as u64, store_bytes: bytes(true), load_bytes: bytes(false) }
+    });
+}
+
+/// What a table may be sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(PartialOrd, Ord))]
+pub enum SortKey {
+    /// As the container has it.
+    Order,
+    /// Registers, most first.
+    Registers,
+    /// Live vector registers at most, most first.
+    Live,
+    /// Spill instructions, most first.
+    Spills,
+    /// Stack frame, largest first.
+    Stack,
+    /// Static shared memory, largest first.
+    Smem,
+    /// Warps per SM, fewest first.
+    Occupancy,
+    /// Instructions, most first.
+    Instructions,
+    /// Code, largest first.
+    Code,
+    /// By name.
+    Name,
+    /// By architecture.
+    Arch,
+}
+
+/// Sorts rows, the worst first; what is not known comes last, and equals by architecture, name and place.
+pub fn sort(rows: &mut [Row], key: SortKey) {
+    if key == SortKey::Order {
+        return;
+    }
+    let most = |row: &Row| -> Option<u64> {
+        match key {
+            SortKey::Registers => row.resources.registers.map(u64::from),
+            SortKey::Live => row.pressure.map(|pressure| u64::from(pressure.gpr.peak)),
+            SortKey::Spills => row.spills.map(|spills| spills.instructions),
+            SortKey::Stack => row.resources.stack_bytes,
+            SortKey::Smem => row.resources.smem_bytes,
+            SortKey::Occupancy => row.occupancy.as_ref().map(|found| u64::MAX - u64::from(found.warps_per_sm)),
+            SortKey::Instructions => row.instructions.total,
+            SortKey::Code => Some(row.resources.code_bytes),
+            SortKey::Order | SortKey::Name | SortKey::Arch => None,
+        }
+    };
+    let arch = |row: &Row| sm_number(&row.arch);
+    let compare = |a: &Row, b: &Row| -> Ordering {
+        let by_figure = most(b).cmp(&most(a));
+        let by_name = a.name.cmp(&b.name);
+        let by_arch = arch(a).cmp(&arch(b)).then_with(|| a.arch.cmp(&b.arch));
+        let by_text = if key == SortKey::Arch { by_arch.then(by_name) } else { by_name.then(by_arch) };
+        by_figure.then(by_text).then_with(|| a.entry.cmp(&b.entry))
+    };
+    rows.sort_by(compare);
+}
+
+/// 90 of `sm_90a`, so that sm_100 comes after it.
+pub(super) fn sm_number(arch: &str) -> u32 {
+    let digits = arch.trim_start_matches("sm_");
+    let digits = digits.trim_end_matches(|c: char| !c.is_ascii_digit());
+    digits.parse().unwrap_or(u32::MAX)
+}

@@ -1,0 +1,230 @@
+//! Libraries, archives, wheels and folders as a user inspects them: hermetic, on recorded files and on files made here.
+
+mod support;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use support::{program, root, run, stderr, stdout};
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("a path in UTF-8")
+}
+
+fn recorded(name: &str) -> PathBuf {
+    root("testdata/container").join(name)
+}
+
+/// The table of some inputs as JSON, and the exit status.
+fn table(args: &[&str]) -> (Value, Option<i32>) {
+    let output = run(&[args, &["--format", "json"]].concat());
+    let table = serde_json::from_slice(&output.stdout);
+    (table.unwrap_or_else(|error| panic!("{args:?}: {error}: {}", stderr(&output))), output.status.code())
+}
+
+/// `name arch registers` of every row.
+fn rows(table: &Value) -> Vec<(String, String, u64)> {
+    let row = |row: &Value| {
+        let text = |field: &str| row[field].as_str().expect(field).to_owned();
+        (text("name"), text("arch"), row["resources"]["registers"].as_u64().expect("registers"))
+    };
+    table["kernels"].as_array().expect("kernels").iter().map(row).collect()
+}
+
+#[test]
+fn every_container_gives_the_table_of_its_cubins() {
+    let schema: Value =
+        serde_json::from_slice(&std::fs::read(root("docs/schema/library-v1.schema.json")).unwrap()).unwrap();
+    let schema = jsonschema::validator_for(&schema).expect("a JSON Schema");
+    for (file, cubins, ptx) in [
+        ("stored.fatbin", 3, 1),
+        ("lz4.fatbin", 3, 1),
+        ("zstd.fatbin", 3, 1),
+        ("concat.fatbin", 3, 1),
+        ("exec.o", 2, 1),
+        ("libk.a", 4, 2),
+    ] {
+        for mode in [&[][..], &["--resources"][..]] {
+            let file_path = recorded(file);
+            let (found, code) = table(&[&[path(&file_path)], mode].concat());
+            assert_eq!(code, Some(0), "{file}");
+            let errors: Vec<String> = schema.iter_errors(&found).map(|error| error.to_string()).collect();
+            assert!(errors.is_empty(), "{file}: {errors:?}");
+            assert_eq!(found["summary"]["cubins"], cubins, "{file} {mode:?}");
+            assert_eq!(found["summary"]["ptx_not_compiled"], ptx, "{file}");
+            assert_eq!(found["kernels"].as_array().unwrap().len(), 2 * cubins, "{file}");
+            let live = found["kernels"][0]["pressure"]["gpr"]["peak"].as_u64();
+            assert_eq!(live.is_some(), mode.is_empty(), "{file} {mode:?}");
+        }
+    }
+}
+
+/// What the table says of a kernel is what the report of its cubin says.
+#[test]
+fn the_table_agrees_with_the_report_of_one_cubin() {
+    let cubin = recorded("add.sm_90a.cubin");
+    let output = run(&[path(&cubin), "--format", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (found, _) = table(&[path(&recorded("lz4.fatbin")), "--arch", "sm_90a"]);
+    let kernels = report["units"][0]["kernels"].as_array().unwrap();
+    assert_eq!(kernels.len(), 2);
+    for (kernel, row) in kernels.iter().zip(found["kernels"].as_array().unwrap()) {
+        for field in ["name", "demangled", "kind", "occupancy"] {
+            assert_eq!(kernel[field], row[field], "{field}");
+        }
+        assert_eq!(kernel["resources"], row["resources"]);
+        for field in ["total", "decoded", "unknown", "padding"] {
+            assert_eq!(kernel["instructions"][field], row["instructions"][field], "{field}");
+        }
+        for file in ["gpr", "pred", "ugpr", "upred"] {
+            assert_eq!(kernel["pressure"][file]["peak"], row["pressure"][file]["peak"], "{file}");
+        }
+    }
+}
+
+#[test]
+fn choosing_sorting_cutting() {
+    let fatbin = recorded("stored.fatbin");
+    let fatbin = path(&fatbin);
+    let names = |args: &[&str]| rows(&table(&[&[fatbin], args].concat()).0);
+    assert_eq!(names(&["--arch", "sm_75"]).len(), 2);
+    assert_eq!(names(&["--kernel", "*add*"]).len(), 3);
+    assert_eq!(names(&["--kernel", "add(float*, float const*, int)", "--arch", "sm_75,sm_90a"]).len(), 2);
+    let one = names(&["--entry", "stored.fatbin[[]0]"]);
+    assert_eq!(one.len(), 0);
+    let one = names(&["--entry", "stored.fatbin[0]"]);
+    assert_eq!(one.len(), 2);
+    let sorted = names(&["--sort", "code", "--top", "3"]);
+    assert_eq!(sorted.len(), 3);
+    assert_ne!(sorted[0].1, "sm_75");
+    let by_name = names(&["--sort", "name"]);
+    assert!(by_name.is_sorted_by(|a, b| a.0 <= b.0), "{by_name:?}");
+    let none = run(&[fatbin, "--kernel", "nothing"]);
+    assert_eq!(none.status.code(), Some(2));
+    assert!(stderr(&none).contains("matches no kernel"), "{}", stderr(&none));
+    let none = run(&[fatbin, "--arch", "sm_86"]);
+    assert_eq!(none.status.code(), Some(2));
+    assert!(stderr(&none).contains("ptxinspect list"), "{}", stderr(&none));
+}
+
+#[test]
+fn every_format_has_every_row() {
+    let fatbin = recorded("lz4.fatbin");
+    let fatbin = path(&fatbin);
+    let lines = run(&[fatbin, "--format", "jsonl"]);
+    let lines: Vec<Value> = stdout(&lines).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let kinds: Vec<&str> = lines.iter().filter_map(|line| line["type"].as_str()).collect();
+    assert_eq!(kinds.first(), Some(&"header"));
+    assert_eq!(kinds.last(), Some(&"summary"));
+    assert_eq!(kinds.iter().filter(|kind| **kind == "kernel").count(), 6);
+    assert_eq!(kinds.iter().filter(|kind| **kind == "entry").count(), 3);
+    // Sorted, the same lines in another order.
+    let sorted = run(&[fatbin, "--format", "jsonl", "--sort", "name"]);
+    assert_eq!(stdout(&sorted).lines().count(), lines.len());
+    let csv = stdout(&run(&[fatbin, "--format", "csv"]));
+    assert_eq!(csv.lines().count(), 7, "{csv}");
+    assert!(csv.contains("\"add(float*, float const*, int)\""), "{csv}");
+    let markdown = stdout(&run(&[fatbin, "--format", "markdown"]));
+    assert_eq!(markdown.matches("`add(").count(), 3, "{markdown}");
+    let page = stdout(&run(&[fatbin, "--format", "html"]));
+    assert!(page.contains("Content-Security-Policy") && page.matches("add(float*").count() == 3, "{page}");
+    let text = stdout(&run(&[fatbin, "--top", "2"]));
+    assert!(text.contains("3 cubins, 1 PTX not compiled (--compile), 6 kernels"), "{text}");
+    assert!(text.contains("and 4 more; sorted by registers"), "{text}");
+}
+
+#[test]
+fn standard_input_and_folders() {
+    let mut child = program();
+    let mut child = child
+        .args(["-", "--format", "json"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(&std::fs::read(recorded("zstd.fatbin")).unwrap()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(rows(&found).len(), 6);
+    assert_eq!(found["kernels"][0]["entry"], "<stdin>[0]");
+
+    let (found, code) = table(&[path(&root("testdata/container"))]);
+    assert_eq!(code, Some(0));
+    // Three bare cubins, five fatbins of three, an object of two and an archive of four.
+    assert_eq!(found["summary"]["cubins"], 3 + 5 * 3 + 2 + 4);
+}
+
+/// One bad entry is an error of its own: what is beside it is still in the table, and the exit status says that not all is.
+#[test]
+fn a_bad_entry_spoils_only_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = std::fs::read(recorded("lz4.fatbin")).unwrap();
+    let names = |file: &Path| {
+        let output = run(&[path(file), "--format", "json"]);
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (rows(&found).len(), output.status.code(), stderr(&output), found["summary"]["errors"].clone())
+    };
+    // Where the entries are: a header of 16 bytes, then 64 bytes and the data of each.
+    let mut entries = Vec::new();
+    let mut at = 16;
+    while at < good.len() {
+        entries.push(at);
+        let number = |at: usize, n: usize| good[at..at + n].iter().rev().fold(0_usize, |sum, &b| sum << 8 | usize::from(b));
+        at += number(at + 4, 4) + number(at + 8, 8);
+    }
+    assert_eq!(entries.len(), 4);
+    type Damage = fn(&mut [u8]);
+    let damages: [(&str, Damage); 4] = [
+        ("bytes where", |entry| entry[56] ^= 1),
+        ("bomb", |entry| entry[61] = 1),
+        ("compressed size", |entry| entry[18] = 0xff),
+        ("damaged", |entry| entry[64..84].fill(0xff)),
+    ];
+    for (words, damage) in damages {
+        let mut bytes = good.clone();
+        damage(&mut bytes[entries[1]..]);
+        let file = folder.path().join("bad.fatbin");
+        std::fs::write(&file, &bytes).unwrap();
+        let (found, code, said, errors) = names(&file);
+        assert_eq!((found, code), (4, Some(2)), "{words}: {said}");
+        assert!(said.contains(words) || words == "damaged" && said.contains("LZ4"), "{words}: {said}");
+        assert_eq!(errors.as_array().unwrap().len(), 1, "{errors}");
+        assert!(errors[0]["path"].as_str().unwrap().ends_with("[1]"), "{errors}");
+    }
+    // Cut off in its last cubin.
+    let file = folder.path().join("cut.fatbin");
+    std::fs::write(&file, &good[..entries[2] + 100]).unwrap();
+    let (found, code, said, _) = names(&file);
+    assert_eq!((found, code), (4, Some(2)), "{said}");
+}
+
+#[test]
+fn hostile_zips_spoil_only_their_bad_members() {
+    use zip::write::SimpleFileOptions;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("wheel.whl");
+    let fatbin = std::fs::read(recorded("zstd.fatbin")).unwrap();
+    let mut zip = zip::ZipWriter::new(std::fs::File::create(&file).unwrap());
+    for name in ["a.fatbin", "/etc/b.fatbin", "../c.fatbin"] {
+        zip.start_file(name, SimpleFileOptions::default()).unwrap();
+        zip.write_all(&fatbin).unwrap();
+    }
+    zip.finish().unwrap();
+    let output = run(&[path(&file), "--format", "json"]);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert_eq!(rows(&found).len(), 6);
+    assert!(stderr(&output).contains("unsafe name"), "{}", stderr(&output));
+}
+
+#[test]
+fn nothing_inside_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("notes.txt"), "nothing").unwrap();
+    let none = run(&[path(folder.path())]);
+    assert_eq!(none.status.code(), Some(2));
+    assert!(stderr(&none).contains("no GPU code"), "{}", stderr(&none));
+    let lto = run(&[path(&recorded("lto.o"))]);
+    assert!(stderr(&lto).contains("LTO-IR"), "{}", stderr(&lto));
+}
