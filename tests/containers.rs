@@ -170,7 +170,8 @@ fn a_bad_entry_spoils_only_itself() {
     let mut at = 16;
     while at < good.len() {
         entries.push(at);
-        let number = |at: usize, n: usize| good[at..at + n].iter().rev().fold(0_usize, |sum, &b| sum << 8 | usize::from(b));
+        let number =
+            |at: usize, n: usize| good[at..at + n].iter().rev().fold(0_usize, |sum, &b| sum << 8 | usize::from(b));
         at += number(at + 4, 4) + number(at + 8, 8);
     }
     assert_eq!(entries.len(), 4);

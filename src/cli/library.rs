@@ -423,11 +423,12 @@ fn conclude(args: &ReportArgs, choice: &Choice, summary: &Summary) -> Result<Out
         if !args.compile.kernel.is_empty() {
             bail!("--kernel {} matches no kernel in {inputs}", args.compile.kernel.join(", "));
         }
-        if summary.ptx_not_compiled > 0 {
-            bail!("{inputs} holds PTX but no cubin: --compile compiles it");
-        }
+        let compile = if summary.ptx_not_compiled > 0 { "; --compile compiles the PTX inside" } else { "" };
         if !choice.is_everything() {
-            bail!("nothing of what was asked for is in {inputs}: `ptxinspect list` says what is");
+            bail!("no cubin that was asked for is in {inputs}: `ptxinspect list` says what is{compile}");
+        }
+        if summary.ptx_not_compiled > 0 {
+            bail!("{inputs} holds no cubin{compile}");
         }
         if summary.others > 0 {
             bail!("{inputs} holds LTO-IR alone, which cannot be analysed");

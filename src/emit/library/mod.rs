@@ -38,8 +38,11 @@ pub struct Table<'a> {
     pub verbose: bool,
 }
 
-/// The columns of figures: title, what it means, value.
-const COLUMNS: [(&str, fn(&Row) -> Option<String>); 9] = [
+/// A column: its title, and what it shows of a row.
+type Column = (&'static str, fn(&Row) -> Option<String>);
+
+/// The columns of figures.
+const COLUMNS: [Column; 9] = [
     ("regs", |row| row.resources.registers.map(|n| n.to_string())),
     ("live", |row| row.pressure.map(|found| format!("{}{}", found.gpr.peak, if found.exact { "" } else { "?" }))),
     ("spills", |row| row.spills.map(|spills| spills.instructions.to_string())),
@@ -52,7 +55,7 @@ const COLUMNS: [(&str, fn(&Row) -> Option<String>); 9] = [
 ];
 
 /// The columns that say something: without instructions there are no live registers.
-fn columns(full: bool) -> impl Iterator<Item = &'static (&'static str, fn(&Row) -> Option<String>)> {
+fn columns(full: bool) -> impl Iterator<Item = &'static Column> {
     COLUMNS.iter().filter(move |(title, _)| full || *title != "live")
 }
 

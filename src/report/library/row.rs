@@ -162,7 +162,7 @@ fn row(
             load_bytes: None,
         }),
         instructions: Instructions {
-            total: (image.arch.sm >= 70).then(|| function.code.len() as u64 / 16),
+            total: (image.arch.sm >= 70).then_some(function.code.len() as u64 / 16),
             ..Instructions::default()
         },
         pressure: None,
