@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::code::Code;
 use crate::base::{Line, Pc, RegFile, RegSet};
-use crate::flow::Program;
+use crate::flow::{LoopId, Program};
 
 /// Registers that were filled by the same line of PTX.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,10 +19,20 @@ pub struct Value {
     pub next_use: Option<Pc>,
     /// The last instruction after the place that reads one of them.
     pub last_use: Option<Pc>,
+    /// Where the outermost loop around the place begins that neither makes nor reads any of them.
+    pub idle_loop: Option<Pc>,
 }
 
-/// The vector registers occupied at an instruction, largest group first.
-pub fn live_set(code: &Code, pc: Pc, line_of: &dyn Fn(Pc) -> Option<Line>) -> Vec<Value> {
+/// What PTX says about lines.
+pub trait Lines {
+    /// The line of an instruction.
+    fn line_of(&self, pc: Pc) -> Option<Line>;
+    /// Whether a line makes a value, as a branch or a label does not.
+    fn makes_values(&self, line: Line) -> bool;
+}
+
+/// The vector registers occupied at an instruction, by the line that makes them.
+pub fn live_set(code: &Code, pc: Pc, lines: &impl Lines) -> Vec<Value> {
     let program = code.program();
     let Some(row) = code.liveness.row(&program, &code.cfg, pc) else { return Vec::new() };
     // What the instruction itself writes is defined here; the rest was before.
@@ -39,15 +49,27 @@ pub fn live_set(code: &Code, pc: Pc, line_of: &dyn Fn(Pc) -> Option<Line>) -> Ve
     // matrix instruction stay together although each was zeroed by a line of its own.
     let mut popularity: BTreeMap<Line, usize> = BTreeMap::new();
     for pcs in definitions.values() {
-        let mut lines: Vec<Line> = pcs.iter().filter_map(|&pc| line_of(pc)).collect();
-        lines.sort_unstable();
-        lines.dedup();
-        for line in lines {
+        let mut filled_by: Vec<Line> = pcs.iter().filter_map(|&pc| lines.line_of(pc)).collect();
+        filled_by.sort_unstable();
+        filled_by.dedup();
+        for line in filled_by {
             *popularity.entry(line).or_default() += 1;
         }
     }
+    let around = loops_around(code, pc);
+    // The loops that something is made or read in, by their place in `around`: those from there on, inwards, are idle.
+    let mut busy: BTreeMap<u16, usize> = BTreeMap::new();
+    let mut touch = |register: u16, at: Pc| {
+        let shared = loops_around(code, at).iter().zip(&around).take_while(|(a, b)| a == b).count();
+        let busy = busy.entry(register).or_default();
+        *busy = (*busy).max(shared);
+    };
+    for (&register, pcs) in &definitions {
+        pcs.iter().for_each(|&pc| touch(register, pc));
+    }
     let mut uses: BTreeMap<u16, (Option<Pc>, Option<Pc>)> = BTreeMap::new();
     for used in code.liveness.uses(&program, &code.cfg, pc, &before) {
+        touch(used.index, used.pc);
         let entry = uses.entry(used.index).or_default();
         if used.is_next {
             entry.0 = Some(entry.0.map_or(used.pc, |pc| pc.min(used.pc)));
@@ -56,27 +78,49 @@ pub fn live_set(code: &Code, pc: Pc, line_of: &dyn Fn(Pc) -> Option<Line>) -> Ve
     }
     let mut values: BTreeMap<Option<Line>, Value> = BTreeMap::new();
     for (register, pcs) in definitions {
-        // The accumulators of a matrix instruction are its own, whoever zeroed them: the widest writer first.
+        // The accumulators of a matrix instruction are its own, whoever zeroed them: the widest writer first. Then what makes a value
+        // anew each time round a loop, before what made the first.
         let main = pcs.iter().copied().max_by_key(|&pc| {
-            let line = line_of(pc);
+            let line = lines.line_of(pc);
             let width = program.effects(pc.0 as usize / 16).writes.count(RegFile::Gpr);
             let width = if width > 8 { width } else { 0 };
-            (width, line.and_then(|line| popularity.get(&line)).copied().unwrap_or(0), pc)
+            let makes = line.is_some_and(|line| lines.makes_values(line));
+            let depth = code.loops.depth_at(&code.cfg, pc);
+            (width, makes, depth, line.and_then(|line| popularity.get(&line)).copied().unwrap_or(0), pc)
         });
-        let line = main.and_then(line_of);
+        let line = main.and_then(|pc| lines.line_of(pc));
         let (next, last) = uses.get(&register).copied().unwrap_or_default();
+        let idle_loop = around.get(busy.get(&register).copied().unwrap_or(0)).map(|id| loop_start(code, *id));
         let value = values.entry(line).or_insert_with(|| Value {
             registers: Vec::new(),
             defined_at: line,
             definition: main,
             next_use: next,
             last_use: last,
+            idle_loop,
         });
         value.registers.push(register);
         value.next_use = [value.next_use, next].into_iter().flatten().min();
         value.last_use = value.last_use.max(last);
+        // Of two that begin at different places the inner one is idle for both.
+        value.idle_loop = value.idle_loop.zip(idle_loop).map(|(a, b)| a.max(b));
     }
-    let mut values: Vec<Value> = values.into_values().collect();
-    values.sort_by_key(|value| (std::cmp::Reverse(value.registers.len()), value.defined_at));
-    values
+    values.into_values().collect()
+}
+
+/// The loops around an instruction, outermost first.
+fn loops_around(code: &Code, pc: Pc) -> Vec<LoopId> {
+    let mut found = Vec::new();
+    let mut inside = code.cfg.block_at(pc).and_then(|block| code.loops.of(block));
+    while let Some(id) = inside {
+        found.push(id);
+        inside = code.loops.loops.get(id.0 as usize).and_then(|found| found.parent);
+    }
+    found.reverse();
+    found
+}
+
+fn loop_start(code: &Code, id: LoopId) -> Pc {
+    let header = code.loops.loops.get(id.0 as usize).map(|found| found.header);
+    header.and_then(|header| code.cfg.blocks.get(header.0 as usize)).map_or(Pc(0), |block| Pc(block.start * 16))
 }

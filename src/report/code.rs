@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use super::model::*;
 use crate::analysis::code::{Code, Counting, WordKind, pcs};
-use crate::analysis::live_set::live_set;
 use crate::analysis::spills::{self, Basis};
 use crate::base::{Line, Pc, RegFile};
 use crate::cubin::lines::{FunctionLines, LineTable};
@@ -18,10 +17,10 @@ const PROFILE_SAMPLES: usize = 64;
 pub(super) struct Section<'a> {
     /// Whose section it is.
     pub function: &'a cubin::Function<'a>,
-    lines: Option<FunctionLines<'a>>,
+    pub(super) lines: Option<FunctionLines<'a>>,
     spills: Option<Vec<Pc>>,
     pub code: Option<Code>,
-    module: Option<&'a Module<'a>>,
+    pub(super) module: Option<&'a Module<'a>>,
     /// Lines whose live values are asked for.
     at: &'a [Line],
     has_16_byte_words: bool,
@@ -141,7 +140,7 @@ impl<'a> Section<'a> {
         let peak = |file| {
             let found = code.peak(ranges, file);
             let pc = found.pc.filter(|_| found.registers > 0);
-            Peak { peak: found.registers, pc, ptx_line: pc.and_then(|pc| self.ptx_line(pc)) }
+            self.peak(found.registers, pc)
         };
         let gpr = peak(RegFile::Gpr);
         let highest_register = code.highest_register(ranges);
@@ -155,6 +154,15 @@ impl<'a> Section<'a> {
             highest_register,
             gap,
             profile: code.profile(ranges, PROFILE_SAMPLES),
+        }
+    }
+
+    fn peak(&self, peak: u32, pc: Option<Pc>) -> Peak {
+        Peak {
+            peak,
+            pc,
+            ptx_line: pc.and_then(|pc| self.ptx_line(pc)),
+            source_line: pc.and_then(|pc| self.source_line(pc)),
         }
     }
 
@@ -208,7 +216,7 @@ impl<'a> Section<'a> {
                     ptx_line: self.ptx_line(body.start),
                     depth: body.depth,
                     instructions: body.ranges.iter().map(|range| (range.end.0 - range.start.0) / 16).sum(),
-                    gpr: Peak { peak: peak.registers, pc: peak.pc, ptx_line: peak.pc.and_then(|pc| self.ptx_line(pc)) },
+                    gpr: self.peak(peak.registers, peak.pc),
                     spills: spills.map(|spills| spills.iter().filter(inside).count() as u32),
                 }
             })
@@ -217,79 +225,10 @@ impl<'a> Section<'a> {
         loops
     }
 
-    /// The live registers at an instruction, grouped by the PTX line that filled them.
-    fn live_values(&self, code: &Code, pc: Pc) -> Vec<LiveValue> {
-        let values = live_set(code, pc, &|pc| self.ptx_line(pc));
-        let value = |mut value: crate::analysis::live_set::Value| {
-            if let Some(line) = value.definition.and_then(|pc| self.matrix_line(code, pc)) {
-                value.defined_at = Some(line);
-            }
-            LiveValue {
-                ptx_line: value.defined_at,
-                virtual_registers: value.defined_at.map(|line| self.virtual_registers(line)).unwrap_or_default(),
-                source_line: value.definition.and_then(|pc| self.source_line(pc)),
-                next_use_ptx_line: value.next_use.and_then(|pc| self.ptx_line(pc)),
-                last_use_ptx_line: value.last_use.and_then(|pc| self.ptx_line(pc)),
-                idle_instructions: idle(&value, pc),
-                could: idle(&value, pc)
-                    .filter(|&idle| idle >= LONG_IDLE)
-                    .and_then(|_| self.could(value.defined_at?))
-                    .map(str::to_owned),
-                registers: value.registers,
-            }
-        };
-        values.into_iter().map(value).collect()
-    }
-
-    /// The `wgmma` of a warpgroup's matrix instruction: ptxas gives its code the line of a statement before it.
-    fn matrix_line(&self, code: &Code, pc: Pc) -> Option<Line> {
-        let module = self.module?;
-        let instruction = code.instruction(pc)?;
-        if !code.decoder().mnemonic(&instruction).ends_with("GMMA") {
-            return None;
-        }
-        let given = module.lines_numbered(self.ptx_line(pc)?).next()?;
-        let from = module.statements().partition_point(|statement| statement.last_line < given);
-        let nearby = module.statements().get(from..)?.iter().take(MATRIX_STATEMENTS);
-        let mut found = nearby.filter(|statement| {
-            statement
-                .instruction(module.text())
-                .is_some_and(|found| found.opcode().starts_with("wgmma.mma") || found.opcode() == "wgmma")
-        });
-        found.next().map(|statement| module.number_of(statement.first_line))
-    }
-
-    /// What could shorten the life of a value that this line makes.
-    fn could(&self, line: Line) -> Option<&'static str> {
-        let module = self.module?;
-        let mut statements = module.lines_numbered(line).flat_map(|line| module.statements_at(line));
-        let instruction = statements.find_map(|statement| statement.instruction(module.text()))?;
-        Some(match instruction.opcode().split('.').next().unwrap_or("") {
-            "ld" | "ldu" | "tex" => "reload",
-            "mov" | "add" | "sub" | "mul" | "mad" | "shl" | "shr" | "and" | "or" | "xor" | "cvt" | "cvta" | "selp"
-            | "bfe" | "min" | "max" | "neg" | "not" | "lop3" | "shf" | "prmt" | "setp" => "recompute",
-            _ => "move",
-        })
-    }
-
-    fn source_line(&self, pc: Pc) -> Option<SourceLine> {
+    /// The front end's line of an instruction.
+    pub(super) fn source_line(&self, pc: Pc) -> Option<SourceLine> {
         let source = self.lines.as_ref()?.source_at(pc)?;
         Some(SourceLine { file: source.file.to_owned(), line: source.line })
-    }
-
-    /// The PTX registers that the statements of a line define.
-    fn virtual_registers(&self, line: Line) -> Vec<String> {
-        let Some(module) = self.module else { return Vec::new() };
-        let statements = module.lines_numbered(line).flat_map(|line| module.statements_at(line));
-        let mut names: Vec<String> = Vec::new();
-        for instruction in statements.filter_map(|statement| statement.instruction(module.text())) {
-            for name in instruction.names().filter(|name| name.is_def) {
-                if !names.iter().any(|known| known == name.name) {
-                    names.push(name.name.to_owned());
-                }
-            }
-        }
-        names
     }
 
     /// Whether the ranges are a kernel's own code, not that of a device function.
@@ -324,20 +263,8 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Statements after the one that a matrix instruction's line names among which its `wgmma` is looked for.
-const MATRIX_STATEMENTS: usize = 64;
-
-/// Instructions that a value lies idle before that is worth a word.
-const LONG_IDLE: u32 = 64;
-
 /// Spilled values of a function that are looked for beyond the block of the spill: each costs a walk over the code.
 const MAX_WALKS: u32 = 256;
-
-/// Instructions between what made a value and its next use, when the place lies between the two.
-fn idle(value: &crate::analysis::live_set::Value, at: Pc) -> Option<u32> {
-    let (from, to) = (value.definition?, value.next_use?);
-    (from < at && at <= to).then(|| (to.0 - from.0) / 16 - 1)
-}
 
 /// The code of a section that belongs to the function itself, not to one placed inside its section.
 pub(super) fn own_ranges(function: &cubin::Function<'_>) -> Vec<Range<Pc>> {

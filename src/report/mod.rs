@@ -9,6 +9,7 @@ mod demangle;
 mod join;
 pub mod library;
 pub mod listing;
+mod live_values;
 mod model;
 mod text;
 mod warps;

@@ -307,7 +307,7 @@ pub struct Instructions {
 }
 
 /// The most live registers of one file, and where.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peak {
     /// How many.
     pub peak: u32,
@@ -315,6 +315,9 @@ pub struct Peak {
     pub pc: Option<Pc>,
     /// Its PTX line.
     pub ptx_line: Option<Line>,
+    /// The front end's line.
+    #[serde(default)]
+    pub source_line: Option<SourceLine>,
 }
 
 /// Peaks of the four register files.
@@ -343,9 +346,12 @@ pub struct Pressure {
 pub struct LiveValue {
     /// Register indices.
     pub registers: Vec<u16>,
-    /// Where it is defined.
+    /// Where it is defined; the first of its lines.
     pub ptx_line: Option<Line>,
-    /// The PTX registers that line defines.
+    /// Every line that makes one of its registers.
+    #[serde(default)]
+    pub ptx_lines: Vec<Line>,
+    /// The PTX registers that those lines define.
     pub virtual_registers: Vec<String>,
     /// The front end's line.
     pub source_line: Option<SourceLine>,
@@ -355,6 +361,9 @@ pub struct LiveValue {
     pub last_use_ptx_line: Option<Line>,
     /// How many instructions lie between what made it and its next use, neither of them counted, when both are told.
     pub idle_instructions: Option<u32>,
+    /// The first line of the outermost loop around the place that neither makes nor reads it; null where every loop does.
+    #[serde(default)]
+    pub idle_loop_ptx_line: Option<Line>,
     /// What could shorten a value that lies idle for long: `reload`, `recompute` or `move`; null for one that does not.
     pub could: Option<String>,
 }
@@ -390,7 +399,7 @@ pub struct LoopFacts {
 }
 
 /// A line of a front end's file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SourceLine {
     /// The file as the line table has it.
     pub file: String,

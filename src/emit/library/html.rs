@@ -29,7 +29,7 @@ type Column = (&'static str, bool, fn(&Row) -> Value);
 
 const COLUMNS: [Column; 12] = [
     ("registers", true, |row| json!(row.resources.registers)),
-    ("live", true, |row| json!(row.pressure.map(|pressure| pressure.gpr.peak))),
+    ("live", true, |row| json!(row.pressure.as_ref().map(|pressure| pressure.gpr.peak))),
     ("spills", true, |row| json!(row.spills.map(|spills| spills.instructions))),
     ("stack", true, |row| json!(row.resources.stack_bytes)),
     ("shared", true, |row| json!(row.resources.smem_bytes)),

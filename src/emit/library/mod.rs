@@ -44,7 +44,9 @@ type Column = (&'static str, fn(&Row) -> Option<String>);
 /// The columns of figures.
 const COLUMNS: [Column; 9] = [
     ("regs", |row| row.resources.registers.map(|n| n.to_string())),
-    ("live", |row| row.pressure.map(|found| format!("{}{}", found.gpr.peak, if found.exact { "" } else { "?" }))),
+    ("live", |row| {
+        row.pressure.as_ref().map(|found| format!("{}{}", found.gpr.peak, if found.exact { "" } else { "?" }))
+    }),
     ("spills", |row| row.spills.map(|spills| spills.instructions.to_string())),
     ("stack", |row| row.resources.stack_bytes.map(|n| n.to_string())),
     ("smem", |row| row.resources.smem_bytes.map(|n| n.to_string())),

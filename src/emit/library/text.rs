@@ -165,7 +165,7 @@ fn write_rows(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
     if left > 0 {
         writeln!(out, "  and {} more; sorted by {}; --top 0 shows all", thousands(left), table.sorted_by)?;
     }
-    if table.rows.iter().any(|row| row.pressure.is_some_and(|pressure| !pressure.exact)) {
+    if table.rows.iter().any(|row| row.pressure.as_ref().is_some_and(|pressure| !pressure.exact)) {
         writeln!(out, "  {WARN}?{RESET} an instruction that is not known can be reached: live registers may be more")?;
     }
     Ok(())

@@ -6,8 +6,9 @@ use super::Options;
 use super::figures::count;
 use super::kernel::row;
 use super::style::{DIM, RESET, WARN};
+use crate::base::Line;
 use crate::emit::escape::{shorten, terminal};
-use crate::report::{Kernel, LiveValue, LoopFacts, Unit};
+use crate::report::{Kernel, LiveValue, LoopFacts, SourceLine, Unit};
 
 /// Rows of the live set shown unless everything was asked for.
 const VALUES: usize = 6;
@@ -18,7 +19,10 @@ pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Writ
     let peak = &pressure.gpr;
     let at = peak.ptx_line.map(|line| format!(" at line {line}")).unwrap_or_default();
     let pc = peak.pc.map(|pc| format!(", pc {pc}")).unwrap_or_default();
-    row("live", &format!("{} registers at most{at}{pc}", peak.peak), options, out)?;
+    let from =
+        peak.source_line.as_ref().map(|at| format!(" {DIM}({}){RESET}", source(at, options))).unwrap_or_default();
+    row("live", &format!("{} registers at most{at}{pc}{from}", peak.peak), options, out)?;
+
     if !pressure.exact {
         let why = "an instruction that is not known, or a branch of unknown target, can be reached";
         row("", &format!("{WARN}not exact{RESET}: {why}"), options, out)?;
@@ -126,21 +130,47 @@ fn write_value(value: &LiveValue, unit: &Unit, options: &Options, out: &mut dyn 
             let room = options.width.saturating_sub(40).max(20);
             let text = terminal(&unit.ptx.statement(line).unwrap_or_default()).into_owned();
             writeln!(out, "  {registers:>5} {DIM}{line:>5}{RESET} {}{last}", shorten(&text, room))?;
+            let detail = [more_lines(&value.ptx_lines), value.source_line.as_ref().map(|at| source(at, options))];
+            let detail = detail.into_iter().flatten().collect::<Vec<_>>().join("; ");
+            if !detail.is_empty() {
+                writeln!(out, "              {DIM}{}{RESET}", shorten(&detail, options.width.saturating_sub(14)))?;
+            }
             if options.verbose && !value.virtual_registers.is_empty() {
                 let names = terminal(&value.virtual_registers.join(" ")).into_owned();
                 writeln!(out, "              {DIM}holds {}{RESET}", shorten(&names, options.width.saturating_sub(20)))?;
             }
-            if let (Some(idle), Some(could)) = (value.idle_instructions, value.could.as_deref()) {
+            if let Some(could) = value.could.as_deref() {
                 let could = match could {
-                    "reload" => "it could be loaded again",
-                    "recompute" => "it could be computed again",
-                    _ => "it could be made later",
+                    "reload" => "could be loaded again",
+                    "recompute" => "could be computed again",
+                    _ => "could be made later",
                 };
-                writeln!(out, "              {DIM}idle for {idle} instructions around here: {could}{RESET}")?;
+                let idle = match (value.idle_loop_ptx_line, value.idle_instructions) {
+                    (Some(line), _) => format!("not used in the loop from line {line}"),
+                    (None, Some(idle)) => format!("idle for {idle} instructions around here"),
+                    (None, None) => "idle here".to_owned(),
+                };
+                writeln!(out, "              {WARN}{idle}{RESET}: {could}")?;
             }
             Ok(())
         }
     }
+}
+
+/// The lines of a row beyond the first.
+fn more_lines(lines: &[Line]) -> Option<String> {
+    let last = lines.last()?;
+    match lines.len() {
+        1 => None,
+        2 => Some(format!("also line {last}")),
+        n => Some(format!("also {} lines to {last}", n - 1)),
+    }
+}
+
+/// A front end's line, its folders only where everything is asked for.
+fn source(at: &SourceLine, options: &Options) -> String {
+    let name = at.file.rsplit(['/', '\\']).next().filter(|_| !options.verbose).unwrap_or(&at.file);
+    terminal(&format!("{name}:{}", at.line)).into_owned()
 }
 
 /// Figures as a row of blocks, the largest full.

@@ -7,6 +7,7 @@ use crate::report::{Kernel, RegisterCap};
 pub fn summary(kernel: &Kernel) -> String {
     let mut sentences = Vec::new();
     sentences.extend(registers(kernel));
+    sentences.extend(holder(kernel));
     sentences.extend(spills(kernel));
     sentences.extend(occupancy(kernel));
     sentences.join(" ")
@@ -27,6 +28,21 @@ fn registers(kernel: &Kernel) -> Option<String> {
     }
     text.push('.');
     Some(text)
+}
+
+/// Registers that a value must hold to be worth a sentence, and the part of the live ones, as a divisor.
+const HELD: (usize, usize) = (4, 8);
+
+/// The value that holds many registers where most are live, and does nothing with them there.
+fn holder(kernel: &Kernel) -> Option<String> {
+    let peak = kernel.pressure.as_ref()?.gpr.peak as usize;
+    let mut rows = kernel.live_at_peak.as_ref()?.iter();
+    let row = rows.find(|row| row.could.is_some() && row.registers.len() >= HELD.0.max(peak / HELD.1))?;
+    let idle = match row.idle_loop_ptx_line {
+        Some(line) => format!("not used in the loop from line {line}"),
+        None => format!("idle for {} instructions there", row.idle_instructions?),
+    };
+    Some(format!("{} of those are made at line {} and {idle}.", row.registers.len(), row.ptx_line?))
 }
 
 /// What set a cap, as the subject of a sentence.

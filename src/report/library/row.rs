@@ -89,7 +89,7 @@ pub struct RowSpills {
 }
 
 /// The peaks of a function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RowPressure {
     /// False when an unknown instruction can be reached.
     pub exact: bool,
@@ -194,7 +194,7 @@ fn solve(row: &mut Row, image: &Image<'_>, function: &Function<'_>, code: &Code)
     };
     let peak = |file| {
         let found = code.peak(&ranges, file);
-        Peak { peak: found.registers, pc: found.pc.filter(|_| found.registers > 0), ptx_line: None }
+        Peak { peak: found.registers, pc: found.pc.filter(|_| found.registers > 0), ptx_line: None, source_line: None }
     };
     row.pressure = Some(RowPressure {
         exact: code.exact(&ranges),
@@ -255,7 +255,7 @@ pub fn sort(rows: &mut [Row], key: SortKey) {
     let most = |row: &Row| -> Option<u64> {
         match key {
             SortKey::Registers => row.resources.registers.map(u64::from),
-            SortKey::Live => row.pressure.map(|pressure| u64::from(pressure.gpr.peak)),
+            SortKey::Live => row.pressure.as_ref().map(|pressure| u64::from(pressure.gpr.peak)),
             SortKey::Spills => row.spills.map(|spills| spills.instructions),
             SortKey::Stack => row.resources.stack_bytes,
             SortKey::Smem => row.resources.smem_bytes,

@@ -108,7 +108,7 @@ impl Summary {
                 *sum.unknown.get_or_insert(0) += unknown;
             }
             sum.code_bytes += row.resources.code_bytes;
-            sum.live_max = sum.live_max.max(row.pressure.map(|pressure| pressure.gpr.peak));
+            sum.live_max = sum.live_max.max(row.pressure.as_ref().map(|pressure| pressure.gpr.peak));
             if row.kind == KernelKind::Func {
                 sum.device_functions += 1;
                 self.device_functions += 1;

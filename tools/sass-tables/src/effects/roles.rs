@@ -376,6 +376,14 @@ fn predicate_field(examples: &[&Example<'_>], uses: &[Use], file: RegFile, write
         .map(|(_, used)| used)
 }
 
+/// Examples of a part that questions are compared by: with all of them, thousands in some classes, it takes minutes.
+const SAMPLE: usize = 200;
+
+/// Some examples of many, from all over.
+fn sample<'a, 'b>(part: &[&'a Example<'b>]) -> Vec<&'a Example<'b>> {
+    part.iter().step_by(part.len().div_ceil(SAMPLE).max(1)).copied().collect()
+}
+
 /// Decides by as few components as possible.
 fn grow(examples: &[&Example<'_>], model: &Model, spelt: &[bool], depth: usize, lost: &mut Vec<String>) -> Decision {
     if examples.is_empty() {
@@ -399,8 +407,9 @@ fn grow(examples: &[&Example<'_>], model: &Model, spelt: &[bool], depth: usize, 
             if parts.len() < 2 {
                 continue;
             }
-            let left: usize = parts.values().filter(|part| merge(part).is_none()).map(Vec::len).sum();
-            let mut leaves: Vec<Option<Vec<Use>>> = parts.values().map(|part| merge(part)).collect();
+            let mut leaves: Vec<Option<Vec<Use>>> = parts.values().map(|part| merge(&sample(part))).collect();
+            let left: usize =
+                parts.values().zip(&leaves).filter(|(_, leaf)| leaf.is_none()).map(|(part, _)| part.len()).sum();
             leaves.sort();
             leaves.dedup();
             // Which predicate is named says nothing about what is done with it: last resort.

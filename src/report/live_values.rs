@@ -1,0 +1,167 @@
+//! The values that hold registers at one place: rows that a person reads, the ones that matter first.
+
+use std::collections::BTreeMap;
+
+use super::code::Section;
+use super::model::*;
+use crate::analysis::code::Code;
+use crate::analysis::live_set::{Lines, Value, live_set};
+use crate::base::{Line, Pc};
+
+/// Statements after the one that a matrix instruction's line names among which its `wgmma` is looked for.
+const MATRIX_STATEMENTS: usize = 64;
+
+/// Instructions that a value lies idle before that is worth a word, where no loop says more.
+const LONG_IDLE: u32 = 64;
+
+/// A group with more than one in so many of the live registers comes first, idle or not: there are two of them at most.
+const DOMINANT: usize = 3;
+
+impl Lines for Section<'_> {
+    fn line_of(&self, pc: Pc) -> Option<Line> {
+        self.ptx_line(pc)
+    }
+
+    fn makes_values(&self, line: Line) -> bool {
+        let Some(module) = self.module else { return true };
+        let mut statements = module.lines_numbered(line).flat_map(|line| module.statements_at(line));
+        statements.any(|statement| {
+            statement.instruction(module.text()).is_some_and(|found| found.names().any(|name| name.is_def))
+        })
+    }
+}
+
+/// What values have in common that make one row: what made them, for which source line, and where they lie idle.
+type Alike = (Option<String>, Option<SourceLine>, Option<Line>, Option<String>);
+
+impl Section<'_> {
+    /// The live registers at an instruction: values that the same kind of statement makes, for the same source line, together. First what holds
+    /// most of the registers, then what lies idle, then the rest.
+    pub(super) fn live_values(&self, code: &Code, pc: Pc) -> Vec<LiveValue> {
+        let values: Vec<LiveValue> =
+            live_set(code, pc, self).into_iter().map(|value| self.live_value(code, pc, value)).collect();
+        let live: usize = values.iter().map(|value| value.registers.len()).sum();
+        let mut groups: BTreeMap<Alike, LiveValue> = BTreeMap::new();
+        for value in values {
+            let opcode = value.ptx_line.and_then(|line| self.opcode(line));
+            let alike = (opcode, value.source_line.clone(), value.idle_loop_ptx_line, value.could.clone());
+            match groups.get_mut(&alike) {
+                Some(group) => group.join(value),
+                None => {
+                    groups.insert(alike, value);
+                }
+            }
+        }
+        let mut rows: Vec<LiveValue> = groups.into_values().collect();
+        rows.sort_by_key(|row| {
+            let registers = row.registers.len();
+            let rank = match row.could {
+                _ if registers * DOMINANT > live => 0,
+                Some(_) => 1,
+                None => 2,
+            };
+            (rank, std::cmp::Reverse(registers), std::cmp::Reverse(row.idle_instructions), row.ptx_line)
+        });
+        rows
+    }
+
+    fn live_value(&self, code: &Code, pc: Pc, mut value: Value) -> LiveValue {
+        if let Some(line) = value.definition.and_then(|pc| self.matrix_line(code, pc)) {
+            value.defined_at = Some(line);
+        }
+        let idle = idle(&value, pc);
+        let is_idle = value.idle_loop.is_some() || idle.is_some_and(|idle| idle >= LONG_IDLE);
+        LiveValue {
+            ptx_line: value.defined_at,
+            ptx_lines: value.defined_at.into_iter().collect(),
+            virtual_registers: value.defined_at.map(|line| self.virtual_registers(line)).unwrap_or_default(),
+            source_line: value.definition.and_then(|pc| self.source_line(pc)),
+            next_use_ptx_line: value.next_use.and_then(|pc| self.ptx_line(pc)),
+            last_use_ptx_line: value.last_use.and_then(|pc| self.ptx_line(pc)),
+            idle_instructions: idle,
+            idle_loop_ptx_line: value.idle_loop.and_then(|pc| self.ptx_line(pc)),
+            could: value.defined_at.filter(|_| is_idle).and_then(|line| self.could(line)).map(str::to_owned),
+            registers: value.registers,
+        }
+    }
+
+    /// Opcode and modifiers of a line's first instruction.
+    fn opcode(&self, line: Line) -> Option<String> {
+        let module = self.module?;
+        let mut statements = module.lines_numbered(line).flat_map(|line| module.statements_at(line));
+        let instruction = statements.find_map(|statement| statement.instruction(module.text()))?;
+        Some(instruction.opcode().to_owned())
+    }
+
+    /// The `wgmma` of a warpgroup's matrix instruction: ptxas gives its code the line of a statement before it.
+    fn matrix_line(&self, code: &Code, pc: Pc) -> Option<Line> {
+        let module = self.module?;
+        let instruction = code.instruction(pc)?;
+        if !code.decoder().mnemonic(&instruction).ends_with("GMMA") {
+            return None;
+        }
+        let given = module.lines_numbered(self.ptx_line(pc)?).next()?;
+        let from = module.statements().partition_point(|statement| statement.last_line < given);
+        let nearby = module.statements().get(from..)?.iter().take(MATRIX_STATEMENTS);
+        let mut found = nearby.filter(|statement| {
+            statement
+                .instruction(module.text())
+                .is_some_and(|found| found.opcode().starts_with("wgmma.mma") || found.opcode() == "wgmma")
+        });
+        found.next().map(|statement| module.number_of(statement.first_line))
+    }
+
+    /// What could shorten the life of a value that this line makes.
+    fn could(&self, line: Line) -> Option<&'static str> {
+        let module = self.module?;
+        let mut statements = module.lines_numbered(line).flat_map(|line| module.statements_at(line));
+        let instruction = statements.find_map(|statement| statement.instruction(module.text()))?;
+        Some(match instruction.opcode().split('.').next().unwrap_or("") {
+            "ld" | "ldu" | "tex" => "reload",
+            "mov" | "add" | "sub" | "mul" | "mad" | "shl" | "shr" | "and" | "or" | "xor" | "cvt" | "cvta" | "selp"
+            | "bfe" | "min" | "max" | "neg" | "not" | "lop3" | "shf" | "prmt" | "setp" => "recompute",
+            _ => "move",
+        })
+    }
+
+    /// The PTX registers that the statements of a line define.
+    fn virtual_registers(&self, line: Line) -> Vec<String> {
+        let Some(module) = self.module else { return Vec::new() };
+        let statements = module.lines_numbered(line).flat_map(|line| module.statements_at(line));
+        let mut names: Vec<String> = Vec::new();
+        for instruction in statements.filter_map(|statement| statement.instruction(module.text())) {
+            for name in instruction.names().filter(|name| name.is_def) {
+                if !names.iter().any(|known| known == name.name) {
+                    names.push(name.name.to_owned());
+                }
+            }
+        }
+        names
+    }
+}
+
+impl LiveValue {
+    /// Takes another value into the row.
+    fn join(&mut self, other: LiveValue) {
+        self.registers.extend(other.registers);
+        self.registers.sort_unstable();
+        self.ptx_lines.extend(other.ptx_lines);
+        self.ptx_lines.sort_unstable();
+        self.ptx_lines.dedup();
+        self.ptx_line = self.ptx_lines.first().copied();
+        for name in other.virtual_registers {
+            if !self.virtual_registers.contains(&name) {
+                self.virtual_registers.push(name);
+            }
+        }
+        self.next_use_ptx_line = [self.next_use_ptx_line, other.next_use_ptx_line].into_iter().flatten().min();
+        self.last_use_ptx_line = self.last_use_ptx_line.max(other.last_use_ptx_line);
+        self.idle_instructions = self.idle_instructions.zip(other.idle_instructions).map(|(a, b)| a.min(b));
+    }
+}
+
+/// Instructions between what made a value and its next use, when the place lies between the two.
+fn idle(value: &Value, at: Pc) -> Option<u32> {
+    let (from, to) = (value.definition?, value.next_use?);
+    (from < at && at <= to).then(|| (to.0 - from.0) / 16 - 1)
+}

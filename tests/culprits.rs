@@ -1,0 +1,41 @@
+//! Kernels whose registers have a known holder: the report names its line among the first three rows.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use support::{root, run, stderr};
+
+/// The source line that is marked `// holds KERNEL`, by kernel.
+fn planted(source: &str) -> BTreeMap<String, u64> {
+    let marked = (1..).zip(source.lines()).filter_map(|(number, line)| {
+        let kernel = line.split("// holds ").nth(1)?;
+        Some((kernel.trim().to_owned(), number))
+    });
+    marked.collect()
+}
+
+#[test]
+fn the_holder_is_among_the_first_three_rows() {
+    let folder = root("testdata/cubin");
+    let planted = planted(&std::fs::read_to_string(folder.join("src/culprits.cu")).unwrap());
+    assert_eq!(planted.len(), 6);
+    for cubin in ["culprits-12.4-sm_80", "culprits-12.9-sm_120", "culprits-13.4-sm_90"] {
+        let path = folder.join(format!("{cubin}.cubin"));
+        let done = run(&[path.to_str().unwrap(), "--format", "json"]);
+        assert!(done.status.success(), "{}", stderr(&done));
+        let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+        let mut seen = 0;
+        for kernel in report["units"][0]["kernels"].as_array().unwrap() {
+            let name = kernel["name"].as_str().unwrap();
+            let rows = kernel["live_at_peak"].as_array().unwrap();
+            let lines: Vec<u64> = rows.iter().filter_map(|row| row["source_line"]["line"].as_u64()).take(3).collect();
+            assert!(lines.contains(&planted[name]), "{cubin} {name}: line {} is not in {lines:?}", planted[name]);
+            let registers: usize = rows.iter().map(|row| row["registers"].as_array().unwrap().len()).sum();
+            assert_eq!(Some(registers as u64), kernel["pressure"]["gpr"]["peak"].as_u64(), "{cubin} {name}");
+            seen += 1;
+        }
+        assert_eq!(seen, planted.len(), "{cubin}");
+    }
+}
