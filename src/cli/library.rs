@@ -1,6 +1,7 @@
 //! `ptxinspect libfoo.so`: the kernels of everything that holds GPU code, as a table.
 
 use std::io::{self, Write};
+use std::ops::Range;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
@@ -13,8 +14,8 @@ use super::input::Input;
 use super::progress::Progress;
 use super::{Outcome, input, output};
 use crate::base::Arch;
-use crate::container::{Entry, EntryKind};
-use crate::cubin::Image;
+use crate::container::{Entry, EntryKind, Opened};
+use crate::cubin::{CubinError, Image, Parts, read_resources};
 use crate::emit;
 use crate::emit::library::{JsonLines, Table};
 use crate::report::library::{Depth, EntryFacts, Row, SortKey, Summary, rows, sort};
@@ -236,21 +237,12 @@ fn look(entry: &Entry, with: &Looking<'_>) -> Vec<Found> {
     match entry.kind {
         EntryKind::Cubin => {
             let read = match with.depth {
-                Depth::Resources => entry.read_without_code(),
                 Depth::Full => entry.read(),
+                Depth::Resources => return with.resources(entry),
             };
             match read {
                 Err(error) => failed(error.problem.to_string()),
-                Ok(bytes) => match Image::parse(&bytes) {
-                    Err(error) => failed(error.to_string()),
-                    Ok(image) => {
-                        let arch = contents::arch(entry, Some(&image));
-                        if !with.choice.wants_arch(arch) {
-                            return Vec::new();
-                        }
-                        with.rows(&image, &entry.path, arch)
-                    }
-                },
+                Ok(bytes) => with.image(entry, Image::parse(&bytes)),
             }
         }
         EntryKind::Ptx => {
@@ -271,7 +263,44 @@ fn look(entry: &Entry, with: &Looking<'_>) -> Vec<Found> {
     }
 }
 
+/// An entry's bytes for the reader of cubins.
+struct EntryParts<'a>(Opened<'a>);
+
+impl Parts for EntryParts<'_> {
+    fn part(&mut self, range: Range<usize>) -> Option<&[u8]> {
+        self.0.part(range)
+    }
+}
+
 impl Looking<'_> {
+    /// Reads no more of a cubin than says what its functions need.
+    fn resources(&self, entry: &Entry) -> Vec<Found> {
+        let failed = |message: String| vec![Found::Failed(entry.path.clone(), message)];
+        match entry.open() {
+            Err(error) => failed(error.problem.to_string()),
+            Ok(opened) => {
+                let mut parts = EntryParts(opened);
+                if !read_resources(&mut parts) && parts.0.complete().is_none() {
+                    return failed("its data is damaged".to_owned());
+                }
+                self.image(entry, Image::parse_resources(parts.0.bytes()))
+            }
+        }
+    }
+
+    fn image(&self, entry: &Entry, image: Result<Image<'_>, CubinError>) -> Vec<Found> {
+        match image {
+            Err(error) => vec![Found::Failed(entry.path.clone(), error.to_string())],
+            Ok(image) => {
+                let arch = contents::arch(entry, Some(&image));
+                if !self.choice.wants_arch(arch) {
+                    return Vec::new();
+                }
+                self.rows(&image, &entry.path, arch)
+            }
+        }
+    }
+
     fn rows(&self, image: &Image<'_>, path: &str, arch: Option<Arch>) -> Vec<Found> {
         let kernels = &self.choice.kernels;
         let wanted =

@@ -1,6 +1,8 @@
 //! Decompression of one entry, bounded by what it declares and by what is sane.
 
-use std::io::Read;
+use std::cell::RefCell;
+
+use zstd::bulk::Decompressor;
 
 use super::error::Problem;
 
@@ -70,11 +72,26 @@ pub(super) fn decompress(method: Compression, packed: &[u8], declared: u64) -> R
 }
 
 fn zstd(packed: &[u8], declared: u64, size: usize) -> Result<Vec<u8>, Problem> {
-    let damaged = |detail: String| Problem::Damaged { method: "zstd", detail };
-    let frames = ruzstd::decoding::StreamingDecoder::new(packed).map_err(|error| damaged(error.to_string()))?;
-    // Grows with what comes out, so that a size that lies costs nothing.
-    let mut bytes = Vec::with_capacity(size.min(packed.len().saturating_mul(16)));
-    frames.take(declared.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| damaged(error.to_string()))?;
+    thread_local! {
+        /// Its tables are large: one for each thread, not for each entry.
+        static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+    }
+    let damaged = |error: std::io::Error| Problem::Damaged { method: "zstd", detail: error.to_string() };
+    // Space that is not written to costs no memory, so that a size that lies costs nothing.
+    let mut bytes = Vec::with_capacity(size);
+    DECOMPRESSOR.with_borrow_mut(|decompressor| {
+        let decompressor = match decompressor {
+            Some(decompressor) => decompressor,
+            none => none.insert(Decompressor::new().map_err(damaged)?),
+        };
+        decompressor.decompress_to_buffer(packed, &mut bytes).map_err(|error| match error.to_string() {
+            // ZSTD_error_dstSize_tooSmall
+            text if text.contains("Destination buffer is too small") => {
+                Problem::WrongSize { method: "zstd", declared, found: format!("more than {declared}") }
+            }
+            _ => damaged(error),
+        })
+    })?;
     let found = bytes.len();
     exact("zstd", bytes, found, declared)
 }

@@ -165,6 +165,16 @@ pub struct Image<'a> {
 impl<'a> Image<'a> {
     /// Reads a cubin.
     pub fn parse(file: &'a [u8]) -> Result<Self, CubinError> {
+        Image::read(file, false)
+    }
+
+    /// Reads what a cubin says of its functions' resources; relocations of code and calls are left out, and what
+    /// [`super::read_resources`] does not ask for may be zeros.
+    pub fn parse_resources(file: &'a [u8]) -> Result<Self, CubinError> {
+        Image::read(file, true)
+    }
+
+    fn read(file: &'a [u8], resources_only: bool) -> Result<Self, CubinError> {
         let mut problems = Vec::new();
         let elf = Elf::parse(file, &mut problems)?;
         let (osabi, version) = (elf.header.e_ident[7], elf.header.e_ident[8]);
@@ -199,7 +209,7 @@ impl<'a> Image<'a> {
             gmem_bytes: 0,
             problems,
         };
-        image.read_sections(&elf, file.len());
+        image.read_sections(&elf, file.len(), resources_only);
         if abi == Abi::V7 {
             image.toolkit.version = image.toolkit.version.or(note::version(elf.header.e_version));
         }
@@ -248,7 +258,7 @@ impl<'a> Image<'a> {
         self.functions.iter().map(|f| f.code.len() as u64).sum()
     }
 
-    fn read_sections(&mut self, elf: &Elf<'a>, file_bytes: usize) {
+    fn read_sections(&mut self, elf: &Elf<'a>, file_bytes: usize, resources_only: bool) {
         let mut budget = Budget { left: file_bytes };
         let (mut functions, owners) = self.find_functions(elf, &mut budget);
         for section in &elf.sections {
@@ -270,7 +280,7 @@ impl<'a> Image<'a> {
                     self.compat.extend(attribute::read(name, section.data, Numbering::Compat, &mut self.problems));
                 }
             } else if name == ".nv.callgraph" {
-                if budget.take(section, &mut self.problems) {
+                if !resources_only && budget.take(section, &mut self.problems) {
                     self.calls.extend(section.data.as_chunks::<8>().0.iter().map(|&[a, b, c, d, e, f, g, h]| Call {
                         caller: SymbolIndex(u32::from_le_bytes([a, b, c, d])),
                         callee: SymbolIndex(u32::from_le_bytes([e, f, g, h])),
@@ -302,7 +312,8 @@ impl<'a> Image<'a> {
                 }
             } else if name == ".nv.global" || name == ".nv.global.init" {
                 self.gmem_bytes = self.gmem_bytes.saturating_add(section.bytes);
-            } else if matches!(section.kind, SHT_REL | SHT_RELA)
+            } else if !resources_only
+                && matches!(section.kind, SHT_REL | SHT_RELA)
                 && let Some(at) = owners.of_section(section.info)
                 && budget.take(section, &mut self.problems)
             {

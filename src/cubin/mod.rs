@@ -15,6 +15,7 @@ mod function;
 mod image;
 pub mod lines;
 mod note;
+mod partial;
 #[cfg(test)]
 mod tests;
 
@@ -25,3 +26,4 @@ pub use function::{
 };
 pub use image::{Abi, Call, CubinError, ElfKind, Image, Problem, VariantSource};
 pub use note::{Note, Tool, Toolkit};
+pub use partial::{Parts, read_resources};
