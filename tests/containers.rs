@@ -229,3 +229,122 @@ fn nothing_inside_is_said() {
     let lto = run(&[path(&recorded("lto.o"))]);
     assert!(stderr(&lto).contains("LTO-IR"), "{}", stderr(&lto));
 }
+
+/// Reading no more than resources says the same of every recorded cubin as reading all.
+#[test]
+fn resources_alone_are_the_same_resources() {
+    let cubins = root("testdata/cubin");
+    let (full, _) = table(&[path(&cubins)]);
+    let (quick, _) = table(&[path(&cubins), "--resources"]);
+    let (full, quick) = (full["kernels"].as_array().unwrap(), quick["kernels"].as_array().unwrap());
+    assert!(full.len() > 30);
+    assert_eq!(full.len(), quick.len());
+    for (full, quick) in full.iter().zip(quick) {
+        for field in
+            ["entry", "name", "kind", "resources", "cumulative_stack_bytes", "smem_reserved_bytes", "occupancy"]
+        {
+            assert_eq!(full[field], quick[field], "{field} of {} in {}", full["name"], full["entry"]);
+        }
+    }
+}
+
+#[test]
+fn details_disasm_and_annotate_look_inside() {
+    let fatbin = recorded("lz4.fatbin");
+    let fatbin = path(&fatbin);
+    let output = run(&[fatbin, "--details", "--arch", "sm_90a", "--kernel", "*add*", "--format", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let units = report["units"].as_array().unwrap();
+    assert_eq!(units.len(), 1, "{report}");
+    assert!(units[0]["input"].as_str().unwrap().ends_with("lz4.fatbin[1]"));
+    assert_eq!(units[0]["kernels"].as_array().unwrap().len(), 1);
+
+    let cubin = run(&["disasm", path(&recorded("add.sm_75.cubin"))]);
+    let inside = run(&["disasm", fatbin, "--arch", "sm_75"]);
+    assert_eq!(stdout(&inside), stdout(&cubin));
+    assert!(stdout(&inside).contains("EXIT"));
+
+    let annotated = run(&["annotate", fatbin, "--entry", "lz4.fatbin[2]", "--format", "json"]);
+    assert_eq!(annotated.status.code(), Some(0), "{}", stderr(&annotated));
+    assert!(stdout(&annotated).lines().count() > 4, "{}", stdout(&annotated));
+
+    let none = run(&["disasm", fatbin, "--arch", "sm_86"]);
+    assert_eq!(none.status.code(), Some(2));
+    assert!(stderr(&none).contains("ptxinspect list"), "{}", stderr(&none));
+}
+
+/// A team that has only the library has the same gate.
+#[test]
+fn a_gate_on_a_library() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("libk.a");
+    std::fs::copy(recorded("libk.a"), &library).unwrap();
+    let gate = |args: &[&str]| {
+        let output = program().current_dir(folder.path()).args(["gate", "libk.a"]).args(args).output().unwrap();
+        (output.status.code(), format!("{}{}", stdout(&output), stderr(&output)))
+    };
+    let (code, said) = gate(&["--update"]);
+    assert_eq!(code, Some(0), "{said}");
+    // Both members are alike: two kernels for each of two architectures.
+    assert!(said.contains("records 4 kernels in 2 units"), "{said}");
+    let (code, said) = gate(&[]);
+    assert_eq!(code, Some(0), "{said}");
+
+    let baseline = folder.path().join("ptxinspect.lock.json");
+    let recorded = std::fs::read_to_string(&baseline).unwrap();
+    assert!(recorded.contains("\"registers\": 10"), "{recorded}");
+    std::fs::write(&baseline, recorded.replace("\"registers\": 10", "\"registers\": 8")).unwrap();
+    let (code, said) = gate(&[]);
+    assert_eq!(code, Some(1), "{said}");
+    let (code, said) = gate(&["--arch", "sm_75"]);
+    assert_eq!(code, Some(1), "{said}");
+
+    std::fs::write(&library, &std::fs::read(&library).unwrap()[..3000]).unwrap();
+    let (code, said) = gate(&[]);
+    assert_eq!(code, Some(2), "{said}");
+}
+
+#[test]
+fn a_difference_between_libraries() {
+    let (old, new) = (recorded("exec.o"), recorded("libk.a"));
+    let same = run(&["diff", path(&old), path(&recorded("lz4.fatbin")), "--arch", "sm_75", "--exit-code"]);
+    assert_eq!(same.status.code(), Some(0), "{}{}", stdout(&same), stderr(&same));
+    let two = run(&["diff", path(&old), path(&new), "--format", "json"]);
+    let found: Value = serde_json::from_slice(&two.stdout).unwrap_or_else(|_| panic!("{}", stderr(&two)));
+    assert_eq!(found["units"].as_array().unwrap().len(), 2, "{found}");
+}
+
+/// As Triton leaves it: the PTX, what ptxas made of it, and a file that says how.
+#[test]
+fn a_cache_of_a_compiler() {
+    let folder = tempfile::tempdir().unwrap();
+    let inner = folder.path().join("ABCDEF");
+    std::fs::create_dir(&inner).unwrap();
+    std::fs::copy(recorded("add.sm_75.cubin"), inner.join("add.cubin")).unwrap();
+    std::fs::copy(recorded("add.sm_75.ptx"), inner.join("add.ptx")).unwrap();
+    std::fs::write(
+        inner.join("add.json"),
+        r#"{"name": "add", "num_warps": 4, "target": {"backend": "cuda", "arch": 75}}"#,
+    )
+    .unwrap();
+    let (found, code) = table(&[path(folder.path())]);
+    assert_eq!(code, Some(0));
+    assert_eq!(found["summary"]["cubins"], 1);
+    assert_eq!(found["summary"]["ptx_not_compiled"], 0, "the PTX and the cubin are one");
+    assert_eq!(found["entries"][0]["jit"]["options"]["num_warps"], 4, "{found}");
+    let report = run(&[path(folder.path()), "--details", "--format", "json"]);
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    // The line of `.entry` is in the PTX alone.
+    assert!(report["units"][0]["kernels"][0]["ptx_line"].is_u64(), "{report}");
+}
+
+#[test]
+fn ptx_inside_is_compiled_on_request() {
+    let Some(ptxas) = support::ptxas() else { return };
+    let fatbin = recorded("stored.fatbin");
+    let args = [path(&fatbin), "--compile", "--arch", "sm_80,sm_90", "--ptxas", path(ptxas)];
+    let (found, code) = table(&args);
+    assert_eq!(code, Some(0));
+    let arches: Vec<String> = rows(&found).into_iter().map(|(_, arch, _)| arch).collect();
+    assert_eq!(arches, ["sm_80", "sm_80", "sm_90", "sm_90"]);
+}

@@ -1,7 +1,7 @@
 //! `ptxinspect annotate FILE…`: PTX with the SASS it became.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Result, bail};
 use rayon::prelude::*;
@@ -9,7 +9,8 @@ use rayon::prelude::*;
 use super::Outcome;
 use super::args::{AnnotateArgs, AnnotateBy, AnnotateFormat};
 use super::compile::{Built, Session};
-use super::input::{self, Input};
+use super::given::{self, Given};
+use super::input::Input;
 use super::{output, source};
 use crate::base::{Arch, Line};
 use crate::cubin::{Image, lines::LineTable};
@@ -40,13 +41,15 @@ pub fn run(args: &AnnotateArgs) -> Result<Outcome> {
     let arches = session.arches();
     let find = source::Finder::new(args.source_root.as_deref());
     let values = args.format == AnnotateFormat::Html;
-    let annotate_all = |path: &PathBuf| {
-        let input = input::read(path).map_err(|error| format!("{error:#}"));
+    let inputs = given::expand(&session.inputs, &args.compile)?;
+    let annotate_all = |given: &Given| {
+        let path = given.path.as_path();
+        let input = given.read();
         let one = |(index, arch): (usize, &Option<Arch>)| annotate(&session, path, &input, *arch, index == 0, values);
         arches.par_iter().enumerate().filter_map(one).collect::<Vec<_>>()
     };
     let mut annotated: Vec<(Unit, Annotation)> =
-        session.pool()?.install(|| session.inputs.par_iter().flat_map(annotate_all).collect());
+        session.pool()?.install(|| inputs.par_iter().flat_map(annotate_all).collect());
     if by == By::Source || args.format == AnnotateFormat::Html {
         annotated.iter_mut().for_each(|(_, annotation)| find.fill(annotation));
     }

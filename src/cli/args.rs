@@ -81,7 +81,8 @@ pub struct CompileArgs {
     /// PTX files or cubins, or anything that holds them: fatbins, programs, libraries, archives, wheels, folders; - is standard input
     #[arg(required = true, value_hint = ValueHint::FilePath)]
     pub inputs: Vec<PathBuf>,
-    /// Architectures to compile PTX for: repeat, or separate with commas [default: the PTX's .target]
+    /// Architectures to compile PTX for, and to choose from a library: repeat, or separate with commas [default: the PTX's
+    /// .target, all of a library]
     #[arg(long, short, value_delimiter = ',', value_name = "SM", help_heading = "Compiling")]
     pub arch: Vec<String>,
     /// The ptxas to run: a path, or a version such as 13.4 or 12.9.86, installed on first use
@@ -96,6 +97,9 @@ pub struct CompileArgs {
     /// How many compilations to run at once [default: one a core]
     #[arg(long, short, value_name = "N", help_heading = "Compiling")]
     pub jobs: Option<usize>,
+    /// Which parts of containers.
+    #[command(flatten)]
+    pub within: super::given::WithinArgs,
     /// Flags handed to ptxas as they are, after --
     #[arg(last = true, value_name = "PTXAS FLAGS")]
     pub flags: Vec<String>,

@@ -135,6 +135,8 @@ pub struct Built<'a> {
     pub cubin: Cow<'a, [u8]>,
     /// ptxas's log; none for an input that is a cubin.
     pub log: Option<toolchain::log::Log>,
+    /// The PTX that belongs to a cubin that was not compiled here.
+    pub companion: Option<&'a str>,
 }
 
 /// Gets the cubin of an input for an architecture: the input itself, or what ptxas makes of it. Fills in the unit: who it is
@@ -161,7 +163,16 @@ pub fn build<'a>(
         Err(error) => refused(format!("{}: {error:#}", input.name)),
         Ok(Kind::Cubin) => {
             unit.input.clone_from(&input.name);
-            first.then(|| (unit, Some(Built { cubin: Cow::Borrowed(&input.bytes[..]), log: None })))
+            first.then(|| {
+                (
+                    unit,
+                    Some(Built {
+                        cubin: Cow::Borrowed(&input.bytes[..]),
+                        log: None,
+                        companion: input.companion.as_deref(),
+                    }),
+                )
+            })
         }
         Ok(Kind::Ptx) => {
             unit.input.clone_from(&input.name);
@@ -196,7 +207,11 @@ fn compile<'a>(session: &Session, ptx: &[u8], arch: Option<Arch>, unit: &mut Uni
         let arguments = toolchain::job_arguments(&job, &session.env).ok().flatten().unwrap_or_default();
         unit.prepared = entry.prepared;
         unit.ptxas = Some(used(ptxas, ptxas.version(), arguments));
-        return Some(Built { cubin: Cow::Owned(entry.cubin), log: Some(toolchain::log::parse(&entry.log)) });
+        return Some(Built {
+            cubin: Cow::Owned(entry.cubin),
+            log: Some(toolchain::log::parse(&entry.log)),
+            companion: None,
+        });
     }
     let token = session.jobserver.as_ref().map(Jobserver::acquire);
     let ran = toolchain::run(ptxas, &job, &session.env);
@@ -209,7 +224,11 @@ fn compile<'a>(session: &Session, ptx: &[u8], arch: Option<Arch>, unit: &mut Uni
                 cache.put(&key, &Entry { ptxas: identity, prepared, log, cubin: output.cubin.clone() });
             }
             unit.ptxas = Some(used(ptxas, output.version, output.arguments));
-            Some(Built { cubin: Cow::Owned(output.cubin), log: Some(toolchain::log::parse(&output.log)) })
+            Some(Built {
+                cubin: Cow::Owned(output.cubin),
+                log: Some(toolchain::log::parse(&output.log)),
+                companion: None,
+            })
         }
         Err(error) => {
             if let Some(failure) = error.failure() {

@@ -176,6 +176,11 @@ impl Choice {
         if plain { all.filter(|entry| entry.as_ref().is_ok_and(|entry| self.wants(entry))).count() as u64 } else { 0 }
     }
 
+    /// Whether architectures were named.
+    pub fn has_arches(&self) -> bool {
+        !self.arches.is_empty()
+    }
+
     /// Whether nothing was left out.
     pub fn is_everything(&self) -> bool {
         self.kind == KindFilter::All && self.arches.is_empty() && self.kernels.is_empty() && self.entries.is_empty()

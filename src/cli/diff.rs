@@ -1,12 +1,15 @@
 //! `ptxinspect diff A B`: two builds side by side.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args as ClapArgs, ValueHint};
+use rayon::prelude::*;
 
 use super::args::{CompileArgs, OutputArgs, RunArgs, TextOrJson};
 use super::compile::Session;
+use super::given::{self, Inside, WithinArgs};
 use super::input::{self, Input};
 use super::{Outcome, output, report};
 use crate::analysis::code::Counting;
@@ -21,6 +24,7 @@ const EXAMPLES: &str = "\
 Examples:
   ptxinspect diff old.ptx new.ptx --arch sm_90a        two versions of a kernel
   ptxinspect diff old.cubin new.cubin                  two builds
+  ptxinspect diff old/libfoo.so new/libfoo.so          two libraries, wheels or folders
   ptxinspect diff old.json new.json                    two reports (--format json)
   ptxinspect diff k.ptx --ptxas 12.9,13.4              one kernel, two releases of ptxas
   ptxinspect diff k.ptx --arch sm_90a,sm_100a          one kernel, two architectures
@@ -32,7 +36,7 @@ Exit status: 0 compared, 1 something differs (--exit-code), 2 it could not do th
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub struct DiffArgs {
-    /// PTX, cubin or JSON report: one before, one after; or one PTX, built in two ways
+    /// PTX, cubin, library or JSON report: one before, one after; or one PTX, built in two ways
     #[arg(required = true, num_args = 1..=2, value_hint = ValueHint::FilePath)]
     pub inputs: Vec<PathBuf>,
     /// The architecture to compile PTX for, or two: before, after [default: the PTX's .target]
@@ -50,6 +54,9 @@ pub struct DiffArgs {
     /// How to run ptxas.
     #[command(flatten)]
     pub run: RunArgs,
+    /// Which parts of libraries.
+    #[command(flatten)]
+    pub within: WithinArgs,
     /// Only kernels whose mangled or demangled name matches (* and ?); repeat for several
     #[arg(long, short, value_name = "GLOB", help_heading = "Choosing")]
     pub kernel: Vec<String>,
@@ -134,9 +141,13 @@ fn load(args: &DiffArgs, side: usize) -> Result<Vec<Loaded>> {
         timeout: args.run.timeout,
         kernel: args.kernel.clone(),
         jobs: args.run.jobs,
+        within: args.within.clone(),
         flags: args.flags.iter().cloned().chain(own).collect(),
     })?;
     session.cache = args.run.cache()?;
+    if input::is_container(&path)? {
+        return load_library(&session, &path, args);
+    }
     let read = input::read(&path)?;
     if read.bytes.trim_ascii_start().starts_with(b"{") {
         return load_report(&session, &read);
@@ -148,6 +159,42 @@ fn load(args: &DiffArgs, side: usize) -> Result<Vec<Loaded>> {
     }
     Ok(vec![loaded])
 }
+
+/// The cubins of a library, put together by architecture.
+fn load_library(session: &Session, path: &Path, args: &DiffArgs) -> Result<Vec<Loaded>> {
+    let arches: Vec<String> = session.arches.iter().map(ToString::to_string).collect();
+    let inside = Inside { arch: &arches, kernel: &args.kernel, within: &args.within, jobs: args.run.jobs };
+    let arch = session.arches().first().copied().flatten();
+    let all = given::inside(path, &inside)?;
+    let built: Vec<Result<Loaded>> = session
+        .pool()?
+        .install(|| all.par_iter().map(|given| build(session, &given.path, given.read(), arch)).collect());
+    let mut merged: BTreeMap<Option<String>, Loaded> = BTreeMap::new();
+    for loaded in built {
+        let mut loaded = loaded?;
+        let instructions: u64 = loaded.unit.kernels.iter().filter_map(|kernel| kernel.instructions.total).sum();
+        if instructions > MOST_LISTED {
+            loaded.listing = None;
+        }
+        match merged.get_mut(&loaded.unit.arch) {
+            None => {
+                loaded.unit.input = path.display().to_string();
+                merged.insert(loaded.unit.arch.clone(), loaded);
+            }
+            Some(unit) => {
+                unit.unit.kernels.extend(loaded.unit.kernels);
+                unit.unit.problems.extend(loaded.unit.problems);
+                if let (Some(all), Some(listing)) = (&mut unit.listing, loaded.listing) {
+                    all.extend(listing);
+                }
+            }
+        }
+    }
+    Ok(merged.into_values().collect())
+}
+
+/// Cubins with more instructions are compared by their figures alone: a listing takes hundreds of bytes for each.
+const MOST_LISTED: u64 = 100_000;
 
 fn load_report(session: &Session, read: &Input) -> Result<Vec<Loaded>> {
     let name = &read.name;
@@ -192,8 +239,12 @@ fn pairs<'a>(before: &'a [Loaded], after: &'a [Loaded]) -> Result<Vec<(&'a Loade
     if let ([old], [new]) = (before, after) {
         return Ok(vec![(old, new)]);
     }
+    // Where each side is one file, its name may have changed.
+    let inputs = |side: &[Loaded]| side.iter().map(|loaded| loaded.unit.input.clone()).collect::<BTreeSet<_>>().len();
+    let named = inputs(before) > 1 || inputs(after) > 1;
     let key = |loaded: &Loaded| {
-        (Path::new(&loaded.unit.input).file_name().map(|name| name.to_owned()), loaded.unit.arch.clone())
+        let name = Path::new(&loaded.unit.input).file_name().filter(|_| named).map(|name| name.to_owned());
+        (name, loaded.unit.arch.clone())
     };
     let found: Vec<_> =
         after.iter().filter_map(|new| before.iter().find(|old| key(old) == key(new)).map(|old| (old, new))).collect();

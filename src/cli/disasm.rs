@@ -8,31 +8,23 @@ use rayon::prelude::*;
 use super::Outcome;
 use super::args::{DisasmArgs, TextOrJson};
 use super::compile::{self, Session};
-use super::{input, output};
+use super::given::{self, Given};
+use super::input::Input;
+use super::output;
 use crate::analysis::code::Counting;
 use crate::cubin::{Image, lines::LineTable};
 use crate::emit;
 use crate::emit::listing::{JsonWriter, Options};
 use crate::flow::Rule;
 use crate::report::listing::{self, ListedFunction};
-use crate::report::{Unit, UnitError, demangle, quote};
+use crate::report::{PtxText, Unit, UnitError, demangle, quote};
 
 /// Compiles or reads every input, lists every function.
 pub fn run(args: &DisasmArgs) -> Result<Outcome> {
     let session = Session::new(&args.compile)?;
     let arches = session.arches();
-    let inputs: Vec<_> =
-        session.inputs.iter().map(|path| (path, input::read(path).map_err(|error| format!("{error:#}")))).collect();
-    let built: Vec<_> = session.pool()?.install(|| {
-        let all = inputs.par_iter().flat_map(|(path, input)| {
-            let (session, arches) = (&session, &arches);
-            arches
-                .par_iter()
-                .enumerate()
-                .filter_map(move |(index, arch)| compile::build(session, input, path, *arch, index == 0))
-        });
-        all.collect()
-    });
+    let inputs = given::expand(&session.inputs, &args.compile)?;
+    let pool = session.pool()?;
     let mut failed: Vec<Unit> = Vec::new();
     output::write(&args.output, |out| {
         let mut json = None;
@@ -42,39 +34,58 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
             TextOrJson::Text => text_out = Some(out),
         }
         let options = Options { hex: args.hex };
-        for (mut unit, built) in built {
-            let Some(built) = built else {
-                failed.push(unit);
-                continue;
-            };
-            let image = match Image::parse(&built.cubin) {
-                Ok(image) => image,
-                Err(error) => {
-                    let message = format!("{}: {error}", unit.input);
-                    unit.error = Some(UnitError { stage: "cubin".to_owned(), message, diagnostics: Vec::new() });
-                    failed.push(unit);
+        // A few at a time: a library's cubins are not all in memory at once.
+        for group in inputs.chunks(session.jobs.saturating_mul(4).max(1)) {
+            let read: Vec<_> = group.iter().map(|given| (given, given.read())).collect();
+            let built: Vec<_> = pool.install(|| {
+                let all = read.par_iter().flat_map(|(given, input)| {
+                    let (session, arches) = (&session, &arches);
+                    arches
+                        .par_iter()
+                        .enumerate()
+                        .filter_map(move |(index, arch)| compile::build(session, input, &given.path, *arch, index == 0))
+                });
+                all.collect()
+            });
+            for (mut unit, built) in built {
+                let Some(built) = built else {
+                    failed.push(quoted(unit, &read));
                     continue;
-                }
-            };
-            let mut emit = |function: &ListedFunction| match (&mut json, &mut text_out) {
-                (Some(json), _) => json.function(function),
-                (None, Some(out)) => emit::listing::write_text(function, &options, *out),
-                (None, None) => Ok(()),
-            };
-            list(&session, &image, args.liveness.into(), &mut emit)?;
+                };
+                let image = match Image::parse(&built.cubin) {
+                    Ok(image) => image,
+                    Err(error) => {
+                        let message = format!("{}: {error}", unit.input);
+                        unit.error = Some(UnitError { stage: "cubin".to_owned(), message, diagnostics: Vec::new() });
+                        failed.push(quoted(unit, &read));
+                        continue;
+                    }
+                };
+                let mut emit = |function: &ListedFunction| match (&mut json, &mut text_out) {
+                    (Some(json), _) => json.function(function),
+                    (None, Some(out)) => emit::listing::write_text(function, &options, *out),
+                    (None, None) => Ok(()),
+                };
+                list(&session, &image, args.liveness.into(), &mut emit)?;
+            }
         }
         json.map_or(Ok(()), JsonWriter::finish)
     })?;
     let mut errors = anstream::stderr().lock();
-    for unit in &mut failed {
-        if let Some((_, Ok(input))) = inputs.iter().find(|(path, _)| path.display().to_string() == unit.input) {
-            unit.ptx = crate::report::PtxText::parse(input.text().into_owned());
-        }
-        quote(unit);
+    for unit in &failed {
         emit::text::write_unit_error(unit, &mut errors)?;
     }
     errors.flush()?;
     Ok(if failed.is_empty() { Outcome::Fine } else { Outcome::Failed })
+}
+
+/// A unit that has no code, with the lines that its errors speak of.
+fn quoted(mut unit: Unit, read: &[(&Given, Result<Input, String>)]) -> Unit {
+    if let Some((_, Ok(input))) = read.iter().find(|(given, _)| given.path.display().to_string() == unit.input) {
+        unit.ptx = PtxText::parse(input.text().into_owned());
+    }
+    quote(&mut unit);
+    unit
 }
 
 /// Lists the chosen functions of a cubin, one in memory at a time.

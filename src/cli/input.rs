@@ -16,6 +16,8 @@ pub struct Input {
     pub name: String,
     /// Its bytes.
     pub bytes: Vec<u8>,
+    /// The PTX that belongs to a cubin, where something beside it is known to be that.
+    pub companion: Option<String>,
 }
 
 impl Input {
@@ -75,7 +77,7 @@ pub fn is_container(path: &Path) -> Result<bool> {
 /// Reads a file, or standard input for `-`.
 pub fn read(path: &Path) -> Result<Input> {
     if path.as_os_str() == STDIN {
-        return Ok(Input { name: STDIN_NAME.to_owned(), bytes: stdin()?.to_vec() });
+        return Ok(Input { name: STDIN_NAME.to_owned(), bytes: stdin()?.to_vec(), companion: None });
     }
     let name = path.display().to_string();
     let mut file = File::open(path).with_context(|| format!("cannot open {name}"))?;
@@ -85,7 +87,7 @@ pub fn read(path: &Path) -> Result<Input> {
     }
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).min(1 << 30));
     file.read_to_end(&mut bytes).with_context(|| format!("cannot read {name}"))?;
-    Ok(Input { name, bytes })
+    Ok(Input { name, bytes, companion: None })
 }
 
 fn classify(bytes: &[u8]) -> Result<Kind> {

@@ -1,7 +1,6 @@
 //! `ptxinspect libfoo.so`: the kernels of everything that holds GPU code, as a table.
 
 use std::io::{self, Write};
-use std::ops::Range;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
@@ -12,13 +11,13 @@ use super::compile::{self, Session};
 use super::contents::{self, Choice, ChooseArgs, KindFilter};
 use super::input::Input;
 use super::progress::Progress;
-use super::{Outcome, input, output};
+use super::{Outcome, given, input, output};
 use crate::base::Arch;
-use crate::container::{Entry, EntryKind, Opened};
-use crate::cubin::{CubinError, Image, Parts, read_resources};
+use crate::container::{Entry, EntryKind};
+use crate::cubin::Image;
 use crate::emit;
 use crate::emit::library::{JsonLines, Table};
-use crate::report::library::{Depth, EntryFacts, Row, SortKey, Summary, rows, sort};
+use crate::report::library::{Depth, EntryFacts, JitFacts, Row, SortKey, Summary, rows, sort};
 use crate::report::{LaunchHints, demangle};
 
 /// What only concerns libraries, archives, wheels and folders.
@@ -33,15 +32,6 @@ pub struct LibraryArgs {
     /// The full report of each kernel instead of the table
     #[arg(long, help_heading = "Libraries")]
     pub details: bool,
-    /// Only entries whose container path, or the end of it, matches (* and ?); repeat for several
-    #[arg(long, value_name = "GLOB", help_heading = "Libraries")]
-    pub entry: Vec<String>,
-    /// Compile the PTX inside, too
-    #[arg(long, help_heading = "Libraries")]
-    pub compile: bool,
-    /// Also search host files outside their fatbin sections, where cuobjdump does not look
-    #[arg(long, help_heading = "Libraries")]
-    pub scan: bool,
 }
 
 /// What to sort by.
@@ -212,8 +202,8 @@ fn choice(args: &ReportArgs) -> Result<Choice> {
         kind: KindFilter::All,
         arch: args.compile.arch.clone(),
         kernel: args.compile.kernel.clone(),
-        entry: args.library.entry.clone(),
-        scan: args.library.scan,
+        entry: args.compile.within.entry.clone(),
+        scan: args.compile.within.scan,
         jobs: args.compile.jobs,
     })?;
     // PTX has no architecture yet: it is compiled for those that were asked for.
@@ -242,16 +232,19 @@ fn look(entry: &Entry, with: &Looking<'_>) -> Vec<Found> {
             };
             match read {
                 Err(error) => failed(error.problem.to_string()),
-                Ok(bytes) => with.image(entry, Image::parse(&bytes)),
+                Ok(bytes) => match Image::parse(&bytes) {
+                    Err(error) => failed(error.to_string()),
+                    Ok(image) => with.image(entry, &image),
+                },
             }
         }
         EntryKind::Ptx => {
             // Its cubin lies beside it, and says more.
-            if entry.jit.as_ref().is_some_and(|jit| jit.companion.is_some()) && !with.args.library.compile {
+            if entry.jit.as_ref().is_some_and(|jit| jit.companion.is_some()) && !with.args.compile.within.compile {
                 return Vec::new();
             }
             let named = with.args.compile.inputs.iter().any(|input| input.as_os_str() == entry.path.as_str());
-            if !with.args.library.compile && !named {
+            if !with.args.compile.within.compile && !named {
                 return vec![Found::Ptx];
             }
             match entry.read() {
@@ -263,15 +256,6 @@ fn look(entry: &Entry, with: &Looking<'_>) -> Vec<Found> {
     }
 }
 
-/// An entry's bytes for the reader of cubins.
-struct EntryParts<'a>(Opened<'a>);
-
-impl Parts for EntryParts<'_> {
-    fn part(&mut self, range: Range<usize>) -> Option<&[u8]> {
-        self.0.part(range)
-    }
-}
-
 impl Looking<'_> {
     /// Reads no more of a cubin than says what its functions need.
     fn resources(&self, entry: &Entry) -> Vec<Found> {
@@ -279,26 +263,23 @@ impl Looking<'_> {
         match entry.open() {
             Err(error) => failed(error.problem.to_string()),
             Ok(opened) => {
-                let mut parts = EntryParts(opened);
-                if !read_resources(&mut parts) && parts.0.complete().is_none() {
-                    return failed("its data is damaged".to_owned());
-                }
-                self.image(entry, Image::parse_resources(parts.0.bytes()))
+                let rows = given::with_resources(opened, |image| self.image(entry, image));
+                rows.unwrap_or_else(failed)
             }
         }
     }
 
-    fn image(&self, entry: &Entry, image: Result<Image<'_>, CubinError>) -> Vec<Found> {
-        match image {
-            Err(error) => vec![Found::Failed(entry.path.clone(), error.to_string())],
-            Ok(image) => {
-                let arch = contents::arch(entry, Some(&image));
-                if !self.choice.wants_arch(arch) {
-                    return Vec::new();
-                }
-                self.rows(&image, &entry.path, arch)
-            }
+    fn image(&self, entry: &Entry, image: &Image<'_>) -> Vec<Found> {
+        let arch = contents::arch(entry, Some(image));
+        if !self.choice.wants_arch(arch) {
+            return Vec::new();
         }
+        let mut found = self.rows(image, &entry.path, arch);
+        if let (Some(jit), [Found::Cubin(facts, _)]) = (&entry.jit, found.as_mut_slice()) {
+            facts.jit =
+                Some(JitFacts { kernel: jit.kernel.clone(), ptx: jit.companion.clone(), options: jit.options.clone() });
+        }
+        found
     }
 
     fn rows(&self, image: &Image<'_>, path: &str, arch: Option<Arch>) -> Vec<Found> {
@@ -320,7 +301,7 @@ impl Looking<'_> {
 
     /// Compiles a PTX text for every architecture that was asked for.
     fn compile(&self, path: &str, bytes: Vec<u8>) -> Vec<Found> {
-        let input = Ok(Input { name: path.to_owned(), bytes });
+        let input = Ok(Input { name: path.to_owned(), bytes, companion: None });
         let place = PathBuf::from(path);
         let mut found = Vec::new();
         for (at, arch) in self.session.arches().into_iter().enumerate() {

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 
 use super::args::{CompileArgs, OutputArgs, RunArgs, TextOrJson};
 use super::compile::{Session, environment};
+use super::given::WithinArgs;
 use super::input;
 use super::progress::Progress;
 use super::{Outcome, output, report};
@@ -102,6 +103,7 @@ pub fn run(args: &MatrixArgs) -> Result<Outcome> {
             timeout: args.run.timeout,
             kernel: args.kernel.clone(),
             jobs: args.run.jobs,
+            within: WithinArgs::default(),
             flags: args.flags.iter().cloned().chain(setting.flags()).collect(),
         })?;
         session.cache.clone_from(&cache);

@@ -13,6 +13,7 @@ mod disasm;
 mod explain;
 pub mod extract;
 pub mod gate;
+mod given;
 mod glob;
 mod input;
 mod jobserver;

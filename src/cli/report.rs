@@ -1,6 +1,6 @@
 //! `ptxinspect FILE…`: the report.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Result;
 use rayon::prelude::*;
@@ -8,7 +8,8 @@ use rayon::prelude::*;
 use super::Outcome;
 use super::args::{ReportArgs, ReportFormat};
 use super::compile::{self, Built, Session};
-use super::input::{self, Input, Kind};
+use super::given::{self, Given};
+use super::input::{Input, Kind};
 use super::progress::Progress;
 use super::{annotate, library, output, source};
 use crate::base::{Arch, Line};
@@ -33,11 +34,13 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     session.roles.clone_from(&args.roles);
     let deny = Deny::new(&args.deny, &args.allow);
     let arches = session.arches();
-    let progress = Progress::new((session.inputs.len() * arches.len()) as u64, "compiling", args.output.quiet);
+    let inputs = given::expand(&session.inputs, &args.compile)?;
+    let progress = Progress::new((inputs.len() * arches.len()) as u64, "compiling", args.output.quiet);
     let for_page = args.format == ReportFormat::Html;
-    let inspect_all = |path: &PathBuf| {
+    let inspect_all = |given: &Given| {
+        let path = given.path.as_path();
         // One read serves all architectures of a file.
-        let input = input::read(path).map_err(|error| format!("{error:#}"));
+        let input = given.read();
         let units = arches.par_iter().enumerate().filter_map(|(index, arch)| {
             // The page shows the code too.
             let unit = if for_page {
@@ -51,7 +54,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         units.collect::<Vec<_>>()
     };
     let mut units: Vec<(Unit, Annotation)> =
-        session.pool()?.install(|| session.inputs.par_iter().flat_map(inspect_all).collect());
+        session.pool()?.install(|| inputs.par_iter().flat_map(inspect_all).collect());
     drop(progress);
     if for_page {
         let find = source::Finder::new(args.source_root.as_deref());
@@ -146,7 +149,8 @@ pub(super) fn inspect_with<'a, T>(
 pub(super) fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, module: Option<&ptx::Module<'_>>) {
     match Image::parse(&built.cubin) {
         Ok(image) => {
-            let carried = if module.is_none() { carried_ptx(&image) } else { None };
+            let companion = || built.companion.map(str::to_owned);
+            let carried = if module.is_none() { carried_ptx(&image).or_else(companion) } else { None };
             let parsed = carried.as_deref().map(ptx::parse);
             let module = module.or(parsed.as_ref());
             let facts = report::Facts {

@@ -6,12 +6,14 @@ use std::str::FromStr;
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 
 use crate::cli::args::{OutputArgs, RunArgs};
+use crate::cli::given::WithinArgs;
 use crate::gate::Date;
 
 const EXAMPLES: &str = "\
 Examples:
   ptxinspect gate kernels/*.ptx --arch sm_90a,sm_100a --update    record what there is
   ptxinspect gate kernels/*.ptx --arch sm_90a,sm_100a             compare with it
+  ptxinspect gate build/libfoo.so                                 a built library: no PTX is needed
   ptxinspect gate                                                 as ptxinspect.toml says
   ptxinspect gate --update --kernel 'gemm_*'                      the change to these is meant
   ptxinspect gate --format github --write sarif=gate.sarif        for CI: docs/ci.md
@@ -22,7 +24,7 @@ Exit status: 0 nothing is worse, 1 something is, 2 it could not be told.";
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub struct GateArgs {
-    /// PTX files or cubins [default: inputs of the policy]
+    /// PTX files or cubins, or libraries, archives, wheels and folders with them [default: inputs of the policy]
     #[arg(value_hint = ValueHint::FilePath)]
     pub inputs: Vec<PathBuf>,
     /// The recorded figures [default: ptxinspect.lock.json beside the policy, or here]
@@ -64,6 +66,9 @@ pub struct GateArgs {
     /// Bytes of shared memory asked for at launch, for the occupancy
     #[arg(long, value_name = "BYTES", help_heading = "Occupancy")]
     pub smem_dynamic: Option<u64>,
+    /// Which parts of libraries.
+    #[command(flatten)]
+    pub within: WithinArgs,
     /// The form of the verdict
     #[arg(long, short, default_value = "text", help_heading = "Output")]
     pub format: GateFormat,

@@ -100,6 +100,10 @@ fn spilling(kernel: &Kernel, ptx: &PtxText) -> Vec<LineChange> {
 fn measured_again<'a>(plan: &'a Plan, unit: &UnitVerdict) -> Option<(Unit, &'a Session)> {
     let path = Path::new(&unit.path);
     let arch: Option<Arch> = unit.arch.parse().ok();
+    // A library's lines are not kept, and those of its cubins cannot be told apart by name.
+    if input::is_container(path).unwrap_or(false) {
+        return None;
+    }
     let input = input::read(path).map_err(|error| format!("{error:#}"));
     plan.sessions.iter().find_map(|session| {
         let found = report::inspect(session, path, &input, arch, true)?;
@@ -130,7 +134,7 @@ fn old_build(
     let arguments = toolchain::job_arguments(&job, &session.env).ok().flatten().ok_or_else(none)?;
     let key = Key::new(source.trim_start_matches("sha256:"), &arguments, version);
     let entry = cache.get(&key, None).ok_or_else(none)?;
-    let built = Built { cubin: Cow::Owned(entry.cubin), log: Some(toolchain::log::parse(&entry.log)) };
+    let built = Built { cubin: Cow::Owned(entry.cubin), log: Some(toolchain::log::parse(&entry.log)), companion: None };
     let mut before = Unit { input: recorded.input.clone(), arch: Some(recorded.arch.clone()), ..Unit::default() };
     report::join(session, &mut before, &built, None);
     match &before.error {

@@ -17,6 +17,8 @@ use rayon::prelude::*;
 pub use args::{GateArgs, GateFormat};
 
 use self::plan::Plan;
+use super::compile::Session;
+use super::given::{self, Inside};
 use super::input::{self, Input};
 use super::progress::Progress;
 use super::{Outcome, output, report};
@@ -117,6 +119,11 @@ fn measure(plan: &Plan, quiet: bool) -> Result<Vec<Measured>> {
     let total: usize = plan.inputs.iter().map(|input| input.arches.len()).sum();
     let progress = Progress::new((total * plan.sessions.len()) as u64, "measuring", quiet);
     let all_of = |planned: &plan::Input| {
+        if input::is_container(&planned.path).unwrap_or(false) {
+            let units = measure_library(plan, first, planned);
+            planned.arches.iter().for_each(|_| progress.step());
+            return units;
+        }
         let input = input::read(&planned.path).map_err(|error| format!("{error:#}"));
         let source = input.as_ref().ok().map(digest);
         let builds: Vec<_> = plan
@@ -138,6 +145,31 @@ fn measure(plan: &Plan, quiet: bool) -> Result<Vec<Measured>> {
         cache.tidy();
     }
     Ok(measured)
+}
+
+/// Measures the cubins of a library, and its PTX where that is asked for.
+fn measure_library(plan: &Plan, session: &Session, planned: &plan::Input) -> Vec<Measured> {
+    let arches: Vec<String> = planned.arches.iter().flatten().map(ToString::to_string).collect();
+    let inside = Inside { arch: &arches, kernel: &[], within: &plan.within, jobs: Some(session.jobs) };
+    let path = planned.path.display().to_string();
+    let cubins: Vec<Measured> = match given::inside(&planned.path, &inside) {
+        Err(error) => {
+            let error = Some(format!("{path}: {error:#}"));
+            vec![Measured { error, path: path.clone(), ..Measured::default() }]
+        }
+        Ok(all) => {
+            let measured = all.par_iter().flat_map_iter(|given| {
+                let input = given.read();
+                let units = planned.arches.iter().enumerate().filter_map(move |(at, arch)| {
+                    let unit = report::inspect(session, &given.path, &input, *arch, at == 0)?;
+                    Some(Measured::new(&unit, planned.name.clone(), &session.flags, None))
+                });
+                units.collect::<Vec<_>>()
+            });
+            measured.collect()
+        }
+    };
+    gate::merge(cubins, &planned.name, &path)
 }
 
 /// What the input was, so that its build can be found again in the cache.

@@ -11,6 +11,7 @@ use crate::base::Arch;
 use crate::cache::Cache;
 use crate::cli::args::CompileArgs;
 use crate::cli::compile::Session;
+use crate::cli::given::WithinArgs;
 use crate::cli::input;
 use crate::gate::{Glob, InputPattern, Policy};
 use crate::report::LaunchHints;
@@ -59,6 +60,8 @@ pub struct Plan {
     repeat: Vec<String>,
     /// What ptxas has made before.
     pub cache: Option<Arc<Cache>>,
+    /// Which parts of libraries.
+    pub within: WithinArgs,
     flags: Vec<String>,
     several_ptxas: bool,
 }
@@ -97,6 +100,7 @@ impl Plan {
                 timeout: args.run.timeout,
                 kernel: Vec::new(),
                 jobs: args.run.jobs,
+                within: args.within.clone(),
                 flags: flags.clone(),
             })?;
             session.launch = LaunchHints {
@@ -145,6 +149,7 @@ impl Plan {
             flags: args.flags.clone(),
             several_ptxas,
             cache,
+            within: args.within.clone(),
             policy,
         })
     }

@@ -42,8 +42,21 @@ pub struct EntryFacts {
     pub functions: u64,
     /// Constant banks and global memory of the module are not any function's: bytes of global memory.
     pub gmem_bytes: u64,
+    /// What a compiler's cache says of it.
+    pub jit: Option<JitFacts>,
     /// What could not be read of it; the rest was.
     pub problems: Vec<String>,
+}
+
+/// What lies beside a cubin in a compiler's cache.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct JitFacts {
+    /// The kernel's name.
+    pub kernel: Option<String>,
+    /// The file name of its PTX.
+    pub ptx: Option<String>,
+    /// What the cache records: `num_warps`, `num_stages`, …
+    pub options: serde_json::Map<String, serde_json::Value>,
 }
 
 /// A kernel, or a device function with a section of its own.
@@ -133,6 +146,7 @@ pub fn rows(
         made_with: facts.made_with,
         functions: rows.len() as u64,
         gmem_bytes: image.gmem_bytes,
+        jit: None,
         problems: image.problems.iter().map(ToString::to_string).collect(),
     };
     (facts, rows)

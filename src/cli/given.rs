@@ -1,0 +1,188 @@
+//! What there is to inspect: the inputs themselves, and the cubins and PTX inside those that are containers.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::Args as ClapArgs;
+
+use super::args::CompileArgs;
+use super::contents::{self, Choice, ChooseArgs, KindFilter};
+use super::input::{self, Input};
+use crate::container::{Entry, EntryKind, Opened};
+use crate::cubin::{Image, Parts, read_resources};
+use crate::report::demangle;
+
+/// Which parts of a container.
+#[derive(Clone, Debug, Default, ClapArgs)]
+pub struct WithinArgs {
+    /// Only entries whose container path, or the end of it, matches (* and ?); repeat for several
+    #[arg(long, value_name = "GLOB", help_heading = "Libraries")]
+    pub entry: Vec<String>,
+    /// Compile the PTX inside a container, too
+    #[arg(long, help_heading = "Libraries")]
+    pub compile: bool,
+    /// Also search host files outside their fatbin sections, where cuobjdump does not look
+    #[arg(long, help_heading = "Libraries")]
+    pub scan: bool,
+}
+
+/// What was asked for of a container.
+pub struct Inside<'a> {
+    /// Architectures; none means all.
+    pub arch: &'a [String],
+    /// Names of kernels; none means all.
+    pub kernel: &'a [String],
+    /// The rest.
+    pub within: &'a WithinArgs,
+    /// How many threads.
+    pub jobs: Option<usize>,
+}
+
+/// A file, or an entry of a container.
+pub struct Given {
+    /// The file, or the container path of the entry.
+    pub path: PathBuf,
+    from: From,
+}
+
+enum From {
+    File,
+    Entry(Box<Entry>),
+    Nothing(String),
+}
+
+impl Given {
+    /// Its bytes.
+    pub fn read(&self) -> Result<Input, String> {
+        match &self.from {
+            From::File => input::read(&self.path).map_err(|error| format!("{error:#}")),
+            From::Nothing(message) => Err(message.clone()),
+            From::Entry(entry) => {
+                let bytes = entry.read().map_err(|error| error.to_string())?.into_owned();
+                entry.release();
+                Ok(Input { name: entry.path.clone(), bytes, companion: companion(entry) })
+            }
+        }
+    }
+}
+
+/// The PTX that a compiler's cache keeps beside a cubin.
+fn companion(entry: &Entry) -> Option<String> {
+    let other = entry.jit.as_ref()?.companion.as_ref().filter(|_| entry.kind == EntryKind::Cubin)?;
+    let bytes = std::fs::read(Path::new(&entry.path).with_file_name(other)).ok()?;
+    Some(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
+/// Every input in order, containers replaced by what was chosen of their entries.
+pub fn expand(inputs: &[PathBuf], args: &CompileArgs) -> Result<Vec<Given>> {
+    let args = Inside { arch: &args.arch, kernel: &args.kernel, within: &args.within, jobs: args.jobs };
+    let mut all = Vec::new();
+    for path in inputs {
+        if input::is_container(path)? {
+            all.extend(inside(path, &args)?);
+        } else {
+            all.push(Given { path: path.clone(), from: From::File });
+        }
+    }
+    Ok(all)
+}
+
+/// The chosen entries of a container. That there are none is an error, which reading it tells.
+pub fn inside(path: &Path, args: &Inside<'_>) -> Result<Vec<Given>> {
+    let choice = Choice::inside(path, args)?;
+    let mut all = Vec::new();
+    let mut passed_over = false;
+    choice.visit(
+        |entry| Some(chosen(entry, &choice, args.within.compile).map(|()| entry.clone())),
+        |result| {
+            match result {
+                Ok(Ok(entry)) => {
+                    all.push(Given { path: PathBuf::from(&entry.path), from: From::Entry(Box::new(entry)) });
+                }
+                Ok(Err(Passed::Ptx)) => passed_over = true,
+                Ok(Err(Passed::NotAsked)) => {}
+                Err(error) => {
+                    let path = PathBuf::from(&error.path);
+                    all.push(Given { path, from: From::Nothing(error.to_string()) });
+                }
+            }
+            Ok(())
+        },
+    )?;
+    if all.is_empty() {
+        let name = path.display();
+        let compile = if passed_over { "; --compile compiles the PTX inside" } else { "" };
+        let message = format!("{name}: no cubin that was asked for is inside: `ptxinspect list` says what is{compile}");
+        all.push(Given { path: path.to_path_buf(), from: From::Nothing(message) });
+    }
+    Ok(all)
+}
+
+/// Why an entry is left out.
+enum Passed {
+    Ptx,
+    NotAsked,
+}
+
+fn chosen(entry: &Entry, choice: &Choice, compile: bool) -> Result<(), Passed> {
+    match entry.kind {
+        EntryKind::Cubin => {
+            // The container tells the architecture; names are only in the cubin, and so is a bare one's variant.
+            let tells = entry.version.is_some() || !choice.has_arches();
+            if choice.kernels.is_empty() && tells {
+                return if choice.wants_arch(entry.arch) { Ok(()) } else { Err(Passed::NotAsked) };
+            }
+            // What cannot be read is an error later.
+            let Ok(opened) = entry.open() else { return Ok(()) };
+            with_resources(opened, |image| {
+                let wants_kernel =
+                    |name: &str| choice.kernels.matches([name]) || choice.kernels.matches(demangle(name).as_deref());
+                let kernels =
+                    choice.kernels.is_empty() || image.functions.iter().any(|found| wants_kernel(&found.name));
+                kernels && choice.wants_arch(contents::arch(entry, Some(image)))
+            })
+            .unwrap_or(true)
+            .then_some(())
+            .ok_or(Passed::NotAsked)
+        }
+        EntryKind::Ptx if !compile => Err(Passed::Ptx),
+        EntryKind::Ptx => Ok(()),
+        EntryKind::LtoIr | EntryKind::TileIr | EntryKind::Other(_) => Err(Passed::NotAsked),
+    }
+}
+
+/// An entry's bytes for the reader of cubins.
+struct EntryParts<'a>(Opened<'a>);
+
+impl Parts for EntryParts<'_> {
+    fn part(&mut self, range: std::ops::Range<usize>) -> Option<&[u8]> {
+        self.0.part(range)
+    }
+}
+
+/// Reads no more of a cubin than says what its functions need.
+pub fn with_resources<T>(opened: Opened<'_>, then: impl FnOnce(&Image<'_>) -> T) -> Result<T, String> {
+    let mut parts = EntryParts(opened);
+    if !read_resources(&mut parts) {
+        parts.0.complete().ok_or("its data is damaged")?;
+    }
+    Image::parse_resources(parts.0.bytes()).as_ref().map(then).map_err(ToString::to_string)
+}
+
+impl Choice {
+    /// The entries of one input of a command that compiles or reads.
+    pub fn inside(path: &Path, args: &Inside<'_>) -> Result<Choice> {
+        let mut choice = Choice::new(&ChooseArgs {
+            inputs: vec![path.to_path_buf()],
+            kind: KindFilter::All,
+            arch: args.arch.to_vec(),
+            kernel: args.kernel.to_vec(),
+            entry: args.within.entry.clone(),
+            scan: args.within.scan,
+            jobs: args.jobs,
+        })?;
+        // PTX has no architecture yet: it is compiled for those that were asked for.
+        choice.any_ptx = true;
+        Ok(choice)
+    }
+}
