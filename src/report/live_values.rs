@@ -11,8 +11,8 @@ use crate::base::{Line, Pc};
 /// Statements after the one that a matrix instruction's line names among which its `wgmma` is looked for.
 const MATRIX_STATEMENTS: usize = 64;
 
-/// Instructions that a value lies idle before that is worth a word, where no loop says more.
-const LONG_IDLE: u32 = 64;
+/// Instructions that a value lies idle before that is worth a word, where no loop says more: so many, and one in so many of the function's.
+const LONG_IDLE: (u32, u32) = (64, 8);
 
 /// A group with more than one in so many of the live registers comes first, idle or not: there are two of them at most.
 const DOMINANT: usize = 3;
@@ -70,7 +70,8 @@ impl Section<'_> {
             value.defined_at = Some(line);
         }
         let idle = idle(&value, pc);
-        let is_idle = value.idle_loop.is_some() || idle.is_some_and(|idle| idle >= LONG_IDLE);
+        let is_idle = value.idle_loop.is_some()
+            || idle.is_some_and(|idle| idle >= LONG_IDLE.0.max(code.cfg.instructions / LONG_IDLE.1));
         LiveValue {
             ptx_line: value.defined_at,
             ptx_lines: value.defined_at.into_iter().collect(),
@@ -116,8 +117,10 @@ impl Section<'_> {
         let module = self.module?;
         let mut statements = module.lines_numbered(line).flat_map(|line| module.statements_at(line));
         let instruction = statements.find_map(|statement| statement.instruction(module.text()))?;
-        Some(match instruction.opcode().split('.').next().unwrap_or("") {
+        Some(match instruction.mnemonic() {
             "ld" | "ldu" | "tex" => "reload",
+            // A copy of another register would only hold that one instead.
+            "mov" if instruction.names().any(|name| !name.is_def && is_numbered(name.name)) => return None,
             "mov" | "add" | "sub" | "mul" | "mad" | "shl" | "shr" | "and" | "or" | "xor" | "cvt" | "cvta" | "selp"
             | "bfe" | "min" | "max" | "neg" | "not" | "lop3" | "shf" | "prmt" | "setp" => "recompute",
             _ => "move",
@@ -138,6 +141,11 @@ impl Section<'_> {
         }
         names
     }
+}
+
+/// `%r12`, as compilers name registers; special registers, `%tid`, have no number.
+fn is_numbered(name: &str) -> bool {
+    name.starts_with('%') && name.ends_with(|last: char| last.is_ascii_digit())
 }
 
 impl LiveValue {

@@ -1,6 +1,6 @@
 //! Two or three sentences that a tired engineer reads first.
 
-use super::figures::{bytes, count};
+use super::figures::{bytes, count, thousands};
 use crate::report::{Kernel, RegisterCap};
 
 /// The summary of a kernel: what it uses and what set that, where the pressure is, what it would take to do better.
@@ -66,7 +66,8 @@ fn spills(kernel: &Kernel) -> Option<String> {
         let in_loops = spills.iter().filter(|spill| spill.loop_depth.is_some_and(|depth| depth > 0)).count();
         if in_loops > 0 {
             text.push_str(&format!(
-                ", {in_loops} of its {} inside loops",
+                ", {} of its {} inside loops",
+                thousands(in_loops as u64),
                 count(spills.len() as u64, "spill instruction")
             ));
         } else if spills.iter().all(|spill| spill.loop_depth.is_some()) {
