@@ -97,6 +97,18 @@ pub fn guard_of(model: &Model, lits: &Literals, comp: &Comp) -> Option<u8> {
     expected.then(|| format_number(register.format))
 }
 
+/// Which predicates guard a class's words, as their texts say: 1 P, 2 UP, 0 neither.
+fn guard_file(model: &Model, lits: &Literals, urz: u8) -> u8 {
+    let mut text = String::new();
+    let starts = (0..7u128).find_map(|number| {
+        let word = model.base & !(15 << 12) | number << 12;
+        let guard = [(format!("@P{number} "), 1), (format!("@UP{number} "), 2)];
+        let is_said = model.predict(lits, i64::from(urz), word, &mut text);
+        guard.into_iter().find(|(start, _)| is_said && text.starts_with(start.as_str()))
+    });
+    starts.map_or(0, |(_, file)| file)
+}
+
 impl Packer {
     fn put(&mut self, record: Vec<u8>) -> u32 {
         if let Some(&at) = self.records.get(&record) {
@@ -346,13 +358,8 @@ impl Packer {
         for half in [model.fixed as u64, (model.fixed >> 64) as u64, value as u64, (value >> 64) as u64] {
             record.extend_from_slice(&half.to_le_bytes());
         }
-        let guard = model.slots.iter().find_map(|slot| match (slot.format, slot.bits.first()) {
-            (Format::Linear(Kind::P), Some((12, 1))) => Some(1),
-            (Format::Linear(Kind::Up), Some((12, 1))) => Some(2),
-            _ => None,
-        });
         record.extend_from_slice(&template.to_le_bytes());
-        record.extend_from_slice(&[guard.unwrap_or(0), comps.len() as u8]);
+        record.extend_from_slice(&[guard_file(model, lits, self.urz), comps.len() as u8]);
         record.extend_from_slice(&partial.to_le_bytes());
         record.extend_from_slice(&self.decision(decision).to_le_bytes());
         for comp in comps {
