@@ -1,9 +1,11 @@
 //! Where a live value comes from and where it is used: reaching definitions and uses of registers at one place.
 //!
-//! Answers are found on request by walking blocks away from the place, each block once for each register at most.
+//! Answers are found on request by walking the blocks of the place's function away from it, each block once for each register at most and
+//! mostly once for all of them: what waits for a block is walked together.
+
+use std::collections::BTreeMap;
 
 use crate::base::{Pc, RegFile, RegSet};
-use crate::sass::Transfer;
 
 use super::cfg::Cfg;
 use super::liveness::Liveness;
@@ -35,27 +37,49 @@ pub struct Use {
     pub is_last: bool,
 }
 
-/// Where a walk goes on, and with which registers.
-type Work = Vec<(u32, RegSet)>;
+/// Registers that a walk brings to blocks: those still to go on with, and those that were there before.
+#[derive(Default)]
+struct Walk {
+    pending: BTreeMap<u32, RegSet>,
+    seen: BTreeMap<u32, RegSet>,
+}
 
-/// Notes that registers come to a block; what was there before is not walked again.
-fn enter(seen: &mut [RegSet], work: &mut Work, block: u32, set: RegSet) {
-    let fresh = set.difference(&seen[block as usize]);
-    if !fresh.is_empty() {
-        seen[block as usize].union_with(&fresh);
-        work.push((block, fresh));
+impl Walk {
+    /// Notes that registers come to a block; what was there before is not walked again.
+    fn enter(&mut self, block: u32, set: RegSet) {
+        let seen = self.seen.entry(block).or_insert(RegSet::EMPTY);
+        let fresh = set.difference(seen);
+        if !fresh.is_empty() {
+            seen.union_with(&fresh);
+            self.pending.entry(block).or_insert(RegSet::EMPTY).union_with(&fresh);
+        }
     }
 }
 
+/// A call of a function of this section: what it reads, what it leaves alone on some path.
+struct Call {
+    pc: Pc,
+    reads: RegSet,
+    passes: RegSet,
+    guarded: bool,
+}
+
 impl Liveness {
-    /// The definitions that may reach `pc` (before it runs) for each register of `wanted`, sorted. A register that a path brings
-    /// in from the start of the code has no definition there.
+    /// The call that control goes through from a block to the one after it.
+    fn call_between(&self, program: &impl Program, cfg: &Cfg, from: u32, to: u32) -> Option<Call> {
+        let last = cfg.blocks[from as usize].end.checked_sub(1).filter(|_| to == from + 1)?;
+        let flow = program.flow(last as usize);
+        let (reads, passes) = self.callee_summary(self.callee(cfg, &flow)?);
+        Some(Call { pc: Pc(last * 16), reads, passes, guarded: flow.guard.is_some() })
+    }
+
+    /// The definitions that may reach `pc` (before it runs) for each register of `wanted`, sorted, within the function: a call stands for all
+    /// that its callee defines. A register that a path brings in from the start of the function has no definition there.
     pub fn definitions(&self, program: &impl Program, cfg: &Cfg, pc: Pc, wanted: &RegSet) -> Vec<Definition> {
         let Some(home) = cfg.block_at(pc) else { return Vec::new() };
-        let ends = CallEnds::new(self, program, cfg);
+        let function = cfg.blocks[home.0 as usize].function;
         let mut found = Vec::new();
-        let mut seen = vec![RegSet::EMPTY; cfg.blocks.len()];
-        let mut work: Work = Vec::new();
+        let mut walk = Walk::default();
         let up = |block: u32, mut end: u32, mut set: RegSet, found: &mut Vec<Definition>| {
             let start = cfg.blocks[block as usize].start;
             while end > start && !set.is_empty() {
@@ -75,9 +99,10 @@ impl Liveness {
         };
         let mut first = Some((home.0, pc.0 / 16, *wanted));
         loop {
+            // Facts flow against control: later blocks first.
             let (block, end, set) = match first.take() {
                 Some(start) => start,
-                None => match work.pop() {
+                None => match walk.pending.pop_last() {
                     Some((block, set)) => (block, cfg.blocks[block as usize].end, set),
                     None => break,
                 },
@@ -87,20 +112,18 @@ impl Liveness {
                 continue;
             }
             for before in cfg.predecessors(super::BlockId(block)) {
-                match ends.callee_of(before.0, block) {
-                    None => enter(&mut seen, &mut work, before.0, rest),
-                    Some(call) => {
-                        let (_, passes) = self.callee_summary(call.callee);
-                        let around = if call.guarded { rest } else { rest.intersection(&passes) };
-                        enter(&mut seen, &mut work, before.0, around);
-                        for &last in ends.returns_of(call.callee) {
-                            enter(&mut seen, &mut work, last, rest);
-                        }
+                if cfg.blocks[before.0 as usize].function != function {
+                    continue;
+                }
+                let mut around = rest;
+                if let Some(call) = self.call_between(program, cfg, before.0, block) {
+                    let made = rest.difference(&call.passes);
+                    found.extend(made.iter_all().map(|(file, index)| Definition { file, index, pc: call.pc }));
+                    if !call.guarded {
+                        around = rest.intersection(&call.passes);
                     }
                 }
-            }
-            for &caller in ends.callers_of(block) {
-                enter(&mut seen, &mut work, caller, rest);
+                walk.enter(before.0, around);
             }
         }
         found.sort_unstable();
@@ -108,18 +131,37 @@ impl Liveness {
         found
     }
 
-    /// The reads that the value in each register of `wanted` before `pc` may reach, sorted.
+    /// The reads that the value in each register of `wanted` before `pc` may reach, sorted, within the function: a call stands for all that its
+    /// callee reads.
     pub fn uses(&self, program: &impl Program, cfg: &Cfg, pc: Pc, wanted: &RegSet) -> Vec<Use> {
         let Some(home) = cfg.block_at(pc) else { return Vec::new() };
-        let ends = CallEnds::new(self, program, cfg);
+        let function = cfg.blocks[home.0 as usize].function;
         let mut found: Vec<Use> = Vec::new();
-        let mut seen = vec![RegSet::EMPTY; cfg.blocks.len()];
+        let mut all = Walk::default();
         // The registers of a walk that have not been read yet on some path to the block.
-        let mut unread = vec![RegSet::EMPTY; cfg.blocks.len()];
-        let mut work: Vec<(u32, u32, RegSet, RegSet)> = vec![(home.0, pc.0 / 16, *wanted, *wanted)];
-        while let Some((block, from, mut set, mut next)) = work.pop() {
-            let info = &cfg.blocks[block as usize];
-            for index in from..info.end {
+        let mut unread = Walk::default();
+        let mut first = Some((home.0, pc.0 / 16, *wanted, *wanted));
+        loop {
+            let (block, from, mut set, mut next) = match first.take() {
+                Some(start) => start,
+                None => {
+                    let earliest = all.pending.keys().next().into_iter().chain(unread.pending.keys().next()).min();
+                    let Some(&block) = earliest else { break };
+                    let next = unread.pending.remove(&block).unwrap_or(RegSet::EMPTY);
+                    let set = all.pending.remove(&block).unwrap_or(RegSet::EMPTY).union(&next);
+                    (block, cfg.blocks[block as usize].start, set, next)
+                }
+            };
+            let mut read = |reads: RegSet, next: &RegSet, pc: Pc| {
+                found.extend(reads.iter_all().map(|(file, index)| Use {
+                    file,
+                    index,
+                    pc,
+                    is_next: next.contains(file, index),
+                    is_last: false,
+                }));
+            };
+            for index in from..cfg.blocks[block as usize].end {
                 if set.is_empty() {
                     break;
                 }
@@ -129,13 +171,7 @@ impl Liveness {
                     continue;
                 }
                 let reads = effects.reads.intersection(&set);
-                found.extend(reads.iter_all().map(|(file, reg)| Use {
-                    file,
-                    index: reg,
-                    pc: Pc(index * 16),
-                    is_next: next.contains(file, reg),
-                    is_last: false,
-                }));
+                read(reads, &next, Pc(index * 16));
                 if flow.guard.is_none() {
                     next.subtract(&reads);
                     set.subtract(&effects.writes);
@@ -145,29 +181,22 @@ impl Liveness {
             if set.is_empty() {
                 continue;
             }
-            let mut go = |to: u32, set: RegSet| {
-                let next = next.intersection(&set);
-                let fresh_set = set.difference(&seen[to as usize]);
-                let fresh_next = next.difference(&unread[to as usize]);
-                if fresh_set.is_empty() && fresh_next.is_empty() {
-                    return;
-                }
-                seen[to as usize].union_with(&set);
-                unread[to as usize].union_with(&next);
-                work.push((to, cfg.blocks[to as usize].start, fresh_set.union(&fresh_next), fresh_next));
-            };
             for to in cfg.successors(super::BlockId(block)) {
-                match ends.callee_of(block, to.0) {
-                    None => go(to.0, set),
-                    Some(call) => {
-                        let (_, passes) = self.callee_summary(call.callee);
-                        go(to.0, if call.guarded { set } else { set.intersection(&passes) });
-                        go(self.traces[call.callee as usize].blocks.start, set);
+                if cfg.blocks[to.0 as usize].function != function {
+                    continue;
+                }
+                let (mut set, mut next) = (set, next);
+                if let Some(call) = self.call_between(program, cfg, block, to.0) {
+                    let reads = call.reads.intersection(&set);
+                    read(reads, &next, call.pc);
+                    if !call.guarded {
+                        next.subtract(&reads);
+                        set = set.intersection(&call.passes);
+                        next = next.intersection(&call.passes);
                     }
                 }
-            }
-            for &after in ends.after_return(block) {
-                go(after, set);
+                all.enter(to.0, set);
+                unread.enter(to.0, next);
             }
         }
         found.sort_unstable();
@@ -224,85 +253,5 @@ impl super::Row {
                 let starts_trace = liveness.traces[trace as usize].blocks.start == to.0;
                 starts_trace && liveness.live_in[trace as usize].contains(file, index)
             })
-    }
-}
-
-/// A call of a function of this section.
-#[derive(Clone, Copy)]
-struct Call {
-    callee: u32,
-    guarded: bool,
-}
-
-/// Blocks that calls and returns join, by function and by block.
-struct CallEnds {
-    /// By block: the call it ends in.
-    calls: Vec<Option<Call>>,
-    /// By callee's first trace: blocks that end in its `RET`s.
-    returns: std::collections::BTreeMap<u32, Vec<u32>>,
-    /// By callee's first block: the blocks that call it.
-    callers: std::collections::BTreeMap<u32, Vec<u32>>,
-    /// By block that ends in a `RET`: the blocks it may return to.
-    after: std::collections::BTreeMap<u32, Vec<u32>>,
-}
-
-impl CallEnds {
-    fn new(liveness: &Liveness, program: &impl Program, cfg: &Cfg) -> CallEnds {
-        let mut ends = CallEnds {
-            calls: Vec::new(),
-            returns: Default::default(),
-            callers: Default::default(),
-            after: Default::default(),
-        };
-        if !cfg.calls.iter().any(|call| call.callee.is_some()) || liveness.passes.is_empty() {
-            return ends;
-        }
-        ends.calls = vec![None; cfg.blocks.len()];
-        let mut called: std::collections::BTreeMap<u32, Vec<u32>> = Default::default();
-        for call in &cfg.calls {
-            let Some(block) = cfg.block_at(call.pc) else { continue };
-            let flow = program.flow((call.pc.0 / 16) as usize);
-            let Some(callee) = liveness.callee(cfg, &flow) else { continue };
-            ends.calls[block.0 as usize] = Some(Call { callee, guarded: flow.guard.is_some() });
-            let first = liveness.traces[callee as usize].blocks.start;
-            ends.callers.entry(first).or_default().push(block.0);
-            if cfg.blocks[block.0 as usize].falls_through {
-                called.entry(callee).or_default().push(block.0 + 1);
-            }
-        }
-        // RETs by the function that owns their block.
-        let mut returns: std::collections::BTreeMap<u32, Vec<u32>> = Default::default();
-        for (b, block) in cfg.blocks.iter().enumerate() {
-            let flow = program.flow(block.end as usize - 1);
-            if let (Transfer::Return | Transfer::ReturnOut, Some(function)) = (flow.transfer, block.function) {
-                returns.entry(function.0).or_default().push(b as u32);
-            }
-        }
-        for (&callee, next) in &called {
-            let first = liveness.traces[callee as usize].blocks.start;
-            let Some(function) = cfg.blocks[first as usize].function else { continue };
-            let lasts = returns.get(&function.0).cloned().unwrap_or_default();
-            for &last in &lasts {
-                ends.after.entry(last).or_default().extend(next);
-            }
-            ends.returns.insert(callee, lasts);
-        }
-        ends
-    }
-
-    fn callee_of(&self, from: u32, to: u32) -> Option<Call> {
-        self.calls.get(from as usize).copied().flatten().filter(|_| to == from + 1)
-    }
-
-    fn returns_of(&self, callee: u32) -> &[u32] {
-        self.returns.get(&callee).map_or(&[], Vec::as_slice)
-    }
-
-    fn callers_of(&self, block: u32) -> &[u32] {
-        self.callers.get(&block).map_or(&[], Vec::as_slice)
-    }
-
-    fn after_return(&self, block: u32) -> &[u32] {
-        self.after.get(&block).map_or(&[], Vec::as_slice)
     }
 }

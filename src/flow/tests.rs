@@ -208,18 +208,19 @@ fn definitions_and_uses() {
 }
 
 #[test]
-fn definitions_and_uses_cross_calls() {
+fn a_call_stands_for_what_its_callee_defines_and_uses() {
     let program = toy(&["mov : > R1", "mov : > R3", "call 5", "st : R1 R3 >", "exit", "add : R1 > R3", "ret : R5 >"]);
     let cfg = Cfg::build(&program, &Layout::default());
     let liveness = Liveness::solve(&program, &cfg, Rule::Sound);
     let at = |pc: u32, reg: &str| -> Vec<u32> {
         liveness.definitions(&program, &cfg, Pc(pc * 16), &set(reg)).iter().map(|d| d.pc.0 / 16).collect()
     };
-    assert_eq!(at(3, "R3"), [5]);
+    assert_eq!(at(3, "R3"), [2]);
     assert_eq!(at(3, "R1"), [0]);
-    assert_eq!(at(5, "R1"), [0]);
+    assert_eq!(at(6, "R3"), [5]);
+    assert!(at(5, "R1").is_empty(), "it comes from the caller");
     let uses: Vec<u32> = liveness.uses(&program, &cfg, Pc(32), &set("R1")).iter().map(|u| u.pc.0 / 16).collect();
-    assert_eq!(uses, [3, 5]);
+    assert_eq!(uses, [2, 3]);
 }
 
 /// Whether register `r` is read before it is written from instruction `i` on, for each value of P0 and P1: by running all executions.
