@@ -8,10 +8,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use memmap2::MmapMut;
+
 use super::error::Problem;
 
 /// Runs between two places that are remembered.
-const STRIDE: usize = 128;
+const STRIDE: usize = 16;
 /// Copies of copies are followed this deep; then everything is decompressed.
 const MAX_DEPTH: u32 = 256;
 /// Runs that may be looked at for each run of the block before it is cheaper to decompress everything.
@@ -30,7 +32,9 @@ pub(super) struct LazyBlock<'a> {
     /// Where every [`STRIDE`]th run starts: in the packed bytes, in the block.
     marks: Vec<(usize, usize)>,
     /// The block; zeros where nothing was asked for.
-    bytes: Vec<u8>,
+    bytes: MmapMut,
+    /// Its size.
+    len: usize,
     /// What of it is there: start → end, never touching.
     filled: BTreeMap<usize, usize>,
     effort: usize,
@@ -86,7 +90,7 @@ impl<'a> LazyBlock<'a> {
     /// Walks over the runs of a block that should have `bytes` bytes.
     pub fn new(packed: Cow<'a, [u8]>, bytes: usize) -> Result<Self, Problem> {
         let damaged = |detail: String| Problem::Damaged { method: "LZ4", detail };
-        let mut marks = Vec::with_capacity(packed.len() / 1024);
+        let mut marks = Vec::with_capacity(packed.len() / 256);
         let (mut at, mut place, mut count) = (0, 0_usize, 0_usize);
         while at < packed.len() {
             if count.is_multiple_of(STRIDE) {
@@ -111,13 +115,14 @@ impl<'a> LazyBlock<'a> {
         if place != bytes {
             return Err(Problem::WrongSize { method: "LZ4", declared: bytes as u64, found: place.to_string() });
         }
-        // Zeros that nothing writes to cost no memory.
-        Ok(LazyBlock { packed, marks, bytes: vec![0; bytes], filled: BTreeMap::new(), effort: count * EFFORT + 4096 })
+        // Pages that nothing writes to cost no memory; an allocator would fill them with zeros.
+        let bytes = MmapMut::map_anon(bytes.max(1)).map_err(|error| Problem::Io(error.to_string()))?;
+        Ok(LazyBlock { packed, marks, bytes, len: place, filled: BTreeMap::new(), effort: count * EFFORT + 4096 })
     }
 
     /// Decompresses a part.
     pub fn ensure(&mut self, range: Range<usize>) -> Result<&[u8], TooDear> {
-        let end = range.end.min(self.bytes.len());
+        let end = range.end.min(self.len);
         let start = range.start.min(end);
         self.fill(start, end, 0)?;
         Ok(self.bytes.get(start..end).unwrap_or(&[]))
@@ -130,7 +135,7 @@ impl<'a> LazyBlock<'a> {
 
     /// The block with the parts that were asked for.
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+        self.bytes.get(..self.len).unwrap_or(&[])
     }
 
     /// The next stretch of a range that is not there yet.

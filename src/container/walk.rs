@@ -286,6 +286,8 @@ fn expand_host(node: &Node, options: Options) -> Vec<Step> {
         let next = if section.place == Place::Executable { &mut executable } else { &mut relocatable };
         walk.next = *next;
         walk.section(&section.source);
+        // Only headers were looked at, all over the file.
+        section.source.release();
         *next = walk.next;
         steps.extend(walk.found.into_iter().map(|result| Step::Ready(Box::new(result))));
     }
