@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use anyhow::{Context, Result};
@@ -11,6 +11,7 @@ use rayon::prelude::*;
 
 use super::glob::Globs;
 use super::input;
+use super::progress::Progress;
 use crate::base::Arch;
 use crate::container::{Container, ContainerError, Entry, EntryKind, Options};
 use crate::cubin::Image;
@@ -59,6 +60,8 @@ pub struct Choice {
     kind: KindFilter,
     arches: Vec<Arch>,
     entries: Globs,
+    /// Whether to show no progress.
+    pub quiet: bool,
     /// Whether PTX is wanted whatever its architecture.
     pub any_ptx: bool,
     /// Names of kernels.
@@ -82,6 +85,7 @@ impl Choice {
         let threads = args.jobs.unwrap_or(0);
         Ok(Choice {
             kind: args.kind,
+            quiet: true,
             any_ptx: false,
             arches: args.arch.iter().map(|arch| arch.parse().map_err(anyhow::Error::from)).collect::<Result<_>>()?,
             entries: Globs::new(
@@ -100,16 +104,20 @@ impl Choice {
         look: impl Fn(&Entry) -> Option<T> + Sync,
         mut take: impl FnMut(Result<T, ContainerError>) -> Result<()>,
     ) -> Result<()> {
+        let ahead = |container: &Container| container.parts().iter().map(Container::bytes_ahead).sum::<u64>();
+        let shown = Progress::is_shown(self.quiet);
+        let total = if shown { self.containers.iter().map(ahead).sum() } else { 0 };
+        let progress = Progress::of_bytes(total, "reading", self.quiet);
         let mut parts = self.containers.iter().flat_map(Container::parts);
         let mut queue = InOrder::default();
         let (sender, receiver) = mpsc::channel();
         let stopped = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let (look, stopped) = (&look, &stopped);
+            let (look, stopped, progress) = (&look, &stopped, &progress);
             scope.spawn(move || {
                 self.pool.install(|| {
                     let visit = |(part, container): (usize, Container)| {
-                        self.visit_part(part, &container, look, stopped, &sender);
+                        self.visit_part((part, &container), look, stopped, progress, &sender);
                     };
                     std::iter::from_fn(|| parts.next()).enumerate().par_bridge().for_each(visit);
                 });
@@ -129,14 +137,28 @@ impl Choice {
 
     fn visit_part<T: Send>(
         &self,
-        part: usize,
-        container: &Container,
+        (part, container): (usize, &Container),
         look: &(impl Fn(&Entry) -> Option<T> + Sync),
         stopped: &AtomicBool,
+        progress: &Progress,
         sender: &mpsc::Sender<(Place, Option<Looked<T>>)>,
     ) {
         let count = AtomicUsize::new(0);
-        let entries = container.entries().filter(|entry| entry.as_ref().map_or(true, |entry| self.wants(entry)));
+        let left = AtomicU64::new(if Progress::is_shown(self.quiet) { container.bytes_ahead() } else { 0 });
+        let advance = |bytes: u64| {
+            let spend = |left: u64| Some(left.saturating_sub(bytes));
+            let before = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).unwrap_or(0);
+            progress.advance(before.min(bytes));
+        };
+        let entries = container.entries().filter(|entry| {
+            entry.as_ref().map_or(true, |entry| {
+                let wanted = self.wants(entry);
+                if !wanted {
+                    advance(entry.stored_bytes);
+                }
+                wanted
+            })
+        });
         let numbered = entries.take_while(|_| !stopped.load(Ordering::Relaxed)).enumerate();
         numbered.par_bridge().for_each(|(at, entry)| {
             count.fetch_add(1, Ordering::Relaxed);
@@ -145,12 +167,15 @@ impl Choice {
                 Ok(entry) => {
                     let looked = look(&entry).map(Ok);
                     entry.release();
+                    advance(entry.stored_bytes);
                     looked
                 }
             };
             // Nobody listens any more once taking has failed.
             let _ = sender.send((Place::Item(part, at), result));
         });
+        // What is no entry is done with as well.
+        advance(u64::MAX);
         let _ = sender.send((Place::End(part, count.into_inner()), None));
     }
 
@@ -167,13 +192,6 @@ impl Choice {
             && (self.arches.is_empty()
                 || self.any_ptx && entry.kind == EntryKind::Ptx
                 || self.arches.iter().any(|arch| entry.arch.is_none_or(|found| found.sm == arch.sm)))
-    }
-
-    /// How many entries there are, where it costs next to nothing to know: 0 for zips, which would be inflated for it.
-    pub fn entries_ahead(&self) -> u64 {
-        let plain = self.containers.iter().all(|container| container.parts().len() == 1);
-        let all = self.containers.iter().flat_map(Container::entries);
-        if plain { all.filter(|entry| entry.as_ref().is_ok_and(|entry| self.wants(entry))).count() as u64 } else { 0 }
     }
 
     /// Whether architectures were named.

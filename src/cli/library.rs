@@ -10,7 +10,6 @@ use super::args::{ReportArgs, ReportFormat};
 use super::compile::{self, Session};
 use super::contents::{self, Choice, ChooseArgs, KindFilter};
 use super::input::Input;
-use super::progress::Progress;
 use super::{Outcome, given, input, output};
 use crate::base::Arch;
 use crate::container::{Entry, EntryKind};
@@ -137,11 +136,8 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     let launch = LaunchHints { threads: args.threads, smem_dynamic_bytes: args.smem_dynamic };
     let depth = if args.library.resources { Depth::Resources } else { Depth::Full };
     let names = matches!(args.format, ReportFormat::Json | ReportFormat::Jsonl | ReportFormat::Csv);
-    let ahead = if Progress::is_shown(args.output.quiet) { choice.entries_ahead() } else { 0 };
-    let progress = Progress::new(ahead, "reading", args.output.quiet);
     let look = |entry: &Entry| {
         let found = look(entry, &Looking { args, session: &session, choice: &choice, launch, depth, names });
-        progress.step();
         (!found.is_empty()).then_some(found)
     };
     let inputs: Vec<String> = args.compile.inputs.iter().map(|path| path.display().to_string()).collect();
@@ -171,7 +167,6 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
             }
             Ok(())
         })?;
-        drop(progress);
         collected.finish();
         write(args, &inputs, &collected)?;
     }
@@ -208,6 +203,7 @@ fn choice(args: &ReportArgs) -> Result<Choice> {
     })?;
     // PTX has no architecture yet: it is compiled for those that were asked for.
     choice.any_ptx = true;
+    choice.quiet = args.output.quiet;
     Ok(choice)
 }
 
@@ -243,7 +239,11 @@ fn look(entry: &Entry, with: &Looking<'_>) -> Vec<Found> {
             if entry.jit.as_ref().is_some_and(|jit| jit.companion.is_some()) && !with.args.compile.within.compile {
                 return Vec::new();
             }
-            let named = with.args.compile.inputs.iter().any(|input| input.as_os_str() == entry.path.as_str());
+            let named = |input: &PathBuf| match input.as_os_str() {
+                input if input == "-" => entry.path == input::STDIN_NAME,
+                input => input == entry.path.as_str(),
+            };
+            let named = with.args.compile.inputs.iter().any(named);
             if !with.args.compile.within.compile && !named {
                 return vec![Found::Ptx];
             }

@@ -112,7 +112,8 @@ struct Sum {
 
 /// Lists.
 pub fn run(args: &ListArgs) -> Result<Outcome> {
-    let choice = Choice::new(&args.choose)?;
+    let mut choice = Choice::new(&args.choose)?;
+    choice.quiet = args.output.quiet;
     let mut totals = Totals::default();
     let mut messages = Vec::new();
     output::write(&args.output, |out| {

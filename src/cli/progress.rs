@@ -27,11 +27,20 @@ impl Progress {
 
     /// A bar for `total` steps, or none when `quiet` or when standard error is no terminal.
     pub fn new(total: u64, what: &'static str, quiet: bool) -> Self {
+        Progress::styled(total, what, quiet, "{msg} {wide_bar} {pos}/{len} {elapsed} (eta {eta})")
+    }
+
+    /// The same for `total` bytes.
+    pub fn of_bytes(total: u64, what: &'static str, quiet: bool) -> Self {
+        Progress::styled(total, what, quiet, "{msg} {wide_bar} {percent}% of {total_bytes} {elapsed} (eta {eta})")
+    }
+
+    fn styled(total: u64, what: &'static str, quiet: bool, template: &str) -> Self {
         if !Progress::is_shown(quiet) {
             return Progress { bar: None, done: AtomicU64::new(0), stop: None, drawer: None };
         }
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
-        if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {elapsed} (eta {eta})") {
+        if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
         bar.set_message(what);
@@ -48,7 +57,12 @@ impl Progress {
 
     /// One more step is done.
     pub fn step(&self) {
-        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        self.advance(1);
+    }
+
+    /// So many more are done.
+    pub fn advance(&self, steps: u64) {
+        let done = self.done.fetch_add(steps, Ordering::Relaxed).saturating_add(steps);
         if let Some(bar) = &self.bar {
             bar.set_position(done);
         }

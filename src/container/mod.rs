@@ -90,6 +90,11 @@ impl Container {
         Entries::new(&self.steps, self.options)
     }
 
+    /// About how many bytes there are to go through: for showing progress.
+    pub fn bytes_ahead(&self) -> u64 {
+        self.steps.iter().map(walk::bytes_ahead).fold(0, u64::saturating_add)
+    }
+
     /// The same entries as parts that can be read in parallel, in order: the files of a folder, the members of a zip.
     pub fn parts(&self) -> Vec<Container> {
         let steps = walk::split(&self.steps, self.options);

@@ -100,6 +100,16 @@ pub(super) fn split(steps: &[Step], options: Options) -> Vec<Step> {
     parts
 }
 
+/// About how many bytes there are to go through, from what file systems and zips say.
+pub(super) fn bytes_ahead(step: &Step) -> u64 {
+    match step {
+        Step::Path { path, .. } => std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
+        Step::Node(node) => node.source.len(),
+        Step::Member { zip, index, .. } => zip.member_bytes(*index),
+        Step::Ready(_) => 0,
+    }
+}
+
 fn is_zip(path: &Path) -> bool {
     use std::io::Read;
     let mut head = [0; 4];

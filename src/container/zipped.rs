@@ -66,6 +66,11 @@ impl Zip {
         self.members.len()
     }
 
+    /// The size of a member once it is inflated; 0 for one that cannot be read.
+    pub fn member_bytes(&self, index: usize) -> u64 {
+        self.members.get(index).and_then(|member| member.as_ref().ok()).map_or(0, |member| member.bytes)
+    }
+
     /// A member that may hold GPU code; `Ok(None)` for anything else.
     pub fn member(&self, index: usize) -> Result<Option<Opened>, ContainerError> {
         let member = match self.members.get(index) {
