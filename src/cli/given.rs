@@ -8,8 +8,8 @@ use clap::Args as ClapArgs;
 use super::args::CompileArgs;
 use super::contents::{self, Choice, ChooseArgs, KindFilter};
 use super::input::{self, Input};
-use crate::container::{Entry, EntryKind, Opened};
-use crate::cubin::{Image, Parts, read_resources};
+use crate::container::{Entry, EntryKind};
+use crate::cubin::Image;
 use crate::report::demangle;
 
 /// Which parts of a container.
@@ -133,40 +133,18 @@ fn chosen(entry: &Entry, choice: &Choice, compile: bool) -> Result<(), Passed> {
                 return if choice.wants_arch(entry.arch) { Ok(()) } else { Err(Passed::NotAsked) };
             }
             // What cannot be read is an error later.
-            let Ok(opened) = entry.open() else { return Ok(()) };
-            with_resources(opened, |image| {
-                let wants_kernel =
-                    |name: &str| choice.kernels.matches([name]) || choice.kernels.matches(demangle(name).as_deref());
-                let kernels =
-                    choice.kernels.is_empty() || image.functions.iter().any(|found| wants_kernel(&found.name));
-                kernels && choice.wants_arch(contents::arch(entry, Some(image)))
-            })
-            .unwrap_or(true)
-            .then_some(())
-            .ok_or(Passed::NotAsked)
+            let Ok(bytes) = entry.read() else { return Ok(()) };
+            let Ok(image) = Image::parse_resources(&bytes) else { return Ok(()) };
+            let wants_kernel =
+                |name: &str| choice.kernels.matches([name]) || choice.kernels.matches(demangle(name).as_deref());
+            let kernels = choice.kernels.is_empty() || image.functions.iter().any(|found| wants_kernel(&found.name));
+            let wanted = kernels && choice.wants_arch(contents::arch(entry, Some(&image)));
+            if wanted { Ok(()) } else { Err(Passed::NotAsked) }
         }
         EntryKind::Ptx if !compile => Err(Passed::Ptx),
         EntryKind::Ptx => Ok(()),
         EntryKind::LtoIr | EntryKind::TileIr | EntryKind::Other(_) => Err(Passed::NotAsked),
     }
-}
-
-/// An entry's bytes for the reader of cubins.
-struct EntryParts<'a>(Opened<'a>);
-
-impl Parts for EntryParts<'_> {
-    fn part(&mut self, range: std::ops::Range<usize>) -> Option<&[u8]> {
-        self.0.part(range)
-    }
-}
-
-/// Reads no more of a cubin than says what its functions need.
-pub fn with_resources<T>(opened: Opened<'_>, then: impl FnOnce(&Image<'_>) -> T) -> Result<T, String> {
-    let mut parts = EntryParts(opened);
-    if !read_resources(&mut parts) {
-        parts.0.complete().ok_or("its data is damaged")?;
-    }
-    Image::parse_resources(parts.0.bytes()).as_ref().map(then).map_err(ToString::to_string)
 }
 
 impl Choice {

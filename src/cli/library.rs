@@ -10,7 +10,7 @@ use super::args::{ReportArgs, ReportFormat};
 use super::compile::{self, Session};
 use super::contents::{self, Choice, ChooseArgs, KindFilter};
 use super::input::Input;
-use super::{Outcome, given, input, output};
+use super::{Outcome, input, output};
 use crate::base::Arch;
 use crate::container::{Entry, EntryKind};
 use crate::cubin::Image;
@@ -222,13 +222,13 @@ fn look(entry: &Entry, with: &Looking<'_>) -> Vec<Found> {
     let failed = |message: String| vec![Found::Failed(entry.path.clone(), message)];
     match entry.kind {
         EntryKind::Cubin => {
-            let read = match with.depth {
-                Depth::Full => entry.read(),
-                Depth::Resources => return with.resources(entry),
+            let parse = match with.depth {
+                Depth::Full => Image::parse,
+                Depth::Resources => Image::parse_resources,
             };
-            match read {
+            match entry.read() {
                 Err(error) => failed(error.problem.to_string()),
-                Ok(bytes) => match Image::parse(&bytes) {
+                Ok(bytes) => match parse(&bytes) {
                     Err(error) => failed(error.to_string()),
                     Ok(image) => with.image(entry, &image),
                 },
@@ -257,18 +257,6 @@ fn look(entry: &Entry, with: &Looking<'_>) -> Vec<Found> {
 }
 
 impl Looking<'_> {
-    /// Reads no more of a cubin than says what its functions need.
-    fn resources(&self, entry: &Entry) -> Vec<Found> {
-        let failed = |message: String| vec![Found::Failed(entry.path.clone(), message)];
-        match entry.open() {
-            Err(error) => failed(error.problem.to_string()),
-            Ok(opened) => {
-                let rows = given::with_resources(opened, |image| self.image(entry, image));
-                rows.unwrap_or_else(failed)
-            }
-        }
-    }
-
     fn image(&self, entry: &Entry, image: &Image<'_>) -> Vec<Found> {
         let arch = contents::arch(entry, Some(image));
         if !self.choice.wants_arch(arch) {

@@ -1,13 +1,11 @@
 //! One piece of GPU code in a container.
 
 use std::borrow::Cow;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::decompress::{self, Compression};
 use super::error::{ContainerError, Problem};
 use super::jit::JitMetadata;
-use super::lazy::LazyBlock;
 use super::source::Source;
 use crate::base::Arch;
 
@@ -112,21 +110,6 @@ impl Entry {
         })
     }
 
-    /// The bytes, to be read in parts: what nobody asks for is not decompressed where that can be spared.
-    pub fn open(&self) -> Result<Opened<'_>, ContainerError> {
-        let whole = || Ok(Opened(State::Whole(self.read()?)));
-        let Payload::Own(source) = &self.payload else { return whole() };
-        if self.compression != Compression::Lz4 || self.obfuscated || self.bytes < WHOLE_BELOW {
-            return whole();
-        }
-        let open = || {
-            decompress::check_size(source.len(), self.bytes)?;
-            let packed = source.read("entry's data", 0, source.len())?;
-            LazyBlock::new(packed, usize::try_from(self.bytes).unwrap_or(usize::MAX))
-        };
-        open().map(|lazy| Opened(State::Lazy(lazy))).map_err(|problem| problem.at(&*self.path))
-    }
-
     /// Says that the bytes will not be read again soon: the pages of a mapped file are let go.
     pub fn release(&self) {
         match &self.payload {
@@ -149,50 +132,6 @@ impl Entry {
                     method => decompress::decompress(method, &packed, self.bytes).map(Cow::Owned),
                 }
             }
-        }
-    }
-}
-
-/// Entries below this size are decompressed at once.
-const WHOLE_BELOW: u64 = 1 << 16;
-
-/// An entry whose parts are decompressed on demand.
-#[derive(Debug)]
-pub struct Opened<'a>(State<'a>);
-
-#[derive(Debug)]
-enum State<'a> {
-    Whole(Cow<'a, [u8]>),
-    Lazy(LazyBlock<'a>),
-}
-
-impl<'a> Opened<'a> {
-    /// A part, as far as it is inside; none when the data turns out to be damaged.
-    pub fn part(&mut self, range: Range<usize>) -> Option<&[u8]> {
-        if let State::Lazy(lazy) = &mut self.0
-            && lazy.ensure(range.clone()).is_err()
-        {
-            self.complete()?;
-        }
-        let bytes = self.bytes();
-        let end = range.end.min(bytes.len());
-        bytes.get(range.start.min(end)..end)
-    }
-
-    /// Decompresses everything.
-    pub fn complete(&mut self) -> Option<()> {
-        if let State::Lazy(lazy) = &self.0 {
-            let all = decompress::decompress(Compression::Lz4, lazy.packed(), lazy.bytes().len() as u64).ok()?;
-            self.0 = State::Whole(Cow::Owned(all));
-        }
-        Some(())
-    }
-
-    /// All bytes; zeros where nothing was asked for and nothing was decompressed.
-    pub fn bytes(&self) -> &[u8] {
-        match &self.0 {
-            State::Whole(bytes) => bytes,
-            State::Lazy(lazy) => lazy.bytes(),
         }
     }
 }

@@ -16,7 +16,6 @@ mod fatbin;
 mod host;
 mod inflate;
 mod jit;
-mod lazy;
 mod sniff;
 mod source;
 mod walk;
@@ -28,7 +27,7 @@ mod tests;
 use std::path::Path;
 
 pub use decompress::Compression;
-pub use entry::{Entry, EntryKind, Opened, Place};
+pub use entry::{Entry, EntryKind, Place};
 pub use error::{ContainerError, Problem};
 pub use jit::JitMetadata;
 pub use walk::Entries;

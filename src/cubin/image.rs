@@ -168,8 +168,7 @@ impl<'a> Image<'a> {
         Image::read(file, false)
     }
 
-    /// Reads what a cubin says of its functions' resources; relocations of code and calls are left out, and what
-    /// [`super::read_resources`] does not ask for may be zeros.
+    /// Reads what a cubin says of its functions' resources: relocations of code and calls are left out.
     pub fn parse_resources(file: &'a [u8]) -> Result<Self, CubinError> {
         Image::read(file, true)
     }

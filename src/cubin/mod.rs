@@ -15,7 +15,6 @@ mod function;
 mod image;
 pub mod lines;
 mod note;
-mod partial;
 #[cfg(test)]
 mod tests;
 
@@ -26,4 +25,3 @@ pub use function::{
 };
 pub use image::{Abi, Call, CubinError, ElfKind, Image, Problem, VariantSource};
 pub use note::{Note, Tool, Toolkit};
-pub use partial::{Parts, read_resources};
