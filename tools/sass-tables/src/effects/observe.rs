@@ -141,13 +141,24 @@ pub fn observe(
     Ok(lines)
 }
 
-/// The words of a class's base with every combination of the variants of some components, as far as there are not too many.
+/// The words of a class's base with every combination of the variants of some components, or of every two of them where there are too many.
 fn combinations(model: &Model, components: &BTreeSet<u8>) -> Vec<u128> {
-    let mut words = vec![model.base];
-    let many = components.iter().map(|&comp| model.comps[usize::from(comp)].variants.len()).product::<usize>();
-    if components.len() < 2 || many > COMBINATIONS {
+    let variants = |comp: &u8| model.comps[usize::from(*comp)].variants.len();
+    let all: Vec<u8> = components.iter().copied().collect();
+    if all.len() < 2 {
         return Vec::new();
     }
+    if all.iter().map(variants).product::<usize>() <= COMBINATIONS {
+        return product(model, &all);
+    }
+    let pairs = all.iter().enumerate().flat_map(|(i, &a)| all[i + 1..].iter().map(move |&b| [a, b]));
+    let few = pairs.filter(|pair| pair.iter().map(variants).product::<usize>() <= COMBINATIONS);
+    few.flat_map(|pair| product(model, &pair)).collect()
+}
+
+/// The words of a class's base with every combination of the variants of some components.
+fn product(model: &Model, components: &[u8]) -> Vec<u128> {
+    let mut words = vec![model.base];
     for &comp in components {
         let comp = &model.comps[usize::from(comp)];
         let mut next = Vec::new();
