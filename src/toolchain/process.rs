@@ -50,6 +50,8 @@ pub(super) struct Running {
 }
 
 enum Event {
+    /// Only told where a child can be waited for without reaping it.
+    #[cfg_attr(not(unix), expect(dead_code))]
     Exited,
     Flooded,
     Drained,

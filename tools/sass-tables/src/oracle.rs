@@ -244,7 +244,7 @@ impl Oracle {
     fn listing(&mut self, words: &[u128], base: u64) -> Result<Vec<Option<Box<str>>>> {
         let mut out = vec![None; words.len()];
         let mut legal: Vec<usize> = (0..words.len()).collect();
-        for _ in 0..8 {
+        loop {
             if legal.is_empty() {
                 return Ok(out);
             }
@@ -255,11 +255,15 @@ impl Oracle {
                 bad.insert(index.wrapping_sub((base / 16) as usize));
             }
             if !bad.is_empty() {
+                let before = legal.len();
                 let mut index = 0;
                 legal.retain(|_| {
                     index += 1;
                     !bad.contains(&(index - 1))
                 });
+                if legal.len() == before {
+                    bail!("nvdisasm -b {} calls words illegal that it was not given", self.arch);
+                }
                 continue;
             }
             if stdout.is_empty() {
@@ -283,7 +287,6 @@ impl Oracle {
             }
             return Ok(out);
         }
-        bail!("nvdisasm keeps finding new illegal words")
     }
 
     /// An opcode is relative when one of its words prints otherwise at another address.
