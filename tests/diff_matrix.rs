@@ -36,6 +36,27 @@ fn two_cubins() {
 }
 
 #[test]
+fn as_a_page() {
+    let (old, new) = (file("testdata/cubin/hopper-12.4-sm_90a.cubin"), file("testdata/cubin/hopper-13.4-sm_90a.cubin"));
+    let page = stdout(&run(&["diff", &old, &new, "--format", "html"]));
+    assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"), "{page}");
+    assert!(page.contains("default-src 'none'") && page.contains("instructions.decoded"), "{page}");
+    // A name is text, whatever it says.
+    let folder = tempfile::tempdir().unwrap();
+    let mut reports = Vec::new();
+    for cubin in [&old, &new] {
+        let report = stdout(&run(&[cubin, "--format", "json"]));
+        let mut report: Value = serde_json::from_str(&report).unwrap();
+        report["units"][0]["kernels"][0]["demangled"] = "<script>alert(1)</script>".into();
+        let path = folder.path().join(format!("{}.json", reports.len()));
+        fs::write(&path, report.to_string()).unwrap();
+        reports.push(path.to_str().unwrap().to_owned());
+    }
+    let page = stdout(&run(&["diff", &reports[0], &reports[1], "--format", "html"]));
+    assert!(page.contains("&lt;script&gt;alert(1)") && !page.contains("<script"), "{page}");
+}
+
+#[test]
 fn two_reports_and_a_report_with_a_cubin() {
     let folder = tempfile::tempdir().unwrap();
     let mut reports = Vec::new();

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use clap::{Args as ClapArgs, ValueHint};
+use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 use rayon::prelude::*;
 
-use super::args::{CompileArgs, OutputArgs, RunArgs, TextOrJson};
+use super::args::{CompileArgs, OutputArgs, RunArgs};
 use super::compile::Session;
 use super::given::{self, Inside, WithinArgs};
 use super::input::{self, Input};
@@ -29,8 +29,20 @@ Examples:
   ptxinspect diff k.ptx --ptxas 12.9,13.4              one kernel, two releases of ptxas
   ptxinspect diff k.ptx --arch sm_90a,sm_100a          one kernel, two architectures
   ptxinspect diff k.ptx --after-flags=-O1              one kernel, with and without a flag
+  ptxinspect diff a.ptx b.ptx --format html -o d.html  as a page
 
 Exit status: 0 compared, 1 something differs (--exit-code), 2 it could not do the job.";
+
+/// Forms of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DiffFormat {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+    /// A page in one file
+    Html,
+}
 
 /// `ptxinspect diff …`
 #[derive(Debug, ClapArgs)]
@@ -68,7 +80,7 @@ pub struct DiffArgs {
     pub top: usize,
     /// The form of the comparison
     #[arg(long, short, default_value = "text", help_heading = "Output")]
-    pub format: TextOrJson,
+    pub format: DiffFormat,
     /// How to show it.
     #[command(flatten)]
     pub output: OutputArgs,
@@ -97,13 +109,12 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
         units.push(unit);
     }
     let difference = Difference { schema: DIFF_SCHEMA.to_owned(), units };
-    match args.format {
-        TextOrJson::Json => output::write(&args.output, |out| emit::diff::write_json(&difference, out))?,
-        TextOrJson::Text => {
-            let options = emit::diff::Options { top: args.top, width: output::width(&args.output) };
-            output::write(&args.output, |out| emit::diff::write_text(&difference, &options, out))?;
-        }
-    }
+    let options = emit::diff::Options { top: args.top, width: output::width(&args.output) };
+    output::write(&args.output, |out| match args.format {
+        DiffFormat::Text => emit::diff::write_text(&difference, &options, out),
+        DiffFormat::Json => emit::diff::write_json(&difference, out),
+        DiffFormat::Html => emit::diff::write_html(&difference, &options, out),
+    })?;
     let differs = difference.units.iter().flat_map(|unit| &unit.kernels).any(|kernel| !kernel.is_empty());
     Ok(if args.exit_code && differs { Outcome::Findings } else { Outcome::Fine })
 }

@@ -160,7 +160,7 @@ fn without(these: &[String], those: &[String]) -> Vec<String> {
 }
 
 /// Fields that are places or lists of places: they move with every change, and the lines say it better.
-const PLACES: [&str; 13] = [
+const PLACES: [&str; 15] = [
     "name",
     "demangled",
     "lines",
@@ -169,6 +169,8 @@ const PLACES: [&str; 13] = [
     "live_at_peak",
     "attributes",
     "ptx_line",
+    "source_line",
+    "gap",
     "pc",
     "pcs",
     "profile",

@@ -33,6 +33,27 @@ pub fn terminal_lines(text: &str) -> String {
     text.lines().map(terminal).collect::<Vec<_>>().join("\n")
 }
 
+/// Text for HTML and XML: marks are escaped, control and direction characters spelt out as on a terminal, line feeds stay.
+pub fn markup(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for (at, line) in text.split('\n').enumerate() {
+        if at > 0 {
+            safe.push('\n');
+        }
+        for c in terminal(line).chars() {
+            match c {
+                '&' => safe.push_str("&amp;"),
+                '<' => safe.push_str("&lt;"),
+                '>' => safe.push_str("&gt;"),
+                '"' => safe.push_str("&quot;"),
+                '\'' => safe.push_str("&#39;"),
+                c => safe.push(c),
+            }
+        }
+    }
+    safe
+}
+
 /// At most `width` characters, the last of them `…` where something was cut.
 pub fn shorten(text: &str, width: usize) -> Cow<'_, str> {
     if text.chars().count() <= width {
@@ -53,6 +74,12 @@ mod tests {
         assert_eq!(terminal("\x1b[31mred\x07"), "\\u{1b}[31mred\\u{7}");
         assert_eq!(terminal("a\tb\u{202e}c\u{9b}"), "a b\\u{202e}c\\u{9b}");
         assert_eq!(terminal_lines("one\ntwo\x1b"), "one\ntwo\\u{1b}");
+    }
+
+    #[test]
+    fn names_are_text() {
+        assert_eq!(markup("<script>a&b\"\u{1}</script>"), "&lt;script&gt;a&amp;b&quot;\\u{1}&lt;/script&gt;");
+        assert_eq!(markup("it's\ntwo"), "it&#39;s\ntwo");
     }
 
     #[test]

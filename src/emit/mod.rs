@@ -11,5 +11,6 @@ pub mod json;
 pub mod library;
 pub mod listing;
 pub mod matrix;
+mod page;
 pub mod svg;
 pub mod text;

@@ -1,5 +1,6 @@
 //! The pressure curve as a picture for documents: one panel a kernel, light or dark as the reader's page is.
 
+use crate::emit::escape::markup as escape;
 use std::io::{self, Write};
 
 use crate::report::Unit;
@@ -224,30 +225,4 @@ fn write_marks(kernel: &AnnotatedKernel, scale: &Scale, out: &mut dyn Write) -> 
 /// A name that fits: the start of a long one.
 fn shown(name: &str) -> String {
     crate::emit::escape::shorten(name, 100).into_owned()
-}
-
-/// Text as XML has it; what XML cannot have is spelt out.
-fn escape(text: &str) -> String {
-    let safe = crate::emit::escape::terminal(text);
-    let mut escaped = String::with_capacity(safe.len());
-    for c in safe.chars() {
-        match c {
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '&' => escaped.push_str("&amp;"),
-            '"' => escaped.push_str("&quot;"),
-            _ => escaped.push(c),
-        }
-    }
-    escaped
-}
-
-#[cfg(test)]
-mod tests {
-    use super::escape;
-
-    #[test]
-    fn names_are_text() {
-        assert_eq!(escape("<script>a&b\"\u{1}</script>"), "&lt;script&gt;a&amp;b&quot;\\u{1}&lt;/script&gt;");
-    }
 }

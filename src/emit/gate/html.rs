@@ -4,24 +4,15 @@ use std::io::{self, Write};
 
 use super::{delta, figure, summary, word};
 use crate::compare::LineChange;
+use crate::emit::escape::markup as escape;
+use crate::emit::page;
 use crate::gate::{Change, Comparison, Finding, Level, UnitVerdict, Verdict};
-
-const STYLE: &str = "\
-body{font:14px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 1rem;color:#1f2328;background:#fff}\
-h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}code,pre,td.n{font-family:ui-monospace,monospace}\
-table{border-collapse:collapse;margin:.5rem 0}th,td{padding:.15rem .7rem;text-align:left;border-bottom:1px solid #d1d9e0}\
-td.n,th.n{text-align:right}.worse,.failure,.error{color:#b3261e}.better,.pass{color:#1a7f37}.tolerated,.note{color:#59636e}\
-pre{background:#f6f8fa;padding:.6rem;overflow-x:auto}\
-@media(prefers-color-scheme:dark){body{background:#0d1117;color:#e6edf3}pre{background:#161b22}\
-th,td{border-color:#30363d}.worse,.failure,.error{color:#ff7b72}.better,.pass{color:#56d364}.tolerated,.note{color:#9198a1}}";
 
 /// Writes the page.
 pub fn write(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
     let outcome = word(verdict.outcome);
     let class = if outcome == "pass" { "pass" } else { "failure" };
-    writeln!(out, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">")?;
-    writeln!(out, "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">")?;
-    writeln!(out, "<title>ptxinspect gate: {outcome}</title><style>{STYLE}</style></head><body>")?;
+    page::open(&format!("ptxinspect gate: {outcome}"), out)?;
     writeln!(out, "<h1>gate: <span class=\"{class}\">{outcome}</span></h1>")?;
     writeln!(out, "<p>{}.</p>", escape(&summary(verdict, &verdict.baseline)))?;
     for unit in &verdict.units {
@@ -33,7 +24,7 @@ pub fn write(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "<h2>Beside</h2>")?;
         write_findings(&rest, out)?;
     }
-    writeln!(out, "</body></html>")
+    page::close(out)
 }
 
 fn write_unit(unit: &UnitVerdict, verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
@@ -129,25 +120,4 @@ fn write_line(line: &LineChange, out: &mut dyn Write) -> io::Result<()> {
         step(line.spills_before, line.spills_after),
         escape(&line.text)
     )
-}
-
-/// Text for HTML; control and direction characters are spelt out as on a terminal.
-fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for (at, line) in text.split('\n').enumerate() {
-        if at > 0 {
-            safe.push('\n');
-        }
-        for c in crate::emit::escape::terminal(line).chars() {
-            match c {
-                '&' => safe.push_str("&amp;"),
-                '<' => safe.push_str("&lt;"),
-                '>' => safe.push_str("&gt;"),
-                '"' => safe.push_str("&quot;"),
-                '\'' => safe.push_str("&#39;"),
-                c => safe.push(c),
-            }
-        }
-    }
-    safe
 }

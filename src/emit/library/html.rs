@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::{Table, name};
+use crate::emit::escape::markup as escape;
 use crate::emit::text::{bytes, thousands};
 use crate::report::library::Row;
 
@@ -123,8 +124,4 @@ fn write_by_arch(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
         )?;
     }
     writeln!(out, "</tbody></table>")
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -1,30 +1,16 @@
-//! Two builds side by side, for people and for programs.
+//! For people at a terminal: figures, lines, code, kernel by kernel.
 
 use std::io::{self, Write};
 
 use serde_json::Value;
 
-use super::escape::{shorten, terminal};
-use super::text::{BAD, BOLD, DIM, GOOD, RESET, WARN};
-use crate::compare::{Difference, KernelDifference, LineChange, SassChange, SideFacts, UnitDifference};
-
-/// What the reader asked to see.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// How many lines and changes of code for a kernel.
-    pub top: usize,
-    /// Columns.
-    pub width: usize,
-}
-
-/// The comparison as it is: one object and a line feed.
-pub fn write_json(difference: &Difference, out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, difference).map_err(io::Error::from)?;
-    out.write_all(b"\n")
-}
+use super::{Options, moved_lines, side, step};
+use crate::compare::{Difference, KernelDifference, LineChange, SassChange, UnitDifference};
+use crate::emit::escape::{shorten, terminal};
+use crate::emit::text::{BAD, BOLD, DIM, GOOD, RESET, WARN};
 
 /// For people: figures, lines, code, kernel by kernel.
-pub fn write_text(difference: &Difference, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(difference: &Difference, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     for (at, unit) in difference.units.iter().enumerate() {
         if at > 0 {
             writeln!(out)?;
@@ -34,24 +20,9 @@ pub fn write_text(difference: &Difference, options: &Options, out: &mut dyn Writ
     Ok(())
 }
 
-fn side(facts: &SideFacts) -> String {
-    let mut text = terminal(&facts.input).into_owned();
-    if let Some(arch) = &facts.arch {
-        text.push_str(&format!("  {arch}"));
-    }
-    if let Some(ptxas) = &facts.ptxas {
-        text.push_str(&format!("  ptxas {}", terminal(ptxas.trim_start_matches("ptxas "))));
-    }
-    let own = |flag: &&String| *flag != "-v" && *flag != "-lineinfo" && !flag.starts_with("-arch=");
-    for flag in facts.flags.iter().filter(own) {
-        text.push_str(&format!(" {}", terminal(flag)));
-    }
-    text
-}
-
 fn write_unit(unit: &UnitDifference, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{BAD}-{RESET} {BOLD}{}{RESET}", side(&unit.before))?;
-    writeln!(out, "{GOOD}+{RESET} {BOLD}{}{RESET}", side(&unit.after))?;
+    writeln!(out, "{BAD}-{RESET} {BOLD}{}{RESET}", terminal(&side(&unit.before)))?;
+    writeln!(out, "{GOOD}+{RESET} {BOLD}{}{RESET}", terminal(&side(&unit.after)))?;
     for text in &unit.advisories_gone {
         writeln!(out, "  {GOOD}no longer{RESET}: {}", terminal(text))?;
     }
@@ -107,17 +78,12 @@ fn value(value: &Value) -> String {
 
 /// Lines where live registers or spills moved, those that moved most.
 fn write_lines(lines: &[LineChange], options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let weight = |line: &LineChange| line.spills_gained().abs() * 100 + line.live_gained().abs();
-    let moved: Vec<&LineChange> = lines.iter().filter(|line| weight(line) > 0 || line.before_line.is_none()).collect();
-    if moved.is_empty() {
+    let (shown, rest) = moved_lines(lines, options.top);
+    if shown.is_empty() {
         return Ok(());
     }
-    let mut ranked: Vec<(i64, usize)> = moved.iter().enumerate().map(|(at, line)| (-weight(line), at)).collect();
-    ranked.sort_unstable();
-    let mut shown: Vec<usize> = ranked.into_iter().take(options.top).map(|(_, at)| at).collect();
-    shown.sort_unstable();
     writeln!(out, "  {DIM}{:>6} {:>6} {:>10} {:>10}  PTX{RESET}", "before", "after", "live", "spills")?;
-    for line in shown.iter().filter_map(|at| moved.get(*at)) {
+    for line in shown {
         let number = |line: Option<crate::base::Line>| line.map_or("–".to_owned(), |line| line.to_string());
         let (before, after) = (number(line.before_line), number(line.after_line));
         let live = step(line.live_before, line.live_after);
@@ -127,19 +93,10 @@ fn write_lines(lines: &[LineChange], options: &Options, out: &mut dyn Write) -> 
         let text = shorten(&terminal(&line.text), options.width.saturating_sub(40).max(20)).into_owned();
         writeln!(out, "  {before:>6} {after:>6} {live:>10} {spills:>10}  {text}")?;
     }
-    if moved.len() > shown.len() {
-        writeln!(out, "  {DIM}and {} more lines (--top){RESET}", moved.len() - shown.len())?;
+    if rest > 0 {
+        writeln!(out, "  {DIM}and {rest} more lines (--top){RESET}")?;
     }
     Ok(())
-}
-
-fn step(before: Option<u32>, after: Option<u32>) -> String {
-    let show = |value: Option<u32>| value.map_or("–".to_owned(), |value| value.to_string());
-    match (before, after) {
-        (None, None) => String::new(),
-        (before, after) if before == after => show(after),
-        (before, after) => format!("{} → {}", show(before), show(after)),
-    }
 }
 
 /// Instructions that differ, registers renamed away.
