@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::check::{Check, Confidence};
-use super::threads::{ThreadSet, Value, Warps};
+use super::threads::{Edge, ThreadSet, Value, Warps, passing};
 use crate::base::Line;
 use crate::ptx::{BarrierAction, Operation};
 
@@ -38,7 +38,7 @@ pub fn named(warps: &Warps<'_>) -> Named {
     let mut found = Named::default();
     for (index, site) in warps.graph.sites.iter().enumerate() {
         let Operation::NamedBarrier(barrier) = site.operation else { continue };
-        let value = |operand| warps.values.operand(&warps.graph, site, operand);
+        let value = |operand| warps.values.operand(&warps.graph, index, operand);
         let count = match barrier.threads {
             None => warps.threads,
             Some(threads) => value(threads).constant().and_then(|count| u32::try_from(count).ok()),
@@ -76,11 +76,8 @@ fn must_pass(warps: &Warps<'_>, thread: u32, through: u32) -> bool {
             continue;
         }
         let Some(block) = blocks.get(at as usize) else { continue };
-        let is_open = |when: Option<(crate::ptx::Register, bool)>| match when {
-            Some((register, value)) => !warps.reach.split(alone, warps.values.of(register), value).is_empty(),
-            None => true,
-        };
-        let ways: Vec<u32> = block.successors.iter().filter(|edge| is_open(edge.when)).map(|edge| edge.to).collect();
+        let is_open = |edge: &&Edge| !passing(&warps.graph, &warps.values, block, edge, alone).is_empty();
+        let ways: Vec<u32> = block.successors.iter().filter(is_open).map(|edge| edge.to).collect();
         if ways.is_empty() {
             return false;
         }

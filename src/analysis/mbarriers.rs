@@ -110,9 +110,10 @@ pub fn sites(warps: &Warps<'_>) -> Vec<MbarrierSite> {
             _ if opcode.contains("mbarrier::") => (Act::Other, last_address(), None),
             _ => continue,
         };
-        let value = |operand| warps.values.operand(&warps.graph, site, operand);
+        let value = |operand| warps.values.operand(&warps.graph, index, operand);
         let (variable, offset) = match address.map(value) {
             Some(Value::Address { variable, offset }) => (Some(variable), offset),
+            Some(Value::Addresses { variable, .. }) => (Some(variable), None),
             _ => (None, None),
         };
         let argument = argument.and_then(|argument| value(argument).constant());

@@ -21,15 +21,15 @@ pub struct AsyncSite {
     pub argument: Option<u64>,
 }
 
-fn columns(warps: &Warps<'_>, site: &Site<'_>) -> Option<u64> {
-    let operand = site.located.instruction.operand(1)?;
-    warps.values.operand(&warps.graph, site, operand).constant()
+fn columns(warps: &Warps<'_>, index: usize) -> Option<u64> {
+    let operand = warps.graph.sites.get(index)?.located.instruction.operand(1)?;
+    warps.values.operand(&warps.graph, index, operand).constant()
 }
 
 /// Every such instruction, copies and multiplications themselves left out.
 pub fn sites(warps: &Warps<'_>) -> Vec<AsyncSite> {
     let mut found = Vec::new();
-    for site in &warps.graph.sites {
+    for (index, site) in warps.graph.sites.iter().enumerate() {
         let (what, argument) = match site.operation {
             Operation::Wgmma(Wgmma::Fence) => ("wgmma.fence", None),
             Operation::Wgmma(Wgmma::CommitGroup) => ("wgmma.commit_group", None),
@@ -42,8 +42,8 @@ pub fn sites(warps: &Warps<'_>) -> Vec<AsyncSite> {
             Operation::GridDepControl { wait: true } => ("griddepcontrol.wait", None),
             Operation::GridDepControl { wait: false } => ("griddepcontrol.launch_dependents", None),
             Operation::Tcgen05 { action, .. } => match action {
-                Tcgen05::Alloc => ("tcgen05.alloc", columns(warps, site)),
-                Tcgen05::Dealloc => ("tcgen05.dealloc", columns(warps, site)),
+                Tcgen05::Alloc => ("tcgen05.alloc", columns(warps, index)),
+                Tcgen05::Dealloc => ("tcgen05.dealloc", columns(warps, index)),
                 Tcgen05::Relinquish => ("tcgen05.relinquish_alloc_permit", None),
                 Tcgen05::Commit => ("tcgen05.commit", None),
                 Tcgen05::Wait => ("tcgen05.wait", None),
@@ -91,15 +91,15 @@ fn cta_groups(warps: &Warps<'_>) -> Vec<Check> {
 }
 
 fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Check>) {
-    let of = |wanted: Tcgen05| -> Vec<&Site<'_>> {
+    let of = |wanted: Tcgen05| -> Vec<(usize, &Site<'_>)> {
         let is = |site: &Site<'_>| matches!(site.operation, Operation::Tcgen05 { action, .. } if action == wanted);
         let sites = warps.graph.sites.iter().enumerate();
-        sites.filter(|(index, site)| is(site) && !warps.at(*index).is_empty()).map(|(_, site)| site).collect()
+        sites.filter(|(index, site)| is(site) && !warps.at(*index).is_empty()).collect()
     };
     let (allocs, deallocs) = (of(Tcgen05::Alloc), of(Tcgen05::Dealloc));
-    let Some(first) = allocs.first() else { return };
-    for site in allocs.iter().chain(&deallocs) {
-        if let Some(columns) = columns(warps, site)
+    let Some((_, first)) = allocs.first() else { return };
+    for (index, site) in allocs.iter().chain(&deallocs) {
+        if let Some(columns) = columns(warps, *index)
             && !(columns.is_power_of_two() && (32..=COLUMNS).contains(&columns))
         {
             checks.push(Check {
@@ -112,8 +112,8 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Check>) {
             });
         }
     }
-    let sum = |sites: &[&Site<'_>]| {
-        sites.iter().map(|site| columns(warps, site)).try_fold(0u64, |sum, columns| sum.checked_add(columns?))
+    let sum = |sites: &[(usize, &Site<'_>)]| {
+        sites.iter().map(|(index, _)| columns(warps, *index)).try_fold(0u64, |sum, columns| sum.checked_add(columns?))
     };
     let (confidence, message) = match (deallocs.is_empty(), sum(&allocs), sum(&deallocs)) {
         (true, ..) => (Confidence::Certain, "tensor memory is allocated and never freed".to_owned()),

@@ -32,6 +32,8 @@ pub struct Edge {
     pub to: u32,
     /// The predicate that must hold, with the value that it must have; none for a way that is always open.
     pub when: Option<(Register, bool)>,
+    /// Which entry of the table a `brx.idx` must choose.
+    pub case: Option<u32>,
 }
 
 /// Instructions that run one after the other.
@@ -181,16 +183,17 @@ impl<'a> Graph<'a> {
             let taken = site.guard.map(|(register, negated)| (register, !negated));
             let not_taken = site.guard;
             if ends(site) {
-                for index in targets.get(&last).into_iter().flatten() {
+                let indexed = matches!(site.operation, Operation::IndexedBranch { .. });
+                for (case, index) in targets.get(&last).into_iter().flatten().enumerate() {
                     if let Some(to) = sites.get(*index as usize).map(|site| site.block) {
-                        successors.push(Edge { to, when: taken });
+                        successors.push(Edge { to, when: taken, case: indexed.then_some(case as u32) });
                     }
                 }
                 if guarded && let Some(to) = next {
-                    successors.push(Edge { to, when: not_taken });
+                    successors.push(Edge { to, when: not_taken, case: None });
                 }
             } else if let Some(to) = next {
-                successors.push(Edge { to, when: None });
+                successors.push(Edge { to, when: None, case: None });
             }
             if let Some(block) = blocks.get_mut(at as usize) {
                 block.successors = successors;

@@ -4,17 +4,22 @@
 //! ids and addresses of variables tell, and the set of threads that may reach each instruction. It refuses to guess: a value
 //! that memory, a parameter or a loop decides is unknown, and a branch on it may go either way for every thread.
 
+mod compute;
 mod evaluate;
 mod graph;
+mod memory;
+mod number;
 mod reach;
+mod solve;
 mod value;
+mod versions;
 
 #[cfg(test)]
 mod tests;
 
 pub use evaluate::Values;
 pub use graph::{Block, Edge, Graph, Site};
-pub use reach::{Reach, ThreadSet};
+pub use reach::{Reach, ThreadSet, passing};
 pub use value::{Value, Variation};
 
 use crate::ptx::Function;
@@ -56,8 +61,7 @@ impl<'a> Warps<'a> {
     pub fn of(function: &Function<'_, 'a>, size: Option<BlockSize>) -> Warps<'a> {
         let size = size.filter(|size| size.threads().is_some());
         let graph = Graph::build(function);
-        let values = Values::solve(function, &graph, size);
-        let reach = Reach::solve(&graph, &values, size.and_then(|size| size.threads()));
+        let (values, reach) = Values::solve(function, &graph, size);
         Warps { graph, values, reach, threads: size.and_then(|size| size.threads()) }
     }
 
@@ -66,7 +70,7 @@ impl<'a> Warps<'a> {
         let Some(site) = self.graph.sites.get(index) else { return ThreadSet::EMPTY };
         let reaching = self.reach.block(site.block);
         match site.guard {
-            Some((register, negated)) => self.reach.split(reaching, self.values.of(register), !negated),
+            Some((register, negated)) => reach::split(reaching, self.values.at(index, register), !negated),
             None => reaching,
         }
     }

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use super::graph::Graph;
+use super::graph::{Block, Edge, Graph};
 use super::value::Value;
 use super::{BlockSize, Values};
+use crate::ptx::Operation;
 
 const WORDS: usize = BlockSize::MAX as usize / 64;
 
@@ -119,10 +120,7 @@ impl Reach {
             let here = reach.block(at);
             let Some(block) = graph.blocks.get(at as usize) else { continue };
             for edge in &block.successors {
-                let going = match edge.when {
-                    Some((register, value)) => reach.split(here, values.of(register), value),
-                    None => here,
-                };
+                let going = passing(graph, values, block, edge, here);
                 let Some(there) = reach.blocks.get_mut(edge.to as usize) else { continue };
                 let met = there.union(&going);
                 if met != *there {
@@ -139,18 +137,55 @@ impl Reach {
         self.blocks.get(block as usize).copied().unwrap_or(ThreadSet::EMPTY)
     }
 
-    /// Those of a set for which a predicate may have a value.
-    pub fn split(&self, set: ThreadSet, predicate: &Value, wanted: bool) -> ThreadSet {
-        match predicate {
-            Value::Constant(value) if (value & 1 == 1) == wanted => set,
-            Value::Constant(_) => ThreadSet::EMPTY,
-            Value::Threads { values, elected } => {
-                let holds = |thread: &u32| values.get(*thread as usize).is_none_or(|value| (value & 1 == 1) == wanted);
-                let split: ThreadSet = set.iter().filter(holds).collect();
-                // Whoever is elected is one of those that are here.
-                if *elected && split.is_empty() { set.one_a_warp() } else { split }
-            }
-            _ => set,
+    /// The threads that may leave a block by one of its ways.
+    pub(super) fn along(&self, graph: &Graph<'_>, values: &Values, block: u32, way: usize) -> ThreadSet {
+        let Some(info) = graph.blocks.get(block as usize) else { return ThreadSet::EMPTY };
+        let Some(edge) = info.successors.get(way) else { return ThreadSet::EMPTY };
+        passing(graph, values, info, edge, self.block(block))
+    }
+}
+
+/// Those of a set at the end of a block that may go along a way out of it.
+pub fn passing(graph: &Graph<'_>, values: &Values, block: &Block, edge: &Edge, set: ThreadSet) -> ThreadSet {
+    let last = block.end.saturating_sub(1) as usize;
+    let set = match edge.when {
+        Some((register, value)) => split(set, values.at(last, register), value),
+        None => set,
+    };
+    let index = match (edge.case, graph.sites.get(last).map(|site| site.operation)) {
+        (Some(case), Some(Operation::IndexedBranch { index: Some(index), .. })) => Some((case, index)),
+        _ => None,
+    };
+    let Some((case, index)) = index else { return set };
+    match values.operand(graph, last, index) {
+        Value::Constant(value) if value != u64::from(case) => ThreadSet::EMPTY,
+        Value::Threads { values, elected: false } => chosen(set, &values, case),
+        Value::Choice(layers) => {
+            layers.iter().fold(ThreadSet::EMPTY, |all, layer| all.union(&chosen(set, layer, case)))
         }
+        _ => set,
+    }
+}
+
+fn chosen(set: ThreadSet, values: &[u64], case: u32) -> ThreadSet {
+    set.iter().filter(|thread| values.get(*thread as usize).is_none_or(|value| *value == u64::from(case))).collect()
+}
+
+/// Those of a set for which a predicate may have a value.
+pub fn split(set: ThreadSet, predicate: &Value, wanted: bool) -> ThreadSet {
+    let holding = |values: &[u64]| -> ThreadSet {
+        let holds = |thread: &u32| values.get(*thread as usize).is_none_or(|value| (value & 1 == 1) == wanted);
+        set.iter().filter(holds).collect()
+    };
+    match predicate {
+        Value::Constant(value) if (value & 1 == 1) == wanted => set,
+        Value::Constant(_) => ThreadSet::EMPTY,
+        Value::Threads { values, elected } => {
+            let split = holding(values);
+            // Whoever is elected is one of those that are here.
+            if *elected && split.is_empty() { set.one_a_warp() } else { split }
+        }
+        Value::Choice(layers) => layers.iter().fold(ThreadSet::EMPTY, |all, layer| all.union(&holding(layer))),
+        _ => set,
     }
 }

@@ -137,7 +137,12 @@ fn nothing_is_certain_on_real_kernels() {
                 continue;
             }
             files += 1;
-            for (kernel, code, line, confidence) in findings(&text) {
+            let started = std::time::Instant::now();
+            let found = findings(&text);
+            if started.elapsed().as_secs() >= 2 {
+                eprintln!("{}: {} s", path.display(), started.elapsed().as_secs());
+            }
+            for (kernel, code, line, confidence) in found {
                 let kernel: String = kernel.chars().take(40).collect();
                 eprintln!("{}:{line}: {code} {confidence:?} {kernel}", path.display());
                 if confidence == Confidence::Certain {

@@ -34,11 +34,59 @@ pub enum Value {
         /// Bytes from its start; none when not known.
         offset: Option<i64>,
     },
+    /// A place in a variable for each thread.
+    Addresses {
+        /// Index of the variable in `Values::variables`.
+        variable: u32,
+        /// Bytes from its start, by thread.
+        offsets: Rc<[i64]>,
+    },
+    /// One of a few numbers for each thread: what instructions that ran before may have left in shared memory.
+    Choice(Rc<[Rc<[u64]>]>),
     /// Anything.
     Unknown(Variation),
 }
 
+/// Among whom numbers differ.
+fn spread<T: PartialEq>(values: &[T]) -> Variation {
+    let first = values.first();
+    if !values.chunks(32).all(|warp| warp.iter().all(|value| Some(value) == warp.first())) {
+        Variation::Lane
+    } else if values.iter().all(|value| Some(value) == first) {
+        Variation::Block
+    } else {
+        Variation::Warp
+    }
+}
+
 impl Value {
+    /// The variable that it is a place in.
+    pub fn variable(&self) -> Option<u32> {
+        match self {
+            Value::Address { variable, .. } | Value::Addresses { variable, .. } => Some(*variable),
+            _ => None,
+        }
+    }
+
+    /// A place so many bytes further on.
+    pub fn shifted(&self, added: Option<i64>) -> Option<Value> {
+        Some(match self {
+            Value::Address { variable, offset } => Value::Address {
+                variable: *variable,
+                offset: offset.zip(added).and_then(|(offset, added)| offset.checked_add(added)),
+            },
+            Value::Addresses { variable, offsets } => {
+                let moved: Option<Rc<[i64]>> =
+                    added.and_then(|added| offsets.iter().map(|offset| offset.checked_add(added)).collect());
+                match moved {
+                    Some(offsets) => Value::Addresses { variable: *variable, offsets },
+                    None => Value::Address { variable: *variable, offset: None },
+                }
+            }
+            _ => return None,
+        })
+    }
+
     /// The number, if every thread has the same.
     pub fn constant(&self) -> Option<u64> {
         match self {
@@ -55,13 +103,11 @@ impl Value {
     pub fn variation(&self) -> Variation {
         match self {
             Value::Undefined | Value::Constant(_) | Value::Address { .. } => Variation::Block,
-            Value::Threads { values, .. } => {
-                let first = values.first();
-                if values.chunks(32).all(|warp| warp.iter().all(|value| Some(value) == warp.first())) {
-                    if values.iter().all(|value| Some(value) == first) { Variation::Block } else { Variation::Warp }
-                } else {
-                    Variation::Lane
-                }
+            Value::Threads { values, .. } => spread(values),
+            Value::Addresses { offsets, .. } => spread(offsets),
+            // Threads of a warp read the same at one time.
+            Value::Choice(layers) => {
+                layers.iter().map(|layer| spread(layer)).max().unwrap_or(Variation::Lane).max(Variation::Warp)
             }
             Value::Unknown(variation) => *variation,
         }
@@ -76,6 +122,10 @@ impl Value {
             (Value::Address { variable: a, .. }, Value::Address { variable: b, .. }) if a == b => {
                 Value::Address { variable: a, offset: None }
             }
+            (
+                Value::Address { variable: a, .. } | Value::Addresses { variable: a, .. },
+                Value::Address { variable: b, .. } | Value::Addresses { variable: b, .. },
+            ) if a == b => Value::Address { variable: a, offset: None },
             (this, other) => Value::Unknown(this.variation().max(other.variation())),
         }
     }

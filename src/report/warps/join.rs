@@ -217,7 +217,7 @@ impl Joiner<'_> {
                 Some(threads) => !self.warps.at(index).intersection(&threads).is_empty(),
                 None => role.blocks.contains(&site.block),
             };
-            let id = barrier.id.and_then(|id| self.warps.values.operand(&self.warps.graph, site, id).constant());
+            let id = barrier.id.and_then(|id| self.warps.values.operand(&self.warps.graph, index, id).constant());
             ids.extend(id.filter(|_| here).and_then(|id| u32::try_from(id).ok()));
         }
         ids.sort_unstable();
