@@ -70,3 +70,63 @@ fn setmaxnreg_dropped_and_kept() {
         }
     }
 }
+
+/// What `scripts/hardware` saw on an H200 (docs/hardware.md) and what the report says of the same kernels.
+#[test]
+fn findings_agree_with_hardware() {
+    if ptxas().is_none() {
+        return;
+    }
+    let mut cases = 0;
+    for entry in std::fs::read_dir(root("testdata/hardware")).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let said = |key: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(&format!("// {key}: "))).unwrap();
+            line.split_whitespace().next().unwrap().to_owned()
+        };
+        let (hardware, expected) = (said("hardware"), said("finding"));
+        let kernel = kernel(&text, "sm_90a");
+        // What the ISA leaves undefined may be told as possible only.
+        let loud = |confidence: &str| hardware == "undefined" || confidence != "possible";
+        let found: Vec<(String, u64, String)> =
+            issues(&kernel).into_iter().filter(|(.., confidence)| loud(confidence)).collect();
+        let name = path.display();
+        if expected == "none" {
+            assert_eq!(found, [], "{name}");
+            assert_eq!(hardware, "runs", "{name}");
+        } else {
+            assert!(found.iter().any(|(code, ..)| *code == expected), "{name}: {found:?}");
+            assert_ne!(hardware, "runs", "{name}");
+        }
+        let verdict = kernel["setmaxnreg"]["pool"]["verdict"].as_str();
+        match (verdict, hardware.as_str()) {
+            (Some("never"), hardware) => assert_eq!(hardware, "hangs", "{name}"),
+            (Some(verdict), _) => {
+                assert_eq!(hardware, "runs", "{name}: {verdict}");
+                assert!(["exact", "unused"].contains(&verdict), "{name}: {verdict}");
+            }
+            (None, _) => {}
+        }
+        cases += 1;
+    }
+    assert!(cases >= 28);
+}
+
+/// ptxas refuses a mixed cta_group and says no line: our finding does.
+#[test]
+fn findings_in_ptx_that_ptxas_refuses() {
+    if ptxas().is_none() {
+        return;
+    }
+    let text = sample("blackwell_tcgen05.ptx").replacen("commit.cta_group::1", "commit.cta_group::2", 1);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("k.ptx");
+    std::fs::write(&file, &text).unwrap();
+    let output = run(&[file.to_str().unwrap(), "--arch", "sm_100a", "--ptxas", "13.4", "--format", "json"]);
+    assert_eq!(output.status.code(), Some(2));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let diagnostics = report["units"][0]["error"]["diagnostics"].as_array().unwrap();
+    let ours = diagnostics.iter().find(|diagnostic| diagnostic["code"] == "PI601").expect("PI601");
+    assert_eq!(ours["ptx_line"], line_of(&text, "commit.cta_group::2"));
+}

@@ -90,6 +90,7 @@ fn must_pass(warps: &Warps<'_>, thread: u32, through: u32) -> bool {
 pub fn check(warps: &Warps<'_>, named: &Named, exact: bool) -> Vec<Check> {
     let mut checks = Vec::new();
     let whole = warps.graph.complete && !warps.graph.calls && named.unresolved.is_empty();
+    divergence(warps, &mut checks);
     for (id, sites) in &named.barriers {
         counts(*id, sites, &mut checks);
         if !whole {
@@ -144,11 +145,67 @@ fn counts(id: u32, sites: &[BarrierSite], checks: &mut Vec<Check>) {
     }
 }
 
+/// Whether no warp can count twice: none both arrives and waits, and none arrives in a loop.
+fn arrives_once(warps: &Warps<'_>, sites: &[BarrierSite]) -> bool {
+    let of = |arrive: bool| {
+        let sites = sites.iter().filter(move |site| (site.action == BarrierAction::Arrive) == arrive);
+        sites.filter_map(|site| site.threads).fold(ThreadSet::EMPTY, |all, set| all.union(&set)).whole_warps()
+    };
+    let mut arrives = sites.iter().filter(|site| site.action == BarrierAction::Arrive);
+    let apart = of(true).intersection(&of(false)).is_empty();
+    apart && arrives.all(|site| !warps.graph.is_in_a_loop(site.index))
+}
+
+/// Instructions that whole warps must run together, where some lanes cannot come.
+fn divergence(warps: &Warps<'_>, checks: &mut Vec<Check>) {
+    let Some(threads) = warps.threads else { return };
+    let all = ThreadSet::first(threads);
+    let mut lanes_wait: Option<ThreadSet> = None;
+    for (index, site) in warps.graph.sites.iter().enumerate() {
+        let what = match site.operation {
+            Operation::NamedBarrier(barrier) if barrier.aligned => "barrier",
+            Operation::ClusterBarrier { aligned: true, .. } => "cluster barrier",
+            Operation::SetMaxNReg { .. } => "setmaxnreg",
+            Operation::Wgmma(_) => "wgmma",
+            _ => continue,
+        };
+        let here = warps.at(index);
+        let missing = here.whole_warps().intersection(&all);
+        if here.is_empty() || missing == here {
+            continue;
+        }
+        // Lanes that have left the kernel are not missed; those that go on to wait elsewhere are.
+        let elsewhere = *lanes_wait.get_or_insert_with(|| {
+            let waits = warps.graph.sites.iter().enumerate().filter(|(_, site)| {
+                matches!(
+                    site.operation,
+                    Operation::NamedBarrier(_) | Operation::ClusterBarrier { .. } | Operation::Wgmma(_)
+                )
+            });
+            waits.fold(ThreadSet::EMPTY, |all, (index, _)| all.union(&warps.at(index)))
+        });
+        let lost = missing.iter().filter(|thread| !here.has(*thread)).any(|thread| elsewhere.has(thread));
+        let first = here.warps().first().copied().unwrap_or(0);
+        let lanes = here.iter().filter(|thread| thread / 32 == first).count();
+        checks.push(Check {
+            code: "PI206",
+            fatal: true,
+            confidence: if lost { Confidence::Likely } else { Confidence::Possible },
+            line: site.line(),
+            message: format!("only {lanes} of the 32 lanes of warp {first} come to this aligned {what}"),
+            reasoning: "all threads of a warp must run it together; a branch or predicate keeps the others away"
+                .to_owned(),
+        });
+        return;
+    }
+}
+
 /// Whether the threads that can arrive are as many as the count says.
 fn arrivals(warps: &Warps<'_>, id: u32, sites: &[BarrierSite], exact: bool, checks: &mut Vec<Check>) {
     let Some(all) = sites.iter().map(|site| site.threads).collect::<Option<Vec<ThreadSet>>>() else { return };
     let able = all.iter().fold(ThreadSet::EMPTY, |all, set| all.union(set)).whole_warps();
     let only_sync = sites.iter().all(|site| site.action != BarrierAction::Arrive);
+    let once = only_sync || arrives_once(warps, sites);
     for site in sites {
         let (Some(count), Some(here)) = (site.count, site.threads) else { continue };
         if here.is_empty() || site.action == BarrierAction::Arrive || count == 0 || count % 32 != 0 {
@@ -158,10 +215,10 @@ fn arrivals(warps: &Warps<'_>, id: u32, sites: &[BarrierSite], exact: bool, chec
             checks.push(Check {
                 code: "PI203",
                 fatal: true,
-                confidence: match (only_sync, exact) {
+                confidence: match (once, exact) {
                     (true, true) => Confidence::Certain,
                     (true, false) => Confidence::Likely,
-                    // A warp that arrives and then waits counts twice.
+                    // A warp that arrives and then waits, or arrives again, counts twice.
                     (false, _) => Confidence::Possible,
                 },
                 line: site.line,
@@ -174,7 +231,28 @@ fn arrivals(warps: &Warps<'_>, id: u32, sites: &[BarrierSite], exact: bool, chec
             });
             return;
         }
-        if !only_sync || sites.len() > 1 || here.whole_warps().len() <= count {
+        if !only_sync || here.whole_warps().len() <= count {
+            continue;
+        }
+        // The same warps come to every site; the others count just them.
+        let come = here.whole_warps().len();
+        let same = |other: &BarrierSite| other.threads == site.threads;
+        let others = sites.iter().filter(|other| other.index != site.index);
+        if sites.len() > 2 && sites.iter().all(same) && others.clone().all(|other| other.count == Some(come)) {
+            checks.push(Check {
+                code: "PI204",
+                fatal: true,
+                confidence: Confidence::Likely,
+                line: site.line,
+                message: format!("barrier {id} counts to {count} here, but {come} threads come to it"),
+                reasoning: format!(
+                    "the same {come} threads come to all {} sites of this barrier, and every other one counts to {come}",
+                    sites.len()
+                ),
+            });
+            continue;
+        }
+        if sites.len() > 1 {
             continue;
         }
         let block = warps.graph.sites.get(site.index).map_or(0, |site| site.block);

@@ -44,6 +44,19 @@ pub fn check(warps: &Warps<'_>) -> Vec<Check> {
     if sites(warps).is_empty() || graph.calls || !graph.complete {
         return checks;
     }
+    let all = sites(warps);
+    let waits = all.iter().any(|site| site.action == ClusterBarrierAction::Wait);
+    if let Some(first) = all.first().filter(|_| !waits) {
+        checks.push(Check {
+            code: "PI403",
+            fatal: false,
+            confidence: Confidence::Likely,
+            line: first.line,
+            message: "barrier.cluster.arrive in a kernel that never waits".to_owned(),
+            reasoning: "no barrier.cluster.wait is there: the blocks of a cluster are never in step".to_owned(),
+        });
+        return checks;
+    }
     let mut before = vec![0u8; graph.blocks.len()];
     let mut open = vec![0u32];
     if let Some(first) = before.first_mut() {

@@ -1,7 +1,8 @@
 //! mbarriers: every instruction on one, by object where the address tells.
+//!
+//! An object that is chosen by an index which is not known is one of an array: the constant part of its address says which array.
 
-use super::check::{Check, Confidence};
-use super::threads::{Value, Warps};
+use super::threads::{Value, Variation, Warps};
 use crate::base::Line;
 use crate::ptx::{Bulk, CpAsync, MbarrierAction, Operand, Operation, Shape, Tcgen05};
 
@@ -45,31 +46,50 @@ impl Act {
     }
 }
 
+/// Where in a variable an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// So many bytes from its start.
+    At(i64),
+    /// In an array that starts there.
+    Element(i64),
+    /// Anywhere.
+    Unknown,
+}
+
 /// An instruction on an mbarrier.
 #[derive(Clone, Debug)]
 pub struct MbarrierSite {
+    /// Its place among the instructions.
+    pub index: usize,
     /// Its line.
     pub line: Line,
     /// What it does.
     pub act: Act,
     /// The variable that the object is in; none when the address does not tell.
     pub variable: Option<u32>,
-    /// Bytes from the variable's start; none when not known.
-    pub offset: Option<i64>,
+    /// Where in it.
+    pub place: Place,
     /// Count, bytes or parity, where constant.
     pub argument: Option<u64>,
+    /// Bytes of a copy, where the instruction says it.
+    pub bytes: Option<u64>,
     /// Threads that may run it.
     pub threads: Option<u32>,
+    /// Whether the object may be in another block of the cluster.
+    pub remote: bool,
 }
 
 impl MbarrierSite {
-    /// `full`, `full+8`, `full+?`; none when the address does not tell.
+    /// `full`, `full+8`, `full+64[?]`, `full+?`; none when the address does not tell.
     pub fn object(&self, warps: &Warps<'_>) -> Option<String> {
         let variable = warps.values.variables.get(self.variable? as usize)?;
-        Some(match self.offset {
-            Some(0) => variable.clone(),
-            Some(offset) => format!("{variable}+{offset}"),
-            None => format!("{variable}+?"),
+        Some(match self.place {
+            Place::At(0) => variable.clone(),
+            Place::At(offset) => format!("{variable}+{offset}"),
+            Place::Element(0) => format!("{variable}[?]"),
+            Place::Element(base) => format!("{variable}+{base}[?]"),
+            Place::Unknown => format!("{variable}+?"),
         })
     }
 }
@@ -111,61 +131,22 @@ pub fn sites(warps: &Warps<'_>) -> Vec<MbarrierSite> {
             _ => continue,
         };
         let value = |operand| warps.values.operand(&warps.graph, index, operand);
-        let (variable, offset) = match address.map(value) {
-            Some(Value::Address { variable, offset }) => (Some(variable), offset),
-            Some(Value::Addresses { variable, .. }) => (Some(variable), None),
-            _ => (None, None),
+        let address = address.map(value).unwrap_or(Value::Unknown(Variation::Lane));
+        let place = match (&address, address.lowest()) {
+            (Value::Address { .. }, Some(offset)) => Place::At(offset),
+            (_, Some(base)) => Place::Element(base),
+            (_, None) => Place::Unknown,
         };
         let argument = argument.and_then(|argument| value(argument).constant());
-        found.push(MbarrierSite { line: site.line(), act, variable, offset, argument, threads: warps.count_at(index) });
+        // `[dst], [src], size, [mbar]`
+        let sized = matches!(site.operation, Operation::Bulk(Bulk::Copy { tensor: false })) && act == Act::Complete;
+        let bytes = site.located.instruction.operand(2).filter(|_| sized).and_then(|size| value(size).constant());
+        let elsewhere =
+            opcode.contains("shared::cluster") && matches!(act, Act::Arrive | Act::ArriveExpect | Act::Expect);
+        let remote = elsewhere || opcode.contains("multicast") || opcode.contains("cta_group::2");
+        let (line, threads) = (site.line(), warps.count_at(index));
+        let variable = address.variable();
+        found.push(MbarrierSite { index, line, act, variable, place, argument, bytes, threads, remote });
     }
     found
-}
-
-/// Checks of mbarriers.
-pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite]) -> Vec<Check> {
-    let mut checks: Vec<Check> = Vec::new();
-    // One address that does not tell its object could be any of them.
-    if sites.iter().any(|site| site.variable.is_none()) || warps.graph.calls || !warps.graph.complete {
-        return checks;
-    }
-    let same = |a: &MbarrierSite, b: &MbarrierSite| {
-        a.variable == b.variable && (a.offset == b.offset || a.offset.is_none() || b.offset.is_none())
-    };
-    let any =
-        |site: &MbarrierSite, acts: &[Act]| sites.iter().any(|other| acts.contains(&other.act) && same(site, other));
-    let arrivals = [Act::Arrive, Act::ArriveExpect, Act::AsyncArrive, Act::Other];
-    for site in sites {
-        let name = site.object(warps).unwrap_or_default();
-        let found = match site.act {
-            Act::Wait if !any(site, &[Act::Init, Act::Other]) => Some((
-                "PI301",
-                format!("waits for the mbarrier {name}, which nothing initialises"),
-                "no mbarrier.init of the kernel has an address in this variable at this offset",
-            )),
-            Act::Wait if !any(site, &arrivals) => Some((
-                "PI302",
-                format!("waits for the mbarrier {name}, which nobody arrives at"),
-                "no arrive, tcgen05.commit or cp.async.mbarrier.arrive of the kernel has this object: its phase never completes",
-            )),
-            Act::Complete if !any(site, &[Act::ArriveExpect, Act::Expect, Act::Other]) => Some((
-                "PI303",
-                format!("completes bytes on the mbarrier {name} that no expect_tx announces"),
-                "without expect_tx the phase can complete before the bytes are there, or never",
-            )),
-            Act::Init if site.argument.is_some_and(|count| !(1..=0xf_ffff).contains(&count)) => Some((
-                "PI304",
-                format!("the mbarrier {name} is initialised with a count out of range"),
-                "counts go from 1 to 1,048,575",
-            )),
-            _ => None,
-        };
-        let Some((code, message, reasoning)) = found else { continue };
-        // One finding an object: its first line.
-        if !checks.iter().any(|known| known.code == code && known.message == message) {
-            let (line, reasoning) = (site.line, reasoning.to_owned());
-            checks.push(Check { code, fatal: true, confidence: Confidence::Likely, line, message, reasoning });
-        }
-    }
-    checks
 }

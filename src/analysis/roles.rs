@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::setmaxnreg::Requested;
-use super::threads::{ThreadSet, Warps};
+use super::threads::{ThreadSet, Warps, passing};
 use crate::base::Line;
 use crate::ptx::{Bulk, CpAsync, Operation, RegisterAction, Tcgen05, Wgmma};
 
@@ -25,6 +25,8 @@ pub enum Duty {
     Tcgen05Load,
     /// Bulk copies or reductions out of shared memory.
     Store,
+    /// `clusterlaunchcontrol.try_cancel`: fetches the next tile of work.
+    Schedule,
 }
 
 impl Duty {
@@ -37,6 +39,7 @@ impl Duty {
             Operation::Wgmma(Wgmma::MmaAsync) => Duty::Wgmma,
             Operation::Tcgen05 { action: Tcgen05::Mma, .. } => Duty::Tcgen05Mma,
             Operation::Tcgen05 { action: Tcgen05::Ld, .. } => Duty::Tcgen05Load,
+            Operation::ClusterLaunchControl if modifiers.contains("try_cancel") => Duty::Schedule,
             _ => return None,
         })
     }
@@ -53,8 +56,10 @@ pub struct Role {
     pub threads: Option<ThreadSet>,
     /// Its setmaxnreg instructions, by index.
     pub sets: Vec<usize>,
-    /// Registers that its setmaxnreg ask for; none where it has none, or several that differ.
+    /// Registers that it has where it does what it is named for; none where it has no setmaxnreg, or that cannot be told.
     pub budget: Option<u32>,
+    /// Every count that its setmaxnreg ask for, ascending.
+    pub counts: Vec<u32>,
     /// The blocks that only it runs.
     pub blocks: Vec<u32>,
     /// What it does.
@@ -94,12 +99,15 @@ fn by_threads(warps: &Warps<'_>, requested: &[Requested], threads: u32) -> Vec<R
             }
         }
     }
+    let reads = |warp: u32| duties.get(&warp).is_some_and(|duties| duties.contains(&Duty::Tcgen05Load));
     let mut groups: BTreeMap<(Vec<usize>, BTreeSet<Duty>), Vec<u32>> = BTreeMap::new();
     for warp in 0..count {
         let own: Vec<usize> = sets.iter().filter(|(_, at)| at.contains(&warp)).map(|(index, _)| *index).collect();
         // A budget is what makes a role; what its warps do beside it does not divide it.
         let by_duty =
             if requested.is_empty() { duties.get(&warp).cloned().unwrap_or_default() } else { BTreeSet::new() };
+        // One warp of several that read results also stores them.
+        let by_duty = by_duty.into_iter().filter(|duty| *duty != Duty::Store || !reads(warp)).collect::<BTreeSet<_>>();
         groups.entry((own, by_duty)).or_default().push(warp);
     }
     if groups.len() < 2 {
@@ -181,8 +189,13 @@ fn role(
     duties: BTreeSet<Duty>,
     threads: Option<ThreadSet>,
 ) -> Role {
-    let counts: BTreeSet<Option<u32>> =
-        requested.iter().filter(|site| sets.contains(&site.index)).map(|site| site.count).collect();
+    let own = || requested.iter().filter(|site| sets.contains(&site.index));
+    let counts: BTreeSet<Option<u32>> = own().map(|site| site.count).collect();
+    let budget = match counts.len() {
+        1 => counts.first().copied().flatten(),
+        0 => None,
+        _ => threads.as_ref().and_then(|threads| working_budget(warps, requested, threads)),
+    };
     let first_block = blocks.first().and_then(|block| warps.graph.blocks.get(*block as usize));
     // A role begins where it sets its budget; blocks before that (one thread sets barriers up) may be its own too.
     let first = sets.first().copied().or(first_block.map(|block| block.start as usize));
@@ -191,11 +204,57 @@ fn role(
         name: String::new(),
         entry,
         threads,
-        budget: if counts.len() == 1 { counts.first().copied().flatten() } else { None },
+        budget,
+        counts: counts.into_iter().flatten().collect(),
         sets,
         blocks,
         duties,
     }
+}
+
+/// The budget in force where threads do what tells their role; none where it differs from place to place.
+fn working_budget(warps: &Warps<'_>, requested: &[Requested], threads: &ThreadSet) -> Option<u32> {
+    let graph = &warps.graph;
+    let counts: BTreeMap<usize, Option<u32>> = requested.iter().map(|site| (site.index, site.count)).collect();
+    let ours = |index: usize| !warps.at(index).intersection(threads).is_empty();
+    // What may be in force at the start of each block: none as launched.
+    let mut before: Vec<BTreeSet<Option<u32>>> = vec![BTreeSet::new(); graph.blocks.len()];
+    before.first_mut()?.insert(None);
+    let mut open = vec![0u32];
+    while let Some(at) = open.pop() {
+        let info = graph.blocks.get(at as usize)?;
+        let mut state = before.get(at as usize)?.clone();
+        for (index, _) in graph.sites_of(at) {
+            if let Some(count) = counts.get(&index).filter(|_| ours(index)) {
+                state = [*count].into_iter().collect();
+            }
+        }
+        let here = warps.reach.block(at).intersection(threads);
+        for edge in &info.successors {
+            if passing(graph, &warps.values, info, edge, here).is_empty() {
+                continue;
+            }
+            let there = before.get_mut(edge.to as usize)?;
+            let known = there.len();
+            there.extend(state.iter().copied());
+            if there.len() != known {
+                open.push(edge.to);
+            }
+        }
+    }
+    let mut found: BTreeSet<Option<u32>> = BTreeSet::new();
+    for (block, start) in before.into_iter().enumerate() {
+        let mut state = start;
+        for (index, site) in graph.sites_of(block as u32) {
+            if let Some(count) = counts.get(&index).filter(|_| ours(index)) {
+                state = [*count].into_iter().collect();
+            }
+            if Duty::of(&site.operation, site.located.instruction.opcode()).is_some() && ours(index) {
+                found.extend(state.iter().copied());
+            }
+        }
+    }
+    if found.len() == 1 { found.first().copied().flatten() } else { None }
 }
 
 /// Names roles by their duties; a second one of the same name gets a number.
@@ -212,6 +271,7 @@ fn name(roles: &mut [Role]) {
             () if has(Duty::Tcgen05Mma) => "mma",
             () if has(Duty::Tcgen05Load) || has(Duty::Store) => "epilogue",
             () if has(Duty::CpAsync) => "producer",
+            () if has(Duty::Schedule) => "scheduler",
             () => "other",
         };
         let number = used.entry(base.to_owned()).or_default();

@@ -65,7 +65,6 @@ pub fn check(warps: &Warps<'_>) -> Vec<Check> {
     let mut checks = cta_groups(warps);
     if !warps.graph.calls && warps.graph.complete {
         tensor_memory(warps, &mut checks);
-        wgmma(warps, &mut checks);
     }
     checks
 }
@@ -115,6 +114,34 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Check>) {
     let sum = |sites: &[(usize, &Site<'_>)]| {
         sites.iter().map(|(index, _)| columns(warps, *index)).try_fold(0u64, |sum, columns| sum.checked_add(columns?))
     };
+    // Columns taken before any are given back, each once.
+    let before = |(index, _): &&(usize, &Site<'_>)| {
+        deallocs.iter().all(|(dealloc, _)| index < dealloc) && !warps.graph.is_in_a_loop(*index)
+    };
+    let taken: Vec<(usize, &Site<'_>)> = allocs.iter().filter(before).copied().collect();
+    if let (Some(got), Some((_, last))) = (sum(&taken), taken.last())
+        && got > COLUMNS
+    {
+        checks.push(Check {
+            code: "PI604",
+            fatal: true,
+            confidence: Confidence::Likely,
+            line: last.line(),
+            message: format!("{got} columns of tensor memory are allocated, of {COLUMNS}"),
+            reasoning: "an allocation that finds too few waits for ever, for this block itself holds the others"
+                .to_owned(),
+        });
+    }
+    if of(Tcgen05::Relinquish).is_empty() {
+        checks.push(Check {
+            code: "PI605",
+            fatal: false,
+            confidence: Confidence::Possible,
+            line: first.line(),
+            message: "tcgen05.alloc without tcgen05.relinquish_alloc_permit".to_owned(),
+            reasoning: "other blocks on the SM cannot allocate until this one gives the permit up or ends".to_owned(),
+        });
+    }
     let (confidence, message) = match (deallocs.is_empty(), sum(&allocs), sum(&deallocs)) {
         (true, ..) => (Confidence::Certain, "tensor memory is allocated and never freed".to_owned()),
         (false, Some(got), Some(freed)) if freed < got => {
@@ -130,27 +157,4 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Check>) {
         message,
         reasoning: "all tensor memory must be freed by tcgen05.dealloc before the kernel ends".to_owned(),
     });
-}
-
-fn wgmma(warps: &Warps<'_>, checks: &mut Vec<Check>) {
-    let find = |wanted: &dyn Fn(Wgmma) -> bool| {
-        warps.graph.sites.iter().find(|site| matches!(site.operation, Operation::Wgmma(found) if wanted(found)))
-    };
-    let Some(first) = find(&|found| found == Wgmma::MmaAsync) else { return };
-    let missing = [
-        ("PI501", "wgmma.fence", find(&|found| found == Wgmma::Fence).is_none()),
-        ("PI502", "wgmma.commit_group", find(&|found| found == Wgmma::CommitGroup).is_none()),
-        ("PI503", "wgmma.wait_group", find(&|found| matches!(found, Wgmma::WaitGroup(_))).is_none()),
-    ];
-    for (code, what, _) in missing.into_iter().filter(|(.., is_missing)| *is_missing) {
-        checks.push(Check {
-            code,
-            fatal: false,
-            confidence: Confidence::Likely,
-            line: first.line(),
-            message: format!("wgmma.mma_async in a kernel without {what}"),
-            reasoning: "wgmma.fence comes before the first multiplication; results may be read after commit_group and wait_group"
-                .to_owned(),
-        });
-    }
 }

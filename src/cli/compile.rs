@@ -245,6 +245,9 @@ fn compile<'a>(session: &Session, ptx: &[u8], arch: Option<Arch>, unit: &mut Uni
                 error => format!("{}, {arch}: {error}", unit.input),
             };
             crate::report::refuse(unit, "ptxas", message, &log);
+            if matches!(error, RunError::Rejected { .. }) {
+                crate::report::refused_findings(unit, ptx, session.launch.threads);
+            }
             None
         }
     }

@@ -121,6 +121,23 @@ pub fn refuse(unit: &mut Unit, stage: &str, message: String, log: &Log) {
     unit.error = Some(UnitError { stage: stage.to_owned(), message, diagnostics });
 }
 
+/// Adds what our own checks find in PTX that ptxas refused: it may be the reason, and ptxas does not always say a line.
+pub fn refused_findings(unit: &mut Unit, ptx: &[u8], threads: Option<u32>) {
+    let Some(error) = &mut unit.error else { return };
+    let text = String::from_utf8_lossy(ptx);
+    let module = ptx::parse(&text);
+    for issue in super::warps::without_cubin(&module, threads) {
+        error.diagnostics.push(Diagnostic {
+            severity: issue.severity,
+            code: Some(issue.code),
+            ptx_line: issue.ptx_line,
+            source: None,
+            text: None,
+            message: format!("{} ({})", issue.message, issue.reasoning),
+        });
+    }
+}
+
 /// Puts the text of the lines beside the errors that speak of them.
 pub fn quote(unit: &mut Unit) {
     let Some(error) = &mut unit.error else { return };

@@ -11,7 +11,10 @@ use crate::ptx::Shape;
 /// A place in a variable, a number further on or back.
 fn place(base: &Value, number: &Value, ty: Type, back: bool) -> Value {
     let Some(variable) = base.variable() else { return Value::Unknown(Variation::Lane) };
-    let unknown = Value::Address { variable, offset: None };
+    let unknown = match base.lowest() {
+        Some(base) => Value::Element { variable, base },
+        None => Value::Address { variable, offset: None },
+    };
     let signed = Type { bits: ty.bits, signed: true };
     let by = |number: u64| {
         let number = i64::try_from(signed.number(number)).ok()?;
@@ -104,7 +107,24 @@ impl Solver<'_, '_> {
             "and" | "or" | "xor" | "not" | "neg" | "shl" | "shr" | "min" | "max" | "div" | "rem" | "abs" | "bfe"
             | "lop3" | "popc" => {
                 let ty = ty?;
-                Some(self.lift(&arguments, |n| arithmetic(mnemonic, ty, n)))
+                // `and` with a mask that keeps the lower bits: the same place in another block of the cluster.
+                if mnemonic == "and"
+                    && let (Some(place), Some(Value::Constant(mask))) = (arguments.first(), arguments.get(1))
+                    && place.variable().is_some()
+                {
+                    return Some(if mask & 0xff_fff8 == 0xff_fff8 {
+                        place.clone()
+                    } else {
+                        Value::Unknown(place.variation())
+                    });
+                }
+                let of = |n: &[u64]| arithmetic(mnemonic, ty, n);
+                match self.lift(&arguments, of) {
+                    Value::Unknown(variation) if ty.bits == 1 => {
+                        Some(self.with_unknown(&arguments, of).unwrap_or(Value::Unknown(variation)))
+                    }
+                    found => Some(found),
+                }
             }
             "setp" => {
                 let mut modifiers = instruction.modifiers();
@@ -127,10 +147,8 @@ impl Solver<'_, '_> {
             }
             "selp" => {
                 let (a, b) = (arguments.first()?, arguments.get(1)?);
-                if let (Some(x), Some(y)) = (a.variable(), b.variable())
-                    && x == y
-                {
-                    return Some(Value::Address { variable: x, offset: None });
+                if a.variable().is_some() && a.variable() == b.variable() {
+                    return Some(a.clone().join(b.clone()));
                 }
                 Some(self.lift(&arguments, |n| Some(if *n.get(2)? & 1 == 1 { *n.first()? } else { *n.get(1)? })))
             }

@@ -5,13 +5,13 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::BlockSize;
 use super::graph::Graph;
 use super::memory::Cells;
 use super::reach::Reach;
 use super::solve::Solver;
 use super::value::{Value, Variation};
 use super::versions::Versions;
-use super::BlockSize;
 use crate::ptx::{Function, Operand, Operation, Register, StateSpace};
 
 /// Stores into shared memory that are looked at.

@@ -1,6 +1,6 @@
 //! Basic blocks of a PTX function.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::base::Line;
 use crate::ptx::{Function, Located, Operation, Register, Registers, StatementKind};
@@ -58,7 +58,7 @@ pub struct Graph<'a> {
     pub registers: Registers<'a>,
     /// Whether every branch has a target that was found.
     pub complete: bool,
-    /// Whether it calls functions, whose instructions are not looked at.
+    /// Whether it calls functions that may use barriers or asynchronous instructions: theirs are not looked at.
     pub calls: bool,
 }
 
@@ -199,7 +199,14 @@ impl<'a> Graph<'a> {
                 block.successors = successors;
             }
         }
-        let calls = sites.iter().any(|site| matches!(site.operation, Operation::Call(_)));
+        let called: BTreeSet<Option<&str>> = sites
+            .iter()
+            .filter_map(|site| match site.operation {
+                Operation::Call(call) => Some(call.callee),
+                _ => None,
+            })
+            .collect();
+        let calls = matter(function, called);
         Graph { sites, blocks, registers, complete, calls }
     }
 
@@ -208,4 +215,64 @@ impl<'a> Graph<'a> {
         let range = self.blocks.get(block as usize).map_or(0..0, |block| block.start as usize..block.end as usize);
         range.clone().zip(self.sites.get(range).unwrap_or(&[]))
     }
+
+    /// Whether an instruction can run more than once in a thread.
+    pub fn is_in_a_loop(&self, index: usize) -> bool {
+        let Some(home) = self.sites.get(index).map(|site| site.block) else { return true };
+        let mut seen = vec![false; self.blocks.len()];
+        let next = |block: u32| {
+            self.blocks.get(block as usize).into_iter().flat_map(|block| &block.successors).map(|edge| edge.to)
+        };
+        let mut open: Vec<u32> = next(home).collect();
+        while let Some(at) = open.pop() {
+            if at == home {
+                return true;
+            }
+            if !std::mem::replace(seen.get_mut(at as usize).unwrap_or(&mut true), true) {
+                open.extend(next(at));
+            }
+        }
+        false
+    }
+}
+
+/// Functions of the runtime that neither wait for other threads nor touch barriers.
+const HARMLESS: &[&str] = &["vprintf", "__assertfail", "malloc", "free", "__nv_printf"];
+
+/// Whether calls may lead to instructions that the questions about warps ask for.
+fn matter(function: &Function<'_, '_>, called: BTreeSet<Option<&str>>) -> bool {
+    let module = function.module();
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let Some(open) = called.into_iter().map(|name| name.map(str::to_owned)).collect::<Option<Vec<String>>>() else {
+        return true;
+    };
+    let mut open = open;
+    while let Some(name) = open.pop() {
+        if HARMLESS.contains(&name.as_str()) || !seen.insert(name.clone()) {
+            continue;
+        }
+        // One that is elsewhere, or in a register, may do anything.
+        let Some(called) = module.function(&name).filter(|found| found.is_definition()) else {
+            return true;
+        };
+        for located in called.instructions() {
+            match located.instruction.operation() {
+                Operation::Call(call) => match call.callee {
+                    Some(name) => open.push(name.to_owned()),
+                    None => return true,
+                },
+                Operation::SetMaxNReg { .. }
+                | Operation::NamedBarrier(_)
+                | Operation::ClusterBarrier { .. }
+                | Operation::Mbarrier(_)
+                | Operation::Wgmma(_)
+                | Operation::Tcgen05 { .. }
+                | Operation::CpAsync(_)
+                | Operation::Bulk(_)
+                | Operation::Exit => return true,
+                _ => {}
+            }
+        }
+    }
+    false
 }

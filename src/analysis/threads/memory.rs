@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::evaluate::Values;
 use super::graph::Graph;
 use super::reach::{Reach, ThreadSet};
-use super::value::Value;
+use super::value::{Value, Variation};
 use crate::ptx::{Instruction, Shape};
 
 /// Different numbers that one place may hold.
@@ -105,7 +105,11 @@ impl Cells {
         match layers.len() {
             0 => None,
             1 => layers.pop().map(|values| Value::Threads { values: values.into(), elected: false }),
-            _ => Some(Value::Choice(layers.into_iter().map(Rc::from).collect())),
+            // Threads of a warp read the same at one time, if they read one place.
+            _ => Some(Value::Choice {
+                layers: layers.into_iter().map(Rc::from).collect(),
+                variation: address.variation().max(Variation::Warp),
+            }),
         }
     }
 }

@@ -160,7 +160,7 @@ pub fn passing(graph: &Graph<'_>, values: &Values, block: &Block, edge: &Edge, s
     match values.operand(graph, last, index) {
         Value::Constant(value) if value != u64::from(case) => ThreadSet::EMPTY,
         Value::Threads { values, elected: false } => chosen(set, &values, case),
-        Value::Choice(layers) => {
+        Value::Choice { layers, .. } => {
             layers.iter().fold(ThreadSet::EMPTY, |all, layer| all.union(&chosen(set, layer, case)))
         }
         _ => set,
@@ -185,7 +185,7 @@ pub fn split(set: ThreadSet, predicate: &Value, wanted: bool) -> ThreadSet {
             // Whoever is elected is one of those that are here.
             if *elected && split.is_empty() { set.one_a_warp() } else { split }
         }
-        Value::Choice(layers) => layers.iter().fold(ThreadSet::EMPTY, |all, layer| all.union(&holding(layer))),
+        Value::Choice { layers, .. } => layers.iter().fold(ThreadSet::EMPTY, |all, layer| all.union(&holding(layer))),
         _ => set,
     }
 }

@@ -16,6 +16,8 @@ use crate::ptx::{Operand, Operation, Register, Shape};
 const MAX_VECTORS: usize = 8192;
 /// Rounds over the instructions.
 const MAX_ROUNDS: usize = 64;
+/// Numbers of which one is held.
+const MAX_LAYERS: usize = 8;
 /// Changes of a version after which it is taken to be unknown.
 const MAX_CHANGES: u8 = 6;
 
@@ -117,7 +119,8 @@ impl<'g, 'a> Solver<'g, 'a> {
                 return false;
             }
         }
-        let is_vector = |value: &Value| matches!(value, Value::Threads { .. } | Value::Addresses { .. } | Value::Choice(_));
+        let is_vector =
+            |value: &Value| matches!(value, Value::Threads { .. } | Value::Addresses { .. } | Value::Choice { .. });
         if is_vector(&value) && !is_vector(slot) {
             if self.vectors >= MAX_VECTORS {
                 value = Value::Unknown(value.variation());
@@ -145,7 +148,9 @@ impl<'g, 'a> Solver<'g, 'a> {
             .collect();
         let joined = coming.iter().fold(Value::Undefined, |all, (value, _)| all.join(value.clone()));
         let met = match joined {
-            Value::Unknown(variation) => self.by_thread(&coming).unwrap_or(Value::Unknown(variation.max(split(&coming)))),
+            Value::Unknown(variation) => {
+                self.by_thread(&coming).unwrap_or(Value::Unknown(variation.max(split(&coming))))
+            }
             joined => joined,
         };
         self.set(meeting.version, met, round, stamps)
@@ -215,11 +220,19 @@ impl<'g, 'a> Solver<'g, 'a> {
         let (yes, no) = if wanted { (yes, no) } else { (no, yes) };
         match (&guard, &yes, &no) {
             (Value::Undefined, ..) => Value::Undefined,
-            (Value::Constant(holds), ..) => if holds & 1 == 1 { yes } else { no },
-            (_, Value::Undefined, _) | (_, _, Value::Undefined) => yes.join(no),
-            (Value::Threads { .. }, Value::Constant(_) | Value::Threads { .. }, Value::Constant(_) | Value::Threads { .. }) => {
-                self.lift(&[guard, yes, no], |n| Some(if *n.first()? & 1 == 1 { *n.get(1)? } else { *n.get(2)? }))
+            (Value::Constant(holds), ..) => {
+                if holds & 1 == 1 {
+                    yes
+                } else {
+                    no
+                }
             }
+            (_, Value::Undefined, _) | (_, _, Value::Undefined) => yes.join(no),
+            (
+                Value::Threads { .. },
+                Value::Constant(_) | Value::Threads { .. },
+                Value::Constant(_) | Value::Threads { .. },
+            ) => self.lift(&[guard, yes, no], |n| Some(if *n.first()? & 1 == 1 { *n.get(1)? } else { *n.get(2)? })),
             _ => match yes.join(no) {
                 Value::Unknown(variation) => Value::Unknown(variation.max(guard.variation())),
                 joined => joined,
@@ -325,10 +338,10 @@ impl<'g, 'a> Solver<'g, 'a> {
         }
         let variation = arguments.iter().map(Value::variation).max().unwrap_or(Variation::Block);
         // One of several, in one argument: the function of each.
-        let choices = arguments.iter().filter(|value| matches!(value, Value::Choice(_))).count();
+        let choices = arguments.iter().filter(|value| matches!(value, Value::Choice { .. })).count();
         if choices == 1 {
             let Some((at, layers)) = arguments.iter().enumerate().find_map(|(at, value)| match value {
-                Value::Choice(layers) => Some((at, layers)),
+                Value::Choice { layers, .. } => Some((at, layers)),
                 _ => None,
             }) else {
                 return Value::Unknown(variation);
@@ -343,8 +356,8 @@ impl<'g, 'a> Solver<'g, 'a> {
                     _ => None,
                 }
             };
-            let layers: Option<Rc<[Rc<[u64]>]>> = layers.iter().map(layer).collect();
-            return layers.map_or(Value::Unknown(variation), Value::Choice);
+            let layers: Option<Vec<Rc<[u64]>>> = layers.iter().map(layer).collect();
+            return layers.map_or(Value::Unknown(variation), |layers| choice(layers, variation));
         }
         let known = |value: &Value| matches!(value, Value::Constant(_) | Value::Threads { .. });
         if !arguments.iter().all(known) {
@@ -374,6 +387,29 @@ impl<'g, 'a> Solver<'g, 'a> {
         }
     }
 
+    /// `and`, `or` and `xor` of predicates of which one is not known: whatever that is, the other may decide.
+    pub(super) fn with_unknown(&self, arguments: &[Value], of: impl Fn(&[u64]) -> Option<u64>) -> Option<Value> {
+        let threads = self.size?.threads()? as usize;
+        let (at, variation) = arguments.iter().enumerate().find_map(|(at, value)| match value {
+            Value::Unknown(variation) => Some((at, *variation)),
+            _ => None,
+        })?;
+        let varies = arguments.iter().map(Value::variation).max().unwrap_or(variation);
+        let mut layers = Vec::new();
+        for bit in 0..2u64 {
+            let mut arguments = arguments.to_vec();
+            *arguments.get_mut(at)? = Value::Constant(bit);
+            match self.apply(&arguments, &of) {
+                Value::Threads { elected: true, .. } => return None,
+                Value::Threads { values, .. } => layers.push(values),
+                Value::Choice { layers: more, .. } => layers.extend(more.iter().cloned()),
+                Value::Constant(value) => layers.push(vec![value; threads].into()),
+                _ => return None,
+            }
+        }
+        Some(choice(layers, varies))
+    }
+
     /// The predicate of `elect.sync`: lane 0 stands for whichever is elected.
     fn elected(&self) -> Value {
         match self.size.and_then(|size| size.threads()) {
@@ -385,6 +421,17 @@ impl<'g, 'a> Solver<'g, 'a> {
     }
 }
 
+/// Numbers that one of is, equal ones once.
+fn choice(mut layers: Vec<Rc<[u64]>>, variation: Variation) -> Value {
+    layers.sort_unstable();
+    layers.dedup();
+    match layers.len() {
+        1 => Value::Threads { values: layers.swap_remove(0), elected: false },
+        2..=MAX_LAYERS => Value::Choice { layers: layers.into(), variation },
+        _ => Value::Unknown(variation),
+    }
+}
+
 /// A predicate that holds where another does not.
 fn complement(value: &Value) -> Value {
     match value {
@@ -392,9 +439,10 @@ fn complement(value: &Value) -> Value {
         Value::Threads { values, elected } => {
             Value::Threads { values: values.iter().map(|value| value ^ 1).collect(), elected: *elected }
         }
-        Value::Choice(layers) => {
-            Value::Choice(layers.iter().map(|layer| layer.iter().map(|value| value ^ 1).collect()).collect())
-        }
+        Value::Choice { layers, variation } => Value::Choice {
+            layers: layers.iter().map(|layer| layer.iter().map(|value| value ^ 1).collect()).collect(),
+            variation: *variation,
+        },
         other => other.clone(),
     }
 }

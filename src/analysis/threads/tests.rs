@@ -2,7 +2,7 @@ use super::*;
 use crate::analysis::check::Confidence;
 use crate::analysis::roles::roles;
 use crate::analysis::setmaxnreg::requested;
-use crate::analysis::{barriers, cluster, mbarriers, tensor};
+use crate::analysis::{barriers, cluster, groups, mbarrier_checks, mbarriers, tensor};
 use crate::ptx;
 
 fn sample(name: &str) -> String {
@@ -43,9 +43,10 @@ fn findings(text: &str) -> Vec<(String, &'static str, u32, Confidence)> {
         let dimensions = header.required_threads().or(header.max_threads());
         let warps = Warps::of(&function, dimensions.map(|dimensions| BlockSize { dimensions, exact }));
         let mut checks = barriers::check(&warps, &barriers::named(&warps), exact);
-        checks.extend(mbarriers::check(&warps, &mbarriers::sites(&warps)));
+        checks.extend(mbarrier_checks::check(&warps, &mbarriers::sites(&warps), exact));
         checks.extend(cluster::check(&warps));
         checks.extend(tensor::check(&warps));
+        checks.extend(groups::check(&warps));
         let name = function.name().to_owned();
         found.extend(checks.into_iter().map(|check| (name.clone(), check.code, check.line.0, check.confidence)));
     }
@@ -100,8 +101,103 @@ fn an_unmatched_cluster_wait() {
     let (found, line) = planted("cluster_dsmem.ptx", "barrier.cluster.arrive.release.aligned;", "");
     assert_eq!(found, [("PI401", line + 1)]);
     let (found, line) = planted("cluster_dsmem.ptx", "barrier.cluster.wait.acquire.aligned;", "");
-    assert_eq!(found.first().map(|(code, _)| *code), Some("PI402"));
-    assert!(found[0].1 > line);
+    // The mbarrier that it made known is no longer either.
+    let codes: Vec<_> = found.iter().map(|(code, _)| *code).collect();
+    assert!(codes.contains(&"PI307"), "{found:?}");
+    assert!(found.iter().any(|(code, at)| *code == "PI402" && *at > line), "{found:?}");
+}
+
+/// The line of the first finding with a code, and its confidence.
+fn first(text: &str, code: &str) -> Option<(u32, Confidence)> {
+    let found = findings(text).into_iter().find(|(_, found, ..)| *found == code);
+    found.map(|(_, _, line, confidence)| (line, confidence))
+}
+
+/// The line, from 1, that first has some words.
+fn line_of(text: &str, words: &str) -> u32 {
+    text.lines().position(|line| line.contains(words)).unwrap() as u32 + 1
+}
+
+#[test]
+fn mbarriers_that_cannot_complete() {
+    let hardware = |name: &str| sample(&format!("../hardware/{name}.ptx"));
+    let short = hardware("mbarrier_short");
+    assert_eq!(first(&short, "PI305"), Some((line_of(&short, "mbarrier.init"), Confidence::Certain)));
+    let over = hardware("mbarrier_bytes_over");
+    assert_eq!(first(&over, "PI306"), Some((line_of(&over, "arrive.expect_tx"), Confidence::Certain)));
+    let early = hardware("mbarrier_reached").replace("\tbar.sync \t0;\n", "");
+    assert_eq!(first(&early, "PI307"), Some((line_of(&early, "mbarrier.try_wait"), Confidence::Likely)));
+}
+
+#[test]
+fn part_of_a_warp_at_a_barrier() {
+    let text = sample("hopper_warp_specialised.ptx");
+    let line = line_of(&text, "bar.sync \t1, 256");
+    let faulty = text.replace("bar.sync \t1, 256;", "@%p2 bar.sync \t1, 256;");
+    // %p2 holds in every thread but the first: all of the consumers, so that nothing is wrong.
+    assert_eq!(first(&faulty, "PI206"), None);
+    let lanes = "{ .reg .pred %q; .reg .b32 %l; mov.u32 %l, %laneid; setp.lt.u32 %q, %l, 16; @%q bar.sync 1, 256; }";
+    let faulty = text.replace("bar.sync \t1, 256;", lanes);
+    assert_eq!(first(&faulty, "PI206"), Some((line, Confidence::Likely)));
+}
+
+#[test]
+fn wgmma_out_of_order() {
+    let text = sample("hopper_warp_specialised.ptx");
+    let without = |words: &str| text.replacen(words, "", 1);
+    let mma = line_of(&text, "wgmma.mma_async");
+    assert_eq!(first(&without("wgmma.fence.sync.aligned;"), "PI501").map(|(line, _)| line), Some(mma));
+    assert!(first(&without("wgmma.commit_group.sync.aligned;"), "PI502").is_some());
+    assert!(first(&text.replace("wgmma.wait_group.sync.aligned", "// "), "PI503").is_some());
+}
+
+/// A register that inline assembly writes twice is evaluated place by place; roles that memory hands out are told.
+#[test]
+fn roles_that_memory_hands_out() {
+    let text = "\
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k()
+.reqntid 384
+{
+ .reg .pred %p<9>; .reg .b32 %r<9>; .reg .b16 %h<4>;
+ .shared .align 4 .b8 state[8];
+ mov.u32 %r1, %tid.x;
+ shr.u32 %r2, %r1, 5;
+ mov.u32 %r3, 0;
+ shfl.sync.idx.b32 %r4, %r2, %r3, 31, -1;
+ mov.u32 %r3, %clock;
+ setp.lt.u32 %p1, %r4, 4;
+ @!%p1 bra WORKER;
+ st.shared.v2.b32 [state], {0, 16843009};
+ setmaxnreg.dec.sync.aligned.u32 40;
+ bar.sync 1, 384;
+ st.shared.v2.b32 [state], {33686018, 33686018};
+ bar.sync 1, 384;
+ ret;
+WORKER:
+ bar.sync 1, 384;
+ mov.u32 %r5, state;
+ add.s32 %r6, %r5, %r4;
+ ld.shared.u8 %h1, [%r6+-4];
+ setp.eq.s16 %p2, %h1, 0;
+ @%p2 bra ZERO;
+ setp.eq.s16 %p3, %h1, 1;
+ @%p3 bra ONE;
+ ret;
+ZERO:
+ setmaxnreg.inc.sync.aligned.u32 232;
+ bra WORKER;
+ONE:
+ setmaxnreg.inc.sync.aligned.u32 224;
+ bra WORKER;
+}
+";
+    let mut found = summary(text, [384, 1, 1]);
+    found.sort_by_key(|(_, budget, _)| *budget);
+    let found: Vec<_> = found.into_iter().map(|(_, budget, warps)| (budget, warps)).collect();
+    assert_eq!(found, [(Some(40), Some(4)), (Some(224), Some(4)), (Some(232), Some(4))]);
 }
 
 #[test]

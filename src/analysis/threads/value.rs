@@ -34,6 +34,13 @@ pub enum Value {
         /// Bytes from its start; none when not known.
         offset: Option<i64>,
     },
+    /// A place in an array inside a variable, by an index that is not known.
+    Element {
+        /// Index of the variable in `Values::variables`.
+        variable: u32,
+        /// Bytes from its start to where the array starts: the constant part of the address.
+        base: i64,
+    },
     /// A place in a variable for each thread.
     Addresses {
         /// Index of the variable in `Values::variables`.
@@ -41,8 +48,13 @@ pub enum Value {
         /// Bytes from its start, by thread.
         offsets: Rc<[i64]>,
     },
-    /// One of a few numbers for each thread: what instructions that ran before may have left in shared memory.
-    Choice(Rc<[Rc<[u64]>]>),
+    /// One of a few numbers for each thread.
+    Choice {
+        /// Each a number for each thread.
+        layers: Rc<[Rc<[u64]>]>,
+        /// Among whom it may differ which one it is, or the numbers themselves.
+        variation: Variation,
+    },
     /// Anything.
     Unknown(Variation),
 }
@@ -63,7 +75,19 @@ impl Value {
     /// The variable that it is a place in.
     pub fn variable(&self) -> Option<u32> {
         match self {
-            Value::Address { variable, .. } | Value::Addresses { variable, .. } => Some(*variable),
+            Value::Address { variable, .. } | Value::Addresses { variable, .. } | Value::Element { variable, .. } => {
+                Some(*variable)
+            }
+            _ => None,
+        }
+    }
+
+    /// The lowest offset of a place that is known in part.
+    pub fn lowest(&self) -> Option<i64> {
+        match self {
+            Value::Address { offset, .. } => *offset,
+            Value::Element { base, .. } => Some(*base),
+            Value::Addresses { offsets, .. } => offsets.iter().copied().min(),
             _ => None,
         }
     }
@@ -74,6 +98,10 @@ impl Value {
             Value::Address { variable, offset } => Value::Address {
                 variable: *variable,
                 offset: offset.zip(added).and_then(|(offset, added)| offset.checked_add(added)),
+            },
+            Value::Element { variable, base } => match added.and_then(|added| base.checked_add(added)) {
+                Some(base) => Value::Element { variable: *variable, base },
+                None => Value::Address { variable: *variable, offset: None },
             },
             Value::Addresses { variable, offsets } => {
                 let moved: Option<Rc<[i64]>> =
@@ -102,13 +130,10 @@ impl Value {
     /// Among whom it may differ.
     pub fn variation(&self) -> Variation {
         match self {
-            Value::Undefined | Value::Constant(_) | Value::Address { .. } => Variation::Block,
+            Value::Undefined | Value::Constant(_) | Value::Address { .. } | Value::Element { .. } => Variation::Block,
             Value::Threads { values, .. } => spread(values),
             Value::Addresses { offsets, .. } => spread(offsets),
-            // Threads of a warp read the same at one time.
-            Value::Choice(layers) => {
-                layers.iter().map(|layer| spread(layer)).max().unwrap_or(Variation::Lane).max(Variation::Warp)
-            }
+            Value::Choice { variation, .. } => *variation,
             Value::Unknown(variation) => *variation,
         }
     }
@@ -119,13 +144,14 @@ impl Value {
             (Value::Undefined, other) => other,
             (this, Value::Undefined) => this,
             (this, other) if this == other => this,
-            (Value::Address { variable: a, .. }, Value::Address { variable: b, .. }) if a == b => {
-                Value::Address { variable: a, offset: None }
+            // Places in one variable: an element of the array that starts at the lower.
+            (this, other) if this.variable().is_some() && this.variable() == other.variable() => {
+                let variable = this.variable().unwrap_or(0);
+                match this.lowest().zip(other.lowest()) {
+                    Some((a, b)) => Value::Element { variable, base: a.min(b) },
+                    None => Value::Address { variable, offset: None },
+                }
             }
-            (
-                Value::Address { variable: a, .. } | Value::Addresses { variable: a, .. },
-                Value::Address { variable: b, .. } | Value::Addresses { variable: b, .. },
-            ) if a == b => Value::Address { variable: a, offset: None },
             (this, other) => Value::Unknown(this.variation().max(other.variation())),
         }
     }

@@ -85,7 +85,8 @@ impl Versions {
     }
 
     fn follow(&mut self, graph: &Graph<'_>, several: &[Register]) {
-        let place: HashMap<Register, usize> = several.iter().enumerate().map(|(at, register)| (*register, at)).collect();
+        let place: HashMap<Register, usize> =
+            several.iter().enumerate().map(|(at, register)| (*register, at)).collect();
         // What each block reads and writes of these registers, in order: instruction, register, version or none for a read.
         let mut touched: Vec<Vec<(u32, usize, Option<u32>)>> = vec![Vec::new(); graph.blocks.len()];
         for (index, site) in graph.sites.iter().enumerate() {

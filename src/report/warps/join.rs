@@ -10,6 +10,7 @@ use crate::analysis::pool::{self, Fit, Share};
 use crate::analysis::roles::{self, Duty};
 use crate::analysis::setmaxnreg::{self, Requested};
 use crate::analysis::threads::{BlockSize, Warps};
+use crate::analysis::{barriers, phases};
 use crate::base::{Line, Pc, RegFile};
 use crate::ptx::{self, RegisterAction};
 use crate::report::code::Section;
@@ -75,6 +76,7 @@ fn duty(duty: &Duty) -> String {
         Duty::Tcgen05Mma => "tcgen05.mma",
         Duty::Tcgen05Load => "tcgen05.ld",
         Duty::Store => "tma store",
+        Duty::Schedule => "clusterlaunchcontrol",
     };
     text.to_owned()
 }
@@ -194,6 +196,7 @@ impl Joiner<'_> {
                 name: role.name.clone(),
                 entry_ptx_line: role.entry.map(|line| self.module.number_of(line)),
                 budget: role.budget,
+                budgets: role.counts.clone(),
                 peak_gpr: peak.map(|(live, _)| live),
                 peak_ptx_line: peak.and_then(|(_, line)| line),
                 headroom: limit.zip(peak).map(|(limit, (live, _))| i64::from(limit) - i64::from(live)),
@@ -278,6 +281,7 @@ impl Joiner<'_> {
             verdict: "unknown".to_owned(),
             explanation,
             condition: None,
+            stuck_ptx_line: None,
             rebalance: Vec::new(),
         };
         let Some(entry) = kernel.resources.registers else {
@@ -286,8 +290,15 @@ impl Joiner<'_> {
         if found.is_empty() {
             return unknown("every warp runs every setmaxnreg, or who runs which cannot be told".to_owned());
         }
-        if let Some(role) = found.iter().find(|role| !role.sets.is_empty() && role.budget.is_none()) {
-            return unknown(format!("the {} changes its budget more than once", role.name));
+        let rounded = entry.next_multiple_of(setmaxnreg::STEP);
+        let walked = phases::walk(self.warps, found, self.requested, &barriers::named(self.warps), rounded);
+        let assumed = size.filter(|size| !size.exact).and_then(|size| size.threads());
+        let condition = assumed.map(|threads| format!("launched with all {threads} threads of .maxntid"));
+        if found.iter().any(|role| role.counts.len() > 1) {
+            return match walked {
+                Some(walked) => self.in_phases(rounded, found, &walked, condition),
+                None => unknown("budgets change more than once, in an order that is not known".to_owned()),
+            };
         }
         let Some(shares) = described
             .iter()
@@ -305,27 +316,87 @@ impl Joiner<'_> {
             pool.condition = Some(format!("fits if {} is at most {entry} × all warps", sum.join(" + ")));
             return pool;
         };
+        let roles = found;
         let Some(found) = pool::pool(entry, &shares) else {
             return unknown("the sums do not fit 32 bits".to_owned());
         };
+        // The budgets add up, but whoever gives may come to it only after those who take.
+        if let Some(walked) = walked.filter(|walked| !walked.ends && walked.stuck.is_some())
+            && !matches!(found.fit, Fit::Never(_))
+        {
+            return self.in_phases(rounded, roles, &walked, condition);
+        }
         let (verdict, words) = match found.fit {
             Fit::Exact => ("exact", "fits exactly".to_owned()),
             Fit::Unused(left) => ("unused", format!("leaves {left} unused")),
             Fit::Never(missing) => ("never", format!("can never be satisfied, {missing} too few: the kernel hangs")),
         };
-        let assumed = size.filter(|size| !size.exact).and_then(|size| size.threads());
         RegisterPool {
             available: Some(found.available),
             required: Some(found.required),
             verdict: verdict.to_owned(),
             explanation: format!("{words}: {}", found.arithmetic),
-            condition: assumed.map(|threads| format!("launched with all {threads} threads of .maxntid")),
+            condition,
+            stuck_ptx_line: None,
             rebalance: found
                 .rebalance
                 .into_iter()
                 .flatten()
                 .map(|(role, registers)| RoleBudget { role, registers })
                 .collect(),
+        }
+    }
+
+    /// The pool where budgets change in an order that barriers impose.
+    fn in_phases(
+        &self,
+        entry: u32,
+        found: &[roles::Role],
+        walked: &phases::Outcome,
+        condition: Option<String>,
+    ) -> RegisterPool {
+        let warps: u32 = found.iter().filter_map(roles::Role::warps).sum();
+        let available = entry.saturating_mul(warps);
+        let stuck = walked.stuck.filter(|_| !walked.ends);
+        let (verdict, explanation) = match stuck {
+            Some((role, line)) => {
+                let name = found.get(role).map_or("a role", |role| role.name.as_str());
+                let line = self.module.number_of(line);
+                (
+                    "never",
+                    format!(
+                        "can never be satisfied: in the order that barriers impose, the {name} waits at line {line} for \
+                         registers that nobody has given back by then, of {warps} × {entry} = {available}"
+                    ),
+                )
+            }
+            None if !walked.ends => {
+                ("unknown", "the order in which the roles change their budgets cannot be told".to_owned())
+            }
+            None if walked.held == available => (
+                "exact",
+                format!(
+                    "fits exactly, in the order that barriers impose: at most {} of {warps} × {entry} = {available} are held",
+                    walked.held
+                ),
+            ),
+            None => (
+                "unused",
+                format!(
+                    "leaves {} unused, in the order that barriers impose: at most {} of {warps} × {entry} = {available} are held",
+                    available.saturating_sub(walked.held),
+                    walked.held
+                ),
+            ),
+        };
+        RegisterPool {
+            available: Some(available),
+            required: Some(walked.held).filter(|_| stuck.is_none()),
+            verdict: verdict.to_owned(),
+            explanation,
+            condition,
+            stuck_ptx_line: stuck.map(|(_, line)| self.module.number_of(line)),
+            rebalance: Vec::new(),
         }
     }
 }

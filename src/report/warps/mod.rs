@@ -7,5 +7,6 @@ mod barriers;
 mod join;
 mod model;
 
+pub(super) use barriers::without_cubin;
 pub(super) use join::{Known, fill};
 pub use model::*;

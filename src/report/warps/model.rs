@@ -21,8 +21,10 @@ pub struct Role {
     pub name: String,
     /// Where it sets its budget, or the first line that only it runs.
     pub entry_ptx_line: Option<Line>,
-    /// Registers that its setmaxnreg ask for; null where it has none, or several that differ.
+    /// Registers that it has where it does what it is named for; null without setmaxnreg, or where that cannot be told.
     pub budget: Option<u32>,
+    /// Every count that its setmaxnreg ask for, ascending.
+    pub budgets: Vec<u32>,
     /// The most live registers in code that only it runs.
     pub peak_gpr: Option<u32>,
     /// Where.
@@ -97,12 +99,15 @@ pub struct RegisterPool {
     pub available: Option<u32>,
     /// What its roles ask for.
     pub required: Option<u32>,
-    /// `exact`, `unused`, `never` or `unknown`.
+    /// `exact`, `unused`, `never` or `unknown`. What is asked for is the most that is held at once where budgets change more than
+    /// once.
     pub verdict: String,
     /// The verdict in words, with the arithmetic.
     pub explanation: String,
     /// What must hold for the verdict; null when nothing is assumed.
     pub condition: Option<String>,
+    /// The setmaxnreg at which a role waits for ever, where the order decides.
+    pub stuck_ptx_line: Option<Line>,
     /// Budgets that fit.
     pub rebalance: Vec<RoleBudget>,
 }
@@ -156,6 +161,8 @@ pub struct Barriers {
     pub unresolved: Vec<NamedBarrierSite>,
     /// Ids that are not used; null when some id is not known.
     pub free_ids: Option<Vec<u32>>,
+    /// Barrier instructions of the SASS that no named barrier of the PTX stands for: the compiler put them there.
+    pub inserted: Vec<InsertedBarrier>,
     /// mbarriers.
     pub mbarriers: Mbarriers,
     /// Halves of cluster barriers, in order.
@@ -188,6 +195,17 @@ pub struct NamedBarrierSite {
     pub threads: Option<u32>,
     /// Threads that may run it.
     pub reached_by: Option<u32>,
+}
+
+/// A barrier that the compiler put into the code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InsertedBarrier {
+    /// Where.
+    pub pc: Pc,
+    /// The line of the PTX that it was made for.
+    pub ptx_line: Option<Line>,
+    /// The instruction.
+    pub text: String,
 }
 
 /// mbarriers of a kernel.

@@ -1,0 +1,430 @@
+//! Whether mbarriers can work as they are set up: initialised, arrived at, counted right, known to others before they use them.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::check::{Check, Confidence};
+use super::mbarriers::{Act, MbarrierSite, Place};
+use super::threads::{ThreadSet, Warps, passing};
+use crate::ptx::{BarrierAction, ClusterBarrierAction, Operation};
+
+/// The objects that an instruction may be on: the variable, and the place in it where that is known.
+type Group = (u32, Option<i64>);
+
+struct Objects<'a> {
+    sites: &'a [MbarrierSite],
+    groups: Vec<Option<Group>>,
+}
+
+impl<'a> Objects<'a> {
+    fn new(sites: &'a [MbarrierSite]) -> Objects<'a> {
+        // An element of an array may be any place of the variable: compilers fold parts of the index into its start.
+        let group = |site: &MbarrierSite| {
+            let offset = match site.place {
+                Place::At(offset) => Some(offset),
+                Place::Element(_) | Place::Unknown => None,
+            };
+            Some((site.variable?, offset))
+        };
+        Objects { sites, groups: sites.iter().map(group).collect() }
+    }
+
+    /// The instructions that may be on an object of a group.
+    fn of(&self, group: Group) -> impl Iterator<Item = &'a MbarrierSite> {
+        let meets = move |other: &Option<Group>| {
+            other.is_none_or(|(variable, base)| {
+                variable == group.0 && (base == group.1 || base.is_none() || group.1.is_none())
+            })
+        };
+        self.sites.iter().zip(&self.groups).filter(move |(_, other)| meets(other)).map(|(site, _)| site)
+    }
+
+    fn any(&self, group: Group, acts: &[Act]) -> bool {
+        self.of(group).any(|site| acts.contains(&site.act))
+    }
+}
+
+/// Checks of mbarriers. `exact` says that the block cannot have another size.
+pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite], exact: bool) -> Vec<Check> {
+    let mut checks: Vec<Check> = Vec::new();
+    // One address that does not tell its object could be any of them.
+    if sites.iter().any(|site| site.variable.is_none()) || warps.graph.calls || !warps.graph.complete {
+        return checks;
+    }
+    let objects = Objects::new(sites);
+    presence(warps, &objects, &mut checks);
+    if !checks.iter().any(|check| check.code == "PI303") {
+        unannounced(warps, &objects, &mut checks);
+    }
+    arrivals(warps, &objects, exact, &mut checks);
+    bytes(warps, &objects, exact, &mut checks);
+    publication(warps, &objects, &mut checks);
+    checks
+}
+
+/// What must be there at all: an init, an arrival, an announcement.
+fn presence(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
+    let arrivals = [Act::Arrive, Act::ArriveExpect, Act::AsyncArrive, Act::Other];
+    for (site, group) in objects.sites.iter().zip(&objects.groups) {
+        let Some(group) = *group else { continue };
+        let name = site.object(warps).unwrap_or_default();
+        let found = match site.act {
+            Act::Wait if !objects.any(group, &[Act::Init, Act::Other]) => Some((
+                "PI301",
+                format!("waits for the mbarrier {name}, which nothing initialises"),
+                "no mbarrier.init of the kernel has an address in this variable at this offset",
+            )),
+            Act::Wait if !objects.any(group, &arrivals) => Some((
+                "PI302",
+                format!("waits for the mbarrier {name}, which nobody arrives at"),
+                "no arrive, tcgen05.commit or cp.async.mbarrier.arrive of the kernel has this object: its phase never completes",
+            )),
+            Act::Complete if !objects.any(group, &[Act::ArriveExpect, Act::Expect, Act::Other]) => Some((
+                "PI303",
+                format!("completes bytes on the mbarrier {name} that no expect_tx announces"),
+                "without expect_tx the phase can complete before the bytes are there, or never",
+            )),
+            Act::Init if site.argument.is_some_and(|count| !(1..=0xf_ffff).contains(&count)) => Some((
+                "PI304",
+                format!("the mbarrier {name} is initialised with a count out of range"),
+                "counts go from 1 to 1,048,575",
+            )),
+            _ => None,
+        };
+        let Some((code, message, reasoning)) = found else { continue };
+        // One finding an object: its first line.
+        if !checks.iter().any(|known| known.code == code && known.message == message) {
+            let (line, reasoning) = (site.line, reasoning.to_owned());
+            checks.push(Check { code, fatal: true, confidence: Confidence::Likely, line, message, reasoning });
+        }
+    }
+}
+
+/// Copies with an announcement somewhere, but none between the waits before and after them.
+fn unannounced(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
+    let graph = &warps.graph;
+    let mut before: Vec<Vec<u32>> = vec![Vec::new(); graph.blocks.len()];
+    for (at, block) in graph.blocks.iter().enumerate() {
+        for edge in &block.successors {
+            if let Some(list) = before.get_mut(edge.to as usize) {
+                list.push(at as u32);
+            }
+        }
+    }
+    let acts: HashMap<usize, &MbarrierSite> = objects.sites.iter().map(|site| (site.index, site)).collect();
+    let announces = |site: &MbarrierSite| matches!(site.act, Act::ArriveExpect | Act::Expect | Act::Other);
+    for (site, group) in objects.sites.iter().zip(&objects.groups) {
+        let Some(group) = group.filter(|_| site.act == Act::Complete) else { continue };
+        let own: BTreeSet<usize> = objects.of(group).filter(|site| announces(site)).map(|site| site.index).collect();
+        // Somebody else may announce for those who copy.
+        let copiers = warps.at(site.index).whole_warps();
+        let same = |index: &usize| !warps.at(*index).intersection(&copiers).is_empty();
+        if own.is_empty() || !own.iter().all(same) {
+            continue;
+        }
+        let Some(home) = graph.sites.get(site.index).map(|site| site.block) else { continue };
+        // Whether a walk meets an announcement before it meets a wait.
+        let meets = |back: bool| {
+            let mut seen = vec![false; graph.blocks.len()];
+            let mut open: Vec<(u32, bool)> = vec![(home, true)];
+            while let Some((block, first)) = open.pop() {
+                let mut indices: Vec<usize> = graph.sites_of(block).map(|(index, _)| index).collect();
+                if back {
+                    indices.reverse();
+                }
+                if first {
+                    indices.retain(|index| if back { *index < site.index } else { *index > site.index });
+                }
+                let mut closed = false;
+                for index in indices {
+                    if own.contains(&index) {
+                        return true;
+                    }
+                    if acts.get(&index).is_some_and(|site| site.act == Act::Wait) {
+                        closed = true;
+                        break;
+                    }
+                }
+                if closed {
+                    continue;
+                }
+                let next: Vec<u32> = if back {
+                    before.get(block as usize).cloned().unwrap_or_default()
+                } else {
+                    graph
+                        .blocks
+                        .get(block as usize)
+                        .into_iter()
+                        .flat_map(|block| &block.successors)
+                        .map(|edge| edge.to)
+                        .collect()
+                };
+                for to in next {
+                    if !std::mem::replace(seen.get_mut(to as usize).unwrap_or(&mut true), true) {
+                        open.push((to, false));
+                    }
+                }
+            }
+            false
+        };
+        if meets(true) || meets(false) {
+            continue;
+        }
+        checks.push(Check {
+            code: "PI303",
+            fatal: true,
+            confidence: Confidence::Likely,
+            line: site.line,
+            message: format!(
+                "completes bytes on the mbarrier {} that no expect_tx announces here",
+                site.object(warps).unwrap_or_default()
+            ),
+            reasoning: "other copies have an expect_tx between the waits around them, this one has none".to_owned(),
+        });
+        return;
+    }
+}
+
+/// Counts that more threads would have to make up than can arrive.
+fn arrivals(warps: &Warps<'_>, objects: &Objects<'_>, exact: bool, checks: &mut Vec<Check>) {
+    let mut told: BTreeSet<Group> = BTreeSet::new();
+    for (site, group) in objects.sites.iter().zip(&objects.groups) {
+        let Some(group) = group.filter(|group| group.1.is_some() && site.act == Act::Init && !told.contains(group))
+        else {
+            continue;
+        };
+        let Some(count) = site.argument else { continue };
+        let counts: Vec<Option<u64>> =
+            objects.of(group).filter(|site| site.act == Act::Init).map(|site| site.argument).collect();
+        let waited = objects.any(group, &[Act::Wait]);
+        if !waited || objects.any(group, &[Act::Other]) {
+            continue;
+        }
+        let mut total: Option<u64> = Some(0);
+        let mut repeats = false;
+        for site in objects.of(group) {
+            let threads = site.threads.map(u64::from);
+            let each = match site.act {
+                Act::Arrive => Some(site.argument.unwrap_or(1)),
+                Act::ArriveExpect => Some(1),
+                Act::AsyncArrive => {
+                    // Without `.noinc` the pending count goes up first.
+                    let opcode = warps.graph.sites.get(site.index).map_or("", |site| site.located.instruction.opcode());
+                    if opcode.starts_with("cp.") && !opcode.contains("noinc") { None } else { Some(1) }
+                }
+                _ => continue,
+            };
+            if site.remote {
+                total = None;
+            }
+            repeats |= warps.graph.is_in_a_loop(site.index);
+            total = total
+                .zip(threads)
+                .zip(each)
+                .and_then(|((sum, threads), each)| sum.checked_add(threads.checked_mul(each)?));
+        }
+        let Some(total) = total.filter(|total| *total > 0 && *total < count) else { continue };
+        // Where most counts of a variable are out of reach, something is not understood.
+        let alike = counts.iter().all(|other| *other == Some(count));
+        let within = counts.iter().filter(|other| other.is_some_and(|other| other <= total)).count();
+        if !alike && within * 2 < counts.len() {
+            continue;
+        }
+        told.insert(group);
+        let loops = if repeats { ", once each time around" } else { "" };
+        checks.push(Check {
+            code: "PI305",
+            fatal: true,
+            confidence: if repeats || !exact || warps.values.by_memory {
+                Confidence::Likely
+            } else {
+                Confidence::Certain
+            },
+            line: site.line,
+            message: format!(
+                "the mbarrier {} waits for {count} arrivals, but only {total} can come",
+                site.object(warps).unwrap_or_default()
+            ),
+            reasoning: format!(
+                "the threads that can reach its arrivals add up to {total}{loops}: its phase never completes"
+            ),
+        });
+    }
+}
+
+/// Bytes announced against bytes copied, where the copies say their size.
+fn bytes(warps: &Warps<'_>, objects: &Objects<'_>, exact: bool, checks: &mut Vec<Check>) {
+    let mut seen: BTreeSet<Group> = BTreeSet::new();
+    for (site, group) in objects.sites.iter().zip(&objects.groups) {
+        let expects = matches!(site.act, Act::ArriveExpect | Act::Expect);
+        let name = site.object(warps).unwrap_or_default();
+        if let Some(odd) = site.argument.filter(|bytes| expects && bytes % 16 != 0) {
+            checks.push(Check {
+                code: "PI306",
+                fatal: true,
+                confidence: Confidence::Likely,
+                line: site.line,
+                message: format!("{odd} bytes are announced to the mbarrier {name}"),
+                reasoning: "bulk copies move multiples of 16 bytes: the sum of theirs can never be this".to_owned(),
+            });
+        }
+        let Some(group) = group.filter(|group| expects && group.1.is_some() && seen.insert(*group)) else { continue };
+        let block_of = |site: &MbarrierSite| warps.graph.sites.get(site.index).map(|site| site.block);
+        let all: Vec<&MbarrierSite> = objects
+            .of(group)
+            .filter(|site| matches!(site.act, Act::ArriveExpect | Act::Expect | Act::Complete | Act::Other))
+            .collect();
+        // In one block they run equally often.
+        if all.iter().any(|other| block_of(other) != block_of(site) || other.remote || other.act == Act::Other) {
+            continue;
+        }
+        let sum = |copies: bool| {
+            let sites = all.iter().filter(|site| (site.act == Act::Complete) == copies);
+            sites.map(|site| if copies { site.bytes } else { site.argument }.zip(site.threads)).try_fold(
+                0u64,
+                |sum, known| {
+                    let (bytes, threads) = known?;
+                    sum.checked_add(bytes.checked_mul(u64::from(threads))?)
+                },
+            )
+        };
+        let (Some(announced), Some(copied)) = (sum(false), sum(true)) else { continue };
+        if announced == copied || copied == 0 {
+            continue;
+        }
+        let end =
+            if announced > copied { "its phase never completes" } else { "its phase may complete too early, or never" };
+        let certain = exact && announced > copied && !warps.graph.is_in_a_loop(site.index) && !warps.values.by_memory;
+        checks.push(Check {
+            code: "PI306",
+            fatal: true,
+            confidence: if certain { Confidence::Certain } else { Confidence::Likely },
+            line: site.line,
+            message: format!("{announced} bytes are announced to the mbarrier {name}, {copied} are copied"),
+            reasoning: format!("expect_tx and the copies are in one block of the kernel and run equally often: {end}"),
+        });
+    }
+}
+
+/// Whether an instruction makes what came before it known to the other threads of a block.
+fn synchronises(operation: &Operation<'_>) -> bool {
+    match operation {
+        Operation::NamedBarrier(barrier) => barrier.action != BarrierAction::Arrive,
+        Operation::ClusterBarrier { action, .. } => *action == ClusterBarrierAction::Wait,
+        _ => false,
+    }
+}
+
+/// Uses that threads can come to before anything has told them that the object is there.
+fn publication(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
+    if warps.threads.is_none() || !objects.sites.iter().any(|site| site.act == Act::Init) {
+        return;
+    }
+    let graph = &warps.graph;
+    // Threads that may come to the start of a block without having waited at a barrier.
+    let mut early = vec![ThreadSet::EMPTY; graph.blocks.len()];
+    let mut open = vec![0u32];
+    if let Some(first) = early.first_mut() {
+        *first = warps.reach.block(0);
+    }
+    while let Some(at) = open.pop() {
+        let Some(block) = graph.blocks.get(at as usize) else { continue };
+        if graph.sites_of(at).any(|(_, site)| synchronises(&site.operation)) {
+            continue;
+        }
+        let here = early.get(at as usize).copied().unwrap_or(ThreadSet::EMPTY);
+        for edge in &block.successors {
+            let going = passing(graph, &warps.values, block, edge, here);
+            if let Some(there) = early.get_mut(edge.to as usize) {
+                let met = there.union(&going);
+                if met != *there {
+                    *there = met;
+                    open.push(edge.to);
+                }
+            }
+        }
+    }
+    let mut seen: BTreeSet<Group> = BTreeSet::new();
+    for (site, group) in objects.sites.iter().zip(&objects.groups) {
+        let uses = matches!(site.act, Act::Wait | Act::Arrive | Act::ArriveExpect | Act::Complete | Act::AsyncArrive);
+        let Some(group) = group.filter(|_| uses) else { continue };
+        let Some(block) = graph.sites.get(site.index).map(|site| site.block) else { continue };
+        let before = graph.sites_of(block).take_while(|(index, _)| *index < site.index);
+        if before.map(|(_, site)| site.operation).any(|operation| synchronises(&operation)) {
+            continue;
+        }
+        let here = early.get(block as usize).copied().unwrap_or(ThreadSet::EMPTY).intersection(&warps.at(site.index));
+        let made = objects.of(group).filter(|site| site.act == Act::Init);
+        let makers = made.fold(ThreadSet::EMPTY, |all, site| all.union(&warps.at(site.index)));
+        // Whoever initialised it needs no barrier; others of its warp may be in step with it.
+        if makers.is_empty() || here.within(&makers.whole_warps()) || !seen.insert(group) {
+            continue;
+        }
+        checks.push(Check {
+            code: "PI307",
+            fatal: true,
+            confidence: Confidence::Likely,
+            line: site.line,
+            message: format!(
+                "uses the mbarrier {} with no barrier since the start of the kernel",
+                site.object(warps).unwrap_or_default()
+            ),
+            reasoning: "another thread initialises it: without a barrier between, this one may come first".to_owned(),
+        });
+    }
+    relaxed(warps, objects, checks);
+}
+
+/// A cluster barrier whose arrival is relaxed tells the others nothing: a fence must have.
+fn relaxed(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
+    let graph = &warps.graph;
+    let mut first: Option<&MbarrierSite> = None;
+    let mut all = true;
+    for site in objects.sites.iter().filter(|site| site.act == Act::Init) {
+        let Some(start) = graph.sites.get(site.index).map(|site| site.block) else { continue };
+        let mut seen = vec![false; graph.blocks.len()];
+        let mut open: Vec<(u32, usize)> = vec![(start, site.index + 1)];
+        let mut bare = false;
+        while let Some((at, from)) = open.pop() {
+            let mut closed = false;
+            for (_, site) in graph.sites_of(at).filter(|(index, _)| *index >= from) {
+                let opcode = site.located.instruction.opcode();
+                let fence = matches!(site.operation, Operation::Fence { .. });
+                let arrives =
+                    matches!(site.operation, Operation::ClusterBarrier { action: ClusterBarrierAction::Arrive, .. });
+                if arrives && opcode.contains("relaxed") {
+                    bare = true;
+                }
+                if fence || arrives || synchronises(&site.operation) {
+                    closed = true;
+                    break;
+                }
+            }
+            if closed {
+                continue;
+            }
+            for edge in graph.blocks.get(at as usize).into_iter().flat_map(|block| &block.successors) {
+                if !std::mem::replace(seen.get_mut(edge.to as usize).unwrap_or(&mut true), true) {
+                    open.push((edge.to, 0));
+                }
+            }
+        }
+        all &= bare;
+        first = first.or(Some(site).filter(|_| bare));
+    }
+    // Kernels that are known to work leave the fence out for an object that only the cluster barrier orders.
+    let Some(site) = first else { return };
+    checks.push(Check {
+        code: "PI308",
+        fatal: true,
+        confidence: if all { Confidence::Likely } else { Confidence::Possible },
+        line: site.line,
+        message: format!(
+            "the mbarrier {} is initialised with no fence before the relaxed cluster barrier",
+            site.object(warps).unwrap_or_default()
+        ),
+        reasoning:
+            "barrier.cluster.arrive.relaxed orders nothing: fence.mbarrier_init.release.cluster must come between, or \
+                    other blocks may not see the object"
+                .to_owned(),
+    });
+}

@@ -1,0 +1,248 @@
+//! setmaxnreg along the order that barriers impose: whether every role gets to the end, and how many registers are held at most.
+//!
+//! Roles are taken to move as one. What they do between setmaxnreg and the barriers that they share takes no time; waits on mbarriers
+//! are taken to end. Every way that a branch leaves open is tried, so that a kernel which cannot end here cannot end at all; one that
+//! can may still hang for other reasons.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use super::barriers::Named;
+use super::roles::Role;
+use super::setmaxnreg::{COUNTS, Requested};
+use super::threads::{ThreadSet, Warps, passing};
+use crate::base::Line;
+use crate::ptx::BarrierAction;
+
+/// States that are looked at.
+const MAX_STATES: usize = 100_000;
+
+/// What became of a walk through all orders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Whether some order brings every role to its end.
+    pub ends: bool,
+    /// The most registers that are held at once, in registers of a thread times warps.
+    pub held: u32,
+    /// Where a role waits for registers for ever, with its index, when no order brings all to their end.
+    pub stuck: Option<(usize, Line)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Set { count: u32, line: Line },
+    Sync { id: u32, count: u32 },
+    Arrive { id: u32, count: u32 },
+    End,
+}
+
+/// What a role does, in its order.
+struct Course {
+    events: Vec<Event>,
+    /// What may come after each, and first.
+    next: Vec<Vec<usize>>,
+    first: Vec<usize>,
+    warps: u32,
+    threads: u32,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct State {
+    /// The event each role is at.
+    at: Vec<usize>,
+    /// Registers of a thread that each has.
+    has: Vec<u32>,
+    /// Whether each waits at its barrier.
+    waits: Vec<bool>,
+    /// Threads that have arrived at each barrier.
+    arrived: Vec<u32>,
+}
+
+fn course(warps: &Warps<'_>, role: &Role, requested: &[Requested], named: &Named) -> Option<Course> {
+    let threads = role.threads?;
+    let mut events: HashMap<usize, Event> = HashMap::new();
+    for site in requested.iter().filter(|site| !warps.at(site.index).intersection(&threads).is_empty()) {
+        events.insert(
+            site.index,
+            Event::Set { count: site.count.filter(|count| COUNTS.contains(count))?, line: site.line },
+        );
+    }
+    for (id, sites) in &named.barriers {
+        for site in sites {
+            let (Some(count), Some(here)) = (site.count, site.threads) else { continue };
+            // Barriers of a part of a role do not order roles.
+            if !threads.within(&here) || count <= threads.len() {
+                continue;
+            }
+            let event = match site.action {
+                BarrierAction::Arrive => Event::Arrive { id: *id, count },
+                _ => Event::Sync { id: *id, count },
+            };
+            events.insert(site.index, event);
+        }
+    }
+    let mut order: Vec<usize> = events.keys().copied().collect();
+    order.sort_unstable();
+    let place: HashMap<usize, usize> = order.iter().enumerate().map(|(at, index)| (*index, at)).collect();
+    let end = order.len();
+    let mut found = Course {
+        events: order.iter().filter_map(|index| events.get(index).copied()).chain([Event::End]).collect(),
+        next: Vec::new(),
+        first: Vec::new(),
+        warps: threads.warps().len() as u32,
+        threads: threads.len(),
+    };
+    let follow = |block: u32, from: usize| follow(warps, &threads, &place, end, block, from);
+    found.first = follow(0, 0);
+    for &index in &order {
+        let block = warps.graph.sites.get(index)?.block;
+        found.next.push(follow(block, index + 1));
+    }
+    found.next.push(Vec::new());
+    Some(found)
+}
+
+/// The events that may come next from a place in a block.
+fn follow(
+    warps: &Warps<'_>,
+    threads: &ThreadSet,
+    place: &HashMap<usize, usize>,
+    end: usize,
+    block: u32,
+    from: usize,
+) -> Vec<usize> {
+    let graph = &warps.graph;
+    let mut found: Vec<usize> = Vec::new();
+    let mut seen = vec![false; graph.blocks.len()];
+    let mut open = vec![(block, from)];
+    while let Some((at, from)) = open.pop() {
+        if let Some((index, _)) = graph.sites_of(at).find(|(index, _)| *index >= from && place.contains_key(index)) {
+            found.extend(place.get(&index));
+            continue;
+        }
+        let Some(info) = graph.blocks.get(at as usize) else { continue };
+        let here = warps.reach.block(at).intersection(threads);
+        let ways = info.successors.iter().filter(|edge| !passing(graph, &warps.values, info, edge, here).is_empty());
+        let ways: Vec<u32> = ways.map(|edge| edge.to).collect();
+        if ways.is_empty() {
+            found.push(end);
+        }
+        for to in ways {
+            if !std::mem::replace(seen.get_mut(to as usize).unwrap_or(&mut true), true) {
+                open.push((to, 0));
+            }
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// Tries every order. None where too little is known, or there are too many.
+pub fn walk(warps: &Warps<'_>, roles: &[Role], requested: &[Requested], named: &Named, entry: u32) -> Option<Outcome> {
+    if warps.graph.calls || !warps.graph.complete || entry > *COUNTS.end() {
+        return None;
+    }
+    let courses: Vec<Course> =
+        roles.iter().map(|role| course(warps, role, requested, named)).collect::<Option<Vec<_>>>()?;
+    let all: u32 = courses.iter().map(|course| course.warps).sum();
+    let available = entry.checked_mul(all)?;
+    let mut open: VecDeque<State> = VecDeque::new();
+    let mut seen: HashSet<State> = HashSet::new();
+    let mut outcome = Outcome { ends: false, held: 0, stuck: None };
+    let mut starts: Vec<Vec<usize>> = vec![Vec::new()];
+    for course in &courses {
+        starts = starts
+            .iter()
+            .flat_map(|start| course.first.iter().map(move |first| [&start[..], &[*first]].concat()))
+            .collect();
+        if starts.len() > MAX_STATES {
+            return None;
+        }
+    }
+    let roles = courses.len();
+    for at in starts {
+        let state = State { at, has: vec![entry; roles], waits: vec![false; roles], arrived: vec![0; 16] };
+        if seen.insert(state.clone()) {
+            open.push_back(state);
+        }
+    }
+    while let Some(state) = open.pop_front() {
+        let held: u32 = courses.iter().zip(&state.has).map(|(course, has)| course.warps * has).sum();
+        outcome.held = outcome.held.max(held);
+        let at_end = |role: usize| matches!(courses[role].events.get(state.at[role]), Some(Event::End));
+        if (0..roles).all(at_end) {
+            outcome.ends = true;
+            continue;
+        }
+        let mut moved = false;
+        let mut wanting = None;
+        for role in 0..roles {
+            if state.waits[role] {
+                continue;
+            }
+            let course = &courses[role];
+            let mut after = state.clone();
+            let mut gone = vec![role];
+            match course.events.get(state.at[role]) {
+                Some(Event::Set { count, line }) => {
+                    let rest = held - course.warps * state.has[role];
+                    if *count > state.has[role] && rest.checked_add(count.checked_mul(course.warps)?)? > available {
+                        wanting = wanting.or(Some((role, *line)));
+                        continue;
+                    }
+                    after.has[role] = *count;
+                }
+                Some(Event::Sync { id, count }) | Some(Event::Arrive { id, count }) => {
+                    let slot = after.arrived.get_mut(*id as usize)?;
+                    *slot += course.threads;
+                    let complete = *slot >= *count;
+                    if complete {
+                        *slot = 0;
+                        for other in 0..roles {
+                            let same = matches!(courses[other].events.get(after.at[other]),
+                                Some(Event::Sync { id: theirs, .. }) if theirs == id);
+                            if after.waits[other] && same {
+                                after.waits[other] = false;
+                                gone.push(other);
+                            }
+                        }
+                    } else if matches!(course.events.get(state.at[role]), Some(Event::Sync { .. })) {
+                        after.waits[role] = true;
+                        gone.clear();
+                    }
+                }
+                Some(Event::End) | None => continue,
+            }
+            moved = true;
+            let mut states = vec![after];
+            for other in gone {
+                let next = courses[other].next.get(state.at[other])?;
+                states = states
+                    .into_iter()
+                    .flat_map(|state| {
+                        next.iter().map(move |to| {
+                            let mut state = state.clone();
+                            state.at[other] = *to;
+                            state
+                        })
+                    })
+                    .collect();
+            }
+            for state in states {
+                if seen.len() >= MAX_STATES {
+                    return None;
+                }
+                if seen.insert(state.clone()) {
+                    open.push_back(state);
+                }
+            }
+        }
+        if !moved && outcome.stuck.is_none() {
+            outcome.stuck = wanting;
+        }
+    }
+    if outcome.ends {
+        outcome.stuck = None;
+    }
+    Some(outcome)
+}
