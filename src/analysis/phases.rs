@@ -198,8 +198,8 @@ pub fn walk(warps: &Warps<'_>, roles: &[Role], requested: &[Requested], named: &
                     let complete = *slot >= *count;
                     if complete {
                         *slot = 0;
-                        for other in 0..roles {
-                            let same = matches!(courses[other].events.get(after.at[other]),
+                        for (other, course) in courses.iter().enumerate() {
+                            let same = matches!(course.events.get(after.at[other]),
                                 Some(Event::Sync { id: theirs, .. }) if theirs == id);
                             if after.waits[other] && same {
                                 after.waits[other] = false;

@@ -42,7 +42,7 @@ impl Cells {
             if instruction.mnemonic() != "st" || !is_shared(instruction) || reach.block(site.block).is_empty() {
                 continue;
             }
-            let width = instruction.modifiers().filter_map(|word| super::number::Type::of(word)).last();
+            let width = instruction.modifiers().filter_map(super::number::Type::of).last();
             let (Some(width), Some(address), Some(stored)) = (width, instruction.operand(0), instruction.operand(1))
             else {
                 continue;

@@ -15,6 +15,9 @@ const UNSET: u32 = u32::MAX;
 /// The version of a register before its first definition.
 const NEVER: u32 = 0;
 
+/// Block, way out of it and version that comes along it.
+pub type Coming = (u32, usize, u32);
+
 /// A block in which versions of a register meet.
 #[derive(Clone, Debug)]
 pub struct Meeting {
@@ -23,7 +26,7 @@ pub struct Meeting {
     /// The block.
     pub block: u32,
     /// Block, way out of it and version that comes along it.
-    pub from: Vec<(u32, usize, u32)>,
+    pub from: Vec<Coming>,
 }
 
 /// Versions of the registers that an evaluation asks about.
@@ -163,7 +166,7 @@ impl Versions {
                 }
             }
         }
-        let mut from: HashMap<(u32, usize), Vec<(u32, usize, u32)>> = HashMap::new();
+        let mut from: HashMap<(u32, usize), Vec<Coming>> = HashMap::new();
         let mut by_block: HashMap<u32, Vec<usize>> = HashMap::new();
         for (block, at) in meets.keys() {
             by_block.entry(*block).or_default().push(*at);

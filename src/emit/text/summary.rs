@@ -1,6 +1,7 @@
 //! Two or three sentences that a tired engineer reads first.
 
 use super::figures::{bytes, count, thousands};
+use crate::emit::escape::terminal;
 use crate::report::{Kernel, RegisterCap};
 
 /// The summary of a kernel: what it uses and what set that, where the pressure is, what it would take to do better.
@@ -8,6 +9,7 @@ pub fn summary(kernel: &Kernel) -> String {
     let mut sentences = Vec::new();
     sentences.extend(registers(kernel));
     sentences.extend(holder(kernel));
+    sentences.extend(roles(kernel));
     sentences.extend(spills(kernel));
     sentences.extend(occupancy(kernel));
     sentences.join(" ")
@@ -43,6 +45,29 @@ fn holder(kernel: &Kernel) -> Option<String> {
         None => format!("idle for {} instructions there", row.idle_instructions?),
     };
     Some(format!("{} of those are made at line {} and {idle}.", row.registers.len(), row.ptx_line?))
+}
+
+/// `Its warps are 4 producer (40 registers) and 8 consumer (232 registers); the register pool fits exactly.`
+fn roles(kernel: &Kernel) -> Option<String> {
+    let roles = kernel.roles.as_deref().filter(|roles| roles.len() > 1)?;
+    let told: Option<Vec<String>> = roles
+        .iter()
+        .map(|role| {
+            let budget = role.budget.map(|budget| format!(" ({budget} registers)")).unwrap_or_default();
+            Some(format!("{} {}{budget}", role.warps?, terminal(&role.name)))
+        })
+        .collect();
+    let (last, first) = told.as_deref()?.split_last()?;
+    let pool = kernel.setmaxnreg.as_ref().and_then(|found| found.pool.as_ref());
+    let verdict = match (pool.map(|pool| pool.verdict.as_str()), kernel.setmaxnreg.as_ref().map(|found| found.honoured))
+    {
+        (_, Some(Some(false))) => ", but ptxas dropped setmaxnreg",
+        (Some("exact"), _) => "; the register pool fits exactly",
+        (Some("unused"), _) => "; the register pool has some left",
+        (Some("never"), _) => "; the register pool can never satisfy them: the kernel hangs",
+        _ => "",
+    };
+    Some(format!("Its warps are {} and {last}{verdict}.", first.join(", ")))
 }
 
 /// What set a cap, as the subject of a sentence.

@@ -36,9 +36,22 @@ fn write_barriers(found: &Barriers, options: &Options, out: &mut dyn Write) -> i
             row("barrier ?", &sites(&found.unresolved), options, out)?;
         }
     }
+    if !found.inserted.is_empty() {
+        let mut groups = Vec::new();
+        for site in &found.inserted {
+            match site.ptx_line {
+                Some(line) => add(&mut groups, site.text.clone(), line),
+                None => groups.push((format!("{} at pc {:x}", site.text, site.pc.0), Vec::new())),
+            }
+        }
+        let text = groups.iter().filter(|(_, lines)| lines.is_empty()).map(|(what, _)| what.clone());
+        let lined: Vec<_> = groups.iter().filter(|(_, lines)| !lines.is_empty()).cloned().collect();
+        let parts: Vec<String> = text.chain((!lined.is_empty()).then(|| listed(&lined))).collect();
+        row("inserted", &format!("by ptxas: {}", parts.join("; ")), options, out)?;
+    }
     let mut objects: Groups = Vec::new();
     for site in &found.mbarriers.sites {
-        let variable = site.object.as_deref().map_or("?", |name| name.split('+').next().unwrap_or(name));
+        let variable = site.object.as_deref().map_or("?", |name| name.split(['+', '[']).next().unwrap_or(name));
         let what = match (site.action.as_str(), site.argument) {
             ("init" | "arrive.expect_tx" | "expect_tx", Some(argument)) => format!("{} {argument}", site.action),
             (action, _) => action.to_owned(),
@@ -132,6 +145,11 @@ fn write_roles(roles: &[Role], out: &mut dyn Write) -> io::Result<()> {
         let spilt = if role.spills.is_some_and(|spills| spills > 0) { WARN } else { anstyle::Style::new() };
         let mut does: Vec<&str> = role.does.iter().map(String::as_str).collect();
         let barriers: Vec<String> = role.barriers.iter().map(ToString::to_string).collect();
+        let changing: Vec<String> = role.budgets.iter().map(ToString::to_string).collect();
+        let changing = format!("budgets {}", changing.join(" "));
+        if role.budgets.len() > 1 {
+            does.push(&changing);
+        }
         let bar = format!("bar {}", barriers.join(" "));
         if !barriers.is_empty() {
             does.push(&bar);
