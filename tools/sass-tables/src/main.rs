@@ -141,6 +141,7 @@ fn main() -> Result<()> {
                 all.push((store::Learnt { arch: name.to_owned(), ..learnt }, decisions));
             }
             let blob = pack::pack(&all, &lits)?;
+            std::fs::create_dir_all(&out)?;
             let path = out.join("sass.bin");
             let same = std::fs::read(&path).is_ok_and(|old| old == blob);
             println!("{}: {} bytes{}", path.display(), blob.len(), if same { ", unchanged" } else { "" });
