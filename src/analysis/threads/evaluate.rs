@@ -114,8 +114,34 @@ struct Slice {
     loads: bool,
 }
 
+/// Instructions of a function up to which barriers of the whole block alone, `bar.sync 0`, are reason enough to evaluate it: larger ones
+/// would take longer than all else that is said about them.
+const MAX_PLAIN: usize = 2000;
+
+/// Whether anything in a function depends on who runs it: roles, barriers of some threads, asynchronous copies and matrices.
+fn depends_on_threads(graph: &Graph<'_>) -> bool {
+    graph.sites.iter().any(|site| match &site.operation {
+        Operation::NamedBarrier(barrier) => {
+            let is_plain = barrier.id.and_then(|id| id.value()) == Some(0) && barrier.threads.is_none();
+            !is_plain || graph.sites.len() <= MAX_PLAIN
+        }
+        Operation::SetMaxNReg { .. }
+        | Operation::ClusterBarrier { .. }
+        | Operation::Mbarrier(_)
+        | Operation::Wgmma(_)
+        | Operation::Tcgen05 { .. }
+        | Operation::Bulk(_)
+        | Operation::Elect => true,
+        _ => false,
+    })
+}
+
 impl Slice {
     fn of(graph: &Graph<'_>) -> Slice {
+        if !depends_on_threads(graph) {
+            let (wanted, definitions) = Default::default();
+            return Slice { wanted, definitions, instructions: Vec::new(), loads: false };
+        }
         let mut definitions: HashMap<Register, Vec<usize>> = HashMap::new();
         for (index, site) in graph.sites.iter().enumerate() {
             for used in graph.registers.of(&site.located).filter(|used| used.is_def) {
