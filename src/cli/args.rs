@@ -181,7 +181,7 @@ pub struct ReportArgs {
     pub allow: Vec<String>,
     /// What only concerns libraries, archives, wheels and folders.
     #[command(flatten)]
-    pub library: super::library::LibraryArgs,
+    pub table: super::library::TableArgs,
 }
 
 /// `producer=4`

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
+use clap::builder::PossibleValue;
 use clap::{Args as ClapArgs, ValueEnum};
 
 use super::args::{ReportArgs, ReportFormat};
@@ -21,10 +22,10 @@ use crate::report::{LaunchHints, demangle};
 
 /// What only concerns libraries, archives, wheels and folders.
 #[derive(Clone, Debug, Default, ClapArgs)]
-pub struct LibraryArgs {
+pub struct TableArgs {
     /// Sort the table of kernels, the worst first [default: registers]
     #[arg(long, value_name = "KEY", help_heading = "Libraries")]
-    pub sort: Option<Sort>,
+    pub sort: Option<SortKey>,
     /// Only what the cubins record (registers, stack, shared memory, …): nothing is decoded, and it is many times as fast
     #[arg(long, conflicts_with = "details", help_heading = "Libraries")]
     pub resources: bool,
@@ -33,64 +34,44 @@ pub struct LibraryArgs {
     pub details: bool,
 }
 
-/// What to sort by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Sort {
-    /// Registers, most first
-    Registers,
-    /// Live registers, most first
-    Live,
-    /// Spill instructions, most first
-    Spills,
-    /// Stack frame, largest first
-    Stack,
-    /// Static shared memory, largest first
-    Smem,
-    /// Warps per SM, fewest first
-    Occupancy,
-    /// Instructions, most first
-    Instructions,
-    /// Size of the code, largest first
-    Code,
-    /// By name
-    Name,
-    /// By architecture
-    Arch,
-    /// As the container has it
-    Order,
-}
-
-impl Sort {
-    fn key(self) -> SortKey {
-        match self {
-            Sort::Registers => SortKey::Registers,
-            Sort::Live => SortKey::Live,
-            Sort::Spills => SortKey::Spills,
-            Sort::Stack => SortKey::Stack,
-            Sort::Smem => SortKey::Smem,
-            Sort::Occupancy => SortKey::Occupancy,
-            Sort::Instructions => SortKey::Instructions,
-            Sort::Code => SortKey::Code,
-            Sort::Name => SortKey::Name,
-            Sort::Arch => SortKey::Arch,
-            Sort::Order => SortKey::Order,
-        }
+impl ValueEnum for SortKey {
+    fn value_variants<'a>() -> &'a [Self] {
+        use SortKey::*;
+        &[Registers, Live, Spills, Stack, Smem, Occupancy, Instructions, Code, Name, Arch, Order]
     }
 
-    fn word(self) -> &'static str {
-        match self {
-            Sort::Registers => "registers",
-            Sort::Live => "live registers",
-            Sort::Spills => "spills",
-            Sort::Stack => "stack",
-            Sort::Smem => "shared memory",
-            Sort::Occupancy => "warps per SM",
-            Sort::Instructions => "instructions",
-            Sort::Code => "code size",
-            Sort::Name => "name",
-            Sort::Arch => "architecture",
-            Sort::Order => "place",
-        }
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (name, help) = match self {
+            SortKey::Registers => ("registers", "Registers, most first"),
+            SortKey::Live => ("live", "Live registers, most first"),
+            SortKey::Spills => ("spills", "Spill instructions, most first"),
+            SortKey::Stack => ("stack", "Stack frame, largest first"),
+            SortKey::Smem => ("smem", "Static shared memory, largest first"),
+            SortKey::Occupancy => ("occupancy", "Warps per SM, fewest first"),
+            SortKey::Instructions => ("instructions", "Instructions, most first"),
+            SortKey::Code => ("code", "Size of the code, largest first"),
+            SortKey::Name => ("name", "By name"),
+            SortKey::Arch => ("arch", "By architecture"),
+            SortKey::Order => ("order", "As the container has it"),
+        };
+        Some(PossibleValue::new(name).help(help))
+    }
+}
+
+/// A key in the words of the table's title.
+fn word(key: SortKey) -> &'static str {
+    match key {
+        SortKey::Registers => "registers",
+        SortKey::Live => "live registers",
+        SortKey::Spills => "spills",
+        SortKey::Stack => "stack",
+        SortKey::Smem => "shared memory",
+        SortKey::Occupancy => "warps per SM",
+        SortKey::Instructions => "instructions",
+        SortKey::Code => "code size",
+        SortKey::Name => "name",
+        SortKey::Arch => "architecture",
+        SortKey::Order => "place",
     }
 }
 
@@ -101,10 +82,10 @@ const SLACK: usize = 10_000;
 
 /// Whether the arguments ask for a table: something is a container, or only a table has what they ask for.
 pub fn wants_table(args: &ReportArgs) -> Result<bool> {
-    let asked = args.library.sort.is_some()
-        || args.library.resources
+    let asked = args.table.sort.is_some()
+        || args.table.resources
         || matches!(args.format, ReportFormat::Jsonl | ReportFormat::Csv | ReportFormat::Markdown);
-    if args.library.details {
+    if args.table.details {
         return Ok(false);
     }
     let mut any = asked;
@@ -134,7 +115,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     let session = Session::new(&args.compile)?;
     let choice = choice(args)?;
     let launch = LaunchHints { threads: args.threads, smem_dynamic_bytes: args.smem_dynamic };
-    let depth = if args.library.resources { Depth::Resources } else { Depth::Full };
+    let depth = if args.table.resources { Depth::Resources } else { Depth::Full };
     let names = matches!(args.format, ReportFormat::Json | ReportFormat::Jsonl | ReportFormat::Csv);
     let look = |entry: &Entry| {
         let found = look(entry, &Looking { args, session: &session, choice: &choice, launch, depth, names });
@@ -142,7 +123,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     };
     let inputs: Vec<String> = args.compile.inputs.iter().map(|path| path.display().to_string()).collect();
     let mut collected = Collected::new(args);
-    if args.format == ReportFormat::Jsonl && args.library.sort.is_none() && args.top.is_none() {
+    if args.format == ReportFormat::Jsonl && args.table.sort.is_none() && args.top.is_none() {
         output::write_data(&args.output, |out| {
             let mut lines = JsonLines::start(&inputs, out)?;
             visit(&choice, look, |found| {
@@ -321,7 +302,7 @@ struct Collected {
     rows: Vec<Row>,
     total: u64,
     summary: Summary,
-    sort: Sort,
+    sort: SortKey,
     top: Option<usize>,
     keeps_entries: bool,
 }
@@ -331,13 +312,13 @@ impl Collected {
         // People look at a screenful, programs at everything.
         let all =
             matches!(args.format, ReportFormat::Json | ReportFormat::Jsonl | ReportFormat::Csv | ReportFormat::Html);
-        let default = if all { Sort::Order } else { Sort::Registers };
+        let default = if all { SortKey::Order } else { SortKey::Registers };
         Collected {
             entries: Vec::new(),
             rows: Vec::new(),
             total: 0,
             summary: Summary::default(),
-            sort: args.library.sort.unwrap_or(default),
+            sort: args.table.sort.unwrap_or(default),
             top: args.top.or((!all).then_some(ROWS)).filter(|&top| top > 0),
             keeps_entries: matches!(args.format, ReportFormat::Json | ReportFormat::Jsonl),
         }
@@ -367,7 +348,7 @@ impl Collected {
     }
 
     fn cut(&mut self, top: usize) {
-        sort(&mut self.rows, self.sort.key());
+        sort(&mut self.rows, self.sort);
         self.rows.truncate(top);
     }
 
@@ -384,8 +365,8 @@ fn write(args: &ReportArgs, inputs: &[String], collected: &Collected) -> Result<
         rows: &collected.rows,
         total_rows: collected.total,
         summary: &collected.summary,
-        sorted_by: collected.sort.word(),
-        full: !args.library.resources,
+        sorted_by: word(collected.sort),
+        full: !args.table.resources,
         width: output::width(&args.output),
         verbose: args.output.verbose,
     };

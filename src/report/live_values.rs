@@ -7,6 +7,7 @@ use super::model::*;
 use crate::analysis::code::Code;
 use crate::analysis::live_set::{Lines, Value, live_set};
 use crate::base::{Line, Pc};
+use crate::ptx::Instruction;
 
 /// Statements after the one that a matrix instruction's line names among which its `wgmma` is looked for.
 const MATRIX_STATEMENTS: usize = 64;
@@ -23,11 +24,7 @@ impl Lines for Section<'_> {
     }
 
     fn makes_values(&self, line: Line) -> bool {
-        let Some(module) = self.module else { return true };
-        let mut statements = module.lines_numbered(line).flat_map(|line| module.statements_at(line));
-        statements.any(|statement| {
-            statement.instruction(module.text()).is_some_and(|found| found.names().any(|name| name.is_def))
-        })
+        self.module.is_none() || self.instructions(line).any(|found| found.names().any(|name| name.is_def))
     }
 }
 
@@ -86,12 +83,17 @@ impl Section<'_> {
         }
     }
 
+    /// The PTX instructions of a line.
+    fn instructions(&self, line: Line) -> impl Iterator<Item = Instruction<'_>> {
+        self.module.into_iter().flat_map(move |module| {
+            let statements = module.lines_numbered(line).flat_map(|line| module.statements_at(line));
+            statements.filter_map(|statement| statement.instruction(module.text()))
+        })
+    }
+
     /// Opcode and modifiers of a line's first instruction.
     fn opcode(&self, line: Line) -> Option<String> {
-        let module = self.module?;
-        let mut statements = module.lines_numbered(line).flat_map(|line| module.statements_at(line));
-        let instruction = statements.find_map(|statement| statement.instruction(module.text()))?;
-        Some(instruction.opcode().to_owned())
+        Some(self.instructions(line).next()?.opcode().to_owned())
     }
 
     /// The `wgmma` of a warpgroup's matrix instruction: ptxas gives its code the line of a statement before it.
@@ -114,9 +116,7 @@ impl Section<'_> {
 
     /// What could shorten the life of a value that this line makes.
     fn could(&self, line: Line) -> Option<&'static str> {
-        let module = self.module?;
-        let mut statements = module.lines_numbered(line).flat_map(|line| module.statements_at(line));
-        let instruction = statements.find_map(|statement| statement.instruction(module.text()))?;
+        let instruction = self.instructions(line).next()?;
         Some(match instruction.mnemonic() {
             "ld" | "ldu" | "tex" => "reload",
             // A copy of another register would only hold that one instead.
@@ -129,10 +129,8 @@ impl Section<'_> {
 
     /// The PTX registers that the statements of a line define.
     fn virtual_registers(&self, line: Line) -> Vec<String> {
-        let Some(module) = self.module else { return Vec::new() };
-        let statements = module.lines_numbered(line).flat_map(|line| module.statements_at(line));
         let mut names: Vec<String> = Vec::new();
-        for instruction in statements.filter_map(|statement| statement.instruction(module.text())) {
+        for instruction in self.instructions(line) {
             for name in instruction.names().filter(|name| name.is_def) {
                 if !names.iter().any(|known| known == name.name) {
                     names.push(name.name.to_owned());

@@ -7,9 +7,9 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::{Table, name};
+use super::{Table, arch_columns, name};
 use crate::emit::escape::markup as escape;
-use crate::emit::text::{bytes, thousands};
+use crate::emit::text::thousands;
 use crate::report::library::Row;
 
 const STYLE: &str = "\
@@ -89,26 +89,21 @@ pub fn write_html(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn write_by_arch(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let known = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), thousands);
+    const WITHOUT: [&str; 3] = ["functions", "live max", "unknown"];
     writeln!(out, "<h2>By architecture</h2><table><thead><tr><th>arch</th>")?;
-    for title in ["cubins", "kernels", "registers, median", "most", "spilling", "with stack", "instructions", "code"] {
+    for (title, _) in arch_columns(&WITHOUT) {
+        let title = match *title {
+            "regs median" => "registers, median",
+            "max" => "most",
+            title => title,
+        };
         writeln!(out, "<th class=\"n\">{title}</th>")?;
     }
     writeln!(out, "</tr></thead><tbody>")?;
     for arch in &table.summary.by_arch {
-        let cells = [
-            thousands(arch.cubins),
-            thousands(arch.kernels),
-            known(arch.registers_median.map(u64::from)),
-            known(arch.registers_max.map(u64::from)),
-            known(arch.spilling),
-            thousands(arch.with_stack),
-            thousands(arch.instructions),
-            bytes(arch.code_bytes),
-        ];
         write!(out, "<tr><td>{}</td>", escape(&arch.arch))?;
-        for cell in cells {
-            write!(out, "<td class=\"n\">{cell}</td>")?;
+        for (_, figure) in arch_columns(&WITHOUT) {
+            write!(out, "<td class=\"n\">{}</td>", figure(arch))?;
         }
         writeln!(out, "</tr>")?;
     }

@@ -13,7 +13,8 @@ pub use json::{JsonLines, write_json};
 pub use plain::{write_csv, write_markdown};
 pub use text::write_text;
 
-use crate::report::library::{EntryFacts, Row, Summary};
+use crate::emit::text::{bytes, thousands};
+use crate::report::library::{ArchSummary, EntryFacts, Row, Summary};
 use crate::report::{KernelKind, demangle};
 
 /// Everything there is to show.
@@ -59,6 +60,33 @@ const COLUMNS: [Column; 9] = [
 /// The columns that say something: without instructions there are no live registers.
 fn columns(full: bool) -> impl Iterator<Item = &'static Column> {
     COLUMNS.iter().filter(move |(title, _)| full || *title != "live")
+}
+
+/// A sum over the kernels of an architecture, as people read it: its title, and what it shows.
+type ArchColumn = (&'static str, fn(&ArchSummary) -> String);
+
+/// The sums over an architecture.
+const ARCH_COLUMNS: [ArchColumn; 11] = [
+    ("cubins", |arch| thousands(arch.cubins)),
+    ("kernels", |arch| thousands(arch.kernels)),
+    ("functions", |arch| thousands(arch.device_functions)),
+    ("regs median", |arch| known(arch.registers_median.map(u64::from))),
+    ("max", |arch| known(arch.registers_max.map(u64::from))),
+    ("live max", |arch| known(arch.live_max.map(u64::from))),
+    ("spilling", |arch| known(arch.spilling)),
+    ("with stack", |arch| thousands(arch.with_stack)),
+    ("instructions", |arch| thousands(arch.instructions)),
+    ("unknown", |arch| known(arch.unknown)),
+    ("code", |arch| bytes(arch.code_bytes)),
+];
+
+/// The sums over an architecture but for some.
+fn arch_columns<'a>(without: &'a [&str]) -> impl Iterator<Item = &'static ArchColumn> + 'a {
+    ARCH_COLUMNS.iter().filter(|(title, _)| !without.contains(title))
+}
+
+fn known(number: Option<u64>) -> String {
+    number.map_or_else(|| "-".to_owned(), thousands)
 }
 
 /// The name for people.

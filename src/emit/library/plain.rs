@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Table, columns, name};
+use super::{Table, arch_columns, columns, name};
 use crate::emit::escape::terminal;
 use crate::emit::text::thousands;
 
@@ -88,22 +88,13 @@ pub fn write_markdown(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> 
         thousands(summary.kernels),
         thousands(summary.device_functions)
     )?;
-    writeln!(out, "| arch | cubins | kernels | regs median | max | spilling | with stack | instructions |")?;
-    writeln!(out, "|---|---:|---:|---:|---:|---:|---:|---:|")?;
-    let known = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), thousands);
+    const WITHOUT: [&str; 4] = ["functions", "live max", "unknown", "code"];
+    let titles: Vec<&str> = arch_columns(&WITHOUT).map(|(title, _)| *title).collect();
+    writeln!(out, "| arch | {} |", titles.join(" | "))?;
+    writeln!(out, "|---|{}", "---:|".repeat(titles.len()))?;
     for arch in &summary.by_arch {
-        writeln!(
-            out,
-            "| {} | {} | {} | {} | {} | {} | {} | {} |",
-            arch.arch,
-            thousands(arch.cubins),
-            thousands(arch.kernels),
-            known(arch.registers_median.map(u64::from)),
-            known(arch.registers_max.map(u64::from)),
-            known(arch.spilling),
-            thousands(arch.with_stack),
-            thousands(arch.instructions)
-        )?;
+        let figures: Vec<String> = arch_columns(&WITHOUT).map(|(_, figure)| figure(arch)).collect();
+        writeln!(out, "| {} | {} |", arch.arch, figures.join(" | "))?;
     }
     let titles: Vec<&str> = columns(table.full).map(|(title, _)| *title).collect();
     writeln!(out, "\n| {} | arch | kernel |", titles.join(" | "))?;

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use super::{Table, columns, name};
+use super::{Table, arch_columns, columns, name};
 use crate::emit::escape::{shorten, terminal};
-use crate::emit::text::{BOLD, DIM, RESET, WARN, bytes, count, thousands};
+use crate::emit::text::{BOLD, DIM, RESET, WARN, count, thousands};
 
 /// How wide a full bar of the histogram is.
 const BAR: u64 = 40;
@@ -35,42 +35,12 @@ pub fn write_text(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn write_by_arch(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let mut lines = vec![vec![
-        "arch".to_owned(),
-        "cubins".to_owned(),
-        "kernels".to_owned(),
-        "functions".to_owned(),
-        "regs median".to_owned(),
-        "max".to_owned(),
-        "live max".to_owned(),
-        "spilling".to_owned(),
-        "with stack".to_owned(),
-        "instructions".to_owned(),
-        "unknown".to_owned(),
-        "code".to_owned(),
-    ]];
-    let known = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), thousands);
+    let without: &[&str] = if table.full { &[] } else { &["live max", "unknown"] };
+    let titles = arch_columns(without).map(|(title, _)| (*title).to_owned());
+    let mut lines: Vec<Vec<String>> = vec![std::iter::once("arch".to_owned()).chain(titles).collect()];
     for arch in &table.summary.by_arch {
-        lines.push(vec![
-            terminal(&arch.arch).into_owned(),
-            thousands(arch.cubins),
-            thousands(arch.kernels),
-            thousands(arch.device_functions),
-            known(arch.registers_median.map(u64::from)),
-            known(arch.registers_max.map(u64::from)),
-            known(arch.live_max.map(u64::from)),
-            known(arch.spilling),
-            thousands(arch.with_stack),
-            thousands(arch.instructions),
-            known(arch.unknown),
-            bytes(arch.code_bytes),
-        ]);
-    }
-    if !table.full {
-        for line in &mut lines {
-            line.remove(10);
-            line.remove(6);
-        }
+        let figures = arch_columns(without).map(|(_, figure)| figure(arch));
+        lines.push(std::iter::once(terminal(&arch.arch).into_owned()).chain(figures).collect());
     }
     write_aligned(&lines, 1, out)
 }

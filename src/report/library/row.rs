@@ -237,8 +237,6 @@ fn solve(row: &mut Row, image: &Image<'_>, function: &Function<'_>, code: &Code)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(PartialOrd, Ord))]
 pub enum SortKey {
-    /// As the container has it.
-    Order,
     /// Registers, most first.
     Registers,
     /// Live vector registers at most, most first.
@@ -259,6 +257,8 @@ pub enum SortKey {
     Name,
     /// By architecture.
     Arch,
+    /// As the container has it.
+    Order,
 }
 
 /// Sorts rows, the worst first; what is not known comes last, and equals by architecture, name and place.

@@ -180,7 +180,8 @@ fn product(model: &Model, components: &[u8]) -> Vec<u128> {
 }
 
 fn lines(words: &BTreeSet<u128>, probe: &Probe) -> String {
-    words.iter().filter_map(|&word| Some(line(word, &probe.row(word)?.marks, &probe.row(word)?.text))).collect()
+    let rows = words.iter().filter_map(|&word| Some((word, probe.row(word)?)));
+    rows.map(|(word, row)| line(word, &row.marks, &row.text)).collect()
 }
 
 fn line(word: u128, marks: &Marks, text: &str) -> String {
