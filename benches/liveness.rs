@@ -7,11 +7,10 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use ptxinspect::base::Arch;
 use ptxinspect::cubin::Image;
 use ptxinspect::flow::{Cfg, Layout, Liveness, Rule, SassProgram};
-use ptxinspect::sass::{Decoder, Inst};
+use ptxinspect::sass::Decoder;
 
 fn solve(decoder: Decoder, code: &[u8], layout: &Layout, rule: Rule) -> usize {
-    let instructions: Vec<Inst> = decoder.decode_all(code).collect();
-    let program = SassProgram::new(&instructions, decoder);
+    let program = SassProgram::decode(decoder, code);
     let cfg = Cfg::build(&program, layout);
     Liveness::solve(&program, &cfg, rule).counts(&program, &cfg).len()
 }

@@ -7,7 +7,7 @@ use ptxinspect::analysis::code::named_registers;
 use ptxinspect::base::{RegFile, RegSet};
 use ptxinspect::cubin::Image;
 use ptxinspect::flow::{Cfg, Layout, Liveness, Program, Rule, SassProgram};
-use ptxinspect::sass::{Decoder, Inst, Word};
+use ptxinspect::sass::{Decoder, Word};
 
 /// The counts of a `.live` file: section → (index → counts).
 fn recorded(text: &str) -> BTreeMap<String, BTreeMap<usize, [u16; 4]>> {
@@ -43,8 +43,7 @@ fn counts_of_recorded_cubins_equal_nvdisasm() {
         for function in &image.functions {
             let name = image.section(function.section).unwrap().name.to_string();
             let Some(expected) = expected.get(&name) else { continue };
-            let instructions: Vec<Inst> = decoder.decode_all(function.code).collect();
-            let program = SassProgram::new(&instructions, decoder);
+            let program = SassProgram::decode(decoder, function.code);
             let layout = Layout {
                 entries: function.parts.iter().map(|part| part.start).collect(),
                 indirect: function.branch_targets.iter().map(|b| (b.pc, b.targets.clone())).collect(),

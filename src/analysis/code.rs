@@ -34,8 +34,7 @@ impl Counting {
 
 /// A section with its control flow and liveness.
 pub struct Code {
-    instructions: Vec<Inst>,
-    decoder: Decoder,
+    program: SassProgram,
     /// Blocks, functions, calls.
     pub cfg: Cfg,
     /// Loops.
@@ -79,19 +78,18 @@ impl Code {
     /// Decodes and solves a function's section; none for an architecture whose SASS is not known.
     pub fn analyse(arch: Arch, function: &cubin::Function<'_>, counting: &Counting) -> Option<Code> {
         let decoder = Decoder::new(arch)?;
-        let instructions: Vec<Inst> = decoder.decode_all(function.code).collect();
+        let program = SassProgram::decode(decoder, function.code);
         let layout = Layout {
             entries: std::iter::once(Pc(0)).chain(function.parts.iter().map(|part| part.start)).collect(),
             indirect: function.branch_targets.iter().map(|branch| (branch.pc, branch.targets.clone())).collect(),
             registers: registers(function),
             named: counting.named,
         };
-        let program = SassProgram::new(&instructions, decoder);
         let cfg = Cfg::build(&program, &layout);
         let liveness = Liveness::solve(&program, &cfg, counting.rule);
         let counts = liveness.counts(&program, &cfg);
         let loops = Loops::build(&cfg);
-        Some(Code { instructions, decoder, cfg, loops, liveness, counts })
+        Some(Code { program, cfg, loops, liveness, counts })
     }
 
     /// What each word of the ranges is.
@@ -105,13 +103,13 @@ impl Code {
     }
 
     /// The section as a program.
-    pub fn program(&self) -> SassProgram<'_> {
-        SassProgram::new(&self.instructions, self.decoder)
+    pub fn program(&self) -> &SassProgram {
+        &self.program
     }
 
     /// Its instructions.
     pub fn instructions(&self) -> &[Inst] {
-        &self.instructions
+        self.program.instructions()
     }
 
     /// Whether an instruction only fills the section up.
@@ -121,12 +119,12 @@ impl Code {
 
     /// The tables of its architecture.
     pub fn decoder(&self) -> &Decoder {
-        &self.decoder
+        self.program.decoder()
     }
 
     /// An instruction, decoded.
     pub fn instruction(&self, pc: Pc) -> Option<Inst> {
-        self.instructions.get(pc.0 as usize / 16).copied()
+        self.instructions().get(pc.0 as usize / 16).copied()
     }
 
     /// What the word of an instruction is; one outside the section is not known.
@@ -146,7 +144,7 @@ impl Code {
     /// What a load or store of local memory moves; none for any other instruction.
     pub fn local_access(&self, pc: Pc) -> Option<LocalAccess> {
         let instruction = self.instruction(pc)?;
-        let is_store = match self.decoder.mnemonic(&instruction) {
+        let is_store = match self.decoder().mnemonic(&instruction) {
             "LDL" => false,
             "STL" => true,
             _ => return None,
@@ -205,7 +203,7 @@ impl Code {
 
     /// Whether an instruction of this name is in the ranges.
     pub fn mentions(&self, mnemonic: &str, ranges: &[Range<Pc>]) -> bool {
-        let is = |pc| self.instruction(pc).is_some_and(|inst| self.decoder.mnemonic(&inst) == mnemonic);
+        let is = |pc| self.instruction(pc).is_some_and(|inst| self.decoder().mnemonic(&inst) == mnemonic);
         pcs(ranges).any(is)
     }
 
@@ -248,8 +246,7 @@ pub fn named_registers(image: &cubin::Image<'_>) -> Option<RegSet> {
     let decoder = Decoder::new(image.arch)?;
     let mut named = RegSet::EMPTY;
     for function in &image.functions {
-        let instructions: Vec<Inst> = decoder.decode_all(function.code).collect();
-        named.union_with(&SassProgram::new(&instructions, decoder).named(registers(function)));
+        named.union_with(&SassProgram::decode(decoder, function.code).named(registers(function)));
     }
     Some(named)
 }

@@ -34,12 +34,12 @@ pub trait Lines {
 /// The vector registers occupied at an instruction, by the line that makes them.
 pub fn live_set(code: &Code, pc: Pc, lines: &impl Lines) -> Vec<Value> {
     let program = code.program();
-    let Some(row) = code.liveness.row(&program, &code.cfg, pc) else { return Vec::new() };
+    let Some(row) = code.liveness.row(program, &code.cfg, pc) else { return Vec::new() };
     // What the instruction itself writes is defined here; the rest was before.
     let mut before = RegSet::EMPTY;
     row.before.iter(RegFile::Gpr).for_each(|index| before.insert(RegFile::Gpr, index));
     let mut definitions: BTreeMap<u16, Vec<Pc>> = before.iter(RegFile::Gpr).map(|index| (index, Vec::new())).collect();
-    for definition in code.liveness.definitions(&program, &code.cfg, pc, &before) {
+    for definition in code.liveness.definitions(program, &code.cfg, pc, &before) {
         definitions.entry(definition.index).or_default().push(definition.pc);
     }
     for index in row.effects.writes.iter(RegFile::Gpr).filter(|index| !before.contains(RegFile::Gpr, *index)) {
@@ -68,7 +68,7 @@ pub fn live_set(code: &Code, pc: Pc, lines: &impl Lines) -> Vec<Value> {
         pcs.iter().for_each(|&pc| touch(register, pc));
     }
     let mut uses: BTreeMap<u16, (Option<Pc>, Option<Pc>)> = BTreeMap::new();
-    for used in code.liveness.uses(&program, &code.cfg, pc, &before) {
+    for used in code.liveness.uses(program, &code.cfg, pc, &before) {
         touch(used.index, used.pc);
         let entry = uses.entry(used.index).or_default();
         if used.is_next {

@@ -146,6 +146,6 @@ pub fn spilled_value(code: &Code, spill: &SpillAccess, walks: &mut u32) -> Optio
     *walks = walks.checked_sub(1)?;
     let mut wanted = RegSet::EMPTY;
     wanted.insert(RegFile::Gpr, register);
-    let definitions = code.liveness.definitions(&program, &code.cfg, spill.pc, &wanted);
+    let definitions = code.liveness.definitions(program, &code.cfg, spill.pc, &wanted);
     definitions.iter().map(|definition| definition.pc).filter(|pc| *pc < spill.pc).max()
 }

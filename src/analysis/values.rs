@@ -60,7 +60,7 @@ pub fn value_spans(code: &Code) -> Option<Vec<ValueSpan>> {
     let program = code.program();
     let none = Step { before: RegSet::EMPTY, reads: RegSet::EMPTY, writes: RegSet::EMPTY, is_certain: true };
     let mut steps = vec![none; count];
-    code.liveness.rows(&program, &code.cfg, |row| {
+    code.liveness.rows(program, &code.cfg, |row| {
         let index = row.pc.0 as usize / 16;
         if let Some(step) = steps.get_mut(index) {
             let is_certain = program.flow(index).guard.is_none();
@@ -289,7 +289,7 @@ mod tests {
                 seen += 1;
                 let spans = value_spans(&code).unwrap();
                 let mut effects = vec![crate::sass::Effects::default(); code.cfg.instructions as usize];
-                code.liveness.rows(&code.program(), &code.cfg, |row| effects[row.pc.0 as usize / 16] = row.effects);
+                code.liveness.rows(code.program(), &code.cfg, |row| effects[row.pc.0 as usize / 16] = row.effects);
                 let mut over = vec![0; code.cfg.instructions as usize];
                 for span in &spans {
                     assert!(span.from <= span.to, "{span:?}");

@@ -48,12 +48,14 @@ impl RegSet {
     pub const EMPTY: RegSet = RegSet { words: [0; 7] };
 
     /// Bit position of a register; `None` for one that no file has.
+    #[inline]
     const fn bit(file: RegFile, index: u16) -> Option<usize> {
         let (base, size) = Self::span(file);
         if (index as usize) < size { Some(base + index as usize) } else { None }
     }
 
     /// First bit and number of bits of a file.
+    #[inline]
     const fn span(file: RegFile) -> (usize, usize) {
         match file {
             RegFile::Gpr => (0, 256),
@@ -64,6 +66,7 @@ impl RegSet {
     }
 
     /// Adds a register; one that the file does not have is ignored.
+    #[inline]
     pub fn insert(&mut self, file: RegFile, index: u16) {
         if let Some(bit) = Self::bit(file, index) {
             self.words[bit / 64] |= 1 << (bit % 64);
@@ -95,6 +98,7 @@ impl RegSet {
     }
 
     /// Removes a register.
+    #[inline]
     pub fn remove(&mut self, file: RegFile, index: u16) {
         if let Some(bit) = Self::bit(file, index) {
             self.words[bit / 64] &= !(1 << (bit % 64));
@@ -102,11 +106,13 @@ impl RegSet {
     }
 
     /// Whether the register is in the set.
+    #[inline]
     pub fn contains(&self, file: RegFile, index: u16) -> bool {
         Self::bit(file, index).is_some_and(|bit| self.words[bit / 64] >> (bit % 64) & 1 == 1)
     }
 
     /// Adds all of `other`; says whether the set grew.
+    #[inline]
     pub fn union_with(&mut self, other: &RegSet) -> bool {
         let mut grew = 0;
         for (mine, theirs) in self.words.iter_mut().zip(&other.words) {
@@ -117,6 +123,7 @@ impl RegSet {
     }
 
     /// Removes all of `other`.
+    #[inline]
     pub fn subtract(&mut self, other: &RegSet) {
         for (mine, theirs) in self.words.iter_mut().zip(&other.words) {
             *mine &= !theirs;
@@ -148,6 +155,7 @@ impl RegSet {
     }
 
     /// Every register there is, the always-zero and always-true ones aside.
+    #[inline]
     pub const fn all() -> RegSet {
         RegSet { words: [u64::MAX, u64::MAX, u64::MAX, u64::MAX >> 1, u64::MAX, u64::MAX, 0x7f7f] }
     }
@@ -163,6 +171,7 @@ impl RegSet {
     }
 
     /// How many registers of one file are in the set.
+    #[inline]
     pub fn count(&self, file: RegFile) -> u32 {
         let words = &self.words;
         match file {
@@ -174,11 +183,13 @@ impl RegSet {
     }
 
     /// Whether nothing is in the set.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.words == [0; 7]
+        self.words.iter().fold(0, |all, word| all | word) == 0
     }
 
     /// The registers of one file, ascending.
+    #[inline]
     pub fn iter(&self, file: RegFile) -> impl Iterator<Item = u16> + '_ {
         let (base, size) = Self::span(file);
         let mut at = base;
@@ -201,6 +212,7 @@ impl RegSet {
     }
 
     /// The registers of all files, file by file, ascending.
+    #[inline]
     pub fn iter_all(&self) -> impl Iterator<Item = (RegFile, u16)> + '_ {
         RegFile::ALL.into_iter().flat_map(|file| self.iter(file).map(move |index| (file, index)))
     }

@@ -168,6 +168,22 @@ impl Liveness {
     /// What an instruction does under the rule, calls by convention included.
     pub(super) fn effects(&self, program: &impl Program, index: u32, flow: &Flow) -> Effects {
         let mut effects = program.effects(index as usize);
+        if flow.ends_block() {
+            self.follow_convention(index, flow, &mut effects);
+        }
+        if self.rule == Rule::Nvdisasm {
+            // To nvdisasm the stack pointer is in use before it is first set, too.
+            if effects.writes.contains(RegFile::Gpr, 1) {
+                effects.reads.insert(RegFile::Gpr, 1);
+            }
+            effects.reads = effects.reads.intersection(&self.abi.counted);
+            effects.writes = effects.writes.intersection(&self.abi.counted);
+        }
+        effects
+    }
+
+    /// Adds what calls, returns and the end of a thread do by convention.
+    fn follow_convention(&self, index: u32, flow: &Flow, effects: &mut Effects) {
         match (self.rule, flow.transfer) {
             (Rule::Nvdisasm, Transfer::Call(_) | Transfer::CallOut) => {
                 effects.reads.union_with(&self.abi.call.reads);
@@ -199,15 +215,6 @@ impl Liveness {
             }
             _ => {}
         }
-        if self.rule == Rule::Nvdisasm {
-            // To nvdisasm the stack pointer is in use before it is first set, too.
-            if effects.writes.contains(RegFile::Gpr, 1) {
-                effects.reads.insert(RegFile::Gpr, 1);
-            }
-            effects.reads = effects.reads.intersection(&self.abi.counted);
-            effects.writes = effects.writes.intersection(&self.abi.counted);
-        }
-        effects
     }
 
     /// The trace that an exit of block `b` by a call goes on with, when the callee is in this section.
@@ -236,7 +243,7 @@ impl Liveness {
             let block = &cfg.blocks[b as usize];
             for index in block.start..block.end {
                 let is_last = index + 1 == block.end;
-                let flow = program.flow(index as usize);
+                let flow = flow_within(program, index, is_last);
                 let effects = self.effects(program, index, &flow);
                 state.step(&effects, flow.guard, &mut exposed);
                 if !is_last {
@@ -432,6 +439,12 @@ impl Liveness {
     }
 }
 
+/// How an instruction moves control: inside a block, on to the next.
+#[inline]
+pub(super) fn flow_within(program: &impl Program, index: u32, is_last: bool) -> Flow {
+    if is_last { program.flow(index as usize) } else { Flow { guard: program.guard(index as usize), ..Flow::NEXT } }
+}
+
 /// Cuts the section into traces.
 fn cut(cfg: &Cfg, rule: Rule) -> (Vec<Trace>, Vec<u32>) {
     let mut starts = vec![false; cfg.blocks.len()];
@@ -492,6 +505,7 @@ pub(super) fn is_certain_to_vendor(guard: Option<Guard>) -> bool {
 }
 
 impl Forward for Vendor {
+    #[inline]
     fn reset(&mut self) {
         *self = Vendor::default();
     }
@@ -557,6 +571,7 @@ impl Guarded {
 }
 
 impl Forward for Guarded {
+    #[inline]
     fn reset(&mut self) {
         self.always = RegSet::EMPTY;
         self.forget(u32::MAX);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::base::{Pc, RegSet};
 use crate::sass::transfer;
-use crate::sass::{Decoder, Effects, Flow, Inst, Transfer};
+use crate::sass::{Decoder, Effects, Flow, Guard, Inst, Transfer, Uses};
 
 use super::liveness::kept_by_callee;
 
@@ -20,6 +20,11 @@ pub trait Program {
 
     /// How instruction `index` moves control.
     fn flow(&self, index: usize) -> Flow;
+
+    /// The guard of instruction `index`.
+    fn guard(&self, index: usize) -> Option<Guard> {
+        self.flow(index).guard
+    }
 
     /// What instruction `index` reads and writes, calls and returns aside: those follow from the [`Cfg`](super::Cfg).
     fn effects(&self, index: usize) -> Effects;
@@ -45,33 +50,43 @@ pub struct Layout {
 }
 
 /// The decoded instructions of a code section.
-#[derive(Clone, Copy, Debug)]
-pub struct SassProgram<'a> {
-    instructions: &'a [Inst],
+#[derive(Clone, Debug)]
+pub struct SassProgram {
+    instructions: Vec<Inst>,
+    /// What each does to registers: asked several times of each, found once.
+    uses: Vec<Option<Uses>>,
     decoder: Decoder,
     padding: usize,
 }
 
-impl<'a> SassProgram<'a> {
-    /// The instructions of one section, as its architecture's decoder gave them.
-    pub fn new(instructions: &'a [Inst], decoder: Decoder) -> Self {
+impl SassProgram {
+    /// Decodes a section with the decoder of its architecture.
+    pub fn decode(decoder: Decoder, code: &[u8]) -> SassProgram {
+        let instructions: Vec<Inst> = decoder.decode_all(code).collect();
+        let uses = instructions.iter().map(|inst| decoder.uses(inst)).collect();
         let padding = instructions.iter().rev().take_while(|inst| transfer::is_padding(inst.word)).count();
-        SassProgram { instructions, decoder, padding }
+        SassProgram { instructions, uses, decoder, padding }
     }
-}
 
-impl SassProgram<'_> {
+    /// Its instructions.
+    pub fn instructions(&self) -> &[Inst] {
+        &self.instructions
+    }
+
+    /// The tables of its architecture.
+    pub fn decoder(&self) -> &Decoder {
+        &self.decoder
+    }
+
     /// Every register that an instruction reads or writes, and where there is a `RET`, those that a function of so many registers keeps for its caller.
     pub fn named(&self, registers: u16) -> RegSet {
         let mut named = RegSet::EMPTY;
         let mut returns = false;
-        for (index, inst) in self.instructions.iter().enumerate() {
-            if let Some(effects) = self.decoder.effects(inst) {
-                named.union_with(&effects.reads);
-                named.union_with(&effects.writes);
-                let transfer = self.decoder.flow(inst, index).transfer;
-                returns |= matches!(transfer, Transfer::Return | Transfer::ReturnOut);
-            }
+        for index in 0..self.len() {
+            let effects = self.effects(index);
+            named.union_with(&effects.reads);
+            named.union_with(&effects.writes);
+            returns |= matches!(self.flow(index).transfer, Transfer::Return | Transfer::ReturnOut);
         }
         if returns {
             named.union_with(&kept_by_callee(registers));
@@ -80,20 +95,33 @@ impl SassProgram<'_> {
     }
 }
 
-impl Program for SassProgram<'_> {
+impl Program for SassProgram {
     fn len(&self) -> usize {
         self.instructions.len()
     }
 
+    #[inline]
     fn flow(&self, index: usize) -> Flow {
-        match self.instructions.get(index) {
-            Some(inst) => self.decoder.flow(inst, index),
-            None => Flow { known: false, ..Flow::NEXT },
+        match (self.instructions.get(index), self.uses.get(index)) {
+            (Some(inst), Some(&uses)) => self.decoder.flow_with(inst, uses, index),
+            _ => Flow { known: false, ..Flow::NEXT },
         }
     }
 
+    #[inline]
+    fn guard(&self, index: usize) -> Option<Guard> {
+        match (self.instructions.get(index), self.uses.get(index)) {
+            (Some(inst), Some(Some(_))) => self.decoder.guard(inst),
+            _ => None,
+        }
+    }
+
+    #[inline]
     fn effects(&self, index: usize) -> Effects {
-        self.instructions.get(index).and_then(|inst| self.decoder.effects(inst)).unwrap_or_default()
+        match (self.instructions.get(index), self.uses.get(index)) {
+            (Some(inst), Some(Some(uses))) => uses.effects(inst.word),
+            _ => Effects::default(),
+        }
     }
 
     fn padding(&self) -> usize {

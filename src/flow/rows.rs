@@ -4,7 +4,7 @@ use crate::base::{Pc, RegFile, RegSet};
 use crate::sass::{Effects, Flow, Guard, Transfer};
 
 use super::cfg::Cfg;
-use super::liveness::{Counts, LITERALS, Liveness, Rule, is_certain_to_vendor, literal, voided};
+use super::liveness::{Counts, LITERALS, Liveness, Rule, flow_within, is_certain_to_vendor, literal, voided};
 use super::program::Program;
 
 /// One instruction and what is live around it.
@@ -91,7 +91,7 @@ impl Liveness {
         for b in blocks.clone().rev() {
             let block = &cfg.blocks[b as usize];
             for index in (block.start..block.end).rev() {
-                let flow = program.flow(index as usize);
+                let flow = flow_within(program, index, index + 1 == block.end);
                 let effects = self.effects(program, index, &flow);
                 let mut after = state.live();
                 if index + 1 == block.end {

@@ -4,6 +4,8 @@
 //! `tools/sass-tables pack` writes it, together with `tables/sass.txt`, which says the same for people to read and compare; the
 //! writer there and the readers here must agree.
 
+use std::num::NonZeroU32;
+
 use crate::base::Arch;
 use crate::base::Variant;
 
@@ -241,19 +243,20 @@ impl Class {
     pub fn template(self) -> u32 {
         u32_at(self.0 + 32)
     }
+    #[inline]
     pub fn guard(self) -> u8 {
         u8_at(self.0 + 36)
     }
-    /// The uses of a word's fields: how many, and where the first is. `None` where they are not known.
+    /// The uses of a word's fields: where their number is, a byte, with the uses behind it. `None` where they are not known.
     ///
     /// Node: kind u8. 1, leaf: uses u8, then 5 bytes each: file, lowest bit, bits (0x80 added for a complement), written, registers. 2, switch: component u8, variants u16, then a
     /// node for each variant, zero for one that was never observed. 3, field: lowest bit u8, bits u8, 1 unused, then a node for each value.
     #[inline]
-    pub fn uses(self, word: Word) -> Option<(u8, u32)> {
+    pub fn uses(self, word: Word) -> Option<NonZeroU32> {
         let mut node = u32_at(self.0 + 40);
         for _ in 0..16 {
             match u8_at(node) {
-                1 if node != 0 => return Some((u8_at(node + 1), node + 2)),
+                1 if node != 0 => return NonZeroU32::new(node + 1),
                 2 => {
                     let variant = self.comp(u32::from(u8_at(node + 1))).variant(word);
                     if variant >= u32::from(u16_at(node + 2)) {

@@ -211,6 +211,7 @@ impl Decoder {
     }
 
     /// The guard, where the instruction has one that is not "always".
+    #[inline]
     pub fn guard(&self, inst: &Inst) -> Option<Guard> {
         if inst.is_unknown() {
             return None;

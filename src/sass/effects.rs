@@ -3,6 +3,8 @@
 //! The tables hold, for each class of words, which of its bits number a register and what happens to that register and those after it, learnt from
 //! what nvdisasm marks (`sass-tables effects`). Nothing here knows an instruction by name.
 
+use std::num::NonZeroU32;
+
 use crate::base::RegFile;
 
 use super::blob::{self, Class};
@@ -28,20 +30,21 @@ pub struct FieldUse {
 impl FieldUse {
     #[inline]
     fn at(at: u32) -> FieldUse {
-        let file = match blob::u8_at(at) {
+        let record = blob::u64_at(at);
+        let byte = |i: u32| (record >> (8 * i)) as u8;
+        let file = match byte(0) {
             0 => RegFile::Gpr,
             1 => RegFile::Pred,
             2 => RegFile::Ugpr,
             _ => RegFile::Upred,
         };
-        let (pos, bits) = (blob::u8_at(at + 1), blob::u8_at(at + 2));
         FieldUse {
             file,
-            pos,
-            bits: bits & 0x7f,
-            inverted: bits & 0x80 != 0,
-            write: blob::u8_at(at + 3) != 0,
-            count: blob::u8_at(at + 4),
+            pos: byte(1),
+            bits: byte(2) & 0x7f,
+            inverted: byte(2) & 0x80 != 0,
+            write: byte(3) != 0,
+            count: byte(4),
         }
     }
 
@@ -65,34 +68,63 @@ impl FieldUse {
     }
 }
 
-impl Decoder {
-    /// What the fields of an instruction do to registers, its guard among them; `None` where that is not known.
+/// What the fields of the words of one kind do to registers: a place in the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Uses(NonZeroU32);
+
+impl Uses {
     #[inline]
-    pub fn fields(&self, inst: &Inst) -> Option<impl Iterator<Item = FieldUse> + use<>> {
+    fn fields(self) -> impl Iterator<Item = FieldUse> + use<> {
+        let at = self.0.get();
+        (0..u32::from(blob::u8_at(at))).map(move |i| FieldUse::at(at + 1 + 5 * i))
+    }
+
+    /// What a word of this kind reads and writes, its guard among the reads.
+    #[inline]
+    pub fn effects(self, word: Word) -> Effects {
+        let mut effects = Effects::default();
+        for used in self.fields() {
+            let set = if used.write { &mut effects.writes } else { &mut effects.reads };
+            if let Some(first) = used.register(word) {
+                set.insert_run(used.file, first, u16::from(used.count));
+            }
+        }
+        effects
+    }
+}
+
+impl Decoder {
+    /// Where the tables say what an instruction does to registers; `None` where that is not known.
+    #[inline]
+    pub fn uses(&self, inst: &Inst) -> Option<Uses> {
         if inst.is_unknown() {
             return None;
         }
-        let (count, at) = Class(inst.class()).uses(inst.word)?;
-        Some((0..u32::from(count)).map(move |i| FieldUse::at(at + 5 * i)))
+        Class(inst.class()).uses(inst.word).map(Uses)
+    }
+
+    /// What the fields of an instruction do to registers, its guard among them; `None` where that is not known.
+    #[inline]
+    pub fn fields(&self, inst: &Inst) -> Option<impl Iterator<Item = FieldUse> + use<>> {
+        self.uses(inst).map(Uses::fields)
     }
 
     /// What an instruction reads and writes, its guard among the reads; `None` where that is not known.
     #[inline]
     pub fn effects(&self, inst: &Inst) -> Option<Effects> {
-        let mut effects = Effects::default();
-        for used in self.fields(inst)? {
-            let set = if used.write { &mut effects.writes } else { &mut effects.reads };
-            if let Some(first) = used.register(inst.word) {
-                set.insert_run(used.file, first, u16::from(used.count));
-            }
-        }
-        Some(effects)
+        self.uses(inst).map(|uses| uses.effects(inst.word))
     }
 
     /// How instruction number `index` of a section moves control.
     #[inline]
     pub fn flow(&self, inst: &Inst, index: usize) -> Flow {
-        if inst.is_unknown() || Class(inst.class()).uses(inst.word).is_none() {
+        self.flow_with(inst, self.uses(inst), index)
+    }
+
+    /// Like [`flow`](Self::flow), where its uses are at hand.
+    #[inline]
+    pub(crate) fn flow_with(&self, inst: &Inst, uses: Option<Uses>, index: usize) -> Flow {
+        if uses.is_none() {
             return Flow { transfer: Transfer::Next, guard: None, own_condition: false, known: false };
         }
         let (transfer, own_condition) = transfer::of(self.arch().sm, inst.word, index);

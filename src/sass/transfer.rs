@@ -24,6 +24,7 @@ impl Flow {
     pub const NEXT: Flow = Flow { transfer: Transfer::Next, guard: None, own_condition: false, known: true };
 
     /// Whether control may go on to the next instruction.
+    #[inline]
     pub fn falls_through(&self) -> bool {
         match self.transfer {
             Transfer::Next | Transfer::PushTarget(_) | Transfer::Call(_) | Transfer::CallOut => true,
@@ -34,22 +35,26 @@ impl Flow {
     }
 
     /// Whether a basic block ends after it.
+    #[inline]
     pub(crate) fn ends_block(&self) -> bool {
         !matches!(self.transfer, Transfer::Next | Transfer::PushTarget(_))
     }
 
     /// Whether control, once it has gone this way, does not come back to the next instruction.
+    #[inline]
     pub(crate) fn leaves(&self) -> bool {
         !matches!(self.transfer, Transfer::Next | Transfer::PushTarget(_) | Transfer::Call(_) | Transfer::CallOut)
     }
 
     /// Whether the guard can never let it run (`@!PT`).
+    #[inline]
     pub(crate) fn never(&self) -> bool {
         self.guard.is_some_and(|guard| guard.index == 7 && guard.negated)
     }
 }
 
 /// Where an instruction goes, and whether an operand of its own decides about that.
+#[inline]
 pub(super) fn of(sm: u16, word: Word, index: usize) -> (Transfer, bool) {
     // `BRA P1, …`, `EXIT P1`: a predicate in bits 87 to 89, 7 being always true.
     let predicate = word.hi >> 23 & 0xf != 7;
