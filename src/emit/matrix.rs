@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::escape::{shorten, terminal};
+use super::escape::terminal;
+use super::names::abridge;
 use super::text::{BOLD, DIM, RESET, WARN, thousands};
 use crate::gate::Metric;
 use crate::matrix::{Cell, CellKernel, KernelBisection, Matrix};
@@ -50,7 +51,7 @@ pub fn write_text(matrix: &Matrix, options: &Options, out: &mut dyn Write) -> io
             writeln!(out)?;
         }
         let shown = crate::report::demangle(name).unwrap_or_else(|| (*name).to_owned());
-        writeln!(out, "{BOLD}{}{RESET}  {}", shorten(&terminal(&shown), options.width / 2), terminal(input))?;
+        writeln!(out, "{BOLD}{}{RESET}  {}", terminal(&abridge(&shown, options.width / 2)), terminal(input))?;
         let cells: Vec<&Cell> = matrix.cells.iter().filter(|cell| cell.input == *input).collect();
         write_table(&cells, name, options, out)?;
         write_picture(&cells, name, options, out)?;

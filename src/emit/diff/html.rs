@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{Options, moved_lines, side, step};
 use crate::compare::{Difference, FieldChange, KernelDifference, LineChange, SassChange, UnitDifference};
 use crate::emit::escape::{markup, shorten};
+use crate::emit::names::abridge;
 use crate::emit::page;
 
 /// Writes the page.
@@ -32,7 +33,7 @@ fn write_unit(unit: &UnitDifference, options: &Options, number: &mut u32, out: &
     let first = *number;
     writeln!(out, "<table><tr><th>kernel</th><th>changed</th></tr>")?;
     for (at, kernel) in (first..).zip(&unit.kernels) {
-        let name = markup(&shorten(name(kernel), 120));
+        let name = markup(&abridge(name(kernel), 120));
         writeln!(
             out,
             "<tr><td><a href=\"#k{at}\"><code>{name}</code></a></td><td>{}</td></tr>",

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::{Options, moved_lines, side, step};
 use crate::compare::{Difference, KernelDifference, LineChange, SassChange, UnitDifference};
 use crate::emit::escape::{shorten, terminal};
+use crate::emit::names::abridge;
 use crate::emit::text::{BAD, BOLD, DIM, GOOD, RESET, WARN};
 
 /// For people: figures, lines, code, kernel by kernel.
@@ -37,14 +38,14 @@ fn write_unit(unit: &UnitDifference, options: &Options, out: &mut dyn Write) -> 
 
 fn write_kernel(kernel: &KernelDifference, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let name = kernel.demangled.as_deref().unwrap_or(&kernel.name);
-    write!(out, "\n{BOLD}{}{RESET}", shorten(&terminal(name), options.width.saturating_sub(30).max(20)))?;
+    write!(out, "\n{BOLD}{}{RESET}", terminal(&abridge(name, options.width.saturating_sub(30).max(20))))?;
     match kernel.side {
         "before" => return writeln!(out, "  {BAD}is gone{RESET}"),
         "after" => return writeln!(out, "  {GOOD}is new{RESET}"),
         _ => {}
     }
     if let Some(before) = &kernel.before_name {
-        write!(out, "  {DIM}was {}{RESET}", shorten(&terminal(before), options.width / 2))?;
+        write!(out, "  {DIM}was {}{RESET}", terminal(&abridge(before, options.width / 2)))?;
     }
     if kernel.is_empty() {
         return writeln!(out, "  no difference");

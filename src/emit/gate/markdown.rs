@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use super::{delta, figure, summary};
 use crate::emit::escape::shorten;
+use crate::emit::names::abridge;
 use crate::gate::{Change, Comparison, Finding, Level, Outcome, UnitVerdict, Verdict};
 
 /// A comment holds 65,536 characters; more rows than this are counted, not shown.
@@ -38,7 +39,7 @@ fn moved(verdict: &Verdict) -> impl Iterator<Item = (&UnitVerdict, &Comparison)>
 fn write_table(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
     let rows: Vec<String> = moved(verdict)
         .flat_map(|(unit, kernel)| {
-            let name = code(&shorten(&kernel.demangled, 60));
+            let name = code(&abridge(&kernel.demangled, 60));
             kernel.figures.iter().filter(|figure| !matches!(figure.change, Change::Same | Change::Tolerated)).map(
                 move |change| {
                     let mark = match change.change {
@@ -114,7 +115,7 @@ fn write_details(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out, "\n<details><summary>Where, how to repeat it, and the patch if it is meant</summary>\n")?;
     for (unit, kernel) in worse.iter().take(DETAILS) {
-        writeln!(out, "#### {} {}\n", code(&shorten(&kernel.demangled, 80)), unit.arch)?;
+        writeln!(out, "#### {} {}\n", code(&abridge(&kernel.demangled, 80)), unit.arch)?;
         if !kernel.lines.is_empty() {
             writeln!(out, "| line | live before | live after | spills before | spills after | PTX |")?;
             writeln!(out, "|--:|--:|--:|--:|--:|---|")?;

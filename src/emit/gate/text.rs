@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use super::{delta, figure, summary, word};
 use crate::compare::LineChange;
 use crate::emit::escape::{shorten, terminal};
+use crate::emit::names::abridge;
 use crate::emit::text::{BAD, BOLD, DIM, GOOD, NOTE, RESET, WARN};
 use crate::gate::{Change, Comparison, Finding, FindingKind, Level, Outcome, UnitVerdict, Verdict};
 
@@ -111,9 +112,9 @@ fn write_unit(unit: &UnitVerdict, findings: &[&Finding], options: &Options, out:
 
 fn write_kernel(kernel: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let room = options.width.saturating_sub(4).max(20);
-    writeln!(out, "\n  {BOLD}{}{RESET}", shorten(&terminal(&kernel.demangled), room))?;
+    writeln!(out, "\n  {BOLD}{}{RESET}", terminal(&abridge(&kernel.demangled, room)))?;
     if let Some(before) = &kernel.before_name {
-        writeln!(out, "    {DIM}recorded as{RESET} {}", shorten(&terminal(before), room))?;
+        writeln!(out, "    {DIM}recorded as{RESET} {}", terminal(&abridge(before, room)))?;
     }
     if !kernel.figures.is_empty() {
         writeln!(out, "    {DIM}{:<22}{:>10}{:>10}{:>9}{RESET}", "", "before", "after", "")?;

@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use super::{Table, arch_columns, columns, name};
-use crate::emit::escape::{shorten, terminal};
+use crate::emit::escape::terminal;
+use crate::emit::names::abridge;
 use crate::emit::text::{BOLD, DIM, RESET, WARN, count, thousands};
 
 /// How wide a full bar of the histogram is.
@@ -125,7 +126,7 @@ fn write_rows(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
                 let full = if table.verbose {
                     terminal(&full).into_owned()
                 } else {
-                    terminal(&shorten(&full, room)).into_owned()
+                    terminal(&abridge(&full, room)).into_owned()
                 };
                 writeln!(out, "{text}  {:<arch_width$}  {full}{DIM}{}{RESET}", terminal(&row.arch), terminal(&place))?;
             }

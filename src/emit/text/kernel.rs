@@ -7,10 +7,14 @@ use super::style::{BOLD, DIM, GOOD, RESET, WARN};
 use super::wrap::wrap;
 use super::{Options, diagnostic, pressure, summary, warps};
 use crate::emit::escape::{shorten, terminal};
+use crate::emit::names::abridge;
 use crate::report::{Kernel, KernelKind, LineFacts, Unit};
 
 /// Columns before the value of a row.
 const LABEL_COLUMNS: usize = 14;
+
+/// Lines that a name may take.
+const NAME_LINES: usize = 2;
 
 /// A labelled row; the label is dim, values align in column 14 and go on there where they are too long.
 pub(super) fn row(label: &str, value: &str, options: &Options, out: &mut dyn Write) -> io::Result<()> {
@@ -52,7 +56,11 @@ fn write_name(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Re
         KernelKind::Func => "function",
     };
     let at = kernel.ptx_line.map(|line| format!(", line {line}")).unwrap_or_default();
-    writeln!(out, "{BOLD}{}{RESET}  {DIM}{kind}{at}{RESET}", terminal(shown))?;
+    let shown = if options.verbose { shown.into() } else { abridge(shown, NAME_LINES * options.width) };
+    let title = format!("{BOLD}{}{RESET}  {DIM}{kind}{at}{RESET}", terminal(&shown));
+    for (index, line) in wrap(&title, options.width.saturating_sub(4)).iter().enumerate() {
+        writeln!(out, "{:indent$}{line}", "", indent = if index == 0 { 0 } else { 4 })?;
+    }
     if options.verbose && kernel.demangled.is_some() {
         row("symbol", &terminal(&kernel.name), options, out)?;
     }

@@ -16,7 +16,7 @@ pub use figures::{bytes, count, thousands};
 pub use style::{BAD, BOLD, DIM, GOOD, NOTE, RESET, WARN};
 
 use super::escape::terminal;
-use crate::report::{Report, Unit};
+use crate::report::{Kernel, Report, Unit};
 
 /// What the reader asked to see.
 #[derive(Clone, Copy, Debug)]
@@ -93,9 +93,35 @@ fn write_unit(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result
     if unit.kernels.is_empty() {
         writeln!(out, "  no functions")?;
     }
-    for kernel in &unit.kernels {
+    let is_shown = |kernel: &&Kernel| options.verbose || !is_plain_addition(kernel);
+    for kernel in unit.kernels.iter().filter(is_shown) {
         writeln!(out)?;
         kernel::write(kernel, unit, options, out)?;
     }
+    let added: Vec<String> = unit
+        .kernels
+        .iter()
+        .filter(|kernel| !is_shown(kernel))
+        .map(|kernel| match kernel.instructions.total {
+            Some(total) => format!("{} ({})", terminal(&kernel.name), count(total, "instruction")),
+            None => terminal(&kernel.name).to_string(),
+        })
+        .collect();
+    if !added.is_empty() {
+        writeln!(out)?;
+        let text = format!("Added by ptxas, nothing to report (-v shows them): {}", added.join(", "));
+        for line in wrap::wrap(&text, options.width) {
+            writeln!(out, "{DIM}{line}{RESET}")?;
+        }
+    }
     Ok(())
+}
+
+/// Whether a function is one of ptxas's own, such as a division, about which there is nothing to say.
+fn is_plain_addition(kernel: &Kernel) -> bool {
+    kernel.name.contains("__cuda_")
+        && kernel.within.is_some()
+        && kernel.ptx_line.is_none()
+        && kernel.spills.as_ref().is_none_or(Vec::is_empty)
+        && kernel.pressure.as_ref().is_none_or(|pressure| pressure.exact)
 }

@@ -1,0 +1,107 @@
+//! Names that fit on a line.
+
+use std::borrow::Cow;
+
+use super::escape::shorten;
+
+/// A C++ name in at most `width` characters: parameters go first, then the result, then template arguments, the most deeply nested ones
+/// first; what is left out is `…`.
+pub fn abridge(name: &str, width: usize) -> Cow<'_, str> {
+    if name.chars().count() <= width {
+        return Cow::Borrowed(name);
+    }
+    let bare = without_parameters(name);
+    let bare = bare.strip_prefix("void ").unwrap_or(&bare);
+    // Each level shows at least what the one before did.
+    let mut best = to_depth(bare, 0);
+    for depth in 1..8 {
+        let more = to_depth(bare, depth);
+        if more.chars().count() > width {
+            break;
+        }
+        best = more;
+    }
+    Cow::Owned(shorten(&best, width).into_owned())
+}
+
+/// The name with `(…)` in place of its parameters, where it ends with some.
+fn without_parameters(name: &str) -> Cow<'_, str> {
+    let Some(inside) = name.strip_suffix(')') else { return Cow::Borrowed(name) };
+    let mut open = 1;
+    for (at, c) in inside.char_indices().rev() {
+        match c {
+            ')' => open += 1,
+            '(' => open -= 1,
+            _ => {}
+        }
+        if open == 0 {
+            return if inside[at + 1..].is_empty() {
+                Cow::Borrowed(name)
+            } else {
+                Cow::Owned(format!("{}(…)", &inside[..at]))
+            };
+        }
+    }
+    Cow::Borrowed(name)
+}
+
+/// The name with template arguments down to a depth only.
+fn to_depth(name: &str, depth: usize) -> String {
+    let mut out = String::new();
+    let mut at = 0;
+    for (position, c) in name.char_indices() {
+        // `operator<`, `operator->`, and a comparison in an argument: `(a)->b`.
+        let is_bracket = !name[..position].ends_with("operator")
+            && !name[..position].ends_with("operator<")
+            && !name[..position].ends_with(['-', '=']);
+        match c {
+            '<' if is_bracket => {
+                if at <= depth {
+                    out.push('<');
+                }
+                if at == depth {
+                    out.push('…');
+                }
+                at += 1;
+            }
+            '>' if is_bracket && at > 0 => {
+                at -= 1;
+                if at <= depth {
+                    out.push('>');
+                }
+            }
+            c if at <= depth => out.push(c),
+            _ => {}
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_deepest_goes_first() {
+        let name = "void device_kernel<gemm::Universal<tuple<int, int>, Mma<C<2>, float>, void> >(gemm::Params<int>)";
+        assert_eq!(abridge(name, 200), name);
+        let steps = [
+            (80, "device_kernel<gemm::Universal<tuple<int, int>, Mma<C<2>, float>, void> >(…)"),
+            (70, "device_kernel<gemm::Universal<tuple<…>, Mma<…>, void> >(…)"),
+            (45, "device_kernel<gemm::Universal<…> >(…)"),
+            (25, "device_kernel<…>(…)"),
+            (10, "device_ke…"),
+        ];
+        for (width, expected) in steps {
+            assert_eq!(abridge(name, width), expected);
+        }
+    }
+
+    #[test]
+    fn other_brackets_are_not_arguments() {
+        assert_eq!(abridge("bool operator<(some_long_type, int)", 20), "bool operator<(…)");
+        assert_eq!(abridge("(anonymous namespace)::kernel(float*)", 34), "(anonymous namespace)::kernel(…)");
+        assert_eq!(abridge("a_kernel_whose_name_is_long()", 10), "a_kernel_…");
+        assert_eq!(abridge("unbalanced>>)<(((", 12), "unbalanced>…");
+    }
+}
