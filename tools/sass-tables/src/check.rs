@@ -47,7 +47,7 @@ impl Speaker {
         out.clear();
         match self {
             Speaker::Tables(decoder) => {
-                let inst = decoder.decode(Word { lo: word as u64, hi: (word >> 64) as u64 });
+                let inst = decoder.decode(halves(word));
                 decoder.text_with(&inst, Pc(0), out, |target, out| {
                     use std::fmt::Write;
                     let distance = target - 16;
@@ -64,6 +64,19 @@ impl Speaker {
             }
         }
     }
+
+    /// Whether the tables know what a word does to registers.
+    fn knows_effects(&self, word: u128) -> bool {
+        match self {
+            Speaker::Tables(decoder) => decoder.uses(&decoder.decode(halves(word))).is_some(),
+            Speaker::Models(_) => false,
+        }
+    }
+}
+
+/// A word as the decoder takes it.
+fn halves(word: u128) -> Word {
+    Word { lo: word as u64, hi: (word >> 64) as u64 }
 }
 
 /// Where to look and what to compare.
@@ -79,6 +92,8 @@ pub struct Job<'a> {
     pub models: &'a [PathBuf],
     /// How many kinds of disagreement to show.
     pub top: usize,
+    /// Only words whose text or effects the tables do not know.
+    pub unknown: bool,
 }
 
 pub fn check(job: Job<'_>) -> Result<bool> {
@@ -127,6 +142,9 @@ pub fn check(job: Job<'_>) -> Result<bool> {
         }
         let mut oracle = Oracle::new(nvdisasm.to_owned(), &name, cache.clone())?;
         let mut words: Vec<u128> = counts.keys().copied().collect();
+        if job.unknown {
+            words.retain(|&word| !speaker.knows_effects(word));
+        }
         words.sort_unstable_by_key(|w| w.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835));
         words.truncate(limit);
         while oracle.texts(&words).is_err() {
@@ -141,18 +159,16 @@ pub fn check(job: Job<'_>) -> Result<bool> {
                 continue;
             };
             tally.words += count;
-            let mut fail = None;
-            if !speaker.speak(&lits, word, &mut mine) {
+            let fail = if !speaker.speak(&lits, word, &mut mine) {
                 tally.unknown += count;
-                fail = Some("unknown".to_owned());
+                Some("unknown".to_owned())
             } else if mine == text {
                 tally.text += count;
+                job.unknown.then(|| "effects are not known".to_owned())
             } else {
-                fail = Some(mine.clone());
-                if registers(&mine) != registers(text) {
-                    tally.registers += count;
-                }
-            }
+                tally.registers += if registers(&mine) == registers(text) { 0 } else { count };
+                Some(mine.clone())
+            };
             if let Some(mine) = fail {
                 let (_, body) = crate::text::split_guard(text);
                 let op = body.split([' ', '.']).next().unwrap_or("").to_owned();

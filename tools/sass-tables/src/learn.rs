@@ -73,7 +73,8 @@ pub fn learn(
             classes.entry((word as u16 & 0xfff, label)).or_default().push(word);
         }
     }
-    let sweep = if tries { sweep(&classes) } else { Vec::new() };
+    let mut sweep = if tries { sweep(&classes) } else { Vec::new() };
+    sweep.extend(relative.iter().flat_map(|learnt| &learnt.models).map(|model| model.base));
     while oracle.labels(&sweep).is_err() {
         settle(&mut oracle)?;
     }

@@ -45,7 +45,7 @@ enum Command {
         /// Folder where nvdisasm's answers are kept between runs.
         #[arg(long)]
         cache: Option<PathBuf>,
-        /// Learn only the classes that words of the corpus have; otherwise every opcode is tried and what probes meet is
+        /// Learn only the classes that words of the corpus and `--from` have; otherwise every opcode is tried and what probes meet is
         /// learnt too.
         #[arg(long)]
         quick: bool,
@@ -89,6 +89,9 @@ enum Command {
         /// Kinds of disagreement to show, by architecture and opcode.
         #[arg(long, default_value_t = 40)]
         top: usize,
+        /// Compare only words whose text or effects the tables do not know: what to learn next.
+        #[arg(long, conflicts_with = "model")]
+        unknown: bool,
         /// Cubins or folders of them.
         #[arg(required = true)]
         paths: Vec<PathBuf>,
@@ -159,9 +162,9 @@ fn main() -> Result<()> {
             std::fs::write(path, text)?;
             Ok(())
         }
-        Command::Check { nvdisasm, cache, limit, arch, model, top, paths } => {
+        Command::Check { nvdisasm, cache, limit, arch, model, top, unknown, paths } => {
             let (only, models) = (&arch, &model);
-            let job = check::Job { nvdisasm: &nvdisasm, paths: &paths, cache, limit, only, models, top };
+            let job = check::Job { nvdisasm: &nvdisasm, paths: &paths, cache, limit, only, models, top, unknown };
             if !check::check(job)? {
                 eprintln!("agreement is below what is asked: 99.9 % of texts, 0.1 % unknown, no register wrong");
                 std::process::exit(1);
