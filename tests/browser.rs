@@ -129,10 +129,6 @@ fn the_page_works_in_a_browser() {
 
     let mut check = Command::new("python3");
     check.arg(root("scripts/browser/check")).arg(folder.path());
-    // Tests share their machine with others; run alone, the script holds the page to its figures.
-    if std::env::var_os("PTXINSPECT_SLOW").is_none() {
-        check.env("PTXINSPECT_SLOW", "6");
-    }
     let checked = match check.output() {
         Ok(checked) => checked,
         Err(error) => return eprintln!("SKIPPED: no python3 to drive a browser with: {error}"),
