@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-use serde_json::Value;
-
 use super::metric::Figures;
 use crate::base::Line;
-use crate::report::{Advisory, Kernel, Severity, Unit, demangle};
+use crate::report::{Advisory, Confidence, Issue, Kernel, SetMaxNReg, Severity, Unit, demangle};
 
 /// The figures of one input for one architecture and one ptxas: what the baseline holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,13 +36,16 @@ pub struct KernelFigures {
     pub within: Option<String>,
     /// The numbers.
     pub figures: Figures,
-    /// What became of setmaxnreg, in words; none where it is not known.
+    /// What became of setmaxnreg, in words ([`SETMAXNREG_UNKNOWN`] where nothing tells); none for a kernel that has none.
     pub setmaxnreg: Option<String>,
     /// ptxas's messages about it, counted by code.
     pub advisories: BTreeMap<String, u64>,
     /// What the analyses complain about, counted by kind.
     pub findings: BTreeMap<String, u64>,
 }
+
+/// What is recorded of setmaxnreg where the code is not decoded.
+pub(super) const SETMAXNREG_UNKNOWN: &str = "unknown";
 
 /// What a run found out about one unit.
 #[derive(Clone, Debug, Default)]
@@ -64,7 +64,7 @@ pub struct Measured {
     pub places: Vec<KernelPlace>,
 }
 
-/// Where a kernel is.
+/// Where a kernel is, and what in it is to be looked at.
 #[derive(Clone, Debug, Default)]
 pub struct KernelPlace {
     /// The line of its `.entry`.
@@ -73,6 +73,10 @@ pub struct KernelPlace {
     pub peak_line: Option<Line>,
     /// Where it spills most.
     pub spill_line: Option<Line>,
+    /// Its first setmaxnreg.
+    pub setmaxnreg_line: Option<Line>,
+    /// What the checks found in it, each with its line.
+    pub issues: Vec<Issue>,
 }
 
 impl KernelFigures {
@@ -92,9 +96,12 @@ impl KernelFigures {
             name: kernel.name.clone(),
             within: kernel.within.clone(),
             figures: Figures::of(kernel),
-            setmaxnreg: setmaxnreg(&kernel.setmaxnreg),
+            setmaxnreg: kernel.setmaxnreg.as_ref().map(setmaxnreg),
             advisories: count(unit.advisories.iter().filter(about)),
-            findings: issues(&kernel.barriers),
+            findings: issues(kernel).fold(BTreeMap::new(), |mut counts, issue| {
+                *counts.entry(issue_label(issue)).or_default() += 1;
+                counts
+            }),
         }
     }
 }
@@ -110,6 +117,8 @@ impl KernelPlace {
             ptx_line: kernel.ptx_line,
             peak_line: kernel.pressure.as_ref().and_then(|pressure| pressure.gpr.ptx_line),
             spill_line: most.map(|(line, _)| *line),
+            setmaxnreg_line: kernel.setmaxnreg.iter().flat_map(|all| &all.requested).map(|one| one.ptx_line).next(),
+            issues: issues(kernel).cloned().collect(),
         }
     }
 }
@@ -170,28 +179,27 @@ fn count<'a>(advisories: impl Iterator<Item = &'a Advisory>) -> BTreeMap<String,
     counts
 }
 
-/// `honoured`, `dropped` and the pool's verdict, from whatever shape the report gives them.
-fn setmaxnreg(from: &impl Serialize) -> Option<String> {
-    let value = serde_json::to_value(from).ok()?;
-    let honoured = match value.get("honoured")? {
-        Value::Bool(true) => "honoured".to_owned(),
-        Value::Bool(false) => "dropped".to_owned(),
-        Value::String(text) => text.clone(),
-        _ => return None,
-    };
-    match value.get("pool").and_then(|pool| pool.get("verdict")).and_then(Value::as_str) {
-        Some(verdict) => Some(format!("{honoured}, pool {verdict}")),
-        None => Some(honoured),
+fn issues(kernel: &Kernel) -> impl Iterator<Item = &Issue> {
+    kernel.barriers.iter().flat_map(|barriers| &barriers.issues)
+}
+
+/// What a finding is counted under: its code, and whether it only may be one, for that one gets surer is news.
+pub(super) fn issue_label(issue: &Issue) -> String {
+    match issue.confidence {
+        Confidence::Possible => format!("{} possible", issue.code),
+        Confidence::Likely | Confidence::Certain => issue.code.clone(),
     }
 }
 
-/// The issues an analysis lists, counted by kind.
-fn issues(from: &impl Serialize) -> BTreeMap<String, u64> {
-    let mut counts = BTreeMap::new();
-    let Ok(value) = serde_json::to_value(from) else { return counts };
-    for issue in value.get("issues").and_then(Value::as_array).into_iter().flatten() {
-        let named = ["code", "kind"].iter().find_map(|field| issue.get(field).and_then(Value::as_str));
-        *counts.entry(named.unwrap_or("issue").to_owned()).or_default() += 1;
+/// `honoured`, `dropped` and the pool's verdict.
+fn setmaxnreg(of: &SetMaxNReg) -> String {
+    let honoured = match of.honoured {
+        Some(true) => "honoured",
+        Some(false) => "dropped",
+        None => return SETMAXNREG_UNKNOWN.to_owned(),
+    };
+    match &of.pool {
+        Some(pool) => format!("{honoured}, pool {}", pool.verdict),
+        None => honoured.to_owned(),
     }
-    counts
 }

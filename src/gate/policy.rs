@@ -36,7 +36,9 @@ pub struct Policy {
     pub renamed: Action,
     /// What a message of ptxas that is not recorded is.
     pub advisories: Action,
-    /// Codes that fail whether recorded or not: `C7508`, `warnings`, `advisories`.
+    /// What a finding of a check (`PI203`) that is not recorded is.
+    pub findings: Action,
+    /// Codes that fail whether recorded or not: `C7508`, `PI203`, `warnings`, `advisories`.
     pub deny: Vec<String>,
     /// How much worse each metric may get; none: not compared.
     pub metrics: BTreeMap<Metric, Option<Tolerance>>,
@@ -251,6 +253,7 @@ struct RawPolicy {
     removed: Option<Action>,
     renamed: Option<Action>,
     advisories: Option<Action>,
+    findings: Option<Action>,
     #[serde(default)]
     deny: Vec<String>,
     #[serde(default)]
@@ -359,7 +362,12 @@ impl Policy {
             removed: raw.removed.unwrap_or(Action::Deny),
             renamed: raw.renamed.unwrap_or(Action::Warn),
             advisories: raw.advisories.unwrap_or(Action::Deny),
-            deny: raw.deny.iter().map(|code| code.trim().to_ascii_uppercase()).collect(),
+            findings: raw.findings.unwrap_or(Action::Deny),
+            deny: raw
+                .deny
+                .iter()
+                .map(|text| code(text, &["WARNINGS", "ADVISORIES"], "deny"))
+                .collect::<Result<_, _>>()?,
             ..policy
         })
     }
@@ -419,6 +427,19 @@ fn percent(name: &str, text: &str) -> Result<Tolerance, String> {
     }
 }
 
+/// `C7508` of ptxas, `PI203` of a check, or one of the words that stand for several.
+fn code(text: &str, words: &[&str], place: &str) -> Result<String, PolicyError> {
+    let upper = text.trim().to_ascii_uppercase();
+    let digits = upper.strip_prefix("PI").or_else(|| upper.strip_prefix('C')).unwrap_or_default();
+    let coded = digits.len() >= 3 && digits.bytes().all(|digit| digit.is_ascii_digit());
+    if coded || words.contains(&upper.as_str()) {
+        return Ok(upper);
+    }
+    let words = words.join(" or ").to_ascii_lowercase();
+    let problem = format!("'{text}' is not a code: expected one like C7508 or PI203, or {words}");
+    Err(PolicyError::Value { place: place.to_owned(), problem })
+}
+
 fn allowance(raw: RawAllowance, place: &str) -> Result<Allowance, PolicyError> {
     let wrong = |problem: String| PolicyError::Value { place: place.to_owned(), problem };
     let metric = raw.metric.map(|name| name.parse::<Metric>()).transpose().map_err(wrong)?;
@@ -437,7 +458,7 @@ fn allowance(raw: RawAllowance, place: &str) -> Result<Allowance, PolicyError> {
         selector: selector(raw.kernel, raw.input, raw.arch),
         metric,
         up_to: raw.up_to,
-        code: raw.code.map(|code| code.trim().to_ascii_uppercase()),
+        code: raw.code.map(|text| code(&text, &["WARNING"], place)).transpose()?,
         reason,
         expires: expires.parse().map_err(wrong)?,
     })

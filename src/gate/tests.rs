@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::base::Line;
-use crate::report::{Advisory, Severity};
+use crate::report::{Advisory, Confidence, Issue, Severity};
 
 fn kernel(name: &str, registers: u64) -> KernelFigures {
     let mut kernel = KernelFigures { name: name.to_owned(), ..KernelFigures::default() };
@@ -30,7 +30,13 @@ fn unit(kernels: Vec<KernelFigures>) -> UnitFigures {
 }
 
 fn measured(unit: UnitFigures) -> Measured {
-    let place = || KernelPlace { ptx_line: Some(Line(7)), peak_line: Some(Line(20)), spill_line: Some(Line(30)) };
+    let place = || KernelPlace {
+        ptx_line: Some(Line(7)),
+        peak_line: Some(Line(20)),
+        spill_line: Some(Line(30)),
+        setmaxnreg_line: Some(Line(40)),
+        issues: Vec::new(),
+    };
     let places = unit.kernels.iter().map(|_| place()).collect();
     Measured { path: unit.input.clone(), places, unit, ..Measured::default() }
 }
@@ -242,7 +248,7 @@ fn errors_never_look_like_a_pass() {
     let same = || (vec![unit(vec![kernel("k", 40)])], vec![measured(unit(vec![kernel("k", 40)]))]);
     for policy in [
         "[[rule]]\nkernel = \"kk*\"\nbudgets = [\"registers <= 99\"]",
-        "[[allow]]\nkernel = \"kk\"\ncode = \"C1\"\nreason = \"r\"\nexpires = 2030-01-01",
+        "[[allow]]\nkernel = \"kk\"\ncode = \"C7510\"\nreason = \"r\"\nexpires = 2030-01-01",
     ] {
         let (before, after) = same();
         assert_eq!(Setting::policy(policy).check(before, after).outcome, Outcome::Error, "{policy}");
@@ -291,7 +297,7 @@ fn policies_that_mean_nothing_are_refused() {
         ("[[allow]]\nkernel = \"k\"\nmetric = \"registers\"\nexpires = 2027-01-01", "says why"),
         ("[[allow]]\nkernel = \"k\"\nmetric = \"registers\"\nreason = \"r\"", "ends"),
         ("[[allow]]\nkernel = \"k\"\nreason = \"r\"\nexpires = 2027-01-01", "either metric"),
-        ("[[allow]]\nkernel = \"k\"\ncode = \"C1\"\nreason = \"r\"\nexpires = \"2027-02-30\"", "is not a date"),
+        ("[[allow]]\nkernel = \"k\"\ncode = \"C7510\"\nreason = \"r\"\nexpires = \"2027-02-30\"", "is not a date"),
         ("new = \"perhaps\"", "unknown variant"),
     ] {
         let error = Policy::parse(policy).unwrap_err().to_string();
@@ -351,4 +357,83 @@ fn an_update_touches_what_was_asked_for() {
     let mut same = unit(vec![kernel("a", 10), kernel("b", 20)]);
     same.source = Some("sha256:3".to_owned());
     assert_eq!(update(&before, &[measured(same)], &scope(&[])), before);
+}
+
+/// A kernel in which a check finds something.
+fn found(code: &str, confidence: Confidence) -> Measured {
+    let mut unit = unit(vec![kernel("k", 32)]);
+    let label = if confidence == Confidence::Possible { format!("{code} possible") } else { code.to_owned() };
+    unit.kernels[0].findings.insert(label, 1);
+    let mut measured = measured(unit);
+    measured.places[0].issues.push(Issue {
+        code: code.to_owned(),
+        severity: Severity::Warning,
+        confidence,
+        ptx_line: Some(Line(44)),
+        message: "hangs".to_owned(),
+        reasoning: String::new(),
+    });
+    measured
+}
+
+#[test]
+fn findings_of_checks_fail_where_they_are_new_or_denied_and_name_their_line() {
+    let clean = unit(vec![kernel("k", 32)]);
+    let likely = found("PI203", Confidence::Likely);
+    let possible = found("PI203", Confidence::Possible);
+    let run = |policy: &str, before: &UnitFigures, after: &Measured| {
+        let verdict = Setting::policy(policy).check(vec![before.clone()], vec![after.clone()]);
+        let said: Vec<_> =
+            verdict.findings.iter().map(|finding| (finding.kind, finding.level, finding.ptx_line)).collect();
+        (verdict.outcome, said)
+    };
+    let line = Some(Line(44));
+    let fails = |kind| (Outcome::Fail, vec![(kind, Level::Failure, line)]);
+    assert_eq!(run("", &clean, &likely), fails(FindingKind::NewFinding));
+    let said = (Outcome::Pass, vec![(FindingKind::NewFinding, Level::Warning, line)]);
+    assert_eq!(run("", &clean, &possible), said);
+    assert_eq!(run("findings = \"warn\"", &clean, &likely), said);
+    // Recorded is fine, surer than recorded is not.
+    let recorded = |measured: &Measured| measured.unit.clone();
+    assert_eq!(run("", &recorded(&likely), &likely), (Outcome::Pass, vec![]));
+    assert_eq!(run("", &recorded(&possible), &likely), fails(FindingKind::NewFinding));
+    // Denied is denied, recorded or not; an allowance lets it pass.
+    let denied = fails(FindingKind::DeniedCode);
+    assert_eq!(run("deny = [\"pi203\"]", &recorded(&likely), &likely), denied);
+    assert_eq!(run("deny = [\"pi203\"]", &clean, &possible), denied);
+    assert_eq!(run("deny = [\"warnings\"]", &recorded(&likely), &likely), denied);
+    assert_eq!(run("deny = [\"warnings\"]", &recorded(&possible), &possible).0, Outcome::Pass);
+    let allowed =
+        "deny = [\"PI203\"]\n[[allow]]\nkernel = \"k\"\ncode = \"PI203\"\nreason = \"r\"\nexpires = 2030-01-01";
+    assert_eq!(run(allowed, &clean, &likely), (Outcome::Pass, vec![(FindingKind::Allowed, Level::Note, line)]));
+}
+
+#[test]
+fn a_misspelt_code_is_an_error() {
+    for text in ["deny = [\"C75O8\"]", "deny = [\"setmaxnreg\"]", "deny = [\"warning\"]", "deny = [\"PI\"]"] {
+        let error = Policy::parse(text).unwrap_err().to_string();
+        assert!(error.contains("is not a code: expected one like C7508"), "{error}");
+    }
+    assert_eq!(Policy::parse("deny = [\" c7508\", \"Warnings\", \"pi203\"]").unwrap().deny.len(), 3);
+}
+
+#[test]
+fn setmaxnreg_that_comes_out_otherwise_fails_and_one_that_cannot_be_told_is_an_error() {
+    let with =
+        |setmaxnreg: Option<&str>| KernelFigures { setmaxnreg: setmaxnreg.map(str::to_owned), ..kernel("k", 168) };
+    let run = |was: Option<&str>, is: Option<&str>| {
+        let verdict = Setting::default().kernels(with(was), with(is));
+        (kinds(&verdict), verdict.findings.first().and_then(|finding| finding.ptx_line))
+    };
+    let fails = (vec![(FindingKind::Setmaxnreg, Level::Failure)], Some(Line(40)));
+    assert_eq!(run(Some("honoured, pool exact"), Some("dropped")), fails);
+    assert_eq!(run(Some("honoured, pool exact"), Some("honoured, pool never")), fails);
+    assert_eq!(run(Some("honoured, pool exact"), None), fails);
+    let unknown = (vec![(FindingKind::NotKnown, Level::Error)], Some(Line(40)));
+    assert_eq!(run(Some("honoured, pool exact"), Some("unknown")), unknown);
+    for (was, is) in
+        [(None, None), (None, Some("dropped")), (Some("unknown"), Some("dropped")), (Some("unknown"), None)]
+    {
+        assert_eq!(run(was, is), (vec![], None), "{was:?} {is:?}");
+    }
 }

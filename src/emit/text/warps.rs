@@ -8,7 +8,7 @@ use super::kernel::row;
 use super::style::{BAD, DIM, GOOD, RESET, WARN};
 use crate::base::Line;
 use crate::emit::escape::terminal;
-use crate::report::{Advisory, Barriers, Confidence, Kernel, NamedBarrierSite, PtxText, Role, SetMaxNReg};
+use crate::report::{Advisory, Barriers, Kernel, NamedBarrierSite, PtxText, Role, SetMaxNReg};
 
 /// Writes the table of roles and the verdict on setmaxnreg.
 pub fn write(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
@@ -109,11 +109,7 @@ fn sites(sites: &[NamedBarrierSite]) -> String {
 /// What the checks found.
 pub fn write_issues(kernel: &Kernel, ptx: &PtxText, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     for issue in kernel.barriers.iter().flat_map(|found| &found.issues) {
-        let confidence = match issue.confidence {
-            Confidence::Certain => "certain",
-            Confidence::Likely => "likely",
-            Confidence::Possible => "possible",
-        };
+        let confidence = issue.confidence.word();
         let advisory = Advisory {
             code: Some(issue.code.clone()),
             severity: issue.severity,

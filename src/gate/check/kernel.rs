@@ -1,0 +1,224 @@
+//! One kernel: its figures against the record, its budgets, what became of setmaxnreg.
+
+use super::super::baseline::Baseline;
+use super::super::figures::{KernelFigures, KernelPlace, SETMAXNREG_UNKNOWN};
+use super::super::metric::Metric;
+use super::super::verdict::*;
+use super::{UnitCheck, level};
+use crate::base::Line;
+use crate::compare::How;
+
+impl UnitCheck<'_> {
+    pub(super) fn gone(&mut self, gone: &KernelFigures) -> Comparison {
+        self.totals.removed += 1;
+        let level = level(self.check.policy.removed);
+        let message = format!("{} is recorded and no longer there; --update forgets it", gone.demangled());
+        self.say(FindingKind::RemovedKernel, level, message).kernel = Some(gone.name.clone());
+        let patch = Patch { before: Some(Baseline::kernel_text(gone)), after: None };
+        Comparison { patch: Some(patch), ..comparison(gone) }
+    }
+
+    /// Checks one kernel; a row where there is something to see.
+    pub(super) fn kernel(
+        &mut self,
+        kernel: &KernelFigures,
+        place: &KernelPlace,
+        before: Option<&KernelFigures>,
+        how: How,
+    ) -> Option<Comparison> {
+        let names = kernel.names();
+        let title = names[1].clone();
+        let said = self.findings.len();
+        let empty = KernelFigures::default();
+        match before {
+            None => {
+                self.totals.new += 1;
+                let message = format!("{title} is not recorded; --update records it");
+                let level = level(self.check.policy.new);
+                self.say(FindingKind::NewKernel, level, message).ptx_line = place.ptx_line;
+            }
+            Some(before) => {
+                self.totals.compared += 1;
+                if how == How::Renamed {
+                    self.totals.renamed += 1;
+                    let message =
+                        format!("{title} was recorded as {}; --update records the new name", before.demangled());
+                    let level = level(self.check.policy.renamed);
+                    self.say(FindingKind::RenamedKernel, level, message).ptx_line = place.ptx_line;
+                }
+            }
+        }
+        let mut figures = Vec::new();
+        for metric in Metric::ALL {
+            let (was, is) = (before.and_then(|before| before.figures.get(metric)), kernel.figures.get(metric));
+            if before.is_some() {
+                let change = self.compare(metric, was, is, &names, place);
+                if change != Change::Same {
+                    figures.push(FigureChange::new(metric, was, is, change));
+                }
+            } else if is.is_some_and(|is| is > 0) {
+                figures.push(FigureChange::new(metric, None, is, Change::Same));
+            }
+        }
+        self.budgets(kernel, &names, place);
+        if let Some(before) = before {
+            self.setmaxnreg(before, kernel, place);
+            let line = place.ptx_line;
+            self.new_messages(&before.advisories, &kernel.advisories, Some(&names), line);
+        }
+        self.new_issues(&before.unwrap_or(&empty).findings, place, &names);
+        self.denied_issues(place, &names);
+        let failed = self.findings[said..].iter().any(|finding| finding.level >= Level::Failure);
+        let better: Vec<&FigureChange> = figures.iter().filter(|figure| figure.change == Change::Better).collect();
+        if failed {
+            self.totals.failed += 1;
+        } else if !better.is_empty() {
+            self.totals.improved += 1;
+            let what: Vec<String> = better
+                .iter()
+                .map(|figure| format!("{} {} → {}", figure.title, shown(figure.before), shown(figure.after)))
+                .collect();
+            let ratchet = self.check.ratchet;
+            let advice = if ratchet { ": record it with --update" } else { "" };
+            let message = format!("{title} is better than recorded ({}){advice}", what.join(", "));
+            let level = if ratchet { Level::Failure } else { Level::Note };
+            self.totals.failed += u64::from(ratchet);
+            self.say(FindingKind::Improvement, level, message).ptx_line = place.ptx_line;
+        }
+        for finding in &mut self.findings[said..] {
+            finding.kernel = Some(kernel.name.clone());
+        }
+        if self.findings.len() == said && figures.is_empty() {
+            return None;
+        }
+        let patch = Patch { before: before.map(Baseline::kernel_text), after: Some(Baseline::kernel_text(kernel)) };
+        Some(Comparison {
+            before_name: before.map(|before| before.name.clone()).filter(|name| *name != kernel.name),
+            figures,
+            patch: (patch.before != patch.after).then_some(patch),
+            ..comparison(kernel)
+        })
+    }
+
+    fn compare(
+        &mut self,
+        metric: Metric,
+        was: Option<u64>,
+        is: Option<u64>,
+        names: &[String; 2],
+        place: &KernelPlace,
+    ) -> Change {
+        let unit = &self.measured.unit;
+        let Some(tolerance) = self.check.policy.tolerance(metric, &unit.input, &unit.arch, names) else {
+            return Change::Same;
+        };
+        match (was, is) {
+            (None, None) => Change::Same,
+            (Some(was), None) => {
+                let message = format!(
+                    "{}: {} was {was} and is not known any more, so it cannot be compared; if that is to be accepted, --update",
+                    names[1],
+                    metric.title()
+                );
+                let said = self.say(FindingKind::NotKnown, Level::Error, message);
+                (said.metric, said.before, said.ptx_line) = (Some(metric.name().to_owned()), Some(was), place.ptx_line);
+                Change::Unknown
+            }
+            (None, Some(is)) => {
+                if self.check.ratchet {
+                    let message = format!("{}: {} is {is} and not recorded: --update", names[1], metric.title());
+                    let said = self.say(FindingKind::Improvement, Level::Failure, message);
+                    (said.metric, said.after) = (Some(metric.name().to_owned()), Some(is));
+                }
+                Change::Same
+            }
+            (Some(was), Some(is)) if was == is => Change::Same,
+            (Some(was), Some(is)) => match metric.loss(was, is) {
+                0 => Change::Better,
+                loss if tolerance.covers(was, loss) => Change::Tolerated,
+                _ => {
+                    let message = format!("{}: {} {was} → {is}", names[1], metric.title());
+                    let verdict = self.allowed(Some(metric), None, Some(is), names, message);
+                    let worse = verdict.1 >= Level::Failure;
+                    let said = self.say(
+                        if worse { FindingKind::Regression } else { FindingKind::Allowed },
+                        verdict.1,
+                        verdict.0,
+                    );
+                    (said.metric, said.before, said.after) = (Some(metric.name().to_owned()), Some(was), Some(is));
+                    said.ptx_line = line_for(metric, place);
+                    if worse { Change::Worse } else { Change::Tolerated }
+                }
+            },
+        }
+    }
+
+    fn budgets(&mut self, kernel: &KernelFigures, names: &[String; 2], place: &KernelPlace) {
+        let unit = &self.measured.unit;
+        let budgets: Vec<_> = self.check.policy.budgets(&unit.input, &unit.arch, names).cloned().collect();
+        for budget in budgets {
+            let metric = budget.metric;
+            let (kind, level, message) = match kernel.figures.get(metric) {
+                Some(value) if budget.holds(value) => continue,
+                Some(value) => {
+                    let message = format!("{}: {} is {value}, the budget is {budget}", names[1], metric.title());
+                    let (message, level) = self.allowed(Some(metric), None, Some(value), names, message);
+                    let kind = if level >= Level::Failure { FindingKind::Budget } else { FindingKind::Allowed };
+                    (kind, level, message)
+                }
+                // Registers, occupancy and shared memory are the kernel's, not those of a function inside it.
+                None if kernel.within.is_some() => continue,
+                None => {
+                    let message = format!("{}: {} is not known, the budget is {budget}", names[1], metric.title());
+                    (FindingKind::NotKnown, Level::Error, message)
+                }
+            };
+            let after = kernel.figures.get(metric);
+            let said = self.say(kind, level, message);
+            (said.metric, said.after, said.ptx_line) = (Some(metric.name().to_owned()), after, line_for(metric, place));
+        }
+    }
+
+    fn setmaxnreg(&mut self, before: &KernelFigures, after: &KernelFigures, place: &KernelPlace) {
+        let known = |figures: &KernelFigures| figures.setmaxnreg.clone().filter(|is| is != SETMAXNREG_UNKNOWN);
+        let Some(was) = known(before) else { return };
+        if before.setmaxnreg == after.setmaxnreg {
+            return;
+        }
+        let (kind, level, now) = match (&after.setmaxnreg, known(after)) {
+            (None, _) => (FindingKind::Setmaxnreg, Level::Failure, "the kernel has none now".to_owned()),
+            (Some(_), None) => (FindingKind::NotKnown, Level::Error, "it is not known what became of it".to_owned()),
+            (_, Some(is)) => (FindingKind::Setmaxnreg, Level::Failure, format!("is {is}")),
+        };
+        let message = format!("{}: setmaxnreg was {was} and {now}", after.demangled());
+        self.say(kind, level, message).ptx_line = place.setmaxnreg_line.or(place.ptx_line);
+    }
+}
+
+fn comparison(kernel: &KernelFigures) -> Comparison {
+    Comparison {
+        kernel: kernel.name.clone(),
+        demangled: kernel.demangled(),
+        before_name: None,
+        figures: Vec::new(),
+        lines: Vec::new(),
+        lines_from: None,
+        patch: None,
+    }
+}
+
+fn shown(value: Option<u64>) -> String {
+    value.map_or("?".to_owned(), |value| value.to_string())
+}
+
+/// The line to look at for a metric.
+fn line_for(metric: Metric, place: &KernelPlace) -> Option<Line> {
+    let specific = match metric {
+        Metric::SpillStoreBytes | Metric::SpillLoadBytes | Metric::SpillInstructions | Metric::StackBytes => {
+            place.spill_line
+        }
+        Metric::Registers | Metric::PeakLive | Metric::WarpsPerSm => place.peak_line,
+        _ => None,
+    };
+    specific.or(place.ptx_line)
+}

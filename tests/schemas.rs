@@ -1,0 +1,192 @@
+//! What programs read: every JSON that the gate, diff, matrix and annotate write is as `docs/schema` says, and no looser.
+
+mod support;
+
+use std::fs;
+
+use serde_json::{Map, Value};
+use support::{program, ptxas, root, stderr};
+
+struct Schema {
+    name: &'static str,
+    validator: jsonschema::Validator,
+}
+
+impl Schema {
+    fn new(name: &'static str) -> Schema {
+        let text = fs::read(root(&format!("docs/schema/{name}-v1.schema.json"))).unwrap();
+        let schema: Value = serde_json::from_slice(&text).unwrap();
+        assert_every_object_is_closed(&schema, name);
+        Schema { name, validator: jsonschema::validator_for(&schema).expect("a JSON Schema") }
+    }
+
+    fn holds(&self, value: &Value) {
+        let errors: Vec<String> =
+            self.validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect();
+        assert!(errors.is_empty(), "{}: {errors:?}", self.name);
+    }
+
+    /// Every field is asked for, and none other let in. `open`: objects whose keys are anything, and optional fields.
+    fn is_tight(&self, value: &Value, open: &[&str]) {
+        let mut places = Vec::new();
+        objects(value, String::new(), &mut places);
+        places.retain(|place| !open.iter().any(|name| place.ends_with(name)));
+        // One of each kind will do: numbers of elements left out.
+        places.sort_by_key(|place| (shape(place), place.len()));
+        places.dedup_by_key(|place| shape(place));
+        for place in places {
+            let with = |change: &dyn Fn(&mut Map<String, Value>)| {
+                let mut changed = value.clone();
+                change(changed.pointer_mut(&place).and_then(Value::as_object_mut).unwrap());
+                changed
+            };
+            let extra = with(&|object| drop(object.insert("extra".to_owned(), Value::Null)));
+            assert!(!self.validator.is_valid(&extra), "{}: a field too many in {place}", self.name);
+            let fields: Vec<String> = value.pointer(&place).unwrap().as_object().unwrap().keys().cloned().collect();
+            for field in fields.iter().filter(|field| !open.contains(&field.as_str())) {
+                let less = with(&|object| drop(object.remove(field)));
+                assert!(!self.validator.is_valid(&less), "{}: {place} without {field}", self.name);
+            }
+        }
+    }
+}
+
+fn shape(place: &str) -> String {
+    place.split('/').filter(|part| part.parse::<usize>().is_err()).collect::<Vec<_>>().join("/")
+}
+
+fn objects(value: &Value, place: String, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                objects(field, format!("{place}/{}", name.replace('~', "~0").replace('/', "~1")), found);
+            }
+            found.push(place);
+        }
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(at, item)| objects(item, format!("{place}/{at}"), found));
+        }
+        _ => {}
+    }
+}
+
+fn assert_every_object_is_closed(schema: &Value, name: &str) {
+    match schema {
+        Value::Object(fields) => {
+            if fields.get("type").is_some_and(|kind| kind == "object") {
+                let closed = fields.get("additionalProperties").is_some_and(|more| *more != Value::Bool(true));
+                assert!(closed, "{name}: {schema}");
+            }
+            fields.values().for_each(|field| assert_every_object_is_closed(field, name));
+        }
+        Value::Array(items) => items.iter().for_each(|item| assert_every_object_is_closed(item, name)),
+        _ => {}
+    }
+}
+
+/// What a run prints, whatever its exit status.
+fn printed(folder: &std::path::Path, args: &[&str]) -> String {
+    let output = program().current_dir(folder).args(args).output().unwrap();
+    assert!(!output.stdout.is_empty(), "{args:?}: {}", stderr(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(folder: &std::path::Path, args: &[&str]) -> Value {
+    serde_json::from_str(&printed(folder, args)).unwrap_or_else(|error| panic!("{args:?}: {error}"))
+}
+
+fn copy(folder: &std::path::Path, from: &str, to: &str) {
+    fs::copy(root("testdata/cubin").join(from), folder.join(to)).unwrap();
+}
+
+#[test]
+fn the_gate_and_its_baseline() {
+    let (gate, lock) = (Schema::new("gate"), Schema::new("lock"));
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    copy(here, "hopper-13.4-sm_90a.cubin", "a.cubin");
+    copy(here, "functions-12.0-sm_75.cubin", "b.cubin");
+    let args = ["gate", "a.cubin", "b.cubin", "--format", "json"];
+    let recorded = |more: &[&str]| {
+        let done = program().current_dir(here).args(args).args(more).arg("--update").status().unwrap();
+        assert!(done.success());
+        let baseline: Value = serde_json::from_slice(&fs::read(here.join("ptxinspect.lock.json")).unwrap()).unwrap();
+        lock.holds(&baseline);
+        baseline
+    };
+    lock.is_tight(&recorded(&[]), &["advisories", "findings", "within"]);
+    gate.holds(&json(here, &args));
+    // Budgets, a new kernel, one that is gone, another ptxas, a pattern that matches nothing.
+    copy(here, "functions-13.4-sm_75.cubin", "b.cubin");
+    let policy = "[[rule]]\nkernel = \"*\"\nbudgets = [\"registers <= 4\"]\n[[rule]]\nkernel = \"zz\"\nbudgets = [\"registers <= 4\"]";
+    fs::write(here.join("ptxinspect.toml"), policy).unwrap();
+    let failed = json(here, &args);
+    gate.holds(&failed);
+    assert_eq!(failed["outcome"], "error");
+    let old = printed(here, &["b.cubin", "--format", "json"]);
+    fs::write(here.join("old.json"), old).unwrap();
+    copy(here, "hopper-12.4-sm_90a.cubin", "a.cubin");
+    fs::remove_file(here.join("ptxinspect.toml")).unwrap();
+    copy(here, "hopper-13.4-sm_90a.cubin", "b.cubin");
+    let failed = json(here, &args);
+    gate.holds(&failed);
+    assert_eq!(failed["outcome"], "fail");
+    gate.is_tight(&failed, &[]);
+    fs::write(here.join("a.cubin"), "\x7fELF").unwrap();
+    gate.holds(&json(here, &args));
+}
+
+#[test]
+fn diff() {
+    let schema = Schema::new("diff");
+    let folder = tempfile::tempdir().unwrap();
+    for (before, after) in [
+        ("hopper-12.4-sm_90a.cubin", "hopper-13.4-sm_90a.cubin"),
+        ("functions-12.0-sm_75.cubin", "functions-13.4-sm_75.cubin"),
+        ("functions-13.4-sm_75.cubin", "hopper-13.4-sm_90a.cubin"),
+    ] {
+        copy(folder.path(), before, "a.cubin");
+        copy(folder.path(), after, "b.cubin");
+        let difference = json(folder.path(), &["diff", "a.cubin", "b.cubin", "--format", "json"]);
+        schema.holds(&difference);
+        schema.is_tight(&difference, &["before", "after"]);
+    }
+}
+
+#[test]
+fn annotate_one_record_a_line() {
+    let schema = Schema::new("annotate");
+    let cubins = fs::read_dir(root("testdata/cubin")).unwrap().map(|entry| entry.unwrap().path());
+    let mut seen = 0;
+    for cubin in cubins.filter(|path| path.extension().is_some_and(|extension| extension == "cubin")) {
+        for by in ["ptx", "source"] {
+            let name = cubin.to_str().unwrap();
+            let text = printed(&root("."), &["annotate", name, "--format", "json", "--by", by]);
+            for (at, line) in text.lines().enumerate() {
+                let record: Value = serde_json::from_str(line).unwrap();
+                schema.holds(&record);
+                if at % 40 == 0 {
+                    schema.is_tight(&record, &[]);
+                }
+                seen += record["instructions"].as_array().map_or(0, Vec::len);
+            }
+        }
+    }
+    assert!(seen > 1_000, "{seen}");
+}
+
+#[test]
+fn matrix() {
+    let schema = Schema::new("matrix");
+    if ptxas().is_none() {
+        return;
+    }
+    let path = root("testdata/ptx/spills.ptx");
+    let path = path.to_str().unwrap();
+    let matrix = |more: &[&str]| json(&root("."), &[&["matrix", path, "--format", "json"], more].concat());
+    // sm_30 is an architecture that this ptxas cannot compile for.
+    let swept = matrix(&["--arch", "sm_80,sm_30", "--ptxas", "13.4", "--sweep", "maxrregcount=24,64"]);
+    schema.holds(&swept);
+    assert!(swept["cells"].as_array().unwrap().iter().any(|cell| !cell["error"].is_null()));
+    schema.is_tight(&swept, &[]);
+}
