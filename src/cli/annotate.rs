@@ -11,12 +11,12 @@ use super::args::{AnnotateArgs, AnnotateBy, AnnotateFormat};
 use super::compile::{Built, Session};
 use super::given::{self, Given};
 use super::input::Input;
+use super::report::Parsed;
 use super::{output, source};
 use crate::base::{Arch, Line};
 use crate::cubin::{Image, lines::LineTable};
 use crate::emit;
 use crate::emit::annotate::Options;
-use crate::ptx;
 use crate::report::annotation::{self, Annotation, By};
 use crate::report::{LaunchHints, Unit, demangle};
 
@@ -111,9 +111,8 @@ pub fn annotate(
     first: bool,
     values: bool,
 ) -> Option<(Unit, Annotation)> {
-    let join = |unit: &mut Unit, built: Built<'_>, module: Option<&ptx::Module<'_>>| {
-        join(session, unit, &built, module, values)
-    };
+    let join =
+        |unit: &mut Unit, built: Built<'_>, parsed: Option<&Parsed<'_>>| join(session, unit, &built, parsed, values);
     let (unit, annotation) = super::report::inspect_with(session, path, input, arch, first, join)?;
     Some((unit, annotation.unwrap_or_default()))
 }
@@ -123,17 +122,17 @@ fn join(
     session: &Session,
     unit: &mut Unit,
     built: &Built<'_>,
-    module: Option<&ptx::Module<'_>>,
+    parsed: Option<&Parsed<'_>>,
     values: bool,
 ) -> Annotation {
-    super::report::join(session, unit, built, module);
+    super::report::join(session, unit, built, parsed);
     let Ok(image) = Image::parse(&built.cubin) else { return Annotation::default() };
     let lines = LineTable::parse(&image);
     let wanted = |name: &str| session.kernels.matches([name].into_iter().chain(demangle(name).as_deref()));
     annotation::annotate(&annotation::Inputs {
         image: &image,
         lines: &lines,
-        module,
+        module: parsed.map(|parsed| &parsed.module),
         kernels: &unit.kernels,
         wanted: &wanted,
         smem_dynamic_bytes: session.launch.smem_dynamic_bytes,

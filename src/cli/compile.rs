@@ -14,7 +14,7 @@ use super::input::{self, Input, Kind};
 use super::jobserver::Jobserver;
 use crate::base::{Arch, Line};
 use crate::cache::{Cache, Entry, Key};
-use crate::report::{LaunchHints, PtxasUsed, RoleHint, Unit, UnitError};
+use crate::report::{LaunchHints, PtxasUsed, RoleHint, Unit, UnitError, Wanted};
 use crate::toolchain::{self, Env, Job, Ptxas, Request, RunError};
 
 /// How long a ptxas may take to say its version.
@@ -42,6 +42,8 @@ pub struct Session {
     pub at: Vec<Line>,
     /// What the user says of warp roles.
     pub roles: Vec<RoleHint>,
+    /// What of a report is wanted.
+    pub wanted: Wanted,
     /// What ptxas has made before; none where it is to run in any case.
     pub cache: Option<Arc<Cache>>,
     /// make's tokens, where it hands them out and the user did not say how many at once.
@@ -91,6 +93,7 @@ impl Session {
             launch: LaunchHints::default(),
             at: Vec::new(),
             roles: Vec::new(),
+            wanted: Wanted::ALL,
             request: args.ptxas.as_deref().map_or(Request::Auto, Request::parse),
             cache: None,
             ptxas: OnceLock::new(),

@@ -17,7 +17,7 @@ use crate::base::Arch;
 use crate::emit;
 use crate::gate::{Figures, Metric};
 use crate::matrix::{Bisection, Cell, CellKernel, KernelBisection, Matrix, Setting, Sweep, bisect};
-use crate::report::{KernelKind, LaunchHints};
+use crate::report::{KernelKind, LaunchHints, Wanted};
 use crate::toolchain::managed::Store;
 use crate::toolchain::{Version, VersionRequest};
 
@@ -107,6 +107,7 @@ pub fn run(args: &MatrixArgs) -> Result<Outcome> {
             flags: args.flags.iter().cloned().chain(setting.flags()).collect(),
         })?;
         session.cache.clone_from(&cache);
+        session.wanted = Wanted { live_values: false, warps: false };
         session.launch = LaunchHints { threads: args.threads, smem_dynamic_bytes: args.smem_dynamic };
         let asked = ptxas.clone().unwrap_or_else(|| "at hand".to_owned());
         anyhow::Ok(Column { session, asked, setting: setting.label() })

@@ -1,6 +1,8 @@
 //! `ptxinspect FILE…`: the report.
 
+use std::borrow::Cow;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use anyhow::Result;
 use rayon::prelude::*;
@@ -18,7 +20,9 @@ use crate::cubin::lines::ptx_texts;
 use crate::emit;
 use crate::ptx;
 use crate::report::annotation::Annotation;
-use crate::report::{self, Advisory, Issue, LaunchHints, Layout, PtxText, Report, Severity, Unit, UnitError};
+use crate::report::{
+    self, Advisory, Evaluated, Issue, LaunchHints, Layout, PtxText, Report, Severity, Unit, UnitError,
+};
 
 /// Hot lines that are shown when nobody says how many.
 const HOT_LINES: usize = 5;
@@ -113,10 +117,68 @@ pub(super) fn inspect_built<'a>(
     arch: Option<Arch>,
     first: bool,
 ) -> Option<(Unit, Option<Built<'a>>)> {
-    inspect_with(session, path, input, arch, first, |unit, built, module| {
-        join(session, unit, &built, module);
+    inspect_with(session, path, input, arch, first, |unit, built, parsed| {
+        join(session, unit, &built, parsed);
         built
     })
+}
+
+/// The PTX of an input, if it is PTX.
+pub(super) fn text_of(input: &Result<Input, String>) -> Option<Cow<'_, str>> {
+    input.as_ref().ok().filter(|input| matches!(input.kind(), Ok(Kind::Ptx))).map(Input::text)
+}
+
+/// PTX as one build needs it, or several.
+pub(super) struct Parsed<'t> {
+    /// The statements.
+    pub module: ptx::Module<'t>,
+    /// Its threads, where builds share them.
+    evaluated: Option<Evaluated<'t>>,
+}
+
+/// A PTX that is built several times: parsed and evaluated once, by whoever comes first.
+pub(super) struct Shared<'t> {
+    text: Option<&'t str>,
+    parsed: OnceLock<Parsed<'t>>,
+    /// Whether to evaluate its threads for all of them.
+    evaluates: bool,
+}
+
+impl<'t> Shared<'t> {
+    /// PTX that is built so many times.
+    pub fn new(text: Option<&'t str>, builds: usize) -> Self {
+        // What is evaluated is held until the last build is done: of the largest files only what one kernel needs at a time.
+        const MOST_BYTES: usize = 4 << 20;
+        let evaluates = builds > 1 && text.is_some_and(|text| text.len() <= MOST_BYTES);
+        Shared { text, parsed: OnceLock::new(), evaluates }
+    }
+
+    /// Whether there is something to parse that nobody has parsed.
+    fn is_new(&self) -> bool {
+        self.text.is_some() && self.parsed.get().is_none()
+    }
+
+    fn parsed(&self, session: &Session) -> Option<&Parsed<'t>> {
+        let text = self.text?;
+        Some(self.parsed.get_or_init(|| {
+            let module = ptx::parse(text);
+            let evaluated = (self.evaluates && session.wanted.warps).then(|| Evaluated::new(&module, &session.launch));
+            Parsed { module, evaluated }
+        }))
+    }
+}
+
+/// One input for one architecture, its PTX shared with other builds of it.
+pub(super) fn inspect_shared(
+    session: &Session,
+    path: &Path,
+    input: &Result<Input, String>,
+    shared: &Shared<'_>,
+    arch: Option<Arch>,
+    first: bool,
+) -> Option<Unit> {
+    let then = |unit: &mut Unit, built: Built<'_>, parsed: Option<&Parsed<'_>>| join(session, unit, &built, parsed);
+    build(session, path, input, shared, arch, first, then).map(|(unit, _)| unit)
 }
 
 /// The same, with what `then` makes of the cubin and the PTX, which also joins them into the unit.
@@ -126,27 +188,44 @@ pub(super) fn inspect_with<'a, T>(
     input: &'a Result<Input, String>,
     arch: Option<Arch>,
     first: bool,
-    then: impl FnOnce(&mut Unit, Built<'a>, Option<&ptx::Module<'_>>) -> T,
+    then: impl FnOnce(&mut Unit, Built<'a>, Option<&Parsed<'_>>) -> T,
 ) -> Option<(Unit, Option<T>)> {
-    let text = input.as_ref().ok().filter(|input| matches!(input.kind(), Ok(Kind::Ptx))).map(Input::text);
+    let text = text_of(input);
+    build(session, path, input, &Shared::new(text.as_deref(), 1), arch, first, then)
+}
+
+fn build<'a, T>(
+    session: &Session,
+    path: &Path,
+    input: &'a Result<Input, String>,
+    shared: &Shared<'_>,
+    arch: Option<Arch>,
+    first: bool,
+    then: impl FnOnce(&mut Unit, Built<'a>, Option<&Parsed<'_>>) -> T,
+) -> Option<(Unit, Option<T>)> {
     // Parsing costs nothing: it is done while ptxas runs.
-    let (module, built) = std::thread::scope(|scope| {
-        let parser = text.as_ref().map(|text| scope.spawn(|| ptx::parse(text)));
+    let (parsed, built) = std::thread::scope(|scope| {
+        let parser = shared.is_new().then(|| scope.spawn(|| shared.parsed(session)));
         let built = compile::build(session, input, path, arch, first);
-        (parser.and_then(|parser| parser.join().ok()), built)
+        let parsed = match parser {
+            Some(parser) => parser.join().ok().flatten(),
+            None => shared.parsed(session),
+        };
+        (parsed, built)
     });
     let (mut unit, built) = built?;
-    let made = built.map(|built| then(&mut unit, built, module.as_ref()));
-    let layout = module.as_ref().map(Layout::of).unwrap_or_default();
-    if let Some(text) = text {
-        unit.ptx = PtxText::new(text.into_owned()).with(layout);
+    let made = built.map(|built| then(&mut unit, built, parsed));
+    let layout = parsed.map(|parsed| Layout::of(&parsed.module)).unwrap_or_default();
+    if let Some(text) = shared.text {
+        unit.ptx = PtxText::new(text.to_owned()).with(layout);
     }
     report::quote(&mut unit);
     Some((unit, made))
 }
 
 /// Reads the cubin and joins it with what else is known.
-pub(super) fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, module: Option<&ptx::Module<'_>>) {
+pub(super) fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, ptx: Option<&Parsed<'_>>) {
+    let module = ptx.map(|ptx| &ptx.module);
     match Image::parse(&built.cubin) {
         Ok(image) => {
             let companion = || built.companion.map(str::to_owned);
@@ -161,6 +240,8 @@ pub(super) fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, module
                 launch: session.launch,
                 at: &session.at,
                 roles: &session.roles,
+                evaluated: ptx.and_then(|ptx| ptx.evaluated.as_ref()),
+                wanted: session.wanted,
             };
             report::join(&facts, unit);
             let layout = parsed.as_ref().map(Layout::of).unwrap_or_default();

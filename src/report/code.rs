@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::join::Facts;
 use super::model::*;
 use crate::analysis::code::{Code, Counting, WordKind, pcs};
 use crate::analysis::spills::{self, Basis};
@@ -23,6 +24,7 @@ pub(super) struct Section<'a> {
     pub(super) module: Option<&'a Module<'a>>,
     /// Lines whose live values are asked for.
     at: &'a [Line],
+    live_values: bool,
     has_16_byte_words: bool,
 }
 
@@ -43,17 +45,17 @@ impl<'a> Section<'a> {
     pub fn new(
         image: &Image<'_>,
         lines: &'a LineTable<'a>,
-        module: Option<&'a Module<'a>>,
+        facts: &'a Facts<'a>,
         function: &'a cubin::Function<'a>,
-        at: &'a [Line],
     ) -> Self {
         Section {
             function,
             lines: lines.function(function),
             spills: marked_spills(image, function),
             code: Code::analyse(image.arch, function, &Counting::default()),
-            module,
-            at,
+            module: facts.module,
+            at: facts.at,
+            live_values: facts.wanted.live_values,
             has_16_byte_words: image.arch.sm >= 70,
         }
     }
@@ -102,7 +104,7 @@ impl<'a> Section<'a> {
             with_source_line: self.lines.as_ref().map(|_| with_source_line),
         };
         let live_at_peak = self.code.as_ref().zip(pressure.as_ref()).and_then(|(code, pressure)| {
-            let pc = pressure.gpr.pc?;
+            let pc = pressure.gpr.pc.filter(|_| self.live_values)?;
             Some(self.live_values(code, pc))
         });
         let live_at = self.code.as_ref().map(|code| self.live_at(code, &lines)).unwrap_or_default();

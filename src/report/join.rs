@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::code::{CodeFacts, Section, own_ranges};
 use super::demangle::demangle;
 use super::model::*;
-use super::warps::{self, RoleHint};
+use super::warps::{self, Evaluated, RoleHint};
 use crate::analysis::cap::{self, Bounds};
 use crate::analysis::occupancy;
 use crate::base::{Arch, Line};
@@ -32,6 +32,24 @@ pub struct Facts<'a> {
     pub at: &'a [Line],
     /// What the user says of warp roles.
     pub roles: &'a [RoleHint],
+    /// The threads of the kernels, where several builds of one PTX share them.
+    pub evaluated: Option<&'a Evaluated<'a>>,
+    /// What is asked for.
+    pub wanted: Wanted,
+}
+
+/// Which answers are wanted, of those that take time and that not everybody needs; what is not wanted is null or empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Who holds the registers at the peak.
+    pub live_values: bool,
+    /// Roles, setmaxnreg, barriers and findings.
+    pub warps: bool,
+}
+
+impl Wanted {
+    /// All of them.
+    pub const ALL: Wanted = Wanted { live_values: true, warps: true };
 }
 
 /// What a user knows of a launch that no directive says.
@@ -74,7 +92,7 @@ pub fn join(facts: &Facts<'_>, unit: &mut Unit) {
         sections.push((function, record, parts));
     }
     let kernels = sections.par_iter().flat_map_iter(|(function, record, parts)| {
-        let section = Section::new(image, &lines, facts.module, function, facts.at);
+        let section = Section::new(image, &lines, facts, function);
         let mut kernels = vec![readers.whole_function(&section, *record)];
         kernels.extend(parts.iter().map(|(part, record)| readers.device_function(&section, part, *record)));
         kernels
@@ -297,7 +315,7 @@ impl Readers<'_> {
             attributes: function.attributes.iter().map(attribute).collect(),
             ..self.kernel(&function.name, kind, section.facts(&ranges, spilled(record)))
         };
-        if entry {
+        if entry && self.facts.wanted.warps {
             let known = warps::Known {
                 section,
                 ranges: &ranges,
@@ -305,6 +323,7 @@ impl Readers<'_> {
                 advisories: &self.advisories,
                 launch: &self.facts.launch,
                 roles: self.facts.roles,
+                evaluated: self.facts.evaluated,
             };
             warps::fill(&mut kernel, &known);
         }

@@ -15,7 +15,7 @@ mod text;
 mod warps;
 
 pub use demangle::demangle;
-pub use join::{Facts, LaunchHints, join, quote, refuse, refused_findings};
+pub use join::{Facts, LaunchHints, Wanted, join, quote, refuse, refused_findings};
 pub use model::*;
 pub use text::{Layout, PtxText};
 pub use warps::*;

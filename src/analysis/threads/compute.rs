@@ -1,6 +1,6 @@
 //! What instructions compute.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::graph::Site;
 use super::number::{Type, arithmetic, compare};
@@ -25,11 +25,11 @@ fn place(base: &Value, number: &Value, ty: Type, back: bool) -> Value {
         (Value::Constant(number), _) => base.shifted(by(*number)).unwrap_or(unknown),
         (Value::Threads { values, elected: false }, Value::Address { offset: Some(offset), .. }) => {
             let each = values.iter().map(|number| offset.checked_add(by(*number)?));
-            each.collect::<Option<Rc<[i64]>>>().map_or(unknown, |offsets| Value::Addresses { variable, offsets })
+            each.collect::<Option<Arc<[i64]>>>().map_or(unknown, |offsets| Value::Addresses { variable, offsets })
         }
         (Value::Threads { values, elected: false }, Value::Addresses { offsets, .. }) => {
             let each = values.iter().zip(offsets.iter()).map(|(number, offset)| offset.checked_add(by(*number)?));
-            each.collect::<Option<Rc<[i64]>>>().map_or(unknown, |offsets| Value::Addresses { variable, offsets })
+            each.collect::<Option<Arc<[i64]>>>().map_or(unknown, |offsets| Value::Addresses { variable, offsets })
         }
         _ => unknown,
     }

@@ -3,7 +3,7 @@
 //! Compilers that hand out roles through memory store a number for each warp and let the warps load it. Stores at places that are not
 //! known are taken not to touch these: what is told this way is likely, not certain.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::evaluate::Values;
 use super::graph::Graph;
@@ -107,7 +107,7 @@ impl Cells {
             1 => layers.pop().map(|values| Value::Threads { values: values.into(), elected: false }),
             // Threads of a warp read the same at one time, if they read one place.
             _ => Some(Value::Choice {
-                layers: layers.into_iter().map(Rc::from).collect(),
+                layers: layers.into_iter().map(Arc::from).collect(),
                 variation: address.variation().max(Variation::Warp),
             }),
         }

@@ -1,7 +1,7 @@
 //! Versions of registers evaluated until nothing changes.
 
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::BlockSize;
 use super::evaluate::Values;
@@ -346,7 +346,7 @@ impl<'g, 'a> Solver<'g, 'a> {
             }) else {
                 return Value::Unknown(variation);
             };
-            let layer = |layer: &Rc<[u64]>| {
+            let layer = |layer: &Arc<[u64]>| {
                 let mut arguments = arguments.to_vec();
                 if let Some(slot) = arguments.get_mut(at) {
                     *slot = Value::Threads { values: layer.clone(), elected: false };
@@ -356,7 +356,7 @@ impl<'g, 'a> Solver<'g, 'a> {
                     _ => None,
                 }
             };
-            let layers: Option<Vec<Rc<[u64]>>> = layers.iter().map(layer).collect();
+            let layers: Option<Vec<Arc<[u64]>>> = layers.iter().map(layer).collect();
             return layers.map_or(Value::Unknown(variation), |layers| choice(layers, variation));
         }
         let known = |value: &Value| matches!(value, Value::Constant(_) | Value::Threads { .. });
@@ -380,7 +380,7 @@ impl<'g, 'a> Solver<'g, 'a> {
         let elected = arguments.iter().any(|value| matches!(value, Value::Threads { elected: true, .. }));
         match threads {
             None => at(0).map_or(Value::Unknown(variation), Value::Constant),
-            Some(threads) => match (0..threads).map(at).collect::<Option<Rc<[u64]>>>() {
+            Some(threads) => match (0..threads).map(at).collect::<Option<Arc<[u64]>>>() {
                 Some(values) => Value::Threads { values, elected },
                 None => Value::Unknown(variation),
             },
@@ -422,7 +422,7 @@ impl<'g, 'a> Solver<'g, 'a> {
 }
 
 /// Numbers that one of is, equal ones once.
-fn choice(mut layers: Vec<Rc<[u64]>>, variation: Variation) -> Value {
+fn choice(mut layers: Vec<Arc<[u64]>>, variation: Variation) -> Value {
     layers.sort_unstable();
     layers.dedup();
     match layers.len() {

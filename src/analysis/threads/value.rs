@@ -1,6 +1,6 @@
 //! What a register holds, for all threads of a block at once.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Among whom a value that is not known may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,7 +23,7 @@ pub enum Value {
     /// A number for each thread. `elected` says that `elect.sync` had a part in it, which stands for any one lane.
     Threads {
         /// By thread.
-        values: Rc<[u64]>,
+        values: Arc<[u64]>,
         /// Whether lane 0 stands for whichever lane was elected.
         elected: bool,
     },
@@ -46,12 +46,12 @@ pub enum Value {
         /// Index of the variable in `Values::variables`.
         variable: u32,
         /// Bytes from its start, by thread.
-        offsets: Rc<[i64]>,
+        offsets: Arc<[i64]>,
     },
     /// One of a few numbers for each thread.
     Choice {
         /// Each a number for each thread.
-        layers: Rc<[Rc<[u64]>]>,
+        layers: Arc<[Arc<[u64]>]>,
         /// Among whom it may differ which one it is, or the numbers themselves.
         variation: Variation,
     },
@@ -104,7 +104,7 @@ impl Value {
                 None => Value::Address { variable: *variable, offset: None },
             },
             Value::Addresses { variable, offsets } => {
-                let moved: Option<Rc<[i64]>> =
+                let moved: Option<Arc<[i64]>> =
                     added.and_then(|added| offsets.iter().map(|offset| offset.checked_add(added)).collect());
                 match moved {
                     Some(offsets) => Value::Addresses { variable: *variable, offsets },

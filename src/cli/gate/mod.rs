@@ -132,8 +132,10 @@ fn measure(plan: &Plan, quiet: bool) -> Result<Vec<Measured>> {
             .flat_map(|session| planned.arches.iter().map(move |arch| (session, *arch)))
             .enumerate()
             .collect();
+        let text = report::text_of(&input);
+        let shared = report::Shared::new(text.as_deref(), builds.len());
         let units = builds.par_iter().filter_map(|(at, (session, arch))| {
-            let unit = report::inspect(session, &planned.path, &input, *arch, *at == 0);
+            let unit = report::inspect_shared(session, &planned.path, &input, &shared, *arch, *at == 0);
             progress.step();
             let unit = unit?;
             Some(Measured::new(&unit, planned.name.clone(), &session.flags, source.clone()))

@@ -14,7 +14,7 @@ use crate::cli::compile::Session;
 use crate::cli::given::WithinArgs;
 use crate::cli::input;
 use crate::gate::{Glob, InputPattern, Policy};
-use crate::report::LaunchHints;
+use crate::report::{LaunchHints, Wanted};
 
 /// The policy's file name.
 const POLICY: &str = "ptxinspect.toml";
@@ -107,6 +107,7 @@ impl Plan {
                 threads: args.threads.or(policy.threads),
                 smem_dynamic_bytes: args.smem_dynamic.unwrap_or(policy.smem_dynamic),
             };
+            session.wanted = Wanted { live_values: false, ..Wanted::ALL };
             session.cache.clone_from(&cache);
             anyhow::Ok(session)
         };

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use super::Evaluated;
 use super::model::*;
 use crate::analysis::budget::budgets;
 use crate::analysis::code::pcs;
@@ -24,6 +25,8 @@ pub(in crate::report) struct Known<'a> {
     pub advisories: &'a [Advisory],
     pub launch: &'a LaunchHints,
     pub roles: &'a [RoleHint],
+    /// Threads that were evaluated before.
+    pub evaluated: Option<&'a Evaluated<'a>>,
 }
 
 /// Fills in `roles`, `setmaxnreg` and `barriers`.
@@ -33,11 +36,18 @@ pub(in crate::report) fn fill(kernel: &mut Kernel, known: &Known<'_>) {
         kernel.setmaxnreg = without_ptx(known, emitted.as_deref());
         return;
     };
-    let size = block_size(kernel, known.launch);
-    let warps = Warps::of(function, size);
-    let requested = setmaxnreg::requested(&warps);
-    let found = roles::roles(&warps, &requested);
-    let joiner = Joiner { known, warps: &warps, module: function.module(), requested: &requested };
+    let size = block_size(kernel.launch.reqntid, kernel.launch.maxntid, known.launch);
+    let own;
+    let warps = match known.evaluated.and_then(|all| all.get(function, size)) {
+        Some(warps) => warps,
+        None => {
+            own = Warps::of(function, size);
+            &own
+        }
+    };
+    let requested = setmaxnreg::requested(warps);
+    let found = roles::roles(warps, &requested);
+    let joiner = Joiner { known, warps, module: function.module(), requested: &requested };
     let described = joiner.roles(kernel, &found, emitted.as_deref());
     kernel.setmaxnreg = joiner.setmaxnreg(kernel, &found, &described, emitted.as_deref(), size);
     if let Some(spills) = &mut kernel.spills {
@@ -48,11 +58,15 @@ pub(in crate::report) fn fill(kernel: &mut Kernel, known: &Known<'_>) {
     }
     kernel.roles = Some(described);
     let exact = size.is_some_and(|size| size.exact);
-    kernel.barriers = Some(super::barriers::barriers(kernel, known, &warps, function.module(), &requested, exact));
+    kernel.barriers = Some(super::barriers::barriers(kernel, known, warps, function.module(), &requested, exact));
 }
 
-fn block_size(kernel: &Kernel, launch: &LaunchHints) -> Option<BlockSize> {
-    let (dimensions, exact) = match (kernel.launch.reqntid, launch.threads, kernel.launch.maxntid) {
+pub(super) fn block_size(
+    required: Option<[u32; 3]>,
+    most: Option<[u32; 3]>,
+    launch: &LaunchHints,
+) -> Option<BlockSize> {
+    let (dimensions, exact) = match (required, launch.threads, most) {
         (Some(required), _, _) => (required, true),
         (None, Some(threads), _) => ([threads, 1, 1], true),
         (None, None, Some(most)) => (most, false),

@@ -4,9 +4,11 @@
 //! [`Kernel`](super::Kernel). Without PTX there is only what the SASS shows.
 
 mod barriers;
+mod evaluated;
 mod join;
 mod model;
 
 pub(super) use barriers::without_cubin;
+pub use evaluated::Evaluated;
 pub(super) use join::{Known, fill};
 pub use model::*;
