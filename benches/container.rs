@@ -1,10 +1,11 @@
-//! Listing and decompressing fatbins: `cargo bench --bench container`.
+//! Listing and decompressing fatbins: `cargo bench --bench container`. With `LIBRARY=libfoo.so`, also what decompressing all its
+//! entries takes on one thread: no table of its kernels can be made in less.
 
 use std::hint::black_box;
 use std::path::Path;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use ptxinspect::container::{Container, Options};
+use ptxinspect::container::{Container, EntryKind, Options};
 
 fn container(name: &str, copies: usize) -> Container {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/container").join(name);
@@ -25,6 +26,19 @@ fn benches(c: &mut Criterion) {
             b.iter(|| {
                 for entry in container.entries().flatten() {
                     let _ = black_box(entry.read());
+                }
+            });
+        });
+    }
+    if let Some(path) = std::env::var_os("LIBRARY") {
+        let library = Container::open(Path::new(&path), Options::default());
+        let cubins = || library.entries().flatten().filter(|entry| entry.kind == EntryKind::Cubin);
+        group.throughput(Throughput::Bytes(cubins().map(|entry| entry.bytes).sum()));
+        group.sample_size(10).bench_function("decompress a library", |b| {
+            b.iter(|| {
+                for entry in cubins() {
+                    let _ = entry.with_bytes(|bytes| black_box(bytes.len()));
+                    entry.release();
                 }
             });
         });

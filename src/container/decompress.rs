@@ -46,45 +46,60 @@ pub(super) fn check_size(stored: u64, declared: u64) -> Result<(), Problem> {
     if declared > limit { Err(Problem::Bomb { declared, stored, limit }) } else { Ok(()) }
 }
 
-/// Decompresses an LZ4 block or a zstd frame to exactly `declared` bytes.
-pub(super) fn decompress(method: Compression, packed: &[u8], declared: u64) -> Result<Vec<u8>, Problem> {
+/// Decompresses an LZ4 block or a zstd frame to exactly `declared` bytes, the first ones of `buffer` afterwards.
+pub(super) fn decompress(
+    method: Compression,
+    packed: &[u8],
+    declared: u64,
+    buffer: &mut Vec<u8>,
+) -> Result<(), Problem> {
     check_size(packed.len() as u64, declared)?;
     let size = usize::try_from(declared)
         .map_err(|_| Problem::Unsupported(format!("{declared} bytes do not fit in memory")))?;
     match method {
-        Compression::Stored | Compression::Deflate => Ok(packed.to_vec()),
+        Compression::Stored | Compression::Deflate => {
+            buffer.clear();
+            buffer.extend_from_slice(packed);
+            Ok(())
+        }
         Compression::Lz4 => {
             let most = (packed.len() as u64).saturating_mul(LZ4_RATIO);
             if declared > most {
                 return Err(Problem::WrongSize { method: "LZ4", declared, found: format!("at most {most}") });
             }
-            let mut bytes = vec![0; size];
-            let found = lz4_flex::block::decompress_into(packed, &mut bytes).map_err(|error| match error {
+            if buffer.len() < size {
+                // Zeros that come from the system cost nothing until they are written over.
+                drop(std::mem::take(buffer));
+                *buffer = vec![0; size];
+            }
+            let space = buffer.get_mut(..size).unwrap_or_default();
+            let found = lz4_flex::block::decompress_into(packed, space).map_err(|error| match error {
                 lz4_flex::block::DecompressError::OutputTooSmall { .. } => {
                     Problem::WrongSize { method: "LZ4", declared, found: format!("more than {declared}") }
                 }
                 error => Problem::Damaged { method: "LZ4", detail: error.to_string() },
             })?;
-            exact("LZ4", bytes, found, declared)
+            exact("LZ4", found, declared)
         }
-        Compression::Zstd => zstd(packed, declared, size),
+        Compression::Zstd => zstd(packed, declared, size, buffer),
     }
 }
 
-fn zstd(packed: &[u8], declared: u64, size: usize) -> Result<Vec<u8>, Problem> {
+fn zstd(packed: &[u8], declared: u64, size: usize, buffer: &mut Vec<u8>) -> Result<(), Problem> {
     thread_local! {
         /// Its tables are large: one for each thread, not for each entry.
         static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
     }
     let damaged = |error: std::io::Error| Problem::Damaged { method: "zstd", detail: error.to_string() };
+    buffer.clear();
     // Space that is not written to costs no memory, so that a size that lies costs nothing.
-    let mut bytes = Vec::with_capacity(size);
+    buffer.reserve(size);
     DECOMPRESSOR.with_borrow_mut(|decompressor| {
         let decompressor = match decompressor {
             Some(decompressor) => decompressor,
             none => none.insert(Decompressor::new().map_err(damaged)?),
         };
-        decompressor.decompress_to_buffer(packed, &mut bytes).map_err(|error| match error.to_string() {
+        decompressor.decompress_to_buffer(packed, buffer).map_err(|error| match error.to_string() {
             // ZSTD_error_dstSize_tooSmall
             text if text.contains("Destination buffer is too small") => {
                 Problem::WrongSize { method: "zstd", declared, found: format!("more than {declared}") }
@@ -92,13 +107,12 @@ fn zstd(packed: &[u8], declared: u64, size: usize) -> Result<Vec<u8>, Problem> {
             _ => damaged(error),
         })
     })?;
-    let found = bytes.len();
-    exact("zstd", bytes, found, declared)
+    exact("zstd", buffer.len(), declared)
 }
 
-fn exact(method: &'static str, bytes: Vec<u8>, found: usize, declared: u64) -> Result<Vec<u8>, Problem> {
+fn exact(method: &'static str, found: usize, declared: u64) -> Result<(), Problem> {
     match found as u64 {
-        found if found == declared => Ok(bytes),
+        found if found == declared => Ok(()),
         found if found > declared => {
             Err(Problem::WrongSize { method, declared, found: format!("more than {declared}") })
         }

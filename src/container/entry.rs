@@ -7,6 +7,7 @@ use super::decompress::{self, Compression};
 use super::error::{ContainerError, Problem};
 use super::jit::JitMetadata;
 use super::source::Source;
+use super::spare;
 use crate::base::Arch;
 
 /// What an entry is.
@@ -96,18 +97,55 @@ pub(super) enum Payload {
 impl Entry {
     /// The bytes, decompressed: the cubin, or the PTX text without the NULs that end it in a fatbin.
     pub fn read(&self) -> Result<Cow<'_, [u8]>, ContainerError> {
-        let bytes = self.read_payload().map_err(|problem| problem.at(&*self.path))?;
-        if self.kind != EntryKind::Ptx {
-            return Ok(bytes);
-        }
-        let len = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
-        Ok(match bytes {
-            Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[..len]),
-            Cow::Owned(mut bytes) => {
-                bytes.truncate(len);
-                Cow::Owned(bytes)
+        let mut buffer = Vec::new();
+        match self.read_payload(&mut buffer).map_err(|problem| problem.at(&*self.path))? {
+            Some(bytes) => {
+                let len = self.meant(&bytes).len();
+                Ok(match bytes {
+                    Cow::Borrowed(bytes) => Cow::Borrowed(bytes.get(..len).unwrap_or_default()),
+                    Cow::Owned(mut bytes) => {
+                        bytes.truncate(len);
+                        Cow::Owned(bytes)
+                    }
+                })
             }
-        })
+            None => {
+                buffer.truncate(self.decompressed(&buffer).len());
+                Ok(Cow::Owned(buffer))
+            }
+        }
+    }
+
+    /// Hands the same bytes to `look`, in memory that is used again for the next entry.
+    pub fn with_bytes<T>(&self, look: impl FnOnce(&[u8]) -> T) -> Result<T, ContainerError> {
+        let mut buffer = spare::take(self.bytes);
+        let result = match self.read_payload(&mut buffer) {
+            Ok(Some(bytes)) => Ok(look(self.meant(&bytes))),
+            Ok(None) => Ok(look(self.decompressed(&buffer))),
+            Err(problem) => Err(problem.at(&*self.path)),
+        };
+        spare::give_back(buffer);
+        result
+    }
+
+    /// What of a buffer is this entry's: others before it may have left more.
+    fn decompressed<'b>(&self, buffer: &'b [u8]) -> &'b [u8] {
+        let whole = usize::try_from(self.bytes).ok().and_then(|len| buffer.get(..len));
+        self.meant(whole.unwrap_or_default())
+    }
+
+    /// A fatbin's PTX ends at its first NUL.
+    fn meant<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
+        let end = if self.kind == EntryKind::Ptx { memchr::memchr(0, bytes) } else { None };
+        end.and_then(|end| bytes.get(..end)).unwrap_or(bytes)
+    }
+
+    /// About how much memory reading it takes.
+    pub fn bytes_in_memory(&self) -> u64 {
+        match (self.compression, &self.payload) {
+            (Compression::Stored, Payload::Own(_)) => 0,
+            _ => self.bytes.saturating_add(self.stored_bytes),
+        }
     }
 
     /// Says that the bytes will not be read again soon: the pages of a mapped file are let go.
@@ -118,18 +156,22 @@ impl Entry {
         }
     }
 
-    fn read_payload(&self) -> Result<Cow<'_, [u8]>, Problem> {
+    /// The bytes where they are, or none once they were decompressed into `buffer`.
+    fn read_payload(&self, buffer: &mut Vec<u8>) -> Result<Option<Cow<'_, [u8]>>, Problem> {
         if self.obfuscated {
             return Err(Problem::Unsupported("it is obfuscated, and the key is not in the file".to_owned()));
         }
         match &self.payload {
-            Payload::Joint { block, offset } => block.read(*offset, self.bytes).map(Cow::Owned),
+            Payload::Joint { block, offset } => block.read(*offset, self.bytes).map(|bytes| Some(Cow::Owned(bytes))),
             Payload::Own(source) => {
                 decompress::check_size(source.len(), self.bytes)?;
                 let packed = source.read("entry's data", 0, source.len())?;
                 match self.compression {
-                    Compression::Stored | Compression::Deflate => Ok(packed),
-                    method => decompress::decompress(method, &packed, self.bytes).map(Cow::Owned),
+                    Compression::Stored | Compression::Deflate => Ok(Some(packed)),
+                    method => {
+                        decompress::decompress(method, &packed, self.bytes, buffer)?;
+                        Ok(None)
+                    }
                 }
             }
         }
@@ -162,7 +204,9 @@ impl Joint {
             Some(bytes) => Arc::clone(bytes),
             None => {
                 let packed = self.source.read("block of entries", 0, self.source.len())?;
-                Arc::new(decompress::decompress(self.compression, &packed, self.bytes)?)
+                let mut bytes = Vec::new();
+                decompress::decompress(self.compression, &packed, self.bytes, &mut bytes)?;
+                Arc::new(bytes)
             }
         };
         cache.unread = cache.unread.saturating_sub(1);

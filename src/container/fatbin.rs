@@ -26,6 +26,8 @@ const ENTRY_BYTES: u64 = 64;
 const MAX_ENTRY_HEADER: u64 = 1 << 16;
 /// How far to look at once for the next fatbin.
 const STEP: u64 = 1 << 16;
+/// How much of a file may be passed before its pages are let go.
+const STRETCH: u64 = 8 << 20;
 
 const FLAG_DEBUG: u64 = 0x2;
 const FLAG_LZ4: u64 = 0x2000;
@@ -53,11 +55,13 @@ pub(super) struct Walk<'a> {
     pub found: Vec<Result<Entry, ContainerError>>,
     /// The number of the next entry.
     pub next: usize,
+    /// How far pages of a mapped file were let go.
+    released: u64,
 }
 
 impl<'a> Walk<'a> {
     pub fn new(base: &'a str, file: &'a Arc<str>, place: Place) -> Self {
-        Walk { base, file, place, depth: 0, found: Vec::new(), next: 0 }
+        Walk { base, file, place, depth: 0, found: Vec::new(), next: 0, released: 0 }
     }
 
     /// Reads every fatbin of a section or file. Zeros between them are padding; anything else is reported and skipped.
@@ -117,6 +121,10 @@ impl<'a> Walk<'a> {
                     self.next += 1;
                     break;
                 }
+            }
+            // Headers lie all over the file, and the system maps more around each.
+            if at - self.released.min(at) >= STRETCH {
+                self.release(section, at);
             }
         }
         Ok(end)
@@ -272,6 +280,14 @@ impl<'a> Walk<'a> {
             jit: None,
             payload,
         }
+    }
+
+    /// Lets go of the pages up to `end`.
+    fn release(&mut self, section: &Source, end: u64) {
+        if let Some(stretch) = end.checked_sub(self.released).and_then(|len| section.slice(self.released, len)) {
+            stretch.release();
+        }
+        self.released = end;
     }
 
     fn push(&mut self, entry: Entry) {

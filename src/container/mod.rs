@@ -18,6 +18,7 @@ mod inflate;
 mod jit;
 mod sniff;
 mod source;
+mod spare;
 mod walk;
 mod zipped;
 

@@ -266,6 +266,40 @@ fn sizes_that_lie() {
 }
 
 #[test]
+fn memory_that_is_used_again_shows_nothing_of_the_last_entry() {
+    let lz4 = |byte: u8, bytes: usize, declared: u64| {
+        let packed = lz4_flex::block::compress(&vec![byte; bytes]);
+        entry(2, 75, 0x2011, &packed, packed.len() as u32, declared)
+    };
+    let zstd = |byte: u8, bytes: usize, declared: u64| {
+        let packed = zstd::bulk::compress(&vec![byte; bytes], 1).unwrap();
+        entry(2, 75, 0x8011, &packed, packed.len() as u32, declared)
+    };
+    let entries = [
+        lz4(b'a', 100_000, 100_000),
+        lz4(b'b', 3000, 3000),
+        zstd(b'c', 50_000, 50_000),
+        // What is there already is larger than either size.
+        lz4(b'd', 3000, 2999),
+        zstd(b'e', 3000, 2999),
+        zstd(b'f', 3000, 3001),
+        entry(2, 75, 0x2011, b"\xff\xff\xff", 3, 700),
+        stored("fine"),
+        lz4(b'g', 9 << 20, 9 << 20),
+        lz4(b'h', 10, 10),
+    ];
+    let found = look("f", fatbin(&entries));
+    assert_eq!(found.len(), entries.len());
+    for result in found.iter().chain(&found) {
+        let entry = result.as_ref().unwrap();
+        let text = |error: ContainerError| error.to_string();
+        let whole = entry.read().map(std::borrow::Cow::into_owned).map_err(text);
+        assert!(entry.with_bytes(<[u8]>::to_vec).map_err(text) == whole, "{}", entry.path);
+        assert_eq!(whole.is_err(), ["f[3]", "f[4]", "f[5]", "f[6]"].contains(&&*entry.path), "{}", entry.path);
+    }
+}
+
+#[test]
 fn no_cut_and_no_flip_panics() {
     for name in ["zstd.fatbin", "concat.fatbin", "lto.o", "libk.a"] {
         let whole = testdata(name);

@@ -66,11 +66,13 @@ pub(super) enum Numbering {
     Compat,
 }
 
-/// Reads every record of a section; stops, with a problem, where a record runs past the end or has an unknown format.
+/// Reads the records of a section whose number is `wanted`; stops, with a problem, where a record runs past the end or has an
+/// unknown format.
 pub(super) fn read<'a>(
     section: &str,
     data: &'a [u8],
     numbering: Numbering,
+    wanted: impl Fn(u8) -> bool,
     problems: &mut Vec<Problem>,
 ) -> Vec<Attribute<'a>> {
     let names: &[Option<&'static str>] = match numbering {
@@ -106,12 +108,38 @@ pub(super) fn read<'a>(
                 return records;
             }
         };
+        if !wanted(code) {
+            continue;
+        }
         records.push(Attribute { code, name: names.get(usize::from(code)).copied().flatten(), value });
     }
     if !rest.is_empty() {
         problems.push(Problem::new(section, format!("{} bytes after the last attribute", rest.len())));
     }
     records
+}
+
+/// Whether a record says what a function needs of the machine, where it lies in the code or in its parameters aside.
+pub(super) fn is_resource(code: u8) -> bool {
+    use code::*;
+    matches!(
+        code,
+        REGCOUNT
+            | FRAME_SIZE
+            | MIN_STACK_SIZE
+            | MAX_STACK_SIZE
+            | NUM_BARRIERS
+            | NUM_MBARRIERS
+            | MAX_THREADS
+            | REQNTID
+            | MAXREG_COUNT
+            | CTA_PER_CLUSTER
+            | EXPLICIT_CLUSTER
+            | MAX_CLUSTER_RANK
+            | BLOCKS_ARE_CLUSTERS
+            | REG_RECONFIG
+            | ANNOTATIONS
+    )
 }
 
 /// Numbers that the rest of the module reads.

@@ -307,10 +307,11 @@ impl<'a> Names<'a> {
             return Cow::Borrowed("");
         };
         let tail = &tail[..tail.len().min(self.left)];
-        let name = tail.iter().position(|&b| b == 0).map_or(tail, |end| &tail[..end]);
+        let name = memchr::memchr(0, tail).map_or(tail, |end| &tail[..end]);
         self.left -= name.len();
         self.refused += usize::from(name.is_empty() && self.left == 0);
-        String::from_utf8_lossy(name)
+        // Names are most of what is read for a table of resources, and ASCII: checked whole words at a time.
+        str::from_utf8(name).map_or_else(|_| String::from_utf8_lossy(name), Cow::Borrowed)
     }
 
     pub fn report(&self, table: &'static str, problems: &mut Vec<Problem>) {

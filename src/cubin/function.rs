@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::attribute::{Attribute, code};
 use super::elf::{Relocation, SectionIndex, Symbol, SymbolIndex};
-use super::image::{Abi, Problem};
+use super::image::Problem;
 use crate::base::Pc;
 
 /// What a code section holds.
@@ -297,11 +297,7 @@ impl<'a> Function<'a> {
     }
 
     /// Reads what is known of the function's own records.
-    pub(super) fn read_attributes(&mut self, abi: Abi, problems: &mut Vec<Problem>) {
-        if abi == Abi::V8 && !self.attributes.is_empty() {
-            // A function without barriers has no record of them.
-            self.resources.barriers = Some(0);
-        }
+    pub(super) fn read_attributes(&mut self, problems: &mut Vec<Problem>) {
         for attribute in &self.attributes {
             let mut words = attribute.words();
             match attribute.code {

@@ -1,6 +1,7 @@
 //! The whole cubin: what kind of file it is, and how its sections come together into functions.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use goblin::elf::header::{ET_EXEC, ET_REL};
@@ -168,7 +169,8 @@ impl<'a> Image<'a> {
         Image::read(file, false)
     }
 
-    /// Reads what a cubin says of its functions' resources: relocations of code and calls are left out.
+    /// Reads what a cubin says of its functions' resources: relocations of code, calls, and attributes that speak of code or of
+    /// parameters are left out.
     pub fn parse_resources(file: &'a [u8]) -> Result<Self, CubinError> {
         Image::read(file, true)
     }
@@ -259,6 +261,7 @@ impl<'a> Image<'a> {
 
     fn read_sections(&mut self, elf: &Elf<'a>, file_bytes: usize, resources_only: bool) {
         let mut budget = Budget { left: file_bytes };
+        let wanted = |code: u8| !resources_only || attribute::is_resource(code);
         let (mut functions, owners) = self.find_functions(elf, &mut budget);
         for section in &elf.sections {
             if section.is_mercury() {
@@ -272,11 +275,13 @@ impl<'a> Image<'a> {
                 }
             } else if name == ".nv.info" {
                 if budget.take(section, &mut self.problems) {
-                    self.attributes.extend(attribute::read(name, section.data, Numbering::Info, &mut self.problems));
+                    let read = attribute::read(name, section.data, Numbering::Info, wanted, &mut self.problems);
+                    self.attributes.extend(read);
                 }
             } else if name == ".nv.compat" {
                 if budget.take(section, &mut self.problems) {
-                    self.compat.extend(attribute::read(name, section.data, Numbering::Compat, &mut self.problems));
+                    let read = attribute::read(name, section.data, Numbering::Compat, |_| true, &mut self.problems);
+                    self.compat.extend(read);
                 }
             } else if name == ".nv.callgraph" {
                 if !resources_only && budget.take(section, &mut self.problems) {
@@ -289,8 +294,12 @@ impl<'a> Image<'a> {
                 if let Some(at) = owner(".nv.info.")
                     && budget.take(section, &mut self.problems)
                 {
-                    let read = attribute::read(name, section.data, Numbering::Info, &mut self.problems);
+                    let read = attribute::read(name, section.data, Numbering::Info, wanted, &mut self.problems);
                     functions[at].attributes.extend(read);
+                    if self.abi == Abi::V8 {
+                        // A function without barriers has no record of them.
+                        functions[at].resources.barriers.get_or_insert(0);
+                    }
                 }
             } else if let Some(rest) = name.strip_prefix(".nv.constant") {
                 // `.nv.constant3` is the module's, `.nv.constant0.NAME` a function's.
@@ -325,7 +334,8 @@ impl<'a> Image<'a> {
     /// One function for each code section, with its symbol and the symbols inside it.
     fn find_functions(&mut self, elf: &Elf<'a>, budget: &mut Budget) -> (Vec<Function<'a>>, Owners<'a>) {
         let mut functions = Vec::new();
-        let mut owners = Owners { by_section: vec![None; elf.sections.len()], by_name: HashMap::new() };
+        let mut owners =
+            Owners { by_section: vec![None; elf.sections.len()], names: Vec::new(), by_name: OnceCell::new() };
         for (index, section) in elf.sections.iter().enumerate() {
             if !section.is_code() || !budget.take(section, &mut self.problems) {
                 continue;
@@ -349,7 +359,7 @@ impl<'a> Image<'a> {
                 function.resources.registers = Some(registers);
             }
             owners.by_section[index] = Some(functions.len());
-            owners.by_name.entry(suffix(&section.name, ".text.")).or_insert(functions.len());
+            owners.names.push(suffix(&section.name, ".text."));
             functions.push(function);
         }
         for (index, symbol) in elf.symbols.iter().enumerate() {
@@ -437,7 +447,7 @@ impl<'a> Image<'a> {
         }
         let executable = self.kind == ElfKind::Executable;
         for function in &mut self.functions {
-            function.read_attributes(self.abi, &mut self.problems);
+            function.read_attributes(&mut self.problems);
             if executable && self.arch.sm >= 90 {
                 function.resources.split_reserved_smem();
             }
@@ -448,7 +458,10 @@ impl<'a> Image<'a> {
 /// Which function a section belongs to: by the section it names in `sh_info`, else by its own name.
 struct Owners<'a> {
     by_section: Vec<Option<usize>>,
-    by_name: HashMap<Cow<'a, str>, usize>,
+    /// Of each function.
+    names: Vec<Cow<'a, str>>,
+    /// The first function of a name. Seldom asked, and names are long.
+    by_name: OnceCell<HashMap<Cow<'a, str>, usize>>,
 }
 
 impl Owners<'_> {
@@ -457,7 +470,8 @@ impl Owners<'_> {
     }
 
     fn find(&self, section: &Section<'_>, name: &str) -> Option<usize> {
-        self.of_section(section.info).or_else(|| self.by_name.get(name).copied())
+        let all = || self.names.iter().cloned().enumerate().rev().map(|(at, name)| (name, at)).collect();
+        self.of_section(section.info).or_else(|| self.by_name.get_or_init(all).get(name).copied())
     }
 }
 

@@ -153,7 +153,7 @@ fn barriers_and_registers_of_hopper() {
 fn attributes_have_names_and_unknown_ones_are_kept() {
     let mut problems = Vec::new();
     let data = [4, 0x2f, 8, 0, 1, 0, 0, 0, 24, 0, 0, 0, 1, 0x54, 0, 0, 2, 0xee, 7, 0, 3, 0x1b, 0xff, 0, 0, 0, 0, 0];
-    let read = attribute::read(".nv.info", &data, attribute::Numbering::Info, &mut problems);
+    let read = attribute::read(".nv.info", &data, attribute::Numbering::Info, |_| true, &mut problems);
     let seen: Vec<_> = read.iter().map(|a| (a.format(), a.code, a.name, a.number())).collect();
     assert_eq!(
         seen,
@@ -172,7 +172,7 @@ fn attributes_have_names_and_unknown_ones_are_kept() {
         (&[1, 1, 0, 0, 1], "1 bytes after the last attribute"),
     ] {
         let mut problems = Vec::new();
-        attribute::read(".nv.info", data, attribute::Numbering::Info, &mut problems);
+        attribute::read(".nv.info", data, attribute::Numbering::Info, |_| true, &mut problems);
         assert_eq!(problems.iter().map(|p| &*p.what).collect::<Vec<_>>(), [what]);
     }
 }
