@@ -97,6 +97,11 @@ impl Choice {
         })
     }
 
+    /// About how many bytes the inputs have.
+    pub fn bytes_ahead(&self) -> u64 {
+        self.containers.iter().map(Container::bytes_ahead).fold(0, u64::saturating_add)
+    }
+
     /// Calls `look` for every entry of the chosen kind and architecture, in parallel, and `take` for what it returned, in
     /// order. Entries that `look` answers with `None` are passed over.
     pub fn visit<T: Send>(

@@ -11,6 +11,7 @@ use super::args::{ReportArgs, ReportFormat};
 use super::compile::{self, Session};
 use super::contents::{self, Choice, ChooseArgs, KindFilter};
 use super::input::Input;
+use super::room::Room;
 use super::{Outcome, input, output};
 use crate::base::Arch;
 use crate::container::{Entry, EntryKind};
@@ -78,7 +79,7 @@ fn word(key: SortKey) -> &'static str {
 /// Rows of text that are shown when nobody says how many.
 const ROWS: usize = 30;
 /// Rows beyond what is shown that may wait before they are sorted away.
-const SLACK: usize = 10_000;
+const SLACK: usize = 1_000;
 
 /// Whether the arguments ask for a table: something is a container, or only a table has what they ask for.
 pub fn wants_table(args: &ReportArgs) -> Result<bool> {
@@ -117,8 +118,10 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     let launch = LaunchHints { threads: args.threads, smem_dynamic_bytes: args.smem_dynamic };
     let depth = if args.table.resources { Depth::Resources } else { Depth::Full };
     let names = matches!(args.format, ReportFormat::Json | ReportFormat::Jsonl | ReportFormat::Csv);
+    let room = Room::for_input(choice.bytes_ahead());
     let look = |entry: &Entry| {
-        let found = look(entry, &Looking { args, session: &session, choice: &choice, launch, depth, names });
+        let found =
+            look(entry, &Looking { args, session: &session, choice: &choice, launch, depth, room: &room, names });
         (!found.is_empty()).then_some(found)
     };
     let inputs: Vec<String> = args.compile.inputs.iter().map(|path| path.display().to_string()).collect();
@@ -195,6 +198,7 @@ struct Looking<'a> {
     choice: &'a Choice,
     launch: LaunchHints,
     depth: Depth,
+    room: &'a Room,
     /// Whether names are shown as their language spells them, all of them.
     names: bool,
 }
@@ -203,16 +207,17 @@ fn look(entry: &Entry, with: &Looking<'_>) -> Vec<Found> {
     let failed = |message: String| vec![Found::Failed(entry.path.clone(), message)];
     match entry.kind {
         EntryKind::Cubin => {
-            let parse = match with.depth {
-                Depth::Full => Image::parse,
-                Depth::Resources => Image::parse_resources,
+            let looked = match with.depth {
+                Depth::Full => entry.with_bytes(|bytes| Image::parse(bytes).map(|image| with.image(entry, &image))),
+                Depth::Resources => {
+                    let _taken = with.room.take(entry.bytes_in_memory());
+                    entry.with_bytes(|bytes| Image::parse_resources(bytes).map(|image| with.image(entry, &image)))
+                }
             };
-            match entry.read() {
+            match looked {
                 Err(error) => failed(error.problem.to_string()),
-                Ok(bytes) => match parse(&bytes) {
-                    Err(error) => failed(error.to_string()),
-                    Ok(image) => with.image(entry, &image),
-                },
+                Ok(Err(error)) => failed(error.to_string()),
+                Ok(Ok(found)) => found,
             }
         }
         EntryKind::Ptx => {
@@ -348,8 +353,7 @@ impl Collected {
     }
 
     fn cut(&mut self, top: usize) {
-        sort(&mut self.rows, self.sort);
-        self.rows.truncate(top);
+        sort(&mut self.rows, self.sort, top);
     }
 
     fn finish(&mut self) {

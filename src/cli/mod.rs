@@ -24,6 +24,7 @@ pub mod occupancy;
 mod output;
 mod progress;
 mod report;
+mod room;
 mod source;
 mod toolchain;
 

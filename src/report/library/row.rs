@@ -261,9 +261,10 @@ pub enum SortKey {
     Order,
 }
 
-/// Sorts rows, the worst first; what is not known comes last, and equals by architecture, name and place.
-pub fn sort(rows: &mut [Row], key: SortKey) {
+/// Keeps the `top` worst rows, the worst first; what is not known comes last, and equals by architecture, name and place.
+pub fn sort(rows: &mut Vec<Row>, key: SortKey, top: usize) {
     if key == SortKey::Order {
+        rows.truncate(top);
         return;
     }
     let most = |row: &Row| -> Option<u64> {
@@ -280,14 +281,24 @@ pub fn sort(rows: &mut [Row], key: SortKey) {
         }
     };
     let arch = |row: &Row| sm_number(&row.arch);
-    let compare = |a: &Row, b: &Row| -> Ordering {
-        let by_figure = most(b).cmp(&most(a));
-        let by_name = a.name.cmp(&b.name);
-        let by_arch = arch(a).cmp(&arch(b)).then_with(|| a.arch.cmp(&b.arch));
-        let by_text = if key == SortKey::Arch { by_arch.then(by_name) } else { by_name.then(by_arch) };
-        by_figure.then(by_text).then_with(|| a.entry.cmp(&b.entry))
+    let by_text = |a: &Row, b: &Row| -> Ordering {
+        let by_name = || a.name.cmp(&b.name);
+        let by_arch = || arch(a).cmp(&arch(b)).then_with(|| a.arch.cmp(&b.arch));
+        let both = if key == SortKey::Arch { by_arch().then_with(by_name) } else { by_name().then_with(by_arch) };
+        both.then_with(|| a.entry.cmp(&b.entry))
     };
-    rows.sort_by(compare);
+    // Rows are large and most of them are not kept: their numbers are sorted.
+    let mut order: Vec<(Option<u64>, usize)> = rows.iter().map(most).zip(0..).collect();
+    let worst = |a: &(Option<u64>, usize), b: &(Option<u64>, usize)| {
+        b.0.cmp(&a.0).then_with(|| by_text(&rows[a.1], &rows[b.1])).then(a.1.cmp(&b.1))
+    };
+    if top < order.len() {
+        order.select_nth_unstable_by(top, worst);
+        order.truncate(top);
+    }
+    order.sort_unstable_by(worst);
+    let mut from: Vec<Option<Row>> = std::mem::take(rows).into_iter().map(Some).collect();
+    rows.extend(order.into_iter().filter_map(|(_, at)| from.get_mut(at)?.take()));
 }
 
 /// 90 of `sm_90a`, so that sm_100 comes after it.
