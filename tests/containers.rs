@@ -314,6 +314,46 @@ fn a_difference_between_libraries() {
     assert_eq!(found["units"].as_array().unwrap().len(), 2, "{found}");
 }
 
+/// Templates are instantiated in many cubins of a library.
+#[test]
+fn a_kernel_that_several_cubins_have_is_compared_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let twice = folder.path().join("twice.fatbin");
+    std::fs::write(&twice, std::fs::read(recorded("lz4.fatbin")).unwrap().repeat(2)).unwrap();
+    for other in [twice.clone(), recorded("stored.fatbin")] {
+        let same = run(&["diff", path(&twice), path(&other), "--exit-code", "--format", "json"]);
+        assert_eq!(same.status.code(), Some(0), "{}{}", stdout(&same), stderr(&same));
+        let found: Value = serde_json::from_slice(&same.stdout).unwrap();
+        let units = found["units"].as_array().unwrap();
+        assert_eq!(units.len(), 3, "{found}");
+        for kernel in units.iter().flat_map(|unit| unit["kernels"].as_array().unwrap()) {
+            assert_eq!(kernel["side"], "both", "{kernel}");
+            assert!(kernel["sass"]["same"].as_u64().is_some_and(|same| same > 0), "{kernel}");
+        }
+        assert!(units.iter().all(|unit| unit["kernels"].as_array().unwrap().len() == 2), "{found}");
+    }
+    // A kernel of one name and other code is another kernel; where code differs, instructions are listed.
+    let fatbins: Vec<PathBuf> = ["a", "b"].iter().map(|name| folder.path().join(name)).collect();
+    for (at, change) in fatbins.iter().zip([false, true]) {
+        let mut cubin = std::fs::read(recorded("add.sm_75.cubin")).unwrap();
+        if change {
+            // The first immediate of the code, which is as good as any other word.
+            let code =
+                cubin.windows(4).position(|four| four == [0x02, 0x7a, 0x01, 0x00]).expect("MOV R1, c[0x0][0x28]");
+            cubin[code + 2] = 0x03;
+        }
+        std::fs::create_dir(at).unwrap();
+        std::fs::write(at.join("k.cubin"), cubin).unwrap();
+    }
+    std::fs::copy(recorded("add.sm_75.cubin"), fatbins[1].join("l.cubin")).unwrap();
+    let two = run(&["diff", path(&fatbins[0]), path(&fatbins[1]), "--format", "json"]);
+    let found: Value = serde_json::from_slice(&two.stdout).unwrap_or_else(|_| panic!("{}", stderr(&two)));
+    let kernels = found["units"][0]["kernels"].as_array().unwrap();
+    let named = |kernel: &&Value| kernel["name"].as_str().unwrap().ends_with(" #2");
+    assert_eq!(kernels.iter().filter(named).count(), 1, "{found}");
+    assert!(kernels.iter().any(|kernel| kernel["sass"]["hunks"].as_array().is_some()), "{found}");
+}
+
 /// As Triton leaves it: the PTX, what ptxas made of it, and a file that says how.
 #[test]
 fn a_cache_of_a_compiler() {

@@ -1,15 +1,16 @@
 //! `ptxinspect diff A B`: two builds side by side.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod library;
+
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
-use rayon::prelude::*;
 
 use super::args::{CompileArgs, OutputArgs, RunArgs};
 use super::compile::Session;
-use super::given::{self, Inside, WithinArgs};
+use super::given::WithinArgs;
 use super::input::{self, Input};
 use super::{Outcome, output, report};
 use crate::analysis::code::Counting;
@@ -19,6 +20,7 @@ use crate::cubin::{Image, lines::LineTable};
 use crate::emit;
 use crate::report::listing::{self, ListedFunction};
 use crate::report::{Report, SCHEMA, Unit};
+use library::Library;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -92,7 +94,17 @@ pub struct DiffArgs {
 /// One build: what the report says of it, and its instructions where there is code.
 struct Loaded {
     unit: Unit,
-    listing: Option<Vec<ListedFunction>>,
+    code: Code,
+}
+
+/// The instructions of a build.
+enum Code {
+    /// A report has none.
+    Nowhere,
+    /// All of them.
+    Listed(Vec<ListedFunction>),
+    /// Where to find them.
+    Library(Library),
 }
 
 /// Builds or reads both sides, compares, writes.
@@ -157,7 +169,7 @@ fn load(args: &DiffArgs, side: usize) -> Result<Vec<Loaded>> {
     })?;
     session.cache = args.run.cache()?;
     if input::is_container(&path)? {
-        return load_library(&session, &path, args);
+        return library::load(&session, &path, args);
     }
     let read = input::read(&path)?;
     if read.bytes.trim_ascii_start().starts_with(b"{") {
@@ -170,42 +182,6 @@ fn load(args: &DiffArgs, side: usize) -> Result<Vec<Loaded>> {
     }
     Ok(vec![loaded])
 }
-
-/// The cubins of a library, put together by architecture.
-fn load_library(session: &Session, path: &Path, args: &DiffArgs) -> Result<Vec<Loaded>> {
-    let arches: Vec<String> = session.arches.iter().map(ToString::to_string).collect();
-    let inside = Inside { arch: &arches, kernel: &args.kernel, within: &args.within, jobs: args.run.jobs };
-    let arch = session.arches().first().copied().flatten();
-    let all = given::inside(path, &inside)?;
-    let built: Vec<Result<Loaded>> = session
-        .pool()?
-        .install(|| all.par_iter().map(|given| build(session, &given.path, given.read(), arch)).collect());
-    let mut merged: BTreeMap<Option<String>, Loaded> = BTreeMap::new();
-    for loaded in built {
-        let mut loaded = loaded?;
-        let instructions: u64 = loaded.unit.kernels.iter().filter_map(|kernel| kernel.instructions.total).sum();
-        if instructions > MOST_LISTED {
-            loaded.listing = None;
-        }
-        match merged.get_mut(&loaded.unit.arch) {
-            None => {
-                loaded.unit.input = path.display().to_string();
-                merged.insert(loaded.unit.arch.clone(), loaded);
-            }
-            Some(unit) => {
-                unit.unit.kernels.extend(loaded.unit.kernels);
-                unit.unit.problems.extend(loaded.unit.problems);
-                if let (Some(all), Some(listing)) = (&mut unit.listing, loaded.listing) {
-                    all.extend(listing);
-                }
-            }
-        }
-    }
-    Ok(merged.into_values().collect())
-}
-
-/// Cubins with more instructions are compared by their figures alone: a listing takes hundreds of bytes for each.
-const MOST_LISTED: u64 = 100_000;
 
 fn load_report(session: &Session, read: &Input) -> Result<Vec<Loaded>> {
     let name = &read.name;
@@ -220,7 +196,7 @@ fn load_report(session: &Session, read: &Input) -> Result<Vec<Loaded>> {
             session.kernels.matches([kernel.name.as_str()].into_iter().chain(kernel.demangled.as_deref()))
         });
     }
-    Ok(units.into_iter().map(|unit| Loaded { unit, listing: None }).collect())
+    Ok(units.into_iter().map(|unit| Loaded { unit, code: Code::Nowhere }).collect())
 }
 
 fn build(session: &Session, path: &Path, read: Result<Input, String>, arch: Option<Arch>) -> Result<Loaded> {
@@ -242,7 +218,7 @@ fn build(session: &Session, path: &Path, read: Result<Input, String>, arch: Opti
                 .collect(),
         )
     });
-    Ok(Loaded { unit, listing })
+    Ok(Loaded { unit, code: listing.map_or(Code::Nowhere, Code::Listed) })
 }
 
 /// Which unit is compared with which: the only ones, or those of one file name and architecture.
@@ -266,12 +242,18 @@ fn pairs<'a>(before: &'a [Loaded], after: &'a [Loaded]) -> Result<Vec<(&'a Loade
 }
 
 fn compare_code(kernel: &mut KernelDifference, old: &Loaded, new: &Loaded) {
-    let find = |loaded: &'_ Loaded, name: &str| {
-        let listing = loaded.listing.as_ref()?;
-        listing.iter().find(|function| function.name == name).cloned()
+    let old_name = kernel.before_name.as_ref().unwrap_or(&kernel.name).clone();
+    kernel.sass = match (&old.code, &new.code) {
+        (Code::Listed(old), Code::Listed(new)) => {
+            let find =
+                |all: &'_ [ListedFunction], name: &str| all.iter().find(|function| function.name == name).cloned();
+            find(old, &old_name).zip(find(new, &kernel.name)).map(|(old, new)| sass_changes(&old, &new))
+        }
+        (Code::Library(old), Code::Library(new)) => {
+            let (old_key, key) =
+                ((old_name, kernel.before_within.clone()), (kernel.name.clone(), kernel.within.clone()));
+            old.changes(&old_key, new, &key)
+        }
+        _ => None,
     };
-    let name = kernel.before_name.as_deref().unwrap_or(&kernel.name);
-    if let (Some(old), Some(new)) = (find(old, name), find(new, &kernel.name)) {
-        kernel.sass = Some(sass_changes(&old, &new));
-    }
 }

@@ -56,6 +56,12 @@ pub struct KernelDifference {
     pub demangled: Option<String>,
     /// The old name, where it is another.
     pub before_name: Option<String>,
+    /// The function whose section it is in, where that is another.
+    #[serde(skip)]
+    pub within: Option<String>,
+    /// The same of the old one.
+    #[serde(skip)]
+    pub before_within: Option<String>,
     /// `both`, `before` or `after`: which side has it.
     pub side: &'static str,
     /// Figures that differ.
@@ -114,6 +120,8 @@ pub fn differences(before: &Unit, after: &Unit) -> UnitDifference {
             name: shown.name.clone(),
             demangled: shown.demangled.clone(),
             before_name: old.filter(|old| old.name != shown.name).map(|old| old.name.clone()),
+            within: shown.within.clone(),
+            before_within: old.unwrap_or(shown).within.clone(),
             side: match (old, new) {
                 (Some(_), Some(_)) => "both",
                 (Some(_), None) => "before",

@@ -1,0 +1,199 @@
+//! A library as one side of a comparison: its cubins' kernels put together by architecture, each once. Instructions are listed
+//! only where the code is not the same, for a listing takes hundreds of bytes for each.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Result, bail};
+use rayon::prelude::*;
+
+use super::{Code, DiffArgs, Loaded};
+use crate::analysis::code::Counting;
+use crate::base::Pc;
+use crate::cli::compile::Session;
+use crate::cli::given::{self, Given, Inside};
+use crate::cli::report;
+use crate::compare::{SassChange, sass_changes};
+use crate::cubin::{Function, Image, lines::LineTable};
+use crate::emit;
+use crate::report::listing::{self, ListedFunction};
+use crate::report::{Kernel, Unit};
+
+/// Functions with more instructions are compared by their figures alone.
+const MOST_LISTED: u64 = 100_000;
+/// Instructions that are listed altogether; what differs beyond is compared by its figures.
+const MOST_IN_ALL: u64 = 2_000_000;
+
+/// A function: its name, and the one it lies in.
+type Key = (String, Option<String>);
+
+/// Where the code of a library's functions is.
+pub struct Library {
+    given: Arc<Vec<Given>>,
+    functions: HashMap<Key, Place>,
+    /// The cubin that was listed from last.
+    last: Mutex<Option<(usize, Arc<Vec<u8>>)>>,
+    listed: AtomicU64,
+}
+
+/// The code of a function.
+#[derive(Clone, Debug)]
+struct Place {
+    given: usize,
+    key: Key,
+    digest: u64,
+    instructions: u64,
+}
+
+/// The cubins of a library, put together by architecture.
+pub fn load(session: &Session, path: &Path, args: &DiffArgs) -> Result<Vec<Loaded>> {
+    let arches: Vec<String> = session.arches.iter().map(ToString::to_string).collect();
+    let inside = Inside { arch: &arches, kernel: &args.kernel, within: &args.within, jobs: args.run.jobs };
+    let arch = session.arches().first().copied().flatten();
+    let all = Arc::new(given::inside(path, &inside)?);
+    let build = |given: &Given| -> Result<(Unit, HashMap<Key, u64>)> {
+        let read = given.read();
+        let Some((mut unit, built)) = report::inspect_built(session, &given.path, &read, arch, true) else {
+            bail!("{} cannot be read", given.path.display());
+        };
+        if unit.error.is_some() {
+            emit::text::write_unit_error(&unit, &mut anstream::stderr().lock())?;
+            bail!("{} cannot be compared", given.path.display());
+        }
+        let digests = built.as_ref().and_then(|built| Image::parse(&built.cubin).ok()).map(|image| digests(&image));
+        unit.kernels.iter_mut().for_each(leave_out_places);
+        Ok((unit, digests.unwrap_or_default()))
+    };
+    let built: Vec<Result<_>> = session.pool()?.install(|| all.par_iter().map(build).collect());
+    let mut merged: BTreeMap<Option<String>, (Unit, Together)> = BTreeMap::new();
+    for (given, built) in built.into_iter().enumerate() {
+        let (mut unit, digests) = built?;
+        let kernels = std::mem::take(&mut unit.kernels);
+        let problems = std::mem::take(&mut unit.problems);
+        let (whole, together) = merged.entry(unit.arch.clone()).or_insert_with(|| {
+            unit.input = path.display().to_string();
+            (unit, Together::default())
+        });
+        whole.problems.extend(problems);
+        for kernel in kernels {
+            whole.kernels.extend(together.add(kernel, given, &digests));
+        }
+    }
+    let loaded = merged.into_values().map(|(unit, together)| {
+        let library = Library {
+            given: Arc::clone(&all),
+            functions: together.functions,
+            last: Mutex::new(None),
+            listed: AtomicU64::new(0),
+        };
+        Loaded { unit, code: Code::Library(library) }
+    });
+    Ok(loaded.collect())
+}
+
+/// Lists of places are not compared, and are most of a kernel.
+fn leave_out_places(kernel: &mut Kernel) {
+    kernel.unmapped_pcs = Vec::new();
+    kernel.attributes = Vec::new();
+    kernel.live_at_peak = None;
+    kernel.spills = None;
+}
+
+/// The functions of one architecture, told apart.
+#[derive(Default)]
+struct Together {
+    functions: HashMap<Key, Place>,
+    /// What goes by a name, as far as it differs.
+    variants: HashMap<Key, Vec<(u64, crate::report::Resources)>>,
+}
+
+impl Together {
+    /// Takes a function; none when the same one came before. Others of its name get a number.
+    fn add(&mut self, mut kernel: Kernel, given: usize, digests: &HashMap<Key, u64>) -> Option<Kernel> {
+        let key = (kernel.name.clone(), kernel.within.clone());
+        let digest = digests.get(&key).copied();
+        let seen = self.variants.entry(key.clone()).or_default();
+        let variant = (digest.unwrap_or(0), kernel.resources.clone());
+        if seen.contains(&variant) {
+            return None;
+        }
+        seen.push(variant);
+        if seen.len() > 1 {
+            let number = seen.len();
+            kernel.name = format!("{} #{number}", kernel.name);
+            kernel.demangled = kernel.demangled.map(|name| format!("{name} #{number}"));
+        }
+        if let Some(digest) = digest {
+            let instructions = kernel.instructions.total.unwrap_or(0);
+            let place = Place { given, key, digest, instructions };
+            self.functions.insert((kernel.name.clone(), kernel.within.clone()), place);
+        }
+        Some(kernel)
+    }
+}
+
+/// The functions of a cubin by the code they have.
+fn digests(image: &Image<'_>) -> HashMap<Key, u64> {
+    let mut found = HashMap::new();
+    for function in &image.functions {
+        let whole = Pc(0)..Pc(u32::try_from(function.code.len()).unwrap_or(u32::MAX));
+        found.insert((function.name.to_string(), None), digest(image, function, whole));
+        for part in &function.parts {
+            let key = (part.callee().to_owned(), Some(function.name.to_string()));
+            found.insert(key, digest(image, function, part.start..part.end));
+        }
+    }
+    found
+}
+
+fn digest(image: &Image<'_>, function: &Function<'_>, range: std::ops::Range<Pc>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    function.code.get(range.start.0 as usize..range.end.0 as usize).hash(&mut hasher);
+    for relocation in &function.relocations {
+        if (u64::from(range.start.0)..u64::from(range.end.0)).contains(&relocation.offset) {
+            let symbol = image.symbol(relocation.symbol).map(|symbol| &symbol.name);
+            (relocation.offset, relocation.kind, symbol, relocation.addend).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+impl Library {
+    /// How the code of a function differs from another's; none where that is too much to say.
+    pub fn changes(&self, key: &Key, other: &Library, other_key: &Key) -> Option<SassChange> {
+        let (old, new) = (self.functions.get(key)?, other.functions.get(other_key)?);
+        if old.digest == new.digest {
+            return Some(SassChange { same: new.instructions, gone: 0, new: 0, hunks: Vec::new() });
+        }
+        Some(sass_changes(&self.list(old)?, &other.list(new)?))
+    }
+
+    fn list(&self, place: &Place) -> Option<ListedFunction> {
+        let listed = self.listed.fetch_add(place.instructions, Ordering::Relaxed);
+        if place.instructions > MOST_LISTED || listed > MOST_IN_ALL {
+            return None;
+        }
+        let bytes = self.bytes(place.given)?;
+        let image = Image::parse(&bytes).ok()?;
+        let (name, within) = &place.key;
+        let function = image.functions.iter().find(|function| function.name == *within.as_ref().unwrap_or(name))?;
+        let all = listing::list(&image, &LineTable::parse(&image), function, &Counting::default());
+        all.into_iter().find(|function| function.name == *name)
+    }
+
+    /// Functions come in the order of the library: most are in the cubin of the last one.
+    fn bytes(&self, given: usize) -> Option<Arc<Vec<u8>>> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, bytes)) = &*last
+            && *at == given
+        {
+            return Some(Arc::clone(bytes));
+        }
+        let bytes = Arc::new(self.given.get(given)?.read().ok()?.bytes);
+        *last = Some((given, Arc::clone(&bytes)));
+        Some(bytes)
+    }
+}
