@@ -4,10 +4,12 @@
 //! Imports nothing of ours, does no I/O, and knows nothing about any file format.
 
 mod arch;
+mod fast;
 pub mod hardware;
 mod pos;
 mod regs;
 
 pub use arch::{Arch, ArchError, Variant};
+pub use fast::{FastMap, FastSet};
 pub use pos::{Line, Pc};
 pub use regs::{PerRegFile, RegFile, RegSet};

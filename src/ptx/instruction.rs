@@ -101,6 +101,13 @@ impl<'a> Instruction<'a> {
         }
     }
 
+    /// The names that it defines, in order: those that [`Instruction::names`] says so of, without reading the operands after them.
+    pub fn definitions(&self) -> Definitions<'a> {
+        let mut names = self.names();
+        names.guard = None;
+        Definitions { names: Some(names).filter(|names| names.effect != Effect::Nothing) }
+    }
+
     /// Every name it mentions in its guard and operands, in order, and whether it defines it.
     ///
     /// Names are registers, special registers, variables, labels and functions alike: [`super::Registers`] tells which
@@ -118,6 +125,30 @@ impl<'a> Instruction<'a> {
             address: 0,
             pending: None,
             last: None,
+        }
+    }
+}
+
+/// The names that an instruction defines, see [`Instruction::definitions`].
+#[derive(Clone, Copy, Debug)]
+pub struct Definitions<'a> {
+    names: Option<Names<'a>>,
+}
+
+impl<'a> Iterator for Definitions<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        let names = self.names.as_mut()?;
+        loop {
+            let used = names.next()?;
+            if used.is_def {
+                return Some(used.name);
+            }
+            // Destinations come first: the rest of the text need not be read.
+            if names.is_past_definitions() {
+                return None;
+            }
         }
     }
 }
@@ -200,6 +231,15 @@ pub struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
+    /// Whether no operand from here on can be a destination.
+    fn is_past_definitions(&self) -> bool {
+        match self.effect {
+            Effect::Nothing => true,
+            Effect::First(count) => self.operand >= count,
+            Effect::Accumulates | Effect::Call => self.operand >= 1,
+        }
+    }
+
     fn is_def(&self) -> bool {
         if self.address > 0 {
             return false;

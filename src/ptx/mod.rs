@@ -25,7 +25,7 @@ mod tests;
 
 pub use error::SyntaxError;
 pub use header::{Directives, Header, HeaderDirective};
-pub use instruction::{Guard, Instruction, Modifiers, NameUse, Names};
+pub use instruction::{Definitions, Guard, Instruction, Modifiers, NameUse, Names};
 pub use module::{Function, FunctionKind, Instructions, Located, Module, StatementId, Table};
 pub use operand::{Address, Operand, Operands, Shape};
 pub use operation::{

@@ -1,11 +1,9 @@
 //! The virtual registers of a function, looked up by name and place.
 
-use std::collections::HashMap;
-
 use super::module::{Function, Located, StatementId};
 use super::statement::StatementKind;
 use super::variable::{Declarator, StateSpace};
-use crate::base::Line;
+use crate::base::{FastMap, Line};
 
 /// One `.reg` name of a function: a single register or a range of them.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +49,7 @@ pub struct RegisterUse<'a> {
 pub struct Registers<'a> {
     declarations: Vec<RegisterDeclaration<'a>>,
     /// Declarations of each name, in order, single ones and ranges apart.
-    named: HashMap<(&'a str, bool), Vec<usize>>,
+    named: FastMap<(&'a str, bool), Vec<usize>>,
     /// Lengths that names of single registers and prefixes of ranges have, as bits: most names need not be looked up.
     lengths: [u64; 2],
 }
@@ -181,6 +179,12 @@ impl<'a> Registers<'a> {
             candidate = declaration.outer;
         }
         None
+    }
+
+    /// The virtual registers that an instruction writes, in order.
+    pub fn written_by<'r>(&'r self, located: &Located<'a>) -> impl Iterator<Item = Register> + 'r {
+        let at = located.id;
+        located.instruction.definitions().filter_map(move |name| self.resolve(name, at))
     }
 
     /// The virtual registers that an instruction reads and writes, in order.

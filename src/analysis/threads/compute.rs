@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use super::graph::Site;
-use super::number::{Type, arithmetic, compare};
+use super::number::{Arithmetic, Type};
+use super::prepare::{Combine, Compute, Step};
 use super::solve::Solver;
 use super::value::{Value, Variation};
-use crate::ptx::Shape;
 
 /// A place in a variable, a number further on or back.
 fn place(base: &Value, number: &Value, ty: Type, back: bool) -> Value {
@@ -37,153 +36,106 @@ fn place(base: &Value, number: &Value, ty: Type, back: bool) -> Value {
 
 impl Solver<'_, '_> {
     /// What an instruction puts into its first destination; none if it is not evaluated.
-    pub(super) fn compute(&mut self, index: usize, site: &Site<'_>) -> Option<Value> {
-        let instruction = site.located.instruction;
-        let mnemonic = instruction.mnemonic();
-        let mut types = instruction.modifiers().filter_map(Type::of);
-        let ty = types.next();
-        let arguments: Vec<Value> =
-            instruction.operands().skip(1).map(|operand| self.operand(index, Some(operand))).collect();
-        let two = |values: &[Value]| values.len() == 2;
-        // `mov.b64 {%r1, %r2}, %rd1` and `setp.eq.s32 _|%p1, …` define something else than the value below.
-        let destination = instruction.operand(0)?;
-        if matches!(destination.shape(), Shape::Vector(_)) || destination.text().starts_with('_') {
+    pub(super) fn compute(&mut self, step: &Step) -> Option<Value> {
+        if matches!(step.compute, Compute::Nothing) {
             return None;
         }
+        let arguments: Vec<Value> = step.arguments.iter().map(|source| self.value(source)).collect();
+        let all: Vec<&Value> = arguments.iter().collect();
+        let first = arguments.first()?;
         let moved = |value: &Value| value.variable().map(|_| value.clone());
-        match mnemonic {
-            "mov" | "cvta" | "mapa" if !arguments.is_empty() => {
-                let value = arguments.first()?.clone();
-                // The address of the same variable in another block stays that variable's.
-                if mnemonic == "mapa" {
-                    Some(moved(&value).unwrap_or(Value::Unknown(value.variation())))
-                } else {
-                    Some(value)
+        Some(match step.compute {
+            Compute::Nothing => return None,
+            Compute::Move => first.clone(),
+            // The address of the same variable in another block stays that variable's.
+            Compute::Mapa => moved(first).unwrap_or_else(|| Value::Unknown(first.variation())),
+            Compute::Convert { to, from } => match moved(first) {
+                Some(address) => address,
+                None => self.lift(&all, |n| Some(to.mask(from.number(n[0]) as u64))),
+            },
+            Compute::Add { ty, subtract } => {
+                let second = arguments.get(1)?;
+                match (first, second) {
+                    (Value::Undefined, _) | (_, Value::Undefined) => Value::Undefined,
+                    _ if first.variable().is_some() && second.variable().is_some() => Value::Unknown(Variation::Lane),
+                    _ if first.variable().is_some() => place(first, second, ty, subtract),
+                    _ if second.variable().is_some() && !subtract => place(second, first, ty, false),
+                    _ if subtract => self.lift(&all, |n| Some(ty.mask(n[0].wrapping_sub(n[1])))),
+                    _ => self.lift(&all, |n| Some(ty.mask(n[0].wrapping_add(n[1])))),
                 }
             }
-            "cvt" => {
-                let (to, from) = (ty?, types.next()?);
-                let value = arguments.first()?;
-                if let Some(address) = moved(value) {
-                    return Some(address);
-                }
-                Some(self.lift(&arguments, |n| Some(to.mask(from.number(*n.first()?) as u64))))
-            }
-            "add" | "sub" if two(&arguments) => {
-                let ty = ty?;
-                let subtract = mnemonic == "sub";
-                let (a, b) = (arguments.first()?, arguments.get(1)?);
-                match (a, b) {
-                    (Value::Undefined, _) | (_, Value::Undefined) => Some(Value::Undefined),
-                    _ if a.variable().is_some() && b.variable().is_some() => Some(Value::Unknown(Variation::Lane)),
-                    _ if a.variable().is_some() => Some(place(a, b, ty, subtract)),
-                    _ if b.variable().is_some() && !subtract => Some(place(b, a, ty, false)),
-                    _ => Some(self.lift(&arguments, |n| {
-                        let (a, b) = (*n.first()?, *n.get(1)?);
-                        Some(ty.mask(if subtract { a.wrapping_sub(b) } else { a.wrapping_add(b) }))
-                    })),
-                }
-            }
-            "mul" | "mad" => {
-                let ty = ty?;
-                let wide = instruction.has("wide");
-                if !wide && !instruction.has("lo") {
-                    return None;
-                }
-                let to = if wide { Type { bits: ty.bits * 2, ..ty } } else { ty };
-                if mnemonic == "mad"
-                    && let Some(base) = arguments.get(2).filter(|value| value.variable().is_some())
-                {
-                    let product = self.lift(arguments.get(..2)?, |n| {
-                        Some(to.mask((ty.number(*n.first()?) * ty.number(*n.get(1)?)) as u64))
-                    });
+            Compute::Multiply { ty, to, adds } => {
+                let product = |n: &[u64; 4]| ty.number(n[0]).wrapping_mul(ty.number(n[1])) as u64;
+                if let Some(base) = arguments.get(2).filter(|value| adds && value.variable().is_some()) {
+                    let product = self.lift(all.get(..2)?, |n| Some(to.mask(product(n))));
                     return Some(place(base, &product, to, false));
                 }
-                Some(self.lift(&arguments, |n| {
-                    let product = ty.number(*n.first()?).wrapping_mul(ty.number(*n.get(1)?));
-                    Some(to.mask((product as u64).wrapping_add(n.get(2).copied().unwrap_or(0))))
-                }))
+                self.lift(&all, |n| Some(to.mask(product(n).wrapping_add(if adds { n[2] } else { 0 }))))
             }
-            "and" | "or" | "xor" | "not" | "neg" | "shl" | "shr" | "min" | "max" | "div" | "rem" | "abs" | "bfe"
-            | "lop3" | "popc" => {
-                let ty = ty?;
+            Compute::Arithmetic { what, ty } => {
                 // `and` with a mask that keeps the lower bits: the same place in another block of the cluster.
-                if mnemonic == "and"
-                    && let (Some(place), Some(Value::Constant(mask))) = (arguments.first(), arguments.get(1))
-                    && place.variable().is_some()
+                if let (Arithmetic::And, Some(Value::Constant(mask))) = (what, arguments.get(1))
+                    && first.variable().is_some()
                 {
                     return Some(if mask & 0xff_fff8 == 0xff_fff8 {
-                        place.clone()
+                        first.clone()
                     } else {
-                        Value::Unknown(place.variation())
+                        Value::Unknown(first.variation())
                     });
                 }
-                let of = |n: &[u64]| arithmetic(mnemonic, ty, n);
-                match self.lift(&arguments, of) {
+                let of = |n: &[u64; 4]| what.apply(ty, n);
+                let found = match what {
+                    Arithmetic::And => self.lift(&all, |n| Some(ty.mask(n[0] & n[1]))),
+                    Arithmetic::Or => self.lift(&all, |n| Some(ty.mask(n[0] | n[1]))),
+                    Arithmetic::Xor => self.lift(&all, |n| Some(ty.mask(n[0] ^ n[1]))),
+                    _ => self.lift(&all, of),
+                };
+                match found {
                     Value::Unknown(variation) if ty.bits == 1 => {
-                        Some(self.with_unknown(&arguments, of).unwrap_or(Value::Unknown(variation)))
+                        self.with_unknown(&all, of).unwrap_or(Value::Unknown(variation))
                     }
-                    found => Some(found),
+                    found => found,
                 }
             }
-            "setp" => {
-                let mut modifiers = instruction.modifiers();
-                let comparison = modifiers.next()?;
-                let combine = modifiers.next().filter(|word| ["and", "or", "xor"].contains(word));
-                let ty = ty?;
-                if ty.bits == 1 {
-                    return None;
+            Compute::Compare { how, ty, combine } => self.lift(&all, |n| {
+                let holds = u64::from(how.holds(ty, n[0], n[1])?);
+                Some(match combine {
+                    Combine::No => holds,
+                    Combine::And => holds & n[2],
+                    Combine::Or => holds | n[2],
+                    Combine::Xor => holds ^ n[2],
+                })
+            }),
+            Compute::Select => {
+                let second = arguments.get(1)?;
+                if first.variable().is_some() && first.variable() == second.variable() {
+                    return Some(first.clone().join(second.clone()));
                 }
-                Some(self.lift(&arguments, |n| {
-                    let holds = u64::from(compare(comparison, ty, *n.first()?, *n.get(1)?)?);
-                    let other = n.get(2).copied();
-                    Some(match (combine, other) {
-                        (Some("and"), Some(other)) => holds & other,
-                        (Some("or"), Some(other)) => holds | other,
-                        (Some("xor"), Some(other)) => holds ^ other,
-                        _ => holds,
-                    })
-                }))
+                self.lift(&all, |n| Some(if n[2] & 1 == 1 { n[0] } else { n[1] }))
             }
-            "selp" => {
-                let (a, b) = (arguments.first()?, arguments.get(1)?);
-                if a.variable().is_some() && a.variable() == b.variable() {
-                    return Some(a.clone().join(b.clone()));
-                }
-                Some(self.lift(&arguments, |n| Some(if *n.get(2)? & 1 == 1 { *n.first()? } else { *n.get(1)? })))
-            }
-            "shfl" if instruction.has("idx") => {
+            Compute::Shuffle => {
                 let lane = arguments.get(1)?.constant()? & 31;
-                match arguments.first()? {
+                match first {
                     Value::Threads { values, elected: false } => {
-                        let values = values.clone();
-                        Some(Value::Threads {
-                            values: (0..values.len())
-                                .map(|thread| {
-                                    let from = thread / 32 * 32 + lane as usize;
-                                    values.get(from).or(values.get(thread)).copied().unwrap_or(0)
-                                })
-                                .collect(),
-                            elected: false,
-                        })
+                        let from = |thread: usize| thread / 32 * 32 + lane as usize;
+                        let read =
+                            |thread: usize| values.get(from(thread)).or(values.get(thread)).copied().unwrap_or(0);
+                        Value::Threads { values: (0..values.len()).map(read).collect(), elected: false }
                     }
-                    Value::Constant(value) => Some(Value::Constant(*value)),
-                    Value::Undefined => Some(Value::Undefined),
-                    value => Some(Value::Unknown(value.variation().min(Variation::Warp))),
+                    Value::Constant(value) => Value::Constant(*value),
+                    Value::Undefined => Value::Undefined,
+                    value => Value::Unknown(value.variation().min(Variation::Warp)),
                 }
             }
-            "ld" => self.load(index, site, ty),
-            _ => None,
-        }
+            Compute::Load { bytes } => return self.load(first, bytes, step.block),
+        })
     }
 
     /// What constant stores left in shared memory.
-    fn load(&mut self, index: usize, site: &Site<'_>, ty: Option<Type>) -> Option<Value> {
-        let (_, reach, cells) = self.before?;
-        let width = ty?.bits / 8;
-        let address = self.operand(index, site.located.instruction.operand(1));
+    fn load(&mut self, address: &Value, bytes: u32, block: u32) -> Option<Value> {
+        let before = self.before.as_ref()?;
         let threads = self.size?.threads()?;
-        let found = cells.load(&address, width, &reach.block(site.block), threads)?;
+        let found = before.cells.load(address, bytes, &before.reach.block(block), threads)?;
         self.by_memory = true;
         Some(found)
     }

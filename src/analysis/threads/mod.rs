@@ -9,8 +9,10 @@ mod evaluate;
 mod graph;
 mod memory;
 mod number;
+mod prepare;
 mod reach;
 mod solve;
+mod uses;
 mod value;
 mod versions;
 

@@ -9,20 +9,30 @@ pub(super) struct Type {
 
 impl Type {
     pub fn of(word: &str) -> Option<Type> {
-        let bits = word.get(1..)?.parse().ok().filter(|bits| [8, 16, 32, 64].contains(bits));
-        match word.as_bytes().first()? {
-            b'u' | b'b' => Some(Type { bits: bits?, signed: false }),
-            b's' => Some(Type { bits: bits?, signed: true }),
-            _ if word == "pred" => Some(Type { bits: 1, signed: false }),
-            _ => None,
-        }
+        let (&first, rest) = word.as_bytes().split_first()?;
+        let signed = match first {
+            b'u' | b'b' => false,
+            b's' => true,
+            _ if word == "pred" => return Some(Type { bits: 1, signed: false }),
+            _ => return None,
+        };
+        let bits = match rest {
+            b"8" => 8,
+            b"16" => 16,
+            b"32" => 32,
+            b"64" => 64,
+            _ => return None,
+        };
+        Some(Type { bits, signed })
     }
 
+    #[inline]
     pub fn mask(self, value: u64) -> u64 {
         if self.bits >= 64 { value } else { value & ((1 << self.bits) - 1) }
     }
 
     /// The number that the bits stand for.
+    #[inline]
     pub fn number(self, value: u64) -> i128 {
         let value = self.mask(value);
         if self.signed && self.bits < 64 && value >> (self.bits - 1) & 1 == 1 {
@@ -35,63 +45,146 @@ impl Type {
     }
 }
 
-/// Whether a comparison of `setp` holds; none for one that is not known.
-pub(super) fn compare(comparison: &str, ty: Type, a: u64, b: u64) -> Option<bool> {
-    let unsigned = Type { signed: false, ..ty };
-    let (x, y) = (ty.number(a), ty.number(b));
-    let (ux, uy) = (unsigned.number(a), unsigned.number(b));
-    Some(match comparison {
-        "eq" => ux == uy,
-        "ne" => ux != uy,
-        "lt" => x < y,
-        "le" => x <= y,
-        "gt" => x > y,
-        "ge" => x >= y,
-        "lo" => ux < uy,
-        "ls" => ux <= uy,
-        "hi" => ux > uy,
-        "hs" => ux >= uy,
-        _ => return None,
-    })
+/// A comparison of `setp`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Lower,
+    LowerOrSame,
+    Higher,
+    HigherOrSame,
+    Other,
 }
 
-/// What an instruction of integers gives; none for one that is not known.
-pub(super) fn arithmetic(mnemonic: &str, ty: Type, n: &[u64]) -> Option<u64> {
-    let a = *n.first()?;
-    let b = n.get(1).copied();
-    let (x, y) = (ty.number(a), b.map(|b| ty.number(b)));
-    let shift = b.map(|b| u32::try_from(b & 0xffff_ffff).unwrap_or(u32::MAX));
-    Some(ty.mask(match mnemonic {
-        "and" => a & b?,
-        "or" => a | b?,
-        "xor" => a ^ b?,
-        "not" => !a,
-        "neg" => x.wrapping_neg() as u64,
-        "abs" => x.unsigned_abs() as u64,
-        "popc" => u64::from(ty.mask(a).count_ones()),
-        "shl" => a.checked_shl(shift?).unwrap_or(0),
-        "shr" => x.checked_shr(shift?.min(127))? as u64,
-        "min" => x.min(y?) as u64,
-        "max" => x.max(y?) as u64,
-        "div" => x.checked_div(y?)? as u64,
-        "rem" => x.checked_rem(y?)? as u64,
-        "bfe" => {
-            let (from, length) = (*n.get(1)? & 0xff, *n.get(2)? & 0xff);
-            if ty.signed || length >= 64 {
-                return None;
-            }
-            ty.mask(a).checked_shr(u32::try_from(from).ok()?).unwrap_or(0) & ((1 << length) - 1)
+impl Comparison {
+    pub fn of(word: &str) -> Comparison {
+        match word {
+            "eq" => Comparison::Equal,
+            "ne" => Comparison::NotEqual,
+            "lt" => Comparison::Less,
+            "le" => Comparison::LessOrEqual,
+            "gt" => Comparison::Greater,
+            "ge" => Comparison::GreaterOrEqual,
+            "lo" => Comparison::Lower,
+            "ls" => Comparison::LowerOrSame,
+            "hi" => Comparison::Higher,
+            "hs" => Comparison::HigherOrSame,
+            _ => Comparison::Other,
         }
-        "lop3" => {
-            let (b, c, table) = (b?, *n.get(2)?, *n.get(3)?);
-            (0..8).fold(0, |all, row| {
+    }
+
+    /// Whether it holds; none for one that is not known.
+    #[inline]
+    pub fn holds(self, ty: Type, a: u64, b: u64) -> Option<bool> {
+        let (ux, uy) = (ty.mask(a), ty.mask(b));
+        let (x, y) = (ty.number(a), ty.number(b));
+        Some(match self {
+            Comparison::Equal => ux == uy,
+            Comparison::NotEqual => ux != uy,
+            Comparison::Less => x < y,
+            Comparison::LessOrEqual => x <= y,
+            Comparison::Greater => x > y,
+            Comparison::GreaterOrEqual => x >= y,
+            Comparison::Lower => ux < uy,
+            Comparison::LowerOrSame => ux <= uy,
+            Comparison::Higher => ux > uy,
+            Comparison::HigherOrSame => ux >= uy,
+            Comparison::Other => return None,
+        })
+    }
+}
+
+/// An instruction of integers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arithmetic {
+    And,
+    Or,
+    Xor,
+    Not,
+    Negate,
+    Absolute,
+    CountOnes,
+    ShiftLeft,
+    ShiftRight,
+    Least,
+    Most,
+    Divide,
+    Remainder,
+    Extract,
+    Table,
+}
+
+impl Arithmetic {
+    pub fn of(mnemonic: &str) -> Option<Arithmetic> {
+        Some(match mnemonic {
+            "and" => Arithmetic::And,
+            "or" => Arithmetic::Or,
+            "xor" => Arithmetic::Xor,
+            "not" => Arithmetic::Not,
+            "neg" => Arithmetic::Negate,
+            "abs" => Arithmetic::Absolute,
+            "popc" => Arithmetic::CountOnes,
+            "shl" => Arithmetic::ShiftLeft,
+            "shr" => Arithmetic::ShiftRight,
+            "min" => Arithmetic::Least,
+            "max" => Arithmetic::Most,
+            "div" => Arithmetic::Divide,
+            "rem" => Arithmetic::Remainder,
+            "bfe" => Arithmetic::Extract,
+            "lop3" => Arithmetic::Table,
+            _ => return None,
+        })
+    }
+
+    /// How many numbers it takes at least.
+    pub fn arguments(self) -> usize {
+        match self {
+            Arithmetic::Not | Arithmetic::Negate | Arithmetic::Absolute | Arithmetic::CountOnes => 1,
+            Arithmetic::Extract => 3,
+            Arithmetic::Table => 4,
+            _ => 2,
+        }
+    }
+
+    /// What it gives; none where that is not defined.
+    #[inline]
+    pub fn apply(self, ty: Type, n: &[u64; 4]) -> Option<u64> {
+        let [a, b, c, d] = *n;
+        let shift = || u32::try_from(b & 0xffff_ffff).unwrap_or(u32::MAX);
+        let (x, y) = (|| ty.number(a), || ty.number(b));
+        Some(ty.mask(match self {
+            Arithmetic::And => a & b,
+            Arithmetic::Or => a | b,
+            Arithmetic::Xor => a ^ b,
+            Arithmetic::Not => !a,
+            Arithmetic::Negate => x().wrapping_neg() as u64,
+            Arithmetic::Absolute => x().unsigned_abs() as u64,
+            Arithmetic::CountOnes => u64::from(ty.mask(a).count_ones()),
+            Arithmetic::ShiftLeft => a.checked_shl(shift()).unwrap_or(0),
+            Arithmetic::ShiftRight => x().checked_shr(shift().min(127))? as u64,
+            Arithmetic::Least => x().min(y()) as u64,
+            Arithmetic::Most => x().max(y()) as u64,
+            Arithmetic::Divide => x().checked_div(y())? as u64,
+            Arithmetic::Remainder => x().checked_rem(y())? as u64,
+            Arithmetic::Extract => {
+                let (from, length) = (b & 0xff, c & 0xff);
+                if ty.signed || length >= 64 {
+                    return None;
+                }
+                ty.mask(a).checked_shr(u32::try_from(from).ok()?).unwrap_or(0) & ((1 << length) - 1)
+            }
+            Arithmetic::Table => (0..8).fold(0, |all, row| {
                 let pick = |bits: u64, yes: bool| if yes { bits } else { !bits };
-                if table >> row & 1 == 0 {
+                if d >> row & 1 == 0 {
                     return all;
                 }
                 all | pick(a, row & 4 != 0) & pick(b, row & 2 != 0) & pick(c, row & 1 != 0)
-            })
-        }
-        _ => return None,
-    }))
+            }),
+        }))
+    }
 }

@@ -19,7 +19,12 @@ impl ThreadSet {
 
     /// The first so many.
     pub fn first(count: u32) -> ThreadSet {
-        (0..count.min(BlockSize::MAX)).collect()
+        let mut set = ThreadSet::EMPTY;
+        for (at, word) in (0u32..).zip(&mut set.0) {
+            let here = count.saturating_sub(at * 64).min(64);
+            *word = if here == 64 { u64::MAX } else { (1 << here) - 1 };
+        }
+        set
     }
 
     /// How many.
@@ -56,7 +61,23 @@ impl ThreadSet {
 
     /// Its threads, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..BlockSize::MAX).filter(|&thread| self.has(thread))
+        (0u32..).zip(&self.0).flat_map(|(at, word)| {
+            let mut rest = *word;
+            std::iter::from_fn(move || {
+                let bit = rest.trailing_zeros();
+                rest &= rest.checked_sub(1)?;
+                Some(at * 64 + bit)
+            })
+        })
+    }
+
+    /// Those of a set for whose number something holds; without a number it does.
+    pub fn holding<T>(mut self, numbers: &[T], holds: impl Fn(&T) -> bool) -> ThreadSet {
+        for (word, numbers) in self.0.iter_mut().zip(numbers.chunks(64)).filter(|(word, _)| **word != 0) {
+            let none = numbers.iter().enumerate().fold(0, |all, (at, number)| all | u64::from(!holds(number)) << at);
+            *word &= !none;
+        }
+        self
     }
 
     /// The warps that have a thread in it, ascending.
@@ -69,8 +90,12 @@ impl ThreadSet {
     }
 
     /// All threads of every warp that has one in it.
-    pub fn whole_warps(&self) -> ThreadSet {
-        self.warps().into_iter().flat_map(|warp| warp * 32..warp * 32 + 32).collect()
+    pub fn whole_warps(mut self) -> ThreadSet {
+        for word in &mut self.0 {
+            let half = |bits: u64| if *word & bits == 0 { 0 } else { bits };
+            *word = half(0xffff_ffff) | half(0xffff_ffff << 32);
+        }
+        self
     }
 
     /// The lowest thread of each warp that has one in it.
@@ -168,15 +193,12 @@ pub fn passing(graph: &Graph<'_>, values: &Values, block: &Block, edge: &Edge, s
 }
 
 fn chosen(set: ThreadSet, values: &[u64], case: u32) -> ThreadSet {
-    set.iter().filter(|thread| values.get(*thread as usize).is_none_or(|value| *value == u64::from(case))).collect()
+    set.holding(values, |value| *value == u64::from(case))
 }
 
 /// Those of a set for which a predicate may have a value.
 pub fn split(set: ThreadSet, predicate: &Value, wanted: bool) -> ThreadSet {
-    let holding = |values: &[u64]| -> ThreadSet {
-        let holds = |thread: &u32| values.get(*thread as usize).is_none_or(|value| (value & 1 == 1) == wanted);
-        set.iter().filter(holds).collect()
-    };
+    let holding = |values: &[u64]| set.holding(values, |value| (value & 1 == 1) == wanted);
     match predicate {
         Value::Constant(value) if (value & 1 == 1) == wanted => set,
         Value::Constant(_) => ThreadSet::EMPTY,

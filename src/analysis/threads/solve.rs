@@ -1,16 +1,15 @@
 //! Versions of registers evaluated until nothing changes.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::BlockSize;
 use super::evaluate::Values;
-use super::graph::{Graph, Site};
+use super::graph::Graph;
 use super::memory::Cells;
+use super::prepare::{Otherwise, Source, Step};
 use super::reach::{Reach, ThreadSet};
 use super::value::{Value, Variation};
 use super::versions::{Meeting, Versions};
-use crate::ptx::{Operand, Operation, Register, Shape};
 
 /// Versions that hold a number for each thread are at most this many: memory is bounded whatever the input.
 const MAX_VECTORS: usize = 8192;
@@ -22,68 +21,88 @@ const MAX_LAYERS: usize = 8;
 const MAX_CHANGES: u8 = 6;
 
 /// What an earlier evaluation found.
-type Before<'g> = (&'g Values, &'g Reach, &'g Cells);
+pub(super) struct Before<'g> {
+    pub values: &'g Values,
+    pub reach: &'g Reach,
+    pub cells: Cells,
+}
 
 /// Evaluates the instructions of a function.
 pub(super) struct Solver<'g, 'a> {
-    pub(super) graph: &'g Graph<'a>,
-    names: &'g HashMap<&'a str, u32>,
+    graph: &'g Graph<'a>,
     pub(super) size: Option<BlockSize>,
-    versions: &'g Versions,
     held: Vec<Value>,
     changes: Vec<u8>,
+    /// The round after the one in which each version changed last.
+    stamps: Vec<usize>,
+    round: usize,
     vectors: usize,
     pub(super) before: Option<Before<'g>>,
+    /// Threads that go along each way, by block: what the evaluation before says does not change during this one.
+    along: Vec<Vec<Option<ThreadSet>>>,
+    elected: Option<Value>,
     pub(super) by_memory: bool,
 }
 
+fn is_vector(value: &Value) -> bool {
+    matches!(value, Value::Threads { .. } | Value::Addresses { .. } | Value::Choice { .. })
+}
+
 impl<'g, 'a> Solver<'g, 'a> {
-    pub(super) fn new(
-        graph: &'g Graph<'a>,
-        names: &'g HashMap<&'a str, u32>,
-        size: Option<BlockSize>,
-        versions: &'g Versions,
-    ) -> Solver<'g, 'a> {
-        let count = versions.count as usize;
-        let (held, changes) = (vec![Value::Undefined; count], vec![0; count]);
-        Solver { graph, names, size, versions, held, changes, vectors: 0, before: None, by_memory: false }
+    pub(super) fn new(graph: &'g Graph<'a>, size: Option<BlockSize>, before: Option<Before<'g>>) -> Solver<'g, 'a> {
+        let along = match before {
+            Some(_) => graph.blocks.iter().map(|block| vec![None; block.successors.len()]).collect(),
+            None => Vec::new(),
+        };
+        let (held, changes, stamps) = (Vec::new(), Vec::new(), Vec::new());
+        Solver {
+            graph,
+            size,
+            held,
+            changes,
+            stamps,
+            round: 0,
+            vectors: 0,
+            before,
+            along,
+            elected: None,
+            by_memory: false,
+        }
     }
 
     /// What every version holds, and whether memory had a part in it.
-    pub(super) fn solve(mut self, instructions: &[usize], before: Option<Before<'g>>) -> (Vec<Value>, bool) {
-        self.before = before;
-        let mut meetings: Vec<Vec<&Meeting>> = vec![Vec::new(); self.graph.blocks.len()];
-        for meeting in &self.versions.meetings {
-            if let Some(list) = meetings.get_mut(meeting.block as usize) {
-                list.push(meeting);
+    pub(super) fn solve(mut self, steps: &[Step], versions: &Versions) -> (Vec<Value>, bool) {
+        let count = versions.count as usize;
+        (self.held, self.changes, self.stamps) = (vec![Value::Undefined; count], vec![0; count], vec![0; count]);
+        let again = self.before.as_ref().map(|before| before.values);
+        for to in again.into_iter().flat_map(|_| steps).filter(|step| step.fixed).flat_map(|step| &step.destinations) {
+            let known = again.and_then(|values| values.held.get(to.version as usize));
+            if let (Some(slot), Some(known)) = (self.held.get_mut(to.version as usize), known) {
+                self.vectors += usize::from(is_vector(known));
+                *slot = known.clone();
             }
         }
-        let reads: Vec<Vec<u32>> = instructions.iter().map(|&index| self.reads(index)).collect();
-        let mut stamps: Vec<usize> = vec![0; self.held.len()];
         for round in 0..MAX_ROUNDS {
+            self.round = round;
             let mut changed = false;
-            let mut block = None;
-            for (&index, reads) in instructions.iter().zip(&reads) {
-                let Some(site) = self.graph.sites.get(index) else { continue };
-                if block != Some(site.block) {
-                    // Blocks without an instruction of the slice have no version of their own that matters before the next.
-                    let from = block.map_or(0, |block: u32| block + 1);
-                    let through = if from > site.block { site.block..=site.block } else { from..=site.block };
-                    for at in through {
-                        for meeting in meetings.get(at as usize).into_iter().flatten() {
-                            changed |= self.meet(meeting, round, &mut stamps);
-                        }
+            let mut steps = steps.iter().peekable();
+            let mut meetings = versions.meetings.iter().peekable();
+            // Block by block: what meets at its start, then its instructions.
+            loop {
+                let next = [steps.peek().map(|step| step.block), meetings.peek().map(|meeting| meeting.block)];
+                let Some(block) = next.into_iter().flatten().min() else { break };
+                while let Some(meeting) = meetings.next_if(|meeting| meeting.block == block) {
+                    if round == 0 || meeting.from.iter().any(|(.., version)| self.is_touched(*version)) {
+                        changed |= self.meet(meeting);
                     }
-                    block = Some(site.block);
                 }
-                let touched = |version: &u32| stamps.get(*version as usize).is_some_and(|stamp| *stamp >= round);
-                if round == 0 || reads.iter().any(touched) {
-                    changed |= self.step(index, site, round, &mut stamps);
-                }
-            }
-            for at in block.map_or(0, |block| block + 1)..self.graph.blocks.len() as u32 {
-                for meeting in meetings.get(at as usize).into_iter().flatten() {
-                    changed |= self.meet(meeting, round, &mut stamps);
+                while let Some(step) = steps.next_if(|step| step.block == block) {
+                    if step.fixed && again.is_some() {
+                        continue;
+                    }
+                    if round == 0 || step.reads.iter().any(|version| self.is_touched(*version)) {
+                        changed |= self.step(step);
+                    }
                 }
             }
             if !changed {
@@ -94,19 +113,16 @@ impl<'g, 'a> Solver<'g, 'a> {
         (vec![Value::Unknown(Variation::Lane); self.held.len()], false)
     }
 
-    fn reads(&self, index: usize) -> Vec<u32> {
-        let Some(site) = self.graph.sites.get(index) else { return Vec::new() };
-        let used = self.graph.registers.of(&site.located).map(|used| used.register);
-        used.chain(site.guard.map(|(register, _)| register))
-            .filter_map(|register| self.versions.read(index, register))
-            .collect()
+    /// Whether a version changed since this place was looked at in the round before.
+    fn is_touched(&self, version: u32) -> bool {
+        self.stamps.get(version as usize).is_some_and(|stamp| *stamp >= self.round)
     }
 
     /// Sets a version; says whether that changed it.
-    fn set(&mut self, version: u32, mut value: Value, round: usize, stamps: &mut [usize]) -> bool {
+    fn set(&mut self, version: u32, mut value: Value) -> bool {
         let at = version as usize;
         let (Some(slot), Some(changes), Some(stamp)) =
-            (self.held.get_mut(at), self.changes.get_mut(at), stamps.get_mut(at))
+            (self.held.get_mut(at), self.changes.get_mut(at), self.stamps.get_mut(at))
         else {
             return false;
         };
@@ -119,8 +135,6 @@ impl<'g, 'a> Solver<'g, 'a> {
                 return false;
             }
         }
-        let is_vector =
-            |value: &Value| matches!(value, Value::Threads { .. } | Value::Addresses { .. } | Value::Choice { .. });
         if is_vector(&value) && !is_vector(slot) {
             if self.vectors >= MAX_VECTORS {
                 value = Value::Unknown(value.variation());
@@ -129,41 +143,54 @@ impl<'g, 'a> Solver<'g, 'a> {
             }
         }
         *changes = changes.saturating_add(1);
-        *stamp = round + 1;
+        *stamp = self.round + 1;
         *slot = value;
         true
     }
 
+    /// The threads that go along a way, as the evaluation before says.
+    fn along(&mut self, block: u32, way: usize) -> Option<ThreadSet> {
+        let before = self.before.as_ref()?;
+        self.size?;
+        let slot = self.along.get_mut(block as usize)?.get_mut(way)?;
+        Some(*slot.get_or_insert_with(|| before.reach.along(self.graph, before.values, block, way)))
+    }
+
     /// What a register holds where versions of it meet: thread by thread, of those versions that may come with it.
-    fn meet(&mut self, meeting: &Meeting, round: usize, stamps: &mut [usize]) -> bool {
-        let value = |version: u32| self.held.get(version as usize).cloned().unwrap_or(Value::Undefined);
-        let coming: Vec<(Value, Option<ThreadSet>)> = meeting
-            .from
-            .iter()
-            .map(|&(block, way, version)| {
-                let along = self.before.map(|(values, reach, _)| reach.along(self.graph, values, block, way));
-                (value(version), along.filter(|_| self.size.is_some()))
-            })
-            .filter(|(value, along)| *value != Value::Undefined && along.is_none_or(|along| !along.is_empty()))
-            .collect();
-        let joined = coming.iter().fold(Value::Undefined, |all, (value, _)| all.join(value.clone()));
+    fn meet(&mut self, meeting: &Meeting) -> bool {
+        let mut coming: Vec<(&Value, Option<ThreadSet>)> = Vec::with_capacity(meeting.from.len());
+        let along: Vec<Option<ThreadSet>> =
+            meeting.from.iter().map(|&(block, way, _)| self.along(block, way)).collect();
+        for (&(.., version), along) in meeting.from.iter().zip(along) {
+            let Some(value) = self.held.get(version as usize) else { continue };
+            if *value != Value::Undefined && along.is_none_or(|along| !along.is_empty()) {
+                coming.push((value, along));
+            }
+        }
+        let joined = coming.iter().fold(Value::Undefined, |all, (value, _)| all.join_with(value));
         let met = match joined {
             Value::Unknown(variation) => {
                 self.by_thread(&coming).unwrap_or(Value::Unknown(variation.max(split(&coming))))
             }
             joined => joined,
         };
-        self.set(meeting.version, met, round, stamps)
+        self.set(meeting.version, met)
     }
 
     /// A number for each thread, where every one is known for those who come with it.
-    fn by_thread(&self, coming: &[(Value, Option<ThreadSet>)]) -> Option<Value> {
+    fn by_thread(&self, coming: &[(&Value, Option<ThreadSet>)]) -> Option<Value> {
         let threads = self.size?.threads()? as usize;
-        let mut found: Vec<Option<u64>> = vec![None; threads];
+        let known = |value: &Value| matches!(value, Value::Constant(_) | Value::Threads { .. });
+        if !coming.iter().all(|(value, along)| known(value) && along.is_some()) {
+            return None;
+        }
+        let mut found: Vec<u64> = vec![0; threads];
+        let mut covered = ThreadSet::EMPTY;
         let mut elected = false;
         for (value, along) in coming {
             let along = (*along)?;
             elected |= along.whole_warps() != along || matches!(value, Value::Threads { elected: true, .. });
+            let twice = covered.intersection(&along);
             for thread in along.iter() {
                 let number = match value {
                     Value::Constant(number) => *number,
@@ -171,52 +198,47 @@ impl<'g, 'a> Solver<'g, 'a> {
                     _ => return None,
                 };
                 let slot = found.get_mut(thread as usize)?;
-                if slot.replace(number).is_some_and(|old| old != number) {
+                if *slot != number && twice.has(thread) {
                     return None;
                 }
+                *slot = number;
             }
+            covered = covered.union(&along);
         }
-        Some(Value::Threads { values: found.into_iter().map(|number| number.unwrap_or(0)).collect(), elected })
+        Some(Value::Threads { values: found.into(), elected })
     }
 
     /// Evaluates an instruction; says whether a register changed.
-    fn step(&mut self, index: usize, site: &Site<'_>, round: usize, stamps: &mut [usize]) -> bool {
-        let computed = self.compute(index, site);
+    fn step(&mut self, step: &Step) -> bool {
+        let computed = self.compute(step);
         let mut changed = false;
-        let mut first = true;
-        let definitions: Vec<Register> =
-            self.graph.registers.of(&site.located).filter(|used| used.is_def).map(|used| used.register).collect();
-        let elects = matches!(site.operation, Operation::Elect);
-        for register in definitions {
-            let Some(version) = self.versions.write(index, register) else { continue };
-            let is_predicate = self.graph.registers.declaration(register).is_some_and(|found| found.ty == "pred");
-            let value = match (&computed, first) {
-                _ if elects && is_predicate => self.elected(),
+        for (at, to) in step.destinations.iter().enumerate() {
+            let value = match (&computed, at == 0) {
+                _ if step.elects && to.is_predicate => self.elected(),
                 (Some(value), true) => value.clone(),
                 // The second destination of setp is the first one's complement.
-                (Some(value), false) if site.located.instruction.mnemonic() == "setp" => complement(value),
+                (Some(value), false) if step.complements => complement(value),
                 (Some(Value::Undefined), false) => Value::Undefined,
                 (Some(value), false) => Value::Unknown(value.variation()),
-                (None, _) => self.unknown(index, site),
+                (None, _) => self.otherwise(step),
             };
-            first = false;
-            let old = self.versions.read(index, register).and_then(|version| self.held.get(version as usize)).cloned();
-            let value = match site.guard {
+            let old = || self.version(to.old);
+            let value = match step.guard {
                 // A write that a predicate guards leaves the rest as it was.
-                Some((guard, negated)) if self.versions.is_several(register) => {
-                    let guard = self.register(index, guard);
-                    self.either(guard, !negated, value, old.unwrap_or(Value::Undefined))
+                Some((guard, negated)) if to.is_several => {
+                    let guard = self.version(guard).clone();
+                    self.either(guard, !negated, value, old().clone())
                 }
-                None if self.versions.is_several(register) => value,
-                _ => old.unwrap_or(Value::Undefined).join(value),
+                None if to.is_several => value,
+                _ => old().clone().join(value),
             };
-            changed |= self.set(version, value, round, stamps);
+            changed |= self.set(to.version, value);
         }
         changed
     }
 
     /// One value where a predicate is as wanted, another where it is not.
-    fn either(&mut self, guard: Value, wanted: bool, yes: Value, no: Value) -> Value {
+    fn either(&self, guard: Value, wanted: bool, yes: Value, no: Value) -> Value {
         let (yes, no) = if wanted { (yes, no) } else { (no, yes) };
         match (&guard, &yes, &no) {
             (Value::Undefined, ..) => Value::Undefined,
@@ -232,7 +254,7 @@ impl<'g, 'a> Solver<'g, 'a> {
                 Value::Threads { .. },
                 Value::Constant(_) | Value::Threads { .. },
                 Value::Constant(_) | Value::Threads { .. },
-            ) => self.lift(&[guard, yes, no], |n| Some(if *n.first()? & 1 == 1 { *n.get(1)? } else { *n.get(2)? })),
+            ) => self.lift(&[&guard, &yes, &no], |n| Some(if n[0] & 1 == 1 { n[1] } else { n[2] })),
             _ => match yes.join(no) {
                 Value::Unknown(variation) => Value::Unknown(variation.max(guard.variation())),
                 joined => joined,
@@ -241,115 +263,62 @@ impl<'g, 'a> Solver<'g, 'a> {
     }
 
     /// What an instruction that is not evaluated gives: unknown, and as varied as what it reads.
-    fn unknown(&self, index: usize, site: &Site<'_>) -> Value {
-        match site.located.instruction.mnemonic() {
-            "atom" | "clock" | "shfl" | "mma" | "ldmatrix" | "tex" | "match" | "call" => {
-                Value::Unknown(Variation::Lane)
-            }
-            "vote" | "activemask" | "redux" => Value::Unknown(Variation::Warp),
-            "mbarrier" => Value::Unknown(Variation::Block),
-            _ => {
-                let reads = site.located.instruction.names().filter(|used| !used.is_def);
-                let variations = reads.map(|used| self.name(index, used.name, None).variation());
+    fn otherwise(&self, step: &Step) -> Value {
+        match &step.otherwise {
+            Otherwise::Variation(variation) => Value::Unknown(*variation),
+            Otherwise::Reads(reads) => {
+                let variations = reads.iter().map(|source| self.borrowed(source).variation());
                 Value::Unknown(variations.max().unwrap_or(Variation::Block))
             }
         }
     }
 
-    fn register(&self, index: usize, register: Register) -> Value {
-        let version = self.versions.read(index, register);
-        version.and_then(|version| self.held.get(version as usize)).cloned().unwrap_or(Value::Undefined)
+    fn version(&self, version: Option<u32>) -> &Value {
+        version.and_then(|version| self.held.get(version as usize)).unwrap_or(&Value::Undefined)
     }
 
-    fn name(&self, index: usize, name: &str, component: Option<&str>) -> Value {
-        let id = self.graph.sites.get(index).map(|site| site.located.id);
-        if let Some(register) = id.and_then(|id| self.graph.registers.resolve(name, id)) {
-            return self.register(index, register);
-        }
-        if let Some(&variable) = self.names.get(name) {
-            return Value::Address { variable, offset: Some(0) };
-        }
-        self.special(name, component)
-    }
-
-    /// A special register.
-    fn special(&self, name: &str, component: Option<&str>) -> Value {
-        let size = self.size.and_then(|size| Some((size.dimensions, size.threads()?)));
-        let axis = match component {
-            Some("y") => 1,
-            Some("z") => 2,
-            _ => 0,
-        };
-        let varied = match name {
-            "%tid" | "%laneid" | "%lanemask_eq" | "%lanemask_lt" | "%lanemask_le" | "%lanemask_gt" | "%lanemask_ge"
-            | "%clock" | "%clock64" | "%globaltimer" | "%clock_hi" => Variation::Lane,
-            "%warpid" => Variation::Warp,
-            _ => Variation::Block,
-        };
-        let Some(([x, y, z], threads)) = size else { return Value::Unknown(varied) };
-        let each = |of: &dyn Fn(u32) -> u32| Value::Threads {
-            values: (0..threads).map(|thread| u64::from(of(thread))).collect(),
-            elected: false,
-        };
-        match name {
-            "%tid" if axis == 0 => each(&|thread| thread % x),
-            "%tid" if axis == 1 => each(&|thread| thread / x % y),
-            "%tid" => each(&|thread| thread / x / y % z),
-            "%laneid" => each(&|thread| thread % 32),
-            "%warpid" => each(&|thread| thread / 32),
-            "%ntid" => Value::Constant(u64::from([x, y, z][axis])),
-            _ => Value::Unknown(varied),
+    /// A register, or what is known.
+    fn borrowed<'s>(&'s self, source: &'s Source) -> &'s Value {
+        match source {
+            Source::Known(value) => value,
+            Source::Version(version) => self.version(*version),
+            Source::Not(_) | Source::Address(..) => &Value::Unknown(Variation::Lane),
         }
     }
 
-    pub(super) fn operand(&self, index: usize, operand: Option<Operand<'_>>) -> Value {
-        let Some(operand) = operand else { return Value::Unknown(Variation::Lane) };
-        if let Some(value) = operand.value() {
-            return Value::Constant(value as u64);
-        }
-        match operand.shape() {
-            Shape::Name { name, component } => self.name(index, name, component),
-            Shape::Not(inner) => complement(&self.operand(index, Some(inner))),
-            Shape::Address(_) => {
-                let Some(address) = operand.address() else { return Value::Unknown(Variation::Lane) };
-                let base = address.base.map_or(Value::Constant(0), |name| self.name(index, name, None));
-                base.shifted(address.offset).unwrap_or(Value::Unknown(base.variation()))
+    /// What an operand is.
+    pub(super) fn value(&self, source: &Source) -> Value {
+        match source {
+            Source::Known(_) | Source::Version(_) => self.borrowed(source).clone(),
+            Source::Not(inner) => complement(&self.value(inner)),
+            Source::Address(base, offset) => {
+                let base = self.value(base);
+                base.shifted(*offset).unwrap_or_else(|| Value::Unknown(base.variation()))
             }
-            // `variable+16`
-            Shape::Expression => {
-                let (name, rest) = operand.text().split_once('+').unwrap_or((operand.text(), ""));
-                match (self.names.get(name.trim()), rest.trim().parse::<i64>()) {
-                    (Some(&variable), Ok(offset)) => Value::Address { variable, offset: Some(offset) },
-                    _ => Value::Unknown(Variation::Lane),
-                }
-            }
-            _ => Value::Unknown(Variation::Lane),
         }
     }
 
     /// Applies a function to numbers, thread by thread where they differ.
-    pub(super) fn lift(&self, arguments: &[Value], of: impl Fn(&[u64]) -> Option<u64>) -> Value {
+    pub(super) fn lift(&self, arguments: &[&Value], of: impl Fn(&[u64; 4]) -> Option<u64>) -> Value {
         self.apply(arguments, &of)
     }
 
-    fn apply(&self, arguments: &[Value], of: &dyn Fn(&[u64]) -> Option<u64>) -> Value {
-        if arguments.contains(&Value::Undefined) {
+    fn apply<F: Fn(&[u64; 4]) -> Option<u64>>(&self, arguments: &[&Value], of: &F) -> Value {
+        if arguments.iter().any(|value| **value == Value::Undefined) {
             return Value::Undefined;
         }
-        let variation = arguments.iter().map(Value::variation).max().unwrap_or(Variation::Block);
+        let variation = || arguments.iter().map(|value| value.variation()).max().unwrap_or(Variation::Block);
         // One of several, in one argument: the function of each.
-        let choices = arguments.iter().filter(|value| matches!(value, Value::Choice { .. })).count();
-        if choices == 1 {
-            let Some((at, layers)) = arguments.iter().enumerate().find_map(|(at, value)| match value {
-                Value::Choice { layers, .. } => Some((at, layers)),
-                _ => None,
-            }) else {
-                return Value::Unknown(variation);
-            };
+        let mut choices = arguments.iter().enumerate().filter_map(|(at, value)| match value {
+            Value::Choice { layers, .. } => Some((at, layers)),
+            _ => None,
+        });
+        if let (Some((at, layers)), None) = (choices.next(), choices.next()) {
             let layer = |layer: &Arc<[u64]>| {
+                let one = Value::Threads { values: layer.clone(), elected: false };
                 let mut arguments = arguments.to_vec();
                 if let Some(slot) = arguments.get_mut(at) {
-                    *slot = Value::Threads { values: layer.clone(), elected: false };
+                    *slot = &one;
                 }
                 match self.apply(&arguments, of) {
                     Value::Threads { values, .. } => Some(values),
@@ -357,48 +326,63 @@ impl<'g, 'a> Solver<'g, 'a> {
                 }
             };
             let layers: Option<Vec<Arc<[u64]>>> = layers.iter().map(layer).collect();
-            return layers.map_or(Value::Unknown(variation), |layers| choice(layers, variation));
+            return layers.map_or_else(|| Value::Unknown(variation()), |layers| choice(layers, variation()));
         }
-        let known = |value: &Value| matches!(value, Value::Constant(_) | Value::Threads { .. });
-        if !arguments.iter().all(known) {
-            return Value::Unknown(variation);
+        let mut numbers = [0u64; 4];
+        let mut vectors: [Option<(usize, &[u64])>; 4] = [None; 4];
+        let (mut count, mut elects) = (0, false);
+        for (at, value) in arguments.iter().enumerate() {
+            match (value, numbers.get_mut(at)) {
+                (Value::Constant(number), Some(slot)) => *slot = *number,
+                (Value::Threads { values, elected }, Some(_)) => {
+                    vectors[count] = Some((at, values));
+                    count += 1;
+                    elects |= elected;
+                }
+                _ => return Value::Unknown(variation()),
+            }
         }
-        let threads = arguments.iter().find_map(|value| match value {
-            Value::Threads { values, .. } => Some(values.len()),
-            _ => None,
-        });
-        let mut numbers = Vec::with_capacity(arguments.len());
-        let mut at = |thread: usize| {
-            numbers.clear();
-            numbers.extend(arguments.iter().map(|value| match value {
-                Value::Constant(value) => *value,
-                Value::Threads { values, .. } => values.get(thread).copied().unwrap_or(0),
-                _ => 0,
-            }));
-            of(&numbers)
+        let each: Option<Arc<[u64]>> = match vectors {
+            [None, ..] => return of(&numbers).map_or_else(|| Value::Unknown(variation()), Value::Constant),
+            [Some((at, values)), None, ..] => values
+                .iter()
+                .map(|value| {
+                    numbers[at] = *value;
+                    of(&numbers)
+                })
+                .collect(),
+            [Some((at, values)), Some((other, others)), None, ..] => values
+                .iter()
+                .zip(others)
+                .map(|(value, second)| {
+                    (numbers[at], numbers[other]) = (*value, *second);
+                    of(&numbers)
+                })
+                .collect(),
+            [Some((_, first)), ..] => (0..first.len())
+                .map(|thread| {
+                    for (at, values) in vectors.iter().flatten() {
+                        numbers[*at] = values.get(thread).copied().unwrap_or(0);
+                    }
+                    of(&numbers)
+                })
+                .collect(),
         };
-        let elected = arguments.iter().any(|value| matches!(value, Value::Threads { elected: true, .. }));
-        match threads {
-            None => at(0).map_or(Value::Unknown(variation), Value::Constant),
-            Some(threads) => match (0..threads).map(at).collect::<Option<Arc<[u64]>>>() {
-                Some(values) => Value::Threads { values, elected },
-                None => Value::Unknown(variation),
-            },
-        }
+        each.map_or_else(|| Value::Unknown(variation()), |values| Value::Threads { values, elected: elects })
     }
 
     /// `and`, `or` and `xor` of predicates of which one is not known: whatever that is, the other may decide.
-    pub(super) fn with_unknown(&self, arguments: &[Value], of: impl Fn(&[u64]) -> Option<u64>) -> Option<Value> {
+    pub(super) fn with_unknown(&self, arguments: &[&Value], of: impl Fn(&[u64; 4]) -> Option<u64>) -> Option<Value> {
         let threads = self.size?.threads()? as usize;
         let (at, variation) = arguments.iter().enumerate().find_map(|(at, value)| match value {
             Value::Unknown(variation) => Some((at, *variation)),
             _ => None,
         })?;
-        let varies = arguments.iter().map(Value::variation).max().unwrap_or(variation);
+        let varies = arguments.iter().map(|value| value.variation()).max().unwrap_or(variation);
         let mut layers = Vec::new();
-        for bit in 0..2u64 {
+        for bit in [Value::Constant(0), Value::Constant(1)] {
             let mut arguments = arguments.to_vec();
-            *arguments.get_mut(at)? = Value::Constant(bit);
+            *arguments.get_mut(at)? = &bit;
             match self.apply(&arguments, &of) {
                 Value::Threads { elected: true, .. } => return None,
                 Value::Threads { values, .. } => layers.push(values),
@@ -411,13 +395,15 @@ impl<'g, 'a> Solver<'g, 'a> {
     }
 
     /// The predicate of `elect.sync`: lane 0 stands for whichever is elected.
-    fn elected(&self) -> Value {
-        match self.size.and_then(|size| size.threads()) {
+    fn elected(&mut self) -> Value {
+        let threads = self.size.and_then(|size| size.threads());
+        let value = self.elected.get_or_insert_with(|| match threads {
             Some(threads) => {
                 Value::Threads { values: (0..threads).map(|t| u64::from(t % 32 == 0)).collect(), elected: true }
             }
             None => Value::Unknown(Variation::Lane),
-        }
+        });
+        value.clone()
     }
 }
 
@@ -448,7 +434,7 @@ fn complement(value: &Value) -> Value {
 }
 
 /// How those who come with different values divide the block: whole warps, or within a warp.
-fn split(coming: &[(Value, Option<ThreadSet>)]) -> Variation {
+fn split(coming: &[(&Value, Option<ThreadSet>)]) -> Variation {
     let whole = |along: &Option<ThreadSet>| along.is_some_and(|along| along.whole_warps() == along);
     if coming.iter().all(|(_, along)| whole(along)) { Variation::Warp } else { Variation::Lane }
 }

@@ -138,6 +138,15 @@ impl Value {
         }
     }
 
+    /// The same, of one that is only looked at.
+    pub fn join_with(self, other: &Value) -> Value {
+        match (&self, other) {
+            (_, Value::Undefined) => self,
+            (Value::Unknown(Variation::Lane), _) => self,
+            _ => self.join(other.clone()),
+        }
+    }
+
     /// What a register holds that got one or the other.
     pub fn join(self, other: Value) -> Value {
         match (self, other) {

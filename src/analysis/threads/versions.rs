@@ -3,9 +3,11 @@
 //! A register that is written once has one version. One that is written in several places has a version for each, and one for each
 //! block in which different ones meet.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::BTreeSet;
 
 use super::graph::Graph;
+use super::uses::{Numbers, Slice};
+use crate::base::FastMap;
 use crate::ptx::Register;
 
 /// Registers times blocks that are followed; beyond it a register has one version, whatever the place.
@@ -13,14 +15,14 @@ const MAX_STATES: usize = 1 << 23;
 /// No definition has been seen.
 const UNSET: u32 = u32::MAX;
 /// The version of a register before its first definition.
-const NEVER: u32 = 0;
+pub(super) const NEVER: u32 = 0;
 
 /// Block, way out of it and version that comes along it.
-pub type Coming = (u32, usize, u32);
+pub(super) type Coming = (u32, usize, u32);
 
 /// A block in which versions of a register meet.
 #[derive(Clone, Debug)]
-pub struct Meeting {
+pub(super) struct Meeting {
     /// What is read after it.
     pub version: u32,
     /// The block.
@@ -29,116 +31,151 @@ pub struct Meeting {
     pub from: Vec<Coming>,
 }
 
+/// What an instruction does to a register: place among those with several versions, and the version it writes or none for a read.
+type Touch = (u32, u32, Option<u32>);
+
 /// Versions of the registers that an evaluation asks about.
 #[derive(Clone, Debug, Default)]
-pub struct Versions {
-    single: HashMap<Register, u32>,
-    reads: HashMap<(u32, Register), u32>,
-    writes: HashMap<(u32, Register), u32>,
+pub(super) struct Versions {
+    numbers: Numbers,
+    /// By number of the register; `UNSET` for one with several and for one that is not followed.
+    single: Vec<u32>,
+    /// Instruction, number of the register, version: sorted.
+    reads: Vec<(u32, u32, u32)>,
+    writes: Vec<(u32, u32, u32)>,
     /// Where versions meet, by block.
     pub meetings: Vec<Meeting>,
     /// One more than the highest version.
     pub count: u32,
 }
 
+fn find(list: &[(u32, u32, u32)], index: u32, number: u32) -> Option<u32> {
+    let at = list.binary_search_by_key(&(index, number), |(index, number, _)| (*index, *number)).ok()?;
+    list.get(at).map(|(_, _, version)| *version)
+}
+
 impl Versions {
     /// The version that an instruction reads.
-    pub fn read(&self, site: usize, register: Register) -> Option<u32> {
-        self.single.get(&register).or_else(|| self.reads.get(&(site as u32, register))).copied()
+    pub fn read(&self, index: usize, register: Register) -> Option<u32> {
+        self.read_number(index as u32, self.numbers.get(register)?)
     }
 
-    /// The version that an instruction writes.
-    pub fn write(&self, site: usize, register: Register) -> Option<u32> {
-        self.single.get(&register).or_else(|| self.writes.get(&(site as u32, register))).copied()
+    /// The version that an instruction reads of a register by its number.
+    pub fn read_number(&self, index: u32, number: u32) -> Option<u32> {
+        match self.single.get(number as usize).copied().unwrap_or(UNSET) {
+            UNSET => find(&self.reads, index, number),
+            version => Some(version),
+        }
+    }
+
+    /// The version that an instruction writes of a register by its number.
+    pub fn write_number(&self, index: u32, number: u32) -> Option<u32> {
+        match self.single.get(number as usize).copied().unwrap_or(UNSET) {
+            UNSET => find(&self.writes, index, number),
+            version => Some(version),
+        }
     }
 
     /// Whether a register has more versions than one.
-    pub fn is_several(&self, register: Register) -> bool {
-        !self.single.contains_key(&register)
+    pub fn is_several(&self, number: u32) -> bool {
+        self.single.get(number as usize).copied().unwrap_or(UNSET) == UNSET
     }
 
-    /// Follows registers through the blocks. `definitions` are the instructions that write each.
-    pub fn build(
-        graph: &Graph<'_>,
-        wanted: &HashSet<Register>,
-        definitions: &HashMap<Register, Vec<usize>>,
-    ) -> Versions {
-        let mut found = Versions { count: NEVER + 1, ..Versions::default() };
-        let mut several: Vec<Register> = Vec::new();
-        let mut sorted: Vec<Register> = wanted.iter().copied().collect();
-        sorted.sort_unstable();
-        for register in sorted {
-            if definitions.get(&register).is_some_and(|sites| sites.len() > 1) {
-                several.push(register);
-            } else {
-                found.single.insert(register, found.count);
-                found.count += 1;
-            }
-        }
+    /// The register that a number stands for.
+    pub fn register(&self, number: u32) -> Option<Register> {
+        self.numbers.register(number)
+    }
+
+    /// The number of a register.
+    pub fn number(&self, register: Register) -> Option<u32> {
+        self.numbers.get(register)
+    }
+
+    /// Follows the registers of a slice through the blocks.
+    pub fn build(graph: &Graph<'_>, slice: &mut Slice) -> Versions {
+        let count = slice.numbers.len();
+        let mut found = Versions { count: NEVER + 1, single: vec![UNSET; count], ..Versions::default() };
+        let wanted = |number: &u32| slice.wanted.get(*number as usize).copied().unwrap_or(false);
+        let is_several = |number: &u32| slice.written.get(*number as usize).is_some_and(|written| *written > 1);
+        let mut several: Vec<u32> = (0..count as u32).filter(|number| wanted(number) && is_several(number)).collect();
         if several.len().saturating_mul(graph.blocks.len()) > MAX_STATES {
-            for register in several.drain(..) {
-                found.single.insert(register, found.count);
+            several.clear();
+        }
+        let mut place = vec![UNSET; count];
+        for (at, number) in several.iter().enumerate() {
+            place[*number as usize] = at as u32;
+        }
+        for number in (0..count as u32).filter(wanted) {
+            if place[number as usize] == UNSET {
+                found.single[number as usize] = found.count;
                 found.count += 1;
             }
         }
         if !several.is_empty() {
-            found.follow(graph, &several);
+            found.follow(graph, slice, &several, &place);
         }
+        found.numbers = std::mem::take(&mut slice.numbers);
         found
     }
 
-    fn follow(&mut self, graph: &Graph<'_>, several: &[Register]) {
-        let place: HashMap<Register, usize> =
-            several.iter().enumerate().map(|(at, register)| (*register, at)).collect();
-        // What each block reads and writes of these registers, in order: instruction, register, version or none for a read.
-        let mut touched: Vec<Vec<(u32, usize, Option<u32>)>> = vec![Vec::new(); graph.blocks.len()];
+    /// What each block reads and writes of registers with several versions, in order.
+    fn touches(&mut self, graph: &Graph<'_>, slice: &Slice, place: &[u32]) -> Vec<Vec<Touch>> {
+        let mut touched: Vec<Vec<Touch>> = vec![Vec::new(); graph.blocks.len()];
+        let place_of = |number: u32| place.get(number as usize).copied().filter(|at| *at != UNSET);
+        let mut observed = slice.observed().peekable();
         for (index, site) in graph.sites.iter().enumerate() {
+            let index = index as u32;
+            let uses = observed.next_if(|(at, _)| *at == index).map_or(&[][..], |(_, uses)| uses);
             let Some(block) = touched.get_mut(site.block as usize) else { continue };
-            let mut written = Vec::new();
-            for used in graph.registers.of(&site.located) {
-                let Some(&at) = place.get(&used.register) else { continue };
-                // What a guarded write keeps is read as well.
-                block.push((index as u32, at, None));
-                if used.is_def {
-                    written.push(at);
+            let guard = site.guard.and_then(|(register, _)| slice.numbers.get(register));
+            // What a guarded write keeps is read as well.
+            for number in uses.iter().map(|used| used.number).chain(guard) {
+                if let Some(at) = place_of(number) {
+                    block.push((index, at, None));
                 }
             }
-            if let Some((register, _)) = site.guard
-                && let Some(&at) = place.get(&register)
-            {
-                block.push((index as u32, at, None));
-            }
-            for at in written {
-                block.push((index as u32, at, Some(self.count)));
-                self.writes.insert((index as u32, several[at]), self.count);
-                self.count += 1;
+            for used in uses.iter().filter(|used| used.is_def) {
+                if let Some(at) = place_of(used.number) {
+                    block.push((index, at, Some(self.count)));
+                    self.writes.push((index, used.number, self.count));
+                    self.count += 1;
+                }
             }
         }
+        self.writes.sort_by_key(|(index, number, _)| (*index, *number));
+        touched
+    }
+
+    fn follow(&mut self, graph: &Graph<'_>, slice: &Slice, several: &[u32], place: &[u32]) {
+        let touched = self.touches(graph, slice, place);
         let width = several.len();
-        let mut at_entry: Vec<Vec<u32>> = vec![vec![UNSET; width]; graph.blocks.len()];
-        let mut meets: HashMap<(u32, usize), u32> = HashMap::new();
-        if let Some(first) = at_entry.first_mut() {
+        let mut at_entry: Vec<u32> = vec![UNSET; width * graph.blocks.len()];
+        let mut meets: FastMap<(u32, u32), u32> = FastMap::default();
+        let row = |block: u32| block as usize * width..(block as usize + 1) * width;
+        if let Some(first) = at_entry.get_mut(row(0)) {
             first.fill(NEVER);
         }
-        let after = |entry: &[u32], block: usize| {
-            let mut state = entry.to_vec();
-            for (_, at, version) in touched.get(block).into_iter().flatten() {
-                if let (Some(version), Some(slot)) = (version, state.get_mut(*at)) {
+        let after = |state: &mut Vec<u32>, entry: &[u32], block: u32| {
+            state.clear();
+            state.extend_from_slice(entry);
+            for (_, at, version) in touched.get(block as usize).into_iter().flatten() {
+                if let (Some(version), Some(slot)) = (version, state.get_mut(*at as usize)) {
                     *slot = *version;
                 }
             }
-            state
         };
-        let mut open = vec![0u32];
-        while let Some(block) = open.pop() {
-            let Some(entry) = at_entry.get(block as usize) else { continue };
-            let exit = after(entry, block as usize);
+        let mut exit: Vec<u32> = Vec::with_capacity(width);
+        // Text order first: what comes before is mostly known then.
+        let mut open = BTreeSet::from([0u32]);
+        while let Some(block) = open.pop_first() {
+            let Some(entry) = at_entry.get(row(block)) else { continue };
+            after(&mut exit, entry, block);
             let Some(info) = graph.blocks.get(block as usize) else { continue };
             for edge in &info.successors {
-                let Some(there) = at_entry.get_mut(edge.to as usize) else { continue };
+                let Some(there) = at_entry.get_mut(row(edge.to)) else { continue };
                 let mut changed = false;
                 for (at, (slot, &coming)) in there.iter_mut().zip(&exit).enumerate() {
-                    if *slot == coming || coming == UNSET || meets.get(&(edge.to, at)) == Some(slot) {
+                    if *slot == coming || coming == UNSET || meets.get(&(edge.to, at as u32)) == Some(slot) {
                         continue;
                     }
                     changed = true;
@@ -146,53 +183,67 @@ impl Versions {
                         *slot = coming;
                     } else {
                         *slot = self.count;
-                        meets.insert((edge.to, at), self.count);
+                        meets.insert((edge.to, at as u32), self.count);
                         self.count += 1;
                     }
                 }
                 if changed {
-                    open.push(edge.to);
+                    open.insert(edge.to);
                 }
             }
         }
-        for (block, entry) in at_entry.iter().enumerate() {
-            let mut state = entry.clone();
-            for (index, at, version) in touched.get(block).into_iter().flatten() {
-                let Some(slot) = state.get_mut(*at) else { continue };
+        for block in 0..graph.blocks.len() as u32 {
+            exit.clear();
+            exit.extend_from_slice(at_entry.get(row(block)).unwrap_or(&[]));
+            for (index, at, version) in touched.get(block as usize).into_iter().flatten() {
+                let (Some(slot), Some(number)) = (exit.get_mut(*at as usize), several.get(*at as usize)) else {
+                    continue;
+                };
                 match version {
                     Some(version) => *slot = *version,
-                    None if *slot != UNSET => drop(self.reads.insert((*index, several[*at]), *slot)),
+                    None if *slot != UNSET => self.reads.push((*index, *number, *slot)),
                     None => {}
                 }
             }
         }
-        let mut from: HashMap<(u32, usize), Vec<Coming>> = HashMap::new();
-        let mut by_block: HashMap<u32, Vec<usize>> = HashMap::new();
-        for (block, at) in meets.keys() {
-            by_block.entry(*block).or_default().push(*at);
-        }
+        self.reads.sort_unstable();
+        self.reads.dedup();
+        self.meetings = self.meetings_of(graph, meets, |state, block| {
+            after(state, at_entry.get(row(block)).unwrap_or(&[]), block);
+        });
+    }
+
+    /// Every meeting with what comes to it.
+    fn meetings_of(
+        &self,
+        graph: &Graph<'_>,
+        meets: FastMap<(u32, u32), u32>,
+        leaves: impl Fn(&mut Vec<u32>, u32),
+    ) -> Vec<Meeting> {
+        let mut sorted: Vec<(u32, u32, u32)> = meets.into_iter().map(|((block, at), met)| (block, at, met)).collect();
+        sorted.sort_unstable();
+        let mut found: Vec<Meeting> =
+            sorted.iter().map(|&(block, _, version)| Meeting { version, block, from: Vec::new() }).collect();
+        let within = |block: u32| {
+            let start = sorted.partition_point(|(other, ..)| *other < block);
+            start..start + sorted[start..].iter().take_while(|(other, ..)| *other == block).count()
+        };
+        let mut exit = Vec::new();
         for (block, info) in graph.blocks.iter().enumerate() {
-            let Some(entry) = at_entry.get(block) else { continue };
-            if !info.successors.iter().any(|edge| by_block.contains_key(&edge.to)) {
+            if info.successors.iter().all(|edge| within(edge.to).is_empty()) {
                 continue;
             }
-            let exit = after(entry, block);
+            leaves(&mut exit, block as u32);
             for (way, edge) in info.successors.iter().enumerate() {
-                for &at in by_block.get(&edge.to).into_iter().flatten() {
-                    if let Some(&version) = exit.get(at).filter(|version| **version != UNSET) {
-                        from.entry((edge.to, at)).or_default().push((block as u32, way, version));
+                for index in within(edge.to) {
+                    let Some(&version) = exit.get(sorted[index].1 as usize) else { continue };
+                    if version != UNSET {
+                        found[index].from.push((block as u32, way, version));
                     }
                 }
             }
         }
-        self.meetings = meets
-            .into_iter()
-            .map(|((block, at), version)| Meeting {
-                version,
-                block,
-                from: from.remove(&(block, at)).unwrap_or_default(),
-            })
-            .collect();
-        self.meetings.sort_by_key(|meeting| (meeting.block, meeting.version));
+        found.sort_by_key(|meeting| (meeting.block, meeting.version));
+        found
     }
 }

@@ -1,0 +1,331 @@
+//! Instructions of the slice made ready: their text is read once, however often they are evaluated.
+
+use std::collections::HashMap;
+
+use super::BlockSize;
+use super::graph::{Graph, Site};
+use super::number::{Arithmetic, Comparison, Type};
+use super::uses::Slice;
+use super::value::{Value, Variation};
+use super::versions::{NEVER, Versions};
+use crate::ptx::{Operand, Operation, Shape};
+
+/// Where an operand's value comes from.
+pub(super) enum Source {
+    /// It is known.
+    Known(Value),
+    /// A version of a register; never set where nothing defines it.
+    Version(Option<u32>),
+    /// `!%p1`
+    Not(Box<Source>),
+    /// `[%r1+16]`
+    Address(Box<Source>, Option<i64>),
+}
+
+/// How predicates are combined by `setp`.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Combine {
+    No,
+    And,
+    Or,
+    Xor,
+}
+
+/// What an instruction computes.
+#[derive(Clone, Copy)]
+pub(super) enum Compute {
+    /// Nothing that is followed.
+    Nothing,
+    Move,
+    Mapa,
+    Convert {
+        to: Type,
+        from: Type,
+    },
+    Add {
+        ty: Type,
+        subtract: bool,
+    },
+    Multiply {
+        ty: Type,
+        to: Type,
+        adds: bool,
+    },
+    Arithmetic {
+        what: Arithmetic,
+        ty: Type,
+    },
+    Compare {
+        how: Comparison,
+        ty: Type,
+        combine: Combine,
+    },
+    Select,
+    Shuffle,
+    Load {
+        bytes: u32,
+    },
+}
+
+/// A destination.
+pub(super) struct Destination {
+    pub version: u32,
+    /// What it held before.
+    pub old: Option<u32>,
+    pub is_several: bool,
+    /// Whether no other instruction writes this version.
+    pub alone: bool,
+    pub is_predicate: bool,
+}
+
+/// What an instruction that is not evaluated gives.
+pub(super) enum Otherwise {
+    /// As varied as this.
+    Variation(Variation),
+    /// As varied as what it reads.
+    Reads(Vec<Source>),
+}
+
+/// An instruction, ready.
+pub(super) struct Step {
+    pub compute: Compute,
+    pub arguments: Vec<Source>,
+    pub otherwise: Otherwise,
+    pub guard: Option<(Option<u32>, bool)>,
+    pub destinations: Vec<Destination>,
+    /// Versions that it depends on.
+    pub reads: Vec<u32>,
+    pub elects: bool,
+    /// Whether a second destination is the first one's complement.
+    pub complements: bool,
+    pub block: u32,
+    /// Whether nothing that it depends on comes from memory or from where ways meet: it gives the same whoever goes where.
+    pub fixed: bool,
+}
+
+/// Makes instructions ready.
+pub(super) struct Preparer<'g, 'a> {
+    pub graph: &'g Graph<'a>,
+    pub names: &'g HashMap<&'a str, u32>,
+    pub size: Option<BlockSize>,
+    pub versions: &'g Versions,
+    specials: Vec<(&'a str, usize, Value)>,
+}
+
+impl<'g, 'a> Preparer<'g, 'a> {
+    pub fn new(
+        graph: &'g Graph<'a>,
+        names: &'g HashMap<&'a str, u32>,
+        size: Option<BlockSize>,
+        versions: &'g Versions,
+    ) -> Preparer<'g, 'a> {
+        Preparer { graph, names, size, versions, specials: Vec::new() }
+    }
+
+    /// All instructions of a slice, in order.
+    pub fn steps(mut self, slice: &Slice) -> Vec<Step> {
+        let mut fixed = vec![false; self.versions.count as usize];
+        if let Some(never) = fixed.get_mut(NEVER as usize) {
+            *never = true;
+        }
+        let mut steps = Vec::with_capacity(slice.instructions.len());
+        for &index in &slice.instructions {
+            let Some(site) = self.graph.sites.get(index as usize) else { continue };
+            let mut step = self.step(slice, index, site);
+            // What an unguarded write replaces has no part in it.
+            let depends = slice.uses(index).iter().filter(|used| !used.is_def || step.guard.is_some());
+            let depends = depends.filter_map(|used| self.versions.read_number(index, used.number));
+            let mut depends = depends.chain(step.guard.and_then(|(version, _)| version));
+            let own = |version: u32| step.destinations.iter().any(|to| to.version == version);
+            let all = depends.all(|version| own(version) || fixed.get(version as usize).copied().unwrap_or(true));
+            step.fixed =
+                all && !matches!(step.compute, Compute::Load { .. }) && step.destinations.iter().all(|to| to.alone);
+            for to in step.destinations.iter().filter(|_| step.fixed) {
+                if let Some(slot) = fixed.get_mut(to.version as usize) {
+                    *slot = true;
+                }
+            }
+            steps.push(step);
+        }
+        steps
+    }
+
+    fn step(&mut self, slice: &Slice, index: u32, site: &Site<'a>) -> Step {
+        let uses = slice.uses(index);
+        let read = |number: u32| self.versions.read_number(index, number);
+        let guard = site.guard.map(|(register, negated)| (self.versions.read(index as usize, register), negated));
+        let destinations: Vec<Destination> = uses
+            .iter()
+            .filter(|used| used.is_def)
+            .filter_map(|used| {
+                let register = self.versions.register(used.number)?;
+                let declared = self.graph.registers.declaration(register);
+                let is_several = self.versions.is_several(used.number);
+                let written = slice.written.get(used.number as usize).copied().unwrap_or(0);
+                Some(Destination {
+                    version: self.versions.write_number(index, used.number)?,
+                    old: read(used.number),
+                    is_several,
+                    alone: is_several || written <= 1,
+                    is_predicate: declared.is_some_and(|found| found.ty == "pred"),
+                })
+            })
+            .collect();
+        let reads: Vec<u32> =
+            uses.iter().filter_map(|used| read(used.number)).chain(guard.and_then(|(version, _)| version)).collect();
+        let instruction = site.located.instruction;
+        let mnemonic = instruction.mnemonic();
+        let arguments: Vec<Source> =
+            instruction.operands().skip(1).map(|operand| self.operand(index, site, operand)).collect();
+        let compute = self.compute(site, mnemonic, arguments.len()).unwrap_or(Compute::Nothing);
+        let otherwise = match mnemonic {
+            "atom" | "clock" | "shfl" | "mma" | "ldmatrix" | "tex" | "match" | "call" => {
+                Otherwise::Variation(Variation::Lane)
+            }
+            "vote" | "activemask" | "redux" => Otherwise::Variation(Variation::Warp),
+            "mbarrier" => Otherwise::Variation(Variation::Block),
+            _ if matches!(compute, Compute::Nothing | Compute::Load { .. }) => {
+                let reads = instruction.names().filter(|used| !used.is_def);
+                Otherwise::Reads(reads.map(|used| self.name(index, site, used.name, None)).collect())
+            }
+            _ => Otherwise::Variation(Variation::Lane),
+        };
+        Step {
+            compute,
+            arguments,
+            otherwise,
+            guard,
+            destinations,
+            reads,
+            elects: matches!(site.operation, Operation::Elect),
+            complements: mnemonic == "setp",
+            block: site.block,
+            fixed: false,
+        }
+    }
+
+    /// What an instruction puts into its first destination; none if it is not evaluated.
+    fn compute(&self, site: &Site<'a>, mnemonic: &str, arguments: usize) -> Option<Compute> {
+        let instruction = site.located.instruction;
+        // `mov.b64 {%r1, %r2}, %rd1` and `setp.eq.s32 _|%p1, …` define something else than the value below.
+        let destination = instruction.operand(0)?;
+        if matches!(destination.shape(), Shape::Vector(_)) || destination.text().starts_with('_') {
+            return None;
+        }
+        let mut types = instruction.modifiers().filter_map(Type::of);
+        let ty = types.next();
+        Some(match mnemonic {
+            "mov" | "cvta" if arguments > 0 => Compute::Move,
+            "mapa" if arguments > 0 => Compute::Mapa,
+            "cvt" if arguments > 0 => Compute::Convert { to: ty?, from: types.next()? },
+            "add" | "sub" if arguments == 2 => Compute::Add { ty: ty?, subtract: mnemonic == "sub" },
+            "mul" | "mad" if arguments >= if mnemonic == "mad" { 3 } else { 2 } => {
+                let ty = ty?;
+                let wide = instruction.has("wide");
+                if !wide && !instruction.has("lo") {
+                    return None;
+                }
+                let to = if wide { Type { bits: ty.bits * 2, ..ty } } else { ty };
+                Compute::Multiply { ty, to, adds: mnemonic == "mad" }
+            }
+            "setp" if arguments >= 2 => {
+                let mut modifiers = instruction.modifiers();
+                let how = Comparison::of(modifiers.next()?);
+                let combine = match modifiers.next() {
+                    Some("and") if arguments > 2 => Combine::And,
+                    Some("or") if arguments > 2 => Combine::Or,
+                    Some("xor") if arguments > 2 => Combine::Xor,
+                    _ => Combine::No,
+                };
+                let ty = ty.filter(|ty| ty.bits > 1)?;
+                Compute::Compare { how, ty, combine }
+            }
+            "selp" if arguments >= 3 => Compute::Select,
+            "shfl" if instruction.has("idx") && arguments >= 2 => Compute::Shuffle,
+            "ld" => Compute::Load { bytes: ty?.bits / 8 },
+            _ => {
+                let what = Arithmetic::of(mnemonic).filter(|what| arguments >= what.arguments())?;
+                Compute::Arithmetic { what, ty: ty? }
+            }
+        })
+    }
+
+    fn name(&mut self, index: u32, site: &Site<'a>, name: &'a str, component: Option<&str>) -> Source {
+        if let Some(register) = self.graph.registers.resolve(name, site.located.id) {
+            return Source::Version(
+                self.versions.number(register).and_then(|number| self.versions.read_number(index, number)),
+            );
+        }
+        if let Some(&variable) = self.names.get(name) {
+            return Source::Known(Value::Address { variable, offset: Some(0) });
+        }
+        Source::Known(self.special(name, component))
+    }
+
+    /// A special register.
+    fn special(&mut self, name: &'a str, component: Option<&str>) -> Value {
+        let axis = match component {
+            Some("y") => 1,
+            Some("z") => 2,
+            _ => 0,
+        };
+        let known = self.specials.iter().find(|(other, at, _)| *other == name && *at == axis);
+        if let Some((.., value)) = known {
+            return value.clone();
+        }
+        let value = special(self.size, name, axis);
+        self.specials.push((name, axis, value.clone()));
+        value
+    }
+
+    fn operand(&mut self, index: u32, site: &Site<'a>, operand: Operand<'a>) -> Source {
+        if let Some(value) = operand.value() {
+            return Source::Known(Value::Constant(value as u64));
+        }
+        match operand.shape() {
+            Shape::Name { name, component } => self.name(index, site, name, component),
+            Shape::Not(inner) => Source::Not(Box::new(self.operand(index, site, inner))),
+            Shape::Address(_) => {
+                let Some(address) = operand.address() else { return Source::Known(Value::Unknown(Variation::Lane)) };
+                let base = match address.base {
+                    Some(name) => self.name(index, site, name, None),
+                    None => Source::Known(Value::Constant(0)),
+                };
+                Source::Address(Box::new(base), address.offset)
+            }
+            // `variable+16`
+            Shape::Expression => {
+                let (name, rest) = operand.text().split_once('+').unwrap_or((operand.text(), ""));
+                Source::Known(match (self.names.get(name.trim()), rest.trim().parse::<i64>()) {
+                    (Some(&variable), Ok(offset)) => Value::Address { variable, offset: Some(offset) },
+                    _ => Value::Unknown(Variation::Lane),
+                })
+            }
+            _ => Source::Known(Value::Unknown(Variation::Lane)),
+        }
+    }
+}
+
+fn special(size: Option<BlockSize>, name: &str, axis: usize) -> Value {
+    let varied = match name {
+        "%tid" | "%laneid" | "%lanemask_eq" | "%lanemask_lt" | "%lanemask_le" | "%lanemask_gt" | "%lanemask_ge"
+        | "%clock" | "%clock64" | "%globaltimer" | "%clock_hi" => Variation::Lane,
+        "%warpid" => Variation::Warp,
+        _ => Variation::Block,
+    };
+    let size = size.and_then(|size| Some((size.dimensions, size.threads()?)));
+    let Some(([x, y, z], threads)) = size else { return Value::Unknown(varied) };
+    let each = |of: &dyn Fn(u32) -> u32| Value::Threads {
+        values: (0..threads).map(|thread| u64::from(of(thread))).collect(),
+        elected: false,
+    };
+    match name {
+        "%tid" if axis == 0 => each(&|thread| thread % x),
+        "%tid" if axis == 1 => each(&|thread| thread / x % y),
+        "%tid" => each(&|thread| thread / x / y % z),
+        "%laneid" => each(&|thread| thread % 32),
+        "%warpid" => each(&|thread| thread / 32),
+        "%ntid" => Value::Constant(u64::from([x, y, z].get(axis).copied().unwrap_or(1))),
+        _ => Value::Unknown(varied),
+    }
+}

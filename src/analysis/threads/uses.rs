@@ -1,0 +1,299 @@
+//! Which registers an evaluation follows, and the instructions that read and write them.
+//!
+//! Registers have numbers in the order in which they are first seen. The text of an instruction is read once, and only as far as
+//! needed: all instructions say what they write, and only those of the slice what they read.
+
+use super::graph::{Graph, Site};
+use super::memory::is_shared;
+use crate::base::FastMap;
+use crate::ptx::{CpAsync, Operand, Operation, Register, Shape, Tcgen05};
+
+/// Stores into shared memory that are looked at.
+const MAX_STORES: usize = 512;
+/// No further definition.
+const END: u32 = u32::MAX;
+
+/// Numbers of registers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Numbers {
+    of: FastMap<Register, u32>,
+    registers: Vec<Register>,
+}
+
+impl Numbers {
+    pub fn get(&self, register: Register) -> Option<u32> {
+        self.of.get(&register).copied()
+    }
+
+    pub fn register(&self, number: u32) -> Option<Register> {
+        self.registers.get(number as usize).copied()
+    }
+
+    pub fn len(&self) -> usize {
+        self.registers.len()
+    }
+
+    fn take(&mut self, register: Register) -> u32 {
+        *self.of.entry(register).or_insert_with(|| {
+            self.registers.push(register);
+            self.registers.len() as u32 - 1
+        })
+    }
+}
+
+/// A register that an instruction mentions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Use {
+    pub number: u32,
+    pub is_def: bool,
+}
+
+/// The instructions that decide branches, guards and the operands of barriers.
+#[derive(Default)]
+pub(super) struct Slice {
+    pub numbers: Numbers,
+    /// By number: whether it is followed.
+    pub wanted: Vec<bool>,
+    /// By number: how many instructions write it.
+    pub written: Vec<u32>,
+    /// Instructions that are evaluated, ascending.
+    pub instructions: Vec<u32>,
+    /// Instructions whose registers are known one by one, ascending: those of the slice, and those that analyses ask about.
+    observed: Vec<(u32, u32)>,
+    uses: Vec<Use>,
+    /// Whether some load from shared memory.
+    pub loads: bool,
+}
+
+/// Instructions of a function up to which barriers of the whole block alone, `bar.sync 0`, are reason enough to evaluate it: larger ones
+/// would take longer than all else that is said about them.
+const MAX_PLAIN: usize = 2000;
+
+/// Whether anything in a function depends on who runs it: roles, barriers of some threads, asynchronous copies and matrices.
+fn depends_on_threads(graph: &Graph<'_>) -> bool {
+    graph.sites.iter().any(|site| match &site.operation {
+        Operation::NamedBarrier(barrier) => {
+            let is_plain = barrier.id.and_then(|id| id.value()) == Some(0) && barrier.threads.is_none();
+            !is_plain || graph.sites.len() <= MAX_PLAIN
+        }
+        Operation::SetMaxNReg { .. }
+        | Operation::ClusterBarrier { .. }
+        | Operation::Mbarrier(_)
+        | Operation::Wgmma(_)
+        | Operation::Tcgen05 { .. }
+        | Operation::Bulk(_)
+        | Operation::Elect => true,
+        _ => false,
+    })
+}
+
+/// Whether analyses ask what all of an instruction's operands are.
+fn is_asked(site: &Site<'_>) -> bool {
+    matches!(
+        site.operation,
+        Operation::SetMaxNReg { .. }
+            | Operation::NamedBarrier(_)
+            | Operation::Mbarrier(_)
+            | Operation::CpAsync(CpAsync::MbarrierArrive)
+            | Operation::Tcgen05 { action: Tcgen05::Alloc | Tcgen05::Dealloc | Tcgen05::Commit, .. }
+            | Operation::IndexedBranch { .. }
+    )
+}
+
+/// The operands of a bulk copy that analyses ask about: its mbarrier and its size; not where it copies from, which takes long to compute.
+fn asked_of_copy<'a>(site: &Site<'a>) -> impl Iterator<Item = Operand<'a>> {
+    let instruction = site.located.instruction;
+    let is_address = |operand: &Operand<'_>| matches!(operand.shape(), Shape::Address(_));
+    instruction.operands().filter(is_address).last().into_iter().chain(instruction.operand(2))
+}
+
+/// Whether it matters who passes an instruction's guard: where it leads elsewhere, and where analyses ask who runs it.
+fn decides(site: &Site<'_>) -> bool {
+    is_asked(site)
+        || matches!(
+            site.operation,
+            Operation::Branch { .. }
+                | Operation::Return
+                | Operation::Exit
+                | Operation::Trap
+                | Operation::ClusterBarrier { .. }
+                | Operation::Wgmma(_)
+                | Operation::Tcgen05 { .. }
+                | Operation::Bulk(_)
+                | Operation::CpAsync(_)
+                | Operation::Elect
+                | Operation::ClusterLaunchControl
+        )
+}
+
+/// Which instruction wrote a register before, by definition.
+struct Definitions {
+    /// By number: the last one.
+    last: Vec<u32>,
+    /// By definition: its instruction and the one before it.
+    all: Vec<(u32, u32)>,
+}
+
+impl Slice {
+    pub fn of(graph: &Graph<'_>) -> Slice {
+        let mut slice = Slice::default();
+        if !depends_on_threads(graph) {
+            return slice;
+        }
+        let mut definitions = Definitions { last: Vec::new(), all: Vec::new() };
+        for (index, site) in graph.sites.iter().enumerate() {
+            for register in graph.registers.written_by(&site.located) {
+                let number = slice.numbers.take(register);
+                if definitions.last.len() <= number as usize {
+                    definitions.last.resize(number as usize + 1, END);
+                    slice.written.resize(number as usize + 1, 0);
+                }
+                definitions.all.push((index as u32, definitions.last[number as usize]));
+                definitions.last[number as usize] = definitions.all.len() as u32 - 1;
+                slice.written[number as usize] += 1;
+            }
+        }
+        let count = graph.sites.len();
+        let mut gatherer = Gatherer {
+            graph,
+            definitions,
+            slice,
+            known: Vec::new(),
+            place: vec![END; count],
+            inside: vec![false; count],
+            open: Vec::new(),
+        };
+        for (index, site) in graph.sites.iter().enumerate() {
+            if decides(site) {
+                gatherer.want_guard(site);
+            }
+            if is_asked(site) {
+                gatherer.observe(index, site, Kind::Reads);
+            } else if matches!(site.operation, Operation::Bulk(_)) {
+                gatherer.observe(index, site, Kind::Look);
+                asked_of_copy(site).for_each(|operand| gatherer.want(site, operand));
+            } else if site.located.instruction.text().contains("mbarrier::") {
+                gatherer.want_guard(site);
+                gatherer.observe(index, site, Kind::Look);
+            }
+        }
+        gatherer.close();
+        let works_on_shared = |site: &Site<'_>, mnemonic: &str| {
+            site.located.instruction.mnemonic() == mnemonic && is_shared(&site.located.instruction)
+        };
+        let mut evaluated = gatherer.slice.instructions.iter().filter_map(|index| graph.sites.get(*index as usize));
+        let loads = evaluated.any(|site| works_on_shared(site, "ld"));
+        gatherer.slice.loads = loads;
+        if loads {
+            let stores = graph.sites.iter().enumerate().filter(|(_, site)| works_on_shared(site, "st"));
+            for (at, (index, site)) in stores.enumerate() {
+                gatherer.observe(index, site, if at < MAX_STORES { Kind::All } else { Kind::Look });
+            }
+            gatherer.close();
+        }
+        gatherer.finish()
+    }
+
+    /// The registers of an instruction, in order; none of one that nothing asks about.
+    pub fn uses(&self, index: u32) -> &[Use] {
+        let Ok(at) = self.observed.binary_search_by_key(&index, |(index, _)| *index) else { return &[] };
+        let (Some((_, from)), Some((_, to))) = (self.observed.get(at), self.observed.get(at + 1)) else { return &[] };
+        self.uses.get(*from as usize..*to as usize).unwrap_or(&[])
+    }
+
+    /// The instructions whose registers are known, ascending.
+    pub fn observed(&self) -> impl Iterator<Item = (u32, &[Use])> {
+        self.observed.windows(2).filter_map(|pair| {
+            let [(index, from), (_, to)] = pair else { return None };
+            Some((*index, self.uses.get(*from as usize..*to as usize)?))
+        })
+    }
+}
+
+/// Which registers of an instruction are followed.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Look,
+    Reads,
+    All,
+}
+
+/// A slice in the making.
+struct Gatherer<'g, 'a> {
+    graph: &'g Graph<'a>,
+    definitions: Definitions,
+    slice: Slice,
+    /// Registers of the instructions that were looked at, and by instruction which of these is its.
+    known: Vec<Vec<Use>>,
+    place: Vec<u32>,
+    /// By instruction: whether it is evaluated.
+    inside: Vec<bool>,
+    /// Registers to follow.
+    open: Vec<u32>,
+}
+
+impl<'a> Gatherer<'_, 'a> {
+    fn want_guard(&mut self, site: &Site<'a>) {
+        self.open.extend(site.guard.map(|(register, _)| self.slice.numbers.take(register)));
+    }
+
+    fn want(&mut self, site: &Site<'a>, operand: Operand<'a>) {
+        let name = operand.address().map_or(operand.name(), |address| address.base);
+        let register = name.and_then(|name| self.graph.registers.resolve(name, site.located.id));
+        self.open.extend(register.map(|register| self.slice.numbers.take(register)));
+    }
+
+    fn observe(&mut self, index: usize, site: &Site<'a>, kind: Kind) {
+        let Some(place) = self.place.get_mut(index) else { return };
+        if *place == END {
+            *place = self.known.len() as u32;
+            let numbers = &mut self.slice.numbers;
+            let used = self.graph.registers.of(&site.located);
+            let uses = used.map(|used| Use { number: numbers.take(used.register), is_def: used.is_def });
+            self.known.push(uses.collect());
+        }
+        let uses = self.known.get(*place as usize).map_or(&[][..], Vec::as_slice);
+        match kind {
+            Kind::Look => {}
+            Kind::Reads => self.open.extend(uses.iter().filter(|used| !used.is_def).map(|used| used.number)),
+            Kind::All => self.open.extend(uses.iter().map(|used| used.number)),
+        }
+    }
+
+    /// Adds what the open registers are computed from.
+    fn close(&mut self) {
+        while let Some(number) = self.open.pop() {
+            if self.slice.wanted.len() < self.slice.numbers.len() {
+                self.slice.wanted.resize(self.slice.numbers.len(), false);
+            }
+            if self.slice.wanted.get_mut(number as usize).is_none_or(|wanted| std::mem::replace(wanted, true)) {
+                continue;
+            }
+            let mut at = self.definitions.last.get(number as usize).copied().unwrap_or(END);
+            while let Some(&(index, before)) = self.definitions.all.get(at as usize) {
+                at = before;
+                let Some(site) = self.graph.sites.get(index as usize) else { continue };
+                if self.inside.get_mut(index as usize).is_none_or(|inside| std::mem::replace(inside, true)) {
+                    continue;
+                }
+                self.observe(index as usize, site, Kind::Reads);
+                self.want_guard(site);
+                self.slice.instructions.push(index);
+            }
+        }
+    }
+
+    fn finish(self) -> Slice {
+        let mut slice = self.slice;
+        slice.instructions.sort_unstable();
+        let count = slice.numbers.len();
+        slice.wanted.resize(count, false);
+        slice.written.resize(count, 0);
+        for (index, at) in self.place.iter().enumerate().filter(|(_, at)| **at != END) {
+            slice.observed.push((index as u32, slice.uses.len() as u32));
+            slice.uses.extend(self.known.get(*at as usize).into_iter().flatten());
+        }
+        slice.observed.push((END, slice.uses.len() as u32));
+        slice
+    }
+}
