@@ -1,10 +1,8 @@
 //! Groups of asynchronous work along every path: wgmma fenced, committed and waited for; copies committed and waited for.
 
-use std::collections::HashSet;
-
 use super::check::{Check, Confidence};
 use super::threads::{Graph, Site, Warps};
-use crate::ptx::{Bulk, CpAsync, Operation, Register, Wgmma};
+use crate::ptx::{Bulk, CpAsync, Operation, Wgmma};
 
 /// What a path has done last, one bit each; several where paths meet.
 type States = u16;
@@ -60,6 +58,11 @@ pub fn check(warps: &Warps<'_>) -> Vec<Check> {
         return checks;
     }
     wgmma(&warps.graph, &mut checks);
+    for check in super::wgmma::check(warps) {
+        if !checks.iter().any(|known| known.code == check.code && known.line == check.line) {
+            checks.push(check);
+        }
+    }
     copies(&warps.graph, &mut checks);
     checks
 }
@@ -92,21 +95,11 @@ fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Check>) {
             checks.push(Check { code, fatal: false, confidence: Confidence::Likely, line, message, reasoning });
         }
     };
-    let accumulators: HashSet<Register> = graph
-        .sites
-        .iter()
-        .filter(|site| is_mma(&site.operation))
-        .flat_map(|site| graph.registers.of(&site.located).filter(|used| used.is_def).map(|used| used.register))
-        .collect();
     for ((index, site), state) in graph.sites.iter().enumerate().zip(&states) {
         let state = *state;
         if state == 0 {
             continue;
         }
-        let reads = || {
-            let mut used = graph.registers.of(&site.located).filter(|used| !used.is_def);
-            used.any(|used| accumulators.contains(&used.register))
-        };
         let only = |bits: States| state & !bits == 0;
         match site.operation {
             Operation::Wgmma(Wgmma::MmaAsync) if state & (FENCED | OPEN) == 0 => add(
@@ -136,12 +129,6 @@ fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Check>) {
                 }
             }
             Operation::Wgmma(_) => {}
-            _ if state & COMMITTED != 0 && only(START | COMMITTED) && reads() => add(
-                "PI503",
-                site.line(),
-                "reads results of wgmma.mma_async before any wgmma.wait_group",
-                "every path to this line has committed multiplications and not waited for them",
-            ),
             Operation::Return | Operation::Exit if only(COMMITTED | SOME_LEFT) => {
                 let is = |operation: &Operation<'_>| matches!(operation, Operation::Wgmma(Wgmma::CommitGroup));
                 if let Some(last) = last_before(graph, index, is) {

@@ -58,6 +58,7 @@ pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite], exact: bool) -> Vec<Chec
     arrivals(warps, &objects, exact, &mut checks);
     bytes(warps, &objects, exact, &mut checks);
     publication(warps, &objects, &mut checks);
+    checks.extend(super::mbarrier_parity::check(warps, sites));
     checks
 }
 
@@ -115,10 +116,10 @@ fn unannounced(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>
     for (site, group) in objects.sites.iter().zip(&objects.groups) {
         let Some(group) = group.filter(|_| site.act == Act::Complete) else { continue };
         let own: BTreeSet<usize> = objects.of(group).filter(|site| announces(site)).map(|site| site.index).collect();
-        // Somebody else may announce for those who copy.
         let copiers = warps.at(site.index).whole_warps();
-        let same = |index: &usize| !warps.at(*index).intersection(&copiers).is_empty();
-        if own.is_empty() || !own.iter().all(same) {
+        let same = |index: usize| !warps.at(index).intersection(&copiers).is_empty();
+        // Somebody else may announce for those who copy, unless they arrive there themselves and others announce their own copies.
+        if own.is_empty() || !own.iter().all(|index| same(*index)) && !announces_alone(warps, objects, site) {
             continue;
         }
         let Some(home) = graph.sites.get(site.index).map(|site| site.block) else { continue };
@@ -182,6 +183,24 @@ fn unannounced(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>
         });
         return;
     }
+}
+
+/// Whether copies need an announcement of those who make them: they arrive at the object, bare, and whoever announces elsewhere does so
+/// for copies of its own.
+fn announces_alone(warps: &Warps<'_>, objects: &Objects<'_>, copy: &MbarrierSite) -> bool {
+    let meets = |a: &MbarrierSite, b: &MbarrierSite| {
+        !warps.at(a.index).whole_warps().intersection(&warps.at(b.index)).is_empty()
+    };
+    let one_object = |a: &MbarrierSite, b: &MbarrierSite| a.identity.is_some() && a.identity == b.identity;
+    let mut others = objects.sites.iter();
+    let arrives =
+        others.any(|site| site.act == Act::Arrive && !site.remote && one_object(site, copy) && meets(site, copy));
+    let announces = |site: &&MbarrierSite| matches!(site.act, Act::ArriveExpect | Act::Expect | Act::Other);
+    let own_copy = |site: &MbarrierSite| {
+        let mut copies = objects.sites.iter().filter(|other| other.act == Act::Complete);
+        copies.any(|other| one_object(site, other) && meets(site, other))
+    };
+    arrives && objects.sites.iter().filter(announces).all(|site| site.act != Act::Other && own_copy(site))
 }
 
 /// Counts that more threads would have to make up than can arrive.

@@ -70,6 +70,8 @@ pub struct MbarrierSite {
     pub variable: Option<u32>,
     /// Where in it.
     pub place: Place,
+    /// Equal for instructions on one object, where a register holds its address; known or not.
+    pub identity: Option<(u32, i64)>,
     /// Count, bytes or parity, where constant.
     pub argument: Option<u64>,
     /// Bytes of a copy, where the instruction says it.
@@ -131,6 +133,7 @@ pub fn sites(warps: &Warps<'_>) -> Vec<MbarrierSite> {
             _ => continue,
         };
         let value = |operand| warps.values.operand(&warps.graph, index, operand);
+        let identity = address.and_then(|address| warps.values.identity(&warps.graph, index, address));
         let address = address.map(value).unwrap_or(Value::Unknown(Variation::Lane));
         let place = match (&address, address.lowest()) {
             (Value::Address { .. }, Some(offset)) => Place::At(offset),
@@ -146,7 +149,7 @@ pub fn sites(warps: &Warps<'_>) -> Vec<MbarrierSite> {
         let remote = elsewhere || opcode.contains("multicast") || opcode.contains("cta_group::2");
         let (line, threads) = (site.line(), warps.count_at(index));
         let variable = address.variable();
-        found.push(MbarrierSite { index, line, act, variable, place, argument, bytes, threads, remote });
+        found.push(MbarrierSite { index, line, act, variable, place, identity, argument, bytes, threads, remote });
     }
     found
 }

@@ -251,3 +251,97 @@ fn nothing_is_certain_on_real_kernels() {
     assert!(files > 0);
     assert_eq!(certain, []);
 }
+
+/// A consumer whose main loop leaves one group on its way, as CUTLASS does: the first batch before the loop, operands given back inside.
+const MAIN_LOOP: &str = "\
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u32 n, .param .u64 out)
+.reqntid 128
+{
+ .reg .pred %p<9>; .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .b64 %rd<9>;
+ .shared .align 8 .b8 empty[64];
+ ld.param.u32 %r1, [n];
+ ld.param.u64 %rd1, [out];
+ mov.u32 %r2, %tid.x;
+ setp.ne.u32 %p1, %r2, 0;
+ @%p1 bra READY;
+ mbarrier.init.shared::cta.b64 [empty], 128;
+READY:
+ bar.sync 0;
+ wgmma.fence.sync.aligned;
+ wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1, %f2, %f3, %f4}, %rd2, %rd3, 1, 1, 1, 0, 0;
+ wgmma.commit_group.sync.aligned; // first
+LOOP:
+ wgmma.fence.sync.aligned;
+ wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1, %f2, %f3, %f4}, %rd2, %rd3, 1, 1, 1, 0, 0;
+ wgmma.commit_group.sync.aligned; // second
+ wgmma.wait_group.sync.aligned 1;
+ mbarrier.arrive.shared::cta.b64 _, [empty];
+ add.s32 %r1, %r1, -1;
+ setp.ne.s32 %p2, %r1, 0;
+ @%p2 bra LOOP;
+ wgmma.wait_group.sync.aligned 0;
+ mov.f32 %f5, %f1;
+ st.global.f32 [%rd1], %f5;
+ ret;
+}
+";
+
+#[test]
+fn wgmma_on_its_way() {
+    let found = |text: &str| -> Vec<(&'static str, u32)> {
+        let found = findings(text).into_iter().filter(|(_, code, ..)| code.starts_with("PI50"));
+        found.map(|(_, code, line, _)| (code, line)).collect()
+    };
+    assert_eq!(found(MAIN_LOOP), []);
+    let without = |words: &str| found(&MAIN_LOOP.replace(words, ""));
+    // Without the last wait the copy of a result is read too early: the copying itself is no read.
+    assert!(without("wgmma.wait_group.sync.aligned 0;").contains(&("PI503", line_of(MAIN_LOOP, "st.global"))));
+    // Without the wait in the loop the operands are given back while they may still be read.
+    assert_eq!(without("wgmma.wait_group.sync.aligned 1;"), [("PI503", line_of(MAIN_LOOP, "mbarrier.arrive"))]);
+    // Without a commit in the loop no wait covers the last multiplication.
+    let last =
+        MAIN_LOOP.lines().collect::<Vec<_>>().iter().rposition(|line| line.contains("mma_async")).unwrap() as u32 + 1;
+    assert!(without("wgmma.commit_group.sync.aligned; // second").contains(&("PI502", last)));
+}
+
+#[test]
+fn a_parity_waited_for_twice() {
+    let text = |first: &str, second: &str, between: &str| {
+        format!(
+            "\
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 from)
+.reqntid 32
+{{
+ .reg .pred %p<9>; .reg .b32 %r<9>; .reg .b64 %rd<9>;
+ .shared .align 8 .b8 full[8];
+ .shared .align 128 .b8 data[1024];
+ ld.param.u64 %rd1, [from];
+ mbarrier.init.shared::cta.b64 [full], 32;
+ mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], 1024;
+ cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [data], [%rd1], 1024, [full];
+FIRST:
+ mbarrier.try_wait.parity.shared::cta.b64 %p1, [full], {first};
+ @!%p1 bra FIRST;
+ {between}
+ mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], 1024;
+ cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [data], [%rd1], 1024, [full];
+SECOND:
+ mbarrier.try_wait.parity.shared::cta.b64 %p2, [full], {second}; // again
+ @!%p2 bra SECOND;
+ ret;
+}}
+"
+        )
+    };
+    let wrong = text("0", "0", "");
+    assert_eq!(first(&wrong, "PI309"), Some((line_of(&wrong, "// again"), Confidence::Likely)));
+    assert_eq!(first(&text("0", "1", ""), "PI309"), None, "parities alternate");
+    assert_eq!(first(&text("0", "0", "mbarrier.inval.shared::cta.b64 [full];"), "PI309"), None, "made anew");
+    assert_eq!(first(&text("0", "%r1", ""), "PI309"), None, "a parity that is not known");
+}
