@@ -112,6 +112,13 @@ fn the_page_works_in_a_browser() {
     page(&out("several.html"), &[&sample("several_entries"), &sample("device_functions"), "--ptxas", "13.4"]);
     page(&out("hostile.html"), &["annotate", path(&hostile(ptxas, folder.path()))]);
 
+    // A kernel with roles, and with a register pool that hangs.
+    let roles = std::fs::read_to_string(sample("hopper_warp_specialised")).unwrap();
+    let hangs = roles.replace("\t232;", "\t240;");
+    assert_ne!(hangs, roles);
+    std::fs::write(out("roles.ptx"), hangs).unwrap();
+    page(&out("roles.html"), &["annotate", path(&out("roles.ptx")), "--arch", "sm_90a", "--ptxas", "13.4"]);
+
     let named = stdout(&run(&["annotate", &sample("inlined_lines"), "--by", "source", "--ptxas", "13.4"]));
     let text: String = (1..200).map(|line| format!("line {line} of the source\n")).collect();
     for line in named.lines().filter(|line| line.contains("not found")) {

@@ -65,6 +65,10 @@ function decode(raw, kernel) {
     if (at === null && advisory.kernel === null) continue;
     code.marks.push({ at, kind: "finding", value: `${advisory.code || advisory.severity}: ${advisory.message}`, line: advisory.ptx_line });
   }
+  for (const issue of kernel.facts.issues) {
+    const at = issue.ptx_line === null ? null : (code.byLine.get(issue.ptx_line) || [null])[0];
+    code.marks.push({ at, kind: "finding", value: `${issue.code}: ${issue.message} (${issue.confidence})`, line: issue.ptx_line });
+  }
   code.marks.sort((a, b) => (a.at ?? 1e9) - (b.at ?? 1e9));
   code.marksAt = new Map();
   for (const mark of code.marks) if (mark.at !== null) (code.marksAt.get(mark.at) || code.marksAt.set(mark.at, []).get(mark.at)).push(mark);

@@ -9,8 +9,8 @@ use super::Opening;
 use crate::base::Line;
 use crate::report::annotation::{AnnotatedKernel, Annotation, By, Mark, ValueSpan, View};
 use crate::report::{
-    Advisory, Instructions, Kernel, KernelKind, Launch, Occupancy, Pressure, Problem, PtxText, PtxasUsed, RegisterCap,
-    Resources, Unit, UnitError,
+    Advisory, Instructions, Issue, Kernel, KernelKind, Launch, Occupancy, Pressure, Problem, PtxText, PtxasUsed,
+    RegisterCap, Resources, Role, Unit, UnitError,
 };
 
 /// Lines of source kept around those that became code.
@@ -51,8 +51,18 @@ struct KernelFacts<'a> {
     pressure: Option<&'a Pressure>,
     occupancy: Option<&'a Occupancy>,
     spill_sites: Option<usize>,
+    roles: Vec<RoleFacts<'a>>,
+    issues: &'a [Issue],
     /// Which of the unit's sections has its code.
     code: Option<usize>,
+}
+
+/// A role, by the line where it sets its budget.
+#[derive(Serialize)]
+struct RoleFacts<'a> {
+    name: &'a str,
+    line: Option<Line>,
+    warps: Option<u32>,
 }
 
 /// Writes every script element.
@@ -115,6 +125,7 @@ fn unit_facts<'a>(unit: &'a Unit, annotation: &'a Annotation) -> UnitFacts<'a> {
     for (number, kernel) in annotation.kernels.iter().enumerate() {
         codes.entry(&kernel.name).or_insert(number);
     }
+    let role = |role: &'a Role| RoleFacts { name: &role.name, line: role.entry_ptx_line, warps: role.warps };
     let kernel = |kernel: &'a Kernel| KernelFacts {
         name: &kernel.name,
         demangled: kernel.demangled.as_deref(),
@@ -128,6 +139,8 @@ fn unit_facts<'a>(unit: &'a Unit, annotation: &'a Annotation) -> UnitFacts<'a> {
         pressure: kernel.pressure.as_ref(),
         occupancy: kernel.occupancy.as_ref(),
         spill_sites: kernel.spills.as_ref().map(Vec::len),
+        roles: kernel.roles.iter().flatten().map(role).collect(),
+        issues: kernel.barriers.as_ref().map_or(&[], |barriers| &barriers.issues),
         code: codes.get(kernel.within.as_deref().unwrap_or(&kernel.name)).copied(),
     };
     UnitFacts {

@@ -208,9 +208,10 @@ function showOverview() {
     const cell = (text, kind) => `<td class="${kind}${text === "?" ? " unknown" : ""}">${text}</td>`;
     const cells = (facts) => COLUMNS.map(([, , text, kind]) => cell(text(facts), typeof kind === "function" ? kind(facts) : kind || "")).join("");
     const findings = unit.advisories.map((advisory) => `<div class="finding ${advisory.severity}"><b>${escapeText(advisory.code || advisory.severity)}</b><span>${escapeText(advisory.message)}${advisory.ptx_line ? ` (line ${advisory.ptx_line})` : ""}${advisory.kernel ? ` in ${escapeText(advisory.kernel)}` : ""}</span></div>`).join("");
+    const issues = rows.flatMap(({ facts }) => facts.issues.map((issue) => `<div class="finding ${issue.severity}"><b>${escapeText(issue.code)}</b><span>${escapeText(issue.message)} (${issue.confidence})${issue.ptx_line ? ` (line ${issue.ptx_line})` : ""} in ${escapeText(shownName(facts))}</span></div>`)).slice(0, 200).join("");
     const error = unit.error ? `<div class="finding error"><b>${escapeText(unit.error.stage)}</b><span>${escapeText(unit.error.message)}</span></div>` : "";
     const by = unit.ptxas ? `, ptxas ${escapeText(unit.ptxas.version || "?")}` : unit.made_by ? `, made by ${escapeText(unit.made_by)}` : "";
-    return `<h1>${escapeText(unit.input)}</h1><p class="sub">${escapeText(unit.arch || "")}${by}</p>${error}${findings}<table><thead><tr>${head}</tr></thead><tbody>${rows.slice(0, 5000).map(({ facts, i }) => `<tr data-k="${i}" tabindex="0" title="${escapeText(facts.name)}">${cells(facts)}</tr>`).join("")}</tbody></table><br>`;
+    return `<h1>${escapeText(unit.input)}</h1><p class="sub">${escapeText(unit.arch || "")}${by}</p>${error}${findings}${issues}<table><thead><tr>${head}</tr></thead><tbody>${rows.slice(0, 5000).map(({ facts, i }) => `<tr data-k="${i}" tabindex="0" title="${escapeText(facts.name)}">${cells(facts)}</tr>`).join("")}</tbody></table><br>`;
   }).join("");
   if (INDEX.units.length) showUnit(INDEX.units[0]);
 }
@@ -358,7 +359,9 @@ function start() {
   document.documentElement.dataset.theme = theme || (dark.matches ? "dark" : "light");
   makePanes();
   dark.addEventListener("change", () => { document.documentElement.dataset.theme = dark.matches ? "dark" : "light"; curve.later(); if (state.code) rulers(); });
-  $("kernels").hidden = KERNELS.length < 2;
+  // Beside a single kernel's panes a list of the functions it calls is worth its room on a wide screen only.
+  const kernels = KERNELS.filter(({ facts }) => facts.kind === "entry").length;
+  $("kernels").hidden = KERNELS.length < 2 || (kernels === 1 && innerWidth < 1500);
   listKernels();
   $("filter").addEventListener("input", listKernels);
   $("kernel-list").addEventListener("click", (event) => { const item = event.target.closest("[data-k]"); if (item) Number(item.dataset.k) < 0 ? showOverview() : open(Number(item.dataset.k)); });

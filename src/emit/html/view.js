@@ -239,7 +239,7 @@ function showCursor(at) {
   if (code.gpr) facts.push(["live", `${code.gpr[at]} GPR, ${code.ugpr[at]} UGPR, ${code.pred[at]} P, ${code.upred[at]} UP`]);
   if (code.depth && code.depth[at]) facts.push(["loop depth", code.depth[at]]);
   const region = code.budget.of[at];
-  if (region >= 0) facts.push(["budget", budgetName(code, region)]);
+  if (region >= 0) facts.push(["budget", budgetName(code, region, true)]);
   facts.push(["control", `<span class="mono">${controlText(code.raw.control[at])}</span>`]);
   for (const mark of code.marksAt.get(at) || []) facts.push(["mark", escapeText(markWords(mark))]);
   const others = selected.pane !== "sass" && state.lit.list.length > 1 ? ` <span style="color:var(--faint)">first of ${state.lit.list.length}</span>` : "";
@@ -263,9 +263,12 @@ function showCursor(at) {
   $("cursor").innerHTML = head + live;
 }
 
-const budgetName = (code, region) => {
+const budgetName = (code, region, long = false) => {
   const { registers, setAt } = code.budget.regions[region];
-  const where = setAt >= 0 && code.line[setAt] ? ` since line ${code.line[setAt]}` : "";
+  const line = setAt >= 0 ? code.line[setAt] : 0;
+  const role = line && state.kernel.facts.roles.find((role) => role.line === line);
+  const where = line ? ` since line ${line}` : "";
+  if (role && registers > 0) return `${role.name}${role.warps ? `, ${plural(role.warps, "warp")}` : ""}: ${registers} registers${long ? where : ""}`;
   return registers > 0 ? `${registers} registers${where}` : registers === -2 ? "as launched" : "differs by path";
 };
 
