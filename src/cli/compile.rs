@@ -275,6 +275,11 @@ fn advice(log: &toolchain::log::Log, arch: Arch, ran: Option<toolchain::Version>
             newer()
         } else if text.contains("is not defined for option 'gpu-name'") {
             if arch.sm < OLDEST_SM_OF_13 { Some("an older ptxas may: `--ptxas 12.9`".to_owned()) } else { newer() }
+        } else if text.contains("cannot be compiled for architecture") {
+            let own = "{ path = \"…\", arch = [\"sm_90a\"] }";
+            Some(format!(
+                "without --arch it is compiled for its own .target; in ptxinspect.toml give it its own: {own}"
+            ))
         } else {
             None
         }
@@ -308,6 +313,8 @@ mod tests {
         let arch = "ptxas fatal   : Value 'sm_52' is not defined for option 'gpu-name'\n";
         assert!(advise(arch, 52, "13.4.92").contains("`--ptxas 12.9`"));
         assert!(advise(arch, 121, "12.4.131").contains("`--ptxas 13.4`"));
+        let other = "ptxas input.ptx, line 9; error   : Instruction 'wgmma.fence' cannot be compiled for architecture 'sm_100a'\n";
+        assert!(advise(other, 100, "13.4.92").contains("its own .target"));
         assert_eq!(advise("ptxas input.ptx, line 1; error   : Unknown symbol 'x'\n", 80, "12.9.86"), "");
     }
 }

@@ -210,16 +210,14 @@ fn update(plan: &Plan, check: &Check<'_>, verdict: &Verdict, args: &GateArgs) ->
     }
     let kernels: usize = after.units.iter().map(|unit| unit.kernels.len()).sum();
     let name = terminal(&plan.baseline_name);
+    let many = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let held = format!("{} in {}", many(kernels, "kernel"), many(after.units.len(), "unit"));
     if !args.output.quiet {
         let mut out = anstream::stdout().lock();
         if text == old {
-            writeln!(out, "{name} is up to date: {kernels} kernels in {} units", after.units.len())?;
+            writeln!(out, "{name} is up to date: {held}")?;
         } else {
-            writeln!(
-                out,
-                "{name} records {kernels} kernels in {} units: {added} new, {changed} changed, {gone} forgotten",
-                after.units.len()
-            )?;
+            writeln!(out, "{name} records {held}: {added} new, {changed} changed, {gone} forgotten")?;
         }
         let unknown = after.units.iter().flat_map(|unit| &unit.kernels);
         let unknown = unknown.filter(|kernel| kernel.figures.get(gate::Metric::PeakLive).is_none()).count();
