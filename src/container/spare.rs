@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
 
 /// What a thread keeps for its next entry is no larger than this.
-const OWN_BYTES: usize = 8 << 20;
+const OWN_BYTES: usize = 4 << 20;
 /// What all threads keep together for the next large entry is no larger than this.
 const SHARED_BYTES: usize = 64 << 20;
 
