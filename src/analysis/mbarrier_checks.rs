@@ -116,10 +116,16 @@ fn unannounced(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>
     for (site, group) in objects.sites.iter().zip(&objects.groups) {
         let Some(group) = group.filter(|_| site.act == Act::Complete) else { continue };
         let own: BTreeSet<usize> = objects.of(group).filter(|site| announces(site)).map(|site| site.index).collect();
+        // One register holds the address of both.
+        let announced = |other: &MbarrierSite| announces(other) && other.act != Act::Other && one_object(other, site);
+        if own.is_empty() || objects.sites.iter().any(announced) {
+            continue;
+        }
+        // Somebody else may announce for those who copy.
         let copiers = warps.at(site.index).whole_warps();
-        let same = |index: usize| !warps.at(index).intersection(&copiers).is_empty();
-        // Somebody else may announce for those who copy, unless they arrive there themselves and others announce their own copies.
-        if own.is_empty() || !own.iter().all(|index| same(*index)) && !announces_alone(warps, objects, site) {
+        let same = |index: &usize| !warps.at(*index).intersection(&copiers).is_empty();
+        let alone = arrives_bare(warps, objects, site);
+        if !alone && !own.iter().all(same) {
             continue;
         }
         let Some(home) = graph.sites.get(site.index).map(|site| site.block) else { continue };
@@ -167,7 +173,7 @@ fn unannounced(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>
             }
             false
         };
-        if meets(true) || meets(false) {
+        if !alone && (meets(true) || meets(false)) {
             continue;
         }
         checks.push(Check {
@@ -185,22 +191,25 @@ fn unannounced(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>
     }
 }
 
-/// Whether copies need an announcement of those who make them: they arrive at the object, bare, and whoever announces elsewhere does so
-/// for copies of its own.
-fn announces_alone(warps: &Warps<'_>, objects: &Objects<'_>, copy: &MbarrierSite) -> bool {
+/// Whether two instructions have the same object, known or not.
+fn one_object(a: &MbarrierSite, b: &MbarrierSite) -> bool {
+    a.identity.is_some() && a.identity == b.identity
+}
+
+/// Whether those who copy also arrive at the object, with no bytes, and whoever announces elsewhere does so for copies of its own.
+fn arrives_bare(warps: &Warps<'_>, objects: &Objects<'_>, copy: &MbarrierSite) -> bool {
     let meets = |a: &MbarrierSite, b: &MbarrierSite| {
         !warps.at(a.index).whole_warps().intersection(&warps.at(b.index)).is_empty()
     };
-    let one_object = |a: &MbarrierSite, b: &MbarrierSite| a.identity.is_some() && a.identity == b.identity;
-    let mut others = objects.sites.iter();
-    let arrives =
-        others.any(|site| site.act == Act::Arrive && !site.remote && one_object(site, copy) && meets(site, copy));
-    let announces = |site: &&MbarrierSite| matches!(site.act, Act::ArriveExpect | Act::Expect | Act::Other);
-    let own_copy = |site: &MbarrierSite| {
+    let mut arrivals = objects.sites.iter().filter(|site| site.act == Act::Arrive && !site.remote);
+    let has_copy = |site: &MbarrierSite| {
         let mut copies = objects.sites.iter().filter(|other| other.act == Act::Complete);
         copies.any(|other| one_object(site, other) && meets(site, other))
     };
-    arrives && objects.sites.iter().filter(announces).all(|site| site.act != Act::Other && own_copy(site))
+    // What is announced to other blocks is for what these copy.
+    let mut announced =
+        objects.sites.iter().filter(|site| matches!(site.act, Act::ArriveExpect | Act::Expect) && !site.remote);
+    arrivals.any(|site| one_object(site, copy) && meets(site, copy)) && announced.all(has_copy)
 }
 
 /// Counts that more threads would have to make up than can arrive.

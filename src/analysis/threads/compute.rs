@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::number::{Arithmetic, Type};
-use super::prepare::{Combine, Compute, Step};
+use super::prepare::{Combine, Compute, PLACE, Step};
 use super::solve::Solver;
 use super::value::{Value, Variation};
 
@@ -77,11 +77,7 @@ impl Solver<'_, '_> {
                 if let (Arithmetic::And, Some(Value::Constant(mask))) = (what, arguments.get(1))
                     && first.variable().is_some()
                 {
-                    return Some(if mask & 0xff_fff8 == 0xff_fff8 {
-                        first.clone()
-                    } else {
-                        Value::Unknown(first.variation())
-                    });
+                    return Some(if mask & PLACE == PLACE { first.clone() } else { Value::Unknown(first.variation()) });
                 }
                 let of = |n: &[u64; 4]| what.apply(ty, n);
                 let found = match what {

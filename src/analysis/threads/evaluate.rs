@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use super::BlockSize;
 use super::graph::Graph;
 use super::memory::Cells;
-use super::prepare::Preparer;
+use super::prepare::{self, Preparer};
 use super::reach::Reach;
 use super::solve::{Before, Solver};
 use super::uses::Slice;
@@ -20,6 +20,8 @@ use crate::ptx::{Function, Operand, Register, StateSpace};
 pub struct Values {
     pub(super) versions: Versions,
     pub(super) held: Vec<Value>,
+    /// By version: the one that it is a copy of, or the same place in another block of the cluster.
+    origins: Vec<u32>,
     /// Variables that addresses speak of.
     pub variables: Vec<String>,
     /// Whether a load from shared memory was taken to give what constant stores left there.
@@ -55,12 +57,14 @@ impl Values {
         }
     }
 
-    /// What tells whether two instructions have the same address, known or not: the version of its register, and what is added.
+    /// What tells whether two instructions have the same address, known or not: the version of its register, and what is added. Blocks of
+    /// a cluster have the same.
     pub fn identity(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Option<(u32, i64)> {
         let address = operand.address()?;
         let id = graph.sites.get(index)?.located.id;
         let register = graph.registers.resolve(address.base?, id)?;
-        Some((self.versions.read(index, register)?, address.offset?))
+        let version = self.versions.read(index, register)?;
+        Some((self.origins.get(version as usize).copied().unwrap_or(version), address.offset?))
     }
 
     fn name(&self, graph: &Graph<'_>, index: usize, name: &str) -> Value {
@@ -91,7 +95,8 @@ impl Values {
         let versions = Versions::build(graph, &mut slice);
         let steps = Preparer::new(graph, &names, size, &versions).steps(&slice);
         let threads = size.and_then(|size| size.threads());
-        let mut values = Values { versions, held: Vec::new(), variables, by_memory: false };
+        let origins = prepare::origins(&steps, &versions);
+        let mut values = Values { versions, held: Vec::new(), origins, variables, by_memory: false };
         // At first everybody may come along every way; who cannot is known then, and what the rest left in memory.
         (values.held, _) = Solver::new(graph, size, None).solve(&steps, &values.versions);
         let mut reach = Reach::solve(graph, &values, threads);

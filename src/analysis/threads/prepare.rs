@@ -10,6 +10,9 @@ use super::value::{Value, Variation};
 use super::versions::{NEVER, Versions};
 use crate::ptx::{Operand, Operation, Shape};
 
+/// Bits of a shared address that say where in a block's memory it is, down to the alignment of an mbarrier.
+pub(super) const PLACE: u64 = 0xff_fff8;
+
 /// Where an operand's value comes from.
 pub(super) enum Source {
     /// It is known.
@@ -304,6 +307,31 @@ impl<'g, 'a> Preparer<'g, 'a> {
             _ => Source::Known(Value::Unknown(Variation::Lane)),
         }
     }
+}
+
+/// By version: the one that it is a copy of, or the same place in another block of the cluster; itself where it is neither.
+pub(super) fn origins(steps: &[Step], versions: &Versions) -> Vec<u32> {
+    let mut origins: Vec<u32> = (0..versions.count).collect();
+    for step in steps {
+        let keeps = match (step.compute, step.arguments.get(1)) {
+            (Compute::Move | Compute::Mapa, _) => true,
+            (Compute::Arithmetic { what: Arithmetic::And, .. }, Some(Source::Known(Value::Constant(mask)))) => {
+                mask & PLACE == PLACE
+            }
+            _ => false,
+        };
+        let ([to], Some(Source::Version(Some(from))), None) =
+            (&step.destinations[..], step.arguments.first(), step.guard)
+        else {
+            continue;
+        };
+        let origin = origins.get(*from as usize).copied();
+        if let (Some(slot), Some(origin)) = (origins.get_mut(to.version as usize).filter(|_| keeps && to.alone), origin)
+        {
+            *slot = origin;
+        }
+    }
+    origins
 }
 
 fn special(size: Option<BlockSize>, name: &str, axis: usize) -> Value {

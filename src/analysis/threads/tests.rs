@@ -345,3 +345,57 @@ SECOND:
     assert_eq!(first(&text("0", "0", "mbarrier.inval.shared::cta.b64 [full];"), "PI309"), None, "made anew");
     assert_eq!(first(&text("0", "%r1", ""), "PI309"), None, "a parity that is not known");
 }
+
+/// Two producers with stages of their own in one variable: what one announces is for its own copies, not for the other's.
+#[test]
+fn a_copy_that_its_producer_does_not_announce() {
+    let producer = |label: &str, base: u32, arrive: &str| {
+        format!(
+            "{label}:
+ and.b32 %r3, %r9, 3;
+ shl.b32 %r4, %r3, 3;
+ mov.u32 %r5, bars;
+ add.s32 %r6, %r5, %r4;
+ add.s32 %r7, %r6, {base};
+ and.b32 %r8, %r7, -16777217;
+ {arrive}
+ cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [data], [%rd1], 1024, [%r8]; // {label}
+ add.s32 %r9, %r9, 1;
+ setp.ne.s32 %p2, %r9, %r1;
+ @%p2 bra {label};
+ ret;
+"
+        )
+    };
+    let text = |first: &str| {
+        let second = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r7], 1024;";
+        format!(
+            "\
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u32 n, .param .u64 from)
+.reqntid 64
+{{
+ .reg .pred %p<9>; .reg .b32 %r<12>; .reg .b64 %rd<9>;
+ .shared .align 8 .b8 bars[64];
+ .shared .align 128 .b8 data[1024];
+ ld.param.u32 %r1, [n];
+ ld.param.u64 %rd1, [from];
+ mov.u32 %r2, %tid.x;
+ mov.u32 %r9, 0;
+ setp.lt.u32 %p1, %r2, 32;
+ @%p1 bra FIRST;
+{}{}}}
+",
+            producer("SECOND", 32, second),
+            producer("FIRST", 0, first)
+        )
+    };
+    let announced = text("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r7], 1024;");
+    assert_eq!(first(&announced, "PI303"), None);
+    let bare = text("mbarrier.arrive.shared::cta.b64 _, [%r7];");
+    assert_eq!(first(&bare, "PI303"), Some((line_of(&bare, "// FIRST"), Confidence::Likely)));
+    // Nothing tells that nobody else announces for one that only copies.
+    assert_eq!(first(&text(""), "PI303"), None);
+}
