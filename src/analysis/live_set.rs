@@ -76,7 +76,8 @@ pub fn live_set(code: &Code, pc: Pc, lines: &impl Lines) -> Vec<Value> {
         }
         entry.1 = Some(entry.1.map_or(used.pc, |pc| pc.max(used.pc)));
     }
-    let mut values: BTreeMap<Option<Line>, Value> = BTreeMap::new();
+    // Without a line the instruction stands for it.
+    let mut values: BTreeMap<(Option<Line>, Option<Pc>), Value> = BTreeMap::new();
     for (register, pcs) in definitions {
         // The accumulators of a matrix instruction are its own, whoever zeroed them: the widest writer first. Then what makes a value
         // anew each time round a loop, before what made the first.
@@ -91,7 +92,7 @@ pub fn live_set(code: &Code, pc: Pc, lines: &impl Lines) -> Vec<Value> {
         let line = main.and_then(|pc| lines.line_of(pc));
         let (next, last) = uses.get(&register).copied().unwrap_or_default();
         let idle_loop = around.get(busy.get(&register).copied().unwrap_or(0)).map(|id| loop_start(code, *id));
-        let value = values.entry(line).or_insert_with(|| Value {
+        let value = values.entry((line, main.filter(|_| line.is_none()))).or_insert_with(|| Value {
             registers: Vec::new(),
             defined_at: line,
             definition: main,

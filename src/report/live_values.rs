@@ -40,7 +40,7 @@ impl Section<'_> {
         let live: usize = values.iter().map(|value| value.registers.len()).sum();
         let mut groups: BTreeMap<Alike, LiveValue> = BTreeMap::new();
         for value in values {
-            let opcode = value.ptx_line.and_then(|line| self.opcode(line));
+            let opcode = value.ptx_line.map_or_else(|| value.sass.clone(), |line| self.opcode(line));
             let alike = (opcode, value.source_line.clone(), value.idle_loop_ptx_line, value.could.clone());
             match groups.get_mut(&alike) {
                 Some(group) => group.join(value),
@@ -69,8 +69,11 @@ impl Section<'_> {
         let idle = idle(&value, pc);
         let is_idle = value.idle_loop.is_some()
             || idle.is_some_and(|idle| idle >= LONG_IDLE.0.max(code.cfg.instructions / LONG_IDLE.1));
+        let maker = value.definition.filter(|_| value.defined_at.is_none());
         LiveValue {
             ptx_line: value.defined_at,
+            pc: maker,
+            sass: maker.and_then(|pc| sass_opcode(code, pc)),
             ptx_lines: value.defined_at.into_iter().collect(),
             virtual_registers: value.defined_at.map(|line| self.virtual_registers(line)).unwrap_or_default(),
             source_line: value.definition.and_then(|pc| self.source_line(pc)),
@@ -155,6 +158,7 @@ impl LiveValue {
         self.ptx_lines.sort_unstable();
         self.ptx_lines.dedup();
         self.ptx_line = self.ptx_lines.first().copied();
+        self.pc = [self.pc, other.pc].into_iter().flatten().min();
         for name in other.virtual_registers {
             if !self.virtual_registers.contains(&name) {
                 self.virtual_registers.push(name);
@@ -164,6 +168,14 @@ impl LiveValue {
         self.last_use_ptx_line = self.last_use_ptx_line.max(other.last_use_ptx_line);
         self.idle_instructions = self.idle_instructions.zip(other.idle_instructions).map(|(a, b)| a.min(b));
     }
+}
+
+/// An instruction's opcode and modifiers.
+fn sass_opcode(code: &Code, pc: Pc) -> Option<String> {
+    let mut text = String::new();
+    code.decoder().text(&code.instruction(pc)?, pc, &mut text);
+    let opcode = text.split(' ').find(|word| !word.starts_with('@'))?;
+    Some(opcode.to_owned())
 }
 
 /// Instructions between what made a value and its next use, when the place lies between the two.

@@ -348,6 +348,12 @@ pub struct LiveValue {
     pub registers: Vec<u16>,
     /// Where it is defined; the first of its lines.
     pub ptx_line: Option<Line>,
+    /// The instruction that makes it where no line is known: the first.
+    #[serde(default)]
+    pub pc: Option<Pc>,
+    /// That instruction's opcode and modifiers.
+    #[serde(default)]
+    pub sass: Option<String>,
     /// Every line that makes one of its registers.
     #[serde(default)]
     pub ptx_lines: Vec<Line>,

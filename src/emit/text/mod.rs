@@ -120,7 +120,6 @@ fn write_unit(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result
 /// Whether a function is one of ptxas's own, such as a division, about which there is nothing to say.
 fn is_plain_addition(kernel: &Kernel) -> bool {
     kernel.name.contains("__cuda_")
-        && kernel.within.is_some()
         && kernel.ptx_line.is_none()
         && kernel.spills.as_ref().is_none_or(Vec::is_empty)
         && kernel.pressure.as_ref().is_none_or(|pressure| pressure.exact)

@@ -21,7 +21,7 @@ pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Writ
     let pc = peak.pc.map(|pc| format!(", pc {pc}")).unwrap_or_default();
     let from =
         peak.source_line.as_ref().map(|at| format!(" {DIM}({}){RESET}", source(at, options))).unwrap_or_default();
-    row("live", &format!("{} registers at most{at}{pc}{from}", peak.peak), options, out)?;
+    row("live", &format!("{} at most{at}{pc}{from}", count(u64::from(peak.peak), "register")), options, out)?;
 
     if !pressure.exact {
         let why = "an instruction that is not known, or a branch of unknown target, can be reached";
@@ -119,9 +119,12 @@ fn write_values(
 fn write_value(value: &LiveValue, unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let registers = value.registers.len();
     match value.ptx_line {
-        None => {
-            writeln!(out, "  {registers:>5}       {DIM}no line: there from the start, or made by the compiler{RESET}")
-        }
+        None => match (value.pc, &value.sass) {
+            (Some(pc), Some(sass)) => {
+                writeln!(out, "  {registers:>5}       {sass}  {DIM}from pc {pc} on, no line{RESET}")
+            }
+            _ => writeln!(out, "  {registers:>5}       {DIM}no line: there from the start{RESET}"),
+        },
         Some(line) => {
             let last = match value.last_use_ptx_line {
                 Some(last) => format!("  {DIM}used until line {last}{RESET}"),

@@ -26,7 +26,8 @@ fn registers(kernel: &Kernel) -> Option<String> {
     };
     if let Some(pressure) = &kernel.pressure {
         let at = pressure.gpr.ptx_line.map(|line| format!(", at line {line}")).unwrap_or_default();
-        text.push_str(&format!("; at most {} are live at once{at}", pressure.gpr.peak));
+        let are = if pressure.gpr.peak == 1 { "is" } else { "are" };
+        text.push_str(&format!("; at most {} {are} live at once{at}", pressure.gpr.peak));
     }
     text.push('.');
     Some(text)
