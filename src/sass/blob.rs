@@ -254,7 +254,7 @@ impl Class {
     #[inline]
     pub fn uses(self, word: Word) -> Option<NonZeroU32> {
         let mut node = u32_at(self.0 + 40);
-        for _ in 0..16 {
+        for _ in 0..32 {
             match u8_at(node) {
                 1 if node != 0 => return NonZeroU32::new(node + 1),
                 2 => {

@@ -124,7 +124,7 @@ fn main() -> Result<()> {
                 let text = std::fs::read_to_string(&path)?;
                 let learnt = store::read(&text, &mut lits).with_context(|| path.display().to_string())?;
                 let seen = std::fs::read_to_string(path.with_extension("effects")).unwrap_or_default();
-                let (decisions, lost) =
+                let effects::Decisions { classes: decisions, lost, .. } =
                     effects::decide(&learnt, &lits, &seen).with_context(|| path.display().to_string())?;
                 println!(
                     "{}: {} observations, {} of them contradictory",

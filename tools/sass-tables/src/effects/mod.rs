@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-pub use roles::{Decision, decide};
+pub use roles::{Decision, Decisions, decide};
 
 use crate::model::Literals;
 use crate::store;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use super::probe::{Marks, Probe};
-use super::{Decision, arrange, roles};
+use super::{arrange, roles};
 use crate::corpus;
 use crate::model::{Literals, Model, comp_word};
 use crate::store::Learnt;
@@ -122,11 +122,14 @@ pub fn observe(
             break;
         }
         // What several modifiers decide together is seen together.
-        let (decisions, _) = roles::decide(learnt, literals, &lines(&observed, probe))?;
+        let decisions = roles::decide(learnt, literals, &lines(&observed, probe))?;
         words.clear();
-        for (model, decision) in learnt.models.iter().zip(&decisions) {
+        for &word in decisions.gaps.iter().filter(|&&word| !super::probe::moves_control(word)) {
+            add(word, 1, &mut words);
+        }
+        for (model, decision) in learnt.models.iter().zip(&decisions.classes) {
             if calm(model) {
-                for word in combinations(model, &decision.components()).into_iter().chain(gaps(model, decision)) {
+                for word in combinations(model, &decision.components()) {
                     add(word, 1, &mut words);
                 }
             }
@@ -139,35 +142,6 @@ pub fn observe(
     let lines = lines(&observed, probe);
     log(format!("{} words asked, {} rows, {} runs of nvdisasm", observed.len(), lines.lines().count(), probe.runs));
     Ok(lines)
-}
-
-/// Words for the variants that a decision has no answer for, each with the other variants that lead there.
-fn gaps(model: &Model, decision: &Decision) -> Vec<u128> {
-    let mut words = Vec::new();
-    let mut open = vec![(decision, model.base)];
-    while let Some((decision, word)) = open.pop() {
-        match decision {
-            Decision::Switch(comp, children) => {
-                let of = &model.comps[usize::from(*comp)];
-                let mut values: Vec<_> = of.table.iter().map(|(&value, &variant)| (variant, value)).collect();
-                values.sort_unstable();
-                let mut shown: HashSet<u16> = HashSet::new();
-                for (variant, value) in values {
-                    if !shown.contains(&variant)
-                        && let Some(child) = children.get(usize::from(variant))
-                        && let Some(made) = comp_word(&model.slots, &of.inputs, word, value)
-                        && roles::chosen(model, made).is_some()
-                    {
-                        shown.insert(variant);
-                        open.push((child, made));
-                    }
-                }
-            }
-            Decision::Unknown if words.len() < COMBINATIONS => words.push(word),
-            Decision::Unknown | Decision::Leaf(_) | Decision::Field(..) => {}
-        }
-    }
-    words
 }
 
 /// The words of a class's base with every combination of the variants of some components, or of every two of them where there are too many.

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use ptxinspect::base::{RegFile, RegSet};
 
 use crate::edit::SLOT;
-use crate::model::{Comp, Literals, Model, Piece, comp_value};
+use crate::model::{Comp, Literals, Model, Piece, comp_value, comp_word};
 use crate::slot::{Format, Slot};
 use crate::store::Learnt;
 use crate::text::Kind;
@@ -442,6 +442,107 @@ fn grow(examples: &[&Example<'_>], model: &Model, spelt: &[bool], depth: usize, 
     }
 }
 
+/// A decision whose leaves answer only for what their examples showed: a component that matters somewhere in the class may matter there too, so
+/// of its variants those that were seen there count, and those that do elsewhere what one of these does. Which predicate is spelt out never matters. `gaps` takes a word for each that was not seen.
+fn restrict(
+    decision: Decision,
+    examples: &[&Example<'_>],
+    model: &Model,
+    matter: &BTreeMap<u8, Vec<Vec<bool>>>,
+    asked: &mut Vec<u8>,
+    gaps: &mut Vec<u128>,
+) -> Decision {
+    let split = |question: Question, answer: u16| -> Vec<&Example<'_>> {
+        examples.iter().copied().filter(|example| question.answer(example) == answer).collect()
+    };
+    match decision {
+        Decision::Unknown => Decision::Unknown,
+        Decision::Leaf(uses) => {
+            let mut restricted = Decision::Leaf(uses);
+            for (&comp, alike) in matter.iter().filter(|(comp, _)| !asked.contains(comp)) {
+                let mut seen: BTreeSet<u16> =
+                    examples.iter().map(|example| example.chosen[usize::from(comp)]).collect();
+                let is_like = |variant: u16| seen.iter().any(|&one| alike[usize::from(one)][usize::from(variant)]);
+                let like: Vec<u16> = (0..alike.len() as u16).filter(|&variant| is_like(variant)).collect();
+                seen.extend(like);
+                let count = model.comps[usize::from(comp)].variants.len();
+                if seen.len() < count {
+                    gaps.extend(unseen(examples, model, comp, &seen));
+                    let child = |variant| if seen.contains(&variant) { restricted.clone() } else { Decision::Unknown };
+                    let children = (0..count as u16).map(child).collect();
+                    restricted = Decision::Switch(comp, children);
+                }
+            }
+            restricted
+        }
+        Decision::Switch(comp, children) => {
+            asked.push(comp);
+            let children = (0..).zip(children).map(|(variant, child)| {
+                let part = split(Question::Component(comp), variant);
+                restrict(child, &part, model, matter, asked, gaps)
+            });
+            let children = children.collect();
+            asked.pop();
+            Decision::Switch(comp, children)
+        }
+        Decision::Field(pos, bits, children) => {
+            let children = (0..).zip(children).map(|(value, child)| {
+                let part = split(Question::Field(pos, bits), value);
+                restrict(child, &part, model, matter, asked, gaps)
+            });
+            Decision::Field(pos, bits, children.collect())
+        }
+    }
+}
+
+/// Which variants of a component do the same: somewhere in the decision, and nowhere in it something else.
+fn alike(decision: &Decision, model: &Model, comp: u8) -> Vec<Vec<bool>> {
+    let count = model.comps[usize::from(comp)].variants.len();
+    let (mut same, mut other) = (vec![vec![false; count]; count], vec![vec![false; count]; count]);
+    let mut open = vec![decision];
+    while let Some(decision) = open.pop() {
+        let (Decision::Switch(_, children) | Decision::Field(_, _, children)) = decision else { continue };
+        open.extend(children);
+        if !matches!(decision, Decision::Switch(found, _) if *found == comp) {
+            continue;
+        }
+        let known: Vec<usize> = (0..children.len()).filter(|&v| children[v] != Decision::Unknown).collect();
+        for &a in &known {
+            for &b in &known {
+                let list = if children[a] == children[b] { &mut same } else { &mut other };
+                list[a][b] = true;
+            }
+        }
+    }
+    for (same, other) in same.iter_mut().flatten().zip(other.into_iter().flatten()) {
+        *same &= !other;
+    }
+    same
+}
+
+/// For each variant of a component that no example shows, a word that does and is otherwise like one of them.
+fn unseen(examples: &[&Example<'_>], model: &Model, comp: u8, seen: &BTreeSet<u16>) -> Vec<u128> {
+    let comp = &model.comps[usize::from(comp)];
+    let mut found: BTreeMap<u16, u128> = BTreeMap::new();
+    let mut values: Vec<_> = comp.table.iter().map(|(&value, &variant)| (variant, value)).collect();
+    values.sort_unstable();
+    for (variant, value) in values.into_iter().filter(|(variant, _)| !seen.contains(variant)) {
+        for example in examples.iter().take(LIKE) {
+            if found.contains_key(&variant) {
+                break;
+            }
+            let made = comp_word(&model.slots, &comp.inputs, example.seen.word, value);
+            if let Some(word) = made.filter(|&word| chosen(model, word).is_some()) {
+                found.insert(variant, word);
+            }
+        }
+    }
+    found.into_values().collect()
+}
+
+/// Examples that a word which was not seen is made like, one after the other until there is one.
+const LIKE: usize = 4;
+
 /// One line of each class, calls aside: their rows mark the calling convention.
 pub fn cases(learnt: &Learnt, observations: &str) -> Result<String> {
     let mut seen = std::collections::HashSet::new();
@@ -469,8 +570,18 @@ fn spells_predicates(comp: &Comp, literals: &Literals) -> bool {
     })
 }
 
-/// The decision of each class, and the texts whose rows contradict each other.
-pub fn decide(learnt: &Learnt, literals: &Literals, observations: &str) -> Result<(Vec<Decision>, Vec<String>)> {
+/// What observations say.
+pub struct Decisions {
+    /// By class.
+    pub classes: Vec<Decision>,
+    /// The texts whose rows contradict each other.
+    pub lost: Vec<String>,
+    /// Words whose effects the decisions leave open.
+    pub gaps: Vec<u128>,
+}
+
+/// Decides what the words of each class do.
+pub fn decide(learnt: &Learnt, literals: &Literals, observations: &str) -> Result<Decisions> {
     let observations = parse(observations)?;
     let mut by_class: Vec<Vec<Example<'_>>> = learnt.models.iter().map(|_| Vec::new()).collect();
     for seen in &observations {
@@ -479,15 +590,20 @@ pub fn decide(learnt: &Learnt, literals: &Literals, observations: &str) -> Resul
         let uses = uses(model, &chosen, seen);
         by_class[class as usize].push(Example { chosen, uses, seen });
     }
-    let mut lost = Vec::new();
-    let decisions = learnt
+    let (mut lost, mut gaps) = (Vec::new(), Vec::new());
+    let classes = learnt
         .models
         .iter()
         .zip(&by_class)
         .map(|(model, examples)| {
             let spelt: Vec<bool> = model.comps.iter().map(|comp| spells_predicates(comp, literals)).collect();
-            grow(&examples.iter().collect::<Vec<_>>(), model, &spelt, 0, &mut lost)
+            let examples: Vec<&Example<'_>> = examples.iter().collect();
+            let decision = grow(&examples, model, &spelt, 0, &mut lost);
+            let mut matter = decision.components();
+            matter.retain(|&comp| !spelt[usize::from(comp)]);
+            let matter = matter.into_iter().map(|comp| (comp, alike(&decision, model, comp))).collect();
+            restrict(decision, &examples, model, &matter, &mut Vec::new(), &mut gaps)
         })
         .collect();
-    Ok((decisions, lost))
+    Ok(Decisions { classes, lost, gaps })
 }
