@@ -495,8 +495,9 @@ fn restrict(
     }
 }
 
-/// Which variants of a component do the same: somewhere in the decision, and nowhere in it something else.
-fn alike(decision: &Decision, model: &Model, comp: u8) -> Vec<Vec<bool>> {
+/// Which variants of a component do the same: somewhere in the decision, and nowhere in it something else. `None` where no two of them are known to
+/// do different things: then the component was only asked about in search of what tells contradictory rows apart.
+fn alike(decision: &Decision, model: &Model, comp: u8) -> Option<Vec<Vec<bool>>> {
     let count = model.comps[usize::from(comp)].variants.len();
     let (mut same, mut other) = (vec![vec![false; count]; count], vec![vec![false; count]; count]);
     let mut open = vec![decision];
@@ -514,10 +515,11 @@ fn alike(decision: &Decision, model: &Model, comp: u8) -> Vec<Vec<bool>> {
             }
         }
     }
+    let differs = other.iter().flatten().any(|&differs| differs);
     for (same, other) in same.iter_mut().flatten().zip(other.into_iter().flatten()) {
         *same &= !other;
     }
-    same
+    differs.then_some(same)
 }
 
 /// For each variant of a component that no example shows, a word that does and is otherwise like one of them.
@@ -601,7 +603,7 @@ pub fn decide(learnt: &Learnt, literals: &Literals, observations: &str) -> Resul
             let decision = grow(&examples, model, &spelt, 0, &mut lost);
             let mut matter = decision.components();
             matter.retain(|&comp| !spelt[usize::from(comp)]);
-            let matter = matter.into_iter().map(|comp| (comp, alike(&decision, model, comp))).collect();
+            let matter = matter.into_iter().filter_map(|comp| Some((comp, alike(&decision, model, comp)?))).collect();
             restrict(decision, &examples, model, &matter, &mut Vec::new(), &mut gaps)
         })
         .collect();
