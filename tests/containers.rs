@@ -354,6 +354,38 @@ fn a_kernel_that_several_cubins_have_is_compared_once() {
     assert!(kernels.iter().any(|kernel| kernel["sass"]["hunks"].as_array().is_some()), "{found}");
 }
 
+/// PTX in a folder is compared by what ptxas makes of it.
+#[test]
+fn ptx_inside_a_library_is_compared_by_its_code() {
+    let Some(ptxas) = support::ptxas() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let ptx = std::fs::read_to_string(recorded("add.sm_75.ptx")).unwrap();
+    let changed = ptx.replacen("add.f32", "mul.f32", 1);
+    assert_ne!(ptx, changed);
+    let [old, new] = [("old", &ptx), ("new", &changed)].map(|(name, text)| {
+        let at = folder.path().join(name);
+        std::fs::create_dir(&at).unwrap();
+        std::fs::write(at.join("k.ptx"), text).unwrap();
+        at
+    });
+    let two = run(&[
+        "diff",
+        path(&old),
+        path(&new),
+        "--compile",
+        "--arch",
+        "sm_75",
+        "--ptxas",
+        path(ptxas),
+        "--format",
+        "json",
+    ]);
+    let found: Value = serde_json::from_slice(&two.stdout).unwrap_or_else(|_| panic!("{}", stderr(&two)));
+    let mut kernels = found["units"][0]["kernels"].as_array().unwrap().iter();
+    let differs = |kernel: &Value| kernel["sass"]["hunks"].as_array().is_some_and(|hunks| !hunks.is_empty());
+    assert!(kernels.any(differs), "{found}");
+}
+
 /// As Triton leaves it: the PTX, what ptxas made of it, and a file that says how.
 #[test]
 fn a_cache_of_a_compiler() {

@@ -8,6 +8,9 @@ use super::mbarriers::{Act, MbarrierSite, Place};
 use super::threads::Warps;
 use crate::base::FastMap;
 
+/// Waits from which paths are followed.
+const MAX_WAITS: usize = 256;
+
 /// What an instruction means for the object that is followed.
 #[derive(Clone, Copy, PartialEq)]
 enum Meaning {
@@ -26,8 +29,9 @@ pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite]) -> Vec<Check> {
         (Some(variable), Place::At(offset)) => Some((variable, offset)),
         _ => None,
     };
-    for wait in sites.iter().filter(|site| site.act == Act::Wait && !site.remote) {
-        let (Some(object), Some(parity)) = (fixed(wait), wait.argument) else { continue };
+    let waits = sites.iter().filter(|site| site.act == Act::Wait && !site.remote);
+    let waits = waits.filter_map(|wait| Some((wait, fixed(wait)?, wait.argument?)));
+    for (wait, object, parity) in waits.take(MAX_WAITS) {
         let mut meanings: FastMap<usize, Meaning> = FastMap::default();
         for site in sites {
             let here = fixed(site);

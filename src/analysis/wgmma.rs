@@ -20,6 +20,10 @@ const COMMITTED: Age = OPEN - 1;
 const MAX_GROUPS: u8 = 16;
 /// Sets of accumulators that are told apart.
 const MAX_SETS: usize = 64;
+/// Times that copies of copies are followed.
+const MAX_COPIES: usize = 3;
+/// Commits from which loops are looked for.
+const MAX_COMMITS: usize = 256;
 
 fn is_mma(operation: &Operation<'_>) -> bool {
     matches!(operation, Operation::Wgmma(Wgmma::MmaAsync))
@@ -60,7 +64,7 @@ impl Accumulators {
         for register in graph.sites.iter().flat_map(|site| graph.registers.written_by(&site.located)) {
             writes.entry(register).and_modify(|count| *count += 1);
         }
-        for _ in 0..3 {
+        for _ in 0..MAX_COPIES {
             let mut copies: FastMap<Register, (usize, u32)> = FastMap::default();
             for (to, from) in moves.iter().filter(|(to, _)| !found.set_of.contains_key(to)) {
                 if let Some(&set) = found.set_of.get(from) {
@@ -255,7 +259,7 @@ fn given_back(graph: &Graph<'_>, checks: &mut Vec<Check>) {
         Operation::Mbarrier(mbarrier) => mbarrier.action == MbarrierAction::Arrive,
         _ => false,
     };
-    for (start, commit) in graph.sites.iter().enumerate().filter(|(_, site)| commits(site)) {
+    for (start, commit) in graph.sites.iter().enumerate().filter(|(_, site)| commits(site)).take(MAX_COMMITS) {
         // Blocks reached with and without an arrival on the way.
         let mut seen = [vec![false; graph.blocks.len()], vec![false; graph.blocks.len()]];
         let mut open: Vec<(u32, usize, Option<usize>)> = vec![(commit.block, start + 1, None)];

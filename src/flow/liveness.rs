@@ -7,11 +7,13 @@
 use std::ops::Range;
 
 use crate::base::{PerRegFile, RegFile, RegSet};
-use crate::sass::{Effects, Flow, Guard, Transfer};
+use crate::sass::{Effects, Flow, Transfer};
 
 use super::cfg::{BlockId, Cfg, Lists};
+use super::convention::Abi;
 use super::dataflow;
 use super::program::Program;
+use super::written::{Forward, Guarded, Vendor};
 
 /// How liveness is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -77,62 +79,6 @@ pub struct Liveness {
     pub(super) abi: Abi,
 }
 
-/// What calls and returns do by convention.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Abi {
-    /// A `RET` to an unknown caller: what it keeps for it.
-    pub(super) kept: RegSet,
-    /// A call of an unknown function.
-    pub(super) call: Effects,
-    /// What nvdisasm has live at the end of a thread: R1.
-    pub(super) at_end: RegSet,
-    /// What nvdisasm counts: of the uniform registers UR4 to UR62 only, and nothing above the highest that the cubin names.
-    pub(super) counted: RegSet,
-}
-
-/// Registers of a function; all when their number is not known.
-fn given(registers: u16) -> u16 {
-    if registers == 0 { 255 } else { registers.min(255) }
-}
-
-/// What a function of so many registers keeps for its caller: R2, R16 to R31 and the upper four of each eight from R36 on.
-pub(super) fn kept_by_callee(registers: u16) -> RegSet {
-    let mut kept = RegSet::EMPTY;
-    kept.insert(RegFile::Gpr, 2);
-    kept.insert_run(RegFile::Gpr, 16, 16);
-    (36..255).step_by(8).for_each(|first| kept.insert_run(RegFile::Gpr, first, 4));
-    (given(registers)..256).for_each(|index| kept.remove(RegFile::Gpr, index));
-    kept
-}
-
-impl Abi {
-    /// The convention for a function of so many registers in a cubin that names these.
-    fn new(registers: u16, named: Option<&RegSet>) -> Abi {
-        let kept = kept_by_callee(registers);
-        let registers = given(registers);
-        let mut at_end = RegSet::EMPTY;
-        at_end.insert(RegFile::Gpr, 1);
-        let mut call = Effects { reads: at_end, writes: RegSet::EMPTY };
-        call.reads.insert(RegFile::Gpr, 0);
-        let kept_or_stack = kept.union(&at_end);
-        for index in (0..registers).filter(|&index| !kept_or_stack.contains(RegFile::Gpr, index)) {
-            call.writes.insert(RegFile::Gpr, index);
-        }
-        call.writes.insert_run(RegFile::Pred, 0, 7);
-        call.writes.insert_run(RegFile::Ugpr, 4, 32);
-        call.writes.insert_run(RegFile::Upred, 0, 7);
-        let mut counted = RegSet::all();
-        (0..4).chain(63..128).for_each(|index| counted.remove(RegFile::Ugpr, index));
-        if let Some(named) = named {
-            for file in RegFile::ALL {
-                let columns = named.iter(file).max().map_or(0, |highest| highest + 1);
-                (columns..256).for_each(|index| counted.remove(file, index));
-            }
-        }
-        Abi { kept, call, at_end, counted }
-    }
-}
-
 impl Liveness {
     /// Solves liveness for the whole section.
     pub fn solve(program: &impl Program, cfg: &Cfg, rule: Rule) -> Liveness {
@@ -169,7 +115,7 @@ impl Liveness {
     pub(super) fn effects(&self, program: &impl Program, index: u32, flow: &Flow) -> Effects {
         let mut effects = program.effects(index as usize);
         if flow.ends_block() {
-            self.follow_convention(index, flow, &mut effects);
+            self.abi.follow(self.rule, index, flow, &mut effects);
         }
         if self.rule == Rule::Nvdisasm {
             // To nvdisasm the stack pointer is in use before it is first set, too.
@@ -180,41 +126,6 @@ impl Liveness {
             effects.writes = effects.writes.intersection(&self.abi.counted);
         }
         effects
-    }
-
-    /// Adds what calls, returns and the end of a thread do by convention.
-    fn follow_convention(&self, index: u32, flow: &Flow, effects: &mut Effects) {
-        match (self.rule, flow.transfer) {
-            (Rule::Nvdisasm, Transfer::Call(_) | Transfer::CallOut) => {
-                effects.reads.union_with(&self.abi.call.reads);
-                effects.writes.union_with(&self.abi.call.writes);
-            }
-            (Rule::Nvdisasm, Transfer::Return) => {
-                effects.reads.union_with(&self.abi.kept);
-                effects.reads.union_with(&self.abi.at_end);
-            }
-            (rule, Transfer::ReturnOut) => {
-                effects.reads.union_with(&self.abi.kept);
-                effects.reads.union_with(&self.abi.at_end);
-                if rule == Rule::Sound {
-                    // Results are in R4 to R15 by convention; how many is not known here.
-                    effects.reads.insert_run(RegFile::Gpr, 4, 12);
-                }
-            }
-            (Rule::Nvdisasm, Transfer::Exit) => {
-                effects.reads.union_with(&self.abi.at_end);
-            }
-            (Rule::Nvdisasm, Transfer::Branch(target)) if target.0 == index * 16 => {
-                effects.reads.union_with(&self.abi.at_end);
-            }
-            (Rule::Sound, Transfer::CallOut) => {
-                // Arguments are in R4 to R15 by convention; how many is not known here.
-                effects.reads.union_with(&self.abi.call.reads);
-                effects.reads.insert_run(RegFile::Gpr, 4, 12);
-                effects.writes.union_with(&self.abi.call.writes);
-            }
-            _ => {}
-        }
     }
 
     /// The trace that an exit of block `b` by a call goes on with, when the callee is in this section.
@@ -475,168 +386,4 @@ fn cut(cfg: &Cfg, rule: Rule) -> (Vec<Trace>, Vec<u32>) {
         trace_of.push(traces.len() as u32 - 1);
     }
     (traces, trace_of)
-}
-
-/// What is written on the way down a trace.
-trait Forward {
-    /// Nothing is written yet.
-    fn reset(&mut self);
-
-    /// Takes an instruction; adds to `exposed` what it reads from before the trace.
-    fn step(&mut self, effects: &Effects, guard: Option<Guard>, exposed: &mut RegSet);
-
-    /// What is certainly written when control leaves here under `guard`.
-    fn kill(&self, guard: Option<Guard>) -> RegSet;
-
-    /// Control has gone past a side exit.
-    fn pass(&mut self, flow: &Flow);
-}
-
-/// nvdisasm's: guarded writes count for exits, not for reads. Writes under a uniform guard are certain.
-#[derive(Default)]
-struct Vendor {
-    certain: RegSet,
-    any: RegSet,
-}
-
-/// Whether nvdisasm takes a write under this guard for certain.
-pub(super) fn is_certain_to_vendor(guard: Option<Guard>) -> bool {
-    guard.is_none_or(|guard| guard.file == RegFile::Upred)
-}
-
-impl Forward for Vendor {
-    #[inline]
-    fn reset(&mut self) {
-        *self = Vendor::default();
-    }
-
-    fn step(&mut self, effects: &Effects, guard: Option<Guard>, exposed: &mut RegSet) {
-        exposed.union_with(&effects.reads.difference(&self.certain));
-        self.any.union_with(&effects.writes);
-        if is_certain_to_vendor(guard) {
-            self.certain.union_with(&effects.writes);
-        }
-    }
-
-    fn kill(&self, _: Option<Guard>) -> RegSet {
-        self.any
-    }
-
-    fn pass(&mut self, _: &Flow) {}
-}
-
-/// A predicate with a sense: 0 to 27, or `None` for the always-true predicate.
-pub(super) fn literal(guard: Guard) -> Option<usize> {
-    let file = usize::from(guard.file == RegFile::Upred);
-    (guard.index < 7).then_some(file * 14 + usize::from(guard.index) * 2 + usize::from(guard.negated))
-}
-
-/// Number of [`literal`]s.
-pub(super) const LITERALS: usize = 28;
-
-/// The literals, as bits, that a set of written predicates makes void.
-pub(super) fn voided(writes: &RegSet) -> u32 {
-    let mut bits = 0;
-    let mut both =
-        u32::from(writes.predicates(RegFile::Pred) & 0x7f) | u32::from(writes.predicates(RegFile::Upred) & 0x7f) << 7;
-    while both != 0 {
-        bits |= 3 << (2 * both.trailing_zeros());
-        both &= both - 1;
-    }
-    bits
-}
-
-/// What is written always, and what is written where a literal holds.
-#[derive(Default)]
-struct Guarded {
-    always: RegSet,
-    when: [RegSet; LITERALS],
-    /// Literals whose set is not empty.
-    used: u32,
-    /// Literals that hold for certain: control went past an exit under the opposite.
-    facts: u32,
-}
-
-impl Guarded {
-    /// Drops what is known about some literals.
-    fn forget(&mut self, literals: u32) {
-        let mut gone = literals & self.used;
-        while gone != 0 {
-            self.when[gone.trailing_zeros() as usize] = RegSet::EMPTY;
-            gone &= gone - 1;
-        }
-        self.used &= !literals;
-        self.facts &= !literals;
-    }
-}
-
-impl Forward for Guarded {
-    #[inline]
-    fn reset(&mut self) {
-        self.always = RegSet::EMPTY;
-        self.forget(u32::MAX);
-    }
-
-    fn step(&mut self, effects: &Effects, guard: Option<Guard>, exposed: &mut RegSet) {
-        let mut lit = guard.and_then(literal);
-        let never = guard.is_some_and(|guard| guard.index == 7 && guard.negated)
-            || lit.is_some_and(|lit| self.facts >> (lit ^ 1) & 1 == 1);
-        if let (Some(guard), true) = (guard, never) {
-            if !self.always.contains(guard.file, u16::from(guard.index)) && guard.index < 7 {
-                exposed.insert(guard.file, u16::from(guard.index));
-            }
-            return;
-        }
-        if lit.is_some_and(|lit| self.facts >> lit & 1 == 1) {
-            lit = None;
-        }
-        let mut fresh = effects.reads.difference(&self.always);
-        match (guard, guard.and_then(literal)) {
-            (Some(guard), Some(lit)) if self.used >> lit & 1 == 1 => {
-                // The guard itself is read whatever its value.
-                let tested = fresh.contains(guard.file, u16::from(guard.index));
-                fresh.subtract(&self.when[lit]);
-                if tested {
-                    fresh.insert(guard.file, u16::from(guard.index));
-                }
-            }
-            _ => {}
-        }
-        exposed.union_with(&fresh);
-
-        let void = voided(&effects.writes);
-        self.forget(void);
-        match lit {
-            None => {
-                self.always.union_with(&effects.writes);
-            }
-            // A guard that its own instruction writes says nothing afterwards.
-            Some(lit) if void >> lit & 1 == 1 => {}
-            Some(lit) => {
-                let other = self.when[lit ^ 1];
-                self.always.union_with(&effects.writes.intersection(&other));
-                self.when[lit].union_with(&effects.writes);
-                if !effects.writes.is_empty() {
-                    self.used |= 1 << lit;
-                }
-            }
-        }
-    }
-
-    fn kill(&self, guard: Option<Guard>) -> RegSet {
-        match guard.and_then(literal) {
-            Some(lit) if self.used >> lit & 1 == 1 => self.always.union(&self.when[lit]),
-            _ => self.always,
-        }
-    }
-
-    fn pass(&mut self, flow: &Flow) {
-        if let (Some(lit), false) = (flow.guard.and_then(literal), flow.own_condition) {
-            if self.used >> (lit ^ 1) & 1 == 1 {
-                let held = self.when[lit ^ 1];
-                self.always.union_with(&held);
-            }
-            self.facts |= 1 << (lit ^ 1);
-        }
-    }
 }

@@ -12,12 +12,14 @@
 
 mod cfg;
 mod chains;
+mod convention;
 mod dataflow;
 mod dominators;
 mod liveness;
 mod loops;
 mod program;
 mod rows;
+mod written;
 
 pub use cfg::{Block, BlockId, CallSite, Cfg, FuncId, Function};
 pub use chains::{Definition, Use};

@@ -6,7 +6,7 @@ use crate::base::{Pc, RegSet};
 use crate::sass::transfer;
 use crate::sass::{Decoder, Effects, Flow, Guard, Inst, Transfer, Uses};
 
-use super::liveness::kept_by_callee;
+use super::convention::kept_by_callee;
 
 /// A code section: instruction `i` is the 16 bytes at pc `16 * i`.
 pub trait Program {

@@ -4,8 +4,9 @@ use crate::base::{Pc, RegFile, RegSet};
 use crate::sass::{Effects, Flow, Guard, Transfer};
 
 use super::cfg::Cfg;
-use super::liveness::{Counts, LITERALS, Liveness, Rule, flow_within, is_certain_to_vendor, literal, voided};
+use super::liveness::{Counts, Liveness, Rule, flow_within};
 use super::program::Program;
+use super::written::{LITERALS, is_certain_to_vendor, literal, voided};
 
 /// One instruction and what is live around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

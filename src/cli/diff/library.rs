@@ -1,14 +1,15 @@
 //! A library as one side of a comparison: its cubins' kernels put together by architecture, each once. Instructions are listed
 //! only where the code is not the same, for a listing takes hundreds of bytes for each.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Result, bail};
 use rayon::prelude::*;
+use sha2::{Digest as _, Sha256};
 
 use super::{Code, DiffArgs, Loaded};
 use crate::analysis::code::Counting;
@@ -20,7 +21,7 @@ use crate::compare::{SassChange, sass_changes};
 use crate::cubin::{Function, Image, lines::LineTable};
 use crate::emit;
 use crate::report::listing::{self, ListedFunction};
-use crate::report::{Kernel, Unit};
+use crate::report::{Kernel, Resources, Unit};
 
 /// Functions with more instructions are compared by their figures alone.
 const MOST_LISTED: u64 = 100_000;
@@ -30,9 +31,21 @@ const MOST_IN_ALL: u64 = 2_000_000;
 /// A function: its name, and the one it lies in.
 type Key = (String, Option<String>);
 
+/// What stands for a function's code.
+type Digest = [u8; 32];
+
+/// What an entry of a library gives: its report, what stands for the code of its functions, and the cubin if it was compiled.
+type Looked = (Unit, HashMap<Key, Digest>, Option<Arc<Vec<u8>>>);
+
+/// An entry, and its cubin where that is not what it holds.
+struct Source {
+    given: Given,
+    compiled: Option<Arc<Vec<u8>>>,
+}
+
 /// Where the code of a library's functions is.
 pub struct Library {
-    given: Arc<Vec<Given>>,
+    sources: Arc<Vec<Source>>,
     functions: HashMap<Key, Place>,
     /// The cubin that was listed from last.
     last: Mutex<Option<(usize, Arc<Vec<u8>>)>>,
@@ -42,9 +55,9 @@ pub struct Library {
 /// The code of a function.
 #[derive(Clone, Debug)]
 struct Place {
-    given: usize,
+    source: usize,
     key: Key,
-    digest: u64,
+    digest: Digest,
     instructions: u64,
 }
 
@@ -53,8 +66,8 @@ pub fn load(session: &Session, path: &Path, args: &DiffArgs) -> Result<Vec<Loade
     let arches: Vec<String> = session.arches.iter().map(ToString::to_string).collect();
     let inside = Inside { arch: &arches, kernel: &args.kernel, within: &args.within, jobs: args.run.jobs };
     let arch = session.arches().first().copied().flatten();
-    let all = Arc::new(given::inside(path, &inside)?);
-    let build = |given: &Given| -> Result<(Unit, HashMap<Key, u64>)> {
+    let all = given::inside(path, &inside)?;
+    let build = |given: &Given| -> Result<Looked> {
         let read = given.read();
         let Some((mut unit, built)) = report::inspect_built(session, &given.path, &read, arch, true) else {
             bail!("{} cannot be read", given.path.display());
@@ -65,12 +78,19 @@ pub fn load(session: &Session, path: &Path, args: &DiffArgs) -> Result<Vec<Loade
         }
         let digests = built.as_ref().and_then(|built| Image::parse(&built.cubin).ok()).map(|image| digests(&image));
         unit.kernels.iter_mut().for_each(leave_out_places);
-        Ok((unit, digests.unwrap_or_default()))
+        let compiled = built.and_then(|built| match built.cubin {
+            Cow::Owned(cubin) => Some(Arc::new(cubin)),
+            Cow::Borrowed(_) => None,
+        });
+        Ok((unit, digests.unwrap_or_default(), compiled))
     };
     let built: Vec<Result<_>> = session.pool()?.install(|| all.par_iter().map(build).collect());
     let mut merged: BTreeMap<Option<String>, (Unit, Together)> = BTreeMap::new();
-    for (given, built) in built.into_iter().enumerate() {
-        let (mut unit, digests) = built?;
+    let mut sources: Vec<Source> = Vec::new();
+    for (given, built) in all.into_iter().zip(built) {
+        let (mut unit, digests, compiled) = built?;
+        let source = sources.len();
+        sources.push(Source { given, compiled });
         let kernels = std::mem::take(&mut unit.kernels);
         let problems = std::mem::take(&mut unit.problems);
         let (whole, together) = merged.entry(unit.arch.clone()).or_insert_with(|| {
@@ -79,12 +99,13 @@ pub fn load(session: &Session, path: &Path, args: &DiffArgs) -> Result<Vec<Loade
         });
         whole.problems.extend(problems);
         for kernel in kernels {
-            whole.kernels.extend(together.add(kernel, given, &digests));
+            whole.kernels.extend(together.add(kernel, source, &digests));
         }
     }
+    let sources = Arc::new(sources);
     let loaded = merged.into_values().map(|(unit, together)| {
         let library = Library {
-            given: Arc::clone(&all),
+            sources: Arc::clone(&sources),
             functions: together.functions,
             last: Mutex::new(None),
             listed: AtomicU64::new(0),
@@ -107,16 +128,16 @@ fn leave_out_places(kernel: &mut Kernel) {
 struct Together {
     functions: HashMap<Key, Place>,
     /// What goes by a name, as far as it differs.
-    variants: HashMap<Key, Vec<(u64, crate::report::Resources)>>,
+    variants: HashMap<Key, Vec<(Option<Digest>, Resources)>>,
 }
 
 impl Together {
     /// Takes a function; none when the same one came before. Others of its name get a number.
-    fn add(&mut self, mut kernel: Kernel, given: usize, digests: &HashMap<Key, u64>) -> Option<Kernel> {
+    fn add(&mut self, mut kernel: Kernel, source: usize, digests: &HashMap<Key, Digest>) -> Option<Kernel> {
         let key = (kernel.name.clone(), kernel.within.clone());
         let digest = digests.get(&key).copied();
         let seen = self.variants.entry(key.clone()).or_default();
-        let variant = (digest.unwrap_or(0), kernel.resources.clone());
+        let variant = (digest, kernel.resources.clone());
         if seen.contains(&variant) {
             return None;
         }
@@ -128,7 +149,7 @@ impl Together {
         }
         if let Some(digest) = digest {
             let instructions = kernel.instructions.total.unwrap_or(0);
-            let place = Place { given, key, digest, instructions };
+            let place = Place { source, key, digest, instructions };
             self.functions.insert((kernel.name.clone(), kernel.within.clone()), place);
         }
         Some(kernel)
@@ -136,7 +157,7 @@ impl Together {
 }
 
 /// The functions of a cubin by the code they have.
-fn digests(image: &Image<'_>) -> HashMap<Key, u64> {
+fn digests(image: &Image<'_>) -> HashMap<Key, Digest> {
     let mut found = HashMap::new();
     for function in &image.functions {
         let whole = Pc(0)..Pc(u32::try_from(function.code.len()).unwrap_or(u32::MAX));
@@ -149,16 +170,16 @@ fn digests(image: &Image<'_>) -> HashMap<Key, u64> {
     found
 }
 
-fn digest(image: &Image<'_>, function: &Function<'_>, range: std::ops::Range<Pc>) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    function.code.get(range.start.0 as usize..range.end.0 as usize).hash(&mut hasher);
+fn digest(image: &Image<'_>, function: &Function<'_>, range: std::ops::Range<Pc>) -> Digest {
+    let mut hash = Sha256::new();
+    hash.update(function.code.get(range.start.0 as usize..range.end.0 as usize).unwrap_or_default());
     for relocation in &function.relocations {
         if (u64::from(range.start.0)..u64::from(range.end.0)).contains(&relocation.offset) {
             let symbol = image.symbol(relocation.symbol).map(|symbol| &symbol.name);
-            (relocation.offset, relocation.kind, symbol, relocation.addend).hash(&mut hasher);
+            hash.update(format!("{:?}", (relocation.offset, relocation.kind, symbol, relocation.addend)));
         }
     }
-    hasher.finish()
+    hash.finalize().into()
 }
 
 impl Library {
@@ -176,7 +197,7 @@ impl Library {
         if place.instructions > MOST_LISTED || listed > MOST_IN_ALL {
             return None;
         }
-        let bytes = self.bytes(place.given)?;
+        let bytes = self.bytes(place.source)?;
         let image = Image::parse(&bytes).ok()?;
         let (name, within) = &place.key;
         let function = image.functions.iter().find(|function| function.name == *within.as_ref().unwrap_or(name))?;
@@ -185,15 +206,19 @@ impl Library {
     }
 
     /// Functions come in the order of the library: most are in the cubin of the last one.
-    fn bytes(&self, given: usize) -> Option<Arc<Vec<u8>>> {
+    fn bytes(&self, source: usize) -> Option<Arc<Vec<u8>>> {
+        let from = self.sources.get(source)?;
+        if let Some(compiled) = &from.compiled {
+            return Some(Arc::clone(compiled));
+        }
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, bytes)) = &*last
-            && *at == given
+            && *at == source
         {
             return Some(Arc::clone(bytes));
         }
-        let bytes = Arc::new(self.given.get(given)?.read().ok()?.bytes);
-        *last = Some((given, Arc::clone(&bytes)));
+        let bytes = Arc::new(from.given.read().ok()?.bytes);
+        *last = Some((source, Arc::clone(&bytes)));
         Some(bytes)
     }
 }

@@ -8,6 +8,7 @@
 mod arrange;
 mod observe;
 mod probe;
+mod restrict;
 mod roles;
 
 use std::path::PathBuf;

@@ -1,0 +1,97 @@
+//! What calls, returns and the end of a thread do to registers by convention, under either rule.
+
+use crate::base::{RegFile, RegSet};
+use crate::sass::{Effects, Flow, Transfer};
+
+use super::liveness::Rule;
+
+/// What calls and returns do by convention.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Abi {
+    /// A `RET` to an unknown caller: what it keeps for it.
+    pub(super) kept: RegSet,
+    /// A call of an unknown function.
+    pub(super) call: Effects,
+    /// What nvdisasm has live at the end of a thread: R1.
+    pub(super) at_end: RegSet,
+    /// What nvdisasm counts: of the uniform registers UR4 to UR62 only, and nothing above the highest that the cubin names.
+    pub(super) counted: RegSet,
+}
+
+/// Registers of a function; all when their number is not known.
+fn given(registers: u16) -> u16 {
+    if registers == 0 { 255 } else { registers.min(255) }
+}
+
+/// What a function of so many registers keeps for its caller: R2, R16 to R31 and the upper four of each eight from R36 on.
+pub(super) fn kept_by_callee(registers: u16) -> RegSet {
+    let mut kept = RegSet::EMPTY;
+    kept.insert(RegFile::Gpr, 2);
+    kept.insert_run(RegFile::Gpr, 16, 16);
+    (36..255).step_by(8).for_each(|first| kept.insert_run(RegFile::Gpr, first, 4));
+    (given(registers)..256).for_each(|index| kept.remove(RegFile::Gpr, index));
+    kept
+}
+
+impl Abi {
+    /// The convention for a function of so many registers in a cubin that names these.
+    pub(super) fn new(registers: u16, named: Option<&RegSet>) -> Abi {
+        let kept = kept_by_callee(registers);
+        let registers = given(registers);
+        let mut at_end = RegSet::EMPTY;
+        at_end.insert(RegFile::Gpr, 1);
+        let mut call = Effects { reads: at_end, writes: RegSet::EMPTY };
+        call.reads.insert(RegFile::Gpr, 0);
+        let kept_or_stack = kept.union(&at_end);
+        for index in (0..registers).filter(|&index| !kept_or_stack.contains(RegFile::Gpr, index)) {
+            call.writes.insert(RegFile::Gpr, index);
+        }
+        call.writes.insert_run(RegFile::Pred, 0, 7);
+        call.writes.insert_run(RegFile::Ugpr, 4, 32);
+        call.writes.insert_run(RegFile::Upred, 0, 7);
+        let mut counted = RegSet::all();
+        (0..4).chain(63..128).for_each(|index| counted.remove(RegFile::Ugpr, index));
+        if let Some(named) = named {
+            for file in RegFile::ALL {
+                let columns = named.iter(file).max().map_or(0, |highest| highest + 1);
+                (columns..256).for_each(|index| counted.remove(file, index));
+            }
+        }
+        Abi { kept, call, at_end, counted }
+    }
+
+    /// Adds what calls, returns and the end of a thread do by convention.
+    pub(super) fn follow(&self, rule: Rule, index: u32, flow: &Flow, effects: &mut Effects) {
+        match (rule, flow.transfer) {
+            (Rule::Nvdisasm, Transfer::Call(_) | Transfer::CallOut) => {
+                effects.reads.union_with(&self.call.reads);
+                effects.writes.union_with(&self.call.writes);
+            }
+            (Rule::Nvdisasm, Transfer::Return) => {
+                effects.reads.union_with(&self.kept);
+                effects.reads.union_with(&self.at_end);
+            }
+            (rule, Transfer::ReturnOut) => {
+                effects.reads.union_with(&self.kept);
+                effects.reads.union_with(&self.at_end);
+                if rule == Rule::Sound {
+                    // Results are in R4 to R15 by convention; how many is not known here.
+                    effects.reads.insert_run(RegFile::Gpr, 4, 12);
+                }
+            }
+            (Rule::Nvdisasm, Transfer::Exit) => {
+                effects.reads.union_with(&self.at_end);
+            }
+            (Rule::Nvdisasm, Transfer::Branch(target)) if target.0 == index * 16 => {
+                effects.reads.union_with(&self.at_end);
+            }
+            (Rule::Sound, Transfer::CallOut) => {
+                // Arguments are in R4 to R15 by convention; how many is not known here.
+                effects.reads.union_with(&self.call.reads);
+                effects.reads.insert_run(RegFile::Gpr, 4, 12);
+                effects.writes.union_with(&self.call.writes);
+            }
+            _ => {}
+        }
+    }
+}
