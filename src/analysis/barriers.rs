@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::barrier_counts::Counts;
 use super::check::{Check, Confidence};
-use super::threads::{Edge, ThreadSet, Value, Warps, passing};
+use super::threads::{ThreadSet, Value, Warps};
 use crate::base::Line;
 use crate::ptx::{BarrierAction, Operation};
 
@@ -65,38 +66,18 @@ pub fn named(warps: &Warps<'_>) -> Named {
     found
 }
 
-/// Whether a thread must come by a block: no way out of the kernel avoids it.
-fn must_pass(warps: &Warps<'_>, thread: u32, through: u32) -> bool {
-    let alone: ThreadSet = [thread].into_iter().collect();
-    let blocks = &warps.graph.blocks;
-    let mut seen = vec![false; blocks.len()];
-    let mut open = vec![0u32];
-    while let Some(at) = open.pop() {
-        if at == through || std::mem::replace(seen.get_mut(at as usize).unwrap_or(&mut true), true) {
-            continue;
-        }
-        let Some(block) = blocks.get(at as usize) else { continue };
-        let is_open = |edge: &&Edge| !passing(&warps.graph, &warps.values, block, edge, alone).is_empty();
-        let ways: Vec<u32> = block.successors.iter().filter(is_open).map(|edge| edge.to).collect();
-        if ways.is_empty() {
-            return false;
-        }
-        open.extend(ways);
-    }
-    true
-}
-
 /// Checks of named barriers. `exact` says that the block cannot have another size.
 pub fn check(warps: &Warps<'_>, named: &Named, exact: bool) -> Vec<Check> {
     let mut checks = Vec::new();
     let whole = warps.graph.complete && !warps.graph.calls && named.unresolved.is_empty();
     divergence(warps, &mut checks);
+    let mut by_threads = Counts::new(warps, exact);
     for (id, sites) in &named.barriers {
         counts(*id, sites, &mut checks);
         if !whole {
             continue;
         }
-        arrivals(warps, *id, sites, exact, &mut checks);
+        by_threads.check(*id, sites, &mut checks);
         let arrives = sites.iter().find(|site| site.action == BarrierAction::Arrive);
         let waits = sites.iter().any(|site| site.action != BarrierAction::Arrive);
         if let Some(site) = arrives.filter(|_| !waits) {
@@ -145,17 +126,6 @@ fn counts(id: u32, sites: &[BarrierSite], checks: &mut Vec<Check>) {
     }
 }
 
-/// Whether no warp can count twice: none both arrives and waits, and none arrives in a loop.
-fn arrives_once(warps: &Warps<'_>, sites: &[BarrierSite]) -> bool {
-    let of = |arrive: bool| {
-        let sites = sites.iter().filter(move |site| (site.action == BarrierAction::Arrive) == arrive);
-        sites.filter_map(|site| site.threads).fold(ThreadSet::EMPTY, |all, set| all.union(&set)).whole_warps()
-    };
-    let mut arrives = sites.iter().filter(|site| site.action == BarrierAction::Arrive);
-    let apart = of(true).intersection(&of(false)).is_empty();
-    apart && arrives.all(|site| !warps.graph.is_in_a_loop(site.index))
-}
-
 /// Instructions that whole warps must run together, where some lanes cannot come.
 fn divergence(warps: &Warps<'_>, checks: &mut Vec<Check>) {
     let Some(threads) = warps.threads else { return };
@@ -197,84 +167,5 @@ fn divergence(warps: &Warps<'_>, checks: &mut Vec<Check>) {
                 .to_owned(),
         });
         return;
-    }
-}
-
-/// Whether the threads that can arrive are as many as the count says.
-fn arrivals(warps: &Warps<'_>, id: u32, sites: &[BarrierSite], exact: bool, checks: &mut Vec<Check>) {
-    let Some(all) = sites.iter().map(|site| site.threads).collect::<Option<Vec<ThreadSet>>>() else { return };
-    let able = all.iter().fold(ThreadSet::EMPTY, |all, set| all.union(set)).whole_warps();
-    let only_sync = sites.iter().all(|site| site.action != BarrierAction::Arrive);
-    let once = only_sync || arrives_once(warps, sites);
-    for site in sites {
-        let (Some(count), Some(here)) = (site.count, site.threads) else { continue };
-        if here.is_empty() || site.action == BarrierAction::Arrive || count == 0 || count % 32 != 0 {
-            continue;
-        }
-        if able.len() < count {
-            checks.push(Check {
-                code: "PI203",
-                fatal: true,
-                confidence: match (once, exact) {
-                    (true, true) => Confidence::Certain,
-                    (true, false) => Confidence::Likely,
-                    // A warp that arrives and then waits, or arrives again, counts twice.
-                    (false, _) => Confidence::Possible,
-                },
-                line: site.line,
-                message: format!("barrier {id} waits for {count} threads, but only {} can get to it", able.len()),
-                reasoning: format!(
-                    "of a block of {} threads, warps {:?} reach its sites; branches lead the others elsewhere",
-                    warps.threads.unwrap_or(0),
-                    able.warps()
-                ),
-            });
-            return;
-        }
-        if !only_sync || here.whole_warps().len() <= count {
-            continue;
-        }
-        // The same warps come to every site; the others count just them.
-        let come = here.whole_warps().len();
-        let same = |other: &BarrierSite| other.threads == site.threads;
-        let others = sites.iter().filter(|other| other.index != site.index);
-        if sites.len() > 2 && sites.iter().all(same) && others.clone().all(|other| other.count == Some(come)) {
-            checks.push(Check {
-                code: "PI204",
-                fatal: true,
-                confidence: Confidence::Likely,
-                line: site.line,
-                message: format!("barrier {id} counts to {count} here, but {come} threads come to it"),
-                reasoning: format!(
-                    "the same {come} threads come to all {} sites of this barrier, and every other one counts to {come}",
-                    sites.len()
-                ),
-            });
-            continue;
-        }
-        if sites.len() > 1 {
-            continue;
-        }
-        let block = warps.graph.sites.get(site.index).map_or(0, |site| site.block);
-        let comes = |warp: &u32| {
-            let first = (warp * 32..warp * 32 + 32).find(|&thread| here.has(thread));
-            first.is_some_and(|thread| must_pass(warps, thread, block))
-        };
-        let arriving = here.warps().iter().filter(|warp| comes(warp)).count() as u32 * 32;
-        if arriving > count && !arriving.is_multiple_of(count) {
-            checks.push(Check {
-                code: "PI204",
-                fatal: true,
-                confidence: Confidence::Likely,
-                line: site.line,
-                message: format!("barrier {id} counts to {count}, but {arriving} threads come to it"),
-                reasoning: format!(
-                    "every way of {} warps through the kernel leads here; {} threads are left to wait for a round that nobody \
-                     completes",
-                    arriving / 32,
-                    arriving % count
-                ),
-            });
-        }
     }
 }

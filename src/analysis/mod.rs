@@ -2,6 +2,7 @@
 //!
 //! In: values of the readers. Out: plain answers. No file is read and nothing is printed here.
 
+pub mod barrier_counts;
 pub mod barriers;
 pub mod budget;
 pub mod cap;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::setmaxnreg::Requested;
 use super::threads::{ThreadSet, Warps, passing};
 use crate::base::Line;
-use crate::ptx::{Bulk, CpAsync, Operation, RegisterAction, Tcgen05, Wgmma};
+use crate::ptx::{Bulk, CpAsync, Mbarrier, MbarrierAction, Operation, RegisterAction, Tcgen05, Wgmma};
 
 /// What a role's instructions tell about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,6 +23,8 @@ pub enum Duty {
     Tcgen05Mma,
     /// `tcgen05.ld`.
     Tcgen05Load,
+    /// `tcgen05.st`.
+    Tcgen05Store,
     /// Bulk copies or reductions out of shared memory.
     Store,
     /// `clusterlaunchcontrol.try_cancel`: fetches the next tile of work.
@@ -39,6 +41,7 @@ impl Duty {
             Operation::Wgmma(Wgmma::MmaAsync) => Duty::Wgmma,
             Operation::Tcgen05 { action: Tcgen05::Mma, .. } => Duty::Tcgen05Mma,
             Operation::Tcgen05 { action: Tcgen05::Ld, .. } => Duty::Tcgen05Load,
+            Operation::Tcgen05 { action: Tcgen05::St, .. } => Duty::Tcgen05Store,
             Operation::ClusterLaunchControl if modifiers.contains("try_cancel") => Duty::Schedule,
             _ => return None,
         })
@@ -80,7 +83,7 @@ pub fn roles(warps: &Warps<'_>, requested: &[Requested]) -> Vec<Role> {
         None => by_place(warps, requested),
     };
     roles.sort_by_key(|role| (role.entry.is_none(), role.entry));
-    name(&mut roles);
+    name(warps, &mut roles);
     roles
 }
 
@@ -258,13 +261,16 @@ fn working_budget(warps: &Warps<'_>, requested: &[Requested], threads: &ThreadSe
 }
 
 /// Names roles by their duties; a second one of the same name gets a number.
-fn name(roles: &mut [Role]) {
+fn name(warps: &Warps<'_>, roles: &mut [Role]) {
     let mut used: BTreeMap<String, u32> = BTreeMap::new();
     for role in roles {
         let has = |duty| role.duties.contains(&duty);
         let multiplies = has(Duty::Wgmma) || has(Duty::Tcgen05Mma);
         let base = match () {
             () if has(Duty::Load) && multiplies => "producer and consumer",
+            // Results that are read, worked on and written back, as softmax does between two multiplications.
+            () if has(Duty::Tcgen05Load) && has(Duty::Tcgen05Store) && !multiplies => "compute",
+            () if has(Duty::Tcgen05Load) && has(Duty::Load) => "compute",
             () if has(Duty::Load) => "producer",
             () if has(Duty::Wgmma) => "consumer",
             () if has(Duty::Tcgen05Mma) && has(Duty::Tcgen05Load) => "consumer",
@@ -272,11 +278,47 @@ fn name(roles: &mut [Role]) {
             () if has(Duty::Tcgen05Load) || has(Duty::Store) => "epilogue",
             () if has(Duty::CpAsync) => "producer",
             () if has(Duty::Schedule) => "scheduler",
-            () => "other",
+            () => unnamed(warps, role),
         };
         let number = used.entry(base.to_owned()).or_default();
         *number += 1;
         role.name = if *number == 1 { base.to_owned() } else { format!("{base} {number}") };
+    }
+}
+
+fn waits(mbarrier: &Mbarrier<'_>) -> bool {
+    matches!(mbarrier.action, MbarrierAction::TestWait | MbarrierAction::TryWait)
+}
+
+/// What a role without asynchronous instructions is called: by the rest of what not every warp runs.
+fn unnamed(warps: &Warps<'_>, role: &Role) -> &'static str {
+    let (Some(threads), Some(all)) = (role.threads, warps.threads) else { return "other" };
+    let everybody = ThreadSet::first(all);
+    let (mut computes, mut touches) = (false, false);
+    for (index, site) in warps.graph.sites.iter().enumerate() {
+        let here = warps.at(index);
+        if here.intersection(&threads).is_empty() || here.whole_warps().intersection(&everybody) == everybody {
+            continue;
+        }
+        let instruction = site.located.instruction;
+        let real = || {
+            instruction
+                .modifiers()
+                .any(|name| matches!(name, "f16" | "f16x2" | "bf16" | "bf16x2" | "f32" | "f32x2" | "f64"))
+        };
+        match instruction.mnemonic() {
+            "mma" | "wmma" | "ex2" | "fma" => computes = true,
+            "add" | "sub" | "mul" | "mad" | "max" | "min" | "div" | "cvt" if real() => computes = true,
+            // Whoever only reads and waits leaves nothing behind.
+            "st" | "atom" | "red" | "stmatrix" | "multimem" | "call" => touches = true,
+            "mbarrier" if !matches!(site.operation, Operation::Mbarrier(found) if waits(&found)) => touches = true,
+            _ => {}
+        }
+    }
+    match (computes, touches) {
+        (true, _) => "compute",
+        (false, true) => "other",
+        (false, false) => "idle",
     }
 }
 

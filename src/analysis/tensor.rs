@@ -1,7 +1,7 @@
 //! Asynchronous work in order: groups of copies, wgmma, tcgen05 and its tensor memory.
 
 use super::check::{Check, Confidence};
-use super::threads::{Site, Warps};
+use super::threads::{Site, ThreadSet, Warps, passing};
 use crate::base::Line;
 use crate::ptx::{Bulk, CpAsync, Operation, Tcgen05, Wgmma};
 
@@ -147,7 +147,12 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Check>) {
         (false, Some(got), Some(freed)) if freed < got => {
             (Confidence::Likely, format!("{got} columns of tensor memory are allocated, {freed} are freed"))
         }
-        _ => return,
+        _ => match escape(warps, &allocs, &deallocs) {
+            Some(end) => {
+                (Confidence::Likely, format!("tensor memory is not freed on the way to the end at line {end}"))
+            }
+            None => return,
+        },
     };
     checks.push(Check {
         code: "PI602",
@@ -157,4 +162,43 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Check>) {
         message,
         reasoning: "all tensor memory must be freed by tcgen05.dealloc before the kernel ends".to_owned(),
     });
+}
+
+/// An end of the kernel that whoever allocates can come to without freeing, where nobody else frees.
+fn escape(warps: &Warps<'_>, allocs: &[(usize, &Site<'_>)], deallocs: &[(usize, &Site<'_>)]) -> Option<Line> {
+    let graph = &warps.graph;
+    let [(alloc, start)] = allocs else { return None };
+    let holders = warps.at(*alloc).whole_warps();
+    if !deallocs.iter().all(|(index, _)| warps.at(*index).within(&holders)) {
+        return None;
+    }
+    let mut holding = vec![ThreadSet::EMPTY; graph.blocks.len()];
+    let mut open = vec![(start.block, *alloc + 1, warps.at(*alloc))];
+    while let Some((at, from, mut here)) = open.pop() {
+        for (index, _) in deallocs.iter().filter(|(index, site)| site.block == at && *index >= from) {
+            let freed = warps.at(*index);
+            here = here.iter().filter(|thread| !freed.has(*thread)).collect();
+        }
+        let block = graph.blocks.get(at as usize)?;
+        let last = graph.sites.get(block.end.checked_sub(1)? as usize)?;
+        if here.is_empty() {
+            continue;
+        }
+        if matches!(last.operation, Operation::Return | Operation::Exit) || block.successors.is_empty() {
+            let guarded = last.located.instruction.guard().is_some();
+            if !guarded && !matches!(last.operation, Operation::Trap) {
+                return Some(last.line());
+            }
+        }
+        for edge in &block.successors {
+            let going = passing(graph, &warps.values, block, edge, here);
+            let there = holding.get_mut(edge.to as usize)?;
+            let met = there.union(&going);
+            if met != *there {
+                *there = met;
+                open.push((edge.to, 0, met));
+            }
+        }
+    }
+    None
 }

@@ -118,8 +118,9 @@ impl Solver<'_, '_> {
                             |thread: usize| values.get(from(thread)).or(values.get(thread)).copied().unwrap_or(0);
                         Value::Threads { values: (0..values.len()).map(read).collect(), elected: false }
                     }
-                    Value::Constant(value) => Value::Constant(*value),
-                    Value::Undefined => Value::Undefined,
+                    // What all lanes hold, one lane's is: compilers make addresses uniform so.
+                    Value::Constant(_) | Value::Address { .. } | Value::Undefined => first.clone(),
+                    Value::Element { .. } => first.clone(),
                     value => Value::Unknown(value.variation().min(Variation::Warp)),
                 }
             }

@@ -14,7 +14,16 @@ use super::solve::{Before, Solver};
 use super::uses::Slice;
 use super::value::{Value, Variation};
 use super::versions::Versions;
-use crate::ptx::{Function, Operand, Register, StateSpace};
+use crate::ptx::{Function, Operand, Operation, Register, StateSpace};
+
+/// Versions that an instruction writes, and those that decide what it writes.
+#[derive(Clone, Debug)]
+pub(super) struct Feed {
+    pub to: Vec<u32>,
+    pub from: Vec<u32>,
+    /// Among whom it differs whatever it reads.
+    pub varies: Variation,
+}
 
 /// What registers hold.
 pub struct Values {
@@ -22,6 +31,7 @@ pub struct Values {
     pub(super) held: Vec<Value>,
     /// By version: the one that it is a copy of, or the same place in another block of the cluster.
     origins: Vec<u32>,
+    pub(super) feeds: Vec<Feed>,
     /// Variables that addresses speak of.
     pub variables: Vec<String>,
     /// Whether a load from shared memory was taken to give what constant stores left there.
@@ -67,6 +77,13 @@ impl Values {
         Some((self.origins.get(version as usize).copied().unwrap_or(version), address.offset?))
     }
 
+    /// The register that a `brx.idx` chooses by.
+    pub(super) fn index_register(&self, graph: &Graph<'_>, index: usize) -> Option<Register> {
+        let site = graph.sites.get(index)?;
+        let Operation::IndexedBranch { index: Some(operand), .. } = site.operation else { return None };
+        graph.registers.resolve(operand.name()?, site.located.id)
+    }
+
     fn name(&self, graph: &Graph<'_>, index: usize, name: &str) -> Value {
         let id = graph.sites.get(index).map(|site| site.located.id);
         if let Some(register) = id.and_then(|id| graph.registers.resolve(name, id)) {
@@ -96,7 +113,8 @@ impl Values {
         let steps = Preparer::new(graph, &names, size, &versions).steps(&slice);
         let threads = size.and_then(|size| size.threads());
         let origins = prepare::origins(&steps, &versions);
-        let mut values = Values { versions, held: Vec::new(), origins, variables, by_memory: false };
+        let feeds = steps.iter().map(prepare::feed).collect();
+        let mut values = Values { versions, held: Vec::new(), origins, feeds, variables, by_memory: false };
         // At first everybody may come along every way; who cannot is known then, and what the rest left in memory.
         (values.held, _) = Solver::new(graph, size, None).solve(&steps, &values.versions);
         let mut reach = Reach::solve(graph, &values, threads);

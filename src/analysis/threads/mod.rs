@@ -12,6 +12,7 @@ mod number;
 mod prepare;
 mod reach;
 mod solve;
+mod together;
 mod uses;
 mod value;
 mod versions;
@@ -22,6 +23,7 @@ mod tests;
 pub use evaluate::Values;
 pub use graph::{Block, Edge, Graph, Site};
 pub use reach::{Reach, ThreadSet, passing};
+pub use together::Together;
 pub use value::{Value, Variation};
 
 use crate::ptx::Function;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::BlockSize;
+use super::evaluate::Feed;
 use super::graph::{Graph, Site};
 use super::number::{Arithmetic, Comparison, Type};
 use super::uses::Slice;
@@ -23,6 +24,8 @@ pub(super) enum Source {
     Not(Box<Source>),
     /// `[%r1+16]`
     Address(Box<Source>, Option<i64>),
+    /// `{%r1, %r2}`, `0f3F800000`: not followed.
+    Opaque,
 }
 
 /// How predicates are combined by `setp`.
@@ -98,6 +101,8 @@ pub(super) struct Step {
     pub destinations: Vec<Destination>,
     /// Versions that it depends on.
     pub reads: Vec<u32>,
+    /// Those that have a part in what it gives: not what an unguarded write replaces.
+    pub depends: Vec<u32>,
     pub elects: bool,
     /// Whether a second destination is the first one's complement.
     pub complements: bool,
@@ -138,9 +143,10 @@ impl<'g, 'a> Preparer<'g, 'a> {
             // What an unguarded write replaces has no part in it.
             let depends = slice.uses(index).iter().filter(|used| !used.is_def || step.guard.is_some());
             let depends = depends.filter_map(|used| self.versions.read_number(index, used.number));
-            let mut depends = depends.chain(step.guard.and_then(|(version, _)| version));
+            step.depends = depends.chain(step.guard.and_then(|(version, _)| version)).collect();
             let own = |version: u32| step.destinations.iter().any(|to| to.version == version);
-            let all = depends.all(|version| own(version) || fixed.get(version as usize).copied().unwrap_or(true));
+            let is_fixed = |version: u32| own(version) || fixed.get(version as usize).copied().unwrap_or(true);
+            let all = step.depends.iter().all(|version| is_fixed(*version));
             step.fixed =
                 all && !matches!(step.compute, Compute::Load { .. }) && step.destinations.iter().all(|to| to.alone);
             for to in step.destinations.iter().filter(|_| step.fixed) {
@@ -200,6 +206,7 @@ impl<'g, 'a> Preparer<'g, 'a> {
             guard,
             destinations,
             reads,
+            depends: Vec::new(),
             elects: matches!(site.operation, Operation::Elect),
             complements: mnemonic == "setp",
             block: site.block,
@@ -304,9 +311,29 @@ impl<'g, 'a> Preparer<'g, 'a> {
                     _ => Value::Unknown(Variation::Lane),
                 })
             }
-            _ => Source::Known(Value::Unknown(Variation::Lane)),
+            _ => Source::Opaque,
         }
     }
+}
+
+/// What an instruction writes from what.
+pub(super) fn feed(step: &Step) -> Feed {
+    // What one lane is elected for, one lane of every warp is.
+    let evaluated = step.elects || !matches!(step.compute, Compute::Nothing | Compute::Load { .. });
+    let known = |sources: &[Source]| {
+        let varies = sources.iter().map(|source| match source {
+            Source::Known(value) => value.variation(),
+            _ => Variation::Block,
+        });
+        varies.max().unwrap_or(Variation::Block)
+    };
+    let varies = match &step.otherwise {
+        _ if step.elects => Variation::Block,
+        _ if evaluated => known(&step.arguments),
+        Otherwise::Variation(varies) => *varies,
+        Otherwise::Reads(sources) => known(sources),
+    };
+    Feed { to: step.destinations.iter().map(|to| to.version).collect(), from: step.depends.clone(), varies }
 }
 
 /// By version: the one that it is a copy of, or the same place in another block of the cluster; itself where it is neither.

@@ -282,14 +282,14 @@ impl<'g, 'a> Solver<'g, 'a> {
         match source {
             Source::Known(value) => value,
             Source::Version(version) => self.version(*version),
-            Source::Not(_) | Source::Address(..) => &Value::Unknown(Variation::Lane),
+            Source::Not(_) | Source::Address(..) | Source::Opaque => &Value::Unknown(Variation::Lane),
         }
     }
 
     /// What an operand is.
     pub(super) fn value(&self, source: &Source) -> Value {
         match source {
-            Source::Known(_) | Source::Version(_) => self.borrowed(source).clone(),
+            Source::Known(_) | Source::Version(_) | Source::Opaque => self.borrowed(source).clone(),
             Source::Not(inner) => complement(&self.value(inner)),
             Source::Address(base, offset) => {
                 let base = self.value(base);

@@ -89,6 +89,7 @@ fn duty(duty: &Duty) -> String {
         Duty::Wgmma => "wgmma",
         Duty::Tcgen05Mma => "tcgen05.mma",
         Duty::Tcgen05Load => "tcgen05.ld",
+        Duty::Tcgen05Store => "tcgen05.st",
         Duty::Store => "tma store",
         Duty::Schedule => "clusterlaunchcontrol",
     };

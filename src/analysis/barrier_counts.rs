@@ -1,0 +1,282 @@
+//! Whether the threads that come to a named barrier are as many as its sites count to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::barriers::BarrierSite;
+use super::check::{Check, Confidence};
+use super::threads::{ThreadSet, Together, Warps, passing};
+use crate::ptx::BarrierAction;
+
+/// Looks at barriers one by one; how warps move together is told once for each set of them.
+pub struct Counts<'w, 'a> {
+    warps: &'w Warps<'a>,
+    exact: bool,
+    together: BTreeMap<ThreadSet, Together>,
+}
+
+fn all_of<'s>(sites: impl IntoIterator<Item = &'s BarrierSite>) -> ThreadSet {
+    let sets = sites.into_iter().filter_map(|site| site.threads);
+    sets.fold(ThreadSet::EMPTY, |all, set| all.union(&set)).whole_warps()
+}
+
+fn arrives(site: &BarrierSite) -> bool {
+    site.action == BarrierAction::Arrive
+}
+
+/// Threads that a round can have when everybody comes once: those who wait, and those who arrive.
+fn round(sites: &[&BarrierSite]) -> u32 {
+    let of = |arrive: bool| all_of(sites.iter().copied().filter(|site| arrives(site) == arrive));
+    of(true).len() + of(false).len()
+}
+
+/// Who gets where without passing an instruction.
+struct Early {
+    blocks: Vec<ThreadSet>,
+    closed: u32,
+}
+
+impl Early {
+    fn at(&self, warps: &Warps<'_>, passed: usize, index: usize) -> ThreadSet {
+        let block = warps.graph.sites.get(index).map_or(self.closed, |site| site.block);
+        if block == self.closed && index > passed {
+            return ThreadSet::EMPTY;
+        }
+        self.blocks.get(block as usize).copied().unwrap_or(ThreadSet::EMPTY)
+    }
+}
+
+impl<'w, 'a> Counts<'w, 'a> {
+    /// `exact` says that the block cannot have another size.
+    pub fn new(warps: &'w Warps<'a>, exact: bool) -> Counts<'w, 'a> {
+        Counts { warps, exact, together: BTreeMap::new() }
+    }
+
+    /// Checks one barrier: all its sites.
+    pub fn check(&mut self, id: u32, sites: &[BarrierSite], checks: &mut Vec<Check>) {
+        if sites.iter().any(|site| site.threads.is_none()) {
+            return;
+        }
+        let sites: Vec<&BarrierSite> =
+            sites.iter().filter(|site| site.threads.is_some_and(|threads| !threads.is_empty())).collect();
+        let few = self.too_few(id, &sites);
+        let known = sites.iter().all(|site| site.count.is_some());
+        // What is only possible gives way to what the counts of the other sites tell.
+        let unsure = few.as_ref().is_none_or(|check| check.confidence == Confidence::Possible);
+        let found = match few {
+            few if !unsure || !known => few,
+            few => self.apart(id, &sites).or_else(|| self.first_round(id, &sites)).or(few),
+        };
+        match found {
+            Some(check) => checks.push(check),
+            None if known => self.too_many(id, &sites, checks),
+            None => {}
+        }
+    }
+
+    /// Whether no warp can count twice: none both arrives and waits, and none arrives in a loop.
+    fn once(&self, sites: &[&BarrierSite]) -> bool {
+        let of = |arrive: bool| all_of(sites.iter().copied().filter(move |site| arrives(site) == arrive));
+        let loops = |site: &&&BarrierSite| arrives(site) && self.warps.graph.is_in_a_loop(site.index);
+        of(true).intersection(&of(false)).is_empty() && !sites.iter().any(|site| loops(&site))
+    }
+
+    /// A count that all who come to any site cannot make up.
+    fn too_few(&self, id: u32, sites: &[&BarrierSite]) -> Option<Check> {
+        let able = all_of(sites.iter().copied());
+        let over = |site: &&&BarrierSite| {
+            !arrives(site) && site.count.is_some_and(|count| count % 32 == 0 && able.len() < count)
+        };
+        let site = sites.iter().find(over)?;
+        let count = site.count?;
+        let only_sync = !sites.iter().any(|site| arrives(site));
+        // Where the others agree on a count that those who come do make up, this one is alone.
+        let others = sites.iter().filter(|other| other.index != site.index);
+        let odd = sites.len() > 1 && others.clone().all(|other| other.count == Some(round(sites)));
+        Some(Check {
+            code: "PI203",
+            fatal: true,
+            confidence: match (only_sync || self.once(sites), self.exact) {
+                (true, true) => Confidence::Certain,
+                (true, false) => Confidence::Likely,
+                (false, _) if odd => Confidence::Likely,
+                // A warp that arrives and then waits, or arrives again, counts twice.
+                (false, _) => Confidence::Possible,
+            },
+            line: site.line,
+            message: format!("barrier {id} waits for {count} threads, but only {} can get to it", able.len()),
+            reasoning: format!(
+                "of a block of {} threads, warps {:?} reach its sites; branches lead the others elsewhere",
+                self.warps.threads.unwrap_or(0),
+                able.warps()
+            ),
+        })
+    }
+
+    /// Sites of one barrier whose counts differ, so that none of them can complete with the others.
+    fn apart(&self, id: u32, sites: &[&BarrierSite]) -> Option<Check> {
+        let counts: BTreeSet<u32> = sites.iter().filter_map(|site| site.count).collect();
+        if counts.len() < 2 {
+            return None;
+        }
+        let with = |count: u32| -> Vec<&BarrierSite> {
+            sites.iter().copied().filter(|site| site.count == Some(count)).collect()
+        };
+        let lacks = |count: &u32| {
+            let mates = with(*count);
+            round(&mates) < *count && count % 32 == 0
+        };
+        let lacking: Vec<u32> = counts.iter().copied().filter(lacks).collect();
+        // One of two halves that need each other: the one whose count is not their sum.
+        let whole = {
+            let halves = sites.iter().copied().filter(|site| site.count.is_some_and(|count| lacking.contains(&count)));
+            round(&halves.collect::<Vec<_>>())
+        };
+        let blamed = match lacking.as_slice() {
+            [] => return None,
+            [one] => *one,
+            several => {
+                let wrong: Vec<u32> = several.iter().copied().filter(|count| *count != whole).collect();
+                match wrong.as_slice() {
+                    [one] if several.len() == 2 => *one,
+                    _ => {
+                        let fewest = several.iter().copied().min_by_key(|count| with(*count).len());
+                        fewest.unwrap_or_default()
+                    }
+                }
+            }
+        };
+        let mates = with(blamed);
+        let site = mates.iter().find(|site| !arrives(site)).or(mates.first())?;
+        let others: Vec<String> = counts.iter().filter(|count| **count != blamed).map(u32::to_string).collect();
+        Some(Check {
+            code: "PI203",
+            fatal: true,
+            confidence: Confidence::Likely,
+            line: site.line,
+            message: format!(
+                "barrier {id} counts to {blamed} here, but only {} threads come to its sites with this count",
+                round(&mates)
+            ),
+            reasoning: format!(
+                "its other sites count to {}; who waits together must give one count",
+                others.join(", ")
+            ),
+        })
+    }
+
+    /// A count that those who can come before anybody has passed do not make up: others arrive only once they have.
+    fn first_round(&self, id: u32, sites: &[&BarrierSite]) -> Option<Check> {
+        for site in sites.iter().filter(|site| !arrives(site)) {
+            let (Some(count), Some(here)) = (site.count, site.threads) else { continue };
+            let guarded = self.warps.graph.sites.get(site.index).is_none_or(|site| site.guard.is_some());
+            let mates = || sites.iter().filter(|other| other.index != site.index && other.count == site.count);
+            let loops = |other: &&BarrierSite| arrives(other) && self.warps.graph.is_in_a_loop(other.index);
+            if count % 32 != 0 || here.whole_warps().len() >= count || guarded || mates().any(|other| loops(other)) {
+                continue;
+            }
+            let early = self.without(site.index);
+            let (mut waiting, mut arriving) = (here, 0);
+            for other in mates() {
+                let there = early.at(self.warps, site.index, other.index).whole_warps();
+                let there = there.intersection(&other.threads.unwrap_or(ThreadSet::EMPTY).whole_warps());
+                match arrives(other) {
+                    true => arriving += there.len(),
+                    false => waiting = waiting.union(&there),
+                }
+            }
+            let come = waiting.whole_warps().len().saturating_add(arriving);
+            if come < count {
+                return Some(Check {
+                    code: "PI203",
+                    fatal: true,
+                    confidence: Confidence::Likely,
+                    line: site.line,
+                    message: format!(
+                        "barrier {id} waits for {count} threads, but {come} come before anybody has passed it"
+                    ),
+                    reasoning: "its other sites with this count are only reached by way of this one".to_owned(),
+                });
+            }
+        }
+        None
+    }
+
+    /// Who gets where without passing an instruction.
+    fn without(&self, index: usize) -> Early {
+        let graph = &self.warps.graph;
+        let closed = graph.sites.get(index).map_or(0, |site| site.block);
+        let mut blocks = vec![ThreadSet::EMPTY; graph.blocks.len()];
+        let mut open = vec![0u32];
+        if let Some(first) = blocks.first_mut() {
+            *first = self.warps.reach.block(0);
+        }
+        while let Some(at) = open.pop() {
+            let Some(block) = graph.blocks.get(at as usize).filter(|_| at != closed) else { continue };
+            let here = blocks.get(at as usize).copied().unwrap_or(ThreadSet::EMPTY);
+            for edge in &block.successors {
+                let going = passing(graph, &self.warps.values, block, edge, here);
+                if let Some(there) = blocks.get_mut(edge.to as usize) {
+                    let met = there.union(&going);
+                    if met != *there {
+                        *there = met;
+                        open.push(edge.to);
+                    }
+                }
+            }
+        }
+        Early { blocks, closed }
+    }
+
+    /// Warps of a site that come to it as often as each other: more than it counts to.
+    fn too_many(&mut self, id: u32, sites: &[&BarrierSite], checks: &mut Vec<Check>) {
+        for site in sites {
+            let (Some(count), Some(here)) = (site.count, site.threads) else { continue };
+            let come = here.whole_warps();
+            if arrives(site) || count == 0 || count % 32 != 0 || come.len() <= count {
+                continue;
+            }
+            let mates = || sites.iter().filter(|other| other.count == site.count);
+            // Others may make the last round full.
+            if mates().any(|other| arrives(other) || other.threads.is_some_and(|there| !there.within(&come))) {
+                continue;
+            }
+            let peers = || sites.iter().filter(|other| other.index != site.index && other.threads == site.threads);
+            let alone = mates().count() == 1 && peers().count() > 0;
+            let usual = peers().next().and_then(|other| other.count).unwrap_or(count);
+            let alone = alone && peers().all(|other| other.count == Some(usual) && !arrives(other));
+            let left = come.len() % count;
+            // Parts of these warps may take turns, as many at a time as the other sites count to.
+            let turns = peers().count() > 1 && usual > 0 && come.len() % usual == 0 && left != 0;
+            let odd = alone && (usual == come.len() || turns);
+            if !odd && (left == 0 || !self.equally(site, come)) {
+                continue;
+            }
+            let come = come.len();
+            let reasoning = if odd {
+                format!(
+                    "the same {come} threads come to {} other sites of this barrier, which count to {usual}",
+                    peers().count()
+                )
+            } else {
+                format!(
+                    "nothing that differs from warp to warp keeps any of these {} warps away; {left} threads are left to wait \
+                     for a round that nobody completes",
+                    come / 32
+                )
+            };
+            checks.push(Check {
+                code: "PI204",
+                fatal: true,
+                confidence: Confidence::Likely,
+                line: site.line,
+                message: format!("barrier {id} counts to {count} here, but {come} threads come to it"),
+                reasoning,
+            });
+        }
+    }
+
+    fn equally(&mut self, site: &BarrierSite, come: ThreadSet) -> bool {
+        let warps = self.warps;
+        self.together.entry(come).or_insert_with(|| Together::of(warps, come)).at(warps, site.index)
+    }
+}

@@ -1,0 +1,256 @@
+//! Whether warps come to an instruction equally often.
+//!
+//! Nobody may know how often a loop runs; but where its end depends on nothing that differs from warp to warp, it runs as often for
+//! each of them. A branch decides over an instruction where one of its ways must lead there and another need not (control dependence);
+//! what decides the branch is followed back through all that it is computed from.
+
+use super::evaluate::{Feed, Values};
+use super::graph::Graph;
+use super::reach::{ThreadSet, passing};
+use super::value::{Value, Variation};
+use super::{Reach, Warps};
+
+/// Rounds in which what differs is followed on.
+const MAX_ROUNDS: usize = 64;
+const NONE: u32 = u32::MAX;
+
+/// What differs among the warps of a set.
+pub struct Together {
+    set: ThreadSet,
+    blocks: Vec<bool>,
+    versions: Vec<bool>,
+}
+
+/// The ways that are open to a set, and the branches that decide over each block.
+struct Control {
+    open: Vec<bool>,
+    deciders: Vec<Vec<u32>>,
+}
+
+impl Together {
+    /// Looks at a kernel as the warps of a set run it.
+    pub fn of(warps: &Warps<'_>, set: ThreadSet) -> Together {
+        let set = set.whole_warps();
+        let (graph, values) = (&warps.graph, &warps.values);
+        let control = Control::of(graph, values, &warps.reach, &set);
+        let count = values.versions.count as usize;
+        let mut found = Together { set, blocks: vec![false; graph.blocks.len()], versions: vec![false; count] };
+        for _ in 0..MAX_ROUNDS {
+            if !found.round(graph, values, &warps.reach, &control) {
+                return found;
+            }
+        }
+        found.blocks.fill(true);
+        found
+    }
+
+    /// Whether every warp of the set that may run an instruction runs it as often as the others.
+    pub fn at(&self, warps: &Warps<'_>, index: usize) -> bool {
+        let Some(site) = warps.graph.sites.get(index) else { return false };
+        let guarded = site.located.instruction.guard().is_some();
+        let guard = site.guard.and_then(|(register, _)| warps.values.versions.read(index, register));
+        let whole = ThreadSet::first(warps.threads.unwrap_or(0)).intersection(&warps.at(index).whole_warps());
+        let decided = self.blocks.get(site.block as usize).copied().unwrap_or(true);
+        let held_back = guarded && guard.is_none_or(|version| self.differs(version));
+        !decided && !held_back && warps.at(index) == whole && whole.within(&self.set)
+    }
+
+    fn differs(&self, version: u32) -> bool {
+        self.versions.get(version as usize).copied().unwrap_or(true)
+    }
+
+    /// One round; says whether it found anything.
+    fn round(&mut self, graph: &Graph<'_>, values: &Values, reach: &Reach, control: &Control) -> bool {
+        let mut changed = false;
+        for feed in &values.feeds {
+            let fed = feed.varies != Variation::Block || feed.from.iter().any(|version| self.differs(*version));
+            changed |= fed && self.mark(values, feed);
+        }
+        for meeting in &values.versions.meetings {
+            let differs = meeting.from.iter().any(|&(block, way, version)| {
+                let comes = !reach.along(graph, values, block, way).intersection(&self.set).is_empty();
+                let placed = || self.blocks.get(block as usize).copied().unwrap_or(true);
+                comes && (self.differs(version) || placed() || self.branch(graph, values, block))
+            });
+            let feed = Feed { to: vec![meeting.version], from: Vec::new(), varies: Variation::Warp };
+            changed |= differs && self.mark(values, &feed);
+        }
+        for (block, deciders) in control.deciders.iter().enumerate() {
+            if self.blocks.get(block).copied().unwrap_or(true) || !control.open.get(block).copied().unwrap_or(false) {
+                continue;
+            }
+            let decides =
+                |&at: &u32| self.blocks.get(at as usize).copied().unwrap_or(true) || self.branch(graph, values, at);
+            if deciders.iter().any(decides) {
+                changed = true;
+                if let Some(slot) = self.blocks.get_mut(block) {
+                    *slot = true;
+                }
+            }
+        }
+        changed
+    }
+
+    /// Marks what is written as different, but where the numbers are known and say otherwise.
+    fn mark(&mut self, values: &Values, feed: &Feed) -> bool {
+        let mut changed = false;
+        for &version in &feed.to {
+            let known_equal = match values.held.get(version as usize) {
+                Some(Value::Constant(_)) => true,
+                Some(Value::Threads { values, .. }) => alike(values, &self.set),
+                _ => false,
+            };
+            if let Some(slot) = self.versions.get_mut(version as usize).filter(|slot| !**slot && !known_equal) {
+                *slot = true;
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    /// Whether the branch at the end of a block may go another way for another warp.
+    fn branch(&self, graph: &Graph<'_>, values: &Values, block: u32) -> bool {
+        let Some(info) = graph.blocks.get(block as usize) else { return true };
+        if info.successors.len() < 2 {
+            return false;
+        }
+        let last = info.end.saturating_sub(1) as usize;
+        let Some(site) = graph.sites.get(last) else { return true };
+        let mut read = site.guard.into_iter().map(|(register, _)| register).chain(values.index_register(graph, last));
+        let known = site.guard.is_some() || info.successors.iter().all(|edge| edge.case.is_some());
+        !known || read.any(|register| values.versions.read(last, register).is_none_or(|version| self.differs(version)))
+    }
+}
+
+/// Whether lanes of every warp of a set have the numbers that those of the others have.
+fn alike(numbers: &[u64], set: &ThreadSet) -> bool {
+    let warps: Vec<u32> = set.warps();
+    let of = |warp: u32| numbers.chunks(32).nth(warp as usize);
+    let first = warps.first().and_then(|warp| of(*warp));
+    warps.iter().all(|warp| of(*warp) == first)
+}
+
+impl Control {
+    fn of(graph: &Graph<'_>, values: &Values, reach: &Reach, set: &ThreadSet) -> Control {
+        let count = graph.blocks.len();
+        let exit = count as u32;
+        let mut open = vec![false; count];
+        let mut ways: Vec<Vec<u32>> = vec![Vec::new(); count + 1];
+        for (at, block) in graph.blocks.iter().enumerate() {
+            let here = reach.block(at as u32).intersection(set);
+            open[at] = !here.is_empty();
+            if !open[at] {
+                continue;
+            }
+            let is_open = |edge: &&super::Edge| !passing(graph, values, block, edge, here).is_empty();
+            ways[at] = block.successors.iter().filter(is_open).map(|edge| edge.to).collect();
+            if ways[at].is_empty() {
+                ways[at].push(exit);
+            }
+        }
+        // Blocks of loops without an end are taken to have one.
+        let mut back: Vec<Vec<u32>> = vec![Vec::new(); count + 1];
+        for (at, to) in ways.iter().enumerate() {
+            for to in to {
+                if let Some(list) = back.get_mut(*to as usize) {
+                    list.push(at as u32);
+                }
+            }
+        }
+        let order = backwards(&back, exit);
+        let mut ends = vec![false; count + 1];
+        for at in &order {
+            ends[*at as usize] = true;
+        }
+        for at in (0..count).filter(|at| open[*at]) {
+            if !ends[at] {
+                ways[at].push(exit);
+                back[count].push(at as u32);
+            }
+        }
+        let order = backwards(&back, exit);
+        let after = immediately_after(&ways, &order, exit);
+        let mut deciders: Vec<Vec<u32>> = vec![Vec::new(); count];
+        for at in (0..count).filter(|at| ways[*at].len() > 1) {
+            let stop = after.get(at).copied().unwrap_or(NONE);
+            for &way in &ways[at] {
+                let mut runner = way;
+                while runner != stop && runner != exit && runner != NONE {
+                    let Some(list) = deciders.get_mut(runner as usize) else { break };
+                    if list.last() != Some(&(at as u32)) {
+                        list.push(at as u32);
+                    }
+                    runner = after.get(runner as usize).copied().unwrap_or(NONE);
+                }
+            }
+        }
+        Control { open, deciders }
+    }
+}
+
+/// Blocks from which an end is reached, the end first, each after all that can come right after it where loops allow.
+fn backwards(back: &[Vec<u32>], exit: u32) -> Vec<u32> {
+    let mut seen = vec![false; back.len()];
+    let mut order: Vec<u32> = Vec::new();
+    let mut stack: Vec<(u32, usize)> = vec![(exit, 0)];
+    if let Some(slot) = seen.get_mut(exit as usize) {
+        *slot = true;
+    }
+    while let Some((at, next)) = stack.last_mut() {
+        let Some(&from) = back.get(*at as usize).and_then(|list| list.get(*next)) else {
+            order.push(*at);
+            stack.pop();
+            continue;
+        };
+        *next += 1;
+        if !std::mem::replace(seen.get_mut(from as usize).unwrap_or(&mut true), true) {
+            stack.push((from, 0));
+        }
+    }
+    order.reverse();
+    order
+}
+
+/// By block: the first one that every way from it to an end leads through.
+fn immediately_after(ways: &[Vec<u32>], order: &[u32], exit: u32) -> Vec<u32> {
+    let mut place = vec![NONE; ways.len()];
+    for (at, block) in order.iter().enumerate() {
+        place[*block as usize] = at as u32;
+    }
+    let mut after = vec![NONE; ways.len()];
+    if let Some(slot) = after.get_mut(exit as usize) {
+        *slot = exit;
+    }
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for &block in order.iter().skip(1) {
+            let mut met = NONE;
+            for &way in &ways[block as usize] {
+                if after.get(way as usize).copied().unwrap_or(NONE) == NONE {
+                    continue;
+                }
+                met = if met == NONE { way } else { meet(&after, &place, met, way) };
+            }
+            if after[block as usize] != met {
+                after[block as usize] = met;
+                changed = true;
+            }
+        }
+    }
+    after
+}
+
+fn meet(after: &[u32], place: &[u32], mut a: u32, mut b: u32) -> u32 {
+    let at = |block: u32| place.get(block as usize).copied().unwrap_or(0);
+    let up = |block: u32| after.get(block as usize).copied().unwrap_or(0);
+    while a != b {
+        while at(a) > at(b) {
+            a = up(a);
+        }
+        while at(b) > at(a) {
+            b = up(b);
+        }
+    }
+    a
+}
