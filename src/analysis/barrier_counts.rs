@@ -146,6 +146,28 @@ impl<'w, 'a> Counts<'w, 'a> {
             }
         };
         let mates = with(blamed);
+        // Arrivals that nobody waits for with their count: whoever would make it full waits with another.
+        let partner = sites.iter().find(|site| {
+            let waits = site.threads.unwrap_or(ThreadSet::EMPTY).whole_warps().len();
+            !arrives(site) && site.count != Some(blamed) && waits + round(&mates) == blamed
+        });
+        if let (Some(site), true) = (partner, mates.iter().all(|site| arrives(site))) {
+            return Some(Check {
+                code: "PI203",
+                fatal: true,
+                confidence: Confidence::Likely,
+                line: site.line,
+                message: format!(
+                    "barrier {id} counts to {} here, but those who arrive for it count to {blamed}",
+                    site.count.unwrap_or_default()
+                ),
+                reasoning: format!(
+                    "{} threads arrive and {} wait here: together {blamed}",
+                    round(&mates),
+                    blamed - round(&mates)
+                ),
+            });
+        }
         let site = mates.iter().find(|site| !arrives(site)).or(mates.first())?;
         let others: Vec<String> = counts.iter().filter(|count| **count != blamed).map(u32::to_string).collect();
         Some(Check {
@@ -171,7 +193,7 @@ impl<'w, 'a> Counts<'w, 'a> {
             let guarded = self.warps.graph.sites.get(site.index).is_none_or(|site| site.guard.is_some());
             let mates = || sites.iter().filter(|other| other.index != site.index && other.count == site.count);
             let loops = |other: &&BarrierSite| arrives(other) && self.warps.graph.is_in_a_loop(other.index);
-            if count % 32 != 0 || here.whole_warps().len() >= count || guarded || mates().any(|other| loops(other)) {
+            if count % 32 != 0 || here.whole_warps().len() >= count || guarded || mates().any(loops) {
                 continue;
             }
             let early = self.without(site.index);
@@ -246,7 +268,7 @@ impl<'w, 'a> Counts<'w, 'a> {
             let alone = alone && peers().all(|other| other.count == Some(usual) && !arrives(other));
             let left = come.len() % count;
             // Parts of these warps may take turns, as many at a time as the other sites count to.
-            let turns = peers().count() > 1 && usual > 0 && come.len() % usual == 0 && left != 0;
+            let turns = peers().count() > 1 && usual > 0 && come.len().is_multiple_of(usual) && left != 0;
             let odd = alone && (usual == come.len() || turns);
             if !odd && (left == 0 || !self.equally(site, come)) {
                 continue;

@@ -1,6 +1,6 @@
 //! Whether mbarriers can work as they are set up: initialised, arrived at, counted right, known to others before they use them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use super::check::{Check, Confidence};
 use super::mbarriers::{Act, MbarrierSite, Place};
@@ -8,11 +8,12 @@ use super::threads::{ThreadSet, Warps, passing};
 use crate::ptx::{BarrierAction, ClusterBarrierAction, Operation};
 
 /// The objects that an instruction may be on: the variable, and the place in it where that is known.
-type Group = (u32, Option<i64>);
+pub(super) type Group = (u32, Option<i64>);
 
-struct Objects<'a> {
-    sites: &'a [MbarrierSite],
-    groups: Vec<Option<Group>>,
+/// Instructions with the objects that they may be on.
+pub(super) struct Objects<'a> {
+    pub(super) sites: &'a [MbarrierSite],
+    pub(super) groups: Vec<Option<Group>>,
 }
 
 impl<'a> Objects<'a> {
@@ -29,7 +30,7 @@ impl<'a> Objects<'a> {
     }
 
     /// The instructions that may be on an object of a group.
-    fn of(&self, group: Group) -> impl Iterator<Item = &'a MbarrierSite> {
+    pub(super) fn of(&self, group: Group) -> impl Iterator<Item = &'a MbarrierSite> {
         let meets = move |other: &Option<Group>| {
             other.is_none_or(|(variable, base)| {
                 variable == group.0 && (base == group.1 || base.is_none() || group.1.is_none())
@@ -53,7 +54,7 @@ pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite], exact: bool) -> Vec<Chec
     let objects = Objects::new(sites);
     presence(warps, &objects, &mut checks);
     if !checks.iter().any(|check| check.code == "PI303") {
-        unannounced(warps, &objects, &mut checks);
+        checks.extend(super::mbarrier_expect::check(warps, &objects));
     }
     arrivals(warps, &objects, exact, &mut checks);
     bytes(warps, &objects, exact, &mut checks);
@@ -98,118 +99,6 @@ fn presence(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
             checks.push(Check { code, fatal: true, confidence: Confidence::Likely, line, message, reasoning });
         }
     }
-}
-
-/// Copies with an announcement somewhere, but none between the waits before and after them.
-fn unannounced(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
-    let graph = &warps.graph;
-    let mut before: Vec<Vec<u32>> = vec![Vec::new(); graph.blocks.len()];
-    for (at, block) in graph.blocks.iter().enumerate() {
-        for edge in &block.successors {
-            if let Some(list) = before.get_mut(edge.to as usize) {
-                list.push(at as u32);
-            }
-        }
-    }
-    let acts: HashMap<usize, &MbarrierSite> = objects.sites.iter().map(|site| (site.index, site)).collect();
-    let announces = |site: &MbarrierSite| matches!(site.act, Act::ArriveExpect | Act::Expect | Act::Other);
-    for (site, group) in objects.sites.iter().zip(&objects.groups) {
-        let Some(group) = group.filter(|_| site.act == Act::Complete) else { continue };
-        let own: BTreeSet<usize> = objects.of(group).filter(|site| announces(site)).map(|site| site.index).collect();
-        // One register holds the address of both.
-        let announced = |other: &MbarrierSite| announces(other) && other.act != Act::Other && one_object(other, site);
-        if own.is_empty() || objects.sites.iter().any(announced) {
-            continue;
-        }
-        // Somebody else may announce for those who copy.
-        let copiers = warps.at(site.index).whole_warps();
-        let same = |index: &usize| !warps.at(*index).intersection(&copiers).is_empty();
-        let alone = arrives_bare(warps, objects, site);
-        if !alone && !own.iter().all(same) {
-            continue;
-        }
-        let Some(home) = graph.sites.get(site.index).map(|site| site.block) else { continue };
-        // Whether a walk meets an announcement before it meets a wait.
-        let meets = |back: bool| {
-            let mut seen = vec![false; graph.blocks.len()];
-            let mut open: Vec<(u32, bool)> = vec![(home, true)];
-            while let Some((block, first)) = open.pop() {
-                let mut indices: Vec<usize> = graph.sites_of(block).map(|(index, _)| index).collect();
-                if back {
-                    indices.reverse();
-                }
-                if first {
-                    indices.retain(|index| if back { *index < site.index } else { *index > site.index });
-                }
-                let mut closed = false;
-                for index in indices {
-                    if own.contains(&index) {
-                        return true;
-                    }
-                    if acts.get(&index).is_some_and(|site| site.act == Act::Wait) {
-                        closed = true;
-                        break;
-                    }
-                }
-                if closed {
-                    continue;
-                }
-                let next: Vec<u32> = if back {
-                    before.get(block as usize).cloned().unwrap_or_default()
-                } else {
-                    graph
-                        .blocks
-                        .get(block as usize)
-                        .into_iter()
-                        .flat_map(|block| &block.successors)
-                        .map(|edge| edge.to)
-                        .collect()
-                };
-                for to in next {
-                    if !std::mem::replace(seen.get_mut(to as usize).unwrap_or(&mut true), true) {
-                        open.push((to, false));
-                    }
-                }
-            }
-            false
-        };
-        if !alone && (meets(true) || meets(false)) {
-            continue;
-        }
-        checks.push(Check {
-            code: "PI303",
-            fatal: true,
-            confidence: Confidence::Likely,
-            line: site.line,
-            message: format!(
-                "completes bytes on the mbarrier {} that no expect_tx announces here",
-                site.object(warps).unwrap_or_default()
-            ),
-            reasoning: "other copies have an expect_tx between the waits around them, this one has none".to_owned(),
-        });
-        return;
-    }
-}
-
-/// Whether two instructions have the same object, known or not.
-fn one_object(a: &MbarrierSite, b: &MbarrierSite) -> bool {
-    a.identity.is_some() && a.identity == b.identity
-}
-
-/// Whether those who copy also arrive at the object, with no bytes, and whoever announces elsewhere does so for copies of its own.
-fn arrives_bare(warps: &Warps<'_>, objects: &Objects<'_>, copy: &MbarrierSite) -> bool {
-    let meets = |a: &MbarrierSite, b: &MbarrierSite| {
-        !warps.at(a.index).whole_warps().intersection(&warps.at(b.index)).is_empty()
-    };
-    let mut arrivals = objects.sites.iter().filter(|site| site.act == Act::Arrive && !site.remote);
-    let has_copy = |site: &MbarrierSite| {
-        let mut copies = objects.sites.iter().filter(|other| other.act == Act::Complete);
-        copies.any(|other| one_object(site, other) && meets(site, other))
-    };
-    // What is announced to other blocks is for what these copy.
-    let mut announced =
-        objects.sites.iter().filter(|site| matches!(site.act, Act::ArriveExpect | Act::Expect) && !site.remote);
-    arrivals.any(|site| one_object(site, copy) && meets(site, copy)) && announced.all(has_copy)
 }
 
 /// Counts that more threads would have to make up than can arrive.

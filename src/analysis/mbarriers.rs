@@ -128,6 +128,8 @@ pub fn sites(warps: &Warps<'_>) -> Vec<MbarrierSite> {
             Operation::Tcgen05 { action: Tcgen05::Commit, .. } | Operation::CpAsync(CpAsync::MbarrierArrive) => {
                 (Act::AsyncArrive, last_address(), None)
             }
+            // `st.async`, `red.async`, `clusterlaunchcontrol.try_cancel`
+            _ if opcode.contains("mbarrier::complete_tx") => (Act::Complete, last_address(), None),
             // Other instructions of newer ISAs may complete on one too.
             _ if opcode.contains("mbarrier::") => (Act::Other, last_address(), None),
             _ => continue,

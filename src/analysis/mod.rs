@@ -12,6 +12,7 @@ pub mod code;
 pub mod groups;
 pub mod live_set;
 pub mod mbarrier_checks;
+pub mod mbarrier_expect;
 pub mod mbarrier_parity;
 pub mod mbarriers;
 pub mod occupancy;

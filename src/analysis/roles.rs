@@ -269,7 +269,7 @@ fn name(warps: &Warps<'_>, roles: &mut [Role]) {
         let base = match () {
             () if has(Duty::Load) && multiplies => "producer and consumer",
             // Results that are read, worked on and written back, as softmax does between two multiplications.
-            () if has(Duty::Tcgen05Load) && has(Duty::Tcgen05Store) && !multiplies => "compute",
+            () if has(Duty::Tcgen05Store) && !multiplies && writes_back(warps, role) => "compute",
             () if has(Duty::Tcgen05Load) && has(Duty::Load) => "compute",
             () if has(Duty::Load) => "producer",
             () if has(Duty::Wgmma) => "consumer",
@@ -284,6 +284,20 @@ fn name(warps: &Warps<'_>, roles: &mut [Role]) {
         *number += 1;
         role.name = if *number == 1 { base.to_owned() } else { format!("{base} {number}") };
     }
+}
+
+/// Whether a role stores into tensor memory after it has loaded from there, in the order of the text; before it, it only clears it.
+fn writes_back(warps: &Warps<'_>, role: &Role) -> bool {
+    let of = |wanted: Duty| {
+        warps.graph.sites.iter().enumerate().filter(move |(index, site)| {
+            let duty = Duty::of(&site.operation, site.located.instruction.opcode());
+            let ours = |threads: ThreadSet| !warps.at(*index).intersection(&threads).is_empty();
+            duty == Some(wanted) && role.threads.is_none_or(ours)
+        })
+    };
+    let loads = of(Duty::Tcgen05Load).map(|(index, _)| index).next();
+    let stores = of(Duty::Tcgen05Store).map(|(index, _)| index).next_back();
+    loads.zip(stores).is_some_and(|(load, store)| load < store)
 }
 
 fn waits(mbarrier: &Mbarrier<'_>) -> bool {

@@ -77,7 +77,11 @@ impl Solver<'_, '_> {
                 if let (Arithmetic::And, Some(Value::Constant(mask))) = (what, arguments.get(1))
                     && first.variable().is_some()
                 {
-                    return Some(if mask & PLACE == PLACE { first.clone() } else { Value::Unknown(first.variation()) });
+                    return Some(if self.keeps_place(first, *mask) {
+                        first.clone()
+                    } else {
+                        Value::Unknown(first.variation())
+                    });
                 }
                 let of = |n: &[u64; 4]| what.apply(ty, n);
                 let found = match what {
@@ -126,6 +130,18 @@ impl Solver<'_, '_> {
             }
             Compute::Load { bytes } => return self.load(first, bytes, step.block),
         })
+    }
+
+    /// Whether a mask leaves a place what it is. Where a variable is aligned, compilers keep only those of the lower bits that are set.
+    fn keeps_place(&self, place: &Value, mask: u64) -> bool {
+        let lower = place.variable().and_then(|variable| self.alignments.get(variable as usize)).map_or(0, |to| to - 1);
+        let keeps = |offset: i64| offset as u64 & lower & !mask == 0;
+        let fits = match place {
+            Value::Address { offset: Some(offset), .. } => keeps(*offset),
+            Value::Addresses { offsets, .. } => offsets.iter().all(|offset| keeps(*offset)),
+            _ => false,
+        };
+        mask & PLACE == PLACE || fits && mask | lower | !PLACE == u64::MAX
     }
 
     /// What constant stores left in shared memory.

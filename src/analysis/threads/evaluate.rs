@@ -29,8 +29,8 @@ pub(super) struct Feed {
 pub struct Values {
     pub(super) versions: Versions,
     pub(super) held: Vec<Value>,
-    /// By version: the one that it is a copy of, or the same place in another block of the cluster.
-    origins: Vec<u32>,
+    /// By version: the one that it is so many bytes away from, in this block of the cluster or another.
+    origins: Vec<(u32, i64)>,
     pub(super) feeds: Vec<Feed>,
     /// Variables that addresses speak of.
     pub variables: Vec<String>,
@@ -74,7 +74,8 @@ impl Values {
         let id = graph.sites.get(index)?.located.id;
         let register = graph.registers.resolve(address.base?, id)?;
         let version = self.versions.read(index, register)?;
-        Some((self.origins.get(version as usize).copied().unwrap_or(version), address.offset?))
+        let (origin, by) = self.origins.get(version as usize).copied().unwrap_or((version, 0));
+        Some((origin, by.checked_add(address.offset?)?))
     }
 
     /// The register that a `brx.idx` chooses by.
@@ -102,11 +103,15 @@ impl Values {
         let mut names = HashMap::new();
         let local = function.declarations(StateSpace::Shared).map(|(_, declaration)| declaration);
         let shared = module.variables().filter(|declaration| declaration.space == StateSpace::Shared);
-        for name in local.chain(shared).flat_map(|declaration| declaration.names().map(|declarator| declarator.name)) {
-            names.entry(name).or_insert_with(|| {
-                variables.push(name.to_owned());
-                variables.len() as u32 - 1
-            });
+        let mut alignments: Vec<u64> = Vec::new();
+        for declaration in local.chain(shared) {
+            for declarator in declaration.names() {
+                names.entry(declarator.name).or_insert_with(|| {
+                    variables.push(declarator.name.to_owned());
+                    alignments.push(u64::from(declaration.align.filter(|align| align.is_power_of_two()).unwrap_or(1)));
+                    variables.len() as u32 - 1
+                });
+            }
         }
         let mut slice = Slice::of(graph);
         let versions = Versions::build(graph, &mut slice);
@@ -116,14 +121,14 @@ impl Values {
         let feeds = steps.iter().map(prepare::feed).collect();
         let mut values = Values { versions, held: Vec::new(), origins, feeds, variables, by_memory: false };
         // At first everybody may come along every way; who cannot is known then, and what the rest left in memory.
-        (values.held, _) = Solver::new(graph, size, None).solve(&steps, &values.versions);
+        (values.held, _) = Solver::new(graph, size, &alignments, None).solve(&steps, &values.versions);
         let mut reach = Reach::solve(graph, &values, threads);
         // What neither memory nor a place where ways meet has a part in stays as it is.
         let rounds = if steps.iter().all(|step| step.fixed) && values.versions.meetings.is_empty() { 0 } else { 2 };
         for _ in 0..rounds {
             let cells = if slice.loads { Cells::gather(graph, &values, &reach) } else { Cells::default() };
             let before = Before { values: &values, reach: &reach, cells };
-            let (held, by_memory) = Solver::new(graph, size, Some(before)).solve(&steps, &values.versions);
+            let (held, by_memory) = Solver::new(graph, size, &alignments, Some(before)).solve(&steps, &values.versions);
             let unchanged = held == values.held;
             (values.held, values.by_memory) = (held, by_memory);
             if unchanged {

@@ -336,16 +336,23 @@ pub(super) fn feed(step: &Step) -> Feed {
     Feed { to: step.destinations.iter().map(|to| to.version).collect(), from: step.depends.clone(), varies }
 }
 
-/// By version: the one that it is a copy of, or the same place in another block of the cluster; itself where it is neither.
-pub(super) fn origins(steps: &[Step], versions: &Versions) -> Vec<u32> {
-    let mut origins: Vec<u32> = (0..versions.count).collect();
+/// By version: the one that it is so many bytes away from, or that of the same place in another block of the cluster; itself where it
+/// is neither.
+pub(super) fn origins(steps: &[Step], versions: &Versions) -> Vec<(u32, i64)> {
+    let mut origins: Vec<(u32, i64)> = (0..versions.count).map(|version| (version, 0)).collect();
     for step in steps {
-        let keeps = match (step.compute, step.arguments.get(1)) {
-            (Compute::Move | Compute::Mapa, _) => true,
-            (Compute::Arithmetic { what: Arithmetic::And, .. }, Some(Source::Known(Value::Constant(mask)))) => {
-                mask & PLACE == PLACE
+        let known = |at: usize| match step.arguments.get(at) {
+            Some(Source::Known(Value::Constant(number))) => Some(*number),
+            _ => None,
+        };
+        let added = match (step.compute, known(1)) {
+            (Compute::Move | Compute::Mapa, _) => Some(0),
+            (Compute::Arithmetic { what: Arithmetic::And, .. }, Some(mask)) => (mask & PLACE == PLACE).then_some(0),
+            (Compute::Add { ty, subtract }, Some(number)) => {
+                let number = i64::try_from(Type { bits: ty.bits, signed: true }.number(number)).ok();
+                number.and_then(|number| if subtract { number.checked_neg() } else { Some(number) })
             }
-            _ => false,
+            _ => None,
         };
         let ([to], Some(Source::Version(Some(from))), None) =
             (&step.destinations[..], step.arguments.first(), step.guard)
@@ -353,9 +360,9 @@ pub(super) fn origins(steps: &[Step], versions: &Versions) -> Vec<u32> {
             continue;
         };
         let origin = origins.get(*from as usize).copied();
-        if let (Some(slot), Some(origin)) = (origins.get_mut(to.version as usize).filter(|_| keeps && to.alone), origin)
-        {
-            *slot = origin;
+        let moved = origin.zip(added).and_then(|((origin, by), added)| Some((origin, by.checked_add(added)?)));
+        if let (Some(slot), Some(moved)) = (origins.get_mut(to.version as usize).filter(|_| to.alone), moved) {
+            *slot = moved;
         }
     }
     origins

@@ -31,6 +31,8 @@ pub(super) struct Before<'g> {
 pub(super) struct Solver<'g, 'a> {
     graph: &'g Graph<'a>,
     pub(super) size: Option<BlockSize>,
+    /// Of the variables, in bytes.
+    pub(super) alignments: &'g [u64],
     held: Vec<Value>,
     changes: Vec<u8>,
     /// The round after the one in which each version changed last.
@@ -49,7 +51,12 @@ fn is_vector(value: &Value) -> bool {
 }
 
 impl<'g, 'a> Solver<'g, 'a> {
-    pub(super) fn new(graph: &'g Graph<'a>, size: Option<BlockSize>, before: Option<Before<'g>>) -> Solver<'g, 'a> {
+    pub(super) fn new(
+        graph: &'g Graph<'a>,
+        size: Option<BlockSize>,
+        alignments: &'g [u64],
+        before: Option<Before<'g>>,
+    ) -> Solver<'g, 'a> {
         let along = match before {
             Some(_) => graph.blocks.iter().map(|block| vec![None; block.successors.len()]).collect(),
             None => Vec::new(),
@@ -58,6 +65,7 @@ impl<'g, 'a> Solver<'g, 'a> {
         Solver {
             graph,
             size,
+            alignments,
             held,
             changes,
             stamps,

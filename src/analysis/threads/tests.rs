@@ -399,3 +399,105 @@ fn a_copy_that_its_producer_does_not_announce() {
     // Nothing tells that nobody else announces for one that only copies.
     assert_eq!(first(&text(""), "PI303"), None);
 }
+
+/// A kernel of so many threads around a body; gives code and line of the body from 1 for each finding that is at least likely.
+fn of_body(threads: u32, body: &str) -> Vec<(&'static str, u32)> {
+    let text = format!(
+        ".version 8.6\n.target sm_100a\n.address_size 64\n.extern .shared .align 1024 .b8 smem[];\n.visible .entry k(.param .u32 n)\n\
+         .reqntid {threads}, 1, 1\n{{\n.reg .pred %p<9>; .reg .b32 %r<30>; .reg .b64 %rd<9>;\n{body}\nret;\n}}\n"
+    );
+    let found = findings(&text).into_iter().filter(|(.., confidence)| *confidence > Confidence::Possible);
+    found.map(|(_, code, line, _)| (code, line - 8)).collect()
+}
+
+#[test]
+fn counts_of_warps_that_come_equally_often() {
+    let body = |count: u32, end: &str| {
+        format!(
+            "mov.u32 %r1, %tid.x;\nbar.sync 0;\nsetp.ge.u32 %p1, %r1, 128;\n@%p1 bra END;\nshr.u32 %r4, %r1, 5;\n\
+             ld.param.u32 %r5, [n];\nmov.u32 %r3, 0;\nL: bar.sync 0, {count};\nadd.u32 %r3, %r3, 1;\n\
+             setp.lt.u32 %p2, %r3, {end};\n@%p2 bra L;\nEND:"
+        )
+    };
+    assert_eq!(of_body(256, &body(128, "%r5")), []);
+    assert_eq!(of_body(256, &body(96, "%r5")), [("PI204", 8)], "the loop runs as often for every warp");
+    assert_eq!(of_body(256, &body(96, "%r4")), [], "each warp has its own end");
+    assert_eq!(
+        of_body(256, &body(160, "%r5")),
+        [("PI203", 8)],
+        "the other site with this id counts to the whole block"
+    );
+    assert_eq!(of_body(256, &body(64, "%r5")), [], "two by two is possible");
+}
+
+#[test]
+fn counts_of_halves_that_need_each_other() {
+    let body = |arrive: u32, sync: u32| {
+        format!(
+            "mov.u32 %r1, %tid.x;\nsetp.ge.u32 %p1, %r1, 128;\n@%p1 bra WAIT;\nbar.arrive 1, {arrive};\nbra END;\n\
+             WAIT: bar.sync 1, {sync};\nEND:"
+        )
+    };
+    assert_eq!(of_body(256, &body(256, 256)), []);
+    for (arrive, sync, line) in [(256, 288, 6), (256, 224, 6), (224, 256, 4), (288, 256, 4)] {
+        assert_eq!(of_body(256, &body(arrive, sync)), [("PI203", line)], "{arrive} {sync}");
+    }
+    // Everybody waits, arrives once more, and one warp waits for that.
+    let body = |first: u32, arrive: u32, last: u32| {
+        format!(
+            "mov.u32 %r1, %tid.x;\nbar.sync 1, {first};\nbar.arrive 1, {arrive};\nsetp.ge.u32 %p1, %r1, 32;\n@%p1 bra END;\n\
+             bar.sync 1, {last};\nEND:"
+        )
+    };
+    assert_eq!(of_body(256, &body(256, 288, 288)), []);
+    assert_eq!(of_body(256, &body(288, 288, 288)), [("PI203", 2)], "nobody arrives before having passed");
+    assert_eq!(of_body(256, &body(256, 288, 256)), [("PI203", 6)]);
+    assert_eq!(of_body(256, &body(256, 288, 320)), [("PI203", 6)]);
+}
+
+#[test]
+fn counts_of_warps_that_take_turns() {
+    let body = |odd: u32| {
+        format!(
+            "mov.u32 %r1, %tid.x;\nld.param.u32 %r2, [n];\nshr.u32 %r3, %r1, 7;\nL:\nld.shared.u32 %r4, [%r3];\n\
+             setp.eq.u32 %p1, %r4, 0;\n@%p1 bra NEXT;\nbar.sync 1, 128;\nbar.sync 1, {odd};\nbar.sync 1, 128;\nNEXT:\n\
+             add.u32 %r3, %r3, 1;\nsetp.lt.u32 %p2, %r3, %r2;\n@%p2 bra L;"
+        )
+    };
+    assert_eq!(of_body(256, &body(128)), []);
+    assert_eq!(of_body(256, &body(160)), [("PI204", 9)]);
+    assert_eq!(of_body(256, &body(96)), [("PI204", 9)]);
+}
+
+#[test]
+fn tensor_memory_that_one_way_leaves_behind() {
+    let body = |first: &str, second: &str| {
+        format!(
+            "mov.u32 %r1, smem;\ntcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 128;\nld.param.u32 %r2, [n];\n\
+             ld.shared.u32 %r4, [%r1];\nsetp.eq.u32 %p1, %r2, 0;\n@%p1 bra EARLY;\n{first}\nret;\nEARLY:\n{second}"
+        )
+    };
+    let free = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r4, 128;";
+    assert_eq!(of_body(32, &body(free, free)), []);
+    assert_eq!(of_body(32, &body("", free)), [("PI602", 2)]);
+    assert_eq!(of_body(32, &body(free, "")), [("PI602", 2)]);
+}
+
+#[test]
+fn places_that_shuffles_and_masks_keep() {
+    let objects = |mask: &str| {
+        let text = format!(
+            ".version 8.6\n.target sm_100a\n.address_size 64\n.extern .shared .align 1024 .b8 smem[];\n.visible .entry k()\n.reqntid 32\n\
+             {{\n.reg .b32 %r<9>;\nmov.b32 %r1, smem;\nshfl.sync.idx.b32 %r2, %r1, 0, 31, -1;\nadd.s32 %r3, %r2, 16;\n\
+             and.b32 %r4, %r3, {mask};\nmbarrier.init.shared.b64 [%r4], 1;\nret;\n}}\n"
+        );
+        let module = ptx::parse(&text);
+        let function = module.functions().next().unwrap();
+        let warps = Warps::of(&function, Some(BlockSize { dimensions: [32, 1, 1], exact: true }));
+        mbarriers::sites(&warps).first().and_then(|site| site.object(&warps))
+    };
+    // The bit that tells blocks of a pair apart is cleared; of the lower bits only those that the alignment leaves open are kept.
+    assert_eq!(objects("-16777224").as_deref(), Some("smem+16"));
+    assert_eq!(objects("-16778224").as_deref(), Some("smem+16"));
+    assert_eq!(objects("-1024"), None, "this one rounds down");
+}

@@ -1,0 +1,134 @@
+//! Copies that no expect_tx announces, though others have one.
+
+use std::collections::{BTreeSet, HashSet};
+
+use super::check::{Check, Confidence};
+use super::mbarrier_checks::Objects;
+use super::mbarriers::{Act, MbarrierSite, Place};
+use super::threads::{Graph, Warps};
+
+fn announces(site: &MbarrierSite) -> bool {
+    matches!(site.act, Act::ArriveExpect | Act::Expect | Act::Other)
+}
+
+/// Whether two instructions have the same object, known or not.
+fn one_object(a: &MbarrierSite, b: &MbarrierSite) -> bool {
+    let known = matches!(a.place, Place::At(_)) && a.place == b.place && a.variable == b.variable;
+    known || a.identity.is_some() && a.identity == b.identity
+}
+
+/// The first copy with an announcement somewhere, but none for it: whoever copies arrives without one, or there is none between the
+/// waits before and after it.
+pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
+    let waits = objects.sites.iter().filter(|site| site.act == Act::Wait).map(|site| site.index).collect();
+    let walk = Walk::new(&warps.graph, waits);
+    for (site, group) in objects.sites.iter().zip(&objects.groups) {
+        let Some(group) = group.filter(|_| site.act == Act::Complete) else { continue };
+        let own: BTreeSet<usize> = objects.of(group).filter(|site| announces(site)).map(|site| site.index).collect();
+        if own.is_empty() {
+            continue;
+        }
+        let announced = |other: &MbarrierSite| announces(other) && other.act != Act::Other && one_object(other, site);
+        if objects.sites.iter().any(announced) {
+            // The object has announcements: other copies on it must have theirs near for this one to lack its own.
+            let peers = objects.sites.iter().filter(|other| other.act == Act::Complete && one_object(other, site));
+            let mut peers = peers.filter(|other| other.index != site.index);
+            let exact = matches!(site.place, Place::At(_));
+            if !exact || walk.meets(site.index, &own) || !peers.any(|other| walk.meets(other.index, &own)) {
+                continue;
+            }
+        } else {
+            // Somebody else may announce for those who copy.
+            let copiers = warps.at(site.index).whole_warps();
+            let same = |index: &usize| !warps.at(*index).intersection(&copiers).is_empty();
+            let alone = arrives_bare(warps, objects, site);
+            if !alone && (!own.iter().all(same) || walk.meets(site.index, &own)) {
+                continue;
+            }
+        }
+        return Some(Check {
+            code: "PI303",
+            fatal: true,
+            confidence: Confidence::Likely,
+            line: site.line,
+            message: format!(
+                "completes bytes on the mbarrier {} that no expect_tx announces here",
+                site.object(warps).unwrap_or_default()
+            ),
+            reasoning: "other copies have an expect_tx between the waits around them, this one has none".to_owned(),
+        });
+    }
+    None
+}
+
+/// Walks from an instruction, up to the waits before and after it.
+struct Walk<'g, 'a> {
+    graph: &'g Graph<'a>,
+    before: Vec<Vec<u32>>,
+    waits: HashSet<usize>,
+}
+
+impl<'g, 'a> Walk<'g, 'a> {
+    fn new(graph: &'g Graph<'a>, waits: HashSet<usize>) -> Walk<'g, 'a> {
+        let mut before: Vec<Vec<u32>> = vec![Vec::new(); graph.blocks.len()];
+        for (at, block) in graph.blocks.iter().enumerate() {
+            for edge in &block.successors {
+                if let Some(list) = before.get_mut(edge.to as usize) {
+                    list.push(at as u32);
+                }
+            }
+        }
+        Walk { graph, before, waits }
+    }
+
+    /// Whether one of some instructions stands before the next wait, on some way back or on.
+    fn meets(&self, from: usize, wanted: &BTreeSet<usize>) -> bool {
+        self.leads(from, wanted, true) || self.leads(from, wanted, false)
+    }
+
+    fn leads(&self, from: usize, wanted: &BTreeSet<usize>, back: bool) -> bool {
+        let Some(home) = self.graph.sites.get(from).map(|site| site.block) else { return true };
+        let mut seen = vec![false; self.graph.blocks.len()];
+        let mut open: Vec<(u32, bool)> = vec![(home, true)];
+        while let Some((block, first)) = open.pop() {
+            let mut indices: Vec<usize> = self.graph.sites_of(block).map(|(index, _)| index).collect();
+            if back {
+                indices.reverse();
+            }
+            if first {
+                indices.retain(|index| if back { *index < from } else { *index > from });
+            }
+            match indices.iter().find(|index| wanted.contains(index) || self.waits.contains(index)) {
+                Some(index) if wanted.contains(index) => return true,
+                Some(_) => continue,
+                None => {}
+            }
+            let next: Vec<u32> = match (back, self.graph.blocks.get(block as usize)) {
+                (true, _) => self.before.get(block as usize).cloned().unwrap_or_default(),
+                (false, info) => info.into_iter().flat_map(|info| &info.successors).map(|edge| edge.to).collect(),
+            };
+            for to in next {
+                if !std::mem::replace(seen.get_mut(to as usize).unwrap_or(&mut true), true) {
+                    open.push((to, false));
+                }
+            }
+        }
+        false
+    }
+}
+
+/// Whether those who copy also arrive at the object, with no bytes, and whoever announces elsewhere does so for copies of its own.
+fn arrives_bare(warps: &Warps<'_>, objects: &Objects<'_>, copy: &MbarrierSite) -> bool {
+    let meets = |a: &MbarrierSite, b: &MbarrierSite| {
+        !warps.at(a.index).whole_warps().intersection(&warps.at(b.index)).is_empty()
+    };
+    let mut arrivals = objects.sites.iter().filter(|site| site.act == Act::Arrive && !site.remote);
+    let has_copy = |site: &MbarrierSite| {
+        let mut copies = objects.sites.iter().filter(|other| other.act == Act::Complete);
+        copies.any(|other| one_object(site, other) && meets(site, other))
+    };
+    // What is announced to other blocks is for what these copy.
+    let mut announced =
+        objects.sites.iter().filter(|site| matches!(site.act, Act::ArriveExpect | Act::Expect) && !site.remote);
+    arrivals.any(|site| one_object(site, copy) && meets(site, copy)) && announced.all(has_copy)
+}
