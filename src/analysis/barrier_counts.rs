@@ -123,7 +123,7 @@ impl<'w, 'a> Counts<'w, 'a> {
         };
         let lacks = |count: &u32| {
             let mates = with(*count);
-            round(&mates) < *count && count % 32 == 0
+            round(&mates) < *count && count.is_multiple_of(32)
         };
         let lacking: Vec<u32> = counts.iter().copied().filter(lacks).collect();
         // One of two halves that need each other: the one whose count is not their sum.
