@@ -286,7 +286,8 @@ fn name(warps: &Warps<'_>, roles: &mut [Role]) {
     }
 }
 
-/// Whether a role stores into tensor memory after it has loaded from there, in the order of the text; before it, it only clears it.
+/// Whether a role stores into tensor memory again and again after it has loaded from there, in the order of the text; before it, it only
+/// clears it.
 fn writes_back(warps: &Warps<'_>, role: &Role) -> bool {
     let of = |wanted: Duty| {
         warps.graph.sites.iter().enumerate().filter(move |(index, site)| {
@@ -297,7 +298,7 @@ fn writes_back(warps: &Warps<'_>, role: &Role) -> bool {
     };
     let loads = of(Duty::Tcgen05Load).map(|(index, _)| index).next();
     let stores = of(Duty::Tcgen05Store).map(|(index, _)| index).next_back();
-    loads.zip(stores).is_some_and(|(load, store)| load < store)
+    loads.zip(stores).is_some_and(|(load, store)| load < store && warps.graph.is_in_a_loop(store))
 }
 
 fn waits(mbarrier: &Mbarrier<'_>) -> bool {
