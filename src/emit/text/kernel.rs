@@ -34,8 +34,9 @@ pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Writ
         writeln!(out, "  {line}")?;
     }
     write_registers(kernel, options, out)?;
-    pressure::write(kernel, unit, options, out)?;
     warps::write(kernel, options, out)?;
+    pressure::write(kernel, unit, options, out)?;
+    warps::write_barriers(kernel, options, out)?;
     write_memory(kernel, options, out)?;
     write_code(kernel, options, out)?;
     write_lines(kernel, unit, options, out)?;

@@ -3,6 +3,7 @@
 mod diagnostic;
 mod figures;
 mod kernel;
+mod mbarriers;
 mod pressure;
 mod style;
 mod summary;

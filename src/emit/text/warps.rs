@@ -8,24 +8,22 @@ use super::kernel::row;
 use super::style::{BAD, DIM, GOOD, RESET, WARN};
 use crate::base::Line;
 use crate::emit::escape::terminal;
-use crate::report::{Advisory, Barriers, Kernel, NamedBarrierSite, PtxText, Role, SetMaxNReg};
+use crate::report::{Advisory, Kernel, NamedBarrierSite, PtxText, Role, SetMaxNReg};
 
 /// Writes the table of roles and the verdict on setmaxnreg.
 pub fn write(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     if let Some(found) = &kernel.setmaxnreg {
         write_setmaxnreg(found, options, out)?;
     }
-    if let Some(roles) = kernel.roles.as_deref().filter(|roles| !roles.is_empty()) {
-        write_roles(roles, out)?;
-    }
-    match &kernel.barriers {
-        Some(barriers) => write_barriers(barriers, options, out),
+    match kernel.roles.as_deref().filter(|roles| !roles.is_empty()) {
+        Some(roles) => write_roles(roles, out),
         None => Ok(()),
     }
 }
 
-/// Named barriers where there is more than `bar.sync 0` of everybody, then mbarriers, a line for each variable.
-fn write_barriers(found: &Barriers, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+/// Named barriers where there is more than `bar.sync 0` of everybody, then mbarriers, a line for each array.
+pub fn write_barriers(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let Some(found) = &kernel.barriers else { return Ok(()) };
     let plain = |site: &NamedBarrierSite| site.action == "sync" && site.threads == site.reached_by;
     let several = found.named.iter().any(|barrier| barrier.id != 0 || !barrier.sites.iter().all(plain));
     if several || options.verbose {
@@ -49,30 +47,8 @@ fn write_barriers(found: &Barriers, options: &Options, out: &mut dyn Write) -> i
         let parts: Vec<String> = text.chain((!lined.is_empty()).then(|| listed(&lined))).collect();
         row("inserted", &format!("by ptxas: {}", parts.join("; ")), options, out)?;
     }
-    let mut objects: Groups = Vec::new();
-    for site in &found.mbarriers.sites {
-        let variable = site.object.as_deref().map_or("?", |name| name.split(['+', '[']).next().unwrap_or(name));
-        let what = match (site.action.as_str(), site.argument) {
-            ("init" | "arrive.expect_tx" | "expect_tx", Some(argument)) => format!("{} {argument}", site.action),
-            (action, _) => action.to_owned(),
-        };
-        let at = objects.iter().position(|(known, _)| known == variable).unwrap_or_else(|| {
-            objects.push((variable.to_owned(), Vec::new()));
-            objects.len() - 1
-        });
-        if let Some((_, acts)) = objects.get_mut(at) {
-            add(acts, what, site.ptx_line);
-        }
-    }
-    for (index, (object, acts)) in objects.iter().enumerate() {
-        let label = if index == 0 { "mbarriers" } else { "" };
-        row(label, &format!("{}: {}", terminal(object), listed(acts)), options, out)?;
-    }
-    Ok(())
+    super::mbarriers::write(&found.mbarriers.sites, options, out)
 }
-
-/// A name with its actions, each with its lines.
-type Groups = Vec<(String, Vec<(String, Vec<Line>)>)>;
 
 fn add(groups: &mut Vec<(String, Vec<Line>)>, what: String, line: Line) {
     match groups.iter_mut().find(|(known, _)| *known == what) {
