@@ -146,23 +146,26 @@ impl<'w, 'a> Counts<'w, 'a> {
             }
         };
         let mates = with(blamed);
-        // Arrivals that nobody waits for with their count: whoever would make it full waits with another.
+        // One half whose count no other has: whoever would make it full counts to something else.
+        let arriving = mates.iter().all(|site| arrives(site));
+        let one_kind = arriving || !mates.iter().any(|site| arrives(site));
         let partner = sites.iter().find(|site| {
-            let waits = site.threads.unwrap_or(ThreadSet::EMPTY).whole_warps().len();
-            !arrives(site) && site.count != Some(blamed) && waits + round(&mates) == blamed
+            let there = site.threads.unwrap_or(ThreadSet::EMPTY).whole_warps().len();
+            arrives(site) != arriving && site.count != Some(blamed) && there + round(&mates) == blamed
         });
-        if let (Some(site), true) = (partner, mates.iter().all(|site| arrives(site))) {
+        if let (Some(site), true) = (partner, one_kind) {
+            let (they, here) = if arriving { ("arrive", "wait") } else { ("wait", "arrive") };
             return Some(Check {
                 code: "PI203",
                 fatal: true,
                 confidence: Confidence::Likely,
                 line: site.line,
                 message: format!(
-                    "barrier {id} counts to {} here, but those who arrive for it count to {blamed}",
+                    "barrier {id} counts to {} here, but those who {they} at it count to {blamed}",
                     site.count.unwrap_or_default()
                 ),
                 reasoning: format!(
-                    "{} threads arrive and {} wait here: together {blamed}",
+                    "{} threads {they} and {} {here} here: together {blamed}",
                     round(&mates),
                     blamed - round(&mates)
                 ),

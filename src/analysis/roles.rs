@@ -93,6 +93,8 @@ fn by_threads(warps: &Warps<'_>, requested: &[Requested], threads: u32) -> Vec<R
     let sets: Vec<(usize, Vec<u32>)> =
         requested.iter().map(|site| (site.index, warps.at(site.index).warps())).collect();
     let mut duties: BTreeMap<u32, BTreeSet<Duty>> = BTreeMap::new();
+    // What every warp does divides nobody, but belongs to what each of them does.
+    let mut shared: BTreeSet<Duty> = BTreeSet::new();
     for (index, site) in warps.graph.sites.iter().enumerate() {
         let Some(duty) = Duty::of(&site.operation, site.located.instruction.opcode()) else { continue };
         let here = warps.at(index).warps();
@@ -100,6 +102,8 @@ fn by_threads(warps: &Warps<'_>, requested: &[Requested], threads: u32) -> Vec<R
             for warp in here {
                 duties.entry(warp).or_default().insert(duty);
             }
+        } else {
+            shared.insert(duty);
         }
     }
     let reads = |warp: u32| duties.get(&warp).is_some_and(|duties| duties.contains(&Duty::Tcgen05Load));
@@ -125,7 +129,8 @@ fn by_threads(warps: &Warps<'_>, requested: &[Requested], threads: u32) -> Vec<R
                 !here.is_empty() && here.within(&set)
             })
             .collect();
-        let duties = members.iter().flat_map(|warp| duties.get(warp).cloned().unwrap_or_default()).collect();
+        let own_duties = members.iter().flat_map(|warp| duties.get(warp).cloned().unwrap_or_default());
+        let duties = own_duties.chain(shared.iter().copied()).collect();
         role(warps, requested, own, blocks, duties, Some(set))
     });
     roles.collect()
@@ -305,25 +310,35 @@ fn waits(mbarrier: &Mbarrier<'_>) -> bool {
     matches!(mbarrier.action, MbarrierAction::TestWait | MbarrierAction::TryWait)
 }
 
-/// What a role without asynchronous instructions is called: by the rest of what not every warp runs.
+/// Arithmetic that every warp runs before roles part: scales, bounds. More than this is work.
+const PREAMBLE: u32 = 32;
+
+/// What a role without asynchronous instructions is called, by what else it does.
 fn unnamed(warps: &Warps<'_>, role: &Role) -> &'static str {
     let (Some(threads), Some(all)) = (role.threads, warps.threads) else { return "other" };
     let everybody = ThreadSet::first(all);
-    let (mut computes, mut touches) = (false, false);
+    let (mut computes, mut touches, mut together) = (false, false, 0u32);
     for (index, site) in warps.graph.sites.iter().enumerate() {
         let here = warps.at(index);
-        if here.intersection(&threads).is_empty() || here.whole_warps().intersection(&everybody) == everybody {
+        if here.intersection(&threads).is_empty() {
             continue;
         }
+        let shared = here.whole_warps().intersection(&everybody) == everybody;
         let instruction = site.located.instruction;
         let real = || {
             instruction
                 .modifiers()
                 .any(|name| matches!(name, "f16" | "f16x2" | "bf16" | "bf16x2" | "f32" | "f32x2" | "f64"))
         };
+        let works = match instruction.mnemonic() {
+            "mma" | "wmma" | "ex2" | "fma" => true,
+            "add" | "sub" | "mul" | "mad" | "max" | "min" | "div" | "cvt" => real(),
+            _ => false,
+        };
+        together += u32::from(works && shared);
+        computes |= works && (!shared || together > PREAMBLE);
         match instruction.mnemonic() {
-            "mma" | "wmma" | "ex2" | "fma" => computes = true,
-            "add" | "sub" | "mul" | "mad" | "max" | "min" | "div" | "cvt" if real() => computes = true,
+            _ if shared => {}
             // Whoever only reads and waits leaves nothing behind.
             "st" | "atom" | "red" | "stmatrix" | "multimem" | "call" => touches = true,
             "mbarrier" if !matches!(site.operation, Operation::Mbarrier(found) if waits(&found)) => touches = true,

@@ -442,6 +442,14 @@ fn counts_of_halves_that_need_each_other() {
     for (arrive, sync, line) in [(256, 288, 6), (256, 224, 6), (224, 256, 4), (288, 256, 4)] {
         assert_eq!(of_body(256, &body(arrive, sync)), [("PI203", line)], "{arrive} {sync}");
     }
+    let body = |arrive: u32, sync: u32| {
+        format!(
+            "mov.u32 %r1, %tid.x;\nsetp.ge.u32 %p1, %r1, 32;\n@%p1 bra WAIT;\nbar.arrive 1, {arrive};\nbra END;\nWAIT: bar.sync 1, {sync};\nEND:"
+        )
+    };
+    assert_eq!(of_body(64, &body(64, 64)), []);
+    assert_eq!(of_body(64, &body(32, 64)), [("PI203", 4)], "32 is what arrives, but not what is waited for");
+    assert_eq!(of_body(64, &body(64, 32)), [("PI203", 6)]);
     // Everybody waits, arrives once more, and one warp waits for that.
     let body = |first: u32, arrive: u32, last: u32| {
         format!(
