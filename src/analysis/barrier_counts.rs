@@ -29,6 +29,29 @@ fn round(sites: &[&BarrierSite]) -> u32 {
     of(true).len() + of(false).len()
 }
 
+/// One site of a barrier at which some arrive and some wait, where all others agree on a count that these threads make up.
+fn odd_one(id: u32, sites: &[&BarrierSite]) -> Option<Check> {
+    if sites.len() < 3 || !sites.iter().any(|site| arrives(site)) {
+        return None;
+    }
+    let counts: Vec<u32> = sites.iter().filter_map(|site| site.count).collect();
+    let of = |wanted: u32| counts.iter().filter(|count| **count == wanted).count();
+    let site = sites.iter().find(|site| site.count.is_some_and(|count| of(count) == 1))?;
+    let usual = counts.iter().copied().find(|count| Some(*count) != site.count)?;
+    let made_up = usual == round(sites) || usual == all_of(sites.iter().copied()).len();
+    (of(usual) == sites.len() - 1 && made_up).then(|| Check {
+        code: "PI203",
+        fatal: true,
+        confidence: Confidence::Likely,
+        line: site.line,
+        message: format!(
+            "barrier {id} counts to {} here, and to {usual} everywhere else",
+            site.count.unwrap_or_default()
+        ),
+        reasoning: format!("the warps that come to it are {usual} threads; who waits together must give one count"),
+    })
+}
+
 /// Who gets where without passing an instruction.
 struct Early {
     blocks: Vec<ThreadSet>,
@@ -64,12 +87,17 @@ impl<'w, 'a> Counts<'w, 'a> {
         let unsure = few.as_ref().is_none_or(|check| check.confidence == Confidence::Possible);
         let found = match few {
             few if !unsure || !known => few,
-            few => self.apart(id, &sites).or_else(|| self.first_round(id, &sites)).or(few),
+            few => {
+                // Where many agree, the one that does not is wrong, whatever sums its count may happen to be.
+                let odd = odd_one(id, &sites).filter(|_| sites.len() > 3);
+                let told = odd.or_else(|| self.apart(id, &sites)).or_else(|| odd_one(id, &sites));
+                told.or_else(|| self.first_round(id, &sites)).or(few)
+            }
         };
-        match found {
-            Some(check) => checks.push(check),
-            None if known => self.too_many(id, &sites, checks),
-            None => {}
+        let told = found.as_ref().is_some_and(|check| check.confidence > Confidence::Possible);
+        checks.extend(found);
+        if known && !told {
+            self.too_many(id, &sites, checks);
         }
     }
 

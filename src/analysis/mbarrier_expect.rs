@@ -34,7 +34,13 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
             let peers = objects.sites.iter().filter(|other| other.act == Act::Complete && one_object(other, site));
             let mut peers = peers.filter(|other| other.index != site.index);
             let exact = matches!(site.place, Place::At(_));
-            if !exact || walk.meets(site.index, &own) || !peers.any(|other| walk.meets(other.index, &own)) {
+            if !exact || walk.meets(site.index, &own) {
+                continue;
+            }
+            // Or whoever copies arrives there without bytes.
+            let bare = objects.sites.iter().filter(|other| other.act == Act::Arrive && !other.remote);
+            let bare = bare.filter(|other| one_object(other, site)).map(|other| other.index).collect();
+            if !peers.any(|other| walk.meets(other.index, &own)) && !walk.meets(site.index, &bare) {
                 continue;
             }
         } else {
