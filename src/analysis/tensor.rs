@@ -19,6 +19,8 @@ pub struct AsyncSite {
     pub cta_group: Option<u32>,
     /// Groups that may stay in flight, or columns of tensor memory.
     pub argument: Option<u64>,
+    /// Threads that may run it; none when the size of a block is not known.
+    pub threads: Option<u32>,
 }
 
 fn columns(warps: &Warps<'_>, index: usize) -> Option<u64> {
@@ -55,7 +57,8 @@ pub fn sites(warps: &Warps<'_>) -> Vec<AsyncSite> {
             Operation::Tcgen05 { cta_group, .. } => cta_group,
             _ => None,
         };
-        found.push(AsyncSite { line: site.line(), what, cta_group, argument });
+        let threads = warps.count_at(index);
+        found.push(AsyncSite { line: site.line(), what, cta_group, argument, threads });
     }
     found
 }

@@ -354,11 +354,13 @@ pub(super) fn origins(steps: &[Step], versions: &Versions) -> Vec<(u32, i64)> {
             }
             _ => None,
         };
-        let ([to], Some(Source::Version(Some(from))), None) =
-            (&step.destinations[..], step.arguments.first(), step.guard)
-        else {
+        let ([to], Some(Source::Version(Some(from)))) = (&step.destinations[..], step.arguments.first()) else {
             continue;
         };
+        // What is written once, under a guard, is what is read wherever it is defined at all.
+        if step.guard.is_some() && to.is_several {
+            continue;
+        }
         let origin = origins.get(*from as usize).copied();
         let moved = origin.zip(added).and_then(|((origin, by), added)| Some((origin, by.checked_add(added)?)));
         if let (Some(slot), Some(moved)) = (origins.get_mut(to.version as usize).filter(|_| to.alone), moved) {

@@ -67,6 +67,7 @@ pub(super) fn barriers(
         action: site.what.to_owned(),
         cta_group: site.cta_group,
         argument: site.argument,
+        reached_by: site.threads,
     };
     let free = || (0..IDS).filter(|id| !named.barriers.contains_key(id)).collect();
     Barriers {

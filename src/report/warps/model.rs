@@ -267,4 +267,6 @@ pub struct AsynchronousSite {
     pub cta_group: Option<u32>,
     /// Groups that may stay in flight, or columns of tensor memory.
     pub argument: Option<u64>,
+    /// Threads that may run it.
+    pub reached_by: Option<u32>,
 }
