@@ -110,7 +110,7 @@ fn findings_agree_with_hardware() {
         }
         cases += 1;
     }
-    assert!(cases >= 28);
+    assert!(cases >= 35);
 }
 
 /// ptxas refuses a mixed cta_group and says no line: our finding does.
