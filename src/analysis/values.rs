@@ -20,7 +20,8 @@ pub struct ValueSpan {
     pub from: Pc,
     /// The last instruction at which it is held.
     pub to: Pc,
-    /// The instruction that filled it, the first by address of several; none for one filled before the function starts.
+    /// The instruction that filled it; of several the one that the value is known by, as [`live_set`](super::live_set) chooses: a matrix instruction
+    /// before those that zero its accumulators, what makes it anew in a loop before what made the first. None for one filled before the function starts.
     pub definition: Option<Pc>,
     /// Whether other definitions may have filled it too.
     pub has_others: bool,
@@ -45,10 +46,30 @@ struct Step {
     reads: RegSet,
     writes: RegSet,
     is_certain: bool,
+    /// How much a value is this instruction's where others may have filled its register too.
+    claim: u32,
 }
 
-fn meet(a: u32, b: u32) -> u32 {
-    if a == b { a } else { (a.min(b) & !OTHERS) | OTHERS }
+/// Instructions that write more registers than this are matrix instructions.
+const WIDE: u32 = 8;
+
+fn claim(writes: &RegSet, depth: u32) -> u32 {
+    let width = Some(writes.count(RegFile::Gpr)).filter(|width| *width > WIDE);
+    width.unwrap_or(0) << 8 | depth.min(255)
+}
+
+/// The definition of a register that either of two may have filled.
+fn meet(a: u32, b: u32, steps: &[Step]) -> u32 {
+    if a == b {
+        return a;
+    }
+    let claim = |definition: u32| {
+        let pc = definition & !OTHERS;
+        let step = steps.get(pc as usize / 16).filter(|_| pc != START & !OTHERS);
+        step.map(|step| (step.claim, pc))
+    };
+    let (a, b) = (a & !OTHERS, b & !OTHERS);
+    (if claim(a) >= claim(b) { a } else { b }) | OTHERS
 }
 
 /// Finds the spans, by register and then by address.
@@ -58,13 +79,15 @@ pub fn value_spans(code: &Code) -> Option<Vec<ValueSpan>> {
         return None;
     }
     let program = code.program();
-    let none = Step { before: RegSet::EMPTY, reads: RegSet::EMPTY, writes: RegSet::EMPTY, is_certain: true };
+    let none = Step { before: RegSet::EMPTY, reads: RegSet::EMPTY, writes: RegSet::EMPTY, is_certain: true, claim: 0 };
     let mut steps = vec![none; count];
     code.liveness.rows(program, &code.cfg, |row| {
         let index = row.pc.0 as usize / 16;
         if let Some(step) = steps.get_mut(index) {
             let is_certain = program.flow(index).guard.is_none();
-            *step = Step { before: row.before, reads: row.effects.reads, writes: row.effects.writes, is_certain };
+            let claim = claim(&row.effects.writes, code.loops.depth_at(&code.cfg, row.pc));
+            *step =
+                Step { before: row.before, reads: row.effects.reads, writes: row.effects.writes, is_certain, claim };
         }
     });
     let defined = definitions(code, &steps);
@@ -103,7 +126,7 @@ fn definitions(code: &Code, steps: &[Step]) -> Vec<Option<Box<State>>> {
                     Some(known) => {
                         for register in live.iter(RegFile::Gpr) {
                             let register = usize::from(register);
-                            let met = meet(known[register], state[register]);
+                            let met = meet(known[register], state[register], steps);
                             changed |= std::mem::replace(&mut known[register], met) != met;
                         }
                     }
@@ -121,7 +144,7 @@ fn define(state: &mut State, steps: &[Step], index: u32) {
     for register in step.writes.iter(RegFile::Gpr) {
         let known = &mut state[usize::from(register)];
         let stays = !step.is_certain && step.before.contains(RegFile::Gpr, register);
-        *known = if stays { meet(*known, pc) } else { pc };
+        *known = if stays { meet(*known, pc, steps) } else { pc };
     }
 }
 

@@ -7,7 +7,7 @@ use super::model::*;
 use crate::analysis::code::Code;
 use crate::analysis::live_set::{Lines, Value, live_set};
 use crate::base::{Line, Pc};
-use crate::ptx::Instruction;
+use crate::ptx::{Instruction, Module};
 
 /// Statements after the one that a matrix instruction's line names among which its `wgmma` is looked for.
 const MATRIX_STATEMENTS: usize = 64;
@@ -107,14 +107,7 @@ impl Section<'_> {
             return None;
         }
         let given = module.lines_numbered(self.ptx_line(pc)?).next()?;
-        let from = module.statements().partition_point(|statement| statement.last_line < given);
-        let nearby = module.statements().get(from..)?.iter().take(MATRIX_STATEMENTS);
-        let mut found = nearby.filter(|statement| {
-            statement
-                .instruction(module.text())
-                .is_some_and(|found| found.opcode().starts_with("wgmma.mma") || found.opcode() == "wgmma")
-        });
-        found.next().map(|statement| module.number_of(statement.first_line))
+        matrix_line(module, given).map(|line| module.number_of(line))
     }
 
     /// What could shorten the life of a value that this line makes.
@@ -142,6 +135,18 @@ impl Section<'_> {
         }
         names
     }
+}
+
+/// The line of the `wgmma` that a matrix instruction stands for, from the line that ptxas gives it: that of a statement before.
+pub(super) fn matrix_line(module: &Module<'_>, given: Line) -> Option<Line> {
+    let from = module.statements().partition_point(|statement| statement.last_line < given);
+    let nearby = module.statements().get(from..)?.iter().take(MATRIX_STATEMENTS);
+    let mut found = nearby.filter(|statement| {
+        statement
+            .instruction(module.text())
+            .is_some_and(|found| found.opcode().starts_with("wgmma.mma") || found.opcode() == "wgmma")
+    });
+    found.next().map(|statement| statement.first_line)
 }
 
 /// `%r12`, as compilers name registers; special registers, `%tid`, have no number.

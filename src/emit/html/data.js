@@ -56,6 +56,9 @@ function decode(raw, kernel) {
   }
   code.budget = spreadBudget(raw.budget, count);
   code.top = code.budget.regions.reduce((most, region) => Math.max(most, region.registers), code.top);
+  // ptxas gives a matrix instruction the line of a statement before it.
+  code.makers = new Map();
+  for (let i = 0; i < raw.makers.length; i += 2) code.makers.set(raw.makers[i], raw.makers[i + 1]);
   code.target = new Map();
   for (let i = 0; i < raw.target.length; i += 2) code.target.set(raw.target[i], raw.target[i + 1]);
   code.marks = raw.marks.map(([at, kind, value]) => ({ at, kind, value, line: code.line[at] }));
@@ -124,8 +127,8 @@ function liveSet(code, at) {
     if (from > at || from + spans[i + 2] < at) continue;
     const definition = spans[i + 3], last = spans[i + 4];
     const value = { register: register - 1, definition: definition < 0 ? null : definition >> 1, others: definition > 0 && (definition & 1) === 1, last: last < 0 ? null : last };
-    const line = value.definition === null ? 0 : code.line[value.definition];
-    const group = groups.get(line) || groups.set(line, { line, registers: [], definition: value.definition, others: false, last: null }).get(line);
+    const line = value.definition === null ? 0 : code.makers.get(value.definition) || code.line[value.definition];
+    const group = groups.get(line) || groups.set(line, { line, registers: [], definition: value.definition, others: false, last: null, matrix: code.makers.has(value.definition) }).get(line);
     group.registers.push(value.register);
     group.others = group.others || value.others;
     if (value.last !== null && (group.last === null || value.last > group.last)) group.last = value.last;

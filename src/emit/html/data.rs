@@ -241,6 +241,8 @@ struct CodeFacts<'a> {
     marks: Vec<(u32, &'static str, serde_json::Value)>,
     /// Register (as a step from the last), first instruction (as a step), how many more, definition × 2 + whether others, last use.
     values: Option<Vec<i64>>,
+    /// Matrix instruction and the line of its `wgmma`.
+    makers: Vec<u32>,
     /// PTX registers by the line that fills them.
     names: BTreeMap<u32, String>,
 }
@@ -301,6 +303,7 @@ fn code_facts(kernel: &AnnotatedKernel, near: Vec<u32>) -> CodeFacts<'_> {
             })
             .collect(),
         values: kernel.values.as_deref().map(value_facts),
+        makers: kernel.makers.iter().flat_map(|(pc, line)| [index(*pc), line.0]).collect(),
         names: kernel.names.iter().map(|(line, names)| (line.0, names.join(" "))).collect(),
     }
 }

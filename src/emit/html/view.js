@@ -249,8 +249,8 @@ function showCursor(at) {
   if (values === null) live = code.gpr ? "" : `<h3>Live set</h3><p>Not known for ${escapeText(code.kernel.unit.arch || "this architecture")}.</p>`;
   else {
     const rows = values.map((value) => {
-      // What a line is called by is told only where no other line may have filled the registers.
-      const known = value.line && !value.others && code.raw.names[value.line];
+      // What a line is called by is told only where no other line may have filled the registers; accumulators are the matrix instruction's, whoever zeroed them.
+      const known = value.line && (!value.others || value.matrix) && code.raw.names[value.line];
       // A vector register that a line of predicates fills is a temporary of it, not the predicate.
       const names = known ? known.split(" ").filter((name) => !/^%p\d*$/.test(name)) : [];
       const from = value.definition === null ? "start" : `<a data-at="${value.definition}">${value.line ? `L${value.line}` : hex(value.definition * 16)}</a>${value.others ? " +" : ""}`;

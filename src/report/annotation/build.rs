@@ -14,6 +14,7 @@ use crate::cubin::lines::{FunctionLines, LineTable};
 use crate::cubin::{Function, Image};
 use crate::ptx::Module;
 use crate::report::code::marked_spills;
+use crate::report::live_values::matrix_line;
 use crate::report::model::Kernel;
 use crate::sass::{Decoder, Inst, Word};
 
@@ -134,7 +135,10 @@ fn section(
         words.iter().enumerate().map(|(index, bytes)| reader.instruction(index, u128::from_le_bytes(*bytes))).collect();
     if let Some(code) = &code {
         solve(&mut kernel, code, inputs.values);
-        kernel.names = module.map(|module| names(&kernel, module)).unwrap_or_default();
+        if let Some(module) = module {
+            kernel.makers = makers(&kernel, code, module);
+            kernel.names = names(&kernel, module);
+        }
     }
     (kernel, reader.names)
 }
@@ -178,11 +182,30 @@ impl AnnotatedKernel {
     }
 }
 
+/// The instructions that fill live registers.
+fn definitions(kernel: &AnnotatedKernel) -> impl Iterator<Item = Pc> {
+    kernel.values.iter().flatten().filter_map(|span| span.definition)
+}
+
+/// The matrix instructions that fill live registers, with the lines of the `wgmma` that they stand for.
+fn makers(kernel: &AnnotatedKernel, code: &Code, module: &Module<'_>) -> Vec<(Pc, Line)> {
+    let mut filling: Vec<Pc> = definitions(kernel).collect();
+    filling.sort_unstable();
+    filling.dedup();
+    let line = |pc: Pc| {
+        let instruction = code.instruction(pc)?;
+        let given = kernel.instructions.get(pc.0 as usize / 16)?.ptx_line?;
+        let is_matrix = code.decoder().mnemonic(&instruction).ends_with("GMMA");
+        is_matrix.then(|| matrix_line(module, given)).flatten().map(|line| (pc, line))
+    };
+    filling.into_iter().filter_map(line).collect()
+}
+
 /// What the lines that fill live registers define.
 fn names(kernel: &AnnotatedKernel, module: &Module<'_>) -> Vec<(Line, Vec<String>)> {
-    let definitions = kernel.values.iter().flatten().filter_map(|span| span.definition);
     let mut lines: Vec<Line> =
-        definitions.filter_map(|pc| kernel.instructions.get(pc.0 as usize / 16)?.ptx_line).collect();
+        definitions(kernel).filter_map(|pc| kernel.instructions.get(pc.0 as usize / 16)?.ptx_line).collect();
+    lines.extend(kernel.makers.iter().map(|(_, line)| *line));
     lines.sort_unstable();
     lines.dedup();
     let defined = |line: Line| {

@@ -58,6 +58,8 @@ pub struct AnnotatedKernel {
     pub steps: Vec<OccupancyStep>,
     /// Who holds which register from where to where.
     pub values: Option<Vec<ValueSpan>>,
+    /// Matrix instructions that fill live registers, with the lines of their `wgmma`: ptxas gives them the line of a statement before.
+    pub makers: Vec<(Pc, Line)>,
     /// The PTX registers that each line which fills a live register defines.
     pub names: Vec<(Line, Vec<String>)>,
     /// Loops, by their header.
