@@ -6,16 +6,19 @@
 //! them are read and written, and how many registers from each on.
 
 mod arrange;
+mod decide;
+mod decision;
+mod evidence;
 mod observe;
 mod probe;
-mod restrict;
 mod roles;
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-pub use roles::{Decision, Decisions, decide};
+pub use decide::{Decisions, decide};
+pub use decision::Decision;
 
 use crate::model::Literals;
 use crate::store;

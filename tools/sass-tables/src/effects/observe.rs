@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use super::probe::{Marks, Probe};
-use super::{arrange, roles};
+use super::{arrange, decide, roles};
 use crate::corpus;
 use crate::model::{Literals, Model, comp_word};
 use crate::store::Learnt;
@@ -21,6 +21,84 @@ const VALUES: usize = 1024;
 const ROUNDS: usize = 3;
 /// Combinations of modifiers of a class that are tried at most.
 const COMBINATIONS: usize = 4096;
+/// Words with modifiers drawn by lot, for each class.
+const DRAWN: u64 = 48;
+/// As many more, in each round, for a class in which modifiers make a difference.
+const DRAWN_MORE: u64 = 400;
+
+/// How nvdisasm spells a modifier that means nothing.
+pub(super) const INVALID: &str = "INVALID";
+
+/// A class's base word with other variants where its text calls one invalid, as far as there are.
+fn valid_base(model: &Model, literals: &Literals) -> u128 {
+    let mut text = String::new();
+    let mut invalid = |word: u128| {
+        let is_legal = model.predict(literals, 0, word, &mut text);
+        if is_legal { text.matches(INVALID).count() } else { usize::MAX }
+    };
+    let (mut word, mut left) = (model.base, invalid(model.base));
+    for comp in &model.comps {
+        for &value in comp.table.keys() {
+            if left == 0 {
+                return word;
+            }
+            if let Some(made) = comp_word(&model.slots, &comp.inputs, word, value)
+                && let count = invalid(made)
+                && count < left
+            {
+                (word, left) = (made, count);
+            }
+        }
+    }
+    word
+}
+
+/// Whether a word means something. No compiler makes words that nvdisasm calls invalid, and what they do says nothing about others.
+fn is_valid(learnt: &Learnt, literals: &Literals, word: u128) -> bool {
+    let mut text = String::new();
+    let model = roles::place(learnt, word).and_then(|(class, _)| learnt.models.get(class as usize));
+    model.is_some_and(|model| model.predict(literals, 0, word, &mut text)) && !text.contains(INVALID)
+}
+
+/// A word with variants of every component drawn by lot, numbers of a few bits too.
+fn drawn_word(model: &Model, base: u128, dice: &mut Dice) -> Option<u128> {
+    let mut word = base;
+    for comp in &model.comps {
+        // Half of the components stay as they are: words with everything at once are often invalid.
+        if dice.below(2) == 0 {
+            continue;
+        }
+        let variant = dice.below(comp.variants.len()) as u16;
+        let mut values = comp.table.iter().filter(|(_, found)| **found == variant).map(|(value, _)| *value);
+        let made = values.find_map(|value| comp_word(&model.slots, &comp.inputs, word, value));
+        word = made.filter(|&made| roles::chosen(model, made).is_some()).unwrap_or(word);
+    }
+    for (pos, bits) in roles::small_numbers(model) {
+        let ones = (1u128 << bits) - 1;
+        let made = word & !(ones << pos) | (dice.below(1 << bits) as u128) << pos;
+        word = if roles::chosen(model, made).is_some() { made } else { word };
+    }
+    roles::chosen(model, word).map(|_| word)
+}
+
+/// Numbers by lot, the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn new(class: u64, number: u64) -> Dice {
+        Dice(class << 32 | number)
+    }
+
+    /// A number below `count`.
+    fn below(&mut self, count: usize) -> usize {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ z >> 31) % count.max(1) as u64) as usize
+    }
+}
 
 /// A word whose target, if it names one, is the instruction after the next: a target outside the section stops nvdisasm.
 fn near(word: u128, sm: u16) -> u128 {
@@ -49,6 +127,9 @@ pub fn observe(
     let mut words: Vec<u128> = Vec::new();
     let mut add = |word: u128, limit: u8, words: &mut Vec<u128>| {
         let Some((class, chosen)) = roles::place(learnt, word) else { return };
+        if !is_valid(learnt, literals, word) {
+            return;
+        }
         let count = seen.entry((class, chosen)).or_default();
         if *count < limit {
             *count += 1;
@@ -58,31 +139,53 @@ pub fn observe(
     let mut real: Vec<u128> = corpus::every_word(paths, &crate::learn::relatives(sm))?.into_iter().collect();
     real.sort_unstable();
     let distinct = real.len();
+    // What each class's words are made from: one of real code, and one that the model itself was learnt from.
+    let mut bases: Vec<Vec<u128>> = learnt.models.iter().map(|model| vec![valid_base(model, literals)]).collect();
     for word in real {
+        if let Some((class, _)) = roles::place(learnt, word)
+            && let bases = &mut bases[class as usize]
+            && bases.len() < 2
+        {
+            bases.push(word);
+        }
         add(word, EXAMPLES, &mut words);
     }
     let from_code = words.len();
     // Made-up jumps go where there is no code, and one of them spoils a batch: of those, real ones only.
     let calm = |model: &Model| !super::probe::moves_control(model.base);
     for (class, model) in (0..).zip(&learnt.models).filter(|(_, model)| calm(model)) {
-        add(model.base, EXAMPLES, &mut words);
-        for comp in &model.comps {
-            // A value may be one that the base word cannot take: a variant counts once a word shows it.
-            let mut variants: HashSet<u16> = HashSet::new();
-            let mut values: Vec<_> = comp.table.iter().map(|(&value, &variant)| (value, variant)).collect();
-            values.sort_unstable();
-            for (value, variant) in values {
-                if variants.contains(&variant) || variants.len() == VALUES {
-                    continue;
-                }
-                let word = comp_word(&model.slots, &comp.inputs, model.base, value);
-                let is_here = |word: &u128| roles::place(learnt, *word).is_some_and(|(found, _)| found == class);
-                if let Some(word) = word.filter(is_here) {
-                    variants.insert(variant);
-                    add(word, 1, &mut words);
+        for &base in &bases[class as usize] {
+            add(base, EXAMPLES, &mut words);
+            for comp in &model.comps {
+                // A value may be one that the base word cannot take: a variant counts once a word shows it.
+                let mut variants: HashSet<u16> = HashSet::new();
+                let mut values: Vec<_> = comp.table.iter().map(|(&value, &variant)| (value, variant)).collect();
+                values.sort_unstable();
+                for (value, variant) in values {
+                    if variants.contains(&variant) || variants.len() == VALUES {
+                        continue;
+                    }
+                    let word = comp_word(&model.slots, &comp.inputs, base, value);
+                    let is_here = |word: &u128| roles::place(learnt, *word).is_some_and(|(found, _)| found == class);
+                    if let Some(word) = word.filter(is_here) {
+                        variants.insert(variant);
+                        add(word, 1, &mut words);
+                    }
                 }
             }
         }
+    }
+    // Modifiers may make a difference only beside others: of their combinations, some by lot.
+    let mut drawn: Vec<u128> = Vec::new();
+    let lot = |class: u32, model: &Model, bases: &[u128], numbers: std::ops::Range<u64>, drawn: &mut Vec<u128>| {
+        for number in numbers {
+            let mut dice = Dice::new(u64::from(class), number);
+            let base = bases[dice.below(bases.len())];
+            drawn.extend(drawn_word(model, base, &mut dice).filter(|word| is_valid(learnt, literals, *word)));
+        }
+    };
+    for ((class, model), bases) in (0..).zip(&learnt.models).zip(&bases).filter(|((_, model), _)| calm(model)) {
+        lot(class, model, bases, 0..DRAWN, &mut drawn);
     }
     // Numbers that may be masks: each value, on some words of each class.
     let mut tried: HashMap<u32, u8> = HashMap::new();
@@ -110,7 +213,12 @@ pub fn observe(
     ));
     let mut observed: BTreeSet<u128> = BTreeSet::new();
     for round in 0..=ROUNDS {
-        let apart: Vec<u128> = words.iter().flat_map(|&word| arrange::apart(learnt, near(word, sm))).collect();
+        let mut apart: Vec<u128> = words.iter().flat_map(|&word| arrange::apart(learnt, near(word, sm))).collect();
+        // One order of the registers each.
+        for (i, word) in drawn.drain(..).enumerate() {
+            let orders = arrange::apart(learnt, word);
+            apart.extend(orders.get(i % orders.len().max(1)));
+        }
         probe.ask(apart.iter().copied())?;
         let is_crowded =
             |word: &u128| probe.row(*word).is_some_and(|row| arrange::is_crowded(learnt, *word, &row.marks));
@@ -122,46 +230,53 @@ pub fn observe(
             break;
         }
         // What several modifiers decide together is seen together.
-        let decisions = roles::decide(learnt, literals, &lines(&observed, probe))?;
+        let decisions = decide::decide(learnt, literals, &lines(&observed, probe))?;
         words.clear();
         for &word in decisions.gaps.iter().filter(|&&word| !super::probe::moves_control(word)) {
             add(word, 1, &mut words);
         }
-        for (model, decision) in learnt.models.iter().zip(&decisions.classes) {
-            if calm(model) {
-                for word in combinations(model, &decision.components()) {
+        for ((class, model), (decision, bases)) in
+            (0..).zip(&learnt.models).zip(decisions.classes.iter().zip(&bases)).filter(|((_, model), _)| calm(model))
+        {
+            let components = decision.components();
+            for &base in bases {
+                for word in combinations(model, base, &components) {
                     add(word, 1, &mut words);
                 }
             }
+            if !components.is_empty() {
+                let first = DRAWN + round as u64 * DRAWN_MORE;
+                lot(class, model, bases, first..first + DRAWN_MORE, &mut drawn);
+            }
         }
-        if words.is_empty() {
+        if words.is_empty() && drawn.is_empty() {
             break;
         }
-        log(format!("{} more, by modifiers that decide together", words.len()));
+        log(format!("{} more, by modifiers that decide together, {} by lot", words.len(), drawn.len()));
     }
     let lines = lines(&observed, probe);
     log(format!("{} words asked, {} rows, {} runs of nvdisasm", observed.len(), lines.lines().count(), probe.runs));
     Ok(lines)
 }
 
-/// The words of a class's base with every combination of the variants of some components, or of every two of them where there are too many.
-fn combinations(model: &Model, components: &BTreeSet<u8>) -> Vec<u128> {
+/// A word with every combination of the variants of some components, or of every two of them where there are too many.
+fn combinations(model: &Model, base: u128, components: &BTreeSet<u8>) -> Vec<u128> {
     let variants = |comp: &u8| model.comps[usize::from(*comp)].variants.len();
     let all: Vec<u8> = components.iter().copied().collect();
     if all.len() < 2 {
         return Vec::new();
     }
     if all.iter().map(variants).product::<usize>() <= COMBINATIONS {
-        return product(model, &all);
+        return product(model, base, &all);
     }
     let pairs = all.iter().enumerate().flat_map(|(i, &a)| all[i + 1..].iter().map(move |&b| [a, b]));
     let few = pairs.filter(|pair| pair.iter().map(variants).product::<usize>() <= COMBINATIONS);
-    few.flat_map(|pair| product(model, &pair)).collect()
+    few.flat_map(|pair| product(model, base, &pair)).collect()
 }
 
-/// The words of a class's base with every combination of the variants of some components.
-fn product(model: &Model, components: &[u8]) -> Vec<u128> {
-    let mut words = vec![model.base];
+/// A word with every combination of the variants of some components.
+fn product(model: &Model, base: u128, components: &[u8]) -> Vec<u128> {
+    let mut words = vec![base];
     for &comp in components {
         let comp = &model.comps[usize::from(comp)];
         let mut next = Vec::new();
