@@ -31,7 +31,12 @@ Exit status: 0 fine, 1 findings (--deny), 2 it could not do the job.";
 /// Where did my registers go? ptxas, cubin, SASS and line tables joined on the PTX line.
 #[derive(Debug, Parser)]
 #[command(name = "ptxinspect", version, about, after_help = EXAMPLES, max_term_width = 100)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_subcommand = true)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true,
+    arg_required_else_help = true
+)]
 pub struct Args {
     /// What to do; without one, the report.
     #[command(subcommand)]

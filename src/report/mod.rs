@@ -10,12 +10,14 @@ mod join;
 pub mod library;
 pub mod listing;
 mod live_values;
+mod messages;
 mod model;
 mod text;
 mod warps;
 
 pub use demangle::demangle;
-pub use join::{Facts, LaunchHints, Wanted, join, quote, refuse, refused_findings};
+pub use join::{Facts, LaunchHints, Wanted, join};
+pub use messages::{quote, refuse, refused_findings};
 pub use model::*;
 pub use text::{Layout, PtxText};
 pub use warps::*;

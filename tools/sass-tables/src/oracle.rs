@@ -294,8 +294,9 @@ impl Oracle {
         let mut seen: HashMap<u16, Vec<u128>> = HashMap::new();
         for &word in words {
             let op = word as u16 & 0xfff;
+            // Of the opcodes that move control any word may be the first with a target.
             let tried = self.judged.entry(op).or_default();
-            if *tried < 12 && !self.relative.contains(&op) {
+            if (*tried < 12 || moves_control(word)) && !self.relative.contains(&op) {
                 *tried += 1;
                 seen.entry(op).or_default().push(word);
             }
@@ -358,4 +359,9 @@ fn make_relative(text: &str, address: u64) -> Box<str> {
     let head = &text[..at - usize::from(negative)];
     let sign = if distance < 0 { "-" } else { "" };
     format!("{head}@{sign}{:#x}{}", distance.unsigned_abs(), &text[at + 2 + digits..]).into()
+}
+
+/// Whether a word has one of the opcodes that branch, call, return or exit.
+pub fn moves_control(word: u128) -> bool {
+    (0x140..0x160).contains(&(word & 0x1ff))
 }

@@ -9,6 +9,7 @@ use super::probe::{Marks, Probe};
 use super::{arrange, decide, roles};
 use crate::corpus;
 use crate::model::{Literals, Model, comp_word};
+use crate::oracle::moves_control;
 use crate::store::Learnt;
 
 /// Words of real code for each text, numbers aside.
@@ -152,7 +153,7 @@ pub fn observe(
     }
     let from_code = words.len();
     // Made-up jumps go where there is no code, and one of them spoils a batch: of those, real ones only.
-    let calm = |model: &Model| !super::probe::moves_control(model.base);
+    let calm = |model: &Model| !moves_control(model.base);
     for (class, model) in (0..).zip(&learnt.models).filter(|(_, model)| calm(model)) {
         for &base in &bases[class as usize] {
             add(base, EXAMPLES, &mut words);
@@ -193,7 +194,7 @@ pub fn observe(
         let Some((class, _)) = roles::place(learnt, word) else { continue };
         let model = &learnt.models[class as usize];
         let count = tried.entry(class).or_default();
-        if *count < MASKED && !super::probe::moves_control(word) {
+        if *count < MASKED && !moves_control(word) {
             *count += 1;
             for (pos, bits) in roles::small_numbers(model) {
                 let ones = (1u128 << bits) - 1;
@@ -232,7 +233,7 @@ pub fn observe(
         // What several modifiers decide together is seen together.
         let decisions = decide::decide(learnt, literals, &lines(&observed, probe))?;
         words.clear();
-        for &word in decisions.gaps.iter().filter(|&&word| !super::probe::moves_control(word)) {
+        for &word in decisions.gaps.iter().filter(|&&word| !moves_control(word)) {
             add(word, 1, &mut words);
         }
         for ((class, model), (decision, bases)) in

@@ -11,6 +11,8 @@ use anyhow::{Context, Result, bail};
 use goblin::elf::Elf;
 use ptxinspect::base::{RegFile, RegSet};
 
+use crate::oracle::moves_control;
+
 /// What nvdisasm marks beside a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Marks {
@@ -234,11 +236,6 @@ fn parse_kept(line: &str) -> Option<(u128, Option<Row>)> {
     };
     let marks = Marks { reads: list(reads)?, writes: list(parts.next()?)? };
     Some((word, Some(Row { marks, text: parts.next()?.into() })))
-}
-
-/// Whether a word has one of the opcodes that branch, call, return or exit.
-pub fn moves_control(word: u128) -> bool {
-    (0x140..0x160).contains(&(word & 0x1ff))
 }
 
 fn word_at(bytes: &[u8], at: usize) -> Option<u128> {
