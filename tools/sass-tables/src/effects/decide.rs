@@ -82,7 +82,7 @@ impl<'a> Rows<'a> {
 }
 
 /// Questions that one field is decided by at most.
-const MOST_QUESTIONS: usize = 5;
+const MOST_QUESTIONS: usize = 6;
 /// Sets of questions that are followed further.
 const BEAM: usize = 12;
 
@@ -96,10 +96,11 @@ struct Deciding<'a> {
 }
 
 impl Deciding<'_> {
-    /// The decision for one field; `gaps` takes a word for each combination that was not seen.
-    fn decide(&self, key: &Key, gaps: &mut Vec<u128>) -> Decision {
+    /// The decision for one field.
+    fn decide(&self, key: &Key, open: &mut Open) -> Decision {
         let rows = Rows::new(key, &self.examples);
         let set = rows.questions(&self.usable);
+        open.together.insert(set.iter().filter_map(|&at| self.questions[at].component()).collect());
         let groups = rows.groups(&set);
         let mut counts: HashMap<Answers, Option<u8>> =
             groups.iter().map(|(answers, (span, _))| (answers.clone(), span.count())).collect();
@@ -107,7 +108,7 @@ impl Deciding<'_> {
         let is_nothing = |answers: &Answers| groups.get(answers).is_some_and(|(span, _)| *span == Span::NOTHING);
         counts.retain(|answers, _| !is_nothing(answers));
         self.fill(&set, &mut counts);
-        self.unseen(&set, &counts, gaps);
+        self.unseen(&set, &counts, &mut open.gaps);
         let leaf = |count: Option<u8>| match count {
             None => Decision::Unknown,
             Some(0) => Decision::Leaf(Vec::new()),
@@ -238,7 +239,7 @@ impl Deciding<'_> {
     }
 
     /// What the class does.
-    fn class(&self, lost: &mut Vec<String>, gaps: &mut Vec<u128>) -> Decision {
+    fn class(&self, lost: &mut Vec<String>, open: &mut Open) -> Decision {
         if self.examples.is_empty() {
             return Decision::Unknown;
         }
@@ -250,7 +251,11 @@ impl Deciding<'_> {
             .collect();
         let mut decision = Decision::Leaf(Vec::new());
         for key in &keys {
-            decision = decision.and(&self.decide(key, gaps));
+            decision = decision.and(&self.decide(key, open));
+            // Many fields that hang on many modifiers at once: what the observations say does not add up.
+            if decision.leaves() > MOST_LEAVES {
+                decision = Decision::Unknown;
+            }
         }
         for file in [RegFile::Pred, RegFile::Upred] {
             for write in [false, true] {
@@ -274,7 +279,7 @@ impl Deciding<'_> {
         }
         if always.len() <= MOST_ALWAYS {
             for key in &always {
-                decision = decision.and(&self.decide(key, gaps));
+                decision = decision.and(&self.decide(key, open));
             }
         }
         // What does not come out as it was seen is not known.
@@ -305,6 +310,8 @@ impl Deciding<'_> {
     }
 }
 
+/// Combinations of modifiers that the effects of a class are told apart by at most.
+const MOST_LEAVES: usize = 1_000_000;
 /// Examples that words which were not seen are made like.
 const LIKE: usize = 4;
 /// Registers that a class may always mean: more are marks that nothing explains.
@@ -328,7 +335,16 @@ pub struct Decisions {
     pub classes: Vec<Decision>,
     /// The texts whose rows contradict each other.
     pub lost: Vec<String>,
-    /// Words whose effects the decisions leave open.
+    /// By class, what to look at next.
+    pub open: Vec<Open>,
+}
+
+/// What the decisions of a class leave open.
+#[derive(Default)]
+pub struct Open {
+    /// The components that decide together about one field, field by field.
+    pub together: BTreeSet<Vec<u8>>,
+    /// Words whose effects are not decided.
     pub gaps: Vec<u128>,
 }
 
@@ -340,7 +356,7 @@ pub fn decide(learnt: &Learnt, literals: &Literals, observations: &str) -> Resul
         let Some((class, chosen)) = roles::place(learnt, seen.word) else { continue };
         by_class[class as usize].push((chosen, seen));
     }
-    let (mut lost, mut gaps) = (Vec::new(), Vec::new());
+    let (mut lost, mut open) = (Vec::new(), Vec::new());
     let mut classes = Vec::new();
     for (model, seen) in learnt.models.iter().zip(by_class) {
         let components = (0..model.comps.len()).map(|comp| Question::Component(comp as u8));
@@ -356,7 +372,9 @@ pub fn decide(learnt: &Learnt, literals: &Literals, observations: &str) -> Resul
             Question::Component(comp) => usize::from(spells_predicates(&model.comps[usize::from(comp)], literals)) * 2,
             Question::Field(..) => 1,
         });
-        classes.push(Deciding { model, questions, usable, examples }.class(&mut lost, &mut gaps));
+        let mut left = Open::default();
+        classes.push(Deciding { model, questions, usable, examples }.class(&mut lost, &mut left));
+        open.push(left);
     }
-    Ok(Decisions { classes, lost, gaps })
+    Ok(Decisions { classes, lost, open })
 }

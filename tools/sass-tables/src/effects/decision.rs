@@ -1,7 +1,5 @@
 //! What the words of a class do to registers, by the variants of its components.
 
-use std::collections::BTreeSet;
-
 use super::roles::Use;
 use crate::model::Model;
 
@@ -18,18 +16,6 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// The components it looks at.
-    pub fn components(&self) -> BTreeSet<u8> {
-        match self {
-            Decision::Unknown | Decision::Leaf(_) => BTreeSet::new(),
-            Decision::Switch(comp, children) => {
-                let below = children.iter().flat_map(Decision::components);
-                below.chain([*comp]).collect()
-            }
-            Decision::Field(_, _, children) => children.iter().flat_map(Decision::components).collect(),
-        }
-    }
-
     fn question(&self) -> Option<(Question, &[Decision])> {
         match self {
             Decision::Unknown | Decision::Leaf(_) => None,
@@ -78,6 +64,11 @@ impl Decision {
         Decision::by(question, (0..children.len()).map(part).collect())
     }
 
+    /// The number of its leaves.
+    pub(super) fn leaves(&self) -> usize {
+        self.question().map_or(1, |(_, children)| children.iter().map(Decision::leaves).sum())
+    }
+
     /// What it says of a word with these variants.
     pub(super) fn find(&self, answers: &Answers, questions: &[Question]) -> Option<&[Use]> {
         match self {
@@ -101,6 +92,13 @@ pub(super) enum Question {
 }
 
 impl Question {
+    pub(super) fn component(self) -> Option<u8> {
+        match self {
+            Question::Component(comp) => Some(comp),
+            Question::Field(..) => None,
+        }
+    }
+
     pub(super) fn count(self, model: &Model) -> usize {
         match self {
             Question::Component(comp) => model.comps[usize::from(comp)].variants.len(),

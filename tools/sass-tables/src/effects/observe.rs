@@ -233,27 +233,25 @@ pub fn observe(
         // What several modifiers decide together is seen together.
         let decisions = decide::decide(learnt, literals, &lines(&observed, probe))?;
         words.clear();
-        for &word in decisions.gaps.iter().filter(|&&word| !moves_control(word)) {
-            add(word, 1, &mut words);
-        }
-        for ((class, model), (decision, bases)) in
-            (0..).zip(&learnt.models).zip(decisions.classes.iter().zip(&bases)).filter(|((_, model), _)| calm(model))
-        {
-            let components = decision.components();
-            for &base in bases {
-                for word in combinations(model, base, &components) {
-                    add(word, 1, &mut words);
-                }
+        for (((class, model), open), bases) in (0..).zip(&learnt.models).zip(&decisions.open).zip(&bases) {
+            open.gaps.iter().filter(|&&word| !moves_control(word)).for_each(|&word| add(word, 1, &mut words));
+            if !calm(model) || open.together.iter().all(Vec::is_empty) {
+                continue;
             }
-            if !components.is_empty() {
-                let first = DRAWN + round as u64 * DRAWN_MORE;
-                lot(class, model, bases, first..first + DRAWN_MORE, &mut drawn);
+            for (components, &base) in open.together.iter().flat_map(|set| bases.iter().map(move |base| (set, base))) {
+                combinations(model, base, components).into_iter().for_each(|word| add(word, 1, &mut drawn));
             }
+            let first = DRAWN + round as u64 * DRAWN_MORE;
+            lot(class, model, bases, first..first + DRAWN_MORE, &mut drawn);
         }
         if words.is_empty() && drawn.is_empty() {
             break;
         }
-        log(format!("{} more, by modifiers that decide together, {} by lot", words.len(), drawn.len()));
+        log(format!(
+            "{} more that are not decided, {} by modifiers that decide together and by lot",
+            words.len(),
+            drawn.len()
+        ));
     }
     let lines = lines(&observed, probe);
     log(format!("{} words asked, {} rows, {} runs of nvdisasm", observed.len(), lines.lines().count(), probe.runs));
@@ -261,16 +259,15 @@ pub fn observe(
 }
 
 /// A word with every combination of the variants of some components, or of every two of them where there are too many.
-fn combinations(model: &Model, base: u128, components: &BTreeSet<u8>) -> Vec<u128> {
+fn combinations(model: &Model, base: u128, components: &[u8]) -> Vec<u128> {
     let variants = |comp: &u8| model.comps[usize::from(*comp)].variants.len();
-    let all: Vec<u8> = components.iter().copied().collect();
-    if all.len() < 2 {
+    if components.len() < 2 {
         return Vec::new();
     }
-    if all.iter().map(variants).product::<usize>() <= COMBINATIONS {
-        return product(model, base, &all);
+    if components.iter().map(variants).product::<usize>() <= COMBINATIONS {
+        return product(model, base, components);
     }
-    let pairs = all.iter().enumerate().flat_map(|(i, &a)| all[i + 1..].iter().map(move |&b| [a, b]));
+    let pairs = components.iter().enumerate().flat_map(|(i, &a)| components[i + 1..].iter().map(move |&b| [a, b]));
     let few = pairs.filter(|pair| pair.iter().map(variants).product::<usize>() <= COMBINATIONS);
     few.flat_map(|pair| product(model, base, &pair)).collect()
 }
