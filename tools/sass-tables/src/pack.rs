@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use anyhow::{Result, ensure};
 
 use crate::edit::SLOT;
-use crate::effects::Decision;
+use crate::effects::{Decision, Node, Question, Step};
 use crate::model::{Comp, Input, Literals, Model, Piece, Test};
 use crate::slot::{Format, Slot};
 use crate::store::{Learnt, format_number};
@@ -313,32 +313,36 @@ impl Packer {
     }
 
     /// What a class's words do to registers. Zero: not known.
-    fn decision(&mut self, decision: &Decision) -> u32 {
-        let record = match decision {
-            Decision::Unknown => return 0,
-            Decision::Leaf(uses) => {
+    fn decision(&mut self, decision: &Decision, node: Node, done: &mut HashMap<Node, u32>) -> u32 {
+        if let Some(&at) = done.get(&node) {
+            return at;
+        }
+        let record = match decision.step(node) {
+            Step::Unknown => return 0,
+            Step::Leaf(uses) => {
                 let mut record = vec![1, uses.len() as u8];
                 for used in uses {
                     record.extend_from_slice(&[used.file as u8, used.pos, used.bits, u8::from(used.write), used.count]);
                 }
                 record
             }
-            Decision::Switch(..) | Decision::Field(..) => {
-                let (mut record, children) = match decision {
-                    Decision::Field(pos, bits, children) => (vec![3, *pos, *bits, 0], children),
-                    Decision::Switch(comp, children) => {
+            Step::Ask(question, children) => {
+                let mut record = match *question {
+                    Question::Field(pos, bits) => vec![3, pos, bits, 0],
+                    Question::Component(comp) => {
                         let [low, high] = (children.len() as u16).to_le_bytes();
-                        (vec![2, *comp, low, high], children)
+                        vec![2, comp, low, high]
                     }
-                    _ => return 0,
                 };
-                for child in children {
-                    record.extend_from_slice(&self.decision(child).to_le_bytes());
+                for &child in children {
+                    record.extend_from_slice(&self.decision(decision, child, done).to_le_bytes());
                 }
                 record
             }
         };
-        self.put(record)
+        let at = self.put(record);
+        done.insert(node, at);
+        at
     }
 
     fn class(&mut self, model: &Model, lits: &Literals, decision: &Decision) -> Result<u32> {
@@ -361,7 +365,8 @@ impl Packer {
         record.extend_from_slice(&template.to_le_bytes());
         record.extend_from_slice(&[guard_file(model, lits, self.urz), comps.len() as u8]);
         record.extend_from_slice(&partial.to_le_bytes());
-        record.extend_from_slice(&self.decision(decision).to_le_bytes());
+        let effects = self.decision(decision, decision.root(), &mut HashMap::new());
+        record.extend_from_slice(&effects.to_le_bytes());
         for comp in comps {
             record.extend_from_slice(&comp.to_le_bytes());
         }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use anyhow::Result;
 use ptxinspect::base::{RegFile, RegSet};
 
-use super::decision::{Answers, Decision, Question};
+use super::decision::{Answers, Decision, Node, Question};
 use super::evidence::{Example, Key, Span, example, marks, span};
 use super::roles::{self, Observation, Use, evaluate};
 use crate::model::{Comp, Literals, Model, comp_word};
@@ -97,9 +97,11 @@ struct Deciding<'a> {
 
 impl Deciding<'_> {
     /// The decision for one field.
-    fn decide(&self, key: &Key, open: &mut Open) -> Decision {
+    fn decide(&self, key: &Key, decision: &mut Decision, open: &mut Open) {
         let rows = Rows::new(key, &self.examples);
-        let set = rows.questions(&self.usable);
+        let mut set = rows.questions(&self.usable);
+        // In the order that all decisions ask in.
+        set.sort_by_key(|&at| self.questions[at]);
         open.together.insert(set.iter().filter_map(|&at| self.questions[at].component()).collect());
         let groups = rows.groups(&set);
         let mut counts: HashMap<Answers, Option<u8>> =
@@ -109,30 +111,35 @@ impl Deciding<'_> {
         counts.retain(|answers, _| !is_nothing(answers));
         self.fill(&set, &mut counts);
         self.unseen(&set, &counts, &mut open.gaps);
-        let leaf = |count: Option<u8>| match count {
-            None => Decision::Unknown,
-            Some(0) => Decision::Leaf(Vec::new()),
-            Some(count) => Decision::Leaf(vec![Use { count, ..*key }]),
+        let leaf = |decision: &mut Decision, answers: &Answers| {
+            let count = if is_nothing(answers) { Some(0) } else { counts.get(answers).copied().flatten() };
+            match count {
+                None => decision.nowhere(),
+                Some(0) => decision.leaf(Vec::new()),
+                Some(count) => decision.leaf(vec![Use { count, ..*key }]),
+            }
         };
-        let leaf = |answers: &Answers| match counts.get(answers) {
-            None if is_nothing(answers) => leaf(Some(0)),
-            count => leaf(count.copied().flatten()),
-        };
-        self.nest(&set, &mut Vec::new(), &leaf)
+        let node = self.nest(decision, &set, &mut Vec::new(), &leaf);
+        decision.add(node);
     }
 
-    /// The decision that asks these questions one after the other.
-    fn nest(&self, set: &[usize], answers: &mut Answers, leaf: &dyn Fn(&Answers) -> Decision) -> Decision {
-        let Some(&at) = set.get(answers.len()) else { return leaf(answers) };
+    /// A part of a decision that asks these questions one after the other.
+    fn nest(
+        &self,
+        decision: &mut Decision,
+        set: &[usize],
+        answers: &mut Answers,
+        leaf: &dyn Fn(&mut Decision, &Answers) -> Node,
+    ) -> Node {
+        let Some(&at) = set.get(answers.len()) else { return leaf(decision, answers) };
         let question = self.questions[at];
-        let children = (0..question.count(self.model)).map(|answer| {
+        let mut children = Vec::new();
+        for answer in 0..question.count(self.model) {
             answers.push(answer as u16);
-            let child = self.nest(set, answers, leaf);
+            children.push(self.nest(decision, set, answers, leaf));
             answers.pop();
-            child
-        });
-        let children = children.collect();
-        Decision::by(question, children)
+        }
+        decision.ask(question, children)
     }
 
     /// Answers that do the same wherever both were seen do the same where only one was.
@@ -241,7 +248,7 @@ impl Deciding<'_> {
     /// What the class does.
     fn class(&self, lost: &mut Vec<String>, open: &mut Open) -> Decision {
         if self.examples.is_empty() {
-            return Decision::Unknown;
+            return Decision::unknown();
         }
         let keys: BTreeSet<Key> = self
             .examples
@@ -249,18 +256,15 @@ impl Deciding<'_> {
             .flat_map(|example| &example.fields)
             .flat_map(|(used, _)| [false, true].map(|write| Use { write, ..*used }))
             .collect();
-        let mut decision = Decision::Leaf(Vec::new());
+        let mut decision = Decision::nothing();
         for key in &keys {
-            decision = decision.and(&self.decide(key, open));
-            // Many fields that hang on many modifiers at once: what the observations say does not add up.
-            if decision.leaves() > MOST_LEAVES {
-                decision = Decision::Unknown;
-            }
+            self.decide(key, &mut decision, open);
         }
         for file in [RegFile::Pred, RegFile::Upred] {
             for write in [false, true] {
                 while let Some(key) = self.spelt_predicate(&self.unexplained(&decision), file, write) {
-                    decision = decision.and(&Decision::Leaf(vec![key]));
+                    let node = decision.leaf(vec![key]);
+                    decision.add(node);
                 }
             }
         }
@@ -279,7 +283,7 @@ impl Deciding<'_> {
         }
         if always.len() <= MOST_ALWAYS {
             for key in &always {
-                decision = decision.and(&self.decide(key, open));
+                self.decide(key, &mut decision, open);
             }
         }
         // What does not come out as it was seen is not known.
@@ -297,12 +301,15 @@ impl Deciding<'_> {
                 *row = (if *right { row.0 } else { Span::exactly(1) }, row.1 + 1);
             }
             let rows = Rows { rows: rows.into_iter().map(|(answers, (span, count))| (answers, span, count)).collect() };
-            let set = rows.questions(&self.usable);
+            let mut set = rows.questions(&self.usable);
+            set.sort_by_key(|&at| self.questions[at]);
             let groups = rows.groups(&set);
             let is_wrong = |answers: &Answers| groups.get(answers).is_some_and(|(span, _)| span.count() != Some(0));
-            let leaf =
-                |answers: &Answers| if is_wrong(answers) { Decision::Unknown } else { Decision::Leaf(Vec::new()) };
-            decision = decision.and(&self.nest(&set, &mut Vec::new(), &leaf));
+            let leaf = |decision: &mut Decision, answers: &Answers| {
+                if is_wrong(answers) { decision.nowhere() } else { decision.leaf(Vec::new()) }
+            };
+            let node = self.nest(&mut decision, &set, &mut Vec::new(), &leaf);
+            decision.add(node);
         }
         let is_lost = |example: &&Example<'_>| decision.find(&example.answers, &self.questions).is_none();
         lost.extend(self.examples.iter().filter(is_lost).map(|example| example.seen.text.clone()));
@@ -310,8 +317,6 @@ impl Deciding<'_> {
     }
 }
 
-/// Combinations of modifiers that the effects of a class are told apart by at most.
-const MOST_LEAVES: usize = 1_000_000;
 /// Examples that words which were not seen are made like.
 const LIKE: usize = 4;
 /// Registers that a class may always mean: more are marks that nothing explains.

@@ -1,93 +1,33 @@
-//! What the words of a class do to registers, by the variants of its components.
+//! What the words of a class do to registers, by the variants of its components: a diagram whose equal parts are one.
+//!
+//! Questions are asked in one order everywhere, so that what was decided for each field apart is put together without trying every
+//! combination of answers.
+
+use std::collections::HashMap;
 
 use super::roles::Use;
 use crate::model::Model;
 
-/// What a class's words do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
+/// A node of a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Node(u32);
+
+/// What is decided at a node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
     /// Nothing was observed, or what was contradicts itself.
     Unknown,
     Leaf(Vec<Use>),
-    /// By the variant of a component.
-    Switch(u8, Vec<Decision>),
-    /// By the value of a few bits, lowest bit and number of bits, that the text prints as a number: the mask of a texture fetch.
-    Field(u8, u8, Vec<Decision>),
-}
-
-impl Decision {
-    fn question(&self) -> Option<(Question, &[Decision])> {
-        match self {
-            Decision::Unknown | Decision::Leaf(_) => None,
-            Decision::Switch(comp, children) => Some((Question::Component(*comp), children)),
-            Decision::Field(pos, bits, children) => Some((Question::Field(*pos, *bits), children)),
-        }
-    }
-
-    /// A decision by a question, or none where the answer makes no difference.
-    pub(super) fn by(question: Question, children: Vec<Decision>) -> Decision {
-        match children.first() {
-            Some(first) if children.iter().all(|child| child == first) => first.clone(),
-            _ => match question {
-                Question::Component(comp) => Decision::Switch(comp, children),
-                Question::Field(pos, bits) => Decision::Field(pos, bits, children),
-            },
-        }
-    }
-
-    /// What is left to decide once a question has been answered.
-    fn given(&self, asked: Question, answer: usize) -> Decision {
-        match self.question() {
-            None => self.clone(),
-            Some((question, children)) if question == asked => {
-                children.get(answer).cloned().unwrap_or(Decision::Unknown)
-            }
-            Some((question, children)) => {
-                Decision::by(question, children.iter().map(|child| child.given(asked, answer)).collect())
-            }
-        }
-    }
-
-    /// Both: known where both are.
-    pub(super) fn and(&self, other: &Decision) -> Decision {
-        let question = match (self, other) {
-            (Decision::Unknown, _) | (_, Decision::Unknown) => return Decision::Unknown,
-            (Decision::Leaf(ours), Decision::Leaf(theirs)) => {
-                let mut uses: Vec<Use> = ours.iter().chain(theirs).copied().collect();
-                uses.sort_unstable();
-                return Decision::Leaf(uses);
-            }
-            _ => [self.question(), other.question()].into_iter().flatten().min_by_key(|(question, _)| *question),
-        };
-        let Some((question, children)) = question else { return Decision::Unknown };
-        let part = |answer| self.given(question, answer).and(&other.given(question, answer));
-        Decision::by(question, (0..children.len()).map(part).collect())
-    }
-
-    /// The number of its leaves.
-    pub(super) fn leaves(&self) -> usize {
-        self.question().map_or(1, |(_, children)| children.iter().map(Decision::leaves).sum())
-    }
-
-    /// What it says of a word with these variants.
-    pub(super) fn find(&self, answers: &Answers, questions: &[Question]) -> Option<&[Use]> {
-        match self {
-            Decision::Unknown => None,
-            Decision::Leaf(uses) => Some(uses),
-            _ => {
-                let (question, children) = self.question()?;
-                let at = questions.iter().position(|one| *one == question)?;
-                children.get(usize::from(answers[at]))?.find(answers, questions)
-            }
-        }
-    }
+    /// By the answer to a question.
+    Ask(Question, Vec<Node>),
 }
 
 /// What a decision may look at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Question {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Question {
+    /// The variant of a component.
     Component(u8),
-    /// Lowest bit and number of bits.
+    /// A few bits, lowest bit and number of bits, that the text prints as a number: the mask of a texture fetch.
     Field(u8, u8),
 }
 
@@ -110,20 +50,134 @@ impl Question {
 /// The answer to each question of a class.
 pub(super) type Answers = Vec<u16>;
 
+/// What a class's words do.
+#[derive(Clone)]
+pub struct Decision {
+    steps: Vec<Step>,
+    known: HashMap<Step, Node>,
+    root: Node,
+}
+
+impl Decision {
+    /// Nothing is known.
+    pub(super) fn unknown() -> Decision {
+        Decision { steps: vec![Step::Unknown], known: HashMap::from([(Step::Unknown, Node(0))]), root: Node(0) }
+    }
+
+    /// No register is touched.
+    pub(super) fn nothing() -> Decision {
+        let mut decision = Decision::unknown();
+        decision.root = decision.leaf(Vec::new());
+        decision
+    }
+
+    pub fn root(&self) -> Node {
+        self.root
+    }
+
+    pub fn step(&self, node: Node) -> &Step {
+        &self.steps[node.0 as usize]
+    }
+
+    fn put(&mut self, step: Step) -> Node {
+        let next = Node(self.steps.len() as u32);
+        *self.known.entry(step).or_insert_with_key(|step| {
+            self.steps.push(step.clone());
+            next
+        })
+    }
+
+    /// The node that knows nothing.
+    pub(super) fn nowhere(&mut self) -> Node {
+        self.put(Step::Unknown)
+    }
+
+    pub(super) fn leaf(&mut self, uses: Vec<Use>) -> Node {
+        self.put(Step::Leaf(uses))
+    }
+
+    /// A node that asks, unless the answer makes no difference. Questions further down come later in their order.
+    pub(super) fn ask(&mut self, question: Question, children: Vec<Node>) -> Node {
+        match children.first() {
+            Some(&first) if children.iter().all(|child| *child == first) => first,
+            _ => self.put(Step::Ask(question, children)),
+        }
+    }
+
+    /// Adds what another node of this decision says: known where both are.
+    pub(super) fn add(&mut self, other: Node) {
+        self.root = self.both(self.root, other, &mut HashMap::new());
+    }
+
+    fn both(&mut self, a: Node, b: Node, done: &mut HashMap<(Node, Node), Node>) -> Node {
+        if let Some(&node) = done.get(&(a, b)) {
+            return node;
+        }
+        let node = match (self.step(a).clone(), self.step(b).clone()) {
+            (Step::Unknown, _) | (_, Step::Unknown) => self.nowhere(),
+            (Step::Leaf(ours), Step::Leaf(theirs)) => {
+                let mut uses: Vec<Use> = ours.into_iter().chain(theirs).collect();
+                uses.sort_unstable();
+                self.leaf(uses)
+            }
+            (ours, theirs) => {
+                let asked = |step: &Step| if let Step::Ask(question, _) = step { Some(*question) } else { None };
+                let question = [asked(&ours), asked(&theirs)].into_iter().flatten().min();
+                let part = |node: Node, step: &Step, answer: usize| match step {
+                    Step::Ask(asked, children) if Some(*asked) == question => children[answer],
+                    _ => node,
+                };
+                let count = [&ours, &theirs].into_iter().find_map(|step| match step {
+                    Step::Ask(asked, children) if Some(*asked) == question => Some(children.len()),
+                    _ => None,
+                });
+                let children = (0..count.unwrap_or(0))
+                    .map(|answer| self.both(part(a, &ours, answer), part(b, &theirs, answer), done))
+                    .collect();
+                match question {
+                    Some(question) => self.ask(question, children),
+                    None => self.nowhere(),
+                }
+            }
+        };
+        done.insert((a, b), node);
+        node
+    }
+
+    /// What it says of a word with these answers.
+    pub(super) fn find(&self, answers: &Answers, questions: &[Question]) -> Option<&[Use]> {
+        let mut node = self.root;
+        loop {
+            match self.step(node) {
+                Step::Unknown => return None,
+                Step::Leaf(uses) => return Some(uses),
+                Step::Ask(question, children) => {
+                    let at = questions.iter().position(|one| one == question)?;
+                    node = *children.get(usize::from(answers[at]))?;
+                }
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use ptxinspect::base::RegFile;
 
-    fn uses(pos: u8, count: u8) -> Decision {
-        Decision::Leaf(vec![Use { file: RegFile::Gpr, pos, bits: 8, write: false, count }])
+    fn uses(pos: u8, count: u8) -> Vec<Use> {
+        vec![Use { file: RegFile::Gpr, pos, bits: 8, write: false, count }]
     }
 
     #[test]
     fn fields_decided_apart_are_known_where_both_are() {
-        let address = Decision::Switch(0, vec![uses(24, 1), uses(24, 2)]);
-        let data = Decision::Switch(1, vec![uses(32, 1), Decision::Unknown, uses(32, 4)]);
-        let both = data.and(&address);
+        let mut both = Decision::nothing();
+        let widths = [both.leaf(uses(32, 1)), both.nowhere(), both.leaf(uses(32, 4))];
+        let data = both.ask(Question::Component(1), widths.to_vec());
+        both.add(data);
+        let widths = [both.leaf(uses(24, 1)), both.leaf(uses(24, 2))];
+        let address = both.ask(Question::Component(0), widths.to_vec());
+        both.add(address);
         let questions = [Question::Component(0), Question::Component(1)];
         let counts = |answers: [u16; 2]| {
             let found = both.find(&answers.to_vec(), &questions);
@@ -136,9 +190,10 @@ mod tests {
 
     #[test]
     fn a_question_whose_answer_makes_no_difference_is_not_asked() {
-        let same = Decision::by(Question::Component(3), vec![uses(24, 1), uses(24, 1)]);
-        assert_eq!(same, uses(24, 1));
-        let asked = Decision::Switch(3, vec![uses(24, 1), uses(24, 2)]);
-        assert_eq!(asked.and(&Decision::Leaf(Vec::new())), asked);
+        let mut decision = Decision::nothing();
+        let leaf = decision.leaf(uses(24, 1));
+        assert_eq!(decision.ask(Question::Component(3), vec![leaf, leaf]), leaf);
+        decision.add(leaf);
+        assert_eq!(decision.root(), leaf);
     }
 }

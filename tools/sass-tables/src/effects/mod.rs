@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 
 pub use decide::{Decisions, decide};
-pub use decision::Decision;
+pub use decision::{Decision, Node, Question, Step};
 
 use crate::model::Literals;
 use crate::store;
