@@ -10,9 +10,12 @@ use ptxinspect::base::{RegFile, RegSet};
 
 use super::decision::{Answers, Decision, Node, Question};
 use super::evidence::{Example, Key, Span, example, marks, span};
-use super::roles::{self, Observation, Use, evaluate};
+use super::roles::{self, Observation, Use, evaluate, field};
+use crate::edit::SLOT;
 use crate::model::{Comp, Literals, Model, comp_word};
+use crate::slot::{Format, Slot};
 use crate::store::Learnt;
+use crate::text::Kind;
 
 /// The distinct answers of a class's examples, with what they say about one field.
 struct Rows<'a> {
@@ -245,6 +248,25 @@ impl Deciding<'_> {
         self.examples.iter().map(left).collect()
     }
 
+    /// A part of a decision that knows nothing of words which print a mask that no question asks for, its bits being in several places, where
+    /// examples contradict each other: modifiers that tell those apart do so by chance.
+    fn without_masks(&self, decision: &mut Decision) -> Option<Node> {
+        let is_lost = |example: &Example<'_>| decision.find(&example.answers, &self.questions).is_none();
+        if !self.examples.iter().any(is_lost) {
+            return None;
+        }
+        let is_mask =
+            |slot: &Slot| slot.format == Format::Linear(Kind::Hex) && slot.bits.len() <= 8 && field(slot).is_none();
+        let slots = self.model.slots.iter().enumerate().filter(|(_, slot)| is_mask(slot));
+        let masks: Vec<u32> = slots.map(|(slot, _)| SLOT | slot as u32).collect();
+        let prints = |sites: &Vec<Vec<u32>>| sites.iter().flatten().any(|token| masks.contains(token));
+        let at = (0..self.model.comps.len()).find(|&comp| self.model.comps[comp].variants.iter().any(prints))?;
+        let (nowhere, nothing) = (decision.nowhere(), decision.leaf(Vec::new()));
+        let variants = self.model.comps[at].variants.iter();
+        let children = variants.map(|sites| if prints(sites) { nowhere } else { nothing }).collect();
+        Some(decision.ask(Question::Component(at as u8), children))
+    }
+
     /// What the class does.
     fn class(&self, lost: &mut Vec<String>, open: &mut Open) -> Decision {
         if self.examples.is_empty() {
@@ -311,6 +333,9 @@ impl Deciding<'_> {
             let node = self.nest(&mut decision, &set, &mut Vec::new(), &leaf);
             decision.add(node);
         }
+        if let Some(node) = self.without_masks(&mut decision) {
+            decision.add(node);
+        }
         let is_lost = |example: &&Example<'_>| decision.find(&example.answers, &self.questions).is_none();
         lost.extend(self.examples.iter().filter(is_lost).map(|example| example.seen.text.clone()));
         decision
@@ -326,7 +351,7 @@ const GUARD: u8 = 12;
 
 /// Whether a component's variants spell the numbers of predicates out: `P3`, `!UP0`.
 fn spells_predicates(comp: &Comp, literals: &Literals) -> bool {
-    let texts = comp.variants.iter().flatten().flatten().filter(|t| *t & crate::edit::SLOT == 0);
+    let texts = comp.variants.iter().flatten().flatten().filter(|t| *t & SLOT == 0);
     let mut words = texts.flat_map(|&t| literals.get(t).split(|c: char| !c.is_ascii_alphanumeric()));
     words.any(|word| {
         let number = word.strip_prefix("UP").or_else(|| word.strip_prefix('P'));
