@@ -152,10 +152,10 @@ pub fn observe(
         add(word, EXAMPLES, &mut words);
     }
     let from_code = words.len();
-    // Made-up jumps go where there is no code, and one of them spoils a batch: of those, real ones only.
+    // Made-up jumps go where there is no code, and one of them spoils a batch: of those, real ones with one modifier changed.
     let calm = |model: &Model| !moves_control(model.base);
-    for (class, model) in (0..).zip(&learnt.models).filter(|(_, model)| calm(model)) {
-        for &base in &bases[class as usize] {
+    for (class, model) in (0..).zip(&learnt.models) {
+        for &base in bases[class as usize].iter().skip(usize::from(!calm(model))) {
             add(base, EXAMPLES, &mut words);
             for comp in &model.comps {
                 // A value may be one that the base word cannot take: a variant counts once a word shows it.
