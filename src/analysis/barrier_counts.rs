@@ -39,17 +39,18 @@ fn odd_one(id: u32, sites: &[&BarrierSite]) -> Option<Check> {
     let site = sites.iter().find(|site| site.count.is_some_and(|count| of(count) == 1))?;
     let usual = counts.iter().copied().find(|count| Some(*count) != site.count)?;
     let made_up = usual == round(sites) || usual == all_of(sites.iter().copied()).len();
-    (of(usual) == sites.len() - 1 && made_up).then(|| Check {
-        code: "PI203",
-        fatal: true,
-        confidence: Confidence::Likely,
-        line: site.line,
-        message: format!(
-            "barrier {id} counts to {} here, and to {usual} everywhere else",
-            site.count.unwrap_or_default()
-        ),
-        reasoning: format!("the warps that come to it are {usual} threads; who waits together must give one count"),
+    (of(usual) == sites.len() - 1 && made_up).then(|| {
+        never_full(
+            site,
+            format!("barrier {id} counts to {} here, and to {usual} everywhere else", site.count.unwrap_or_default()),
+            format!("the warps that come to it are {usual} threads; who waits together must give one count"),
+        )
     })
+}
+
+/// A barrier that waits for threads that do not come, likely so.
+fn never_full(site: &BarrierSite, message: String, reasoning: String) -> Check {
+    Check { code: "PI203", fatal: true, confidence: Confidence::Likely, line: site.line, message, reasoning }
 }
 
 /// Who gets where without passing an instruction.
@@ -183,38 +184,29 @@ impl<'w, 'a> Counts<'w, 'a> {
         });
         if let (Some(site), true) = (partner, one_kind) {
             let (they, here) = if arriving { ("arrive", "wait") } else { ("wait", "arrive") };
-            return Some(Check {
-                code: "PI203",
-                fatal: true,
-                confidence: Confidence::Likely,
-                line: site.line,
-                message: format!(
+            return Some(never_full(
+                site,
+                format!(
                     "barrier {id} counts to {} here, but those who {they} at it count to {blamed}",
                     site.count.unwrap_or_default()
                 ),
-                reasoning: format!(
+                format!(
                     "{} threads {they} and {} {here} here: together {blamed}",
                     round(&mates),
                     blamed - round(&mates)
                 ),
-            });
+            ));
         }
         let site = mates.iter().find(|site| !arrives(site)).or(mates.first())?;
         let others: Vec<String> = counts.iter().filter(|count| **count != blamed).map(u32::to_string).collect();
-        Some(Check {
-            code: "PI203",
-            fatal: true,
-            confidence: Confidence::Likely,
-            line: site.line,
-            message: format!(
+        Some(never_full(
+            site,
+            format!(
                 "barrier {id} counts to {blamed} here, but only {} threads come to its sites with this count",
                 round(&mates)
             ),
-            reasoning: format!(
-                "its other sites count to {}; who waits together must give one count",
-                others.join(", ")
-            ),
-        })
+            format!("its other sites count to {}; who waits together must give one count", others.join(", ")),
+        ))
     }
 
     /// A count that those who can come before anybody has passed do not make up: others arrive only once they have.
@@ -239,16 +231,11 @@ impl<'w, 'a> Counts<'w, 'a> {
             }
             let come = waiting.whole_warps().len().saturating_add(arriving);
             if come < count {
-                return Some(Check {
-                    code: "PI203",
-                    fatal: true,
-                    confidence: Confidence::Likely,
-                    line: site.line,
-                    message: format!(
-                        "barrier {id} waits for {count} threads, but {come} come before anybody has passed it"
-                    ),
-                    reasoning: "its other sites with this count are only reached by way of this one".to_owned(),
-                });
+                return Some(never_full(
+                    site,
+                    format!("barrier {id} waits for {count} threads, but {come} come before anybody has passed it"),
+                    "its other sites with this count are only reached by way of this one".to_owned(),
+                ));
             }
         }
         None
