@@ -2,8 +2,8 @@
 
 use ptxinspect::base::RegFile;
 
+use super::fields;
 use super::probe::Marks;
-use super::roles;
 use crate::model::Model;
 use crate::store::Learnt;
 use crate::text::Kind;
@@ -28,14 +28,14 @@ pub fn apart(learnt: &Learnt, word: u128) -> Vec<u128> {
             RegFile::Pred | RegFile::Upred => (0..7).map(|i| (home + i + 2 * turn as i64) % 7).collect(),
         }
     };
-    let Some((class, chosen)) = roles::place(learnt, word) else { return Vec::new() };
+    let Some((class, chosen)) = fields::place(learnt, word) else { return Vec::new() };
     let moved = (0..TURNS).map(|turn| scatter(learnt, class, &chosen, word, &|file, i, n| place(file, turn, i, n)));
     moved.map(|moved| moved.unwrap_or(word)).collect()
 }
 
 /// A word with its vector registers close together at the low end, each operand the last of them once: wide ones show their whole width.
 pub fn tight(learnt: &Learnt, word: u128) -> Vec<u128> {
-    let Some((class, chosen)) = roles::place(learnt, word) else { return Vec::new() };
+    let Some((class, chosen)) = fields::place(learnt, word) else { return Vec::new() };
     let count = vector_slots(&learnt.models[class as usize], &chosen).len();
     let place = |file: RegFile, turn: usize, i: usize, count: usize| match file {
         RegFile::Gpr => vec![8 + 8 * ((i + turn) % count) as i64],
@@ -46,7 +46,7 @@ pub fn tight(learnt: &Learnt, word: u128) -> Vec<u128> {
 
 /// Whether the registers of an operand run into another one's, or to the end of the file.
 pub fn is_crowded(learnt: &Learnt, word: u128, marks: &Marks) -> bool {
-    let Some((class, chosen)) = roles::place(learnt, word) else { return false };
+    let Some((class, chosen)) = fields::place(learnt, word) else { return false };
     let model = &learnt.models[class as usize];
     let firsts: Vec<i64> = vector_slots(model, &chosen).iter().map(|&slot| model.slots[slot].eval(word)).collect();
     let is_marked = |set: &ptxinspect::base::RegSet, index: i64| {
@@ -60,7 +60,7 @@ pub fn is_crowded(learnt: &Learnt, word: u128, marks: &Marks) -> bool {
 
 /// The slots of vector registers that a text prints.
 fn vector_slots(model: &Model, chosen: &[u16]) -> Vec<usize> {
-    roles::printed(model, chosen).iter().filter(|(file, _)| *file == RegFile::Gpr).map(|(_, slot)| *slot).collect()
+    fields::printed(model, chosen).iter().filter(|(file, _)| *file == RegFile::Gpr).map(|(_, slot)| *slot).collect()
 }
 
 /// Gives the registers of a word the first numbers that `places` proposes for a file's i-th of n and that leave its text what it is, no two alike.
@@ -72,7 +72,7 @@ fn scatter(
     places: &dyn Fn(RegFile, usize, usize) -> Vec<i64>,
 ) -> Option<u128> {
     let model = &learnt.models[class as usize];
-    let printed = roles::printed(model, chosen);
+    let printed = fields::printed(model, chosen);
     let mut out = word;
     for file in RegFile::ALL {
         let slots: Vec<usize> = printed.iter().filter(|(f, _)| *f == file).map(|(_, slot)| *slot).collect();
@@ -84,7 +84,7 @@ fn scatter(
                     continue;
                 }
                 if let Some(moved) = model.slots[slot].set(out, value)
-                    && roles::chosen(model, moved).as_deref() == Some(chosen)
+                    && fields::chosen(model, moved).as_deref() == Some(chosen)
                 {
                     out = moved;
                     break;
@@ -92,7 +92,7 @@ fn scatter(
             }
         }
     }
-    roles::place(learnt, out).is_some_and(|found| found.0 == class && found.1 == chosen).then_some(out)
+    fields::place(learnt, out).is_some_and(|found| found.0 == class && found.1 == chosen).then_some(out)
 }
 
 impl Kind {

@@ -10,7 +10,7 @@ use ptxinspect::base::{RegFile, RegSet};
 
 use super::decision::{Answers, Decision, Node, Question};
 use super::evidence::{Example, Key, Span, example, marks, span};
-use super::roles::{self, Observation, Use, evaluate, field};
+use super::fields::{self, Observation, Use, evaluate, field};
 use crate::edit::SLOT;
 use crate::model::{Comp, Literals, Model, comp_word};
 use crate::slot::{Format, Slot};
@@ -204,7 +204,7 @@ impl Deciding<'_> {
                         continue;
                     }
                     let made = comp_word(&self.model.slots, &comp.inputs, example.seen.word, value);
-                    if let Some(word) = made.filter(|&word| roles::chosen(self.model, word).is_some()) {
+                    if let Some(word) = made.filter(|&word| fields::chosen(self.model, word).is_some()) {
                         found.insert(answers);
                         gaps.push(word);
                     }
@@ -221,7 +221,7 @@ impl Deciding<'_> {
             return None;
         }
         let candidates = (GUARD..103u8)
-            .flat_map(|pos| [3, 3 | roles::INVERTED].map(|bits| Use { file, pos, bits, write, count: 1 }));
+            .flat_map(|pos| [3, 3 | fields::INVERTED].map(|bits| Use { file, pos, bits, write, count: 1 }));
         let explained = |key: &Key| {
             let (mut explains, mut contradicts) = (0usize, 0usize);
             for (at, example) in self.examples.iter().enumerate() {
@@ -312,7 +312,7 @@ impl Deciding<'_> {
         let is_right = |example: &Example<'_>| {
             decision.find(&example.answers, &self.questions).is_none_or(|uses| {
                 evaluate(uses, example.seen.word)
-                    == (roles::marked(example.seen.reads), roles::marked(example.seen.writes))
+                    == (fields::marked(example.seen.reads), fields::marked(example.seen.writes))
             })
         };
         let right: Vec<bool> = self.examples.iter().map(is_right).collect();
@@ -380,17 +380,17 @@ pub struct Open {
 
 /// Decides what the words of each class do.
 pub fn decide(learnt: &Learnt, literals: &Literals, observations: &str) -> Result<Decisions> {
-    let observations = roles::parse(observations)?;
+    let observations = fields::parse(observations)?;
     let mut by_class: Vec<Vec<(Answers, &Observation)>> = learnt.models.iter().map(|_| Vec::new()).collect();
     for seen in observations.iter().filter(|seen| !seen.text.contains(super::observe::INVALID)) {
-        let Some((class, chosen)) = roles::place(learnt, seen.word) else { continue };
+        let Some((class, chosen)) = fields::place(learnt, seen.word) else { continue };
         by_class[class as usize].push((chosen, seen));
     }
     let (mut lost, mut open) = (Vec::new(), Vec::new());
     let mut classes = Vec::new();
     for (model, seen) in learnt.models.iter().zip(by_class) {
         let components = (0..model.comps.len()).map(|comp| Question::Component(comp as u8));
-        let numbers = roles::small_numbers(model).map(|(pos, bits)| Question::Field(pos, bits));
+        let numbers = fields::small_numbers(model).map(|(pos, bits)| Question::Field(pos, bits));
         let mut questions: Vec<Question> = components.chain(numbers).collect();
         questions.dedup();
         let example = |(chosen, seen): (Vec<u16>, _)| example(model, &questions, &chosen, seen);

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::roles::Use;
+use super::fields::Use;
 use crate::model::Model;
 
 /// A node of a decision.

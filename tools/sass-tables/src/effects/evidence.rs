@@ -3,7 +3,7 @@
 use ptxinspect::base::{RegFile, RegSet};
 
 use super::decision::{Answers, Question};
-use super::roles::{self, Observation, Use, every_print, field, printed};
+use super::fields::{self, Observation, Use, every_print, field, printed};
 use crate::model::Model;
 use crate::slot::Slot;
 
@@ -101,7 +101,7 @@ pub(super) fn example<'a>(model: &Model, questions: &[Question], chosen: &[u16],
     // Which of two that a text names alike is read, which written, cannot be told.
     let prints = every_print(model, chosen);
     let is_twice = |(used, first): &&(Use, u16)| {
-        let name = format!("{}{first}", roles::letters(used.file));
+        let name = format!("{}{first}", fields::letters(used.file));
         let names = seen.text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| *part == name).count();
         let is_field = |(file, slot): &&(RegFile, usize)| {
             *file == used.file && field(&model.slots[*slot]) == Some((used.pos, used.bits))

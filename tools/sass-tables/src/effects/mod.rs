@@ -9,9 +9,9 @@ mod arrange;
 mod decide;
 mod decision;
 mod evidence;
+mod fields;
 mod observe;
 mod probe;
-mod roles;
 
 use std::path::PathBuf;
 
@@ -57,7 +57,7 @@ pub fn run(args: &Args) -> Result<()> {
         let mut log = |line| eprintln!("{arch}: {line}");
         let lines = observe::observe(&learnt, &literals, &args.corpus, &mut probe, &mut log)?;
         if let Some(folder) = &args.cases {
-            std::fs::write(folder.join(format!("{arch}.effects")), roles::cases(&learnt, &lines)?)?;
+            std::fs::write(folder.join(format!("{arch}.effects")), fields::cases(&learnt, &lines)?)?;
         }
         std::fs::write(path.with_extension("effects"), lines)?;
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use super::probe::{Marks, Probe};
-use super::{arrange, decide, roles};
+use super::{arrange, decide, fields};
 use crate::corpus;
 use crate::model::{Literals, Model, comp_word};
 use crate::oracle::moves_control;
@@ -57,7 +57,7 @@ fn valid_base(model: &Model, literals: &Literals) -> u128 {
 /// Whether a word means something. No compiler makes words that nvdisasm calls invalid, and what they do says nothing about others.
 fn is_valid(learnt: &Learnt, literals: &Literals, word: u128) -> bool {
     let mut text = String::new();
-    let model = roles::place(learnt, word).and_then(|(class, _)| learnt.models.get(class as usize));
+    let model = fields::place(learnt, word).and_then(|(class, _)| learnt.models.get(class as usize));
     model.is_some_and(|model| model.predict(literals, 0, word, &mut text)) && !text.contains(INVALID)
 }
 
@@ -72,14 +72,14 @@ fn drawn_word(model: &Model, base: u128, dice: &mut Dice) -> Option<u128> {
         let variant = dice.below(comp.variants.len()) as u16;
         let mut values = comp.table.iter().filter(|(_, found)| **found == variant).map(|(value, _)| *value);
         let made = values.find_map(|value| comp_word(&model.slots, &comp.inputs, word, value));
-        word = made.filter(|&made| roles::chosen(model, made).is_some()).unwrap_or(word);
+        word = made.filter(|&made| fields::chosen(model, made).is_some()).unwrap_or(word);
     }
-    for (pos, bits) in roles::small_numbers(model) {
+    for (pos, bits) in fields::small_numbers(model) {
         let ones = (1u128 << bits) - 1;
         let made = word & !(ones << pos) | (dice.below(1 << bits) as u128) << pos;
-        word = if roles::chosen(model, made).is_some() { made } else { word };
+        word = if fields::chosen(model, made).is_some() { made } else { word };
     }
-    roles::chosen(model, word).map(|_| word)
+    fields::chosen(model, word).map(|_| word)
 }
 
 /// Numbers by lot, the same in every run.
@@ -127,7 +127,7 @@ pub fn observe(
     let mut seen: HashMap<(u32, Vec<u16>), u8> = HashMap::new();
     let mut words: Vec<u128> = Vec::new();
     let mut add = |word: u128, limit: u8, words: &mut Vec<u128>| {
-        let Some((class, chosen)) = roles::place(learnt, word) else { return };
+        let Some((class, chosen)) = fields::place(learnt, word) else { return };
         if !is_valid(learnt, literals, word) {
             return;
         }
@@ -143,7 +143,7 @@ pub fn observe(
     // What each class's words are made from: one of real code, and one that the model itself was learnt from.
     let mut bases: Vec<Vec<u128>> = learnt.models.iter().map(|model| vec![valid_base(model, literals)]).collect();
     for word in real {
-        if let Some((class, _)) = roles::place(learnt, word)
+        if let Some((class, _)) = fields::place(learnt, word)
             && let bases = &mut bases[class as usize]
             && bases.len() < 2
         {
@@ -167,7 +167,7 @@ pub fn observe(
                         continue;
                     }
                     let word = comp_word(&model.slots, &comp.inputs, base, value);
-                    let is_here = |word: &u128| roles::place(learnt, *word).is_some_and(|(found, _)| found == class);
+                    let is_here = |word: &u128| fields::place(learnt, *word).is_some_and(|(found, _)| found == class);
                     if let Some(word) = word.filter(is_here) {
                         variants.insert(variant);
                         add(word, 1, &mut words);
@@ -191,12 +191,12 @@ pub fn observe(
     // Numbers that may be masks: each value, on some words of each class.
     let mut tried: HashMap<u32, u8> = HashMap::new();
     for word in words.clone() {
-        let Some((class, _)) = roles::place(learnt, word) else { continue };
+        let Some((class, _)) = fields::place(learnt, word) else { continue };
         let model = &learnt.models[class as usize];
         let count = tried.entry(class).or_default();
         if *count < MASKED && !moves_control(word) {
             *count += 1;
-            for (pos, bits) in roles::small_numbers(model) {
+            for (pos, bits) in fields::small_numbers(model) {
                 let ones = (1u128 << bits) - 1;
                 let numbers: Vec<u128> = if bits <= 4 {
                     (0..=ones).collect()
@@ -204,7 +204,7 @@ pub fn observe(
                     (0..bits).flat_map(|bit| [(2 << bit) - 1, 1 << bit, ones & !((1 << bit) - 1)]).collect()
                 };
                 let values = numbers.into_iter().map(|value| word & !(ones << pos) | value << pos);
-                words.extend(values.filter(|word| roles::place(learnt, *word).is_some()));
+                words.extend(values.filter(|word| fields::place(learnt, *word).is_some()));
             }
         }
     }
@@ -283,7 +283,7 @@ fn product(model: &Model, base: u128, components: &[u8]) -> Vec<u128> {
             for (&value, &variant) in &comp.table {
                 if !shown.contains(&variant)
                     && let Some(made) = comp_word(&model.slots, &comp.inputs, word, value)
-                    && roles::chosen(model, made).is_some()
+                    && fields::chosen(model, made).is_some()
                 {
                     shown.insert(variant);
                     next.push(made);
@@ -303,7 +303,7 @@ fn lines(words: &BTreeSet<u128>, probe: &Probe) -> String {
 fn line(word: u128, marks: &Marks, text: &str) -> String {
     let list = |set: &ptxinspect::base::RegSet| {
         let names: Vec<String> =
-            set.iter_all().map(|(file, index)| format!("{}{index}", roles::letters(file))).collect();
+            set.iter_all().map(|(file, index)| format!("{}{index}", fields::letters(file))).collect();
         if names.is_empty() { "-".to_owned() } else { names.join(" ") }
     };
     format!("{word:032x}\t{}\t{}\t{text}\n", list(&marks.reads), list(&marks.writes))
