@@ -178,12 +178,15 @@ impl<'w, 'a> Counts<'w, 'a> {
         // One half whose count no other has: whoever would make it full counts to something else.
         let arriving = mates.iter().all(|site| arrives(site));
         let one_kind = arriving || !mates.iter().any(|site| arrives(site));
+        let come = all_of(mates.iter().copied());
         let partner = sites.iter().find(|site| {
-            let there = site.threads.unwrap_or(ThreadSet::EMPTY).whole_warps().len();
-            arrives(site) != arriving && site.count != Some(blamed) && there + round(&mates) == blamed
+            let there = site.threads.unwrap_or(ThreadSet::EMPTY).whole_warps();
+            let apart = arrives(site) != arriving || there.intersection(&come).is_empty();
+            apart && site.count != Some(blamed) && there.len() + round(&mates) == blamed
         });
         if let (Some(site), true) = (partner, one_kind) {
-            let (they, here) = if arriving { ("arrive", "wait") } else { ("wait", "arrive") };
+            let they = if arriving { "arrive" } else { "wait" };
+            let here = if arrives(site) { "arrive" } else { "wait" };
             return Some(never_full(
                 site,
                 format!(

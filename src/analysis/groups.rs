@@ -2,7 +2,8 @@
 
 use super::check::{Check, Confidence};
 use super::threads::{Graph, Site, Warps};
-use crate::ptx::{Bulk, CpAsync, Operation, Wgmma};
+use crate::base::FastSet;
+use crate::ptx::{Bulk, CpAsync, Operation, Register, Wgmma};
 
 /// What a path has done last, one bit each; several where paths meet.
 type States = u16;
@@ -81,6 +82,7 @@ fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Check>) {
     if !graph.sites.iter().any(|site| is_mma(&site.operation)) {
         return;
     }
+    unfenced(graph, is_mma, checks);
     let states = along(graph, |site| match site.operation {
         Operation::Wgmma(Wgmma::Fence) => Some(FENCED),
         Operation::Wgmma(Wgmma::MmaAsync) => Some(OPEN),
@@ -102,12 +104,6 @@ fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Check>) {
         }
         let only = |bits: States| state & !bits == 0;
         match site.operation {
-            Operation::Wgmma(Wgmma::MmaAsync) if state & (FENCED | OPEN) == 0 => add(
-                "PI501",
-                site.line(),
-                "wgmma.mma_async with no wgmma.fence since the start or the last commit_group",
-                "wgmma.fence comes before the first multiplication of a batch: no path to this line has one",
-            ),
             Operation::Wgmma(Wgmma::WaitGroup(_)) | Operation::Return | Operation::Exit if only(OPEN) => {
                 if let Some(last) = last_before(graph, index, is_mma) {
                     add(
@@ -142,6 +138,34 @@ fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Check>) {
             }
             _ => {}
         }
+    }
+}
+
+/// The first multiplication that no path brings a fence to, from the start or from where its accumulators were computed anew. One after
+/// the other into the same accumulators need none between them.
+fn unfenced(graph: &Graph<'_>, is_mma: impl Fn(&Operation<'_>) -> bool, checks: &mut Vec<Check>) {
+    let multiplications = || graph.sites.iter().filter(|site| is_mma(&site.operation));
+    let accumulators: FastSet<Register> =
+        multiplications().flat_map(|site| graph.registers.written_by(&site.located)).collect();
+    let states = along(graph, |site| match site.operation {
+        Operation::Wgmma(Wgmma::Fence) => Some(FENCED),
+        Operation::Wgmma(_) => None,
+        // Compilers move copies about as they like: what was copied was computed before.
+        _ if site.located.instruction.mnemonic() == "mov" => None,
+        _ => graph.registers.written_by(&site.located).any(|to| accumulators.contains(&to)).then_some(OPEN),
+    });
+    let bare = |(site, state): &(&Site<'_>, &States)| is_mma(&site.operation) && **state != 0 && **state & FENCED == 0;
+    if let Some((site, state)) = graph.sites.iter().zip(&states).find(bare) {
+        let since = if *state & OPEN == 0 { "the start" } else { "its accumulators were computed" };
+        checks.push(Check {
+            code: "PI501",
+            fatal: false,
+            confidence: Confidence::Likely,
+            line: site.line(),
+            message: format!("wgmma.mma_async with no wgmma.fence since {since}"),
+            reasoning: "wgmma.fence comes between writing registers and the multiplications that have them: no path to this line has one"
+                .to_owned(),
+        });
     }
 }
 

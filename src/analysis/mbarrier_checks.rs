@@ -1,14 +1,25 @@
 //! Whether mbarriers can work as they are set up: initialised, arrived at, counted right, known to others before they use them.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::check::{Check, Confidence};
 use super::mbarriers::{Act, MbarrierSite, Place};
 use super::threads::{ThreadSet, Warps, passing};
 use crate::ptx::{BarrierAction, ClusterBarrierAction, Operation};
 
-/// The objects that an instruction may be on: the variable, and the place in it where that is known.
-pub(super) type Group = (u32, Option<i64>);
+/// The objects that an instruction may be on: the variable, and the places in it where they are known.
+pub(super) type Group = (u32, Option<Arc<[i64]>>);
+
+/// Whether it is a single object.
+fn is_one(group: &Group) -> bool {
+    group.1.as_ref().is_some_and(|places| places.len() == 1)
+}
+
+/// Whether an instruction waits for the phase before the first one, which is over from the start.
+fn is_first(site: &MbarrierSite) -> bool {
+    site.act == Act::Wait && site.argument.is_some_and(|parity| parity & 1 == 1)
+}
 
 /// Instructions with the objects that they may be on.
 pub(super) struct Objects<'a> {
@@ -18,28 +29,28 @@ pub(super) struct Objects<'a> {
 
 impl<'a> Objects<'a> {
     fn new(sites: &'a [MbarrierSite]) -> Objects<'a> {
-        // An element of an array may be any place of the variable: compilers fold parts of the index into its start.
-        let group = |site: &MbarrierSite| {
-            let offset = match site.place {
-                Place::At(offset) => Some(offset),
-                Place::Element(_) | Place::Unknown => None,
-            };
-            Some((site.variable?, offset))
-        };
+        // What an array's start tells is not taken for its places: compilers fold parts of the index into it.
+        let group = |site: &MbarrierSite| Some((site.variable?, site.places.as_deref().map(Arc::from)));
         Objects { sites, groups: sites.iter().map(group).collect() }
     }
 
     /// The instructions that may be on an object of a group.
-    pub(super) fn of(&self, group: Group) -> impl Iterator<Item = &'a MbarrierSite> {
-        let meets = move |other: &Option<Group>| {
-            other.is_none_or(|(variable, base)| {
-                variable == group.0 && (base == group.1 || base.is_none() || group.1.is_none())
+    pub(super) fn of<'g>(&'g self, group: &'g Group) -> impl Iterator<Item = &'a MbarrierSite> + 'g {
+        let meets = |other: &Option<Group>| {
+            other.as_ref().is_none_or(|(variable, places)| {
+                let both = places.as_ref().zip(group.1.as_ref());
+                *variable == group.0 && both.is_none_or(|(a, b)| a.iter().any(|place| b.contains(place)))
             })
         };
         self.sites.iter().zip(&self.groups).filter(move |(_, other)| meets(other)).map(|(site, _)| site)
     }
 
-    fn any(&self, group: Group, acts: &[Act]) -> bool {
+    /// Whether no index has a part in any of them.
+    fn are_fixed(&self) -> bool {
+        self.sites.iter().all(|site| matches!(site.place, Place::At(_)))
+    }
+
+    fn any(&self, group: &Group, acts: &[Act]) -> bool {
         self.of(group).any(|site| acts.contains(&site.act))
     }
 }
@@ -67,7 +78,7 @@ pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite], exact: bool) -> Vec<Chec
 fn presence(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
     let arrivals = [Act::Arrive, Act::ArriveExpect, Act::AsyncArrive, Act::Other];
     for (site, group) in objects.sites.iter().zip(&objects.groups) {
-        let Some(group) = *group else { continue };
+        let Some(group) = group else { continue };
         let name = site.object(warps).unwrap_or_default();
         let found = match site.act {
             Act::Wait if !objects.any(group, &[Act::Init, Act::Other]) => Some((
@@ -75,7 +86,8 @@ fn presence(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
                 format!("waits for the mbarrier {name}, which nothing initialises"),
                 "no mbarrier.init of the kernel has an address in this variable at this offset",
             )),
-            Act::Wait if !objects.any(group, &arrivals) => Some((
+            // The phase before the first is over: whoever waits for its parity, to fill a buffer for the first time, goes on at once.
+            Act::Wait if !is_first(site) && !objects.any(group, &arrivals) => Some((
                 "PI302",
                 format!("waits for the mbarrier {name}, which nobody arrives at"),
                 "no arrive, tcgen05.commit or cp.async.mbarrier.arrive of the kernel has this object: its phase never completes",
@@ -96,24 +108,31 @@ fn presence(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
         // One finding an object: its first line.
         if !checks.iter().any(|known| known.code == code && known.message == message) {
             let (line, reasoning) = (site.line, reasoning.to_owned());
-            checks.push(Check { code, fatal: true, confidence: Confidence::Likely, line, message, reasoning });
+            // A parity that is not known may be that of the phase before the first.
+            let unsure = code == "PI302" && site.argument.is_none();
+            let confidence = if unsure { Confidence::Possible } else { Confidence::Likely };
+            checks.push(Check { code, fatal: true, confidence, line, message, reasoning });
         }
     }
 }
+
+/// Blocks of a cluster at most: all of them may arrive at one's object.
+const CLUSTER: u64 = 16;
 
 /// Counts that more threads would have to make up than can arrive.
 fn arrivals(warps: &Warps<'_>, objects: &Objects<'_>, exact: bool, checks: &mut Vec<Check>) {
     let mut told: BTreeSet<Group> = BTreeSet::new();
     for (site, group) in objects.sites.iter().zip(&objects.groups) {
-        let Some(group) = group.filter(|group| group.1.is_some() && site.act == Act::Init && !told.contains(group))
-        else {
+        let one = |group: &&Group| is_one(group) && site.act == Act::Init && !told.contains(*group);
+        let Some(group) = group.as_ref().filter(one) else {
             continue;
         };
         let Some(count) = site.argument else { continue };
         let counts: Vec<Option<u64>> =
             objects.of(group).filter(|site| site.act == Act::Init).map(|site| site.argument).collect();
-        let waited = objects.any(group, &[Act::Wait]);
-        if !waited || objects.any(group, &[Act::Other]) {
+        // Objects of which nobody is known to wait for the end of a phase may be there for nothing.
+        let waits = |site: &MbarrierSite| site.act == Act::Wait && site.places.is_some() && !is_first(site);
+        if !objects.of(group).any(waits) || objects.any(group, &[Act::Other]) {
             continue;
         }
         let mut total: Option<u64> = Some(0);
@@ -130,9 +149,7 @@ fn arrivals(warps: &Warps<'_>, objects: &Objects<'_>, exact: bool, checks: &mut 
                 }
                 _ => continue,
             };
-            if site.remote {
-                total = None;
-            }
+            let threads = threads.map(|threads| threads * if site.remote { CLUSTER } else { 1 });
             repeats |= warps.graph.is_in_a_loop(site.index);
             total = total
                 .zip(threads)
@@ -146,12 +163,12 @@ fn arrivals(warps: &Warps<'_>, objects: &Objects<'_>, exact: bool, checks: &mut 
         if !alike && within * 2 < counts.len() {
             continue;
         }
-        told.insert(group);
+        told.insert(group.clone());
         let loops = if repeats { ", once each time around" } else { "" };
         checks.push(Check {
             code: "PI305",
             fatal: true,
-            confidence: if repeats || !exact || warps.values.by_memory {
+            confidence: if repeats || !exact || warps.values.by_memory || !objects.are_fixed() {
                 Confidence::Likely
             } else {
                 Confidence::Certain
@@ -184,7 +201,8 @@ fn bytes(warps: &Warps<'_>, objects: &Objects<'_>, exact: bool, checks: &mut Vec
                 reasoning: "bulk copies move multiples of 16 bytes: the sum of theirs can never be this".to_owned(),
             });
         }
-        let Some(group) = group.filter(|group| expects && group.1.is_some() && seen.insert(*group)) else { continue };
+        let one = |group: &&Group| expects && is_one(group) && seen.insert((*group).clone());
+        let Some(group) = group.as_ref().filter(one) else { continue };
         let block_of = |site: &MbarrierSite| warps.graph.sites.get(site.index).map(|site| site.block);
         let all: Vec<&MbarrierSite> = objects
             .of(group)
@@ -210,7 +228,8 @@ fn bytes(warps: &Warps<'_>, objects: &Objects<'_>, exact: bool, checks: &mut Vec
         }
         let end =
             if announced > copied { "its phase never completes" } else { "its phase may complete too early, or never" };
-        let certain = exact && announced > copied && !warps.graph.is_in_a_loop(site.index) && !warps.values.by_memory;
+        let fixed = exact && objects.are_fixed() && !warps.values.by_memory;
+        let certain = fixed && announced > copied && !warps.graph.is_in_a_loop(site.index);
         checks.push(Check {
             code: "PI306",
             fatal: true,
@@ -263,7 +282,7 @@ fn publication(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>
     let mut seen: BTreeSet<Group> = BTreeSet::new();
     for (site, group) in objects.sites.iter().zip(&objects.groups) {
         let uses = matches!(site.act, Act::Wait | Act::Arrive | Act::ArriveExpect | Act::Complete | Act::AsyncArrive);
-        let Some(group) = group.filter(|_| uses) else { continue };
+        let Some(group) = group.as_ref().filter(|_| uses) else { continue };
         let Some(block) = graph.sites.get(site.index).map(|site| site.block) else { continue };
         let before = graph.sites_of(block).take_while(|(index, _)| *index < site.index);
         if before.map(|(_, site)| site.operation).any(|operation| synchronises(&operation)) {
@@ -273,7 +292,7 @@ fn publication(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>
         let made = objects.of(group).filter(|site| site.act == Act::Init);
         let makers = made.fold(ThreadSet::EMPTY, |all, site| all.union(&warps.at(site.index)));
         // Whoever initialised it needs no barrier; others of its warp may be in step with it.
-        if makers.is_empty() || here.within(&makers.whole_warps()) || !seen.insert(group) {
+        if makers.is_empty() || here.within(&makers.whole_warps()) || !seen.insert(group.clone()) {
             continue;
         }
         checks.push(Check {
@@ -300,7 +319,7 @@ fn relaxed(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
         let Some(start) = graph.sites.get(site.index).map(|site| site.block) else { continue };
         let mut seen = vec![false; graph.blocks.len()];
         let mut open: Vec<(u32, usize)> = vec![(start, site.index + 1)];
-        let mut bare = false;
+        let (mut bare, mut fenced) = (false, false);
         while let Some((at, from)) = open.pop() {
             let mut closed = false;
             for (_, site) in graph.sites_of(at).filter(|(index, _)| *index >= from) {
@@ -311,6 +330,7 @@ fn relaxed(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
                 if arrives && opcode.contains("relaxed") {
                     bare = true;
                 }
+                fenced |= fence;
                 if fence || arrives || synchronises(&site.operation) {
                     closed = true;
                     break;
@@ -325,7 +345,8 @@ fn relaxed(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
                 }
             }
         }
-        all &= bare;
+        // What another barrier makes known says nothing about the cluster's.
+        all &= bare || !fenced;
         first = first.or(Some(site).filter(|_| bare));
     }
     // Kernels that are known to work leave the fence out for an object that only the cluster barrier orders.

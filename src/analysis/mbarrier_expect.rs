@@ -23,7 +23,7 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
     let waits = objects.sites.iter().filter(|site| site.act == Act::Wait).map(|site| site.index).collect();
     let walk = Walk::new(&warps.graph, waits);
     for (site, group) in objects.sites.iter().zip(&objects.groups) {
-        let Some(group) = group.filter(|_| site.act == Act::Complete) else { continue };
+        let Some(group) = group.as_ref().filter(|_| site.act == Act::Complete) else { continue };
         let own: BTreeSet<usize> = objects.of(group).filter(|site| announces(site)).map(|site| site.index).collect();
         if own.is_empty() {
             continue;

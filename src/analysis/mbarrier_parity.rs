@@ -37,7 +37,12 @@ pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite]) -> Vec<Check> {
             let here = fixed(site);
             let meaning = match site.act {
                 // Whatever is done at a place that is not known may be done to this object.
-                _ if here.is_none() && site.variable.is_none_or(|variable| variable == object.0) => Meaning::End,
+                _ if here.is_none()
+                    && site.may_be_at(object.1)
+                    && site.variable.is_none_or(|variable| variable == object.0) =>
+                {
+                    Meaning::End
+                }
                 _ if here != Some(object) => continue,
                 Act::Wait if site.argument == Some(parity) => Meaning::Same,
                 Act::ArriveExpect | Act::AsyncArrive | Act::Complete => Meaning::Armed,

@@ -2,7 +2,7 @@
 //!
 //! An object that is chosen by an index which is not known is one of an array: the constant part of its address says which array.
 
-use super::threads::{Value, Variation, Warps};
+use super::threads::{Places, Value, Variation, Warps};
 use crate::base::Line;
 use crate::ptx::{Bulk, CpAsync, MbarrierAction, Operand, Operation, Shape, Tcgen05};
 
@@ -70,6 +70,8 @@ pub struct MbarrierSite {
     pub variable: Option<u32>,
     /// Where in it.
     pub place: Place,
+    /// Every place that it can have, ascending; none where that is not known.
+    pub places: Option<Vec<i64>>,
     /// Equal for instructions on one object, where a register holds its address; known or not.
     pub identity: Option<(u32, i64)>,
     /// Count, bytes or parity, where constant.
@@ -83,9 +85,12 @@ pub struct MbarrierSite {
 }
 
 impl MbarrierSite {
-    /// `full`, `full+8`, `full+64[?]`, `full+?`; none when the address does not tell.
+    /// `full`, `full+8`, `full+0…24` for any of four, `full+64[?]`, `full+?`; none when the address does not tell.
     pub fn object(&self, warps: &Warps<'_>) -> Option<String> {
         let variable = warps.values.variables.get(self.variable? as usize)?;
+        if let Some((first, last)) = self.range() {
+            return Some(format!("{variable}+{first}…{last}"));
+        }
         Some(match self.place {
             Place::At(0) => variable.clone(),
             Place::At(offset) => format!("{variable}+{offset}"),
@@ -96,9 +101,27 @@ impl MbarrierSite {
     }
 }
 
+/// Bytes of an mbarrier.
+const BYTES: i64 = 8;
+
+impl MbarrierSite {
+    /// The first and the last of several objects side by side, where it can be any of them.
+    fn range(&self) -> Option<(i64, i64)> {
+        let places = self.places.as_deref().filter(|places| places.len() > 1)?;
+        let beside = places.windows(2).all(|pair| matches!(pair, [a, b] if b.checked_sub(*a) == Some(BYTES)));
+        places.first().copied().zip(places.last().copied()).filter(|_| beside)
+    }
+
+    /// Whether it may be on an object at a place of its variable.
+    pub fn may_be_at(&self, place: i64) -> bool {
+        self.places.as_ref().is_none_or(|places| places.contains(&place))
+    }
+}
+
 /// Every instruction on an mbarrier, in order.
 pub fn sites(warps: &Warps<'_>) -> Vec<MbarrierSite> {
     let mut found = Vec::new();
+    let mut places = Places::new(&warps.graph, &warps.values, &warps.reach);
     for (index, site) in warps.graph.sites.iter().enumerate() {
         let last_address = || {
             let is_address = |operand: &Operand<'_>| matches!(operand.shape(), Shape::Address(_));
@@ -136,11 +159,20 @@ pub fn sites(warps: &Warps<'_>) -> Vec<MbarrierSite> {
         };
         let value = |operand| warps.values.operand(&warps.graph, index, operand);
         let identity = address.and_then(|address| warps.values.identity(&warps.graph, index, address));
+        let operand = address;
         let address = address.map(value).unwrap_or(Value::Unknown(Variation::Lane));
         let place = match (&address, address.lowest()) {
             (Value::Address { .. }, Some(offset)) => Place::At(offset),
             (_, Some(base)) => Place::Element(base),
             (_, None) => Place::Unknown,
+        };
+        let (place, places) = match (place, operand) {
+            (Place::At(offset), _) => (place, Some(vec![offset])),
+            (_, Some(operand)) if address.variable().is_some() => match places.operand(index, operand) {
+                Some(found) if found.len() == 1 => (found.first().map_or(place, |only| Place::At(*only)), Some(found)),
+                found => (place, found),
+            },
+            _ => (place, None),
         };
         let argument = argument.and_then(|argument| value(argument).constant());
         // `[dst], [src], size, [mbar]`
@@ -151,7 +183,19 @@ pub fn sites(warps: &Warps<'_>) -> Vec<MbarrierSite> {
         let remote = elsewhere || opcode.contains("multicast") || opcode.contains("cta_group::2");
         let (line, threads) = (site.line(), warps.count_at(index));
         let variable = address.variable();
-        found.push(MbarrierSite { index, line, act, variable, place, identity, argument, bytes, threads, remote });
+        found.push(MbarrierSite {
+            index,
+            line,
+            act,
+            variable,
+            place,
+            places,
+            identity,
+            argument,
+            bytes,
+            threads,
+            remote,
+        });
     }
     found
 }

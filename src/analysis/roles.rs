@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::setmaxnreg::Requested;
-use super::threads::{ThreadSet, Warps, passing};
+use super::threads::{Site, ThreadSet, Warps, passing};
 use crate::base::Line;
 use crate::ptx::{Bulk, CpAsync, Mbarrier, MbarrierAction, Operation, RegisterAction, Tcgen05, Wgmma};
 
@@ -19,6 +19,8 @@ pub enum Duty {
     CpAsync,
     /// `wgmma.mma_async`.
     Wgmma,
+    /// `mma`, `wmma`: multiplications that a warp waits for.
+    Mma,
     /// `tcgen05.mma`.
     Tcgen05Mma,
     /// `tcgen05.ld`.
@@ -43,6 +45,7 @@ impl Duty {
             Operation::Tcgen05 { action: Tcgen05::Ld, .. } => Duty::Tcgen05Load,
             Operation::Tcgen05 { action: Tcgen05::St, .. } => Duty::Tcgen05Store,
             Operation::ClusterLaunchControl if modifiers.contains("try_cancel") => Duty::Schedule,
+            _ if modifiers.starts_with("mma.") || modifiers.starts_with("wmma.mma") => Duty::Mma,
             _ => return None,
         })
     }
@@ -67,6 +70,8 @@ pub struct Role {
     pub blocks: Vec<u32>,
     /// What it does.
     pub duties: BTreeSet<Duty>,
+    /// The warps that do something which others of the role do not.
+    pub part: BTreeMap<Duty, Vec<u32>>,
 }
 
 impl Role {
@@ -129,9 +134,15 @@ fn by_threads(warps: &Warps<'_>, requested: &[Requested], threads: u32) -> Vec<R
                 !here.is_empty() && here.within(&set)
             })
             .collect();
-        let own_duties = members.iter().flat_map(|warp| duties.get(warp).cloned().unwrap_or_default());
-        let duties = own_duties.chain(shared.iter().copied()).collect();
-        role(warps, requested, own, blocks, duties, Some(set))
+        let mut part: BTreeMap<Duty, Vec<u32>> = BTreeMap::new();
+        for warp in &members {
+            for duty in duties.get(warp).into_iter().flatten().filter(|duty| !shared.contains(duty)) {
+                part.entry(*duty).or_default().push(*warp);
+            }
+        }
+        let all: BTreeSet<Duty> = part.keys().chain(&shared).copied().collect();
+        part.retain(|_, doing| doing.len() < members.len());
+        Role { part, ..role(warps, requested, own, blocks, all, Some(set)) }
     });
     roles.collect()
 }
@@ -217,6 +228,7 @@ fn role(
         sets,
         blocks,
         duties,
+        part: BTreeMap::new(),
     }
 }
 
@@ -272,15 +284,19 @@ fn name(warps: &Warps<'_>, roles: &mut [Role]) {
         let has = |duty| role.duties.contains(&duty);
         let multiplies = has(Duty::Wgmma) || has(Duty::Tcgen05Mma);
         let base = match () {
+            () if has(Duty::Load) && has(Duty::Tcgen05Mma) && !has(Duty::Tcgen05Load) => "producer and mma",
             () if has(Duty::Load) && multiplies => "producer and consumer",
             // Results that are read, worked on and written back, as softmax does between two multiplications.
             () if has(Duty::Tcgen05Store) && !multiplies && writes_back(warps, role) => "compute",
             () if has(Duty::Tcgen05Load) && has(Duty::Load) => "compute",
+            () if has(Duty::Mma) && (has(Duty::Load) || has(Duty::CpAsync)) => "producer and consumer",
             () if has(Duty::Load) => "producer",
             () if has(Duty::Wgmma) => "consumer",
             () if has(Duty::Tcgen05Mma) && has(Duty::Tcgen05Load) => "consumer",
             () if has(Duty::Tcgen05Mma) => "mma",
-            () if has(Duty::Tcgen05Load) || has(Duty::Store) => "epilogue",
+            () if has(Duty::Tcgen05Load) => "epilogue",
+            () if has(Duty::Mma) => "consumer",
+            () if has(Duty::Store) => "epilogue",
             () if has(Duty::CpAsync) => "producer",
             () if has(Duty::Schedule) => "scheduler",
             () => unnamed(warps, role),
@@ -291,19 +307,29 @@ fn name(warps: &Warps<'_>, roles: &mut [Role]) {
     }
 }
 
-/// Whether a role stores into tensor memory again and again after it has loaded from there, in the order of the text; before it, it only
-/// clears it.
+/// Whether a role stores into tensor memory what it computed from what it loaded from there: again and again in the order of the text, or
+/// with exponentials between. What it stores before all else only clears it.
 fn writes_back(warps: &Warps<'_>, role: &Role) -> bool {
-    let of = |wanted: Duty| {
-        warps.graph.sites.iter().enumerate().filter(move |(index, site)| {
-            let duty = Duty::of(&site.operation, site.located.instruction.opcode());
-            let ours = |threads: ThreadSet| !warps.at(*index).intersection(&threads).is_empty();
-            duty == Some(wanted) && role.threads.is_none_or(ours)
-        })
+    let ours = |index: usize| {
+        let meets = |threads: ThreadSet| !warps.at(index).intersection(&threads).is_empty();
+        role.threads.is_none_or(meets)
     };
-    let loads = of(Duty::Tcgen05Load).map(|(index, _)| index).next();
-    let stores = of(Duty::Tcgen05Store).map(|(index, _)| index).next_back();
-    loads.zip(stores).is_some_and(|(load, store)| load < store && warps.graph.is_in_a_loop(store))
+    let of = |wanted: Duty| {
+        warps
+            .graph
+            .sites
+            .iter()
+            .enumerate()
+            .filter(move |(_, site)| Duty::of(&site.operation, site.located.instruction.opcode()) == Some(wanted))
+    };
+    let load = of(Duty::Tcgen05Load).map(|(index, _)| index).find(|index| ours(*index));
+    let store = of(Duty::Tcgen05Store).map(|(index, _)| index).rfind(|index| ours(*index));
+    load.zip(store).is_some_and(|(load, store)| {
+        let between = warps.graph.sites.get(load..store).unwrap_or(&[]);
+        let is_exponential = |site: &Site<'_>| site.located.instruction.mnemonic() == "ex2";
+        let mut exponentials = (load..).zip(between).filter(|(_, site)| is_exponential(site));
+        load < store && (warps.graph.is_in_a_loop(store) || exponentials.any(|(index, _)| ours(index)))
+    })
 }
 
 fn waits(mbarrier: &Mbarrier<'_>) -> bool {
@@ -313,14 +339,30 @@ fn waits(mbarrier: &Mbarrier<'_>) -> bool {
 /// Arithmetic that every warp runs before roles part: scales, bounds. More than this is work.
 const PREAMBLE: u32 = 32;
 
+/// The blocks that those lead to in which a role sets its budget; all where it sets none.
+fn from_entry(warps: &Warps<'_>, role: &Role) -> Vec<bool> {
+    let blocks = &warps.graph.blocks;
+    let mut seen = vec![role.sets.is_empty(); blocks.len()];
+    let mut open: Vec<u32> =
+        role.sets.iter().filter_map(|set| warps.graph.sites.get(*set)).map(|site| site.block).collect();
+    while let Some(at) = open.pop() {
+        if !std::mem::replace(seen.get_mut(at as usize).unwrap_or(&mut true), true) {
+            open.extend(blocks.get(at as usize).iter().flat_map(|block| &block.successors).map(|edge| edge.to));
+        }
+    }
+    seen
+}
+
 /// What a role without asynchronous instructions is called, by what else it does.
 fn unnamed(warps: &Warps<'_>, role: &Role) -> &'static str {
     let (Some(threads), Some(all)) = (role.threads, warps.threads) else { return "other" };
     let everybody = ThreadSet::first(all);
     let (mut computes, mut touches, mut together) = (false, false, 0u32);
+    let (mut reads, mut writes, mut waiting, mut arrives) = (false, false, false, false);
+    let after = from_entry(warps, role);
     for (index, site) in warps.graph.sites.iter().enumerate() {
         let here = warps.at(index);
-        if here.intersection(&threads).is_empty() {
+        if here.intersection(&threads).is_empty() || !after.get(site.block as usize).copied().unwrap_or(true) {
             continue;
         }
         let shared = here.whole_warps().intersection(&everybody) == everybody;
@@ -331,22 +373,38 @@ fn unnamed(warps: &Warps<'_>, role: &Role) -> &'static str {
                 .any(|name| matches!(name, "f16" | "f16x2" | "bf16" | "bf16x2" | "f32" | "f32x2" | "f64"))
         };
         let works = match instruction.mnemonic() {
-            "mma" | "wmma" | "ex2" | "fma" => true,
+            "ex2" | "fma" => true,
             "add" | "sub" | "mul" | "mad" | "max" | "min" | "div" | "cvt" => real(),
             _ => false,
         };
         together += u32::from(works && shared);
         computes |= works && (!shared || together > PREAMBLE);
-        match instruction.mnemonic() {
+        let repeats = !shared && warps.graph.is_in_a_loop(index);
+        let in_shared = instruction.modifiers().any(|name| name.starts_with("shared"));
+        match (instruction.mnemonic(), &site.operation) {
             _ if shared => {}
-            // Whoever only reads and waits leaves nothing behind.
-            "st" | "atom" | "red" | "stmatrix" | "multimem" | "call" => touches = true,
-            "mbarrier" if !matches!(site.operation, Operation::Mbarrier(found) if waits(&found)) => touches = true,
+            ("ld" | "ldmatrix", _) => reads |= repeats && in_shared,
+            // Whoever only reads and waits leaves nothing behind; setting up is everybody's.
+            ("st" | "stmatrix", _) => {
+                touches = true;
+                writes |= repeats && in_shared;
+            }
+            ("atom" | "red" | "multimem" | "call", _) => touches = true,
+            (_, Operation::Mbarrier(found)) if waits(found) => waiting |= repeats,
+            (_, Operation::Mbarrier(found)) if found.action == MbarrierAction::Init => {}
+            (_, Operation::Mbarrier(_)) => {
+                touches = true;
+                arrives |= repeats;
+            }
             _ => {}
         }
     }
     match (computes, touches) {
         (true, _) => "compute",
+        // What lies in shared memory is read and put back in another order.
+        (false, true) if reads && writes => "transform",
+        // What some barriers tell is passed on to others.
+        (false, true) if waiting && arrives && !writes => "relay",
         (false, true) => "other",
         (false, false) => "idle",
     }

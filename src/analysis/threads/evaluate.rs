@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use super::BlockSize;
 use super::graph::Graph;
 use super::memory::Cells;
-use super::prepare::{self, Preparer};
+use super::prepare::{self, Preparer, Step};
 use super::reach::Reach;
 use super::solve::{Before, Solver};
 use super::uses::Slice;
@@ -32,6 +32,11 @@ pub struct Values {
     /// By version: the one that it is so many bytes away from, in this block of the cluster or another.
     origins: Vec<(u32, i64)>,
     pub(super) feeds: Vec<Feed>,
+    /// The instructions that were evaluated.
+    pub(super) steps: Vec<Step>,
+    pub(super) size: Option<BlockSize>,
+    /// Of the variables, in bytes.
+    pub(super) alignments: Vec<u64>,
     /// Variables that addresses speak of.
     pub variables: Vec<String>,
     /// Whether a load from shared memory was taken to give what constant stores left there.
@@ -119,7 +124,17 @@ impl Values {
         let threads = size.and_then(|size| size.threads());
         let origins = prepare::origins(&steps, &versions);
         let feeds = steps.iter().map(prepare::feed).collect();
-        let mut values = Values { versions, held: Vec::new(), origins, feeds, variables, by_memory: false };
+        let mut values = Values {
+            versions,
+            held: Vec::new(),
+            origins,
+            feeds,
+            steps: Vec::new(),
+            size,
+            alignments: Vec::new(),
+            variables,
+            by_memory: false,
+        };
         // At first everybody may come along every way; who cannot is known then, and what the rest left in memory.
         (values.held, _) = Solver::new(graph, size, &alignments, None).solve(&steps, &values.versions);
         let mut reach = Reach::solve(graph, &values, threads);
@@ -136,6 +151,7 @@ impl Values {
             }
             reach = Reach::solve(graph, &values, threads);
         }
+        (values.steps, values.alignments) = (steps, alignments);
         (values, reach)
     }
 }

@@ -9,6 +9,7 @@ mod evaluate;
 mod graph;
 mod memory;
 mod number;
+mod places;
 mod prepare;
 mod reach;
 mod solve;
@@ -19,9 +20,12 @@ mod versions;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_places;
 
 pub use evaluate::Values;
 pub use graph::{Block, Edge, Graph, Site};
+pub use places::Places;
 pub use reach::{Reach, ThreadSet, passing};
 pub use together::Together;
 pub use value::{Value, Variation};

@@ -115,6 +115,8 @@ pub(super) enum Arithmetic {
     Most,
     Divide,
     Remainder,
+    /// The upper half of a product.
+    High,
     Extract,
     Table,
 }
@@ -171,6 +173,8 @@ impl Arithmetic {
             Arithmetic::Most => x().max(y()) as u64,
             Arithmetic::Divide => x().checked_div(y())? as u64,
             Arithmetic::Remainder => x().checked_rem(y())? as u64,
+            Arithmetic::High if ty.signed => (x().checked_mul(y())? >> ty.bits) as u64,
+            Arithmetic::High => ((u128::from(ty.mask(a)) * u128::from(ty.mask(b))) >> ty.bits) as u64,
             Arithmetic::Extract => {
                 let (from, length) = (b & 0xff, c & 0xff);
                 if ty.signed || length >= 64 {

@@ -232,6 +232,9 @@ impl<'g, 'a> Preparer<'g, 'a> {
             "mul" | "mad" if arguments >= if mnemonic == "mad" { 3 } else { 2 } => {
                 let ty = ty?;
                 let wide = instruction.has("wide");
+                if mnemonic == "mul" && instruction.has("hi") {
+                    return Some(Compute::Arithmetic { what: Arithmetic::High, ty });
+                }
                 if !wide && !instruction.has("lo") {
                     return None;
                 }

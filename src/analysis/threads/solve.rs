@@ -6,7 +6,7 @@ use super::BlockSize;
 use super::evaluate::Values;
 use super::graph::Graph;
 use super::memory::Cells;
-use super::prepare::{Otherwise, Source, Step};
+use super::prepare::{Destination, Otherwise, Source, Step};
 use super::reach::{Reach, ThreadSet};
 use super::value::{Value, Variation};
 use super::versions::{Meeting, Versions};
@@ -221,28 +221,60 @@ impl<'g, 'a> Solver<'g, 'a> {
         let computed = self.compute(step);
         let mut changed = false;
         for (at, to) in step.destinations.iter().enumerate() {
-            let value = match (&computed, at == 0) {
-                _ if step.elects && to.is_predicate => self.elected(),
-                (Some(value), true) => value.clone(),
-                // The second destination of setp is the first one's complement.
-                (Some(value), false) if step.complements => complement(value),
-                (Some(Value::Undefined), false) => Value::Undefined,
-                (Some(value), false) => Value::Unknown(value.variation()),
-                (None, _) => self.otherwise(step),
-            };
-            let old = || self.version(to.old);
-            let value = match step.guard {
-                // A write that a predicate guards leaves the rest as it was.
-                Some((guard, negated)) if to.is_several => {
-                    let guard = self.version(guard).clone();
-                    self.either(guard, !negated, value, old().clone())
-                }
-                None if to.is_several => value,
-                _ => old().clone().join(value),
-            };
+            let value = self.written(step, computed.as_ref(), at, to, to.is_several);
             changed |= self.set(to.version, value);
         }
         changed
+    }
+
+    /// What one of its destinations holds after an instruction that computed something.
+    fn written(&mut self, step: &Step, computed: Option<&Value>, at: usize, to: &Destination, replaces: bool) -> Value {
+        let value = match (computed, at == 0) {
+            _ if step.elects && to.is_predicate => self.elected(),
+            (Some(value), true) => value.clone(),
+            // The second destination of setp is the first one's complement.
+            (Some(value), false) if step.complements => complement(value),
+            (Some(Value::Undefined), false) => Value::Undefined,
+            (Some(value), false) => Value::Unknown(value.variation()),
+            (None, _) => self.otherwise(step),
+        };
+        let old = || self.version(to.old);
+        match step.guard {
+            // A write that a predicate guards leaves the rest as it was.
+            Some((guard, negated)) if to.is_several => {
+                let guard = self.version(guard).clone();
+                self.either(guard, !negated, value, old().clone())
+            }
+            None if replaces => value,
+            _ => old().clone().join(value),
+        }
+    }
+
+    /// Starts from what is known already.
+    pub(super) fn knowing(mut self, held: &[Value]) -> Solver<'g, 'a> {
+        self.held = held.to_vec();
+        self
+    }
+
+    /// What a version holds now.
+    pub(super) fn holds(&self, version: u32) -> &Value {
+        self.version(Some(version))
+    }
+
+    /// Has a version hold something, whatever it held.
+    pub(super) fn put(&mut self, version: u32, value: Value) {
+        if let Some(slot) = self.held.get_mut(version as usize) {
+            *slot = value;
+        }
+    }
+
+    /// Runs an instruction once, with what its registers hold now.
+    pub(super) fn run(&mut self, step: &Step) {
+        let computed = self.compute(step);
+        for (at, to) in step.destinations.iter().enumerate() {
+            let value = self.written(step, computed.as_ref(), at, to, true);
+            self.put(to.version, value);
+        }
     }
 
     /// One value where a predicate is as wanted, another where it is not.

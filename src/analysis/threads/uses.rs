@@ -175,6 +175,7 @@ impl Slice {
             } else if site.located.instruction.text().contains("mbarrier::") {
                 gatherer.want_guard(site);
                 gatherer.observe(index, site, Kind::Look);
+                asked_of_copy(site).take(1).for_each(|operand| gatherer.want(site, operand));
             }
         }
         gatherer.close();

@@ -12,10 +12,12 @@ use crate::report::MbarrierSite;
 /// Bytes of an mbarrier.
 const BYTES: i64 = 8;
 
-/// `full+64[?]` in its parts.
+/// `full+64[?]`, `full+0…24` in its parts.
 struct Place<'a> {
     variable: &'a str,
     offset: Option<i64>,
+    /// Of several that it may be, where they are known.
+    last: Option<i64>,
     element: bool,
 }
 
@@ -25,9 +27,14 @@ impl<'a> Place<'a> {
             Some(object) => (object, true),
             None => (object, false),
         };
-        match object.rsplit_once('+') {
-            Some((variable, offset)) => Place { variable, offset: offset.parse().ok(), element },
-            None => Place { variable: object, offset: Some(0), element },
+        let Some((variable, offset)) = object.rsplit_once('+') else {
+            return Place { variable: object, offset: Some(0), last: None, element };
+        };
+        match offset.split_once('…') {
+            Some((first, last)) => {
+                Place { variable, offset: first.parse().ok(), last: last.parse().ok(), element: true }
+            }
+            None => Place { variable, offset: offset.parse().ok(), last: None, element },
         }
     }
 }
@@ -83,8 +90,9 @@ fn arrays(sites: &[MbarrierSite]) -> Vec<Array<'_>> {
             let known = sites.iter().filter_map(|site| Some((site, Place::of(site.object.as_deref()?))));
             known.filter(|(_, place)| place.variable == variable)
         };
+        let bounds = |place: &Place<'_>| [place.offset, place.last.map(|last| last.saturating_add(BYTES))];
         let starts: BTreeSet<i64> =
-            places().filter(|(_, place)| place.element).filter_map(|(_, place)| place.offset).collect();
+            places().filter(|(_, place)| place.element).flat_map(|(_, place)| bounds(&place)).flatten().collect();
         let mut inits: Vec<(i64, Option<u64>)> = places()
             .filter(|(site, place)| site.action == "init" && !place.element)
             .filter_map(|(site, place)| Some((place.offset?, site.argument)))

@@ -8,7 +8,7 @@ use super::kernel::row;
 use super::style::{BAD, DIM, GOOD, RESET, WARN};
 use crate::base::Line;
 use crate::emit::escape::terminal;
-use crate::report::{Advisory, Kernel, NamedBarrierSite, PtxText, Role, SetMaxNReg};
+use crate::report::{Advisory, Kernel, NamedBarrierSite, PtxText, Role, RolePart, SetMaxNReg};
 
 /// Writes the table of roles and the verdict on setmaxnreg.
 pub fn write(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
@@ -98,6 +98,15 @@ pub fn write_issues(kernel: &Kernel, ptx: &PtxText, options: &Options, out: &mut
     Ok(())
 }
 
+/// `tma load (warp 4)`, where only some warps of a role do it.
+fn with_warps(done: &str, parts: &[RolePart]) -> String {
+    match parts.iter().find(|part| part.does == done) {
+        Some(part) if part.warp_ids.contains(['-', ',']) => format!("{done} (warps {})", part.warp_ids),
+        Some(part) => format!("{done} (warp {})", part.warp_ids),
+        None => done.to_owned(),
+    }
+}
+
 fn write_roles(roles: &[Role], out: &mut dyn Write) -> io::Result<()> {
     let unknown = || "?".to_owned();
     let number = |value: Option<String>| value.unwrap_or_else(unknown);
@@ -115,16 +124,16 @@ fn write_roles(roles: &[Role], out: &mut dyn Write) -> io::Result<()> {
         };
         let tight = if role.headroom.is_some_and(|room| room < 8) { WARN } else { anstyle::Style::new() };
         let spilt = if role.spills.is_some_and(|spills| spills > 0) { WARN } else { anstyle::Style::new() };
-        let mut does: Vec<&str> = role.does.iter().map(String::as_str).collect();
+        let mut does: Vec<String> = role.does.iter().map(|done| with_warps(done, &role.parts)).collect();
         let barriers: Vec<String> = role.barriers.iter().map(ToString::to_string).collect();
         let changing: Vec<String> = role.budgets.iter().map(ToString::to_string).collect();
         let changing = format!("budgets {}", changing.join(" "));
         if role.budgets.len() > 1 {
-            does.push(&changing);
+            does.push(changing);
         }
         let bar = format!("bar {}", barriers.join(" "));
         if !barriers.is_empty() {
-            does.push(&bar);
+            does.push(bar);
         }
         writeln!(
             out,

@@ -87,6 +87,7 @@ fn duty(duty: &Duty) -> String {
         Duty::Load => "tma load",
         Duty::CpAsync => "cp.async",
         Duty::Wgmma => "wgmma",
+        Duty::Mma => "mma",
         Duty::Tcgen05Mma => "tcgen05.mma",
         Duty::Tcgen05Load => "tcgen05.ld",
         Duty::Tcgen05Store => "tcgen05.st",
@@ -221,6 +222,12 @@ impl Joiner<'_> {
                 warp_ids: warp_ids.filter(|_| hint.is_none()).map(|warps| ranges_text(&warps)),
                 barriers: self.barriers_of(role),
                 does: role.duties.iter().map(duty).collect(),
+                parts: role
+                    .part
+                    .iter()
+                    .filter(|_| hint.is_none())
+                    .map(|(done, warps)| RolePart { does: duty(done), warp_ids: ranges_text(warps) })
+                    .collect(),
             }
         };
         found.iter().enumerate().map(describe).collect()

@@ -43,6 +43,18 @@ pub struct Role {
     pub barriers: Vec<u32>,
     /// What it does: `tma load`, `wgmma`, …
     pub does: Vec<String>,
+    /// What only some of its warps do.
+    #[serde(default)]
+    pub parts: Vec<RolePart>,
+}
+
+/// What some warps of a role do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RolePart {
+    /// One of `does`.
+    pub does: String,
+    /// Which warps: `4`.
+    pub warp_ids: String,
 }
 
 /// A setmaxnreg of the PTX.
@@ -235,7 +247,8 @@ pub struct MbarrierSite {
     pub ptx_line: Line,
     /// `init`, `arrive`, `arrive.expect_tx`, `complete_tx`, `wait`, …
     pub action: String,
-    /// `full+8`; null when the address does not tell the object, `full+?` when it tells only the variable.
+    /// `full+8`, `full+0…24` for any of four side by side; null when the address does not tell the object, `full+64[?]` when it tells
+    /// where an array starts, `full+?` when it tells only the variable.
     pub object: Option<String>,
     /// Count, bytes or parity, where constant.
     pub argument: Option<u64>,

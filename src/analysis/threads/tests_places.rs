@@ -1,0 +1,103 @@
+//! Objects of arrays, told apart where loops count the index.
+
+use super::*;
+use crate::analysis::check::Confidence;
+use crate::analysis::{groups, mbarrier_checks, mbarriers};
+use crate::ptx;
+
+/// A kernel of one warp with a body.
+fn kernel(body: &str) -> String {
+    format!(
+        ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u32 n, .param .u64 from)\n.reqntid 32\n{{\n\
+         .reg .pred %p<9>; .reg .b32 %r<20>; .reg .b64 %rd<9>; .reg .f32 %f<9>;\n.shared .align 8 .b8 bars[128];\n\
+         .shared .align 128 .b8 data[1024];\nld.param.u32 %r1, [n];\nmov.u32 %r2, bars;\nmov.u32 %r3, 0;\nmov.u32 %r4, 0;\n{body}\nret;\n}}\n"
+    )
+}
+
+fn with<T>(text: &str, of: impl Fn(&Warps<'_>) -> T) -> T {
+    let module = ptx::parse(text);
+    let function = module.functions().next().unwrap();
+    of(&Warps::of(&function, Some(BlockSize { dimensions: [32, 1, 1], exact: true })))
+}
+
+fn waits(body: &str) -> Vec<String> {
+    with(&kernel(body), |warps| {
+        let sites = mbarriers::sites(warps);
+        sites.iter().filter(|site| site.act == mbarriers::Act::Wait).filter_map(|site| site.object(warps)).collect()
+    })
+}
+
+/// A loop that waits at an index of its own, so many times as a parameter says.
+fn looping(index: &str, next: &str) -> String {
+    format!(
+        "LOOP:\n{index}\nmbarrier.try_wait.parity.shared.b64 %p1, [%r6], 0;\n{next}\nadd.s32 %r1, %r1, -1;\n\
+         setp.ne.s32 %p3, %r1, 0;\n@%p3 bra LOOP;"
+    )
+}
+
+#[test]
+fn indices_that_wrap_around() {
+    let place = "shl.b32 %r5, %r3, 3;\nadd.s32 %r5, %r5, %r2;\nadd.s32 %r6, %r5, 16;";
+    let chosen = "add.s32 %r3, %r3, 1;\nsetp.eq.s32 %p2, %r3, 3;\nselp.b32 %r3, 0, %r3, %p2;";
+    assert_eq!(waits(&looping(place, chosen)), ["bars+16…32"]);
+    let branching = "add.s32 %r3, %r3, 1;\nsetp.ne.s32 %p2, %r3, 4;\n@%p2 bra ON;\nmov.u32 %r3, 0;\nON:";
+    assert_eq!(waits(&looping(place, branching)), ["bars+16…40"]);
+    let masked = "add.s32 %r3, %r3, 1;\nand.b32 %r3, %r3, 1;";
+    assert_eq!(waits(&looping(place, masked)), ["bars+16…24"]);
+}
+
+#[test]
+fn indices_that_count_on() {
+    // Modulo 3 as compilers compute it, of a counter that never starts again, with another one beside it.
+    let place = "mul.hi.u32 %r7, %r3, -1431655765;\nshr.u32 %r7, %r7, 1;\nmul.lo.s32 %r8, %r7, 24;\nsub.s32 %r9, %r4, %r8;\n\
+                 add.s32 %r6, %r2, %r9;";
+    let next = "add.s32 %r3, %r3, 1;\nadd.s32 %r4, %r4, 8;";
+    assert_eq!(waits(&looping(place, next)), ["bars+0…16"]);
+    // Nothing brings this one back: it is not taken to be anywhere.
+    assert_eq!(waits(&looping("add.s32 %r6, %r2, %r4;", "add.s32 %r4, %r4, 8;")), ["bars[?]"]);
+    // A parameter decides.
+    assert_eq!(waits(&looping("shl.b32 %r5, %r1, 3;\nadd.s32 %r6, %r2, %r5;", "")), ["bars[?]"]);
+}
+
+fn checks(body: &str) -> Vec<(&'static str, Confidence)> {
+    with(&kernel(body), |warps| {
+        let mut found = mbarrier_checks::check(warps, &mbarriers::sites(warps), true);
+        found.extend(groups::check(warps));
+        found.into_iter().map(|check| (check.code, check.confidence)).collect()
+    })
+}
+
+#[test]
+fn the_phase_before_the_first_is_over() {
+    let wait = |parity: u32| {
+        format!(
+            "mbarrier.init.shared.b64 [bars], 1;\nbar.warp.sync -1;\nmbarrier.try_wait.parity.shared.b64 %p1, [bars], {parity};"
+        )
+    };
+    assert_eq!(checks(&wait(1)), []);
+    assert_eq!(checks(&wait(0)), [("PI302", Confidence::Likely)]);
+}
+
+#[test]
+fn objects_that_nobody_waits_for() {
+    let init = "mov.u32 %r10, %tid.x;\nsetp.eq.u32 %p4, %r10, 0;\n@%p4 mbarrier.init.shared.b64 [bars], 1;\n\
+                @%p4 mbarrier.init.shared.b64 [bars+8], 1;\n@%p4 mbarrier.init.shared.b64 [bars+16], 128;\nbar.sync 0;\n";
+    let place = "shl.b32 %r5, %r3, 3;\nadd.s32 %r6, %r5, %r2;\n@%p4 mbarrier.arrive.shared.b64 _, [%r6];";
+    let next =
+        |stages: u32| format!("add.s32 %r3, %r3, 1;\nsetp.eq.s32 %p2, %r3, {stages};\nselp.b32 %r3, 0, %r3, %p2;");
+    assert_eq!(checks(&format!("{init}{}", looping(place, &next(2)))), []);
+    assert_eq!(checks(&format!("{init}{}", looping(place, &next(3)))), [("PI305", Confidence::Likely)]);
+}
+
+#[test]
+fn fences_between_multiplications() {
+    let accumulators = "%f1,%f2,%f3,%f4";
+    let mma =
+        format!("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{{accumulators}}}, %rd1, %rd2, 1, 1, 1, 0, 0;");
+    let commit = "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;";
+    let twice = |between: &str| format!("wgmma.fence.sync.aligned;\n{mma}\n{commit}\n{between}\n{mma}\n{commit}");
+    assert_eq!(checks(&twice("")), [], "into the same accumulators");
+    assert_eq!(checks(&twice("mul.f32 %f1, %f1, %f5;")), [("PI501", Confidence::Likely)]);
+    assert_eq!(checks(&twice("mul.f32 %f1, %f1, %f5;\nwgmma.fence.sync.aligned;")), []);
+    assert_eq!(checks(&format!("{mma}\n{commit}")), [("PI501", Confidence::Likely)]);
+}
