@@ -141,8 +141,8 @@ fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Check>) {
     }
 }
 
-/// The first multiplication that no path brings a fence to, from the start or from where its accumulators were computed anew. One after
-/// the other into the same accumulators need none between them.
+/// The first multiplication that a path leads to from the start without a fence, or that no path brings one to from where its accumulators
+/// were computed anew. One after the other into the same accumulators need none between them.
 fn unfenced(graph: &Graph<'_>, is_mma: impl Fn(&Operation<'_>) -> bool, checks: &mut Vec<Check>) {
     let multiplications = || graph.sites.iter().filter(|site| is_mma(&site.operation));
     let accumulators: FastSet<Register> =
@@ -154,17 +154,21 @@ fn unfenced(graph: &Graph<'_>, is_mma: impl Fn(&Operation<'_>) -> bool, checks: 
         _ if site.located.instruction.mnemonic() == "mov" => None,
         _ => graph.registers.written_by(&site.located).any(|to| accumulators.contains(&to)).then_some(OPEN),
     });
-    let bare = |(site, state): &(&Site<'_>, &States)| is_mma(&site.operation) && **state != 0 && **state & FENCED == 0;
+    let bare = |(site, state): &(&Site<'_>, &States)| {
+        is_mma(&site.operation) && (**state & START != 0 || **state != 0 && **state & FENCED == 0)
+    };
     if let Some((site, state)) = graph.sites.iter().zip(&states).find(bare) {
-        let since = if *state & OPEN == 0 { "the start" } else { "its accumulators were computed" };
+        let since = if *state & START != 0 { "the start" } else { "its accumulators were computed" };
         checks.push(Check {
             code: "PI501",
             fatal: false,
             confidence: Confidence::Likely,
             line: site.line(),
             message: format!("wgmma.mma_async with no wgmma.fence since {since}"),
-            reasoning: "wgmma.fence comes between writing registers and the multiplications that have them: no path to this line has one"
-                .to_owned(),
+            reasoning: format!(
+                "wgmma.fence comes between writing registers and the multiplications that have them: {} has none",
+                if *state & START != 0 { "a path to this line" } else { "every path to this line" }
+            ),
         });
     }
 }

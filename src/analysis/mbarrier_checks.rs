@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::check::{Check, Confidence};
 use super::mbarriers::{Act, MbarrierSite, Place};
 use super::threads::{ThreadSet, Warps, passing};
-use crate::ptx::{BarrierAction, ClusterBarrierAction, Operation};
+use crate::ptx::{BarrierAction, ClusterBarrierAction, MbarrierAction, Operation};
 
 /// The objects that an instruction may be on: the variable, and the places in it where they are known.
 pub(super) type Group = (u32, Option<Arc<[i64]>>);
@@ -331,7 +331,14 @@ fn relaxed(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
                     bare = true;
                 }
                 fenced |= fence;
-                if fence || arrives || synchronises(&site.operation) {
+                // A barrier of the block alone tells other blocks nothing. By the first use all must have been told.
+                let uses = match site.operation {
+                    Operation::Mbarrier(mbarrier) => mbarrier.action != MbarrierAction::Init,
+                    Operation::Bulk(_) => true,
+                    Operation::ClusterBarrier { .. } => true,
+                    _ => false,
+                };
+                if fence || uses {
                     closed = true;
                     break;
                 }
@@ -345,7 +352,6 @@ fn relaxed(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
                 }
             }
         }
-        // What another barrier makes known says nothing about the cluster's.
         all &= bare || !fenced;
         first = first.or(Some(site).filter(|_| bare));
     }

@@ -1,6 +1,7 @@
 //! Copies that no expect_tx announces, though others have one.
 
 use std::collections::{BTreeSet, HashSet};
+use std::rc::Rc;
 
 use super::check::{Check, Confidence};
 use super::mbarrier_checks::Objects;
@@ -26,6 +27,14 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
         let Some(group) = group.as_ref().filter(|_| site.act == Act::Complete) else { continue };
         let own: BTreeSet<usize> = objects.of(group).filter(|site| announces(site)).map(|site| site.index).collect();
         if own.is_empty() {
+            continue;
+        }
+        // Waits for other objects may stand between an announcement and a copy; whoever arrives without bytes beside the copy does not
+        // announce it before them.
+        let waits = || objects.of(group).filter(|site| site.act == Act::Wait).map(|site| site.index).collect();
+        let bare = objects.of(group).filter(|other| other.act == Act::Arrive && !other.remote);
+        let beside = walk.meets(site.index, &bare.map(|other| other.index).collect());
+        if !beside && walk.within(waits()).meets(site.index, &own) {
             continue;
         }
         let announced = |other: &MbarrierSite| announces(other) && other.act != Act::Other && one_object(other, site);
@@ -70,7 +79,7 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
 /// Walks from an instruction, up to the waits before and after it.
 struct Walk<'g, 'a> {
     graph: &'g Graph<'a>,
-    before: Vec<Vec<u32>>,
+    before: Rc<[Vec<u32>]>,
     waits: HashSet<usize>,
 }
 
@@ -84,7 +93,12 @@ impl<'g, 'a> Walk<'g, 'a> {
                 }
             }
         }
-        Walk { graph, before, waits }
+        Walk { graph, before: before.into(), waits }
+    }
+
+    /// The same, up to other waits.
+    fn within(&self, waits: HashSet<usize>) -> Walk<'g, 'a> {
+        Walk { graph: self.graph, before: self.before.clone(), waits }
     }
 
     /// Whether one of some instructions stands before the next wait, on some way back or on.

@@ -59,6 +59,21 @@ fn indices_that_count_on() {
     assert_eq!(waits(&looping("shl.b32 %r5, %r1, 3;\nadd.s32 %r6, %r2, %r5;", "")), ["bars[?]"]);
 }
 
+#[test]
+fn indices_that_start_at_another_place_in_each_warp() {
+    let body = "mov.u32 %r10, %tid.x;\nshr.u32 %r3, %r10, 5;\n".to_owned()
+        + &looping(
+            "shl.b32 %r5, %r3, 3;\nadd.s32 %r6, %r2, %r5;",
+            "add.s32 %r3, %r3, 2;\nsetp.lt.s32 %p2, %r3, 4;\n@%p2 bra ON;\nadd.s32 %r3, %r3, -4;\nON:",
+        );
+    let text = kernel(&body).replace(".reqntid 32", ".reqntid 64");
+    let module = ptx::parse(&text);
+    let function = module.functions().next().unwrap();
+    let warps = Warps::of(&function, Some(BlockSize { dimensions: [64, 1, 1], exact: true }));
+    let found: Vec<_> = mbarriers::sites(&warps).into_iter().map(|site| site.places).collect();
+    assert_eq!(found, [Some(vec![0, 8, 16, 24])]);
+}
+
 fn checks(body: &str) -> Vec<(&'static str, Confidence)> {
     with(&kernel(body), |warps| {
         let mut found = mbarrier_checks::check(warps, &mbarriers::sites(warps), true);
