@@ -39,3 +39,20 @@ fn the_holder_is_among_the_first_three_rows() {
         assert_eq!(seen, planted.len(), "{cubin}");
     }
 }
+
+#[test]
+fn what_was_inlined_is_shown_with_the_kernels_own_call() {
+    let path = root("testdata/cubin/inline-13.4-sm_90.cubin");
+    let source = std::fs::read_to_string(root("testdata/cubin/src/inline.cu")).unwrap();
+    let done = run(&[path.to_str().unwrap(), "--format", "json"]);
+    assert!(done.status.success(), "{}", stderr(&done));
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let kernels = report["units"][0]["kernels"].as_array().unwrap();
+    let rows = kernels.iter().filter_map(|kernel| kernel["live_at_peak"].as_array()).flatten();
+    let calls: Vec<u64> = rows.filter_map(|row| row["source_line"]["called_at"]["line"].as_u64()).collect();
+    assert!(!calls.is_empty());
+    for line in calls {
+        let text = source.lines().nth(line as usize - 1).unwrap();
+        assert!(["a.add(", "f(weighted("].iter().any(|call| text.contains(call)), "line {line} calls nothing: {text}");
+    }
+}

@@ -230,7 +230,8 @@ impl<'a> Section<'a> {
     /// The front end's line of an instruction.
     pub(super) fn source_line(&self, pc: Pc) -> Option<SourceLine> {
         let source = self.lines.as_ref()?.source_at(pc)?;
-        Some(SourceLine { file: source.file.to_owned(), line: source.line })
+        let call = source.inlined_at.last().map(|call| CallLine { file: call.file.to_owned(), line: call.line });
+        Some(SourceLine { file: source.file.to_owned(), line: source.line, called_at: call })
     }
 
     /// Whether the ranges are a kernel's own code, not that of a device function.

@@ -17,7 +17,11 @@ pub fn refuse(unit: &mut Unit, stage: &str, message: String, log: &Log) {
             severity: severity(message.severity),
             code: message.code.clone(),
             ptx_line: message.ptx_line,
-            source: message.source.as_ref().map(|at| SourceLine { file: at.file.clone(), line: at.line }),
+            source: message.source.as_ref().map(|at| SourceLine {
+                file: at.file.clone(),
+                line: at.line,
+                called_at: None,
+            }),
             text: None,
             message: user_text(message, input),
         })

@@ -12,6 +12,7 @@ pub mod listing;
 mod live_values;
 mod messages;
 mod model;
+mod registers;
 mod text;
 mod warps;
 

@@ -170,10 +170,16 @@ fn more_lines(lines: &[Line]) -> Option<String> {
     }
 }
 
-/// A front end's line, its folders only where everything is asked for.
+/// A front end's line and the call that it was inlined for, their folders only where everything is asked for.
 fn source(at: &SourceLine, options: &Options) -> String {
-    let name = at.file.rsplit(['/', '\\']).next().filter(|_| !options.verbose).unwrap_or(&at.file);
-    terminal(&format!("{name}:{}", at.line)).into_owned()
+    fn name<'f>(file: &'f str, options: &Options) -> &'f str {
+        file.rsplit(['/', '\\']).next().filter(|_| !options.verbose).unwrap_or(file)
+    }
+    let mut text = format!("{}:{}", name(&at.file, options), at.line);
+    if let Some(call) = &at.called_at {
+        text.push_str(&format!(", called at {}:{}", name(&call.file, options), call.line));
+    }
+    terminal(&text).into_owned()
 }
 
 /// Figures as a row of blocks, the largest full.
