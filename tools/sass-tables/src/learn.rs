@@ -8,6 +8,7 @@ use anyhow::Result;
 
 use crate::class::{Class, Cx};
 use crate::corpus;
+use crate::explore::explore;
 use crate::model::Literals;
 use crate::oracle::{Oracle, Pending};
 use crate::store::{self, Learnt};
@@ -50,16 +51,6 @@ pub fn learn(
         Some(path) => Some(store::read(&std::fs::read_to_string(path)?, &mut lits)?),
         None => None,
     };
-    let begin = |mut class: Class, word: Option<u128>| {
-        let model = relative.as_ref().zip(word).and_then(|(learnt, word)| {
-            let tree = learnt.trees.get(&(word as u16 & 0xfff))?;
-            learnt.models.get(tree.find(word) as usize)
-        });
-        if let Some(model) = model {
-            class.adopt(model);
-        }
-        class
-    };
     let settle = |oracle: &mut Oracle| oracle.settle();
 
     // Label the corpus, then try every opcode over some payloads of it.
@@ -87,16 +78,45 @@ pub fn learn(
             }
         }
     }
+    let bases: Vec<u128> = match &relative {
+        Some(learnt) => learnt.models.iter().map(|model| model.base).collect(),
+        None => classes.values().chain(extra.values()).filter_map(|list| list.first().copied()).collect(),
+    };
+    let explored = explore(&mut oracle, &bases)?;
+    eprintln!(
+        "{arch}: {} legal words of {} classes around known ones ({:.0?})",
+        explored.values().map(Vec::len).sum::<usize>(),
+        explored.len(),
+        start.elapsed()
+    );
+    let begin = |opcode: u16, label: u32, corpus: &[u128], extra: &[u128]| {
+        let explored = explored.get(&(opcode, label)).map(Vec::as_slice).unwrap_or(&[]);
+        let mut class = Class::new(label, opcode, corpus.to_vec(), extra, explored);
+        let words = corpus.iter().chain(extra).chain(explored);
+        let model = relative.as_ref().and_then(|learnt| {
+            let tree = learnt.trees.get(&opcode)?;
+            words.copied().find_map(|word| learnt.models.get(tree.find(word) as usize))
+        });
+        if let Some(model) = model {
+            class.adopt(model);
+        }
+        class
+    };
     let mut all: Vec<Class> = Vec::new();
     let mut known: BTreeSet<(u16, u32)> = BTreeSet::new();
     for (&(opcode, label), list) in &classes {
         known.insert((opcode, label));
         let more = extra.get(&(opcode, label)).map(Vec::as_slice).unwrap_or(&[]);
-        all.push(begin(Class::new(label, opcode, list.clone(), more), list.first().copied()));
+        all.push(begin(opcode, label, list, more));
     }
     for (&(opcode, label), list) in &extra {
         if known.insert((opcode, label)) {
-            all.push(begin(Class::new(label, opcode, Vec::new(), list), list.first().copied()));
+            all.push(begin(opcode, label, &[], list));
+        }
+    }
+    for &(opcode, label) in explored.keys() {
+        if known.insert((opcode, label)) {
+            all.push(begin(opcode, label, &[], &[]));
         }
     }
     eprintln!("{arch}: {} classes in real code, {} in all ({:.0?})", classes.len(), all.len(), start.elapsed());
@@ -133,7 +153,7 @@ pub fn learn(
                 list.sort_unstable();
                 let step = (list.len() / 100).max(1);
                 let list: Vec<u128> = list.into_iter().step_by(step).collect();
-                all.push(begin(Class::new(label, opcode, Vec::new(), &list), list.first().copied()));
+                all.push(begin(opcode, label, &[], &list));
             }
             continue;
         }
@@ -147,6 +167,9 @@ pub fn learn(
             t.elapsed(),
             start.elapsed()
         );
+    }
+    for class in &mut all {
+        class.keep_better(&Cx { oracle: &mut oracle, lits: &mut lits, urz });
     }
     let learnt = assemble(arch, &oracle, &all);
     std::fs::write(out.join(format!("{arch}.model")), store::write(&learnt, &lits))?;

@@ -6,6 +6,7 @@ mod corpus;
 mod describe;
 mod edit;
 mod effects;
+mod explore;
 mod learn;
 mod live;
 mod model;

@@ -17,6 +17,9 @@ pub const CONTROL: u128 = (0x11 << 105) | (0x3f << 110);
 /// The bits of the scheduling control, reuse aside.
 pub const CONTROL_MASK: u128 = 0x1ffff << 105;
 
+/// Words of one opcode at which nvdisasm stops before the others of a batch are not asked for.
+const MOST_FATAL: usize = 8;
+
 /// Multiplicative hashing: words are keys by the million.
 #[derive(Default)]
 pub struct WordHasher(u64);
@@ -244,6 +247,7 @@ impl Oracle {
     fn listing(&mut self, words: &[u128], base: u64) -> Result<Vec<Option<Box<str>>>> {
         let mut out = vec![None; words.len()];
         let mut legal: Vec<usize> = (0..words.len()).collect();
+        let mut fatal: HashMap<u16, usize> = HashMap::new();
         loop {
             if legal.is_empty() {
                 return Ok(out);
@@ -256,10 +260,17 @@ impl Oracle {
             }
             if !bad.is_empty() {
                 let before = legal.len();
+                // At a word that two patterns match nvdisasm stops: an opcode with many of them is left out.
+                if stderr.contains("nvdisasm fatal") {
+                    for &word in bad.iter().filter_map(|&index| batch.get(index)) {
+                        *fatal.entry(word as u16 & 0xfff).or_default() += 1;
+                    }
+                }
+                let stops = |i: usize| fatal.get(&(words[i] as u16 & 0xfff)).is_some_and(|count| *count > MOST_FATAL);
                 let mut index = 0;
-                legal.retain(|_| {
+                legal.retain(|&i| {
                     index += 1;
-                    !bad.contains(&(index - 1))
+                    !bad.contains(&(index - 1)) && !stops(i)
                 });
                 if legal.len() == before {
                     bail!("nvdisasm -b {} calls words illegal that it was not given", self.arch);

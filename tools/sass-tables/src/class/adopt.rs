@@ -1,5 +1,7 @@
 //! Taking over the model that a relative's class has, once this architecture's words bear it out.
 
+use std::cmp::Reverse;
+
 use super::{Class, Cx};
 use crate::model::{Model, comp_word};
 use crate::oracle::Pending;
@@ -49,11 +51,35 @@ impl Class {
             self.stage = 5;
             return Ok(());
         }
-        self.model = Model::default();
+        let model = std::mem::take(&mut self.model);
+        self.refused = Some(model).filter(|model| self.same_class(cx, model.base));
         self.slots.clear();
         self.bases.clear();
         self.tests.clear();
         self.stage = 0;
         Ok(())
+    }
+
+    /// Of the model that was refused and the one that was learnt instead, keeps the one that is wrong less often, or else right
+    /// more often, on the words of real code, and then on those that were drawn.
+    pub fn keep_better(&mut self, cx: &Cx<'_>) {
+        let Some(refused) = self.refused.take() else { return };
+        let mut buf = String::new();
+        let mut judge = |model: &Model, words: &[u128]| {
+            let (mut wrong, mut right) = (0usize, 0usize);
+            for &word in words.iter().filter(|&&w| self.same_class(cx, w)) {
+                let Some(text) = cx.oracle.known(word).flatten() else { continue };
+                if model.predict(cx.lits, cx.urz, word, &mut buf) {
+                    if buf == text { right += 1 } else { wrong += 1 }
+                }
+            }
+            (Reverse(wrong), right)
+        };
+        let mut score = |model: &Model| (judge(model, &self.corpus), judge(model, &self.explored));
+        if self.dead.is_some() || score(&refused) > score(&self.model) {
+            self.slots.clone_from(&refused.slots);
+            self.model = refused;
+            self.dead = None;
+        }
     }
 }

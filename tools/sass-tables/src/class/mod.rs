@@ -32,6 +32,8 @@ pub struct Class {
     pub opcode: u16,
     /// Words of the class seen in real code.
     pub corpus: Vec<u128>,
+    /// Legal words of the class that draws by lot found.
+    explored: Vec<u128>,
     queue: Vec<u128>,
     structures: BTreeSet<String>,
     next: usize,
@@ -54,6 +56,8 @@ pub struct Class {
     spreads: usize,
     /// The model is a relative's and not verified yet.
     adopted: bool,
+    /// The relative's model, where words did not bear it out.
+    refused: Option<Model>,
 }
 
 const MAX_STRUCTURES: usize = 24;
@@ -94,13 +98,14 @@ fn structure(tokens: &[Token], guard: usize) -> String {
 }
 
 impl Class {
-    pub fn new(label: u32, opcode: u16, corpus: Vec<u128>, extra: &[u128]) -> Class {
-        let queue: Vec<u128> = corpus.iter().chain(extra).copied().collect();
+    pub fn new(label: u32, opcode: u16, corpus: Vec<u128>, extra: &[u128], explored: &[u128]) -> Class {
+        let queue: Vec<u128> = corpus.iter().chain(extra).chain(explored).copied().collect();
         Class {
             label,
             opcode,
             rng: queue.first().map_or(1, |w| (*w as u64) ^ (*w >> 64) as u64 | 1),
             corpus,
+            explored: explored.to_vec(),
             queue,
             structures: BTreeSet::new(),
             next: 0,
@@ -121,6 +126,7 @@ impl Class {
             stale: 0,
             spreads: 0,
             adopted: false,
+            refused: None,
         }
     }
 

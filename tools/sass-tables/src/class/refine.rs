@@ -229,7 +229,7 @@ impl Class {
         self.ask(cx, &tests)?;
         let legal: Vec<u128> = tests.iter().copied().filter(|w| cx.oracle.known(*w).flatten().is_some()).collect();
         let mut buf = String::new();
-        let words: Vec<u128> = self.corpus.iter().copied().chain(legal).collect();
+        let words: Vec<u128> = self.corpus.iter().chain(&self.explored).copied().chain(legal).collect();
         let failures: Vec<u128> = words.into_iter().filter(|&w| self.wrong(cx, w, &mut buf)).collect();
         if failures.is_empty() || self.loops >= if self.corpus.is_empty() { 12 } else { MAX_LOOPS } {
             self.give_up(cx, failures);
@@ -268,6 +268,7 @@ impl Class {
     fn give_up(&mut self, cx: &Cx<'_>, failures: Vec<u128>) {
         let mut buf = String::new();
         let mut known: Vec<u128> = self.corpus.clone();
+        known.extend(&self.explored);
         known.extend(self.tests.iter().copied().filter(|w| cx.oracle.known(*w).flatten().is_some()));
         for &word in &failures {
             if !self.wrong(cx, word, &mut buf) || !self.model.predict(cx.lits, cx.urz, word, &mut buf) {
