@@ -250,7 +250,8 @@ impl Class {
     /// The uses of a word's fields: where their number is, a byte, with the uses behind it. `None` where they are not known.
     ///
     /// Node: kind u8. 1, leaf: uses u8, then 5 bytes each: file, lowest bit, bits (0x80 added for a complement), written, registers. 2, switch: component u8, variants u16, then a
-    /// node for each variant, zero for one that was never observed. 3, field: lowest bit u8, bits u8, 1 unused, then a node for each value.
+    /// node for each variant, zero for one that was never observed. 3, number of one run of bits or two: lowest bit u8, bits u8 (those of the second run in its upper half), lowest bit of the second
+    /// run u8, then a node for each value.
     #[inline]
     pub fn uses(self, word: Word) -> Option<NonZeroU32> {
         let mut node = u32_at(self.0 + 40);
@@ -265,9 +266,13 @@ impl Class {
                     node = u32_at(node + 4 + 4 * variant);
                 }
                 3 => {
-                    let (bit, bits) = (u8_at(node + 1), u8_at(node + 2) & 31);
-                    let half = if bit < 64 { word.lo } else { word.hi };
-                    node = u32_at(node + 4 + 4 * (half >> (bit & 63) & ((1 << bits) - 1)) as u32);
+                    let (low, bits, high) = (u8_at(node + 1), u8_at(node + 2), u8_at(node + 3));
+                    let part = |bit: u8, bits: u8| {
+                        let half = if bit < 64 { word.lo } else { word.hi };
+                        half >> (bit & 63) & ((1 << bits) - 1)
+                    };
+                    let value = part(low, bits & 15) | part(high, bits >> 4) << (bits & 15);
+                    node = u32_at(node + 4 + 4 * value as u32);
                 }
                 _ => return None,
             }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use anyhow::{Result, ensure};
 
 use crate::edit::SLOT;
-use crate::effects::{Decision, Node, Question, Step};
+use crate::effects::{Decision, Node, Number, Question, Step};
 use crate::model::{Comp, Input, Literals, Model, Piece, Test};
 use crate::slot::{Format, Slot};
 use crate::store::{Learnt, format_number};
@@ -328,7 +328,7 @@ impl Packer {
             }
             Step::Ask(question, children) => {
                 let mut record = match *question {
-                    Question::Field(pos, bits) => vec![3, pos, bits, 0],
+                    Question::Number(Number { low, high }) => vec![3, low.0, low.1 | high.1 << 4, high.0],
                     Question::Component(comp) => {
                         let [low, high] = (children.len() as u16).to_le_bytes();
                         vec![2, comp, low, high]

@@ -3,19 +3,17 @@
 //! Each field is decided for itself, by as few components as tell its observations apart: how wide an address is may hang on other modifiers than how
 //! wide the data is, and together they would have to be seen in every combination.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use anyhow::Result;
 use ptxinspect::base::{RegFile, RegSet};
 
 use super::decision::{Answers, Decision, Node, Question};
 use super::evidence::{Example, Key, Span, example, marks, span};
-use super::fields::{self, Observation, Use, evaluate, field};
+use super::fields::{self, Observation, Use, evaluate};
 use crate::edit::SLOT;
 use crate::model::{Comp, Literals, Model, comp_word};
-use crate::slot::{Format, Slot};
 use crate::store::Learnt;
-use crate::text::Kind;
 
 /// The distinct answers of a class's examples, with what they say about one field.
 struct Rows<'a> {
@@ -248,23 +246,26 @@ impl Deciding<'_> {
         self.examples.iter().map(left).collect()
     }
 
-    /// A part of a decision that knows nothing of words which print a mask that no question asks for, its bits being in several places, where
-    /// examples contradict each other: modifiers that tell those apart do so by chance.
-    fn without_masks(&self, decision: &mut Decision) -> Option<Node> {
-        let is_lost = |example: &Example<'_>| decision.find(&example.answers, &self.questions).is_none();
-        if !self.examples.iter().any(is_lost) {
-            return None;
+    /// Parts of a decision that know nothing of words which print a register that no example prints: nobody saw what is done to it.
+    fn unseen_registers(&self, decision: &mut Decision) -> Vec<Node> {
+        let comps = &self.model.comps;
+        let mut shown: HashSet<usize> = HashSet::new();
+        for example in &self.examples {
+            // The components' answers come first.
+            shown
+                .extend(fields::printed(self.model, &example.answers[..comps.len()]).into_iter().map(|(_, slot)| slot));
         }
-        let is_mask =
-            |slot: &Slot| slot.format == Format::Linear(Kind::Hex) && slot.bits.len() <= 8 && field(slot).is_none();
-        let slots = self.model.slots.iter().enumerate().filter(|(_, slot)| is_mask(slot));
-        let masks: Vec<u32> = slots.map(|(slot, _)| SLOT | slot as u32).collect();
-        let prints = |sites: &Vec<Vec<u32>>| sites.iter().flatten().any(|token| masks.contains(token));
-        let at = (0..self.model.comps.len()).find(|&comp| self.model.comps[comp].variants.iter().any(prints))?;
         let (nowhere, nothing) = (decision.nowhere(), decision.leaf(Vec::new()));
-        let variants = self.model.comps[at].variants.iter();
-        let children = variants.map(|sites| if prints(sites) { nowhere } else { nothing }).collect();
-        Some(decision.ask(Question::Component(at as u8), children))
+        let is_unseen = |token: &u32| {
+            let slot = (token & !SLOT) as usize;
+            token & SLOT != 0 && self.model.slots[slot].is_register() && !shown.contains(&slot)
+        };
+        let part = |(at, comp): (usize, &Comp)| {
+            let children =
+                comp.variants.iter().map(|sites| if sites.iter().flatten().any(is_unseen) { nowhere } else { nothing });
+            decision.ask(Question::Component(at as u8), children.collect())
+        };
+        comps.iter().enumerate().map(part).collect()
     }
 
     /// What the class does.
@@ -333,7 +334,7 @@ impl Deciding<'_> {
             let node = self.nest(&mut decision, &set, &mut Vec::new(), &leaf);
             decision.add(node);
         }
-        if let Some(node) = self.without_masks(&mut decision) {
+        for node in self.unseen_registers(&mut decision) {
             decision.add(node);
         }
         let is_lost = |example: &&Example<'_>| decision.find(&example.answers, &self.questions).is_none();
@@ -390,7 +391,7 @@ pub fn decide(learnt: &Learnt, literals: &Literals, observations: &str) -> Resul
     let mut classes = Vec::new();
     for (model, seen) in learnt.models.iter().zip(by_class) {
         let components = (0..model.comps.len()).map(|comp| Question::Component(comp as u8));
-        let numbers = fields::small_numbers(model).map(|(pos, bits)| Question::Field(pos, bits));
+        let numbers = fields::small_numbers(model).map(Question::Number);
         let mut questions: Vec<Question> = components.chain(numbers).collect();
         questions.dedup();
         let example = |(chosen, seen): (Vec<u16>, _)| example(model, &questions, &chosen, seen);
@@ -400,7 +401,7 @@ pub fn decide(learnt: &Learnt, literals: &Literals, observations: &str) -> Resul
         // Which predicate is spelt out says nothing about what is done with it: last.
         usable.sort_by_key(|&at| match questions[at] {
             Question::Component(comp) => usize::from(spells_predicates(&model.comps[usize::from(comp)], literals)) * 2,
-            Question::Field(..) => 1,
+            Question::Number(_) => 1,
         });
         let mut left = Open::default();
         classes.push(Deciding { model, questions, usable, examples }.class(&mut lost, &mut left));

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::fields::Use;
+use super::fields::{Number, Use};
 use crate::model::Model;
 
 /// A node of a decision.
@@ -27,22 +27,22 @@ pub enum Step {
 pub enum Question {
     /// The variant of a component.
     Component(u8),
-    /// A few bits, lowest bit and number of bits, that the text prints as a number: the mask of a texture fetch.
-    Field(u8, u8),
+    /// A number that the text prints.
+    Number(Number),
 }
 
 impl Question {
     pub(super) fn component(self) -> Option<u8> {
         match self {
             Question::Component(comp) => Some(comp),
-            Question::Field(..) => None,
+            Question::Number(_) => None,
         }
     }
 
     pub(super) fn count(self, model: &Model) -> usize {
         match self {
             Question::Component(comp) => model.comps[usize::from(comp)].variants.len(),
-            Question::Field(_, bits) => 1 << bits,
+            Question::Number(number) => number.count(),
         }
     }
 }

@@ -88,7 +88,7 @@ pub(super) fn span(key: &Key, example: &Example<'_>) -> Option<Span> {
 pub(super) fn example<'a>(model: &Model, questions: &[Question], chosen: &[u16], seen: &'a Observation) -> Example<'a> {
     let answer = |question: &Question| match *question {
         Question::Component(comp) => chosen[usize::from(comp)],
-        Question::Field(pos, bits) => (seen.word >> pos & ((1 << bits) - 1)) as u16,
+        Question::Number(number) => number.get(seen.word),
     };
     let number = |(file, slot): (RegFile, usize)| {
         // A number that is made in another way, `idesc[UR40]` being one more than `tmem[UR39]`, shows in what its neighbours do.

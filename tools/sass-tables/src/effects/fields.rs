@@ -32,10 +32,50 @@ pub struct Observation {
     pub text: String,
 }
 
+/// A number of a few bits that a text prints, in one run of bits or two: the mask of a texture fetch, of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Number {
+    /// Lowest bit and number of bits of its low part.
+    pub low: (u8, u8),
+    /// The same of the part above; no bits where there is none.
+    pub high: (u8, u8),
+}
+
+impl Number {
+    fn of(slot: &Slot) -> Option<Number> {
+        if slot.format != Format::Linear(Kind::Hex) || slot.bits.len() > 8 || slot.add != 0 {
+            return None;
+        }
+        let is_next = |pair: &[(u8, i64)]| pair[1].0 == pair[0].0 + 1;
+        let split = slot.bits.windows(2).position(|pair| !is_next(pair)).map_or(slot.bits.len(), |at| at + 1);
+        let (low, high) = slot.bits.split_at(split);
+        let is_number = slot.bits.iter().enumerate().all(|(i, &(_, weight))| weight == 1 << i);
+        let run = |bits: &[(u8, i64)]| (bits.first().map_or(0, |bit| bit.0), bits.len() as u8);
+        (is_number && high.windows(2).all(is_next)).then(|| Number { low: run(low), high: run(high) })
+    }
+
+    /// How many values it has.
+    pub fn count(self) -> usize {
+        1 << (self.low.1 + self.high.1)
+    }
+
+    pub fn get(self, word: u128) -> u16 {
+        let part = |(pos, bits): (u8, u8)| word >> pos & ((1 << bits) - 1);
+        (part(self.low) | part(self.high) << self.low.1) as u16
+    }
+
+    pub fn put(self, word: u128, value: u16) -> u128 {
+        let part = |word: u128, (pos, bits): (u8, u8), value: u16| {
+            let ones = (1u128 << bits) - 1;
+            word & !(ones << pos) | (u128::from(value) & ones) << pos
+        };
+        part(part(word, self.low, value), self.high, value >> self.low.1)
+    }
+}
+
 /// The numbers of at most eight bits that a model's texts may print.
-pub fn small_numbers(model: &Model) -> impl Iterator<Item = (u8, u8)> + '_ {
-    let is_number = |slot: &&Slot| slot.format == Format::Linear(Kind::Hex) && slot.bits.len() <= 8;
-    model.slots.iter().filter(is_number).filter_map(field).filter(|(_, bits)| bits & INVERTED == 0)
+pub fn small_numbers(model: &Model) -> impl Iterator<Item = Number> + '_ {
+    model.slots.iter().filter_map(Number::of)
 }
 
 pub fn letters(file: RegFile) -> &'static str {
@@ -190,4 +230,18 @@ pub fn cases(learnt: &Learnt, observations: &str) -> Result<String> {
         }
     }
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_in_two_places_is_put_where_it_is_got() {
+        let bits = [59, 60, 61, 62, 63, 88, 89, 90].into_iter().zip((0..8).map(|i| 1 << i)).collect();
+        let number = Number::of(&Slot { format: Format::Linear(Kind::Hex), bits, add: 0 }).unwrap();
+        assert_eq!((number.low, number.high, number.count()), ((59, 5), (88, 3), 256));
+        assert_eq!(number.put(0, 0xa1), 1 << 59 | 0b101 << 88);
+        assert!((0..256).all(|value| number.get(number.put(u128::MAX, value)) == value));
+    }
 }

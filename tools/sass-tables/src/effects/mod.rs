@@ -19,6 +19,7 @@ use anyhow::{Context, Result};
 
 pub use decide::{Decisions, decide};
 pub use decision::{Decision, Node, Question, Step};
+pub use fields::Number;
 
 use crate::model::Literals;
 use crate::store;

@@ -14,7 +14,7 @@ use crate::store::Learnt;
 
 /// Words of real code for each text, numbers aside.
 const EXAMPLES: u8 = 2;
-/// Words of a class on which numbers of a few bits are tried with each value.
+/// Words of a class on which numbers of a few bits are tried: with each value of up to four bits, of more on the first word.
 const MASKED: u8 = 12;
 /// Values of one component that are tried on a class's base word at most.
 const VALUES: usize = 1024;
@@ -74,9 +74,8 @@ fn drawn_word(model: &Model, base: u128, dice: &mut Dice) -> Option<u128> {
         let made = values.find_map(|value| comp_word(&model.slots, &comp.inputs, word, value));
         word = made.filter(|&made| fields::chosen(model, made).is_some()).unwrap_or(word);
     }
-    for (pos, bits) in fields::small_numbers(model) {
-        let ones = (1u128 << bits) - 1;
-        let made = word & !(ones << pos) | (dice.below(1 << bits) as u128) << pos;
+    for number in fields::small_numbers(model) {
+        let made = number.put(word, dice.below(number.count()) as u16);
         word = if fields::chosen(model, made).is_some() { made } else { word };
     }
     fields::chosen(model, word).map(|_| word)
@@ -196,15 +195,16 @@ pub fn observe(
         let count = tried.entry(class).or_default();
         if *count < MASKED && !moves_control(word) {
             *count += 1;
-            for (pos, bits) in fields::small_numbers(model) {
-                let ones = (1u128 << bits) - 1;
-                let numbers: Vec<u128> = if bits <= 4 {
-                    (0..=ones).collect()
+            for number in fields::small_numbers(model) {
+                let last = (number.count() - 1) as u16;
+                let bits = last.count_ones();
+                let values: Vec<u16> = if bits <= 4 || *count == 1 {
+                    (0..=last).collect()
                 } else {
-                    (0..bits).flat_map(|bit| [(2 << bit) - 1, 1 << bit, ones & !((1 << bit) - 1)]).collect()
+                    (0..bits).flat_map(|bit| [(2 << bit) - 1, 1 << bit, last & !((1 << bit) - 1)]).collect()
                 };
-                let values = numbers.into_iter().map(|value| word & !(ones << pos) | value << pos);
-                words.extend(values.filter(|word| fields::place(learnt, *word).is_some()));
+                let made = values.into_iter().map(|value| number.put(word, value));
+                words.extend(made.filter(|word| fields::place(learnt, *word).is_some()));
             }
         }
     }
