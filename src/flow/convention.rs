@@ -4,9 +4,10 @@ use crate::base::{RegFile, RegSet};
 use crate::sass::{Effects, Flow, Transfer};
 
 use super::liveness::Rule;
+use super::program::{Layout, Program};
 
 /// What calls and returns do by convention.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Abi {
     /// A `RET` to an unknown caller: what it keeps for it.
     pub(super) kept: RegSet,
@@ -14,6 +15,8 @@ pub(super) struct Abi {
     pub(super) call: Effects,
     /// What nvdisasm has live at the end of a thread: R1.
     pub(super) at_end: RegSet,
+    /// By the instruction that each function starts with: the uniform registers that nvdisasm has live where it returns.
+    uniform: Vec<(u32, RegSet)>,
     /// What nvdisasm counts: of the uniform registers UR4 to UR62 only, and nothing above the highest that the cubin names.
     pub(super) counted: RegSet,
 }
@@ -33,11 +36,34 @@ pub(super) fn kept_by_callee(registers: u16) -> RegSet {
     kept
 }
 
+/// Of the uniform registers that a callee keeps, UR36 and up, nvdisasm has those live at a `RET` that its function names.
+fn kept_uniform(program: &impl Program, layout: &Layout) -> Vec<(u32, RegSet)> {
+    let mut kept = RegSet::EMPTY;
+    kept.insert_run(RegFile::Ugpr, 36, 27);
+    if layout.named.as_ref().is_some_and(|named| named.intersection(&kept).count(RegFile::Ugpr) == 0) {
+        return Vec::new();
+    }
+    let mut functions: Vec<(u32, RegSet)> = layout.entries.iter().map(|pc| (pc.0 / 16, RegSet::EMPTY)).collect();
+    functions.push((0, RegSet::EMPTY));
+    functions.sort_unstable_by_key(|(start, _)| *start);
+    functions.dedup_by_key(|(start, _)| *start);
+    let mut at = 0;
+    for index in 0..program.len() {
+        if functions.get(at + 1).is_some_and(|(start, _)| *start as usize <= index) {
+            at += 1;
+        }
+        let effects = program.effects(index);
+        functions[at].1.union_with(&effects.reads.union(&effects.writes).intersection(&kept));
+    }
+    functions
+}
+
 impl Abi {
-    /// The convention for a function of so many registers in a cubin that names these.
-    pub(super) fn new(registers: u16, named: Option<&RegSet>) -> Abi {
-        let kept = kept_by_callee(registers);
-        let registers = given(registers);
+    /// The convention for the functions of a section.
+    pub(super) fn new(program: &impl Program, layout: &Layout, rule: Rule) -> Abi {
+        let named = layout.named.as_ref();
+        let kept = kept_by_callee(layout.registers);
+        let registers = given(layout.registers);
         let mut at_end = RegSet::EMPTY;
         at_end.insert(RegFile::Gpr, 1);
         let mut call = Effects { reads: at_end, writes: RegSet::EMPTY };
@@ -57,7 +83,14 @@ impl Abi {
                 (columns..256).for_each(|index| counted.remove(file, index));
             }
         }
-        Abi { kept, call, at_end, counted }
+        let uniform = if rule == Rule::Nvdisasm { kept_uniform(program, layout) } else { Vec::new() };
+        Abi { kept, call, at_end, uniform, counted }
+    }
+
+    /// The uniform registers that nvdisasm has live at a `RET`.
+    fn uniform(&self, index: u32) -> RegSet {
+        let after = self.uniform.partition_point(|(start, _)| *start <= index);
+        after.checked_sub(1).map_or(RegSet::EMPTY, |at| self.uniform[at].1)
     }
 
     /// Adds what calls, returns and the end of a thread do by convention.
@@ -70,10 +103,12 @@ impl Abi {
             (Rule::Nvdisasm, Transfer::Return) => {
                 effects.reads.union_with(&self.kept);
                 effects.reads.union_with(&self.at_end);
+                effects.reads.union_with(&self.uniform(index));
             }
             (rule, Transfer::ReturnOut) => {
                 effects.reads.union_with(&self.kept);
                 effects.reads.union_with(&self.at_end);
+                effects.reads.union_with(&self.uniform(index));
                 if rule == Rule::Sound {
                     // Results are in R4 to R15 by convention; how many is not known here.
                     effects.reads.insert_run(RegFile::Gpr, 4, 12);

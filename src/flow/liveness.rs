@@ -82,7 +82,7 @@ pub struct Liveness {
 impl Liveness {
     /// Solves liveness for the whole section.
     pub fn solve(program: &impl Program, cfg: &Cfg, rule: Rule) -> Liveness {
-        let abi = Abi::new(cfg.layout.registers, cfg.layout.named.as_ref());
+        let abi = Abi::new(program, &cfg.layout, rule);
         let (traces, trace_of) = cut(cfg, rule);
         let mut liveness = Liveness {
             rule,

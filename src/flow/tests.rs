@@ -78,7 +78,11 @@ fn gprs(set: &RegSet) -> Vec<u16> {
 }
 
 fn before(program: &Toy, rule: Rule) -> Vec<RegSet> {
-    let cfg = Cfg::build(program, &Layout::default());
+    before_in(program, &Layout::default(), rule)
+}
+
+fn before_in(program: &Toy, layout: &Layout, rule: Rule) -> Vec<RegSet> {
+    let cfg = Cfg::build(program, layout);
     let liveness = Liveness::solve(program, &cfg, rule);
     let mut rows = vec![RegSet::EMPTY; program.len()];
     liveness.rows(program, &cfg, |row| rows[(row.pc.0 / 16) as usize] = row.before);
@@ -98,6 +102,19 @@ fn a_guarded_write_does_not_kill_and_two_opposite_ones_do() {
     // Written and read under the same guard.
     let same = toy(&["@P0 : > R1", "@P0 : R1 >", "exit"]);
     assert_eq!(gprs(&before(&same, Rule::Sound)[0]), [] as [u16; 0]);
+}
+
+#[test]
+fn at_a_ret_nvdisasm_has_the_kept_uniform_registers_that_its_function_names() {
+    // A kernel that names UR36, a function that names UR40 and UR12, one that names none.
+    let lines = ["call 3 : > UR36", "call 5", "exit", "mov : UR40 > UR12", "ret", "nop", "ret"];
+    let layout = Layout { entries: vec![Pc(0), Pc(48), Pc(80)], ..Layout::default() };
+    let uniform = |rule: Rule, at: usize| -> Vec<u16> {
+        before_in(&toy(&lines), &layout, rule)[at].iter(RegFile::Ugpr).collect()
+    };
+    assert_eq!(uniform(Rule::Nvdisasm, 4), [40]);
+    assert_eq!(uniform(Rule::Nvdisasm, 6), [] as [u16; 0]);
+    assert_eq!(uniform(Rule::Sound, 4), [] as [u16; 0]);
 }
 
 #[test]
