@@ -10,7 +10,7 @@ use crate::class::{Class, Cx};
 use crate::corpus;
 use crate::explore::explore;
 use crate::model::Literals;
-use crate::oracle::{Oracle, Pending};
+use crate::oracle::{CONTROL_MASK, OTHER_CONTROL, Oracle, Pending};
 use crate::store::{self, Learnt};
 use crate::tree::{Question, grow};
 
@@ -171,6 +171,7 @@ pub fn learn(
     for class in &mut all {
         class.keep_better(&Cx { oracle: &mut oracle, lits: &mut lits, urz });
     }
+    free_reuse(&mut oracle, &mut all)?;
     let learnt = assemble(arch, &oracle, &all);
     std::fs::write(out.join(format!("{arch}.model")), store::write(&learnt, &lits))?;
     std::fs::write(out.join(format!("{}.cases", file_stem(arch))), cases(arch, &oracle, &all, &lits, urz))?;
@@ -209,6 +210,33 @@ pub fn learn(
         oracle.runs,
         start.elapsed()
     );
+    Ok(())
+}
+
+/// ptxas sets reuse bits also where there is no register to use again. Not all of them are legal beside the control that probes carry: where they are beside
+/// another, and print nothing, they are no part of the encoding.
+fn free_reuse(oracle: &mut Oracle, all: &mut [Class]) -> Result<()> {
+    const REUSE: std::ops::Range<u8> = 122..126;
+    let probe = |class: &Class, bit: u8| class.model.base & !CONTROL_MASK | OTHER_CONTROL | 1 << bit;
+    let fixed: Vec<(usize, u8)> = all
+        .iter()
+        .enumerate()
+        .filter(|(_, class)| class.dead.is_none())
+        .flat_map(|(at, class)| REUSE.filter(move |bit| class.model.fixed >> bit & 1 == 1).map(move |bit| (at, bit)))
+        .filter(|&(at, bit)| all[at].model.base >> bit & 1 == 0)
+        .collect();
+    let words: Vec<u128> = fixed.iter().map(|&(at, bit)| probe(&all[at], bit)).collect();
+    let bases: Vec<u128> = fixed.iter().map(|&(at, _)| all[at].model.base).collect();
+    while oracle.texts(&words).is_err() || oracle.texts(&bases).is_err() || oracle.labels(&words).is_err() {
+        oracle.settle()?;
+    }
+    for (&(at, bit), (&word, &base)) in fixed.iter().zip(words.iter().zip(&bases)) {
+        let class = &mut all[at];
+        let is_same = oracle.known(word).flatten().is_some() && oracle.known(word) == oracle.known(base);
+        if is_same && oracle.label(word) == Some(class.label) {
+            class.model.fixed &= !(1 << bit);
+        }
+    }
     Ok(())
 }
 

@@ -14,6 +14,8 @@ use anyhow::{Context, Result, bail};
 
 /// Control bits every probe carries: stall 1, yield hint set, no barriers. With it all combinations of reuse bits are legal.
 pub const CONTROL: u128 = (0x11 << 105) | (0x3f << 110);
+/// Control beside which reuse bits are legal that mean nothing: stall 11, no yield hint, no barriers.
+pub const OTHER_CONTROL: u128 = (0xb << 105) | (0x3f << 110);
 /// The bits of the scheduling control, reuse aside.
 pub const CONTROL_MASK: u128 = 0x1ffff << 105;
 
