@@ -169,15 +169,26 @@ impl Decoder {
     /// The opcode's name without its modifiers: `IMAD`. Empty when unknown.
     pub fn mnemonic(&self, inst: &Inst) -> &'static str {
         let mut name = "";
-        self.walk(inst, |step| {
-            if let Step::Text(len, at) = step
-                && name.is_empty()
-                && let text = literal(len, at)
-                && text.starts_with(|c: char| c.is_ascii_uppercase())
-            {
-                name = text.split(['.', ' ']).next().unwrap_or("");
+        if inst.is_unknown() {
+            return name;
+        }
+        let mut at = Class(inst.class).template();
+        // It is near the start: there is no need to walk the whole text.
+        while name.is_empty() {
+            let is_more = walk_op(inst.word, at, &mut |step| {
+                if let Step::Text(len, at) = step
+                    && name.is_empty()
+                    && let text = literal(len, at)
+                    && text.starts_with(|c: char| c.is_ascii_uppercase())
+                {
+                    name = text.split(['.', ' ']).next().unwrap_or("");
+                }
+            });
+            if !is_more {
+                break;
             }
-        });
+            at += 8;
+        }
         name
     }
 
@@ -279,41 +290,47 @@ fn literal(len: usize, at: u32) -> &'static str {
 /// Walks a class's template.
 #[inline(always)]
 fn walk_template(word: Word, mut at: u32, step: &mut impl FnMut(Step)) {
-    loop {
-        let op = match blob::op(at) {
-            Op::End => return,
-            Op::Flag(bit, len, at) => {
-                if blob::field(word, u64::from(bit), 1) == 1 {
-                    step(Step::Text(len, at));
-                }
-                Op::End
-            }
-            Op::Choice(bit, width, steps) => {
-                blob::op(steps + 8 * blob::field(word, u64::from(bit), u64::from(width)) as u32)
-            }
-            Op::Site(comp, site) => match comp.site(word, site) {
-                0 => Op::End,
-                at => blob::op(at),
-            },
-            Op::Guard(kind) => {
-                let guard = word.lo >> 12 & 15;
-                if guard != 7 {
-                    let (negated, value) = (guard >= 8, (guard & 7) as i64);
-                    step(Step::Fixed(if negated { "@!" } else { "@" }));
-                    step(Step::Number(Number { kind, value, bit: 12, zero: 0 }));
-                    step(Step::Fixed(" "));
-                }
-                Op::End
-            }
-            op => op,
-        };
-        match op {
-            Op::End => {}
-            Op::List(list) => walk_list(word, list, step),
-            op => walk_one(word, op, step),
-        }
+    while walk_op(word, at, step) {
         at += 8;
     }
+}
+
+/// Walks one entry of a class's template; false at its end.
+#[inline(always)]
+fn walk_op(word: Word, at: u32, step: &mut impl FnMut(Step)) -> bool {
+    let op = match blob::op(at) {
+        Op::End => return false,
+        Op::Flag(bit, len, at) => {
+            if blob::field(word, u64::from(bit), 1) == 1 {
+                step(Step::Text(len, at));
+            }
+            Op::End
+        }
+        Op::Choice(bit, width, steps) => {
+            blob::op(steps + 8 * blob::field(word, u64::from(bit), u64::from(width)) as u32)
+        }
+        Op::Site(comp, site) => match comp.site(word, site) {
+            0 => Op::End,
+            at => blob::op(at),
+        },
+        Op::Guard(kind) => {
+            let guard = word.lo >> 12 & 15;
+            if guard != 7 {
+                let (negated, value) = (guard >= 8, (guard & 7) as i64);
+                step(Step::Fixed(if negated { "@!" } else { "@" }));
+                step(Step::Number(Number { kind, value, bit: 12, zero: 0 }));
+                step(Step::Fixed(" "));
+            }
+            Op::End
+        }
+        op => op,
+    };
+    match op {
+        Op::End => {}
+        Op::List(list) => walk_list(word, list, step),
+        op => walk_one(word, op, step),
+    }
+    true
 }
 
 /// Walks what a site says where it is more than one step.
