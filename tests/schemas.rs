@@ -1,4 +1,4 @@
-//! What programs read: every JSON that the gate, diff, matrix and annotate write is as `docs/schema` says, and no looser.
+//! What programs read: every JSON that the gate, diff, matrix, disasm and annotate write is as `docs/schema` says, and no looser.
 
 mod support;
 
@@ -176,6 +176,20 @@ fn annotate_one_record_a_line() {
         }
     }
     assert!(seen > 1_000, "{seen}");
+}
+
+#[test]
+fn disasm() {
+    let schema = Schema::new("disasm");
+    let cubins = fs::read_dir(root("testdata/cubin")).unwrap().map(|entry| entry.unwrap().path());
+    for cubin in cubins.filter(|path| path.extension().is_some_and(|extension| extension == "cubin")) {
+        let name = cubin.to_str().unwrap();
+        for more in [&["--sets"][..], &[]] {
+            schema.holds(&json(&root("."), &[&["disasm", name, "--format", "json"], more].concat()));
+        }
+    }
+    let one = json(&root("."), &["disasm", "testdata/cubin/hopper-13.4-sm_90a.cubin", "--format", "json", "--sets"]);
+    schema.is_tight(&one, &[]);
 }
 
 #[test]

@@ -277,6 +277,24 @@ pub struct DisasmArgs {
     /// Show each word in hexadecimal
     #[arg(long, help_heading = "Output")]
     pub hex: bool,
+    /// Show stall counts and scoreboards
+    #[arg(long, help_heading = "Output")]
+    pub control: bool,
+    /// Show which registers are live, below each instruction
+    #[arg(long, help_heading = "Output")]
+    pub sets: bool,
+    /// Whose texts and live counts to show: ours, or nvdisasm's for comparison
+    #[arg(long, value_name = "WHICH", default_value = "native", help_heading = "Output")]
+    pub disassembler: Disassembler,
+}
+
+/// Whose texts and live counts a listing has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Disassembler {
+    /// Our own decoder and liveness
+    Native,
+    /// The nvdisasm that PTXINSPECT_NVDISASM names, on PATH, beside a ptxas or in a Python wheel
+    Nvdisasm,
 }
 
 /// `ptxinspect toolchain …`

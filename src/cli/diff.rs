@@ -214,7 +214,9 @@ fn build(session: &Session, path: &Path, read: Result<Input, String>, arch: Opti
             image
                 .functions
                 .iter()
-                .flat_map(|function| listing::list(&image, &lines, function, &Counting::default()))
+                .flat_map(|function| {
+                    listing::list(&image, &lines, function, &Counting::default(), listing::Wanted::default())
+                })
                 .collect(),
         )
     });

@@ -6,7 +6,7 @@ use anyhow::Result;
 use rayon::prelude::*;
 
 use super::Outcome;
-use super::args::{DisasmArgs, TextOrJson};
+use super::args::{DisasmArgs, Disassembler, TextOrJson};
 use super::compile::{self, Session};
 use super::given::{self, Given};
 use super::input::Input;
@@ -16,8 +16,9 @@ use crate::cubin::{Image, lines::LineTable};
 use crate::emit;
 use crate::emit::listing::{JsonWriter, Options};
 use crate::flow::Rule;
-use crate::report::listing::{self, ListedFunction};
+use crate::report::listing::{self, ListedFunction, Wanted};
 use crate::report::{PtxText, Unit, UnitError, demangle, quote};
+use crate::toolchain::nvdisasm;
 
 /// Compiles or reads every input, lists every function.
 pub fn run(args: &DisasmArgs) -> Result<Outcome> {
@@ -33,7 +34,12 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
             TextOrJson::Json => json = Some(JsonWriter::start(out)?),
             TextOrJson::Text => text_out = Some(out),
         }
-        let options = Options { hex: args.hex };
+        // With live counts nvdisasm leaves out the padding behind a function.
+        let no_text = match args.disassembler {
+            Disassembler::Native => "",
+            Disassembler::Nvdisasm => "  not listed by nvdisasm",
+        };
+        let options = Options { hex: args.hex, control: args.control, sets: args.sets, no_text };
         // A few at a time: a library's cubins are not all in memory at once.
         for group in inputs.chunks(session.jobs.saturating_mul(4).max(1)) {
             let read: Vec<_> = group.iter().map(|given| (given, given.read())).collect();
@@ -52,21 +58,37 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
                     failed.push(quoted(unit, &read));
                     continue;
                 };
+                let mut fail = |stage: &str, message: String| {
+                    let message = format!("{}: {message}", unit.input);
+                    unit.error = Some(UnitError { stage: stage.to_owned(), message, diagnostics: Vec::new() });
+                    failed.push(quoted(unit.clone(), &read));
+                };
                 let image = match Image::parse(&built.cubin) {
                     Ok(image) => image,
                     Err(error) => {
-                        let message = format!("{}: {error}", unit.input);
-                        unit.error = Some(UnitError { stage: "cubin".to_owned(), message, diagnostics: Vec::new() });
-                        failed.push(quoted(unit, &read));
+                        fail("cubin", error.to_string());
                         continue;
                     }
                 };
+                let theirs = match args.disassembler {
+                    Disassembler::Native => None,
+                    Disassembler::Nvdisasm => {
+                        match nvdisasm::disassemble(&built.cubin, Some(session.timeout), &session.env) {
+                            Ok(listing) => Some(listing),
+                            Err(error) => {
+                                fail("nvdisasm", format!("{:#}", anyhow::Error::from(error)));
+                                continue;
+                            }
+                        }
+                    }
+                };
+                let wanted = Wanted { sets: args.sets, nvdisasm: theirs.as_ref() };
                 let mut emit = |function: &ListedFunction| match (&mut json, &mut text_out) {
                     (Some(json), _) => json.function(function),
                     (None, Some(out)) => emit::listing::write_text(function, &options, *out),
                     (None, None) => Ok(()),
                 };
-                list(&session, &image, args.liveness.into(), &mut emit)?;
+                list(&session, &image, args.liveness.into(), wanted, &mut emit)?;
             }
         }
         json.map_or(Ok(()), JsonWriter::finish)
@@ -93,6 +115,7 @@ fn list(
     session: &Session,
     image: &Image<'_>,
     rule: Rule,
+    wanted: Wanted<'_>,
     emit: &mut dyn FnMut(&ListedFunction) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
     let lines = LineTable::parse(image);
@@ -104,7 +127,7 @@ fn list(
         if !chosen(&function.name) {
             continue;
         }
-        for listed in listing::list(image, &lines, function, &counting) {
+        for listed in listing::list(image, &lines, function, &counting, wanted) {
             emit(&listed)?;
         }
     }

@@ -155,6 +155,8 @@ mod tests {
             reads: None,
             writes: None,
             spill: None,
+            control: None,
+            live_registers: None,
         };
         let instructions = texts.iter().enumerate().map(instruction).collect();
         ListedFunction { name: "k".to_owned(), kernel: "k".to_owned(), instructions }

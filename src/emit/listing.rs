@@ -2,15 +2,25 @@
 
 use std::io::{self, Write};
 
+use super::control::control;
 use super::escape::terminal;
 use super::text::{BOLD, DIM, RESET};
 use crate::report::listing::{LISTING_SCHEMA, ListedFunction, ListedInstruction};
+
+/// How wide [`control`] is.
+const CONTROL: usize = 19;
 
 /// What the reader asked to see.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// The words in hexadecimal.
     pub hex: bool,
+    /// What instructions tell the scheduler.
+    pub control: bool,
+    /// Which registers are live, below each instruction.
+    pub sets: bool,
+    /// What to say of a word that has no text.
+    pub no_text: &'static str,
 }
 
 /// Writes one function as text.
@@ -20,7 +30,8 @@ pub fn write_text(function: &ListedFunction, options: &Options, out: &mut dyn Wr
         write!(out, "  {DIM}in {}{RESET}", terminal(&function.kernel))?;
     }
     writeln!(out)?;
-    writeln!(out, "  {DIM}   pc  gpr pred ugpr upred  line  instruction{RESET}")?;
+    let scheduling = if options.control { format!("  {:<CONTROL$}", "control") } else { String::new() };
+    writeln!(out, "  {DIM}   pc  gpr pred ugpr upred  line{scheduling}  instruction{RESET}")?;
     for instruction in &function.instructions {
         write_row(instruction, options, out)?;
     }
@@ -37,9 +48,12 @@ fn write_row(instruction: &ListedInstruction, options: &Options, out: &mut dyn W
         Some(line) => write!(out, " {line:>5}")?,
         None => write!(out, " {:>5}", "-")?,
     }
+    if options.control {
+        write!(out, "  {DIM}{:<CONTROL$}{RESET}", instruction.control.as_ref().map(control).unwrap_or_default())?;
+    }
     match &instruction.text {
-        Some(text) => write!(out, "  {text}")?,
-        None => write!(out, "  .word 0x{}", instruction.hex)?,
+        Some(text) => write!(out, "  {}", terminal(text))?,
+        None => write!(out, "  .word 0x{}{}", instruction.hex, options.no_text)?,
     }
     if instruction.spill == Some(true) {
         write!(out, "  {DIM}spill{RESET}")?;
@@ -47,7 +61,33 @@ fn write_row(instruction: &ListedInstruction, options: &Options, out: &mut dyn W
     if options.hex && instruction.text.is_some() {
         write!(out, "  {DIM}/* 0x{} */{RESET}", instruction.hex)?;
     }
-    writeln!(out)
+    writeln!(out)?;
+    if options.sets {
+        let registers = match &instruction.live_registers {
+            Some(registers) if registers.is_empty() => "none live".to_owned(),
+            Some(registers) => runs(registers),
+            None => "not known".to_owned(),
+        };
+        writeln!(out, "  {:>5}  {DIM}{registers}{RESET}", "")?;
+    }
+    Ok(())
+}
+
+/// Registers with runs of neighbours shortened: `R0-R3 R8 P0`.
+fn runs(registers: &[String]) -> String {
+    let parts = |name: &str| {
+        let at = name.find(|character: char| character.is_ascii_digit())?;
+        Some((name[..at].to_owned(), name[at..].parse::<u32>().ok()?))
+    };
+    let follows = |before: &String, after: &String| match (parts(before), parts(after)) {
+        (Some((file, number)), Some((next_file, next))) => file == next_file && number.checked_add(1) == Some(next),
+        _ => false,
+    };
+    let shown = registers.chunk_by(follows).map(|run| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        _ => run.concat(),
+    });
+    shown.collect::<Vec<_>>().join(" ")
 }
 
 /// Writes units as one JSON document, a function a line. Functions come from an iterator so that only one is in memory.

@@ -3,6 +3,7 @@
 //! Nothing here computes a fact. What comes from an input is escaped before it is written.
 
 pub mod annotate;
+mod control;
 pub mod diff;
 pub mod escape;
 pub mod gate;

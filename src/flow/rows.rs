@@ -42,15 +42,25 @@ impl Liveness {
 
     /// The # columns of every instruction, by index.
     pub fn counts(&self, program: &impl Program, cfg: &Cfg) -> Vec<Counts> {
-        let mut counts = vec![Counts::default(); cfg.instructions as usize];
+        self.of_occupied(program, cfg, Counts::of)
+    }
+
+    /// The registers that [`Liveness::counts`] counts.
+    pub fn sets(&self, program: &impl Program, cfg: &Cfg) -> Vec<RegSet> {
+        self.of_occupied(program, cfg, |set| *set)
+    }
+
+    /// Something of the registers of each row, by index; nothing of the padding at the end.
+    fn of_occupied<T: Clone + Default>(&self, program: &impl Program, cfg: &Cfg, of: impl Fn(&RegSet) -> T) -> Vec<T> {
+        let mut all = vec![T::default(); cfg.instructions as usize];
         let end = cfg.instructions - cfg.padding;
         self.rows(program, cfg, |row| {
             let index = row.pc.0 / 16;
             if index < end {
-                counts[index as usize] = Counts::of(&row.occupied());
+                all[index as usize] = of(&row.occupied());
             }
         });
-        counts
+        all
     }
 
     /// The row of one instruction.

@@ -8,7 +8,8 @@ use crate::base::{Line, Pc, RegFile, RegSet};
 use crate::cubin::lines::{FunctionLines, LineTable, SourcePos};
 use crate::cubin::{Function, Image};
 use crate::flow::Program;
-use crate::sass::{Decoder, Word};
+use crate::sass::{Control, Decoder, Word};
+use crate::toolchain::nvdisasm::Listing;
 
 /// The name and version of the listing's JSON.
 pub const LISTING_SCHEMA: &str = "ptxinspect.disasm/1";
@@ -31,7 +32,7 @@ pub struct ListedInstruction {
     pub pc: Pc,
     /// The 32 digits of the word, high half first.
     pub hex: String,
-    /// As nvdisasm prints it; null when it is not decoded.
+    /// As nvdisasm prints it; null when it is not decoded, or nvdisasm was asked and does not list it.
     pub text: Option<String>,
     /// Live registers, counted as nvdisasm's `#` does; null when not decoded.
     pub live: Option<LiveCounts>,
@@ -45,6 +46,44 @@ pub struct ListedInstruction {
     pub writes: Option<Vec<String>>,
     /// Whether ptxas marked it as a spill store or refill; null when this ptxas marks none.
     pub spill: Option<bool>,
+    /// What it tells the scheduler; null where words are not ours to read.
+    pub control: Option<ListedControl>,
+    /// The registers that our rule counts; null unless they are asked for and known.
+    pub live_registers: Option<Vec<String>>,
+}
+
+/// What an instruction tells the scheduler.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListedControl {
+    /// Cycles to wait before the next instruction.
+    pub stall: u8,
+    /// Whether the scheduler should prefer another warp.
+    pub yields: bool,
+    /// The scoreboard signalled when the result is there.
+    pub write_barrier: Option<u8>,
+    /// The scoreboard signalled when the sources have been read.
+    pub read_barrier: Option<u8>,
+    /// The scoreboards to wait for.
+    pub wait: Vec<u8>,
+    /// Which source operands stay in the reuse cache, counted from 0.
+    pub reuse: Vec<u8>,
+}
+
+impl From<Control> for ListedControl {
+    fn from(control: Control) -> ListedControl {
+        let Control { stall, yields, write_barrier, read_barrier, wait_mask, reuse } = control;
+        let bits = |mask: u8| (0..8).filter(|bit| mask >> bit & 1 == 1).collect();
+        ListedControl { stall, yields, write_barrier, read_barrier, wait: bits(wait_mask), reuse: bits(reuse) }
+    }
+}
+
+/// What a listing has beside text, counts and lines.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'a> {
+    /// Which registers are live, not only how many.
+    pub sets: bool,
+    /// Texts and counts are nvdisasm's.
+    pub nvdisasm: Option<&'a Listing>,
 }
 
 /// Live registers of the four files.
@@ -58,6 +97,13 @@ pub struct LiveCounts {
     pub ugpr: u32,
     /// Uniform predicates.
     pub upred: u32,
+}
+
+impl LiveCounts {
+    /// From those of the four files, in [`RegFile::ALL`]'s order.
+    fn new([gpr, pred, ugpr, upred]: [u32; 4]) -> LiveCounts {
+        LiveCounts { gpr, pred, ugpr, upred }
+    }
 }
 
 /// A place in the front end's source.
@@ -98,13 +144,18 @@ pub fn list(
     lines: &LineTable<'_>,
     function: &Function<'_>,
     counting: &Counting,
+    wanted: Wanted<'_>,
 ) -> Vec<ListedFunction> {
+    let code = Code::analyse(image.arch, function, counting);
     let section = Section {
         function,
+        name: image.section(function.section).map(|section| section.name.as_ref()).unwrap_or_default(),
         lines: lines.function(function),
         spills: marked_spills(image, function),
-        code: Code::analyse(image.arch, function, counting),
+        sets: code.as_ref().filter(|_| wanted.sets).map(|code| code.liveness.sets(code.program(), &code.cfg)),
+        code,
         decoder: Decoder::new(image.arch),
+        wanted,
     };
     let own = section.list(&function.name, &own_ranges(function));
     let parts = function.parts.iter().map(|part| section.list(part.callee(), &[part.start..part.end]));
@@ -113,10 +164,15 @@ pub fn list(
 
 struct Section<'a> {
     function: &'a Function<'a>,
+    /// The section's name.
+    name: &'a str,
     lines: Option<FunctionLines<'a>>,
     spills: Option<Vec<Pc>>,
     code: Option<Code>,
     decoder: Option<Decoder>,
+    /// By instruction, where they are wanted.
+    sets: Option<Vec<RegSet>>,
+    wanted: Wanted<'a>,
 }
 
 impl Section<'_> {
@@ -138,23 +194,30 @@ impl Section<'_> {
             decoder.text(&instruction, pc, &mut text);
             text
         });
+        let theirs = self.wanted.nvdisasm.map(|listing| listing.row(self.name, pc.0));
         let known = self.code.as_ref().filter(|code| code.is_known(pc));
         let effects = known.map(|code| code.program().effects(pc.0 as usize / 16));
         ListedInstruction {
             pc,
             hex: format!("{:032x}", u128::from_le_bytes(*word)),
-            text,
-            live: self.code.as_ref().map(|code| LiveCounts {
-                gpr: code.occupied(pc, RegFile::Gpr),
-                pred: code.occupied(pc, RegFile::Pred),
-                ugpr: code.occupied(pc, RegFile::Ugpr),
-                upred: code.occupied(pc, RegFile::Upred),
-            }),
+            text: match theirs {
+                Some(row) => row.map(|row| row.text.clone()),
+                None => text,
+            },
+            live: match theirs {
+                Some(row) => row.and_then(|row| row.live).map(|live| LiveCounts::new(live.map(u32::from))),
+                None => {
+                    let occupied = |code: &Code| RegFile::ALL.map(|file| code.occupied(pc, file));
+                    self.code.as_ref().map(|code| LiveCounts::new(occupied(code)))
+                }
+            },
             ptx_line: self.lines.as_ref().and_then(|lines| lines.ptx_line(pc)),
             source: self.lines.as_ref().and_then(|lines| lines.source_at(pc)).map(ListedSource::from),
             reads: effects.map(|effects| names(&effects.reads)),
             writes: effects.map(|effects| names(&effects.writes)),
             spill: self.spills.as_ref().map(|spills| spills.binary_search(&pc).is_ok()),
+            control: self.decoder.map(|_| Word::from_bytes(word).control().into()),
+            live_registers: self.sets.as_ref().and_then(|sets| sets.get(pc.0 as usize / 16)).map(names),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Finding, installing and running ptxas, and reading what it says.
+//! Finding, installing and running ptxas, and reading what it says; and nvdisasm, for comparison.
 //!
 //! In: what the user asked for ([`Request`]), the machine ([`Env`]) and PTX bytes. Out: a [`Ptxas`] and why it was
 //! chosen, a cubin with the log that came with it ([`Output`]), and the log as values ([`log::Log`]).
@@ -12,6 +12,7 @@ mod error;
 mod find;
 pub mod log;
 pub mod managed;
+pub mod nvdisasm;
 mod prepare;
 mod process;
 mod python;

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// How much output is kept; 944 kernels print half a megabyte.
-const KEEP_BYTES: usize = 64 << 20;
+/// How much output is kept of a program that has little to say; 944 kernels make ptxas print half a megabyte.
+pub(super) const KEEP_BYTES: usize = 64 << 20;
 /// How much output is read before the child is taken for mad and stopped.
 const FLOOD_BYTES: u64 = 1 << 30;
 /// How long after its end a child's output is waited for: something that left the process group may hold the pipe open.
@@ -63,8 +63,8 @@ struct Captured {
     cut_bytes: u64,
 }
 
-/// Starts a child with its input closed and its output captured.
-pub(super) fn start(command: &mut Command) -> io::Result<Running> {
+/// Starts a child with its input closed and up to `keep` bytes of its output captured.
+pub(super) fn start(command: &mut Command, keep: usize) -> io::Result<Running> {
     let (reader, writer) = io::pipe()?;
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     #[cfg(unix)]
@@ -87,7 +87,7 @@ pub(super) fn start(command: &mut Command) -> io::Result<Running> {
     }
     let kept = Arc::clone(&captured);
     std::thread::spawn(move || {
-        drain(reader, &kept, || drop(sender.send(Event::Flooded)));
+        drain(reader, keep, &kept, || drop(sender.send(Event::Flooded)));
         let _ = sender.send(Event::Drained);
     });
     Ok(Running { child, group, events, captured, started })
@@ -166,10 +166,10 @@ pub(super) fn supervise(
     timeout: Option<Duration>,
     tick: &mut dyn FnMut(&[u8]),
 ) -> io::Result<Ended> {
-    start(command)?.finish(timeout, tick)
+    start(command, KEEP_BYTES)?.finish(timeout, tick)
 }
 
-fn drain(mut reader: PipeReader, captured: &Mutex<Captured>, flooded: impl Fn()) {
+fn drain(mut reader: PipeReader, keep: usize, captured: &Mutex<Captured>, flooded: impl Fn()) {
     let mut buffer = vec![0; 64 << 10];
     let mut told = false;
     loop {
@@ -180,7 +180,7 @@ fn drain(mut reader: PipeReader, captured: &Mutex<Captured>, flooded: impl Fn())
             Err(_) => return,
         };
         let mut captured = lock(captured);
-        let room = KEEP_BYTES.saturating_sub(captured.head.len()).min(read);
+        let room = keep.saturating_sub(captured.head.len()).min(read);
         captured.head.extend_from_slice(&buffer[..room]);
         captured.cut_bytes = captured.cut_bytes.saturating_add((read - room) as u64);
         if !told && captured.cut_bytes > FLOOD_BYTES {

@@ -1,4 +1,4 @@
-//! The ptxas that Python wheels bring, found without starting Python.
+//! The ptxas and nvdisasm that Python wheels bring, found without starting Python.
 //!
 //! `nvidia/cu13/bin/ptxas` (nvidia-cuda-nvcc 13), `nvidia/cuda_nvcc/bin/ptxas` (its 11 and 12) and
 //! `triton/backends/nvidia/bin/ptxas` below the site-packages of the Python in use.
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Env, Version};
 
-/// A ptxas that a wheel brought.
+/// A program that a wheel brought.
 pub(super) struct Wheel {
     pub path: PathBuf,
     pub package: &'static str,
@@ -16,7 +16,7 @@ pub(super) struct Wheel {
 }
 
 /// In order: the active environment before the Python on PATH, NVIDIA's wheels (newest first) before Triton's.
-pub(super) fn wheels(env: &Env, ptxas: &str) -> Vec<Wheel> {
+pub(super) fn wheels(env: &Env, program: &str) -> Vec<Wheel> {
     let mut wheels: Vec<Wheel> = Vec::new();
     for (environment, site) in site_folders(env) {
         let mut found: Vec<Wheel> = folders_in(&site.join("nvidia"))
@@ -24,12 +24,12 @@ pub(super) fn wheels(env: &Env, ptxas: &str) -> Vec<Wheel> {
             .filter(|folder| is_nvcc_folder(folder))
             .map(|folder| {
                 let version = recorded_version(&site, &folder);
-                Wheel { path: folder.join("bin").join(ptxas), package: "nvidia-cuda-nvcc", environment, version }
+                Wheel { path: folder.join("bin").join(program), package: "nvidia-cuda-nvcc", environment, version }
             })
             .collect();
         found.sort_by(|a, b| (b.version, &b.path).cmp(&(a.version, &a.path)));
         for folder in ["backends/nvidia/bin", "third_party/cuda/bin"] {
-            let path = site.join("triton").join(folder).join(ptxas);
+            let path = site.join("triton").join(folder).join(program);
             found.push(Wheel { path, package: "triton", environment, version: None });
         }
         wheels.extend(found.into_iter().filter(|wheel| wheel.path.is_file()));

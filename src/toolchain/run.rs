@@ -186,7 +186,7 @@ pub fn run(ptxas: &Ptxas, job: &Job<'_>, env: &Env) -> Result<Output, RunError> 
     command.args(&given).args(["-o", CUBIN, INPUT]).current_dir(folder.path());
     let start_error =
         |source| RunError::Start { path: ptxas.path.clone(), problem: start_problem(&ptxas.path, &source) };
-    let running = process::start(&mut command).map_err(start_error)?;
+    let running = process::start(&mut command, process::KEEP_BYTES).map_err(start_error)?;
     // Once it has run for a while, asking it what it is costs nothing that anybody would notice.
     let patience = job.timeout.map_or(VERSION_TIMEOUT, |timeout| timeout.min(VERSION_TIMEOUT));
     let ask = |ptxas: &Ptxas| ptxas.ask_version_in(folder.path(), patience);

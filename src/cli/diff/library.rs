@@ -201,7 +201,13 @@ impl Library {
         let image = Image::parse(&bytes).ok()?;
         let (name, within) = &place.key;
         let function = image.functions.iter().find(|function| function.name == *within.as_ref().unwrap_or(name))?;
-        let all = listing::list(&image, &LineTable::parse(&image), function, &Counting::default());
+        let all = listing::list(
+            &image,
+            &LineTable::parse(&image),
+            function,
+            &Counting::default(),
+            listing::Wanted::default(),
+        );
         all.into_iter().find(|function| function.name == *name)
     }
 

@@ -94,21 +94,6 @@ fn hot_lines(view: &View<'_>, document: &Document<'_>) -> Vec<u32> {
     hot
 }
 
-/// Scoreboards and stall count, in the order they act: wait for, read and write signals, yield, stall.
-fn control(instruction: &crate::report::annotation::AnnotatedInstruction) -> String {
-    let control = instruction.control();
-    let waits: String =
-        (0..6u8).map(|bit| if control.wait_mask >> bit & 1 == 1 { char::from(b'0' + bit) } else { '-' }).collect();
-    let signal = |barrier: Option<u8>| barrier.map_or('-', |number| char::from(b'0' + number.min(9)));
-    let yields = if control.yields { 'Y' } else { '-' };
-    format!(
-        "B{waits}:R{}:W{}:{yields}:S{:02}",
-        signal(control.read_barrier),
-        signal(control.write_barrier),
-        control.stall
-    )
-}
-
 /// What is special about an instruction, in words; none for most.
 fn remarks(instruction: &crate::report::annotation::AnnotatedInstruction, is_own_line: bool) -> Vec<String> {
     let mut remarks: Vec<String> = instruction.marks.iter().map(|mark| mark.words()).collect();

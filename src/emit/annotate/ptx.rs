@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
-use super::{Options, control, remarks};
+use super::{Options, remarks};
 use crate::base::Line;
+use crate::emit::control::control;
 use crate::report::Unit;
 use crate::report::annotation::{AnnotatedInstruction, Document, Group, Mark, View};
 
@@ -84,7 +85,7 @@ fn write_group(
                 row += &format!("{:>3}/{}/{} ", live.gpr, live.ugpr, live.pred);
             }
             if options.control {
-                row += &control(instruction);
+                row += &control(&instruction.control().into());
                 row.push(' ');
             }
             row.push(' ');

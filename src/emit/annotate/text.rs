@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
-use super::{Options, control, remarks, shown_lines};
+use super::{Options, remarks, shown_lines};
 use crate::base::Line;
+use crate::emit::control::control;
 use crate::emit::escape::{shorten, terminal};
 use crate::emit::text::{BOLD, DIM, NOTE, RESET, WARN};
 use crate::report::Unit;
@@ -192,7 +193,7 @@ impl<'v, 'a> Page<'v, 'a> {
             row += &format!(" {:>4}", depth.map(|depth| depth.to_string()).unwrap_or_default());
         }
         if self.options.control {
-            row += &format!("  {:<20}", control(instruction));
+            row += &format!("  {:<20}", control(&instruction.control().into()));
         }
         let mut said = remarks(instruction, placed.is_own);
         if let Some(registers) = instruction.budget.and_then(|budget| budget.registers)

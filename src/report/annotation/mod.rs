@@ -10,7 +10,7 @@ mod view;
 use serde::Serialize;
 
 use super::PtxText;
-use super::listing::{ListedSource, LiveCounts};
+use super::listing::{ListedControl, ListedSource, LiveCounts};
 use super::model::OccupancyStep;
 pub use crate::analysis::budget::Budget;
 pub use crate::analysis::values::ValueSpan;
@@ -221,24 +221,9 @@ pub struct InstructionRecord<'a> {
     /// The register budget in force.
     pub budget: Option<u32>,
     /// What the compiler tells the scheduler.
-    pub control: ControlRecord,
+    pub control: ListedControl,
     /// What is special about it.
     pub marks: &'a [Mark],
-}
-
-/// Scheduling control as the JSON has it.
-#[derive(Debug, Serialize)]
-pub struct ControlRecord {
-    /// Cycles to wait before the next instruction.
-    pub stall: u8,
-    /// Whether another warp should be preferred.
-    pub yields: bool,
-    /// The scoreboard signalled when the result is there.
-    pub write_barrier: Option<u8>,
-    /// The scoreboard signalled when the sources have been read.
-    pub read_barrier: Option<u8>,
-    /// The scoreboards to wait for.
-    pub wait: Vec<u8>,
 }
 
 impl Annotation {
@@ -248,7 +233,6 @@ impl Annotation {
         kernel: &'a AnnotatedKernel,
         instruction: &'a AnnotatedInstruction,
     ) -> InstructionRecord<'a> {
-        let control = instruction.control();
         InstructionRecord {
             kernel: &kernel.name,
             pc: instruction.pc,
@@ -263,13 +247,7 @@ impl Annotation {
             }),
             loop_depth: instruction.loop_depth,
             budget: instruction.budget.and_then(|budget| budget.registers),
-            control: ControlRecord {
-                stall: control.stall,
-                yields: control.yields,
-                write_barrier: control.write_barrier,
-                read_barrier: control.read_barrier,
-                wait: (0..6).filter(|bit| control.wait_mask >> bit & 1 == 1).collect(),
-            },
+            control: instruction.control().into(),
             marks: &instruction.marks,
         }
     }

@@ -1,6 +1,6 @@
 //! Compares live counts with `nvdisasm -c -lrm count`, cubin by cubin.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,6 +10,7 @@ use ptxinspect::base::{Pc, RegFile, RegSet};
 use ptxinspect::cubin::{Function, Image};
 use ptxinspect::flow::{Cfg, Layout, Liveness, Program, Rule, SassProgram};
 use ptxinspect::sass::Decoder;
+use ptxinspect::toolchain::nvdisasm::{Listing, Row};
 
 /// What `sass-tables live` takes.
 #[derive(clap::Args)]
@@ -52,9 +53,6 @@ pub struct Tally {
     pub unknown: BTreeMap<String, (u64, String)>,
 }
 
-/// nvdisasm's row: text and the four counts.
-type Listing = HashMap<String, HashMap<u32, (String, [u16; 4])>>;
-
 /// Compares all cubins and prints the figures.
 pub fn run(args: &Args) -> Result<()> {
     let mut files = args.cubins.clone();
@@ -72,7 +70,7 @@ pub fn run(args: &Args) -> Result<()> {
         let Some(decoder) = Decoder::new(image.arch) else { continue };
         let tally = tallies.entry(format!("sm_{}", image.arch.sm)).or_default();
         let listing = listing(args, &path, &bytes)?;
-        if listing.is_empty() {
+        if listing.sections().is_empty() {
             tally.without_listing += 1;
             continue;
         }
@@ -83,7 +81,7 @@ pub fn run(args: &Args) -> Result<()> {
         let named = named_registers(&image);
         for function in image.functions.iter() {
             let name = image.section(function.section).map(|section| section.name.to_string()).unwrap_or_default();
-            if let Some(rows) = listing.get(&name) {
+            if let Some(rows) = listing.sections().get(&name) {
                 compare(function, decoder, named, rows, &name, args, tally);
             }
         }
@@ -147,7 +145,7 @@ fn compare(
     function: &Function<'_>,
     decoder: Decoder,
     named: Option<RegSet>,
-    rows: &HashMap<u32, (String, [u16; 4])>,
+    rows: &BTreeMap<u32, Row>,
     name: &str,
     args: &Args,
     tally: &mut Tally,
@@ -160,7 +158,7 @@ fn compare(
     tally.functions += 1;
     let mut after_equal = true;
     for (index, count) in counts.iter().enumerate().rev() {
-        let Some((text, theirs)) = rows.get(&(16 * index as u32)) else { continue };
+        let Some(Row { text, live: Some(theirs) }) = rows.get(&(16 * index as u32)) else { continue };
         let ours = RegFile::ALL.map(|file| count.get(file));
         tally.instructions += 1;
         if !program.flow(index).known {
@@ -198,12 +196,10 @@ fn short_name(text: &str) -> String {
 /// `section` lines, each followed by runs of equal counts: first pc, number of instructions, the four counts.
 fn recorded(listing: &Listing) -> String {
     let mut out = String::new();
-    let sections: BTreeMap<_, _> = listing.iter().collect();
-    for (name, rows) in sections {
+    for (name, rows) in listing.sections() {
         out.push_str(&format!("section {name}\n"));
-        let rows: BTreeMap<_, _> = rows.iter().collect();
         let mut runs: Vec<(u32, u32, [u16; 4])> = Vec::new();
-        for (pc, (_, counts)) in rows {
+        for (pc, counts) in rows.iter().filter_map(|(pc, row)| Some((pc, row.live.as_ref()?))) {
             match runs.last_mut() {
                 Some((first, n, same)) if same == counts && *first + *n * 16 == *pc => *n += 1,
                 _ => runs.push((*pc, 1, *counts)),
@@ -224,7 +220,7 @@ fn listing(args: &Args, path: &Path, bytes: &[u8]) -> Result<Listing> {
         folder.join(format!("{hash:016x}.count"))
     });
     if let Some(text) = kept.as_ref().and_then(|kept| std::fs::read_to_string(kept).ok()) {
-        return Ok(read(&text));
+        return Ok(Listing::parse(&text));
     }
     let output = Command::new(&args.nvdisasm).args(["-c", "-lrm", "count"]).arg(path).output().context("nvdisasm")?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -243,42 +239,7 @@ fn listing(args: &Args, path: &Path, bytes: &[u8]) -> Result<Listing> {
         }
         std::fs::write(&kept, &short)?;
     }
-    Ok(read(&short))
-}
-
-/// `/*0040*/ STG.E desc[UR4][R2.64], R5 ; // | 4 | | 2 |` under a header that names the columns.
-fn read(text: &str) -> Listing {
-    let mut listing = Listing::new();
-    let mut section = String::new();
-    let mut columns: Vec<usize> = Vec::new();
-    for line in text.lines() {
-        // Not `.sectioninfo`.
-        if let Some(rest) =
-            line.trim_start().strip_prefix(".section").filter(|rest| rest.starts_with(char::is_whitespace))
-        {
-            section = rest.trim().split(',').next().unwrap_or("").trim_matches('"').to_owned();
-            columns.clear();
-            continue;
-        }
-        let Some(at) = line.find("// |") else { continue };
-        let cells: Vec<&str> = line[at + 4..].split('|').map(str::trim).collect();
-        if columns.is_empty() {
-            columns = cells
-                .iter()
-                .filter_map(|cell| ["GPR", "PRED", "UGPR", "UPRED"].iter().position(|name| name == cell))
-                .collect();
-            continue;
-        }
-        let Some((pc, text)) = line.strip_prefix("/*").and_then(|rest| rest.split_once("*/")) else { continue };
-        let Ok(pc) = u32::from_str_radix(pc, 16) else { continue };
-        let text = text[..text.find("// |").unwrap_or(text.len())].trim();
-        let mut counts = [0; 4];
-        for (&column, cell) in columns.iter().zip(&cells) {
-            counts[column] = cell.parse().unwrap_or(0);
-        }
-        listing.entry(section.clone()).or_default().insert(pc, (text.to_owned(), counts));
-    }
-    listing
+    Ok(Listing::parse(&short))
 }
 
 /// Decodes every word of a cubin, finds its control flow and counts live registers, 15 times over, and prints the best speed.
