@@ -63,31 +63,15 @@ fn write_row(instruction: &ListedInstruction, options: &Options, out: &mut dyn W
     }
     writeln!(out)?;
     if options.sets {
-        let registers = match &instruction.live_registers {
-            Some(registers) if registers.is_empty() => "none live".to_owned(),
-            Some(registers) => runs(registers),
-            None => "not known".to_owned(),
-        };
-        writeln!(out, "  {:>5}  {DIM}{registers}{RESET}", "")?;
+        write!(out, "  {:>5}  {DIM}", "")?;
+        match &instruction.live_registers {
+            Some(registers) if registers.0.is_empty() => write!(out, "none live")?,
+            Some(registers) => write!(out, "{registers}")?,
+            None => write!(out, "not known")?,
+        }
+        writeln!(out, "{RESET}")?;
     }
     Ok(())
-}
-
-/// Registers with runs of neighbours shortened: `R0-R3 R8 P0`.
-fn runs(registers: &[String]) -> String {
-    let parts = |name: &str| {
-        let at = name.find(|character: char| character.is_ascii_digit())?;
-        Some((name[..at].to_owned(), name[at..].parse::<u32>().ok()?))
-    };
-    let follows = |before: &String, after: &String| match (parts(before), parts(after)) {
-        (Some((file, number)), Some((next_file, next))) => file == next_file && number.checked_add(1) == Some(next),
-        _ => false,
-    };
-    let shown = registers.chunk_by(follows).map(|run| match run {
-        [first, .., last] => format!("{first}-{last}"),
-        _ => run.concat(),
-    });
-    shown.collect::<Vec<_>>().join(" ")
 }
 
 /// Writes units as one JSON document, a function a line. Functions come from an iterator so that only one is in memory.

@@ -1,6 +1,8 @@
 //! The listing: every instruction of a cubin in SASS order, with its lines.
 
-use serde::Serialize;
+use std::fmt;
+
+use serde::{Serialize, Serializer};
 
 use super::code::{marked_spills, own_ranges};
 use crate::analysis::code::{Code, Counting};
@@ -41,15 +43,66 @@ pub struct ListedInstruction {
     /// The front end's line.
     pub source: Option<ListedSource>,
     /// Registers it reads; null when not decoded.
-    pub reads: Option<Vec<String>>,
+    pub reads: Option<Registers>,
     /// Registers it writes; null when not decoded.
-    pub writes: Option<Vec<String>>,
+    pub writes: Option<Registers>,
     /// Whether ptxas marked it as a spill store or refill; null when this ptxas marks none.
     pub spill: Option<bool>,
     /// What it tells the scheduler; null where words are not ours to read.
     pub control: Option<ListedControl>,
     /// The registers that our rule counts; null unless they are asked for and known.
-    pub live_registers: Option<Vec<String>>,
+    pub live_registers: Option<Registers>,
+}
+
+/// Registers; names in the JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Registers(pub RegSet);
+
+/// A register's name.
+struct Name(RegFile, u16);
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let prefix = match self.0 {
+            RegFile::Gpr => "R",
+            RegFile::Pred => "P",
+            RegFile::Ugpr => "UR",
+            RegFile::Upred => "UP",
+        };
+        write!(f, "{prefix}{}", self.1)
+    }
+}
+
+impl Serialize for Name {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl Serialize for Registers {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter_all().map(|(file, index)| Name(file, index)))
+    }
+}
+
+/// Runs of neighbours are shortened: `R0-R3 R8 P0`.
+impl fmt::Display for Registers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut registers = self.0.iter_all().peekable();
+        let mut blank = "";
+        while let Some((file, first)) = registers.next() {
+            let mut last = first;
+            while let Some((_, next)) = registers.next_if(|&(next_file, next)| next_file == file && next == last + 1) {
+                last = next;
+            }
+            write!(f, "{blank}{}", Name(file, first))?;
+            if last > first {
+                write!(f, "-{}", Name(file, last))?;
+            }
+            blank = " ";
+        }
+        Ok(())
+    }
 }
 
 /// What an instruction tells the scheduler.
@@ -213,22 +266,11 @@ impl Section<'_> {
             },
             ptx_line: self.lines.as_ref().and_then(|lines| lines.ptx_line(pc)),
             source: self.lines.as_ref().and_then(|lines| lines.source_at(pc)).map(ListedSource::from),
-            reads: effects.map(|effects| names(&effects.reads)),
-            writes: effects.map(|effects| names(&effects.writes)),
+            reads: effects.map(|effects| Registers(effects.reads)),
+            writes: effects.map(|effects| Registers(effects.writes)),
             spill: self.spills.as_ref().map(|spills| spills.binary_search(&pc).is_ok()),
             control: self.decoder.map(|_| Word::from_bytes(word).control().into()),
-            live_registers: self.sets.as_ref().and_then(|sets| sets.get(pc.0 as usize / 16)).map(names),
+            live_registers: self.sets.as_ref().and_then(|sets| sets.get(pc.0 as usize / 16)).copied().map(Registers),
         }
     }
-}
-
-/// The registers of a set as SASS spells them.
-fn names(set: &RegSet) -> Vec<String> {
-    let prefix = |file| match file {
-        RegFile::Gpr => "R",
-        RegFile::Pred => "P",
-        RegFile::Ugpr => "UR",
-        RegFile::Upred => "UP",
-    };
-    set.iter_all().map(|(file, index)| format!("{}{index}", prefix(file))).collect()
 }
