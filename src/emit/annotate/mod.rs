@@ -7,7 +7,7 @@ mod ptx;
 mod text;
 
 use crate::base::Line;
-use crate::report::annotation::{AnnotatedKernel, Document, Group, View};
+use crate::report::annotation::{AnnotatedInstruction, AnnotatedKernel, Document, Group, Placed, View};
 
 pub use json::write as write_json;
 pub use ptx::write as write_ptx;
@@ -95,9 +95,10 @@ fn hot_lines(view: &View<'_>, document: &Document<'_>) -> Vec<u32> {
 }
 
 /// What is special about an instruction, in words; none for most.
-fn remarks(instruction: &crate::report::annotation::AnnotatedInstruction, is_own_line: bool) -> Vec<String> {
+fn remarks(placed: &Placed, instruction: &AnnotatedInstruction) -> Vec<String> {
     let mut remarks: Vec<String> = instruction.marks.iter().map(|mark| mark.words()).collect();
-    if !is_own_line {
+    // Where there is no line at all, the heading says it once.
+    if !placed.is_own && placed.line.0 > 0 {
         remarks.push("no line".to_owned());
     }
     remarks

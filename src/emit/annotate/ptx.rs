@@ -90,7 +90,7 @@ fn write_group(
             }
             row.push(' ');
             row += &instruction.shown();
-            let said = remarks(instruction, placed.is_own).join(", ");
+            let said = remarks(placed, instruction).join(", ");
             if !said.is_empty() {
                 row += if is_warning(instruction) { "  <== " } else { "  <- " };
                 row += &said;

@@ -6,10 +6,13 @@ use super::{Options, remarks, shown_lines};
 use crate::base::Line;
 use crate::emit::control::control;
 use crate::emit::escape::{shorten, terminal};
+use crate::emit::names::abridge;
 use crate::emit::text::{BOLD, DIM, NOTE, RESET, WARN};
-use crate::report::Unit;
 use crate::report::annotation::{AnnotatedInstruction, AnnotatedKernel, Document, Group, Mark, Placed, View};
+use crate::report::{Unit, demangle};
 
+/// The longest name that is not abridged.
+const NAME: usize = 100;
 /// Columns between tab stops.
 const TAB: usize = 8;
 
@@ -33,7 +36,7 @@ pub fn write(unit: &Unit, view: &View<'_>, options: &Options, out: &mut dyn Writ
 
 /// What is known of a section as a whole.
 fn write_kernel(unit: &Unit, kernel: &AnnotatedKernel, out: &mut dyn Write) -> io::Result<()> {
-    write!(out, "  {BOLD}{}{RESET}", terminal(&kernel.name))?;
+    write!(out, "  {BOLD}{}{RESET}", terminal(&shown_name(&kernel.name)))?;
     if let Some(registers) = kernel.registers {
         write!(out, "  {registers} registers")?;
     }
@@ -56,6 +59,14 @@ fn write_kernel(unit: &Unit, kernel: &AnnotatedKernel, out: &mut dyn Write) -> i
     }
 }
 
+/// A name as people know it, on one line.
+fn shown_name(name: &str) -> String {
+    match demangle(name) {
+        Some(demangled) => abridge(&demangled, NAME).into_owned(),
+        None => name.to_owned(),
+    }
+}
+
 struct Page<'v, 'a> {
     view: &'v View<'a>,
     options: &'v Options,
@@ -63,6 +74,8 @@ struct Page<'v, 'a> {
     knows_loops: bool,
     /// Width of the widest line number.
     digits: usize,
+    /// Of the sections.
+    names: Vec<String>,
 }
 
 impl<'v, 'a> Page<'v, 'a> {
@@ -75,6 +88,7 @@ impl<'v, 'a> Page<'v, 'a> {
             knows_live: instructions().any(|instruction| instruction.live.is_some()),
             knows_loops: instructions().any(|instruction| instruction.loop_depth.is_some_and(|depth| depth > 0)),
             digits: last.map_or(5, |last| last.to_string().len()).max(5),
+            names: view.annotation.kernels.iter().map(|kernel| shown_name(&kernel.name)).collect(),
         }
     }
 
@@ -168,8 +182,8 @@ impl<'v, 'a> Page<'v, 'a> {
         // Code of a function that was inlined into several kernels says whose each part is.
         let several = group.members.first().map(|one| one.kernel) != group.members.last().map(|one| one.kernel);
         for members in group.members.chunk_by(|a, b| a.kernel == b.kernel) {
-            if several && let Some((kernel, _)) = members.first().and_then(|one| self.view.get(one)) {
-                writeln!(out, "{:>1$} {DIM}│ in {2}{RESET}", "", self.digits, terminal(&kernel.name))?;
+            if several && let Some(name) = members.first().and_then(|one| self.names.get(one.kernel as usize)) {
+                writeln!(out, "{:>1$} {DIM}│ in {2}{RESET}", "", self.digits, terminal(name))?;
             }
             for placed in members {
                 if let Some((_, instruction)) = self.view.get(placed) {
@@ -195,7 +209,7 @@ impl<'v, 'a> Page<'v, 'a> {
         if self.options.control {
             row += &format!("  {:<20}", control(&instruction.control().into()));
         }
-        let mut said = remarks(instruction, placed.is_own);
+        let mut said = remarks(placed, instruction);
         if let Some(registers) = instruction.budget.and_then(|budget| budget.registers)
             && self.over(instruction, registers)
         {

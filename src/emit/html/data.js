@@ -116,7 +116,7 @@ function spreadBudget(runs, count) {
   return { regions, of };
 }
 
-/** Who holds the vector registers at an instruction, by the line that filled them, largest first. */
+/** Who holds the vector registers at an instruction, by the line that filled them, or where it has none by the opcode; largest first. */
 function liveSet(code, at) {
   const spans = code.raw.values;
   if (!spans) return null;
@@ -128,13 +128,18 @@ function liveSet(code, at) {
     const definition = spans[i + 3], last = spans[i + 4];
     const value = { register: register - 1, definition: definition < 0 ? null : definition >> 1, others: definition > 0 && (definition & 1) === 1, last: last < 0 ? null : last };
     const line = value.definition === null ? 0 : code.makers.get(value.definition) || code.line[value.definition];
-    const group = groups.get(line) || groups.set(line, { line, registers: [], definition: value.definition, others: false, last: null, matrix: code.makers.has(value.definition) }).get(line);
+    const opcode = line || value.definition === null ? "" : opcodeOf(code.asm[value.definition]);
+    const key = line || opcode;
+    const group = groups.get(key) || groups.set(key, { line, opcode, registers: [], definition: value.definition, others: false, last: null, matrix: code.makers.has(value.definition) }).get(key);
     group.registers.push(value.register);
     group.others = group.others || value.others;
     if (value.last !== null && (group.last === null || value.last > group.last)) group.last = value.last;
   }
   return [...groups.values()].sort((a, b) => b.registers.length - a.registers.length || a.line - b.line);
 }
+
+/** `@!P0 LDG.E R2, …` is `LDG.E`. */
+const opcodeOf = (text) => text.replace(/^@\S+ /, "").split(" ", 1)[0];
 
 /** R4 R5 R6 R9 as "R4–R6, R9"; names that do not end in a number stay as they are. */
 function runsOf(names) {

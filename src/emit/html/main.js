@@ -4,6 +4,22 @@ const figure = (what, much, more = "", options = {}) => `<div class="figure${opt
 const bytes = (number) => `${thousands(number)} B`;
 const shownName = (facts) => facts.demangled || facts.name;
 
+/** Names for a narrow list: what a name shares with its neighbours, beyond the first few characters, is left out, so that instances of a template can be told apart. */
+const LISTED = new Map((() => {
+  const names = KERNELS.map(({ facts }) => shownName(facts).replace(/^void /, ""));
+  const shared = (a, b = "") => {
+    let n = 0;
+    while (n < a.length && a[n] === b[n]) n += 1;
+    return n === a.length ? 0 : n;
+  };
+  return names.map((name, i) => {
+    const same = Math.max(shared(name, names[i - 1]), shared(name, names[i + 1]));
+    const start = name.slice(0, same).search(/[\w:]*$/);
+    return [KERNELS[i].facts, start > 24 ? `${name.slice(0, 12)}…${name.slice(start)}` : name];
+  });
+})());
+const WIDE = 1500;
+
 function spillText(facts) {
   const { spill_store_bytes: stores, spill_load_bytes: loads } = facts.resources;
   if (stores === null && loads === null) return facts.spill_sites === null ? null : facts.spill_sites ? plural(facts.spill_sites, "site") : "none";
@@ -173,7 +189,7 @@ function listKernels() {
     if (facts.pressure) told.push(`${facts.pressure.gpr.peak} live`);
     if (facts.instructions.total !== null) told.push(`${thousands(facts.instructions.total)} inst`);
     const spill = hasSpills(facts) ? ' · <span class="bad">spills</span>' : "";
-    return `<div class="kernel-item" role="option" data-k="${i}" title="${escapeText(facts.name)}"><div class="name">${escapeText(shownName(facts))}</div><div class="facts">${told.join(" · ")}${spill}</div>${facts.pressure ? sparkline(facts.pressure.profile) : ""}</div>`;
+    return `<div class="kernel-item" role="option" data-k="${i}" title="${escapeText(shownName(facts))}"><div class="name">${escapeText(LISTED.get(facts))}</div><div class="facts">${told.join(" · ")}${spill}</div>${facts.pressure ? sparkline(facts.pressure.profile) : ""}</div>`;
   }).join("");
   markKernel();
 }
@@ -183,7 +199,7 @@ function markKernel() {
 }
 
 const COLUMNS = [
-  ["Kernel", (facts) => shownName(facts).toLowerCase(), (facts) => escapeText(shownName(facts)), "name"],
+  ["Kernel", (facts) => shownName(facts).toLowerCase(), (facts) => escapeText(innerWidth < WIDE ? LISTED.get(facts) : shownName(facts)), "name"],
   ["Along the code", (facts) => (facts.pressure ? facts.pressure.gpr.peak : -1), (facts) => (facts.pressure ? sparkline(facts.pressure.profile) : ""), "curve"],
   ["Registers", (facts) => facts.resources.registers ?? -1, (facts) => facts.resources.registers ?? "?"],
   ["Live at most", (facts) => (facts.pressure ? facts.pressure.gpr.peak : -1), (facts) => (facts.pressure ? facts.pressure.gpr.peak : "?")],
@@ -361,7 +377,7 @@ function start() {
   dark.addEventListener("change", () => { document.documentElement.dataset.theme = dark.matches ? "dark" : "light"; curve.later(); if (state.code) rulers(); });
   // Beside a single kernel's panes a list of the functions it calls is worth its room on a wide screen only.
   const kernels = KERNELS.filter(({ facts }) => facts.kind === "entry").length;
-  $("kernels").hidden = KERNELS.length < 2 || (kernels === 1 && innerWidth < 1500);
+  $("kernels").hidden = KERNELS.length < 2 || (kernels === 1 && innerWidth < WIDE);
   listKernels();
   $("filter").addEventListener("input", listKernels);
   $("kernel-list").addEventListener("click", (event) => { const item = event.target.closest("[data-k]"); if (item) Number(item.dataset.k) < 0 ? showOverview() : open(Number(item.dataset.k)); });
@@ -390,7 +406,8 @@ function start() {
   window.addEventListener("beforeprint", fillPrint);
   if (!recall()) {
     const first = KERNELS.findIndex((kernel) => kernel.facts.code !== null);
-    if (INDEX.view === "report" && KERNELS.length !== 1 || first < 0) showOverview(); else open(first);
+    // Of a whole library nobody wants the first kernel.
+    if (INDEX.view === "report" && KERNELS.length !== 1 || kernels > 8 || first < 0) showOverview(); else open(first);
   }
   document.documentElement.dataset.ready = "true";
 }

@@ -70,7 +70,8 @@ function sassRow(row) {
   const depth = code.depth && code.raw.loops.length ? `<span class="lp">${code.depth[row] ? "▏".repeat(Math.min(3, code.depth[row])) : ""}</span>` : "";
   const control = state.control ? `<span class="c">${controlText(code.raw.control[row])}</span>` : "";
   const marks = (code.marksAt.get(row) || []).map(badge).join("");
-  const alone = code.own[row] ? "" : '<span class="m quiet">no line</span>';
+  // Where there is no line at all, no row needs to say so.
+  const alone = code.own[row] || !code.line[row] ? "" : '<span class="m quiet">no line</span>';
   return `<div class="${namesOf.sass(row)}" data-i="${row}"><b style="width:${panes.sass.digits}ch">${hex(row * 16)}</b>${live}${depth}${control}<span class="t">${sassText(row)}</span>${marks}${alone}</div>`;
 }
 
@@ -234,7 +235,7 @@ function showCursor(at) {
     return;
   }
   const link = (line) => (line ? `<a data-line="${line}">line ${line}</a>` : "no line");
-  const facts = [["pc", `<span class="mono">${hex(at * 16)}</span>`], ["PTX", code.own[at] ? link(code.own[at]) : `no line; stands by ${link(code.line[at])}`]];
+  const facts = [["pc", `<span class="mono">${hex(at * 16)}</span>`], ["PTX", code.own[at] || !code.line[at] ? link(code.own[at]) : `no line; stands by ${link(code.line[at])}`]];
   if (code.source && code.source[at]) facts.push(["source", escapeText(sourceName(code.source[at]))]);
   if (code.gpr) facts.push(["live", `${code.gpr[at]} GPR, ${code.ugpr[at]} UGPR, ${code.pred[at]} P, ${code.upred[at]} UP`]);
   if (code.depth && code.depth[at]) facts.push(["loop depth", code.depth[at]]);
@@ -252,13 +253,13 @@ function showCursor(at) {
       // What a line is called by is told only where no other line may have filled the registers; accumulators are the matrix instruction's, whoever zeroed them.
       const known = value.line && (!value.others || value.matrix) && code.raw.names[value.line];
       // A vector register that a line of predicates fills is a temporary of it, not the predicate.
-      const names = known ? known.split(" ").filter((name) => !/^%p\d*$/.test(name)) : [];
+      const names = known ? known.split(" ").filter((name) => !/^%p\d*$/.test(name)) : value.opcode ? [value.opcode] : [];
       const from = value.definition === null ? "start" : `<a data-at="${value.definition}">${value.line ? `L${value.line}` : hex(value.definition * 16)}</a>${value.others ? " +" : ""}`;
       const last = value.last === null ? "" : `<a data-at="${value.last}">${code.line[value.last] ? `L${code.line[value.last]}` : hex(value.last * 16)}</a>`;
       return `<tr><td class="mono">${value.registers.length}</td><td class="mono">${names.length ? `${escapeText(runsOf(names))}<br>` : ""}<span style="color:var(--faint)">${registerNames(value.registers)}</span></td><td>${from}</td><td>${last}</td></tr>`;
     });
     const total = values.reduce((sum, value) => sum + value.registers.length, 0);
-    live = `<h3>Live here: ${plural(total, "register")} in ${plural(values.length, "value")}</h3><table><colgroup><col style="width:2.2em"><col><col style="width:5.2em"><col style="width:4.6em"></colgroup><tr><th>#</th><th>value, registers</th><th>made at</th><th>last use</th></tr>${rows.join("")}</table>`;
+    live = `<h3>Live here: ${plural(total, "register")} in ${plural(values.length, "value")}</h3><table><colgroup><col style="width:2.9em"><col><col style="width:5.2em"><col style="width:4.6em"></colgroup><tr><th>#</th><th>value, registers</th><th>made at</th><th>last use</th></tr>${rows.join("")}</table>`;
   }
   $("cursor").innerHTML = head + live;
 }

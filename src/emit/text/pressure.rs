@@ -121,9 +121,9 @@ fn write_value(value: &LiveValue, unit: &Unit, options: &Options, out: &mut dyn 
     match value.ptx_line {
         None => match (value.pc, &value.sass) {
             (Some(pc), Some(sass)) => {
-                writeln!(out, "  {registers:>5}       {sass}  {DIM}from pc {pc} on, no line{RESET}")
+                writeln!(out, "  {registers:>5}       {sass}  {DIM}from pc {pc} on{RESET}")
             }
-            _ => writeln!(out, "  {registers:>5}       {DIM}no line: there from the start{RESET}"),
+            _ => writeln!(out, "  {registers:>5}       {DIM}there from the start{RESET}"),
         },
         Some(line) => {
             let last = match value.last_use_ptx_line {
