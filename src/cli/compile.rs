@@ -249,7 +249,7 @@ fn compile<'a>(session: &Session, ptx: &[u8], arch: Option<Arch>, unit: &mut Uni
             };
             crate::report::refuse(unit, "ptxas", message, &log);
             if matches!(error, RunError::Rejected { .. }) {
-                crate::report::refused_findings(unit, ptx, session.launch.threads);
+                crate::report::refused_findings(unit, ptx, &session.launch);
             }
             None
         }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 use rayon::prelude::*;
@@ -140,17 +141,16 @@ pub(super) struct Parsed<'t> {
 pub(super) struct Shared<'t> {
     text: Option<&'t str>,
     parsed: OnceLock<Parsed<'t>>,
-    /// Whether to evaluate its threads for all of them.
-    evaluates: bool,
+    /// How many builds there are.
+    builds: usize,
+    /// ptxas is done with the only one: nothing is to be waited for any more.
+    is_built: AtomicBool,
 }
 
 impl<'t> Shared<'t> {
     /// PTX that is built so many times.
     pub fn new(text: Option<&'t str>, builds: usize) -> Self {
-        // What is evaluated is held until the last build is done: of the largest files only what one kernel needs at a time.
-        const MOST_BYTES: usize = 4 << 20;
-        let evaluates = builds > 1 && text.is_some_and(|text| text.len() <= MOST_BYTES);
-        Shared { text, parsed: OnceLock::new(), evaluates }
+        Shared { text, parsed: OnceLock::new(), builds, is_built: AtomicBool::new(false) }
     }
 
     /// Whether there is something to parse that nobody has parsed.
@@ -160,9 +160,11 @@ impl<'t> Shared<'t> {
 
     fn parsed(&self, session: &Session) -> Option<&Parsed<'t>> {
         let text = self.text?;
+        // Several builds need every kernel, again and again.
+        let is_time = || self.builds > 1 || !self.is_built.load(Ordering::Relaxed);
         Some(self.parsed.get_or_init(|| {
             let module = ptx::parse(text);
-            let evaluated = (self.evaluates && session.wanted.warps).then(|| Evaluated::new(&module, &session.launch));
+            let evaluated = session.wanted.warps.then(|| Evaluated::new(&module, &session.launch, is_time));
             Parsed { module, evaluated }
         }))
     }
@@ -203,10 +205,11 @@ fn build<'a, T>(
     first: bool,
     then: impl FnOnce(&mut Unit, Built<'a>, Option<&Parsed<'_>>) -> T,
 ) -> Option<(Unit, Option<T>)> {
-    // Parsing costs nothing: it is done while ptxas runs.
+    // Parsing and evaluating cost nothing: they are done while ptxas runs.
     let (parsed, built) = std::thread::scope(|scope| {
         let parser = shared.is_new().then(|| scope.spawn(|| shared.parsed(session)));
         let built = compile::build(session, input, path, arch, first);
+        shared.is_built.store(true, Ordering::Relaxed);
         let parsed = match parser {
             Some(parser) => parser.join().ok().flatten(),
             None => shared.parsed(session),

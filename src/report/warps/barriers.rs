@@ -2,99 +2,46 @@
 
 use std::collections::BTreeSet;
 
-use super::join::Known;
+use super::join::{Known, block_size};
 use super::model::*;
+use super::of_ptx::OfPtx;
 use crate::analysis::check::{self, Check};
 use crate::analysis::code::pcs;
-use crate::analysis::setmaxnreg::Requested;
-use crate::analysis::threads::{BlockSize, Warps};
-use crate::analysis::{barriers, cluster, groups, mbarrier_checks, mbarriers, tensor};
 use crate::base::Line;
-use crate::ptx::{BarrierAction, ClusterBarrierAction, FunctionKind, Module, RegisterAction};
-use crate::report::{Kernel, Severity};
-
-/// Named barriers of a block.
-const IDS: u32 = 16;
+use crate::ptx::{FunctionKind, Module, RegisterAction};
+use crate::report::{Kernel, LaunchHints, Severity};
 
 /// Fills in `barriers`.
-pub(super) fn barriers(
-    kernel: &Kernel,
-    known: &Known<'_>,
-    warps: &Warps<'_>,
-    module: &Module<'_>,
-    requested: &[Requested],
-    exact: bool,
-) -> Barriers {
-    let line = |line: Line| module.number_of(line);
-    let named = barriers::named(warps);
-    let objects = mbarriers::sites(warps);
-    let mut checks = setmaxnreg(kernel, warps, module, requested, exact);
-    checks.extend(of_ptx(warps, &named, &objects, exact));
+pub(super) fn barriers(kernel: &Kernel, known: &Known<'_>, of_ptx: &OfPtx<'_>, module: &Module<'_>) -> Barriers {
+    let mut checks = setmaxnreg(kernel, of_ptx, module);
+    checks.extend_from_slice(&of_ptx.checks);
     checks.sort_by_key(|check| (check.line, check.code));
-    let site = |site: &barriers::BarrierSite| NamedBarrierSite {
-        ptx_line: line(site.line),
-        action: match site.action {
-            BarrierAction::Sync => "sync".to_owned(),
-            BarrierAction::Arrive => "arrive".to_owned(),
-            BarrierAction::Red => "red".to_owned(),
-        },
-        aligned: site.aligned,
-        threads: site.count,
-        reached_by: site.threads.map(|threads| threads.len()),
-    };
-    let mbarrier = |site: &mbarriers::MbarrierSite| {
-        let ptx_line = line(site.line);
+    let placed = |site: &MbarrierSite| {
         let recorded = known.section.function.mbarriers.iter().map(|record| record.pc);
-        MbarrierSite {
-            ptx_line,
-            action: site.act.name().to_owned(),
-            object: site.object(warps),
-            argument: site.argument,
-            reached_by: site.threads,
-            pcs: recorded.filter(|pc| known.section.ptx_line(*pc) == Some(ptx_line)).collect(),
-        }
+        let here = recorded.filter(|pc| known.section.ptx_line(*pc) == Some(site.ptx_line));
+        MbarrierSite { pcs: here.collect(), ..site.clone() }
     };
-    let half = |site: &cluster::ClusterSite| ClusterBarrierSite {
-        ptx_line: line(site.line),
-        action: match site.action {
-            ClusterBarrierAction::Arrive => "arrive".to_owned(),
-            ClusterBarrierAction::Wait => "wait".to_owned(),
-        },
-        aligned: site.aligned,
-    };
-    let asynchronous = |site: tensor::AsyncSite| AsynchronousSite {
-        ptx_line: line(site.line),
-        action: site.what.to_owned(),
-        cta_group: site.cta_group,
-        argument: site.argument,
-        reached_by: site.threads,
-    };
-    let free = || (0..IDS).filter(|id| !named.barriers.contains_key(id)).collect();
     Barriers {
         declared: kernel.resources.barriers,
-        free_ids: named.unresolved.is_empty().then(free),
-        named: named
-            .barriers
-            .iter()
-            .map(|(id, sites)| NamedBarrier { id: *id, sites: sites.iter().map(site).collect() })
-            .collect(),
-        unresolved: named.unresolved.iter().map(site).collect(),
-        inserted: inserted(known, &named, module),
+        free_ids: of_ptx.free_ids.clone(),
+        named: of_ptx.named.clone(),
+        unresolved: of_ptx.unresolved.clone(),
+        inserted: inserted(known, of_ptx),
         mbarriers: Mbarriers {
             declared: known.section.function.mbarrier_count,
-            sites: objects.iter().map(mbarrier).collect(),
+            sites: of_ptx.mbarriers.iter().map(placed).collect(),
         },
-        cluster: cluster::sites(warps).iter().map(half).collect(),
-        asynchronous: tensor::sites(warps).into_iter().map(asynchronous).collect(),
+        cluster: of_ptx.cluster.clone(),
+        asynchronous: of_ptx.asynchronous.clone(),
         issues: checks.into_iter().map(|check| issue(check, module)).collect(),
     }
 }
 
 /// The BAR instructions on lines that have no named barrier.
-fn inserted(known: &Known<'_>, named: &barriers::Named, module: &Module<'_>) -> Vec<InsertedBarrier> {
+fn inserted(known: &Known<'_>, of_ptx: &OfPtx<'_>) -> Vec<InsertedBarrier> {
     let Some(code) = known.section.code.as_ref() else { return Vec::new() };
-    let sites = named.barriers.values().flatten().chain(&named.unresolved);
-    let lines: BTreeSet<Line> = sites.map(|site| module.number_of(site.line)).collect();
+    let sites = of_ptx.named.iter().flat_map(|barrier| &barrier.sites).chain(&of_ptx.unresolved);
+    let lines: BTreeSet<Line> = sites.map(|site| site.ptx_line).collect();
     let mut found = Vec::new();
     for pc in pcs(known.ranges) {
         let Some(instruction) = code.instruction(pc).filter(|instruction| !instruction.is_unknown()) else { continue };
@@ -109,36 +56,16 @@ fn inserted(known: &Known<'_>, named: &barriers::Named, module: &Module<'_>) -> 
     found
 }
 
-/// The checks that need nothing but the PTX.
-fn of_ptx(warps: &Warps<'_>, named: &barriers::Named, objects: &[mbarriers::MbarrierSite], exact: bool) -> Vec<Check> {
-    let mut checks = barriers::check(warps, named, exact);
-    checks.extend(mbarrier_checks::check(warps, objects, exact));
-    checks.extend(cluster::check(warps));
-    checks.extend(tensor::check(warps));
-    checks.extend(groups::check(warps));
-    // What memory hands out is told only likely.
-    for check in checks.iter_mut().filter(|check| check.code.starts_with("PI2") && warps.values.by_memory) {
-        check.confidence = check.confidence.min(check::Confidence::Likely);
-    }
-    checks
-}
-
 /// What the checks find in PTX that ptxas refuses, possible findings left out.
-pub(in crate::report) fn without_cubin(module: &Module<'_>, threads: Option<u32>) -> Vec<Issue> {
+pub(in crate::report) fn without_cubin(module: &Module<'_>, launch: &LaunchHints) -> Vec<Issue> {
     let mut found = Vec::new();
     for function in module.functions().filter(|function| function.is_definition()) {
         let header = function.header();
         if function.kind() != FunctionKind::Entry {
             continue;
         }
-        let size = match (header.required_threads(), threads, header.max_threads()) {
-            (Some(dimensions), ..) => Some(BlockSize { dimensions, exact: true }),
-            (None, Some(threads), _) => Some(BlockSize { dimensions: [threads, 1, 1], exact: true }),
-            (None, None, most) => most.map(|dimensions| BlockSize { dimensions, exact: false }),
-        };
-        let warps = Warps::of(&function, size);
-        let exact = size.is_some_and(|size| size.exact);
-        let mut checks = of_ptx(&warps, &barriers::named(&warps), &mbarriers::sites(&warps), exact);
+        let size = block_size(header.required_threads(), header.max_threads(), launch);
+        let mut checks = OfPtx::new(&function, size).checks;
         checks.sort_by_key(|check| (check.line, check.code));
         checks.retain(|check| check.confidence > check::Confidence::Possible);
         found.extend(checks.into_iter().map(|check| issue(check, module)));
@@ -167,13 +94,8 @@ fn issue(check: Check, module: &Module<'_>) -> Issue {
 }
 
 /// What is wrong with setmaxnreg itself.
-fn setmaxnreg(
-    kernel: &Kernel,
-    warps: &Warps<'_>,
-    module: &Module<'_>,
-    requested: &[Requested],
-    exact: bool,
-) -> Vec<Check> {
+fn setmaxnreg(kernel: &Kernel, of_ptx: &OfPtx<'_>, module: &Module<'_>) -> Vec<Check> {
+    let requested = &of_ptx.requested;
     let mut checks = Vec::new();
     let Some(found) = &kernel.setmaxnreg else { return checks };
     if let (Some(false), Some(first)) = (found.honoured, requested.first()) {
@@ -198,7 +120,7 @@ fn setmaxnreg(
         checks.push(Check {
             code: "PI102",
             fatal: true,
-            confidence: if exact && told && !warps.values.by_memory {
+            confidence: if of_ptx.exact && told && !of_ptx.by_memory {
                 check::Confidence::Certain
             } else {
                 check::Confidence::Likely

@@ -1,16 +1,16 @@
 //! Warps of the PTX joined with the code that they became.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use super::Evaluated;
 use super::model::*;
+use super::of_ptx::OfPtx;
 use crate::analysis::budget::budgets;
 use crate::analysis::code::pcs;
 use crate::analysis::pool::{self, Fit, Share};
 use crate::analysis::roles::{self, Duty};
-use crate::analysis::setmaxnreg::{self, Requested};
-use crate::analysis::threads::{BlockSize, Warps};
+use crate::analysis::setmaxnreg;
+use crate::analysis::threads::BlockSize;
 use crate::analysis::{barriers, phases};
 use crate::base::{Line, Pc, RegFile};
 use crate::ptx::{self, RegisterAction};
@@ -38,27 +38,24 @@ pub(in crate::report) fn fill(kernel: &mut Kernel, known: &Known<'_>) {
     };
     let size = block_size(kernel.launch.reqntid, kernel.launch.maxntid, known.launch);
     let own;
-    let warps = match known.evaluated.and_then(|all| all.get(function, size)) {
-        Some(warps) => warps,
+    let of_ptx = match known.evaluated.and_then(|all| all.get(function, size)) {
+        Some(of_ptx) => of_ptx,
         None => {
-            own = Warps::of(function, size);
+            own = OfPtx::new(function, size);
             &own
         }
     };
-    let requested = setmaxnreg::requested(warps);
-    let found = roles::roles(warps, &requested);
-    let joiner = Joiner { known, warps, module: function.module(), requested: &requested };
-    let described = joiner.roles(kernel, &found, emitted.as_deref());
-    kernel.setmaxnreg = joiner.setmaxnreg(kernel, &found, &described, emitted.as_deref(), size);
+    let joiner = Joiner { known, of_ptx, module: function.module() };
+    let described = joiner.roles(kernel, emitted.as_deref());
+    kernel.setmaxnreg = joiner.setmaxnreg(kernel, &described, emitted.as_deref(), size);
     if let Some(spills) = &mut kernel.spills {
-        let by_line = joiner.role_of_line(&found);
         for spill in spills {
-            spill.role = spill.ptx_line.and_then(|line| by_line.get(&line)).map(|role| found[*role].name.clone());
+            let role = spill.ptx_line.and_then(|line| of_ptx.role_of_line.get(&line));
+            spill.role = role.and_then(|role| of_ptx.roles.get(*role)).map(|role| role.name.clone());
         }
     }
     kernel.roles = Some(described);
-    let exact = size.is_some_and(|size| size.exact);
-    kernel.barriers = Some(super::barriers::barriers(kernel, known, warps, function.module(), &requested, exact));
+    kernel.barriers = Some(super::barriers::barriers(kernel, known, of_ptx, function.module()));
 }
 
 pub(super) fn block_size(
@@ -137,36 +134,13 @@ fn ranges_text(numbers: &[u32]) -> String {
 
 struct Joiner<'a> {
     known: &'a Known<'a>,
-    warps: &'a Warps<'a>,
+    of_ptx: &'a OfPtx<'a>,
     module: &'a ptx::Module<'a>,
-    requested: &'a [Requested],
 }
 
 impl Joiner<'_> {
-    /// Which role alone runs a line, as ptxas numbers lines.
-    fn role_of_line(&self, found: &[roles::Role]) -> HashMap<Line, usize> {
-        let mut of_block = HashMap::new();
-        for (index, role) in found.iter().enumerate() {
-            of_block.extend(role.blocks.iter().map(|block| (*block, index)));
-        }
-        let mut of_line = HashMap::new();
-        for site in &self.warps.graph.sites {
-            let Some(&role) = of_block.get(&site.block) else { continue };
-            for line in site.located.line.0..=site.located.last_line.0 {
-                of_line.entry(self.module.number_of(Line(line))).or_insert(role);
-            }
-        }
-        of_line
-    }
-
-    fn roles(&self, kernel: &Kernel, found: &[roles::Role], emitted: Option<&[setmaxnreg::Emitted]>) -> Vec<Role> {
-        let of_line = self.role_of_line(found);
-        let set_by_line: HashMap<Line, usize> = found
-            .iter()
-            .enumerate()
-            .flat_map(|(index, role)| role.sets.iter().map(move |site| (*site, index)))
-            .filter_map(|(site, index)| Some((self.module.number_of(self.warps.graph.sites.get(site)?.line()), index)))
-            .collect();
+    fn roles(&self, kernel: &Kernel, emitted: Option<&[setmaxnreg::Emitted]>) -> Vec<Role> {
+        let OfPtx { roles: found, role_of_line: of_line, role_of_set, .. } = self.of_ptx;
         let mut instructions = vec![0u64; found.len()];
         let mut peaks: Vec<Option<(u32, Option<Line>)>> = vec![None; found.len()];
         let code = self.known.section.code.as_ref();
@@ -183,7 +157,7 @@ impl Joiner<'_> {
                 Some(budget) => budget
                     .set_at
                     .and_then(|at| self.known.section.ptx_line(at))
-                    .and_then(|line| set_by_line.get(&line))
+                    .and_then(|line| role_of_set.get(&line))
                     .copied(),
                 None => line
                     .and_then(|line| of_line.get(&line))
@@ -220,7 +194,7 @@ impl Joiner<'_> {
                 instructions: instructions.get(index).copied(),
                 warps: hint.map(|hint| hint.warps).or(role.warps()),
                 warp_ids: warp_ids.filter(|_| hint.is_none()).map(|warps| ranges_text(&warps)),
-                barriers: self.barriers_of(role),
+                barriers: self.of_ptx.barriers_of.get(index).cloned().unwrap_or_default(),
                 does: role.duties.iter().map(duty).collect(),
                 parts: role
                     .part
@@ -233,32 +207,14 @@ impl Joiner<'_> {
         found.iter().enumerate().map(describe).collect()
     }
 
-    /// Named barriers that a role's threads may reach.
-    fn barriers_of(&self, role: &roles::Role) -> Vec<u32> {
-        let mut ids = Vec::new();
-        for (index, site) in self.warps.graph.sites.iter().enumerate() {
-            let ptx::Operation::NamedBarrier(barrier) = site.operation else { continue };
-            let here = match role.threads {
-                Some(threads) => !self.warps.at(index).intersection(&threads).is_empty(),
-                None => role.blocks.contains(&site.block),
-            };
-            let id = barrier.id.and_then(|id| self.warps.values.operand(&self.warps.graph, index, id).constant());
-            ids.extend(id.filter(|_| here).and_then(|id| u32::try_from(id).ok()));
-        }
-        ids.sort_unstable();
-        ids.dedup();
-        ids
-    }
-
     fn setmaxnreg(
         &self,
         kernel: &Kernel,
-        found: &[roles::Role],
         described: &[Role],
         emitted: Option<&[setmaxnreg::Emitted]>,
         size: Option<BlockSize>,
     ) -> Option<SetMaxNReg> {
-        if self.requested.is_empty() && emitted.is_none_or(<[_]>::is_empty) {
+        if self.of_ptx.requested.is_empty() && emitted.is_none_or(<[_]>::is_empty) {
             return None;
         }
         let honoured = emitted.map(|emitted| !emitted.is_empty());
@@ -271,6 +227,7 @@ impl Joiner<'_> {
         let why = why.filter(|_| honoured != Some(true));
         Some(SetMaxNReg {
             requested: self
+                .of_ptx
                 .requested
                 .iter()
                 .map(|site| RequestedRegisters {
@@ -286,17 +243,12 @@ impl Joiner<'_> {
             code: why.as_ref().map(|(code, ..)| code.clone()),
             reason: why.as_ref().map(|(_, reason, _)| (*reason).to_owned()),
             fix: why.as_ref().map(|(.., fix)| (*fix).to_owned()),
-            pool: if honoured == Some(false) { None } else { Some(self.pool(kernel, found, described, size)) },
+            pool: if honoured == Some(false) { None } else { Some(self.pool(kernel, described, size)) },
         })
     }
 
-    fn pool(
-        &self,
-        kernel: &Kernel,
-        found: &[roles::Role],
-        described: &[Role],
-        size: Option<BlockSize>,
-    ) -> RegisterPool {
+    fn pool(&self, kernel: &Kernel, described: &[Role], size: Option<BlockSize>) -> RegisterPool {
+        let found = &self.of_ptx.roles;
         let unknown = |explanation: String| RegisterPool {
             available: None,
             required: None,
@@ -313,12 +265,13 @@ impl Joiner<'_> {
             return unknown("every warp runs every setmaxnreg, or who runs which cannot be told".to_owned());
         }
         let rounded = entry.next_multiple_of(setmaxnreg::STEP);
-        let walked = phases::walk(self.warps, found, self.requested, &barriers::named(self.warps), rounded);
+        let walk = |warps| phases::walk(warps, found, &self.of_ptx.requested, &barriers::named(warps), rounded);
+        let walked = self.of_ptx.warps.as_ref().and_then(walk);
         let assumed = size.filter(|size| !size.exact).and_then(|size| size.threads());
         let condition = assumed.map(|threads| format!("launched with all {threads} threads of .maxntid"));
         if found.iter().any(|role| role.counts.len() > 1) {
             return match walked {
-                Some(walked) => self.in_phases(rounded, found, &walked, condition),
+                Some(walked) => self.in_phases(rounded, &walked, condition),
                 None => unknown("budgets change more than once, in an order that is not known".to_owned()),
             };
         }
@@ -338,7 +291,6 @@ impl Joiner<'_> {
             pool.condition = Some(format!("fits if {} is at most {entry} × all warps", sum.join(" + ")));
             return pool;
         };
-        let roles = found;
         let Some(found) = pool::pool(entry, &shares) else {
             return unknown("the sums do not fit 32 bits".to_owned());
         };
@@ -346,7 +298,7 @@ impl Joiner<'_> {
         if let Some(walked) = walked.filter(|walked| !walked.ends && walked.stuck.is_some())
             && !matches!(found.fit, Fit::Never(_))
         {
-            return self.in_phases(rounded, roles, &walked, condition);
+            return self.in_phases(rounded, &walked, condition);
         }
         let (verdict, words) = match found.fit {
             Fit::Exact => ("exact", "fits exactly".to_owned()),
@@ -370,13 +322,8 @@ impl Joiner<'_> {
     }
 
     /// The pool where budgets change in an order that barriers impose.
-    fn in_phases(
-        &self,
-        entry: u32,
-        found: &[roles::Role],
-        walked: &phases::Outcome,
-        condition: Option<String>,
-    ) -> RegisterPool {
+    fn in_phases(&self, entry: u32, walked: &phases::Outcome, condition: Option<String>) -> RegisterPool {
+        let found = &self.of_ptx.roles;
         let warps: u32 = found.iter().filter_map(roles::Role::warps).sum();
         let available = entry.saturating_mul(warps);
         let stuck = walked.stuck.filter(|_| !walked.ends);

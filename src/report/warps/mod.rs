@@ -7,6 +7,7 @@ mod barriers;
 mod evaluated;
 mod join;
 mod model;
+mod of_ptx;
 
 pub(super) use barriers::without_cubin;
 pub use evaluated::Evaluated;

@@ -1,0 +1,165 @@
+//! What a kernel's PTX alone says of its warps: computed while ptxas runs, and joined with the code when that is there.
+
+use std::collections::HashMap;
+
+use super::model::*;
+use crate::analysis::check::{self, Check};
+use crate::analysis::roles::{self, Role};
+use crate::analysis::setmaxnreg::{self, Requested};
+use crate::analysis::threads::{BlockSize, Warps};
+use crate::analysis::{barriers, cluster, groups, mbarrier_checks, mbarriers, tensor};
+use crate::base::Line;
+use crate::ptx::{BarrierAction, ClusterBarrierAction, Function, Module, Operation};
+
+/// Named barriers of a block.
+const IDS: u32 = 16;
+
+/// Roles, barriers and findings of one kernel. Lines of the model are numbered as ptxas does.
+pub(super) struct OfPtx<'a> {
+    /// Every setmaxnreg.
+    pub requested: Vec<Requested>,
+    /// Regions that only some warps run.
+    pub roles: Vec<Role>,
+    /// By role: the named barriers that its threads may reach.
+    pub barriers_of: Vec<Vec<u32>>,
+    /// Which role alone runs a line.
+    pub role_of_line: HashMap<Line, usize>,
+    /// Which role a setmaxnreg's line belongs to.
+    pub role_of_set: HashMap<Line, usize>,
+    /// Named barriers whose number is known, and sites of others.
+    pub named: Vec<NamedBarrier>,
+    pub unresolved: Vec<NamedBarrierSite>,
+    pub free_ids: Option<Vec<u32>>,
+    /// Without their places in the code.
+    pub mbarriers: Vec<MbarrierSite>,
+    pub cluster: Vec<ClusterBarrierSite>,
+    pub asynchronous: Vec<AsynchronousSite>,
+    /// What is inconsistent.
+    pub checks: Vec<Check>,
+    /// Whether the size of a block is certain.
+    pub exact: bool,
+    /// Whether something was taken from what constant stores left in shared memory.
+    pub by_memory: bool,
+    /// The threads themselves, where a register pool is to be walked through: they take much room.
+    pub warps: Option<Warps<'a>>,
+}
+
+impl<'a> OfPtx<'a> {
+    /// Evaluates a kernel for blocks of a size.
+    pub fn new(function: &Function<'_, 'a>, size: Option<BlockSize>) -> Self {
+        let warps = Warps::of(function, size);
+        let module = function.module();
+        let exact = size.is_some_and(|size| size.exact);
+        let named = barriers::named(&warps);
+        let objects = mbarriers::sites(&warps);
+        let requested = setmaxnreg::requested(&warps);
+        let roles = roles::roles(&warps, &requested);
+        let line = |line: Line| module.number_of(line);
+        let site = |site: &barriers::BarrierSite| NamedBarrierSite {
+            ptx_line: line(site.line),
+            action: match site.action {
+                BarrierAction::Sync => "sync".to_owned(),
+                BarrierAction::Arrive => "arrive".to_owned(),
+                BarrierAction::Red => "red".to_owned(),
+            },
+            aligned: site.aligned,
+            threads: site.count,
+            reached_by: site.threads.map(|threads| threads.len()),
+        };
+        let mbarrier = |site: &mbarriers::MbarrierSite| MbarrierSite {
+            ptx_line: line(site.line),
+            action: site.act.name().to_owned(),
+            object: site.object(&warps),
+            argument: site.argument,
+            reached_by: site.threads,
+            pcs: Vec::new(),
+        };
+        let half = |site: &cluster::ClusterSite| ClusterBarrierSite {
+            ptx_line: line(site.line),
+            action: match site.action {
+                ClusterBarrierAction::Arrive => "arrive".to_owned(),
+                ClusterBarrierAction::Wait => "wait".to_owned(),
+            },
+            aligned: site.aligned,
+        };
+        let asynchronous = |site: tensor::AsyncSite| AsynchronousSite {
+            ptx_line: line(site.line),
+            action: site.what.to_owned(),
+            cta_group: site.cta_group,
+            argument: site.argument,
+            reached_by: site.threads,
+        };
+        let free = || (0..IDS).filter(|id| !named.barriers.contains_key(id)).collect();
+        OfPtx {
+            barriers_of: roles.iter().map(|role| barriers_of(&warps, role)).collect(),
+            role_of_line: role_of_line(&warps, module, &roles),
+            role_of_set: role_of_set(&warps, module, &roles),
+            free_ids: named.unresolved.is_empty().then(free),
+            named: named
+                .barriers
+                .iter()
+                .map(|(id, sites)| NamedBarrier { id: *id, sites: sites.iter().map(site).collect() })
+                .collect(),
+            unresolved: named.unresolved.iter().map(site).collect(),
+            mbarriers: objects.iter().map(mbarrier).collect(),
+            cluster: cluster::sites(&warps).iter().map(half).collect(),
+            asynchronous: tensor::sites(&warps).into_iter().map(asynchronous).collect(),
+            checks: checks(&warps, &named, &objects, exact),
+            exact,
+            by_memory: warps.values.by_memory,
+            warps: (!requested.is_empty()).then_some(warps),
+            requested,
+            roles,
+        }
+    }
+}
+
+fn checks(warps: &Warps<'_>, named: &barriers::Named, objects: &[mbarriers::MbarrierSite], exact: bool) -> Vec<Check> {
+    let mut checks = barriers::check(warps, named, exact);
+    checks.extend(mbarrier_checks::check(warps, objects, exact));
+    checks.extend(cluster::check(warps));
+    checks.extend(tensor::check(warps));
+    checks.extend(groups::check(warps));
+    // What memory hands out is told only likely.
+    for check in checks.iter_mut().filter(|check| check.code.starts_with("PI2") && warps.values.by_memory) {
+        check.confidence = check.confidence.min(check::Confidence::Likely);
+    }
+    checks
+}
+
+fn role_of_line(warps: &Warps<'_>, module: &Module<'_>, roles: &[Role]) -> HashMap<Line, usize> {
+    let mut of_block = HashMap::new();
+    for (index, role) in roles.iter().enumerate() {
+        of_block.extend(role.blocks.iter().map(|block| (*block, index)));
+    }
+    let mut of_line = HashMap::new();
+    for site in &warps.graph.sites {
+        let Some(&role) = of_block.get(&site.block) else { continue };
+        for line in site.located.line.0..=site.located.last_line.0 {
+            of_line.entry(module.number_of(Line(line))).or_insert(role);
+        }
+    }
+    of_line
+}
+
+fn role_of_set(warps: &Warps<'_>, module: &Module<'_>, roles: &[Role]) -> HashMap<Line, usize> {
+    let sets = roles.iter().enumerate().flat_map(|(index, role)| role.sets.iter().map(move |site| (*site, index)));
+    sets.filter_map(|(site, index)| Some((module.number_of(warps.graph.sites.get(site)?.line()), index))).collect()
+}
+
+/// Named barriers that a role's threads may reach.
+fn barriers_of(warps: &Warps<'_>, role: &Role) -> Vec<u32> {
+    let mut ids = Vec::new();
+    for (index, site) in warps.graph.sites.iter().enumerate() {
+        let Operation::NamedBarrier(barrier) = site.operation else { continue };
+        let here = match role.threads {
+            Some(threads) => !warps.at(index).intersection(&threads).is_empty(),
+            None => role.blocks.contains(&site.block),
+        };
+        let id = barrier.id.and_then(|id| warps.values.operand(&warps.graph, index, id).constant());
+        ids.extend(id.filter(|_| here).and_then(|id| u32::try_from(id).ok()));
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
