@@ -189,11 +189,13 @@ impl Code {
     /// The highest vector register that an instruction of the ranges names.
     pub fn highest_register(&self, ranges: &[Range<Pc>]) -> Option<u16> {
         let program = self.program();
-        let named = pcs(ranges).filter_map(|pc| {
+        let mut named = RegSet::EMPTY;
+        for pc in pcs(ranges) {
             let effects = program.effects(pc.0 as usize / 16);
-            effects.reads.union(&effects.writes).iter(RegFile::Gpr).max()
-        });
-        named.max()
+            named.union_with(&effects.reads);
+            named.union_with(&effects.writes);
+        }
+        named.iter(RegFile::Gpr).max()
     }
 
     /// Whether an instruction of the ranges calls a function.

@@ -1,10 +1,10 @@
 //! Who holds the registers at one place: the live registers, grouped by the value they belong to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::code::Code;
 use crate::base::{Line, Pc, RegFile, RegSet};
-use crate::flow::{LoopId, Program};
+use crate::flow::{Definition, LoopId, Program};
 
 /// Registers that were filled by the same line of PTX.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,39 +38,48 @@ pub fn live_set(code: &Code, pc: Pc, lines: &impl Lines) -> Vec<Value> {
     // What the instruction itself writes is defined here; the rest was before.
     let mut before = RegSet::EMPTY;
     row.before.iter(RegFile::Gpr).for_each(|index| before.insert(RegFile::Gpr, index));
-    let mut definitions: BTreeMap<u16, Vec<Pc>> = before.iter(RegFile::Gpr).map(|index| (index, Vec::new())).collect();
-    for definition in code.liveness.definitions(program, &code.cfg, pc, &before) {
-        definitions.entry(definition.index).or_default().push(definition.pc);
-    }
-    for index in row.effects.writes.iter(RegFile::Gpr).filter(|index| !before.contains(RegFile::Gpr, *index)) {
-        definitions.entry(index).or_default().push(pc);
-    }
+    let mut made = code.liveness.definitions(program, &code.cfg, pc, &before);
+    let written = row.effects.writes.iter(RegFile::Gpr).filter(|index| !before.contains(RegFile::Gpr, *index));
+    made.extend(written.map(|index| Definition { file: RegFile::Gpr, index, pc }));
+    made.sort_unstable();
+    // By register, those that are there from the start with nothing.
+    let occupied = row.occupied();
+    let mut rest = &made[..];
+    let definitions: Vec<(u16, &[Definition])> = occupied
+        .iter(RegFile::Gpr)
+        .map(|register| {
+            let of_register = rest.iter().take_while(|found| found.index == register).count();
+            let (own, others) = rest.split_at(of_register);
+            rest = others;
+            (register, own)
+        })
+        .collect();
     // A register that several lines may have filled belongs to the line that fills most of the others: the accumulators of one
     // matrix instruction stay together although each was zeroed by a line of its own.
-    let mut popularity: BTreeMap<Line, usize> = BTreeMap::new();
-    for pcs in definitions.values() {
-        let mut filled_by: Vec<Line> = pcs.iter().filter_map(|&pc| lines.line_of(pc)).collect();
+    let mut popularity: HashMap<Line, usize> = HashMap::new();
+    let mut filled_by: Vec<Line> = Vec::new();
+    for (_, made) in &definitions {
+        filled_by.clear();
+        filled_by.extend(made.iter().filter_map(|found| lines.line_of(found.pc)));
         filled_by.sort_unstable();
         filled_by.dedup();
-        for line in filled_by {
+        for &line in &filled_by {
             *popularity.entry(line).or_default() += 1;
         }
     }
     let around = loops_around(code, pc);
     // The loops that something is made or read in, by their place in `around`: those from there on, inwards, are idle.
-    let mut busy: BTreeMap<u16, usize> = BTreeMap::new();
+    let mut busy = [0usize; 256];
     let mut touch = |register: u16, at: Pc| {
-        let shared = loops_around(code, at).iter().zip(&around).take_while(|(a, b)| a == b).count();
-        let busy = busy.entry(register).or_default();
-        *busy = (*busy).max(shared);
+        if let Some(busy) = busy.get_mut(usize::from(register)).filter(|_| !around.is_empty()) {
+            *busy = (*busy).max(loops_shared(code, at, &around));
+        }
     };
-    for (&register, pcs) in &definitions {
-        pcs.iter().for_each(|&pc| touch(register, pc));
-    }
-    let mut uses: BTreeMap<u16, (Option<Pc>, Option<Pc>)> = BTreeMap::new();
+    made.iter().for_each(|found| touch(found.index, found.pc));
+    let mut uses = [(None::<Pc>, None::<Pc>); 256];
     for used in code.liveness.uses(program, &code.cfg, pc, &before) {
         touch(used.index, used.pc);
-        let entry = uses.entry(used.index).or_default();
+        let Some(entry) = uses.get_mut(usize::from(used.index)) else { continue };
         if used.is_next {
             entry.0 = Some(entry.0.map_or(used.pc, |pc| pc.min(used.pc)));
         }
@@ -78,10 +87,10 @@ pub fn live_set(code: &Code, pc: Pc, lines: &impl Lines) -> Vec<Value> {
     }
     // Without a line the instruction stands for it.
     let mut values: BTreeMap<(Option<Line>, Option<Pc>), Value> = BTreeMap::new();
-    for (register, pcs) in definitions {
+    for (register, made) in definitions {
         // The accumulators of a matrix instruction are its own, whoever zeroed them: the widest writer first. Then what makes a value
         // anew each time round a loop, before what made the first.
-        let main = pcs.iter().copied().max_by_key(|&pc| {
+        let main = made.iter().map(|found| found.pc).max_by_key(|&pc| {
             let line = lines.line_of(pc);
             let width = program.effects(pc.0 as usize / 16).writes.count(RegFile::Gpr);
             let width = if width > 8 { width } else { 0 };
@@ -90,8 +99,9 @@ pub fn live_set(code: &Code, pc: Pc, lines: &impl Lines) -> Vec<Value> {
             (width, makes, depth, line.and_then(|line| popularity.get(&line)).copied().unwrap_or(0), pc)
         });
         let line = main.and_then(|pc| lines.line_of(pc));
-        let (next, last) = uses.get(&register).copied().unwrap_or_default();
-        let idle_loop = around.get(busy.get(&register).copied().unwrap_or(0)).map(|id| loop_start(code, *id));
+        let (next, last) = uses.get(usize::from(register)).copied().unwrap_or_default();
+        let idle_loop =
+            around.get(busy.get(usize::from(register)).copied().unwrap_or(0)).map(|id| loop_start(code, *id));
         let value = values.entry((line, main.filter(|_| line.is_none()))).or_insert_with(|| Value {
             registers: Vec::new(),
             defined_at: line,
@@ -107,6 +117,18 @@ pub fn live_set(code: &Code, pc: Pc, lines: &impl Lines) -> Vec<Value> {
         value.idle_loop = value.idle_loop.zip(idle_loop).map(|(a, b)| a.max(b));
     }
     values.into_values().collect()
+}
+
+/// How many of the loops around one place, outermost first, are around another, too.
+fn loops_shared(code: &Code, pc: Pc, around: &[LoopId]) -> usize {
+    let mut inside = code.cfg.block_at(pc).and_then(|block| code.loops.of(block));
+    while let Some(id) = inside {
+        if let Some(at) = around.iter().position(|loop_around| *loop_around == id) {
+            return at + 1;
+        }
+        inside = code.loops.loops.get(id.0 as usize).and_then(|found| found.parent);
+    }
+    0
 }
 
 /// The loops around an instruction, outermost first.

@@ -33,7 +33,7 @@ pub struct Use {
     pub pc: Pc,
     /// Whether it is the first read on some path from the place asked about.
     pub is_next: bool,
-    /// Whether the value is dead after it.
+    /// Whether the value is dead after it, as [`Liveness::mark_last`] tells.
     pub is_last: bool,
 }
 
@@ -153,6 +153,9 @@ impl Liveness {
                 }
             };
             let mut read = |reads: RegSet, next: &RegSet, pc: Pc| {
+                if reads.is_empty() {
+                    return;
+                }
                 found.extend(reads.iter_all().map(|(file, index)| Use {
                     file,
                     index,
@@ -205,12 +208,11 @@ impl Liveness {
             kept.is_next |= same && later.is_next;
             same
         });
-        self.mark_last(program, cfg, &mut found);
         found
     }
 
-    /// Says which uses leave their register dead.
-    fn mark_last(&self, program: &impl Program, cfg: &Cfg, uses: &mut [Use]) {
+    /// Says which uses leave their register dead: [`Liveness::uses`] leaves that open, for not everybody asks.
+    pub fn mark_last(&self, program: &impl Program, cfg: &Cfg, uses: &mut [Use]) {
         let mut by_pc: Vec<usize> = (0..uses.len()).collect();
         by_pc.sort_unstable_by_key(|&u| uses[u].pc);
         let mut at = 0;

@@ -219,8 +219,9 @@ fn definitions_and_uses() {
     let r1 = set("R1");
     let defs: Vec<u32> = liveness.definitions(&program, &cfg, Pc(5 * 16), &r1).iter().map(|d| d.pc.0 / 16).collect();
     assert_eq!(defs, [0, 1]);
-    let uses: Vec<(u32, bool, bool)> =
-        liveness.uses(&program, &cfg, Pc(2 * 16), &r1).iter().map(|u| (u.pc.0 / 16, u.is_next, u.is_last)).collect();
+    let mut uses = liveness.uses(&program, &cfg, Pc(2 * 16), &r1);
+    liveness.mark_last(&program, &cfg, &mut uses);
+    let uses: Vec<(u32, bool, bool)> = uses.iter().map(|u| (u.pc.0 / 16, u.is_next, u.is_last)).collect();
     assert_eq!(uses, [(3, true, false), (5, true, false), (6, false, true)]);
 }
 

@@ -447,7 +447,10 @@ fn attribute(attribute: &cubin::Attribute<'_>) -> Attribute {
         AttributeValue::None => String::new(),
         AttributeValue::Byte(value) => format!("{value:02x}"),
         AttributeValue::Half(value) => format!("{value:04x}"),
-        AttributeValue::Bytes(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        AttributeValue::Bytes(bytes) => {
+            let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('?');
+            bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+        }
     };
     Attribute { code: attribute.code, name: attribute.name.map(str::to_owned), value }
 }

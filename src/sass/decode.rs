@@ -178,10 +178,11 @@ impl Decoder {
             let is_more = walk_op(inst.word, at, &mut |step| {
                 if let Step::Text(len, at) = step
                     && name.is_empty()
-                    && let text = literal(len, at)
-                    && text.starts_with(|c: char| c.is_ascii_uppercase())
+                    && let text = blob::bytes_at(at, len)
+                    && text.first().is_some_and(u8::is_ascii_uppercase)
                 {
-                    name = text.split(['.', ' ']).next().unwrap_or("");
+                    let end = text.iter().position(|byte| matches!(byte, b'.' | b' ')).unwrap_or(text.len());
+                    name = str::from_utf8(&text[..end]).unwrap_or("");
                 }
             });
             if !is_more {
