@@ -54,16 +54,6 @@ pub fn markup(text: &str) -> String {
     safe
 }
 
-/// At most `width` characters, the last of them `…` where something was cut.
-pub fn shorten(text: &str, width: usize) -> Cow<'_, str> {
-    if text.chars().count() <= width {
-        return Cow::Borrowed(text);
-    }
-    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
-    short.push('…');
-    Cow::Owned(short)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,11 +70,5 @@ mod tests {
     fn names_are_text() {
         assert_eq!(markup("<script>a&b\"\u{1}</script>"), "&lt;script&gt;a&amp;b&quot;\\u{1}&lt;/script&gt;");
         assert_eq!(markup("it's\ntwo"), "it&#39;s\ntwo");
-    }
-
-    #[test]
-    fn shortening_keeps_the_width() {
-        assert_eq!(shorten("abcdef", 6), "abcdef");
-        assert_eq!(shorten("abcdefg", 6), "abcde…");
     }
 }

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use super::escape::terminal;
-use super::names::abridge;
 use super::text::{BOLD, DIM, RESET, WARN, thousands};
 use crate::gate::Metric;
 use crate::matrix::{Cell, CellKernel, KernelBisection, Matrix};
+use crate::report::abridge;
 
 /// What the reader asked to see.
 #[derive(Clone, Debug)]

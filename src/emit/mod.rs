@@ -12,7 +12,6 @@ pub mod json;
 pub mod library;
 pub mod listing;
 pub mod matrix;
-pub mod names;
 mod page;
 pub mod svg;
 pub mod text;

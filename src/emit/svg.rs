@@ -224,5 +224,5 @@ fn write_marks(kernel: &AnnotatedKernel, scale: &Scale, out: &mut dyn Write) -> 
 
 /// A name that fits: the start of a long one.
 fn shown(name: &str) -> String {
-    crate::emit::escape::shorten(name, 100).into_owned()
+    crate::report::shorten(name, 100).into_owned()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::metric::Figures;
 use crate::base::Line;
-use crate::report::{Advisory, Confidence, Issue, Kernel, SetMaxNReg, Severity, Unit, demangle};
+use crate::report::{Advisory, Confidence, Issue, Kernel, SetMaxNReg, Severity, Unit, abridge, demangle};
 
 /// The figures of one input for one architecture and one ptxas: what the baseline holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,10 +79,25 @@ pub struct KernelPlace {
     pub issues: Vec<Issue>,
 }
 
+/// The architecture of an input that none is known of.
+pub const UNKNOWN_ARCH: &str = "unknown";
+/// The longest name that a message has.
+const TITLE: usize = 100;
+
+/// A kernel's name for a message, of both its spellings.
+pub(super) fn title([_, demangled]: &[String; 2]) -> String {
+    abridge(demangled, TITLE).into_owned()
+}
+
 impl KernelFigures {
     /// Its name as the front end's language spells it.
     pub fn demangled(&self) -> String {
         demangle(&self.name).unwrap_or_else(|| self.name.clone())
+    }
+
+    /// That name, short enough for a message.
+    pub fn title(&self) -> String {
+        title(&self.names())
     }
 
     /// Both spellings.
@@ -151,7 +166,7 @@ impl Measured {
             places,
             unit: UnitFigures {
                 input: name,
-                arch: unit.arch.clone().unwrap_or_else(|| "unknown".to_owned()),
+                arch: unit.arch.clone().unwrap_or_else(|| UNKNOWN_ARCH.to_owned()),
                 ptxas: version,
                 flags: if unit.ptxas.is_some() { flags.to_vec() } else { Vec::new() },
                 source,

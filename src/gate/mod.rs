@@ -22,7 +22,7 @@ mod verdict;
 pub use baseline::{Baseline, BaselineError, LOCK_SCHEMA};
 pub use check::{Check, Scope, check};
 pub use date::Date;
-pub use figures::{KernelFigures, KernelPlace, Measured, UnitFigures, label_of};
+pub use figures::{KernelFigures, KernelPlace, Measured, UNKNOWN_ARCH, UnitFigures, label_of};
 pub use glob::Glob;
 pub use library::merge;
 pub use metric::{Figures, Metric, Sense};

@@ -13,7 +13,7 @@ use crate::cli::args::CompileArgs;
 use crate::cli::compile::Session;
 use crate::cli::given::WithinArgs;
 use crate::cli::input;
-use crate::gate::{Glob, InputPattern, Policy};
+use crate::gate::{Glob, InputPattern, Policy, UNKNOWN_ARCH};
 use crate::report::{LaunchHints, Wanted};
 
 /// The policy's file name.
@@ -159,7 +159,8 @@ impl Plan {
     pub fn command(&self, path: &str, arch: &str, ptxas: Option<&str>) -> String {
         let mut words = vec!["ptxinspect".to_owned(), "gate".to_owned(), path.to_owned()];
         let cubin = Path::new(path).extension().is_some_and(|extension| extension == "cubin");
-        if !cubin {
+        // A file that cannot be read has no architecture.
+        if !cubin && arch != UNKNOWN_ARCH {
             words.extend(["--arch".to_owned(), arch.to_owned()]);
         }
         if let Some(version) = ptxas.filter(|_| self.several_ptxas) {

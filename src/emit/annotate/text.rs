@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use super::{Options, remarks, shown_lines};
 use crate::base::Line;
 use crate::emit::control::control;
-use crate::emit::escape::{shorten, terminal};
-use crate::emit::names::abridge;
+use crate::emit::escape::terminal;
 use crate::emit::text::{BOLD, DIM, NOTE, RESET, WARN};
+use crate::report::abridge;
 use crate::report::annotation::{AnnotatedInstruction, AnnotatedKernel, Document, Group, Mark, Placed, View};
+use crate::report::shorten;
 use crate::report::{Unit, demangle};
 
 /// The longest name that is not abridged.

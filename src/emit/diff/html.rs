@@ -7,9 +7,10 @@ use serde_json::Value;
 
 use super::{Options, moved_lines, side, step};
 use crate::compare::{Difference, FieldChange, KernelDifference, LineChange, SassChange, UnitDifference};
-use crate::emit::escape::{markup, shorten};
-use crate::emit::names::abridge;
+use crate::emit::escape::markup;
 use crate::emit::page;
+use crate::report::abridge;
+use crate::report::shorten;
 
 /// Writes the page.
 pub fn write(difference: &Difference, options: &Options, out: &mut dyn Write) -> io::Result<()> {

@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use super::{Options, moved_lines, side, step};
 use crate::compare::{Difference, KernelDifference, LineChange, SassChange, UnitDifference};
-use crate::emit::escape::{shorten, terminal};
-use crate::emit::names::abridge;
+use crate::emit::escape::terminal;
 use crate::emit::text::{BAD, BOLD, DIM, GOOD, RESET, WARN};
+use crate::report::abridge;
+use crate::report::shorten;
 
 /// For people: figures, lines, code, kernel by kernel.
 pub fn write(difference: &Difference, options: &Options, out: &mut dyn Write) -> io::Result<()> {

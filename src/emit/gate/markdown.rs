@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use super::{delta, figure, summary};
-use crate::emit::escape::shorten;
-use crate::emit::names::abridge;
 use crate::gate::{Change, Comparison, Finding, Level, Outcome, UnitVerdict, Verdict};
+use crate::report::abridge;
+use crate::report::shorten;
 
 /// A comment holds 65,536 characters; more rows than this are counted, not shown.
 const ROWS: usize = 40;

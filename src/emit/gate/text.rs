@@ -4,10 +4,11 @@ use std::io::{self, Write};
 
 use super::{delta, figure, summary, word};
 use crate::compare::LineChange;
-use crate::emit::escape::{shorten, terminal};
-use crate::emit::names::abridge;
+use crate::emit::escape::terminal;
 use crate::emit::text::{BAD, BOLD, DIM, GOOD, NOTE, RESET, WARN};
 use crate::gate::{Change, Comparison, Finding, FindingKind, Level, Outcome, UnitVerdict, Verdict};
+use crate::report::abridge;
+use crate::report::shorten;
 
 /// What the reader asked to see.
 #[derive(Clone, Copy, Debug)]

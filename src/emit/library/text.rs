@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use super::{Table, arch_columns, columns, name};
 use crate::emit::escape::terminal;
-use crate::emit::names::abridge;
 use crate::emit::text::{BOLD, DIM, RESET, WARN, count, thousands};
+use crate::report::abridge;
 
 /// How wide a full bar of the histogram is.
 const BAR: u64 = 40;

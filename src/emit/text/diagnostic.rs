@@ -6,7 +6,8 @@ use super::Options;
 use super::style::{BAD, BOLD, DIM, NOTE, RESET, WARN};
 use super::wrap::wrap;
 use crate::base::Line;
-use crate::emit::escape::{shorten, terminal, terminal_lines};
+use crate::emit::escape::{terminal, terminal_lines};
+use crate::report::shorten;
 use crate::report::{Advisory, PtxText, Severity, Unit};
 
 fn severity(severity: Severity) -> (anstyle::Style, &'static str) {

@@ -6,8 +6,9 @@ use super::figures::{bytes, count, thousands};
 use super::style::{BOLD, DIM, GOOD, RESET, WARN};
 use super::wrap::wrap;
 use super::{Options, diagnostic, pressure, summary, warps};
-use crate::emit::escape::{shorten, terminal};
-use crate::emit::names::abridge;
+use crate::emit::escape::terminal;
+use crate::report::abridge;
+use crate::report::shorten;
 use crate::report::{Kernel, KernelKind, LineFacts, Unit};
 
 /// Columns before the value of a row.

@@ -7,7 +7,8 @@ use super::figures::count;
 use super::kernel::row;
 use super::style::{DIM, RESET, WARN};
 use crate::base::Line;
-use crate::emit::escape::{shorten, terminal};
+use crate::emit::escape::terminal;
+use crate::report::shorten;
 use crate::report::{Kernel, LiveValue, LoopFacts, SourceLine, Unit};
 
 /// Rows of the live set shown unless everything was asked for.

@@ -1,7 +1,7 @@
 //! One kernel: its figures against the record, its budgets, what became of setmaxnreg.
 
 use super::super::baseline::Baseline;
-use super::super::figures::{KernelFigures, KernelPlace, SETMAXNREG_UNKNOWN};
+use super::super::figures::{KernelFigures, KernelPlace, SETMAXNREG_UNKNOWN, title};
 use super::super::metric::Metric;
 use super::super::verdict::*;
 use super::{UnitCheck, level};
@@ -12,7 +12,7 @@ impl UnitCheck<'_> {
     pub(super) fn gone(&mut self, gone: &KernelFigures) -> Comparison {
         self.totals.removed += 1;
         let level = level(self.check.policy.removed);
-        let message = format!("{} is recorded and no longer there; --update forgets it", gone.demangled());
+        let message = format!("{} is recorded and no longer there; --update forgets it", gone.title());
         self.say(FindingKind::RemovedKernel, level, message).kernel = Some(gone.name.clone());
         let patch = Patch { before: Some(Baseline::kernel_text(gone)), after: None };
         Comparison { patch: Some(patch), ..comparison(gone) }
@@ -27,7 +27,7 @@ impl UnitCheck<'_> {
         how: How,
     ) -> Option<Comparison> {
         let names = kernel.names();
-        let title = names[1].clone();
+        let title = title(&names);
         let said = self.findings.len();
         let empty = KernelFigures::default();
         match before {
@@ -41,8 +41,7 @@ impl UnitCheck<'_> {
                 self.totals.compared += 1;
                 if how == How::Renamed {
                     self.totals.renamed += 1;
-                    let message =
-                        format!("{title} was recorded as {}; --update records the new name", before.demangled());
+                    let message = format!("{title} was recorded as {}; --update records the new name", before.title());
                     let level = level(self.check.policy.renamed);
                     self.say(FindingKind::RenamedKernel, level, message).ptx_line = place.ptx_line;
                 }
@@ -117,7 +116,7 @@ impl UnitCheck<'_> {
             (Some(was), None) => {
                 let message = format!(
                     "{}: {} was {was} and is not known any more, so it cannot be compared; if that is to be accepted, --update",
-                    names[1],
+                    title(names),
                     metric.title()
                 );
                 let said = self.say(FindingKind::NotKnown, Level::Error, message);
@@ -126,7 +125,7 @@ impl UnitCheck<'_> {
             }
             (None, Some(is)) => {
                 if self.check.ratchet {
-                    let message = format!("{}: {} is {is} and not recorded: --update", names[1], metric.title());
+                    let message = format!("{}: {} is {is} and not recorded: --update", title(names), metric.title());
                     let said = self.say(FindingKind::Improvement, Level::Failure, message);
                     (said.metric, said.after) = (Some(metric.name().to_owned()), Some(is));
                 }
@@ -137,7 +136,7 @@ impl UnitCheck<'_> {
                 0 => Change::Better,
                 loss if tolerance.covers(was, loss) => Change::Tolerated,
                 _ => {
-                    let message = format!("{}: {} {was} → {is}", names[1], metric.title());
+                    let message = format!("{}: {} {was} → {is}", title(names), metric.title());
                     let verdict = self.allowed(Some(metric), None, Some(is), names, message);
                     let worse = verdict.1 >= Level::Failure;
                     let said = self.say(
@@ -161,7 +160,7 @@ impl UnitCheck<'_> {
             let (kind, level, message) = match kernel.figures.get(metric) {
                 Some(value) if budget.holds(value) => continue,
                 Some(value) => {
-                    let message = format!("{}: {} is {value}, the budget is {budget}", names[1], metric.title());
+                    let message = format!("{}: {} is {value}, the budget is {budget}", title(names), metric.title());
                     let (message, level) = self.allowed(Some(metric), None, Some(value), names, message);
                     let kind = if level >= Level::Failure { FindingKind::Budget } else { FindingKind::Allowed };
                     (kind, level, message)
@@ -169,7 +168,7 @@ impl UnitCheck<'_> {
                 // Registers, occupancy and shared memory are the kernel's, not those of a function inside it.
                 None if kernel.within.is_some() => continue,
                 None => {
-                    let message = format!("{}: {} is not known, the budget is {budget}", names[1], metric.title());
+                    let message = format!("{}: {} is not known, the budget is {budget}", title(names), metric.title());
                     (FindingKind::NotKnown, Level::Error, message)
                 }
             };
@@ -190,7 +189,7 @@ impl UnitCheck<'_> {
             (Some(_), None) => (FindingKind::NotKnown, Level::Error, "it is not known what became of it".to_owned()),
             (_, Some(is)) => (FindingKind::Setmaxnreg, Level::Failure, format!("is {is}")),
         };
-        let message = format!("{}: setmaxnreg was {was} and {now}", after.demangled());
+        let message = format!("{}: setmaxnreg was {was} and {now}", after.title());
         self.say(kind, level, message).ptx_line = place.setmaxnreg_line.or(place.ptx_line);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::figures::{KernelPlace, issue_label, label_of};
+use super::super::figures::{KernelPlace, issue_label, label_of, title};
 use super::super::metric::Metric;
 use super::super::policy::Allowance;
 use super::super::verdict::*;
@@ -30,7 +30,7 @@ impl UnitCheck<'_> {
             });
             let what = message.map(|message| message.message.clone()).unwrap_or_default();
             let line = message.and_then(|message| message.ptx_line).or(line);
-            let of = names.map(|names| format!("{}: ", names[1])).unwrap_or_default();
+            let of = names.map(|names| format!("{}: ", title(names))).unwrap_or_default();
             let text = format!("{of}ptxas says {code} {count}×, recorded {recorded}×: {what}");
             let nobody = [String::new(), String::new()];
             let (text, allowed) = self.allowed(None, Some(code), None, names.unwrap_or(&nobody), text);
@@ -72,7 +72,7 @@ impl UnitCheck<'_> {
     }
 
     fn issue(&mut self, kind: FindingKind, said: Level, issue: &Issue, names: &[String; 2], place: &KernelPlace) {
-        let text = format!("{}: {} ({}) {}", names[1], issue.code, issue.confidence.word(), issue.message);
+        let text = format!("{}: {} ({}) {}", title(names), issue.code, issue.confidence.word(), issue.message);
         let (text, allowed) = self.allowed(None, Some(&issue.code), None, names, text);
         let kind = if allowed < Level::Failure { FindingKind::Allowed } else { kind };
         self.say(kind, said.min(allowed), text).ptx_line = issue.ptx_line.or(place.ptx_line);
@@ -94,7 +94,7 @@ impl UnitCheck<'_> {
                 continue;
             }
             let names = [name.clone(), crate::report::demangle(&name).unwrap_or_else(|| name.clone())];
-            let of = if name.is_empty() { String::new() } else { format!("{}: ", names[1]) };
+            let of = if name.is_empty() { String::new() } else { format!("{}: ", title(&names)) };
             let text = format!("{of}ptxas says {}: {}", label.unwrap_or("warning"), message.message);
             let (text, level) = self.allowed(None, label, None, &names, text);
             let kind = if level >= Level::Failure { FindingKind::DeniedCode } else { FindingKind::Allowed };

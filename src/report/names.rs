@@ -1,8 +1,6 @@
-//! Names that fit on a line.
+//! Names and other text that fit on a line.
 
 use std::borrow::Cow;
-
-use super::escape::shorten;
 
 /// A C++ name in at most `width` characters: parameters go first, then the result, then template arguments, the most deeply nested ones
 /// first; what is left out is `…`.
@@ -22,6 +20,16 @@ pub fn abridge(name: &str, width: usize) -> Cow<'_, str> {
         best = more;
     }
     Cow::Owned(shorten(&best, width).into_owned())
+}
+
+/// At most `width` characters, the last of them `…` where something was cut.
+pub fn shorten(text: &str, width: usize) -> Cow<'_, str> {
+    if text.chars().count() <= width {
+        return Cow::Borrowed(text);
+    }
+    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
+    short.push('…');
+    Cow::Owned(short)
 }
 
 /// The name with `(…)` in place of its parameters, where it ends with some.
@@ -103,5 +111,11 @@ mod tests {
         assert_eq!(abridge("(anonymous namespace)::kernel(float*)", 34), "(anonymous namespace)::kernel(…)");
         assert_eq!(abridge("a_kernel_whose_name_is_long()", 10), "a_kernel_…");
         assert_eq!(abridge("unbalanced>>)<(((", 12), "unbalanced>…");
+    }
+
+    #[test]
+    fn shortening_keeps_the_width() {
+        assert_eq!(shorten("abcdef", 6), "abcdef");
+        assert_eq!(shorten("abcdefg", 6), "abcde…");
     }
 }
