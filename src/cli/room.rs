@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 /// Entries up to this size never wait.
 const SMALL: u64 = 4 << 20;
 /// The least and the most that large entries share.
-const LEAST: u64 = 32 << 20;
+const LEAST: u64 = 16 << 20;
 const MOST: u64 = 256 << 20;
 
 /// Room for large entries. Who waits for it must not hold any: there is no nested parallel work between
@@ -17,9 +17,9 @@ pub struct Room {
 }
 
 impl Room {
-    /// Room for going through so many bytes: an eighth of them, within bounds.
+    /// Room for going through so many bytes: a sixteenth of them, within bounds.
     pub fn for_input(bytes: u64) -> Self {
-        Room { bytes: (bytes / 8).clamp(LEAST, MOST), taken: Mutex::new(0), freed: Condvar::new() }
+        Room { bytes: (bytes / 16).clamp(LEAST, MOST), taken: Mutex::new(0), freed: Condvar::new() }
     }
 
     /// Waits until there is room, or until nobody else has any.

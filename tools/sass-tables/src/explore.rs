@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 
+use crate::lot::Lot;
 use crate::oracle::Oracle;
 
 /// Draws of each kind around one word.
@@ -20,7 +21,7 @@ pub type Key = (u16, u32);
 
 /// Finds legal words of classes around `bases`, a few for each way to spell their modifiers.
 pub fn explore(oracle: &mut Oracle, bases: &[u128]) -> Result<BTreeMap<Key, Vec<u128>>> {
-    let mut lot = Lot(0x9e37_79b9_7f4a_7c15);
+    let mut lot = Lot::new(0x9e37_79b9_7f4a_7c15);
     let mut found: BTreeMap<Key, Vec<u128>> = BTreeMap::new();
     let mut seeds = bases.to_vec();
     for _ in 0..ROUNDS {
@@ -67,27 +68,17 @@ fn mnemonic(text: &str) -> String {
 fn near(base: u128, lot: &mut Lot) -> Vec<u128> {
     // Bit 91 says that an operand is a uniform register.
     let mut out: Vec<u128> = (0..16u128).map(|n| base & !(0xe00 | 1 << 91) | (n & 7) << 9 | (n >> 3) << 91).collect();
+    // The upper bits are the better mixed ones.
+    let mut draw = || lot.draw() >> 16;
     for _ in 0..DRAWS {
-        let any = u128::from(lot.draw()) & 0xf_ffff;
-        let few = any & u128::from(lot.draw()) & u128::from(lot.draw());
+        let any = u128::from(draw()) & 0xf_ffff;
+        let few = any & u128::from(draw()) & u128::from(draw());
         let mut fields = 0;
-        for _ in 0..1 + lot.draw() % 3 {
-            let (at, width) = (54 + lot.draw() % 38, 1 + lot.draw() % 5);
-            fields |= (u128::from(lot.draw()) & ((1 << width) - 1)) << at;
+        for _ in 0..1 + draw() % 3 {
+            let (at, width) = (54 + draw() % 38, 1 + draw() % 5);
+            fields |= (u128::from(draw()) & ((1 << width) - 1)) << at;
         }
         out.extend([base ^ any << 72, base ^ few << 72, base ^ fields]);
     }
     out
-}
-
-/// Numbers drawn by lot, the same in every run.
-struct Lot(u64);
-
-impl Lot {
-    fn draw(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
-    }
 }

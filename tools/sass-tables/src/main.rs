@@ -9,6 +9,7 @@ mod effects;
 mod explore;
 mod learn;
 mod live;
+mod lot;
 mod model;
 mod oracle;
 mod pack;

@@ -11,6 +11,7 @@ mod refine;
 use std::collections::BTreeSet;
 
 use crate::edit::SLOT;
+use crate::lot::Lot;
 use crate::model::{Input, Literals, Model, Piece};
 use crate::oracle::{Oracle, Pending};
 use crate::slot::{Format, Slot};
@@ -51,7 +52,7 @@ pub struct Class {
     pub loops: usize,
     pub failures: Vec<u128>,
     pub dead: Option<&'static str>,
-    rng: u64,
+    lot: Lot,
     stale: usize,
     spreads: usize,
     /// The model is a relative's and not verified yet.
@@ -103,7 +104,7 @@ impl Class {
         Class {
             label,
             opcode,
-            rng: queue.first().map_or(1, |w| (*w as u64) ^ (*w >> 64) as u64 | 1),
+            lot: Lot::new(queue.first().map_or(1, |w| (*w as u64) ^ (*w >> 64) as u64)),
             corpus,
             explored: explored.to_vec(),
             queue,
@@ -142,13 +143,6 @@ impl Class {
     /// At how many bases to try pairs.
     fn depth(&self) -> usize {
         if self.corpus.is_empty() { 1 } else { 2 }
-    }
-
-    fn random(&mut self) -> u64 {
-        self.rng ^= self.rng << 13;
-        self.rng ^= self.rng >> 7;
-        self.rng ^= self.rng << 17;
-        self.rng.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
     /// Goes on until an answer is missing or the class is learnt.

@@ -162,7 +162,7 @@ impl Class {
         for _ in 0..count {
             let mut word = model.base;
             for (i, slot) in model.slots.iter().enumerate() {
-                let raw = u128::from(self.random());
+                let raw = u128::from(self.lot.draw());
                 if raw & 7 < 2 {
                     let special = self.features(i, urz);
                     if let Some(&input) = special.get((raw >> 3) as usize % special.len().max(1)) {
@@ -179,7 +179,7 @@ impl Class {
                 word = slot.put(word, raw >> 3);
             }
             for comp in &model.comps {
-                let pick = self.random() as usize;
+                let pick = self.lot.draw() as usize;
                 let keys: Vec<u64> = comp.table.keys().copied().collect();
                 if keys.is_empty() || pick & 3 == 0 {
                     continue;
@@ -198,7 +198,7 @@ impl Class {
                 }
             }
             // A bit that seems to mean nothing may mean something here.
-            let pick = self.random();
+            let pick = self.lot.draw();
             if pick & 1 == 1
                 && let Some(&bit) = quiet.get((pick >> 1) as usize % quiet.len().max(1))
             {
