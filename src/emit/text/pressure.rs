@@ -132,7 +132,10 @@ fn write_value(value: &LiveValue, unit: &Unit, options: &Options, out: &mut dyn 
                 None => String::new(),
             };
             let room = options.width.saturating_sub(40).max(20);
-            let text = terminal(&unit.ptx.statement(line).unwrap_or_default()).into_owned();
+            let statement = unit.ptx.statement(line).unwrap_or_default();
+            // R1 by ptxas's convention; the line is only where the function starts.
+            let is_stack = value.registers == [1] && value.virtual_registers.is_empty() && statement.starts_with('{');
+            let text = if is_stack { "the stack pointer".into() } else { terminal(&statement) };
             writeln!(out, "  {registers:>5} {DIM}{line:>5}{RESET} {}{last}", shorten(&text, room))?;
             let detail = [more_lines(&value.ptx_lines), value.source_line.as_ref().map(|at| source(at, options))];
             let detail = detail.into_iter().flatten().collect::<Vec<_>>().join("; ");
