@@ -122,67 +122,79 @@ const CLUSTER: u64 = 16;
 /// Counts that more threads would have to make up than can arrive.
 fn arrivals(warps: &Warps<'_>, objects: &Objects<'_>, exact: bool, checks: &mut Vec<Check>) {
     let mut told: BTreeSet<Group> = BTreeSet::new();
-    for (site, group) in objects.sites.iter().zip(&objects.groups) {
-        let one = |group: &&Group| is_one(group) && site.act == Act::Init && !told.contains(*group);
-        let Some(group) = group.as_ref().filter(one) else {
-            continue;
-        };
-        let Some(count) = site.argument else { continue };
-        let counts: Vec<Option<u64>> =
-            objects.of(group).filter(|site| site.act == Act::Init).map(|site| site.argument).collect();
-        // Objects of which nobody is known to wait for the end of a phase may be there for nothing.
-        let waits = |site: &MbarrierSite| site.act == Act::Wait && site.places.is_some() && !is_first(site);
-        if !objects.of(group).any(waits) || objects.any(group, &[Act::Other]) {
-            continue;
-        }
-        let mut total: Option<u64> = Some(0);
-        let mut repeats = false;
-        for site in objects.of(group) {
-            let threads = site.threads.map(u64::from);
-            let each = match site.act {
-                Act::Arrive => Some(site.argument.unwrap_or(1)),
-                Act::ArriveExpect => Some(1),
-                Act::AsyncArrive => {
-                    // Without `.noinc` the pending count goes up first.
-                    let opcode = warps.graph.sites.get(site.index).map_or("", |site| site.located.instruction.opcode());
-                    if opcode.starts_with("cp.") && !opcode.contains("noinc") { None } else { Some(1) }
-                }
-                _ => continue,
-            };
-            let threads = threads.map(|threads| threads * if site.remote { CLUSTER } else { 1 });
-            repeats |= warps.graph.is_in_a_loop(site.index);
-            total = total
-                .zip(threads)
-                .zip(each)
-                .and_then(|((sum, threads), each)| sum.checked_add(threads.checked_mul(each)?));
-        }
-        let Some(total) = total.filter(|total| *total > 0 && *total < count) else { continue };
-        // Where most counts of a variable are out of reach, something is not understood.
-        let alike = counts.iter().all(|other| *other == Some(count));
-        let within = counts.iter().filter(|other| other.is_some_and(|other| other <= total)).count();
-        if !alike && within * 2 < counts.len() {
-            continue;
-        }
-        told.insert(group.clone());
+    for (site, group) in objects.sites.iter().zip(&objects.groups).filter(|(site, _)| site.act == Act::Init) {
+        let (Some((variable, Some(places))), Some(count)) = (group, site.argument) else { continue };
+        // Where one instruction initialises several, they are all alike: one is enough to tell of.
+        let short = places.iter().find_map(|place| {
+            let group: Group = (*variable, Some(Arc::from([*place])));
+            if told.contains(&group) {
+                return None;
+            }
+            let (total, repeats) = too_few(warps, objects, &group, count, places.len() == 1)?;
+            Some((group, *place, total, repeats))
+        });
+        let Some((group, place, total, repeats)) = short else { continue };
+        told.insert(group);
         let loops = if repeats { ", once each time around" } else { "" };
+        let is_one = places.len() == 1;
+        let name = site.object(warps).unwrap_or_default();
+        let which = if is_one { String::new() } else { format!(" at offset {place}") };
         checks.push(Check {
             code: "PI305",
             fatal: true,
-            confidence: if repeats || !exact || warps.values.by_memory || !objects.are_fixed() {
+            confidence: if repeats || !exact || warps.values.by_memory || !objects.are_fixed() || !is_one {
                 Confidence::Likely
             } else {
                 Confidence::Certain
             },
             line: site.line,
-            message: format!(
-                "the mbarrier {} waits for {count} arrivals, but only {total} can come",
-                site.object(warps).unwrap_or_default()
-            ),
+            message: format!("the mbarrier {name}{which} waits for {count} arrivals, but only {total} can come"),
             reasoning: format!(
                 "the threads that can reach its arrivals add up to {total}{loops}: its phase never completes"
             ),
         });
     }
+}
+
+/// Whether an arrival says for how many it stands.
+fn has_count(warps: &Warps<'_>, site: &MbarrierSite) -> bool {
+    let operation = warps.graph.sites.get(site.index).map(|site| site.operation);
+    matches!(operation, Some(Operation::Mbarrier(mbarrier)) if mbarrier.argument.is_some())
+}
+
+/// How many arrivals can come at an object, where that is less than a count that it is initialised with, and whether they come again and
+/// again. `alone` says that the instruction with this count initialises nothing else.
+fn too_few(warps: &Warps<'_>, objects: &Objects<'_>, group: &Group, count: u64, alone: bool) -> Option<(u64, bool)> {
+    let inits = objects.of(group).filter(|site| site.act == Act::Init);
+    let counts: Vec<Option<u64>> = inits.map(|site| site.argument).collect();
+    // Objects of which nobody is known to wait for the end of a phase may be there for nothing.
+    let waits = |site: &MbarrierSite| site.act == Act::Wait && site.places.is_some() && !is_first(site);
+    if !objects.of(group).any(waits) || objects.any(group, &[Act::Other]) {
+        return None;
+    }
+    let blocks = warps.cluster.map_or(CLUSTER, u64::from);
+    let mut total: u64 = 0;
+    let mut repeats = false;
+    for site in objects.of(group) {
+        let each = match site.act {
+            Act::Arrive => site.argument.or(Some(1).filter(|_| !has_count(warps, site))),
+            Act::ArriveExpect => Some(1),
+            Act::AsyncArrive => {
+                // Without `.noinc` the pending count goes up first: it is as before then.
+                let opcode = warps.graph.sites.get(site.index).map_or("", |site| site.located.instruction.opcode());
+                Some(u64::from(!opcode.starts_with("cp.") || opcode.contains("noinc")))
+            }
+            _ => continue,
+        };
+        let threads = u64::from(site.threads?) * if site.remote { blocks } else { 1 };
+        repeats |= warps.graph.is_in_a_loop(site.index);
+        total = total.checked_add(threads.checked_mul(each?)?)?;
+    }
+    // Where most counts of a variable are out of reach, something is not understood.
+    let alike = counts.iter().all(|other| *other == Some(count));
+    let within = counts.iter().filter(|other| other.is_some_and(|other| other <= total)).count();
+    let understood = alike || alone && within * 2 >= counts.len();
+    (understood && total > 0 && total < count).then_some((total, repeats))
 }
 
 /// Bytes announced against bytes copied, where the copies say their size.

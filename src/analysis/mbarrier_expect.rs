@@ -29,6 +29,21 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
         if own.is_empty() {
             continue;
         }
+        if let Some(rank) = left_out(warps, objects, site, &own) {
+            return Some(Check {
+                code: "PI303",
+                fatal: true,
+                confidence: Confidence::Likely,
+                line: site.line,
+                message: format!(
+                    "completes bytes on the mbarrier {} of every block of the cluster, no expect_tx announces them to block {rank}",
+                    site.object(warps).unwrap_or_default()
+                ),
+                reasoning: "every expect_tx on the object is for another block of the cluster, whose number mapa says; this block is \
+                            arrived at without bytes"
+                    .to_owned(),
+            });
+        }
         // Waits for other objects may stand between an announcement and a copy; whoever arrives without bytes beside the copy does not
         // announce it before them.
         let waits = || objects.of(group).filter(|site| site.act == Act::Wait).map(|site| site.index).collect();
@@ -74,6 +89,26 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
         });
     }
     None
+}
+
+/// The block of a cluster that a copy to all of them arrives at without bytes beside it, where every announcement is for another one.
+fn left_out(warps: &Warps<'_>, objects: &Objects<'_>, copy: &MbarrierSite, own: &BTreeSet<usize>) -> Option<u64> {
+    let graph = &warps.graph;
+    let block_of = |index: usize| graph.sites.get(index).map(|site| site.block);
+    let opcode = graph.sites.get(copy.index)?.located.instruction.opcode();
+    if !opcode.contains("multicast::cluster::all") {
+        return None;
+    }
+    let rank =
+        |site: &MbarrierSite| site.address(warps).and_then(|address| warps.values.rank(graph, site.index, address));
+    let mut told: BTreeSet<u64> = BTreeSet::new();
+    for site in objects.sites.iter().filter(|site| own.contains(&site.index)) {
+        told.insert(rank(site).filter(|_| one_object(site, copy))?);
+    }
+    let mut beside = objects.sites.iter().filter(|site| {
+        site.act == Act::Arrive && one_object(site, copy) && block_of(site.index) == block_of(copy.index)
+    });
+    beside.find_map(|site| rank(site).filter(|rank| !told.contains(rank)))
 }
 
 /// Walks from an instruction, up to the waits before and after it.

@@ -2,7 +2,7 @@
 //!
 //! An object that is chosen by an index which is not known is one of an array: the constant part of its address says which array.
 
-use super::threads::{Places, Value, Variation, Warps};
+use super::threads::{Places, Site, Value, Variation, Warps};
 use crate::base::Line;
 use crate::ptx::{Bulk, CpAsync, MbarrierAction, Operand, Operation, Shape, Tcgen05};
 
@@ -112,10 +112,25 @@ impl MbarrierSite {
         places.first().copied().zip(places.last().copied()).filter(|_| beside)
     }
 
+    /// The operand that is its address.
+    pub fn address<'a>(&self, warps: &Warps<'a>) -> Option<Operand<'a>> {
+        let site = warps.graph.sites.get(self.index)?;
+        match site.operation {
+            Operation::Mbarrier(mbarrier) => mbarrier.address,
+            _ => last_address(site),
+        }
+    }
+
     /// Whether it may be on an object at a place of its variable.
     pub fn may_be_at(&self, place: i64) -> bool {
         self.places.as_ref().is_none_or(|places| places.contains(&place))
     }
+}
+
+/// Copies and commits name the object last.
+fn last_address<'a>(site: &Site<'a>) -> Option<Operand<'a>> {
+    let is_address = |operand: &Operand<'_>| matches!(operand.shape(), Shape::Address(_));
+    site.located.instruction.operands().filter(is_address).last()
 }
 
 /// Every instruction on an mbarrier, in order.
@@ -123,10 +138,6 @@ pub fn sites(warps: &Warps<'_>) -> Vec<MbarrierSite> {
     let mut found = Vec::new();
     let mut places = Places::new(&warps.graph, &warps.values, &warps.reach);
     for (index, site) in warps.graph.sites.iter().enumerate() {
-        let last_address = || {
-            let is_address = |operand: &Operand<'_>| matches!(operand.shape(), Shape::Address(_));
-            site.located.instruction.operands().filter(is_address).last()
-        };
         let opcode = site.located.instruction.opcode();
         let (act, address, argument) = match site.operation {
             Operation::Mbarrier(mbarrier) => {
@@ -146,15 +157,15 @@ pub fn sites(warps: &Warps<'_>) -> Vec<MbarrierSite> {
             }
             // `[dst], [map, {…}], [mbar]{, mask}{, policy}` and `[dst], [src], size, [mbar]`
             Operation::Bulk(Bulk::Copy { .. } | Bulk::Reduce { .. }) if opcode.contains("mbarrier::complete_tx") => {
-                (Act::Complete, last_address(), None)
+                (Act::Complete, last_address(site), None)
             }
             Operation::Tcgen05 { action: Tcgen05::Commit, .. } | Operation::CpAsync(CpAsync::MbarrierArrive) => {
-                (Act::AsyncArrive, last_address(), None)
+                (Act::AsyncArrive, last_address(site), None)
             }
             // `st.async`, `red.async`, `clusterlaunchcontrol.try_cancel`
-            _ if opcode.contains("mbarrier::complete_tx") => (Act::Complete, last_address(), None),
+            _ if opcode.contains("mbarrier::complete_tx") => (Act::Complete, last_address(site), None),
             // Other instructions of newer ISAs may complete on one too.
-            _ if opcode.contains("mbarrier::") => (Act::Other, last_address(), None),
+            _ if opcode.contains("mbarrier::") => (Act::Other, last_address(site), None),
             _ => continue,
         };
         let value = |operand| warps.values.operand(&warps.graph, index, operand);

@@ -8,13 +8,16 @@ use std::collections::HashMap;
 use super::BlockSize;
 use super::graph::Graph;
 use super::memory::Cells;
-use super::prepare::{self, Preparer, Step};
+use super::prepare::{self, Compute, Preparer, Source, Step};
 use super::reach::Reach;
 use super::solve::{Before, Solver};
 use super::uses::Slice;
 use super::value::{Value, Variation};
 use super::versions::Versions;
 use crate::ptx::{Function, Operand, Operation, Register, StateSpace};
+
+/// Instructions between a mapa and the use of its address.
+const MAX_MOVES: usize = 8;
 
 /// Versions that an instruction writes, and those that decide what it writes.
 #[derive(Clone, Debug)]
@@ -81,6 +84,25 @@ impl Values {
         let version = self.versions.read(index, register)?;
         let (origin, by) = self.origins.get(version as usize).copied().unwrap_or((version, 0));
         Some((origin, by.checked_add(address.offset?)?))
+    }
+
+    /// The block of the cluster that an address is in, where `mapa` says it by a constant.
+    pub fn rank(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Option<u64> {
+        let register = graph.registers.resolve(operand.address()?.base?, graph.sites.get(index)?.located.id)?;
+        let mut version = self.versions.read(index, register)?;
+        for _ in 0..MAX_MOVES {
+            let writes = |step: &&Step| step.destinations.iter().any(|to| to.version == version && to.alone);
+            let step = self.steps.iter().find(writes).filter(|step| step.guard.is_none())?;
+            match (step.compute, step.arguments.first(), step.arguments.get(1)) {
+                (Compute::Mapa, _, Some(Source::Known(rank))) => return rank.constant(),
+                (Compute::Mapa, _, Some(Source::Version(Some(rank)))) => {
+                    return self.held.get(*rank as usize)?.constant();
+                }
+                (Compute::Move | Compute::Add { .. }, Some(Source::Version(Some(from))), _) => version = *from,
+                _ => return None,
+            }
+        }
+        None
     }
 
     /// The register that a `brx.idx` chooses by.

@@ -4,6 +4,7 @@
 //! ids and addresses of variables tell, and the set of threads that may reach each instruction. It refuses to guess: a value
 //! that memory, a parameter or a loop decides is unknown, and a branch on it may go either way for every thread.
 
+mod bounds;
 mod compute;
 mod evaluate;
 mod graph;
@@ -11,6 +12,7 @@ mod memory;
 mod number;
 mod places;
 mod prepare;
+mod question;
 mod reach;
 mod solve;
 mod together;
@@ -62,6 +64,8 @@ pub struct Warps<'a> {
     pub reach: Reach,
     /// Threads of a block; none when they are not known.
     pub threads: Option<u32>,
+    /// Blocks of a cluster, where a launch with another number is refused.
+    pub cluster: Option<u32>,
 }
 
 impl<'a> Warps<'a> {
@@ -70,7 +74,9 @@ impl<'a> Warps<'a> {
         let size = size.filter(|size| size.threads().is_some());
         let graph = Graph::build(function);
         let (values, reach) = Values::solve(function, &graph, size);
-        Warps { graph, values, reach, threads: size.and_then(|size| size.threads()) }
+        let cluster = function.header().required_cluster();
+        let cluster = cluster.and_then(|[x, y, z]| x.checked_mul(y)?.checked_mul(z)).filter(|blocks| *blocks > 0);
+        Warps { graph, values, reach, threads: size.and_then(|size| size.threads()), cluster }
     }
 
     /// The threads that may run an instruction, its guard taken into account.

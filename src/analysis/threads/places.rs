@@ -1,22 +1,23 @@
 //! Which places of an array an address can be, where loops count its index.
 //!
 //! In: what evaluation left unknown, and an address that depends on it. Out: every offset that the address can have, found by walking the
-//! blocks with the numbers that lead to it: both ways where a branch is not decided by them. It gives up where memory, a parameter or
-//! anything else that is not computed from constants has a part in the address.
+//! blocks with the numbers that lead to it: both ways where a branch is not decided by them. Where memory, a parameter or anything else
+//! that is not computed from constants has a part in the address, all numbers within bounds that the instructions tell (`bounds.rs`) are
+//! tried; without bounds it gives up.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
+use super::Values;
 use super::graph::{Edge, Graph};
-use super::prepare::Step;
+use super::prepare::{Compute, Step};
+use super::question::{Question, Writer};
 use super::reach::{Reach, ThreadSet, passing};
 use super::solve::Solver;
 use super::value::{Value, Variation};
-use super::{Values, versions::Meeting};
 use crate::base::FastMap;
 use crate::ptx::Operand;
 
-/// Versions that one address may depend on: a bit each.
-const MAX_VERSIONS: usize = 128;
 /// States of a block that are told apart. Indices that count on for ever have ever new ones.
 const MAX_STATES: usize = 96;
 /// States that a block must have been seen in before what it saw is taken to come again.
@@ -26,15 +27,6 @@ const MAX_VISITS: usize = 1 << 13;
 const MAX_ALL_VISITS: usize = 1 << 16;
 /// Places that one address may have.
 const MAX_PLACES: usize = 64;
-
-/// What writes a version.
-#[derive(Clone, Copy)]
-enum Writer {
-    Nobody,
-    Step(u32),
-    Meeting(u32),
-    Several,
-}
 
 /// Finds places.
 pub struct Places<'w, 'a> {
@@ -46,21 +38,26 @@ pub struct Places<'w, 'a> {
 }
 
 /// Walks through the blocks.
-struct Walker<'w, 'a> {
-    graph: &'w Graph<'a>,
-    values: &'w Values,
+pub(super) struct Walker<'w, 'a> {
+    pub graph: &'w Graph<'a>,
+    pub values: &'w Values,
     reach: &'w Reach,
-    solver: Solver<'w, 'a>,
-    writers: Vec<Writer>,
+    pub solver: Solver<'w, 'a>,
+    pub writers: Vec<Writer>,
     /// By block: its meetings.
-    meetings: Vec<(usize, usize)>,
+    pub meetings: Vec<(usize, usize)>,
     /// By block: those that lead to it.
-    before: Vec<Vec<u32>>,
+    pub before: Vec<Vec<u32>>,
     visits: usize,
     /// Among whom numbers differed in the last walk.
     varied: Option<Variation>,
     known: FastMap<(u32, u32), Option<Vec<i64>>>,
+    /// By version: the numbers that it may be.
+    pub bounded: FastMap<u32, Option<Rc<[u64]>>>,
 }
+
+/// A way out of a block that something happens in: which one, what must hold for it, and where something happens next.
+type Way = (usize, Option<bool>, Vec<u32>);
 
 /// Where runs of equal blocks start and end.
 fn runs(blocks: usize, of: impl Iterator<Item = u32>) -> Vec<(usize, usize)> {
@@ -72,35 +69,6 @@ fn runs(blocks: usize, of: impl Iterator<Item = u32>) -> Vec<(usize, usize)> {
     }
     runs
 }
-
-/// Whether a version need not be looked into.
-fn is_known(value: &Value) -> bool {
-    match value {
-        Value::Constant(_) | Value::Threads { .. } | Value::Addresses { .. } => true,
-        Value::Address { offset, .. } => offset.is_some(),
-        _ => false,
-    }
-}
-
-/// What one address depends on.
-struct Question<'w> {
-    address: u32,
-    /// Where it is asked for.
-    home: u32,
-    versions: Vec<u32>,
-    place: FastMap<u32, usize>,
-    /// By block: the instructions that compute them, in order.
-    steps: FastMap<u32, Vec<&'w Step>>,
-    /// Blocks in which some of them meet.
-    meets: FastMap<u32, ()>,
-    /// By block: the version of the predicate that it ends with, if that is one of them.
-    decides: FastMap<u32, u32>,
-    /// By block: those of `versions` that are read there or later, as bits.
-    live: Vec<u128>,
-}
-
-/// A way out of a block that something happens in: which one, what must hold for it, and where something happens next.
-type Way = (usize, Option<bool>, Vec<u32>);
 
 impl<'w, 'a> Places<'w, 'a> {
     /// Of a kernel.
@@ -142,8 +110,8 @@ impl<'w, 'a> Walker<'w, 'a> {
                 }
             }
         }
-        let known = FastMap::default();
-        Walker { graph, values, reach, solver, writers, meetings, before, visits: 0, varied: None, known }
+        let (known, bounded) = (FastMap::default(), FastMap::default());
+        Walker { graph, values, reach, solver, writers, meetings, before, visits: 0, varied: None, known, bounded }
     }
 
     /// The offsets that a version can have as an address where an instruction reads it, ascending; none where that is not known.
@@ -152,159 +120,18 @@ impl<'w, 'a> Walker<'w, 'a> {
         if let Some(known) = self.known.get(&(version, block)) {
             return known.clone();
         }
-        let found = self.question(version, block).and_then(|question| self.walks(&question));
-        self.known.insert((version, block), found.clone());
-        found
-    }
-
-    fn meetings_of(&self, block: u32) -> &'w [Meeting] {
-        let values: &'w Values = self.values;
-        let (from, to) = self.meetings.get(block as usize).copied().unwrap_or((0, 0));
-        values.versions.meetings.get(from..to).unwrap_or(&[])
-    }
-
-    /// The versions that one is computed from; none where that is not known.
-    fn sources(&self, version: u32) -> Option<Vec<u32>> {
-        match self.writers.get(version as usize).copied()? {
-            Writer::Nobody | Writer::Several => None,
-            Writer::Step(at) => self.values.steps.get(at as usize).map(|step| step.depends.clone()),
-            Writer::Meeting(at) => {
-                let meeting = self.values.versions.meetings.get(at as usize)?;
-                Some(meeting.from.iter().map(|(.., version)| *version).collect())
-            }
-        }
-    }
-
-    fn is_known(&self, version: u32) -> bool {
-        self.values.held.get(version as usize).is_none_or(is_known)
-    }
-
-    /// What an address depends on that is not known.
-    fn question(&self, address: u32, home: u32) -> Option<Question<'w>> {
-        let mut question = Question {
-            address,
-            home,
-            versions: Vec::new(),
-            place: FastMap::default(),
-            steps: FastMap::default(),
-            meets: FastMap::default(),
-            decides: FastMap::default(),
-            live: Vec::new(),
-        };
-        self.gather(address, &mut question)?;
-        // Predicates that these decide alone decide where to go.
-        for (at, block) in self.graph.blocks.iter().enumerate() {
-            let last = block.end.saturating_sub(1) as usize;
-            let register = block.successors.iter().find_map(|edge| edge.when).map(|(register, _)| register);
-            let Some(version) = register.and_then(|register| self.values.versions.read(last, register)) else {
-                continue;
-            };
-            if !self.is_known(version) && self.decided(version, &question, 0) {
-                self.gather(version, &mut question)?;
-                question.decides.insert(at as u32, version);
-            }
-        }
-        let values: &'w Values = self.values;
-        let mut computed: Vec<u32> = Vec::new();
-        for version in &question.versions {
-            match self.writers.get(*version as usize) {
-                Some(Writer::Step(at)) => computed.push(*at),
-                Some(Writer::Meeting(at)) => {
-                    let meeting = values.versions.meetings.get(*at as usize);
-                    question.meets.extend(meeting.map(|meeting| (meeting.block, ())));
-                }
-                _ => {}
-            }
-        }
-        computed.sort_unstable();
-        computed.dedup();
-        for step in computed.into_iter().filter_map(|at| values.steps.get(at as usize)) {
-            question.steps.entry(step.block).or_default().push(step);
-        }
-        question.live = self.live(&question);
-        Some(question)
-    }
-
-    fn gather(&self, from: u32, question: &mut Question<'_>) -> Option<()> {
-        let mut open = vec![from];
-        while let Some(version) = open.pop() {
-            if self.is_known(version) || question.place.contains_key(&version) {
-                continue;
-            }
-            if question.versions.len() >= MAX_VERSIONS {
+        let exact = self.question(version, block, false).and_then(|question| self.walks(&question));
+        let found = exact.or_else(|| {
+            let question = self.question(version, block, true).filter(|question| !question.free.is_empty())?;
+            // What another thread has need not be what this one has.
+            let mut steps = question.steps.values().flatten();
+            if steps.any(|step| matches!(step.compute, Compute::Shuffle)) {
                 return None;
             }
-            question.place.insert(version, question.versions.len());
-            question.versions.push(version);
-            open.extend(self.sources(version).into_iter().flatten());
-        }
-        Some(())
-    }
-
-    /// By block: the versions of a question that are read there or later before they are written anew.
-    fn live(&self, question: &Question<'_>) -> Vec<u128> {
-        let bit = |version: u32| question.place.get(&version).map_or(0, |place| 1u128 << place);
-        let blocks = &self.graph.blocks;
-        let (mut reads, mut writes) = (vec![0u128; blocks.len()], vec![0u128; blocks.len()]);
-        let touched = question.steps.keys().chain(question.decides.keys()).chain([&question.home]);
-        for &at in touched {
-            let (Some(reads), Some(writes)) = (reads.get_mut(at as usize), writes.get_mut(at as usize)) else {
-                continue;
-            };
-            (*reads, *writes) = (0, 0);
-            for step in question.steps.get(&at).into_iter().flatten() {
-                *reads |= step.depends.iter().fold(0, |all, version| all | bit(*version)) & !*writes;
-                *writes |= step.destinations.iter().fold(0, |all, to| all | bit(to.version));
-            }
-            let decides = question.decides.get(&at).map_or(0, |version| bit(*version));
-            *reads |= (decides | if at == question.home { bit(question.address) } else { 0 }) & !*writes;
-        }
-        let mut live = reads.clone();
-        let mut open: Vec<u32> = (0..blocks.len() as u32).collect();
-        while let Some(at) = open.pop() {
-            let Some(block) = blocks.get(at as usize) else { continue };
-            let mut after = 0;
-            for (way, edge) in block.successors.iter().enumerate() {
-                let mut there = live.get(edge.to as usize).copied().unwrap_or(0);
-                for meeting in self.meetings_in(question, edge.to) {
-                    if there & bit(meeting.version) == 0 {
-                        continue;
-                    }
-                    there &= !bit(meeting.version);
-                    let coming = meeting.from.iter().find(|(block, by, _)| (*block, *by) == (at, way));
-                    after |= coming.map_or(0, |(.., version)| bit(*version));
-                }
-                after |= there;
-            }
-            let (Some(slot), Some(reads), Some(writes)) =
-                (live.get_mut(at as usize), reads.get(at as usize), writes.get(at as usize))
-            else {
-                continue;
-            };
-            let now = *reads | after & !*writes;
-            if now != *slot {
-                *slot = now;
-                open.extend(self.before.get(at as usize).into_iter().flatten());
-            }
-        }
-        live
-    }
-
-    /// The meetings in a block that a question may have a part in.
-    fn meetings_in(&self, question: &Question<'_>, block: u32) -> &'w [Meeting] {
-        if question.meets.contains_key(&block) { self.meetings_of(block) } else { &[] }
-    }
-
-    /// Whether nothing has a part in a version that a question does not have anyway.
-    fn decided(&self, version: u32, question: &Question<'_>, depth: u32) -> bool {
-        if self.is_known(version) || question.place.contains_key(&version) {
-            return true;
-        }
-        let is_step = matches!(self.writers.get(version as usize), Some(Writer::Step(_)));
-        let sources = self.sources(version).filter(|sources| is_step && depth < 8 && !sources.is_empty());
-        sources.is_some_and(|sources| {
-            sources.iter().all(|source| *source != version && self.decided(*source, question, depth + 1))
-        })
+            self.walks(&question)
+        });
+        self.known.insert((version, block), found.clone());
+        found
     }
 
     /// Walks for all threads at once, or for one warp after the other where the numbers differ among them.
@@ -348,10 +175,11 @@ impl<'w, 'a> Walker<'w, 'a> {
         let leads = self.leads_to(question.home);
         let mut ways: FastMap<u32, Vec<Way>> = FastMap::default();
         let mut states: FastMap<u32, Vec<Vec<Value>>> = FastMap::default();
-        let mut open: VecDeque<(u32, Vec<Value>)> = VecDeque::from([(0, Vec::new())]);
+        let mut open: VecDeque<(u32, Vec<Value>, usize)> = VecDeque::new();
+        open.extend((0..question.choices(0)).map(|choice| (0, Vec::new(), choice)));
         let (mut found, mut seen, mut last_new, mut full) = (Vec::new(), 0usize, 0usize, false);
         let mut visits = 0;
-        while let Some((at, state)) = open.pop_front() {
+        while let Some((at, state, mut choice)) = open.pop_front() {
             visits += 1;
             self.visits += 1;
             if visits > MAX_VISITS || self.visits > MAX_ALL_VISITS {
@@ -364,7 +192,10 @@ impl<'w, 'a> Walker<'w, 'a> {
                 }
             }
             for step in question.steps.get(&at).into_iter().flatten() {
-                self.run(step, thread);
+                match question.choose(step, &mut choice) {
+                    Some((version, number)) => self.solver.put(version, Value::Constant(number)),
+                    None => self.run(step, thread),
+                }
             }
             if at == question.home {
                 seen += 1;
@@ -402,8 +233,8 @@ impl<'w, 'a> Walker<'w, 'a> {
                         full = true;
                         continue;
                     }
-                    there.push(next.clone());
-                    open.push_back((to, next));
+                    open.extend((0..question.choices(to)).map(|choice| (to, next.clone(), choice)));
+                    there.push(next);
                 }
             }
         }

@@ -60,6 +60,94 @@ fn indices_that_count_on() {
 }
 
 #[test]
+fn indices_within_bounds() {
+    let place = "shl.b32 %r5, %r3, 3;\nadd.s32 %r5, %r5, %r2;\nadd.s32 %r6, %r5, 16;";
+    let wraps = "add.s32 %r3, %r3, 1;\nsetp.eq.s32 %p2, %r3, 3;\nselp.b32 %r3, 0, %r3, %p2;";
+    // A parameter is added at times, modulo 3 as compilers compute it, in 32 bits and in 64.
+    let high =
+        "mul.hi.u32 %r7, %r3, -1431655765;\nshr.u32 %r7, %r7, 1;\nmul.lo.s32 %r8, %r7, 3;\nsub.s32 %r3, %r3, %r8;";
+    let wide = "mul.wide.u32 %rd1, %r3, -1431655765;\nshr.u64 %rd1, %rd1, 33;\ncvt.u32.u64 %r7, %rd1;\nmad.lo.s32 %r3, %r7, -3, %r3;";
+    let divided = "rem.u32 %r3, %r3, 3;";
+    for modulo in [high, wide, divided] {
+        let next = format!("{wraps}\nsetp.gt.s32 %p4, %r1, 77;\n@%p4 bra ON;\nadd.s32 %r3, %r3, %r1;\n{modulo}\nON:");
+        assert_eq!(waits(&looping(place, &next)), ["bars+16…32"], "{modulo}");
+    }
+    // What is multiplied by is not what was divided by: no remainder.
+    let other = high.replace("%r7, 3", "%r7, 5");
+    let next = format!("{wraps}\nsetp.gt.s32 %p4, %r1, 77;\n@%p4 bra ON;\nadd.s32 %r3, %r3, %r1;\n{other}\nON:");
+    assert_eq!(waits(&looping(place, &next)), ["bars+16[?]"]);
+    assert_eq!(waits(&looping("and.b32 %r5, %r1, 24;\nadd.s32 %r6, %r2, %r5;", "")), ["bars+0…24"]);
+    assert_eq!(
+        waits(&looping("shr.u32 %r5, %r1, 31;\nshl.b32 %r5, %r5, 3;\nadd.s32 %r6, %r2, %r5;", "")),
+        ["bars+0…8"]
+    );
+    let chosen = "setp.gt.s32 %p4, %r1, 77;\nselp.b32 %r5, 8, 0, %p4;\nadd.s32 %r6, %r2, %r5;";
+    assert_eq!(waits(&looping(chosen, "")), ["bars+0…8"]);
+}
+
+#[test]
+fn counts_of_objects_that_one_instruction_initialises() {
+    let one = "mov.u32 %r10, %tid.x;\nsetp.eq.u32 %p4, %r10, 0;\nsetp.lt.u32 %p5, %r10, 3;\n";
+    let by_thread = |count: u32| {
+        format!(
+            "shl.b32 %r11, %r10, 3;\nadd.s32 %r11, %r11, %r2;\n@%p5 mbarrier.init.shared.b64 [%r11], {count};\nbar.sync 0;\n"
+        )
+    };
+    let by_round = |count: u32| {
+        format!(
+            "mov.u32 %r12, 0;\nINIT:\nshl.b32 %r11, %r12, 3;\nadd.s32 %r11, %r11, %r2;\n\
+             @%p4 mbarrier.init.shared.b64 [%r11], {count};\nadd.s32 %r12, %r12, 1;\nsetp.ne.s32 %p6, %r12, 3;\n\
+             @%p6 bra INIT;\nbar.sync 0;\n"
+        )
+    };
+    // Whatever the parameter is, it is one of the three.
+    let place =
+        "rem.u32 %r3, %r1, 3;\nshl.b32 %r5, %r3, 3;\nadd.s32 %r6, %r5, %r2;\nmbarrier.arrive.shared.b64 _, [%r6];";
+    for init in [&by_thread as &dyn Fn(u32) -> String, &by_round] {
+        let body = |count: u32| format!("{one}{}{}", init(count), looping(place, ""));
+        assert_eq!(checks(&body(32)), []);
+        assert_eq!(checks(&body(33)), [("PI305", Confidence::Likely)]);
+    }
+}
+
+#[test]
+fn counts_that_asynchronous_arrivals_leave_as_they_are() {
+    let body = |noinc: &str, count: u32| {
+        format!(
+            "mov.u32 %r10, %tid.x;\nsetp.eq.u32 %p4, %r10, 0;\n@%p4 mbarrier.init.shared.b64 [bars], {count};\nbar.sync 0;\n\
+             cp.async.mbarrier.arrive{noinc}.shared.b64 [bars];\nmbarrier.arrive.shared.b64 _, [bars];\n\
+             mbarrier.try_wait.parity.shared.b64 %p1, [bars], 0;"
+        )
+    };
+    assert_eq!(checks(&body("", 32)), []);
+    assert_eq!(checks(&body("", 33)), [("PI305", Confidence::Certain)]);
+    assert_eq!(checks(&body(".noinc", 64)), []);
+    assert_eq!(checks(&body(".noinc", 65)), [("PI305", Confidence::Certain)]);
+}
+
+#[test]
+fn bytes_for_every_block_of_a_cluster() {
+    let body = |second: &str, rank: &str| {
+        format!(
+            "mov.u32 %r10, %tid.x;\nsetp.eq.u32 %p4, %r10, 0;\n@%p4 mbarrier.init.shared.b64 [bars], 1;\n\
+             fence.mbarrier_init.release.cluster;\nbarrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n\
+             mapa.shared::cluster.u32 %r11, %r2, 0;\nmapa.shared::cluster.u32 %r12, %r2, {rank};\n@!%p4 bra ON;\n\
+             mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%r11], 16;\n\
+             mbarrier.arrive{second};\n\
+             clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128 [data], [bars];\n\
+             ON:\nmbarrier.try_wait.parity.shared.b64 %p1, [bars], 0;"
+        )
+    };
+    let announced = ".expect_tx.release.cluster.shared::cluster.b64 _, [%r12], 16";
+    let bare = ".release.cluster.shared::cluster.b64 _, [%r12]";
+    assert_eq!(checks(&body(announced, "1")), []);
+    assert_eq!(checks(&body(bare, "1")), [("PI303", Confidence::Likely)]);
+    // An arrival at a block that has its bytes announced, and at one that is not known.
+    assert_eq!(checks(&body(bare, "0")), []);
+    assert_eq!(checks(&body(bare, "%r1")), []);
+}
+
+#[test]
 fn indices_that_start_at_another_place_in_each_warp() {
     let body = "mov.u32 %r10, %tid.x;\nshr.u32 %r3, %r10, 5;\n".to_owned()
         + &looping(

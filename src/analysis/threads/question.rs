@@ -1,0 +1,241 @@
+//! What an address depends on: the part of a kernel that is walked to find its places.
+
+use std::rc::Rc;
+
+use super::places::Walker;
+use super::prepare::Step;
+use super::value::Value;
+use super::{Values, versions::Meeting};
+use crate::base::FastMap;
+
+/// Versions that one address may depend on: a bit each.
+const MAX_VERSIONS: usize = 128;
+/// Choices of numbers in one block.
+const MAX_CHOICES: usize = 256;
+
+/// What writes a version.
+#[derive(Clone, Copy)]
+pub(super) enum Writer {
+    Nobody,
+    Step(u32),
+    Meeting(u32),
+    Several,
+}
+
+/// Whether a version need not be looked into.
+fn is_known(value: &Value) -> bool {
+    match value {
+        Value::Constant(_) | Value::Threads { .. } | Value::Addresses { .. } => true,
+        Value::Address { offset, .. } => offset.is_some(),
+        _ => false,
+    }
+}
+
+/// What one address depends on.
+pub(super) struct Question<'w> {
+    pub address: u32,
+    /// Where it is asked for.
+    pub home: u32,
+    pub versions: Vec<u32>,
+    pub place: FastMap<u32, usize>,
+    /// By block: the instructions that compute them, in order.
+    pub steps: FastMap<u32, Vec<&'w Step>>,
+    /// Blocks in which some of them meet.
+    pub meets: FastMap<u32, ()>,
+    /// By block: the version of the predicate that it ends with, if that is one of them.
+    pub decides: FastMap<u32, u32>,
+    /// By block: those of `versions` that are read there or later, as bits.
+    pub live: Vec<u128>,
+    /// Versions that may be any of a few numbers, whatever they are computed from.
+    pub free: FastMap<u32, Rc<[u64]>>,
+}
+
+impl Question<'_> {
+    fn numbers(&self, step: &Step) -> Option<(u32, &Rc<[u64]>)> {
+        let to = step.destinations.first()?;
+        Some((to.version, self.free.get(&to.version)?))
+    }
+
+    /// How many ways there are through a block for the choice of numbers that it makes.
+    pub fn choices(&self, block: u32) -> usize {
+        let steps = self.steps.get(&block).into_iter().flatten();
+        let counts = steps.filter_map(|step| self.numbers(step)).map(|(_, numbers)| numbers.len());
+        counts.fold(1, usize::saturating_mul)
+    }
+
+    /// What an instruction gives in one of these ways, where it makes a choice.
+    pub fn choose(&self, step: &Step, choice: &mut usize) -> Option<(u32, u64)> {
+        let (version, numbers) = self.numbers(step)?;
+        let number = numbers.get(*choice % numbers.len().max(1)).copied()?;
+        *choice /= numbers.len().max(1);
+        Some((version, number))
+    }
+}
+
+impl<'w> Walker<'w, '_> {
+    fn meetings_of(&self, block: u32) -> &'w [Meeting] {
+        let values: &'w Values = self.values;
+        let (from, to) = self.meetings.get(block as usize).copied().unwrap_or((0, 0));
+        values.versions.meetings.get(from..to).unwrap_or(&[])
+    }
+
+    /// The versions that one is computed from; none where that is not known.
+    pub(super) fn sources(&self, version: u32) -> Option<Vec<u32>> {
+        match self.writers.get(version as usize).copied()? {
+            Writer::Nobody | Writer::Several => None,
+            Writer::Step(at) => self.values.steps.get(at as usize).map(|step| step.depends.clone()),
+            Writer::Meeting(at) => {
+                let meeting = self.values.versions.meetings.get(at as usize)?;
+                Some(meeting.from.iter().map(|(.., version)| *version).collect())
+            }
+        }
+    }
+
+    pub(super) fn is_known(&self, version: u32) -> bool {
+        self.values.held.get(version as usize).is_none_or(is_known)
+    }
+
+    /// What an address depends on that is not known. With `freely`, numbers of which little is known but their bounds are not looked into.
+    pub(super) fn question(&mut self, address: u32, home: u32, freely: bool) -> Option<Question<'w>> {
+        let mut question = Question {
+            address,
+            home,
+            versions: Vec::new(),
+            place: FastMap::default(),
+            steps: FastMap::default(),
+            meets: FastMap::default(),
+            decides: FastMap::default(),
+            live: Vec::new(),
+            free: FastMap::default(),
+        };
+        self.gather(address, &mut question, freely)?;
+        // Predicates that these decide alone decide where to go.
+        for (at, block) in self.graph.blocks.iter().enumerate() {
+            let last = block.end.saturating_sub(1) as usize;
+            let register = block.successors.iter().find_map(|edge| edge.when).map(|(register, _)| register);
+            let Some(version) = register.and_then(|register| self.values.versions.read(last, register)) else {
+                continue;
+            };
+            if !self.is_known(version) && self.decided(version, &question, 0) {
+                let known = question.versions.len();
+                if self.gather(version, &mut question, freely).is_some() {
+                    question.decides.insert(at as u32, version);
+                    continue;
+                }
+                // There is no room for it: both ways are gone then.
+                for version in question.versions.drain(known..) {
+                    question.place.remove(&version);
+                    question.free.remove(&version);
+                }
+            }
+        }
+        let values: &'w Values = self.values;
+        let mut computed: Vec<u32> = Vec::new();
+        for version in &question.versions {
+            match self.writers.get(*version as usize) {
+                Some(Writer::Step(at)) => computed.push(*at),
+                Some(Writer::Meeting(at)) => {
+                    let meeting = values.versions.meetings.get(*at as usize);
+                    question.meets.extend(meeting.map(|meeting| (meeting.block, ())));
+                }
+                _ => {}
+            }
+        }
+        computed.sort_unstable();
+        computed.dedup();
+        for step in computed.into_iter().filter_map(|at| values.steps.get(at as usize)) {
+            question.steps.entry(step.block).or_default().push(step);
+        }
+        if question.steps.keys().any(|block| question.choices(*block) > MAX_CHOICES) {
+            return None;
+        }
+        question.live = self.live(&question);
+        Some(question)
+    }
+
+    fn gather(&mut self, from: u32, question: &mut Question<'_>, freely: bool) -> Option<()> {
+        let mut open = vec![from];
+        while let Some(version) = open.pop() {
+            if self.is_known(version) || question.place.contains_key(&version) {
+                continue;
+            }
+            if question.versions.len() >= MAX_VERSIONS {
+                return None;
+            }
+            question.place.insert(version, question.versions.len());
+            question.versions.push(version);
+            if let Some(numbers) = self.bounds(version).filter(|_| freely) {
+                question.free.insert(version, numbers);
+                continue;
+            }
+            open.extend(self.sources(version).into_iter().flatten());
+        }
+        Some(())
+    }
+
+    /// By block: the versions of a question that are read there or later before they are written anew.
+    fn live(&self, question: &Question<'_>) -> Vec<u128> {
+        let bit = |version: u32| question.place.get(&version).map_or(0, |place| 1u128 << place);
+        let blocks = &self.graph.blocks;
+        let (mut reads, mut writes) = (vec![0u128; blocks.len()], vec![0u128; blocks.len()]);
+        let touched = question.steps.keys().chain(question.decides.keys()).chain([&question.home]);
+        for &at in touched {
+            let (Some(reads), Some(writes)) = (reads.get_mut(at as usize), writes.get_mut(at as usize)) else {
+                continue;
+            };
+            (*reads, *writes) = (0, 0);
+            for step in question.steps.get(&at).into_iter().flatten() {
+                *reads |= step.depends.iter().fold(0, |all, version| all | bit(*version)) & !*writes;
+                *writes |= step.destinations.iter().fold(0, |all, to| all | bit(to.version));
+            }
+            let decides = question.decides.get(&at).map_or(0, |version| bit(*version));
+            *reads |= (decides | if at == question.home { bit(question.address) } else { 0 }) & !*writes;
+        }
+        let mut live = reads.clone();
+        let mut open: Vec<u32> = (0..blocks.len() as u32).collect();
+        while let Some(at) = open.pop() {
+            let Some(block) = blocks.get(at as usize) else { continue };
+            let mut after = 0;
+            for (way, edge) in block.successors.iter().enumerate() {
+                let mut there = live.get(edge.to as usize).copied().unwrap_or(0);
+                for meeting in self.meetings_in(question, edge.to) {
+                    if there & bit(meeting.version) == 0 {
+                        continue;
+                    }
+                    there &= !bit(meeting.version);
+                    let coming = meeting.from.iter().find(|(block, by, _)| (*block, *by) == (at, way));
+                    after |= coming.map_or(0, |(.., version)| bit(*version));
+                }
+                after |= there;
+            }
+            let (Some(slot), Some(reads), Some(writes)) =
+                (live.get_mut(at as usize), reads.get(at as usize), writes.get(at as usize))
+            else {
+                continue;
+            };
+            let now = *reads | after & !*writes;
+            if now != *slot {
+                *slot = now;
+                open.extend(self.before.get(at as usize).into_iter().flatten());
+            }
+        }
+        live
+    }
+
+    /// The meetings in a block that a question may have a part in.
+    pub(super) fn meetings_in(&self, question: &Question<'_>, block: u32) -> &'w [Meeting] {
+        if question.meets.contains_key(&block) { self.meetings_of(block) } else { &[] }
+    }
+
+    /// Whether nothing has a part in a version that a question does not have anyway.
+    fn decided(&self, version: u32, question: &Question<'_>, depth: u32) -> bool {
+        if self.is_known(version) || question.place.contains_key(&version) {
+            return true;
+        }
+        let is_step = matches!(self.writers.get(version as usize), Some(Writer::Step(_)));
+        let sources = self.sources(version).filter(|sources| is_step && depth < 8 && !sources.is_empty());
+        sources.is_some_and(|sources| {
+            sources.iter().all(|source| *source != version && self.decided(*source, question, depth + 1))
+        })
+    }
+}
