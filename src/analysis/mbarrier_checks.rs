@@ -1,11 +1,11 @@
 //! Whether mbarriers can work as they are set up: initialised, arrived at, counted right, known to others before they use them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::check::{Check, Confidence};
 use super::mbarriers::{Act, MbarrierSite, Place};
-use super::threads::{ThreadSet, Warps, passing};
+use super::threads::{ThreadSet, Value, Warps, passing};
 use crate::ptx::{BarrierAction, ClusterBarrierAction, MbarrierAction, Operation};
 
 /// The objects that an instruction may be on: the variable, and the places in it where they are known.
@@ -162,6 +162,18 @@ fn has_count(warps: &Warps<'_>, site: &MbarrierSite) -> bool {
     matches!(operation, Some(Operation::Mbarrier(mbarrier)) if mbarrier.argument.is_some())
 }
 
+/// How many threads of a block arrive at the object of one and the same block of the cluster, at most: lanes may have one each.
+fn for_one_block(warps: &Warps<'_>, site: &MbarrierSite) -> Option<u64> {
+    let rank = site.address(warps).and_then(|address| warps.values.rank(&warps.graph, site.index, address));
+    let Some(Value::Threads { values, elected: false }) = rank else { return site.threads.map(u64::from) };
+    site.threads?;
+    let mut by_block: BTreeMap<u64, u64> = BTreeMap::new();
+    for thread in warps.at(site.index).iter() {
+        *by_block.entry(*values.get(thread as usize)?).or_default() += 1;
+    }
+    by_block.into_values().max()
+}
+
 /// How many arrivals can come at an object, where that is less than a count that it is initialised with, and whether they come again and
 /// again. `alone` says that the instruction with this count initialises nothing else.
 fn too_few(warps: &Warps<'_>, objects: &Objects<'_>, group: &Group, count: u64, alone: bool) -> Option<(u64, bool)> {
@@ -186,7 +198,7 @@ fn too_few(warps: &Warps<'_>, objects: &Objects<'_>, group: &Group, count: u64, 
             }
             _ => continue,
         };
-        let threads = u64::from(site.threads?) * if site.remote { blocks } else { 1 };
+        let threads = if site.remote { blocks.checked_mul(for_one_block(warps, site)?)? } else { site.threads?.into() };
         repeats |= warps.graph.is_in_a_loop(site.index);
         total = total.checked_add(threads.checked_mul(each?)?)?;
     }

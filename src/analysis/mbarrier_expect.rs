@@ -99,8 +99,7 @@ fn left_out(warps: &Warps<'_>, objects: &Objects<'_>, copy: &MbarrierSite, own: 
     if !opcode.contains("multicast::cluster::all") {
         return None;
     }
-    let rank =
-        |site: &MbarrierSite| site.address(warps).and_then(|address| warps.values.rank(graph, site.index, address));
+    let rank = |site: &MbarrierSite| warps.values.rank(graph, site.index, site.address(warps)?)?.constant();
     let mut told: BTreeSet<u64> = BTreeSet::new();
     for site in objects.sites.iter().filter(|site| own.contains(&site.index)) {
         told.insert(rank(site).filter(|_| one_object(site, copy))?);

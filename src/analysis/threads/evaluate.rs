@@ -86,18 +86,20 @@ impl Values {
         Some((origin, by.checked_add(address.offset?)?))
     }
 
-    /// The block of the cluster that an address is in, where `mapa` says it by a constant.
-    pub fn rank(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Option<u64> {
+    /// The block of the cluster that an address is in, where `mapa` says it.
+    pub fn rank(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Option<&Value> {
         let register = graph.registers.resolve(operand.address()?.base?, graph.sites.get(index)?.located.id)?;
         let mut version = self.versions.read(index, register)?;
         for _ in 0..MAX_MOVES {
             let writes = |step: &&Step| step.destinations.iter().any(|to| to.version == version && to.alone);
-            let step = self.steps.iter().find(writes).filter(|step| step.guard.is_none())?;
+            let step = self.steps.iter().find(writes)?;
+            // What is written once, under a guard, is what is read wherever it is defined at all.
+            if step.guard.is_some() && step.destinations.iter().any(|to| to.is_several) {
+                return None;
+            }
             match (step.compute, step.arguments.first(), step.arguments.get(1)) {
-                (Compute::Mapa, _, Some(Source::Known(rank))) => return rank.constant(),
-                (Compute::Mapa, _, Some(Source::Version(Some(rank)))) => {
-                    return self.held.get(*rank as usize)?.constant();
-                }
+                (Compute::Mapa, _, Some(Source::Known(rank))) => return Some(rank),
+                (Compute::Mapa, _, Some(Source::Version(Some(rank)))) => return self.held.get(*rank as usize),
                 (Compute::Move | Compute::Add { .. }, Some(Source::Version(Some(from))), _) => version = *from,
                 _ => return None,
             }

@@ -4,6 +4,7 @@
 //! ids and addresses of variables tell, and the set of threads that may reach each instruction. It refuses to guess: a value
 //! that memory, a parameter or a loop decides is unknown, and a branch on it may go either way for every thread.
 
+mod bits;
 mod bounds;
 mod compute;
 mod evaluate;

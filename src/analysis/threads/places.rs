@@ -185,8 +185,8 @@ impl<'w, 'a> Walker<'w, 'a> {
             if visits > MAX_VISITS || self.visits > MAX_ALL_VISITS {
                 return None;
             }
-            let live = question.live.get(at as usize).copied().unwrap_or(0);
-            for (place, value) in bits(live).zip(state) {
+            let live = question.live.get(at as usize).copied().unwrap_or_default();
+            for (place, value) in live.iter().zip(state) {
                 if let Some(version) = question.versions.get(place) {
                     self.solver.put(*version, value);
                 }
@@ -318,14 +318,14 @@ impl<'w, 'a> Walker<'w, 'a> {
 
     /// What comes to a block by a way from another: of the versions that are read there or later.
     fn after(&self, question: &Question<'_>, from: u32, way: usize, to: u32, thread: Option<u32>) -> Vec<Value> {
-        let live = question.live.get(to as usize).copied().unwrap_or(0);
+        let live = question.live.get(to as usize).copied().unwrap_or_default();
         let meetings = self.meetings_in(question, to);
         let coming = |version: u32| {
             let meeting = meetings.iter().find(|meeting| meeting.version == version)?;
             let from = meeting.from.iter().find(|(block, by, _)| (*block, *by) == (from, way))?;
             Some(from.2)
         };
-        let values = bits(live).filter_map(|place| question.versions.get(place));
+        let values = live.iter().filter_map(|place| question.versions.get(place));
         values.map(|version| one_of(self.solver.holds(coming(*version).unwrap_or(*version)), thread)).collect()
     }
 }
@@ -341,13 +341,4 @@ fn one_of(value: &Value, thread: Option<u32>) -> Value {
         }
         (value, _) => value.clone(),
     }
-}
-
-/// The places of the bits that are set, ascending.
-fn bits(mut set: u128) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let place = set.trailing_zeros();
-        set &= set.checked_sub(1)?;
-        Some(place as usize)
-    })
 }

@@ -2,14 +2,15 @@
 
 use std::rc::Rc;
 
+use super::bits::Bits;
 use super::places::Walker;
 use super::prepare::Step;
 use super::value::Value;
 use super::{Values, versions::Meeting};
 use crate::base::FastMap;
 
-/// Versions that one address may depend on: a bit each.
-const MAX_VERSIONS: usize = 128;
+/// Versions that one address may depend on.
+const MAX_VERSIONS: usize = Bits::ROOM;
 /// Choices of numbers in one block.
 const MAX_CHOICES: usize = 256;
 
@@ -45,7 +46,7 @@ pub(super) struct Question<'w> {
     /// By block: the version of the predicate that it ends with, if that is one of them.
     pub decides: FastMap<u32, u32>,
     /// By block: those of `versions` that are read there or later, as bits.
-    pub live: Vec<u128>,
+    pub live: Vec<Bits>,
     /// Versions that may be any of a few numbers, whatever they are computed from.
     pub free: FastMap<u32, Rc<[u64]>>,
 }
@@ -174,37 +175,37 @@ impl<'w> Walker<'w, '_> {
     }
 
     /// By block: the versions of a question that are read there or later before they are written anew.
-    fn live(&self, question: &Question<'_>) -> Vec<u128> {
-        let bit = |version: u32| question.place.get(&version).map_or(0, |place| 1u128 << place);
+    fn live(&self, question: &Question<'_>) -> Vec<Bits> {
+        let bit = |version: u32| question.place.get(&version).map_or(Bits::NONE, |place| Bits::one(*place));
         let blocks = &self.graph.blocks;
-        let (mut reads, mut writes) = (vec![0u128; blocks.len()], vec![0u128; blocks.len()]);
+        let (mut reads, mut writes) = (vec![Bits::NONE; blocks.len()], vec![Bits::NONE; blocks.len()]);
         let touched = question.steps.keys().chain(question.decides.keys()).chain([&question.home]);
         for &at in touched {
             let (Some(reads), Some(writes)) = (reads.get_mut(at as usize), writes.get_mut(at as usize)) else {
                 continue;
             };
-            (*reads, *writes) = (0, 0);
+            (*reads, *writes) = (Bits::NONE, Bits::NONE);
             for step in question.steps.get(&at).into_iter().flatten() {
-                *reads |= step.depends.iter().fold(0, |all, version| all | bit(*version)) & !*writes;
-                *writes |= step.destinations.iter().fold(0, |all, to| all | bit(to.version));
+                *reads |= step.depends.iter().fold(Bits::NONE, |all, version| all | bit(*version)) & !*writes;
+                *writes |= step.destinations.iter().fold(Bits::NONE, |all, to| all | bit(to.version));
             }
-            let decides = question.decides.get(&at).map_or(0, |version| bit(*version));
-            *reads |= (decides | if at == question.home { bit(question.address) } else { 0 }) & !*writes;
+            let decides = question.decides.get(&at).map_or(Bits::NONE, |version| bit(*version));
+            *reads |= (decides | if at == question.home { bit(question.address) } else { Bits::NONE }) & !*writes;
         }
         let mut live = reads.clone();
         let mut open: Vec<u32> = (0..blocks.len() as u32).collect();
         while let Some(at) = open.pop() {
             let Some(block) = blocks.get(at as usize) else { continue };
-            let mut after = 0;
+            let mut after = Bits::NONE;
             for (way, edge) in block.successors.iter().enumerate() {
-                let mut there = live.get(edge.to as usize).copied().unwrap_or(0);
+                let mut there = live.get(edge.to as usize).copied().unwrap_or(Bits::NONE);
                 for meeting in self.meetings_in(question, edge.to) {
-                    if there & bit(meeting.version) == 0 {
+                    if there & bit(meeting.version) == Bits::NONE {
                         continue;
                     }
-                    there &= !bit(meeting.version);
+                    there = there & !bit(meeting.version);
                     let coming = meeting.from.iter().find(|(block, by, _)| (*block, *by) == (at, way));
-                    after |= coming.map_or(0, |(.., version)| bit(*version));
+                    after |= coming.map_or(Bits::NONE, |(.., version)| bit(*version));
                 }
                 after |= there;
             }
