@@ -156,6 +156,19 @@ fn arrivals(warps: &Warps<'_>, objects: &Objects<'_>, exact: bool, checks: &mut 
     }
 }
 
+/// Whether somebody may arrive at an object again and again in a loop in which nobody waits for anything.
+fn arrives_again(warps: &Warps<'_>, objects: &Objects<'_>, group: &Group) -> bool {
+    let graph = &warps.graph;
+    let waits = objects.sites.iter().filter(|site| site.act == Act::Wait).map(|site| site.index);
+    let barriers = graph.sites.iter().enumerate().filter(|(_, site)| synchronises(&site.operation));
+    let block_of = |index: usize| graph.sites.get(index).map(|site| site.block);
+    let waiting: BTreeSet<u32> = waits.chain(barriers.map(|(index, _)| index)).filter_map(block_of).collect();
+    let arrives = |site: &&MbarrierSite| matches!(site.act, Act::Arrive | Act::ArriveExpect | Act::AsyncArrive);
+    let blocks: BTreeSet<u32> = objects.of(group).filter(arrives).filter_map(|site| block_of(site.index)).collect();
+    let mut loops = blocks.into_iter().filter_map(|block| graph.innermost_loop(block));
+    loops.any(|blocks| !blocks.iter().any(|block| waiting.contains(block)))
+}
+
 /// Whether an arrival says for how many it stands.
 fn has_count(warps: &Warps<'_>, site: &MbarrierSite) -> bool {
     let operation = warps.graph.sites.get(site.index).map(|site| site.operation);
@@ -206,7 +219,9 @@ fn too_few(warps: &Warps<'_>, objects: &Objects<'_>, group: &Group, count: u64, 
     let alike = counts.iter().all(|other| *other == Some(count));
     let within = counts.iter().filter(|other| other.is_some_and(|other| other <= total)).count();
     let understood = alike || alone && within * 2 >= counts.len();
-    (understood && total > 0 && total < count).then_some((total, repeats))
+    let short = understood && total > 0 && total < count;
+    // Whoever arrives again and again without waiting for anything may do so many times in one phase.
+    (short && !(repeats && arrives_again(warps, objects, group))).then_some((total, repeats))
 }
 
 /// Bytes announced against bytes copied, where the copies say their size.

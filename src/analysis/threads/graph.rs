@@ -234,6 +234,65 @@ impl<'a> Graph<'a> {
         }
         false
     }
+
+    /// The blocks that can be reached from one without one that is left out, this one and that one not among them.
+    fn reached(&self, from: u32, without: Option<u32>) -> Vec<bool> {
+        let mut seen = vec![false; self.blocks.len()];
+        let mut open = vec![from];
+        while let Some(at) = open.pop() {
+            for edge in self.blocks.get(at as usize).into_iter().flat_map(|block| &block.successors) {
+                if Some(edge.to) == without {
+                    continue;
+                }
+                if !std::mem::replace(seen.get_mut(edge.to as usize).unwrap_or(&mut true), true) {
+                    open.push(edge.to);
+                }
+            }
+        }
+        seen
+    }
+
+    /// The blocks of the innermost loop around one: from where it comes back to the loop's start, which every way into it leads through.
+    pub fn innermost_loop(&self, home: u32) -> Option<Vec<u32>> {
+        let (after, mut smallest) = (self.reached(home, None), None::<Vec<u32>>);
+        let has = |set: &[bool], block: u32| set.get(block as usize).copied().unwrap_or(false);
+        for start in (0..self.blocks.len() as u32).filter(|start| has(&after, *start)) {
+            let around = self.reached(0, Some(start));
+            let leads = |block: u32| block == start || start == 0 || !has(&around, block);
+            if !leads(home) {
+                continue;
+            }
+            let comes_back = |block: &u32| {
+                let edges = self.blocks.get(*block as usize).into_iter().flat_map(|block| &block.successors);
+                leads(*block) && edges.into_iter().any(|edge| edge.to == start)
+            };
+            let body = self.body(start, (0..self.blocks.len() as u32).filter(comes_back).collect());
+            if body.contains(&home) && smallest.as_ref().is_none_or(|known| body.len() < known.len()) {
+                smallest = Some(body);
+            }
+        }
+        smallest
+    }
+
+    /// A loop's blocks: all that lead to its ends, back to its start.
+    fn body(&self, start: u32, ends: Vec<u32>) -> Vec<u32> {
+        let mut before: Vec<Vec<u32>> = vec![Vec::new(); self.blocks.len()];
+        for (at, block) in self.blocks.iter().enumerate() {
+            for edge in &block.successors {
+                if let Some(list) = before.get_mut(edge.to as usize) {
+                    list.push(at as u32);
+                }
+            }
+        }
+        let mut body: BTreeSet<u32> = BTreeSet::new();
+        let mut open = ends;
+        while let Some(at) = open.pop() {
+            if body.insert(at) && at != start {
+                open.extend(before.get(at as usize).into_iter().flatten());
+            }
+        }
+        body.into_iter().collect()
+    }
 }
 
 /// Functions of the runtime that neither wait for other threads nor touch barriers.

@@ -64,7 +64,9 @@ fn planted(sample_name: &str, before: &str, after: &str) -> (Vec<(&'static str, 
 
 #[test]
 fn correct_kernels_have_no_finding() {
-    for name in ["hopper_warp_specialised.ptx", "blackwell_tcgen05.ptx", "cluster_dsmem.ptx"] {
+    for name in
+        ["hopper_warp_specialised.ptx", "blackwell_tcgen05.ptx", "cluster_dsmem.ptx", "cluster_work_stealing.ptx"]
+    {
         assert_eq!(findings(&sample(name)), [], "{name}");
     }
 }

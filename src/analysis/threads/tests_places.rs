@@ -1,7 +1,7 @@
 //! Objects of arrays, told apart where loops count the index.
 
 use super::*;
-use crate::analysis::check::Confidence;
+use crate::analysis::check::{self, Confidence};
 use crate::analysis::{groups, mbarrier_checks, mbarriers};
 use crate::ptx;
 
@@ -111,6 +111,19 @@ fn counts_of_objects_that_one_instruction_initialises() {
 }
 
 #[test]
+fn counts_that_one_makes_up_in_several_rounds() {
+    let body = |inside: &str, after: &str| {
+        format!(
+            "mov.u32 %r10, %tid.x;\nsetp.eq.u32 %p4, %r10, 0;\n@%p4 mbarrier.init.shared.b64 [bars], 64;\nbar.sync 0;\nLOOP:\n\
+             mbarrier.arrive.shared.b64 _, [bars];\n{inside}add.s32 %r3, %r3, 1;\nsetp.ne.s32 %p3, %r3, 2;\n@%p3 bra LOOP;\n{after}"
+        )
+    };
+    let wait = "mbarrier.try_wait.parity.shared.b64 %p1, [bars], 0;\n";
+    assert_eq!(checks(&body("", wait)), []);
+    assert!(checks(&body(wait, "")).contains(&("PI305", Confidence::Likely)));
+}
+
+#[test]
 fn counts_that_asynchronous_arrivals_leave_as_they_are() {
     let body = |noinc: &str, count: u32| {
         format!(
@@ -145,6 +158,34 @@ fn bytes_for_every_block_of_a_cluster() {
     // An arrival at a block that has its bytes announced, and at one that is not known.
     assert_eq!(checks(&body(bare, "0")), []);
     assert_eq!(checks(&body(bare, "%r1")), []);
+}
+
+#[test]
+fn a_cluster_that_steals_work() {
+    let text =
+        std::fs::read_to_string(format!("{}/testdata/ptx/cluster_work_stealing.ptx", env!("CARGO_MANIFEST_DIR")))
+            .unwrap();
+    let found = |before: &str, after: &str| {
+        assert!(text.contains(before), "{before}");
+        let text = text.replace(before, after);
+        let module = ptx::parse(&text);
+        let function = module.functions().next().unwrap();
+        let warps = Warps::of(&function, Some(BlockSize { dimensions: [64, 1, 1], exact: true }));
+        let checks = mbarrier_checks::check(&warps, &mbarriers::sites(&warps), true);
+        let line = |check: &check::Check| text.lines().nth(check.line.0 as usize - 1).unwrap_or("").trim().to_owned();
+        checks.iter().map(|check| (check.code, line(check))).collect::<Vec<_>>()
+    };
+    for (register, bare) in
+        [("%r16", "mbarrier.arrive"), ("%r17", "mbarrier.arrive.release.cluster.shared::cluster.b64")]
+    {
+        let announced = format!("mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 \t_, [{register}], 16;");
+        let found = found(&announced, &format!("{bare} _, [{register}];"));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].0 == "PI303" && found[0].1.starts_with("clusterlaunchcontrol.try_cancel"), "{found:?}");
+    }
+    // Both blocks of the cluster have 32 threads that arrive.
+    assert_eq!(found("[%r9], 64;", "[%r9], 65;"), [("PI305", "mbarrier.init.shared::cta.b64 \t[%r9], 65;".to_owned())]);
+    assert_eq!(found("[%r8], 1;", "[%r8], 5;"), [("PI305", "mbarrier.init.shared::cta.b64 \t[%r8], 5;".to_owned())]);
 }
 
 #[test]
