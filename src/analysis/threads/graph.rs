@@ -254,11 +254,12 @@ impl<'a> Graph<'a> {
 
     /// The blocks of the innermost loop around one: from where it comes back to the loop's start, which every way into it leads through.
     pub fn innermost_loop(&self, home: u32) -> Option<Vec<u32>> {
-        let (after, mut smallest) = (self.reached(home, None), None::<Vec<u32>>);
+        let (after, all, mut smallest) = (self.reached(home, None), self.reached(0, None), None::<Vec<u32>>);
         let has = |set: &[bool], block: u32| set.get(block as usize).copied().unwrap_or(false);
         for start in (0..self.blocks.len() as u32).filter(|start| has(&after, *start)) {
             let around = self.reached(0, Some(start));
-            let leads = |block: u32| block == start || start == 0 || !has(&around, block);
+            let apart = |block: u32| block != 0 && has(&all, block) && !has(&around, block);
+            let leads = |block: u32| block == start || start == 0 || apart(block);
             if !leads(home) {
                 continue;
             }
