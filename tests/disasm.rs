@@ -106,7 +106,8 @@ fn ours_and_nvdisasms_side_by_side() {
     let mut with_counts = 0;
     for cubin in cubins() {
         let ours = instructions(&run(&["disasm", &cubin, "--liveness", "nvdisasm", "--format", "json"]));
-        let theirs = instructions(&run(&["disasm", &cubin, "--disassembler", "nvdisasm", "--format", "json"]));
+        let ask = ["disasm", &cubin, "--disassembler", "nvdisasm", "--sets", "--format", "json"];
+        let theirs = instructions(&run(&ask));
         assert_eq!(ours.len(), theirs.len());
         for (ours, theirs) in ours.iter().zip(&theirs) {
             let text = ours["text"].as_str().unwrap();
@@ -121,6 +122,9 @@ fn ours_and_nvdisasms_side_by_side() {
             }
             if !theirs["live"].is_null() {
                 assert_eq!(ours["live"], theirs["live"], "{cubin}: {text}");
+                let counts = theirs["live"].as_object().unwrap().values().filter_map(Value::as_u64);
+                let named = theirs["live_registers"].as_array().unwrap().len() as u64;
+                assert_eq!(counts.sum::<u64>(), named, "{cubin}: {text}");
                 with_counts += 1;
             }
         }

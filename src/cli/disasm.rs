@@ -40,6 +40,11 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
             Disassembler::Nvdisasm => "  not listed by nvdisasm",
         };
         let options = Options { hex: args.hex, control: args.control, sets: args.sets, no_text };
+        // Sets beside nvdisasm's counts are those that it counts.
+        let rule = match args.disassembler {
+            Disassembler::Native => args.liveness.into(),
+            Disassembler::Nvdisasm => Rule::Nvdisasm,
+        };
         // A few at a time: a library's cubins are not all in memory at once.
         for group in inputs.chunks(session.jobs.saturating_mul(4).max(1)) {
             let read: Vec<_> = group.iter().map(|given| (given, given.read())).collect();
@@ -88,7 +93,7 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
                     (None, Some(out)) => emit::listing::write_text(function, &options, *out),
                     (None, None) => Ok(()),
                 };
-                list(&session, &image, args.liveness.into(), wanted, &mut emit)?;
+                list(&session, &image, rule, wanted, &mut emit)?;
             }
         }
         json.map_or(Ok(()), JsonWriter::finish)
