@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use support::{ptxas, root, run, samples, stderr, stdout};
+use support::{cubins, ptxas, root, run, samples, stderr, stdout};
 
 fn path(path: &Path) -> &str {
     path.to_str().expect("a path in UTF-8")
@@ -57,20 +57,6 @@ fn code(cubin: &[u8]) -> Vec<(String, Vec<u8>)> {
     let image = ptxinspect::cubin::Image::parse(cubin).expect("a cubin");
     assert!(!image.functions.is_empty());
     image.functions.iter().map(|function| (function.name.to_string(), function.code.to_vec())).collect()
-}
-
-/// Recorded cubins of architectures whose instructions are 16 bytes.
-fn cubins() -> Vec<String> {
-    let mut cubins: Vec<String> = std::fs::read_dir(root("testdata/cubin"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "cubin"))
-        .map(|path| path.to_str().unwrap().to_owned())
-        .filter(|path| !path.contains("sm_50"))
-        .collect();
-    cubins.sort();
-    assert!(cubins.len() >= 5, "the cubins are there");
-    cubins
 }
 
 #[test]

@@ -3,20 +3,7 @@
 mod support;
 
 use serde_json::Value;
-use support::{program, root, run, stderr, stdout};
-
-/// Recorded cubins of architectures whose instructions are 16 bytes.
-fn cubins() -> Vec<String> {
-    let files = std::fs::read_dir(root("testdata/cubin")).unwrap().map(|entry| entry.unwrap().path());
-    let mut cubins: Vec<String> = files
-        .filter(|path| path.extension().is_some_and(|extension| extension == "cubin"))
-        .map(|path| path.to_str().unwrap().to_owned())
-        .filter(|path| !["sm_5", "sm_6", "sm_70"].iter().any(|old| path.contains(old)))
-        .collect();
-    cubins.sort();
-    assert!(cubins.len() > 5, "{cubins:?}");
-    cubins
-}
+use support::{cubins, program, root, run, stderr, stdout};
 
 fn instructions(output: &std::process::Output) -> Vec<Value> {
     assert!(output.status.success(), "{}", stderr(output));

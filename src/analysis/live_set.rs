@@ -121,24 +121,19 @@ pub fn live_set(code: &Code, pc: Pc, lines: &impl Lines) -> Vec<Value> {
 
 /// How many of the loops around one place, outermost first, are around another, too.
 fn loops_shared(code: &Code, pc: Pc, around: &[LoopId]) -> usize {
-    let mut inside = code.cfg.block_at(pc).and_then(|block| code.loops.of(block));
-    while let Some(id) = inside {
-        if let Some(at) = around.iter().position(|loop_around| *loop_around == id) {
-            return at + 1;
-        }
-        inside = code.loops.loops.get(id.0 as usize).and_then(|found| found.parent);
-    }
-    0
+    let shared = |id: LoopId| around.iter().position(|other| *other == id);
+    enclosing(code, pc).find_map(shared).map_or(0, |at| at + 1)
+}
+
+/// The loops around an instruction, innermost first.
+fn enclosing(code: &Code, pc: Pc) -> impl Iterator<Item = LoopId> {
+    let parent = |id: &LoopId| code.loops.loops.get(id.0 as usize).and_then(|found| found.parent);
+    std::iter::successors(code.cfg.block_at(pc).and_then(|block| code.loops.of(block)), parent)
 }
 
 /// The loops around an instruction, outermost first.
 fn loops_around(code: &Code, pc: Pc) -> Vec<LoopId> {
-    let mut found = Vec::new();
-    let mut inside = code.cfg.block_at(pc).and_then(|block| code.loops.of(block));
-    while let Some(id) = inside {
-        found.push(id);
-        inside = code.loops.loops.get(id.0 as usize).and_then(|found| found.parent);
-    }
+    let mut found: Vec<LoopId> = enclosing(code, pc).collect();
     found.reverse();
     found
 }

@@ -30,19 +30,10 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
             continue;
         }
         if let Some(rank) = left_out(warps, objects, site, &own) {
-            return Some(Check {
-                code: "PI303",
-                fatal: true,
-                confidence: Confidence::Likely,
-                line: site.line,
-                message: format!(
-                    "completes bytes on the mbarrier {} of every block of the cluster, no expect_tx announces them to block {rank}",
-                    site.object(warps).unwrap_or_default()
-                ),
-                reasoning: "every expect_tx on the object is for another block of the cluster, whose number mapa says; this block is \
-                            arrived at without bytes"
-                    .to_owned(),
-            });
+            let what = format!(" of every block of the cluster, no expect_tx announces them to block {rank}");
+            let why = "every expect_tx on the object is for another block of the cluster, whose number mapa says; this block is \
+                       arrived at without bytes";
+            return Some(unannounced(warps, site, &what, why));
         }
         // Waits for other objects may stand between an announcement and a copy; whoever arrives without bytes beside the copy does not
         // announce it before them.
@@ -76,19 +67,21 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
                 continue;
             }
         }
-        return Some(Check {
-            code: "PI303",
-            fatal: true,
-            confidence: Confidence::Likely,
-            line: site.line,
-            message: format!(
-                "completes bytes on the mbarrier {} that no expect_tx announces here",
-                site.object(warps).unwrap_or_default()
-            ),
-            reasoning: "other copies have an expect_tx between the waits around them, this one has none".to_owned(),
-        });
+        let why = "other copies have an expect_tx between the waits around them, this one has none";
+        return Some(unannounced(warps, site, " that no expect_tx announces here", why));
     }
     None
+}
+
+fn unannounced(warps: &Warps<'_>, copy: &MbarrierSite, what: &str, why: &str) -> Check {
+    Check {
+        code: "PI303",
+        fatal: true,
+        confidence: Confidence::Likely,
+        line: copy.line,
+        message: format!("completes bytes on the mbarrier {}{what}", copy.object(warps).unwrap_or_default()),
+        reasoning: why.to_owned(),
+    }
 }
 
 /// The block of a cluster that a copy to all of them arrives at without bytes beside it, where every announcement is for another one.

@@ -78,3 +78,17 @@ pub fn samples() -> Vec<(PathBuf, String)> {
     assert!(samples.len() >= 10, "the samples are there");
     samples
 }
+
+/// Recorded cubins of architectures whose instructions are 16 bytes.
+pub fn cubins() -> Vec<String> {
+    let mut cubins: Vec<String> = std::fs::read_dir(root("testdata/cubin"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "cubin"))
+        .map(|path| path.to_str().unwrap().to_owned())
+        .filter(|path| !path.contains("sm_50"))
+        .collect();
+    cubins.sort();
+    assert!(cubins.len() >= 5, "the cubins are there");
+    cubins
+}

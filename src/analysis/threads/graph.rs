@@ -255,6 +255,14 @@ impl<'a> Graph<'a> {
     /// The blocks of the innermost loop around one: from where it comes back to the loop's start, which every way into it leads through.
     pub fn innermost_loop(&self, home: u32) -> Option<Vec<u32>> {
         let (after, all, mut smallest) = (self.reached(home, None), self.reached(0, None), None::<Vec<u32>>);
+        let mut before: Vec<Vec<u32>> = vec![Vec::new(); self.blocks.len()];
+        for (at, block) in self.blocks.iter().enumerate() {
+            for edge in &block.successors {
+                if let Some(list) = before.get_mut(edge.to as usize) {
+                    list.push(at as u32);
+                }
+            }
+        }
         let has = |set: &[bool], block: u32| set.get(block as usize).copied().unwrap_or(false);
         for start in (0..self.blocks.len() as u32).filter(|start| has(&after, *start)) {
             let around = self.reached(0, Some(start));
@@ -267,33 +275,25 @@ impl<'a> Graph<'a> {
                 let edges = self.blocks.get(*block as usize).into_iter().flat_map(|block| &block.successors);
                 leads(*block) && edges.into_iter().any(|edge| edge.to == start)
             };
-            let body = self.body(start, (0..self.blocks.len() as u32).filter(comes_back).collect());
+            let body = body(&before, start, (0..self.blocks.len() as u32).filter(comes_back).collect());
             if body.contains(&home) && smallest.as_ref().is_none_or(|known| body.len() < known.len()) {
                 smallest = Some(body);
             }
         }
         smallest
     }
+}
 
-    /// A loop's blocks: all that lead to its ends, back to its start.
-    fn body(&self, start: u32, ends: Vec<u32>) -> Vec<u32> {
-        let mut before: Vec<Vec<u32>> = vec![Vec::new(); self.blocks.len()];
-        for (at, block) in self.blocks.iter().enumerate() {
-            for edge in &block.successors {
-                if let Some(list) = before.get_mut(edge.to as usize) {
-                    list.push(at as u32);
-                }
-            }
+/// A loop's blocks: all that lead to its ends, back to its start. `before` has the blocks that lead to each.
+fn body(before: &[Vec<u32>], start: u32, ends: Vec<u32>) -> Vec<u32> {
+    let mut body: BTreeSet<u32> = BTreeSet::new();
+    let mut open = ends;
+    while let Some(at) = open.pop() {
+        if body.insert(at) && at != start {
+            open.extend(before.get(at as usize).into_iter().flatten());
         }
-        let mut body: BTreeSet<u32> = BTreeSet::new();
-        let mut open = ends;
-        while let Some(at) = open.pop() {
-            if body.insert(at) && at != start {
-                open.extend(before.get(at as usize).into_iter().flatten());
-            }
-        }
-        body.into_iter().collect()
     }
+    body.into_iter().collect()
 }
 
 /// Functions of the runtime that neither wait for other threads nor touch barriers.

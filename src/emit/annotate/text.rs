@@ -7,10 +7,8 @@ use crate::base::Line;
 use crate::emit::control::control;
 use crate::emit::escape::terminal;
 use crate::emit::text::{BOLD, DIM, NOTE, RESET, WARN};
-use crate::report::abridge;
 use crate::report::annotation::{AnnotatedInstruction, AnnotatedKernel, Document, Group, Mark, Placed, View};
-use crate::report::shorten;
-use crate::report::{Unit, demangle};
+use crate::report::{Unit, abridge, demangle, shorten};
 
 /// The longest name that is not abridged.
 const NAME: usize = 100;
@@ -25,10 +23,10 @@ pub fn write(unit: &Unit, view: &View<'_>, options: &Options, out: &mut dyn Writ
         Some(ptxas) => writeln!(out, "  ptxas {}", ptxas.version.as_deref().unwrap_or("of unknown version"))?,
         None => writeln!(out, "  cubin")?,
     }
-    for kernel in &view.annotation.kernels {
-        write_kernel(unit, kernel, out)?;
-    }
     let page = Page::new(view, options);
+    for (kernel, name) in view.annotation.kernels.iter().zip(&page.names) {
+        write_kernel(unit, kernel, name, out)?;
+    }
     for document in &view.documents {
         page.document(document, out)?;
     }
@@ -36,8 +34,8 @@ pub fn write(unit: &Unit, view: &View<'_>, options: &Options, out: &mut dyn Writ
 }
 
 /// What is known of a section as a whole.
-fn write_kernel(unit: &Unit, kernel: &AnnotatedKernel, out: &mut dyn Write) -> io::Result<()> {
-    write!(out, "  {BOLD}{}{RESET}", terminal(&shown_name(&kernel.name)))?;
+fn write_kernel(unit: &Unit, kernel: &AnnotatedKernel, name: &str, out: &mut dyn Write) -> io::Result<()> {
+    write!(out, "  {BOLD}{}{RESET}", terminal(name))?;
     if let Some(registers) = kernel.registers {
         write!(out, "  {registers} registers")?;
     }

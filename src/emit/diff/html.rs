@@ -9,8 +9,7 @@ use super::{Options, moved_lines, side, step};
 use crate::compare::{Difference, FieldChange, KernelDifference, LineChange, SassChange, UnitDifference};
 use crate::emit::escape::markup;
 use crate::emit::page;
-use crate::report::abridge;
-use crate::report::shorten;
+use crate::report::{abridge, shorten};
 
 /// Writes the page.
 pub fn write(difference: &Difference, options: &Options, out: &mut dyn Write) -> io::Result<()> {

@@ -8,8 +8,7 @@ use super::{Options, moved_lines, side, step};
 use crate::compare::{Difference, KernelDifference, LineChange, SassChange, UnitDifference};
 use crate::emit::escape::terminal;
 use crate::emit::text::{BAD, BOLD, DIM, GOOD, RESET, WARN};
-use crate::report::abridge;
-use crate::report::shorten;
+use crate::report::{abridge, shorten};
 
 /// For people: figures, lines, code, kernel by kernel.
 pub fn write(difference: &Difference, options: &Options, out: &mut dyn Write) -> io::Result<()> {

@@ -4,8 +4,7 @@ use std::io::{self, Write};
 
 use super::{delta, figure, summary};
 use crate::gate::{Change, Comparison, Finding, Level, Outcome, UnitVerdict, Verdict};
-use crate::report::abridge;
-use crate::report::shorten;
+use crate::report::{abridge, shorten};
 
 /// A comment holds 65,536 characters; more rows than this are counted, not shown.
 const ROWS: usize = 40;

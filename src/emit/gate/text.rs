@@ -7,8 +7,7 @@ use crate::compare::LineChange;
 use crate::emit::escape::terminal;
 use crate::emit::text::{BAD, BOLD, DIM, GOOD, NOTE, RESET, WARN};
 use crate::gate::{Change, Comparison, Finding, FindingKind, Level, Outcome, UnitVerdict, Verdict};
-use crate::report::abridge;
-use crate::report::shorten;
+use crate::report::{abridge, shorten};
 
 /// What the reader asked to see.
 #[derive(Clone, Copy, Debug)]

@@ -7,8 +7,7 @@ use super::style::{BAD, BOLD, DIM, NOTE, RESET, WARN};
 use super::wrap::wrap;
 use crate::base::Line;
 use crate::emit::escape::{terminal, terminal_lines};
-use crate::report::shorten;
-use crate::report::{Advisory, PtxText, Severity, Unit};
+use crate::report::{Advisory, PtxText, Severity, Unit, shorten};
 
 fn severity(severity: Severity) -> (anstyle::Style, &'static str) {
     match severity {

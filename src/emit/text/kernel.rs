@@ -7,9 +7,7 @@ use super::style::{BOLD, DIM, GOOD, RESET, WARN};
 use super::wrap::wrap;
 use super::{Options, diagnostic, pressure, summary, warps};
 use crate::emit::escape::terminal;
-use crate::report::abridge;
-use crate::report::shorten;
-use crate::report::{Kernel, KernelKind, LineFacts, Unit};
+use crate::report::{Kernel, KernelKind, LineFacts, Unit, abridge, shorten};
 
 /// Columns before the value of a row.
 const LABEL_COLUMNS: usize = 14;

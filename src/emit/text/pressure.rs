@@ -8,8 +8,7 @@ use super::kernel::row;
 use super::style::{DIM, RESET, WARN};
 use crate::base::Line;
 use crate::emit::escape::terminal;
-use crate::report::shorten;
-use crate::report::{Kernel, LiveValue, LoopFacts, SourceLine, Unit};
+use crate::report::{Kernel, LiveValue, LoopFacts, SourceLine, Unit, shorten};
 
 /// Rows of the live set shown unless everything was asked for.
 const VALUES: usize = 6;
