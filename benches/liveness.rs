@@ -1,4 +1,4 @@
-//! Control flow and liveness of a section, in bytes of code a second.
+//! Control flow and liveness of a section, in bytes of code a second; and all that the report says of registers on top of them.
 //!
 //! `PTXINSPECT_BENCH_CUBIN=file.cubin cargo bench --bench liveness` measures a cubin of your own (the figures in
 //! `docs/benchmarks.md` are of the sm_100 cubin of bitsandbytes); without it, repeated code of 1,000 to 1,000,000 instructions.
@@ -7,6 +7,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use ptxinspect::base::Arch;
 use ptxinspect::cubin::Image;
 use ptxinspect::flow::{Cfg, Layout, Liveness, Rule, SassProgram};
+use ptxinspect::report::{Facts, LaunchHints, Unit, Wanted, join};
 use ptxinspect::sass::Decoder;
 
 fn solve(decoder: Decoder, code: &[u8], layout: &Layout, rule: Rule) -> usize {
@@ -43,7 +44,30 @@ fn cubin(c: &mut Criterion) {
             b.iter(|| code.iter().map(|(code, layout)| solve(decoder, code, layout, rule)).sum::<usize>());
         });
     }
+    // Decoded and solved as above, and who holds the registers, what spills, lines, loops, occupancy: the difference is what those cost.
+    group.bench_function("report", |b| {
+        let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
+        one.install(|| b.iter(|| report(&image)));
+    });
     group.finish();
+}
+
+/// The report of a cubin, warps and barriers left out.
+fn report(image: &Image<'_>) -> Unit {
+    let facts = Facts {
+        image,
+        log: None,
+        module: None,
+        flags: &[],
+        launch: LaunchHints::default(),
+        at: &[],
+        roles: &[],
+        evaluated: None,
+        wanted: Wanted { live_values: true, warps: false },
+    };
+    let mut unit = Unit::default();
+    join(&facts, &mut unit);
+    unit
 }
 
 /// A loop with a guarded early exit and a join, over and over: 16 instructions each.

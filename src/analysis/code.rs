@@ -144,11 +144,10 @@ impl Code {
     /// What a load or store of local memory moves; none for any other instruction.
     pub fn local_access(&self, pc: Pc) -> Option<LocalAccess> {
         let instruction = self.instruction(pc)?;
-        let is_store = match self.decoder().mnemonic(&instruction) {
-            "LDL" => false,
-            "STL" => true,
-            _ => return None,
-        };
+        let is_store = self.decoder().is_named(&instruction, "STL");
+        if !is_store && !self.decoder().is_named(&instruction, "LDL") {
+            return None;
+        }
         // Bits 73 to 75: u8, s8, u16, s16, 32, 64, 128 bits.
         let bytes = match instruction.word.hi >> 9 & 7 {
             0 | 1 => 1,
@@ -188,14 +187,11 @@ impl Code {
 
     /// The highest vector register that an instruction of the ranges names.
     pub fn highest_register(&self, ranges: &[Range<Pc>]) -> Option<u16> {
-        let program = self.program();
-        let mut named = RegSet::EMPTY;
-        for pc in pcs(ranges) {
-            let effects = program.effects(pc.0 as usize / 16);
-            named.union_with(&effects.reads);
-            named.union_with(&effects.writes);
-        }
-        named.iter(RegFile::Gpr).max()
+        let runs = pcs(ranges).flat_map(|pc| self.program.runs(pc.0 as usize / 16));
+        runs.filter(|run| run.file == RegFile::Gpr)
+            .filter_map(|run| run.registers().last())
+            .max()
+            .map(|last| last.min(255))
     }
 
     /// Whether an instruction of the ranges calls a function.
@@ -203,10 +199,10 @@ impl Code {
         self.cfg.calls.iter().any(|call| ranges.iter().any(|range| range.contains(&call.pc)))
     }
 
-    /// Whether an instruction of this name is in the ranges.
-    pub fn mentions(&self, mnemonic: &str, ranges: &[Range<Pc>]) -> bool {
-        let is = |pc| self.instruction(pc).is_some_and(|inst| self.decoder().mnemonic(&inst) == mnemonic);
-        pcs(ranges).any(is)
+    /// The instructions of this name in the ranges.
+    pub fn named<'a>(&'a self, mnemonic: &'a str, ranges: &'a [Range<Pc>]) -> impl Iterator<Item = (Pc, Inst)> + 'a {
+        let all = pcs(ranges).filter_map(|pc| Some((pc, self.instruction(pc)?)));
+        all.filter(|(_, inst)| self.decoder().is_named(inst, mnemonic))
     }
 
     /// Every loop with all of its code, inner loops included.

@@ -1,6 +1,6 @@
 //! setmaxnreg: what the PTX asks for, what the SASS does, and why the two differ.
 
-use super::code::{Code, pcs};
+use super::code::Code;
 use super::threads::Warps;
 use crate::base::{Line, Pc};
 use crate::ptx::{Operation, RegisterAction};
@@ -63,11 +63,7 @@ pub fn requested(warps: &Warps<'_>) -> Vec<Requested> {
 /// Every USETMAXREG of some code, in order.
 pub fn emitted(code: &Code, ranges: &[Range<Pc>]) -> Vec<Emitted> {
     let mut found = Vec::new();
-    for pc in pcs(ranges) {
-        let Some(instruction) = code.instruction(pc).filter(|instruction| !instruction.is_unknown()) else { continue };
-        if code.decoder().mnemonic(&instruction) != "USETMAXREG" {
-            continue;
-        }
+    for (pc, instruction) in code.named("USETMAXREG", ranges) {
         // `USETMAXREG.DEALLOC.CTAPOOL 0x28`, `USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xe8`
         let mut text = String::new();
         code.decoder().text(&instruction, pc, &mut text);

@@ -76,6 +76,9 @@ impl RegSet {
     /// Adds `count` registers from `first` on; those that the file does not have are ignored.
     #[inline]
     pub fn insert_run(&mut self, file: RegFile, first: u16, count: u16) {
+        if count == 1 {
+            return self.insert(file, first);
+        }
         let (base, size) = Self::span(file);
         let from = usize::from(first).min(size);
         let to = (usize::from(first) + usize::from(count)).min(size);

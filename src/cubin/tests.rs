@@ -234,6 +234,26 @@ fn linked_files_keep_each_functions_own_ptx() {
     }
 }
 
+#[test]
+fn lines_in_order_are_those_of_each_instruction() {
+    let mut seen = 0;
+    for name in names() {
+        let bytes = recorded(&name);
+        let image = Image::parse(&bytes).unwrap();
+        let table = LineTable::parse(&image);
+        for function in &image.functions {
+            let Some(lines) = table.function(function) else { continue };
+            // Twice over, so that the walk has to go back once.
+            let pcs = (0..function.resources.code_bytes + 64).step_by(16).map(Pc);
+            for (pc, line, has_source) in lines.along(pcs.clone().chain(pcs)) {
+                assert_eq!((line, has_source), (lines.ptx_line(pc), lines.has_source(pc)), "{name} {pc:?}");
+                seen += line.is_some() as usize;
+            }
+        }
+    }
+    assert!(seen > 0);
+}
+
 /// Reads everything there is to read, as the report does.
 fn read_all(bytes: &[u8]) -> Result<usize, CubinError> {
     let image = Image::parse(bytes)?;

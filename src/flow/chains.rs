@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 
 use crate::base::{Pc, RegFile, RegSet};
 
-use super::cfg::Cfg;
-use super::liveness::Liveness;
+use crate::sass::{Effects, Flow, Run};
+
+use super::cfg::{Block, Cfg};
+use super::liveness::{Liveness, flow_within};
 use super::program::Program;
 
 /// An instruction that may have put the value there.
@@ -73,6 +75,28 @@ impl Liveness {
         Some(Call { pc: Pc(last * 16), reads, passes, guarded: flow.guard.is_some() })
     }
 
+    /// How an instruction moves control, and what it reads and writes of the registers of a set; none where no run that is looked at
+    /// has any of them.
+    #[inline]
+    fn touched(
+        &self,
+        program: &impl Program,
+        (index, is_last): (u32, bool),
+        set: &RegSet,
+        looks_at: impl Fn(&Run) -> bool,
+    ) -> Option<(Flow, Effects)> {
+        // Most instructions name none of them, which is sooner seen without making sets. What calls do is not in their words.
+        let is_in = |run: Run| looks_at(&run) && run.registers().any(|register| set.contains(run.file, register));
+        if !is_last && !program.runs(index as usize).any(is_in) {
+            return None;
+        }
+        let flow = flow_within(program, index, is_last);
+        let Effects { reads, writes } = self.effects(program, index, &flow);
+        let touched = Effects { reads: reads.intersection(set), writes: writes.intersection(set) };
+        let is_any = !touched.reads.is_empty() || !touched.writes.is_empty();
+        (is_any && !flow.never()).then_some((flow, touched))
+    }
+
     /// The definitions that may reach `pc` (before it runs) for each register of `wanted`, sorted, within the function: a call stands for all
     /// that its callee defines. A register that a path brings in from the start of the function has no definition there.
     pub fn definitions(&self, program: &impl Program, cfg: &Cfg, pc: Pc, wanted: &RegSet) -> Vec<Definition> {
@@ -81,14 +105,11 @@ impl Liveness {
         let mut found = Vec::new();
         let mut walk = Walk::default();
         let up = |block: u32, mut end: u32, mut set: RegSet, found: &mut Vec<Definition>| {
-            let start = cfg.blocks[block as usize].start;
+            let Block { start, end: block_end, .. } = cfg.blocks[block as usize];
             while end > start && !set.is_empty() {
                 end -= 1;
-                let flow = program.flow(end as usize);
-                let writes = self.effects(program, end, &flow).writes.intersection(&set);
-                if writes.is_empty() || flow.never() {
-                    continue;
-                }
+                let touched = self.touched(program, (end, end + 1 == block_end), &set, |run| run.write);
+                let Some((flow, Effects { writes, .. })) = touched else { continue };
                 let at = Pc(end * 16);
                 found.extend(writes.iter_all().map(|(file, index)| Definition { file, index, pc: at }));
                 if flow.guard.is_none() {
@@ -164,21 +185,18 @@ impl Liveness {
                     is_last: false,
                 }));
             };
-            for index in from..cfg.blocks[block as usize].end {
-                if set.is_empty() {
-                    break;
-                }
-                let flow = program.flow(index as usize);
-                let effects = self.effects(program, index, &flow);
-                if flow.never() {
-                    continue;
-                }
-                let reads = effects.reads.intersection(&set);
+            let end = cfg.blocks[block as usize].end;
+            for index in from..end {
+                let touched = self.touched(program, (index, index + 1 == end), &set, |_| true);
+                let Some((flow, Effects { reads, writes })) = touched else { continue };
                 read(reads, &next, Pc(index * 16));
                 if flow.guard.is_none() {
                     next.subtract(&reads);
-                    set.subtract(&effects.writes);
-                    next.subtract(&effects.writes);
+                    set.subtract(&writes);
+                    next.subtract(&writes);
+                    if set.is_empty() {
+                        break;
+                    }
                 }
             }
             if set.is_empty() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::base::{Pc, RegSet};
 use crate::sass::transfer;
-use crate::sass::{Decoder, Effects, Flow, Guard, Inst, Transfer, Uses};
+use crate::sass::{Decoder, Effects, Flow, Guard, Inst, Run, Transfer};
 
 use super::convention::kept_by_callee;
 
@@ -26,8 +26,14 @@ pub trait Program {
         self.flow(index).guard
     }
 
-    /// What instruction `index` reads and writes, calls and returns aside: those follow from the [`Cfg`](super::Cfg).
-    fn effects(&self, index: usize) -> Effects;
+    /// The registers that instruction `index` reads and writes, calls and returns aside: those follow from the [`Cfg`](super::Cfg).
+    fn runs(&self, index: usize) -> impl Iterator<Item = Run>;
+
+    /// The same as two sets.
+    #[inline]
+    fn effects(&self, index: usize) -> Effects {
+        Run::effects(self.runs(index))
+    }
 
     /// Number of 16-byte words of alignment padding at the end, which no path reaches.
     fn padding(&self) -> usize {
@@ -49,12 +55,17 @@ pub struct Layout {
     pub named: Option<RegSet>,
 }
 
+/// Runs of registers of a section beyond which no more are kept: what is there is not known then.
+const MOST_RUNS: usize = 1 << 30;
+
 /// The decoded instructions of a code section.
 #[derive(Clone, Debug)]
 pub struct SassProgram {
     instructions: Vec<Inst>,
-    /// What each does to registers: asked several times of each, found once.
-    uses: Vec<Option<Uses>>,
+    /// What each does to registers, one after the other: asked several times of each, found once.
+    runs: Vec<Run>,
+    /// Where those of each instruction end, doubled, and one more where they are known.
+    ends: Vec<u32>,
     decoder: Decoder,
     padding: usize,
 }
@@ -63,9 +74,22 @@ impl SassProgram {
     /// Decodes a section with the decoder of its architecture.
     pub fn decode(decoder: Decoder, code: &[u8]) -> SassProgram {
         let instructions: Vec<Inst> = decoder.decode_all(code).collect();
-        let uses = instructions.iter().map(|inst| decoder.uses(inst)).collect();
+        let (mut runs, mut ends) = (Vec::with_capacity(4 * instructions.len()), Vec::with_capacity(instructions.len()));
+        for inst in &instructions {
+            let uses = decoder.uses(inst).filter(|_| runs.len() < MOST_RUNS);
+            if let Some(uses) = uses {
+                uses.runs(inst.word).for_each(|run| runs.push(run));
+            }
+            ends.push((runs.len() as u32) << 1 | u32::from(uses.is_some()));
+        }
         let padding = instructions.iter().rev().take_while(|inst| transfer::is_padding(inst.word)).count();
-        SassProgram { instructions, uses, decoder, padding }
+        SassProgram { instructions, runs, ends, decoder, padding }
+    }
+
+    /// Whether it is known what an instruction does to registers.
+    #[inline]
+    fn is_known(&self, index: usize) -> bool {
+        self.ends.get(index).is_some_and(|end| end & 1 == 1)
     }
 
     /// Its instructions.
@@ -102,26 +126,22 @@ impl Program for SassProgram {
 
     #[inline]
     fn flow(&self, index: usize) -> Flow {
-        match (self.instructions.get(index), self.uses.get(index)) {
-            (Some(inst), Some(&uses)) => self.decoder.flow_with(inst, uses, index),
-            _ => Flow { known: false, ..Flow::NEXT },
+        match self.instructions.get(index) {
+            Some(inst) => self.decoder.flow_with(inst, self.is_known(index), index),
+            None => Flow { known: false, ..Flow::NEXT },
         }
     }
 
     #[inline]
     fn guard(&self, index: usize) -> Option<Guard> {
-        match (self.instructions.get(index), self.uses.get(index)) {
-            (Some(inst), Some(Some(_))) => self.decoder.guard(inst),
-            _ => None,
-        }
+        self.instructions.get(index).filter(|_| self.is_known(index)).and_then(|inst| self.decoder.guard(inst))
     }
 
     #[inline]
-    fn effects(&self, index: usize) -> Effects {
-        match (self.instructions.get(index), self.uses.get(index)) {
-            (Some(inst), Some(Some(uses))) => uses.effects(inst.word),
-            _ => Effects::default(),
-        }
+    fn runs(&self, index: usize) -> impl Iterator<Item = Run> {
+        let end = |index: usize| self.ends.get(index).map_or(0, |end| *end as usize >> 1);
+        let from = index.checked_sub(1).map_or(0, end);
+        self.runs.get(from..end(index)).unwrap_or(&[]).iter().copied()
     }
 
     fn padding(&self) -> usize {

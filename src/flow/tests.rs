@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::base::{Pc, RegFile, RegSet};
-use crate::sass::{Effects, Flow, Guard, Transfer};
+use crate::sass::{Effects, Flow, Guard, Run, Transfer};
 
 /// A program written down by hand.
 #[derive(Clone, Debug)]
@@ -17,8 +17,11 @@ impl Program for Toy {
         self.0[index].0
     }
 
-    fn effects(&self, index: usize) -> Effects {
-        self.0[index].1
+    fn runs(&self, index: usize) -> impl Iterator<Item = Run> {
+        let Effects { reads, writes } = &self.0[index].1;
+        let reads = reads.iter_all().map(|register| (register, false));
+        let all = reads.chain(writes.iter_all().map(|register| (register, true)));
+        all.map(|((file, first), write)| Run { file, first: first as u8, count: 1, write })
     }
 }
 

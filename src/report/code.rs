@@ -75,13 +75,17 @@ impl<'a> Section<'a> {
         let mut unmapped = Vec::new();
         let mut with_source_line = 0;
         let (mut total, mut padding, mut unknown) = (0, 0, 0);
-        for pc in pcs(ranges) {
+        let along: Box<dyn Iterator<Item = (Pc, Option<Line>, bool)>> = match &self.lines {
+            Some(lines) => Box::new(lines.along(pcs(ranges))),
+            None => Box::new(pcs(ranges).map(|pc| (pc, None, false))),
+        };
+        for (pc, line, has_source) in along {
             total += 1;
-            match self.ptx_line(pc) {
+            match line {
                 Some(line) => placed.push((line, pc)),
                 None => unmapped.push(pc),
             }
-            with_source_line += u64::from(self.lines.as_ref().is_some_and(|lines| lines.has_source(pc)));
+            with_source_line += u64::from(has_source);
             if let Some(code) = &self.code {
                 match code.kind(pc) {
                     WordKind::Padding => padding += 1,
@@ -92,8 +96,10 @@ impl<'a> Section<'a> {
         }
         let with_ptx_line = placed.len() as u64;
         placed.sort_unstable();
+        // Where one is neither store nor refill, neither can be counted.
+        let told = spills.as_deref().filter(|spills| spills.iter().all(|spill| spill.kind.is_some()));
         let lines: Vec<LineFacts> =
-            placed.chunk_by(|a, b| a.0 == b.0).map(|group| self.line_facts(group, spills.as_deref())).collect();
+            placed.chunk_by(|a, b| a.0 == b.0).map(|group| self.line_facts(group, told)).collect();
         let pressure = self.code.as_ref().map(|code| self.pressure(code, ranges));
         let instructions = Instructions {
             total: Some(total),
@@ -121,7 +127,6 @@ impl<'a> Section<'a> {
             };
             u32::try_from(group.iter().filter(|(_, pc)| is(pc).is_some()).count()).ok()
         };
-        let kinds_known = spills.is_some_and(|spills| spills.iter().all(|spill| spill.kind.is_some()));
         LineFacts {
             ptx_line: group[0].0,
             pcs: group.iter().map(|(_, pc)| *pc).collect(),
@@ -133,8 +138,8 @@ impl<'a> Section<'a> {
                 .code
                 .as_ref()
                 .map(|code| group.iter().map(|(_, pc)| code.occupied(*pc, RegFile::Gpr)).max().unwrap_or(0)),
-            spill_stores: of_kind(SpillKind::Store).filter(|_| kinds_known),
-            spill_loads: of_kind(SpillKind::Refill).filter(|_| kinds_known),
+            spill_stores: of_kind(SpillKind::Store),
+            spill_loads: of_kind(SpillKind::Refill),
         }
     }
 
@@ -180,7 +185,7 @@ impl<'a> Section<'a> {
         }
         if allocated > named {
             let rest = allocated - named;
-            causes.push(if code.mentions("USETMAXREG", ranges) {
+            causes.push(if code.named("USETMAXREG", ranges).next().is_some() {
                 format!("{rest} above R{highest} are the launch's, for setmaxnreg to share out")
             } else if code.calls_out(ranges) {
                 format!("{rest} above R{highest} are for the functions it calls")
@@ -212,14 +217,17 @@ impl<'a> Section<'a> {
             .filter(|body| within(&body.start))
             .map(|body| {
                 let peak = code.peak(&body.ranges, RegFile::Gpr);
-                let inside = |spill: &&Spill| body.ranges.iter().any(|range| range.contains(&spill.pc));
+                let inside = |spills: &[Spill]| -> usize {
+                    let before = |end: Pc| spills.partition_point(|spill| spill.pc < end);
+                    body.ranges.iter().map(|range| before(range.end).saturating_sub(before(range.start))).sum()
+                };
                 LoopFacts {
                     pc: body.start,
                     ptx_line: self.ptx_line(body.start),
                     depth: body.depth,
                     instructions: body.ranges.iter().map(|range| (range.end.0 - range.start.0) / 16).sum(),
                     gpr: self.peak(peak.registers, peak.pc),
-                    spills: spills.map(|spills| spills.iter().filter(inside).count() as u32),
+                    spills: spills.map(|spills| inside(spills) as u32),
                 }
             })
             .collect();

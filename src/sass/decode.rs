@@ -168,29 +168,16 @@ impl Decoder {
 
     /// The opcode's name without its modifiers: `IMAD`. Empty when unknown.
     pub fn mnemonic(&self, inst: &Inst) -> &'static str {
-        let mut name = "";
-        if inst.is_unknown() {
-            return name;
-        }
-        let mut at = Class(inst.class).template();
-        // It is near the start: there is no need to walk the whole text.
-        while name.is_empty() {
-            let is_more = walk_op(inst.word, at, &mut |step| {
-                if let Step::Text(len, at) = step
-                    && name.is_empty()
-                    && let text = blob::bytes_at(at, len)
-                    && text.first().is_some_and(u8::is_ascii_uppercase)
-                {
-                    let end = text.iter().position(|byte| matches!(byte, b'.' | b' ')).unwrap_or(text.len());
-                    name = str::from_utf8(&text[..end]).unwrap_or("");
-                }
-            });
-            if !is_more {
-                break;
-            }
-            at += 8;
-        }
-        name
+        let text = opcode(inst);
+        let end = text.iter().position(|byte| matches!(byte, b'.' | b' ')).unwrap_or(text.len());
+        str::from_utf8(&text[..end]).unwrap_or("")
+    }
+
+    /// Whether the opcode's name is this one.
+    #[inline]
+    pub fn is_named(&self, inst: &Inst, mnemonic: &str) -> bool {
+        let rest = opcode(inst).strip_prefix(mnemonic.as_bytes());
+        rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'.' | b' ')))
     }
 
     /// Where a branch, call or the like goes, when its text names an address relative to itself.
@@ -294,6 +281,32 @@ fn walk_template(word: Word, mut at: u32, step: &mut impl FnMut(Step)) {
     while walk_op(word, at, step) {
         at += 8;
     }
+}
+
+/// The piece of an instruction's text that its opcode starts. Nothing when unknown.
+fn opcode(inst: &Inst) -> &'static [u8] {
+    let mut opcode: &[u8] = &[];
+    if inst.is_unknown() {
+        return opcode;
+    }
+    let mut at = Class(inst.class).template();
+    // It is near the start: there is no need to walk the whole text.
+    while opcode.is_empty() {
+        let is_more = walk_op(inst.word, at, &mut |step| {
+            if let Step::Text(len, at) = step
+                && opcode.is_empty()
+                && let text = blob::bytes_at(at, len)
+                && text.first().is_some_and(u8::is_ascii_uppercase)
+            {
+                opcode = text;
+            }
+        });
+        if !is_more {
+            break;
+        }
+        at += 8;
+    }
+    opcode
 }
 
 /// Walks one entry of a class's template; false at its end.

@@ -68,6 +68,38 @@ impl FieldUse {
     }
 }
 
+/// Neighbouring registers that an instruction reads or writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Their file.
+    pub file: RegFile,
+    /// The first one.
+    pub first: u8,
+    /// How many.
+    pub count: u8,
+    /// Whether they are written; read otherwise.
+    pub write: bool,
+}
+
+impl Run {
+    /// The registers.
+    #[inline]
+    pub fn registers(self) -> impl Iterator<Item = u16> {
+        (0..u16::from(self.count)).map(move |i| u16::from(self.first) + i)
+    }
+
+    /// What the instruction does that has these runs.
+    #[inline]
+    pub fn effects(runs: impl Iterator<Item = Run>) -> Effects {
+        let mut effects = Effects::default();
+        for run in runs {
+            let set = if run.write { &mut effects.writes } else { &mut effects.reads };
+            set.insert_run(run.file, run.first.into(), run.count.into());
+        }
+        effects
+    }
+}
+
 /// What the fields of the words of one kind do to registers: a place in the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uses(NonZeroU32);
@@ -79,17 +111,13 @@ impl Uses {
         (0..u32::from(blob::u8_at(at))).map(move |i| FieldUse::at(at + 1 + 5 * i))
     }
 
-    /// What a word of this kind reads and writes, its guard among the reads.
+    /// The registers that a word of this kind names, its guard among them: each run with whether it is written.
     #[inline]
-    pub fn effects(self, word: Word) -> Effects {
-        let mut effects = Effects::default();
-        for used in self.fields() {
-            let set = if used.write { &mut effects.writes } else { &mut effects.reads };
-            if let Some(first) = used.register(word) {
-                set.insert_run(used.file, first, u16::from(used.count));
-            }
-        }
-        effects
+    pub fn runs(self, word: Word) -> impl Iterator<Item = Run> + use<> {
+        self.fields().filter_map(move |used| {
+            let first = u8::try_from(used.register(word)?).ok()?;
+            Some(Run { file: used.file, first, count: used.count, write: used.write })
+        })
     }
 }
 
@@ -112,19 +140,19 @@ impl Decoder {
     /// What an instruction reads and writes, its guard among the reads; `None` where that is not known.
     #[inline]
     pub fn effects(&self, inst: &Inst) -> Option<Effects> {
-        self.uses(inst).map(|uses| uses.effects(inst.word))
+        self.uses(inst).map(|uses| Run::effects(uses.runs(inst.word)))
     }
 
     /// How instruction number `index` of a section moves control.
     #[inline]
     pub fn flow(&self, inst: &Inst, index: usize) -> Flow {
-        self.flow_with(inst, self.uses(inst), index)
+        self.flow_with(inst, self.uses(inst).is_some(), index)
     }
 
-    /// Like [`flow`](Self::flow), where its uses are at hand.
+    /// Like [`flow`](Self::flow), where it is at hand whether its effects are known.
     #[inline]
-    pub(crate) fn flow_with(&self, inst: &Inst, uses: Option<Uses>, index: usize) -> Flow {
-        if uses.is_none() {
+    pub(crate) fn flow_with(&self, inst: &Inst, known: bool, index: usize) -> Flow {
+        if !known {
             return Flow { transfer: Transfer::Next, guard: None, own_condition: false, known: false };
         }
         let (transfer, own_condition) = transfer::of(self.arch().sm, inst.word, index);

@@ -165,6 +165,20 @@ impl<'t> FunctionLines<'t> {
         at.and_then(|at| self.source.get(at)).is_some_and(|row| row.file < Row::NO_FILE)
     }
 
+    /// The PTX line of each instruction, and whether it has a line of the source, for instructions that mostly follow one another.
+    pub fn along<'p>(
+        &'p self,
+        pcs: impl Iterator<Item = Pc> + 'p,
+    ) -> impl Iterator<Item = (Pc, Option<Line>, bool)> + 'p {
+        let (mut ptx, mut source) = (Along::default(), Along::default());
+        let rows = self.ptx.map_or(&[][..], |lines| &lines.rows);
+        pcs.map(move |pc| {
+            let line = ptx.row(rows, pc, |row| row.pc).filter(|row| row.line != 0).map(|row| Line(row.line));
+            let has_source = source.row(self.source, pc, |row| row.pc).is_some_and(|row| row.file < Row::NO_FILE);
+            (pc, line, has_source)
+        })
+    }
+
     /// The source line of an instruction.
     pub fn source_at(&self, pc: Pc) -> Option<SourcePos<'t>> {
         let at = self.source.partition_point(|row| row.pc <= pc.0).checked_sub(1)?;
@@ -182,5 +196,25 @@ impl<'t> FunctionLines<'t> {
             next = outer;
         }
         Some(position)
+    }
+}
+
+/// A place in rows sorted by pc that moves on with the instructions.
+#[derive(Default)]
+struct Along {
+    at: usize,
+}
+
+impl Along {
+    /// The last row that starts at or before an instruction.
+    fn row<'r, R>(&mut self, rows: &'r [R], pc: Pc, start: impl Fn(&R) -> u32) -> Option<&'r R> {
+        let starts_after = |row: &R| start(row) > pc.0;
+        if rows.get(self.at).is_some_and(starts_after) {
+            self.at = 0;
+        }
+        while rows.get(self.at + 1).is_some_and(|next| !starts_after(next)) {
+            self.at += 1;
+        }
+        rows.get(self.at).filter(|row| !starts_after(row))
     }
 }

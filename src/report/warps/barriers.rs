@@ -6,7 +6,6 @@ use super::join::{Known, block_size};
 use super::model::*;
 use super::of_ptx::OfPtx;
 use crate::analysis::check::{self, Check};
-use crate::analysis::code::pcs;
 use crate::base::Line;
 use crate::ptx::{FunctionKind, Module, RegisterAction};
 use crate::report::{Kernel, LaunchHints, Severity};
@@ -43,10 +42,9 @@ fn inserted(known: &Known<'_>, of_ptx: &OfPtx<'_>) -> Vec<InsertedBarrier> {
     let sites = of_ptx.named.iter().flat_map(|barrier| &barrier.sites).chain(&of_ptx.unresolved);
     let lines: BTreeSet<Line> = sites.map(|site| site.ptx_line).collect();
     let mut found = Vec::new();
-    for pc in pcs(known.ranges) {
-        let Some(instruction) = code.instruction(pc).filter(|instruction| !instruction.is_unknown()) else { continue };
+    for (pc, instruction) in code.named("BAR", known.ranges) {
         let ptx_line = known.section.ptx_line(pc);
-        if code.decoder().mnemonic(&instruction) != "BAR" || ptx_line.is_some_and(|line| lines.contains(&line)) {
+        if ptx_line.is_some_and(|line| lines.contains(&line)) {
             continue;
         }
         let mut text = String::new();
