@@ -77,14 +77,14 @@ pub fn live_set(code: &Code, pc: Pc, lines: &impl Lines) -> Vec<Value> {
     };
     made.iter().for_each(|found| touch(found.index, found.pc));
     let mut uses = [(None::<Pc>, None::<Pc>); 256];
-    for used in code.liveness.uses(program, &code.cfg, pc, &before) {
+    code.liveness.each_use(program, &code.cfg, pc, &before, |used| {
         touch(used.index, used.pc);
-        let Some(entry) = uses.get_mut(usize::from(used.index)) else { continue };
+        let Some(entry) = uses.get_mut(usize::from(used.index)) else { return };
         if used.is_next {
             entry.0 = Some(entry.0.map_or(used.pc, |pc| pc.min(used.pc)));
         }
         entry.1 = Some(entry.1.map_or(used.pc, |pc| pc.max(used.pc)));
-    }
+    });
     // Without a line the instruction stands for it.
     let mut values: BTreeMap<(Option<Line>, Option<Pc>), Value> = BTreeMap::new();
     for (register, made) in definitions {

@@ -155,9 +155,21 @@ impl Liveness {
     /// The reads that the value in each register of `wanted` before `pc` may reach, sorted, within the function: a call stands for all that its
     /// callee reads.
     pub fn uses(&self, program: &impl Program, cfg: &Cfg, pc: Pc, wanted: &RegSet) -> Vec<Use> {
-        let Some(home) = cfg.block_at(pc) else { return Vec::new() };
-        let function = cfg.blocks[home.0 as usize].function;
         let mut found: Vec<Use> = Vec::new();
+        self.each_use(program, cfg, pc, wanted, |used| found.push(used));
+        found.sort_unstable();
+        found.dedup_by(|later, kept| {
+            let same = (later.file, later.index, later.pc) == (kept.file, kept.index, kept.pc);
+            kept.is_next |= same && later.is_next;
+            same
+        });
+        found
+    }
+
+    /// Visits what [`Liveness::uses`] lists, in no order, some of it more than once and not each time as the next one.
+    pub fn each_use(&self, program: &impl Program, cfg: &Cfg, pc: Pc, wanted: &RegSet, mut visit: impl FnMut(Use)) {
+        let Some(home) = cfg.block_at(pc) else { return };
+        let function = cfg.blocks[home.0 as usize].function;
         let mut all = Walk::default();
         // The registers of a walk that have not been read yet on some path to the block.
         let mut unread = Walk::default();
@@ -177,13 +189,9 @@ impl Liveness {
                 if reads.is_empty() {
                     return;
                 }
-                found.extend(reads.iter_all().map(|(file, index)| Use {
-                    file,
-                    index,
-                    pc,
-                    is_next: next.contains(file, index),
-                    is_last: false,
-                }));
+                for (file, index) in reads.iter_all() {
+                    visit(Use { file, index, pc, is_next: next.contains(file, index), is_last: false });
+                }
             };
             let end = cfg.blocks[block as usize].end;
             for index in from..end {
@@ -220,13 +228,6 @@ impl Liveness {
                 unread.enter(to.0, next);
             }
         }
-        found.sort_unstable();
-        found.dedup_by(|later, kept| {
-            let same = (later.file, later.index, later.pc) == (kept.file, kept.index, kept.pc);
-            kept.is_next |= same && later.is_next;
-            same
-        });
-        found
     }
 
     /// Says which uses leave their register dead: [`Liveness::uses`] leaves that open, for not everybody asks.
