@@ -289,7 +289,7 @@ impl<'w, 'a> Counts<'w, 'a> {
             let alone = alone && peers().all(|other| other.count == Some(usual) && !arrives(other));
             let left = come.len() % count;
             // Parts of these warps may take turns, as many at a time as the other sites count to.
-            let turns = peers().count() > 1 && usual > 0 && come.len().is_multiple_of(usual) && left != 0;
+            let turns = peers().count() > 0 && usual > 0 && come.len().is_multiple_of(usual) && left != 0;
             let odd = alone && (usual == come.len() || turns);
             if !odd && (left == 0 || !self.equally(site, come)) {
                 continue;

@@ -1,7 +1,7 @@
 //! Cluster barriers: every wait has its arrive before it.
 
 use super::check::{Check, Confidence};
-use super::threads::{Site, Warps};
+use super::threads::{Graph, Site, Warps};
 use crate::base::Line;
 use crate::ptx::{ClusterBarrierAction, Operation};
 
@@ -25,16 +25,67 @@ pub fn sites(warps: &Warps<'_>) -> Vec<ClusterSite> {
     warps.graph.sites.iter().filter_map(site).collect()
 }
 
-/// The thread has not arrived.
-const IDLE: u8 = 1;
+/// The thread has not arrived yet.
+const NEVER: u8 = 1;
 /// The thread has arrived and not waited.
 const ARRIVED: u8 = 2;
+/// The thread has waited for what it arrived at.
+const WAITED: u8 = 4;
+
+fn half(site: &Site<'_>) -> Option<ClusterBarrierAction> {
+    match site.operation {
+        Operation::ClusterBarrier { action, .. } => Some(action),
+        _ => None,
+    }
+}
+
+fn is_guarded(site: &Site<'_>) -> bool {
+    site.located.instruction.guard().is_some()
+}
 
 fn step(state: u8, site: &Site<'_>) -> u8 {
-    let Operation::ClusterBarrier { action, .. } = site.operation else { return state };
-    let after = if action == ClusterBarrierAction::Arrive { ARRIVED } else { IDLE };
+    let Some(action) = half(site) else { return state };
+    let after = if action == ClusterBarrierAction::Arrive { ARRIVED } else { WAITED };
     // A half that a predicate guards may be left out.
-    if site.located.instruction.guard().is_some() { state | after } else { after }
+    if is_guarded(site) { state | after } else { after }
+}
+
+/// Arrivals so far, one bit for each number; the last for more than can be told apart.
+const MANY: u16 = 1 << 15;
+
+fn count(arrivals: u16, site: &Site<'_>) -> u16 {
+    if half(site) != Some(ClusterBarrierAction::Arrive) {
+        return arrivals;
+    }
+    let after = (arrivals & !MANY) << 1 | arrivals & MANY;
+    if is_guarded(site) { arrivals | after } else { after }
+}
+
+/// What may hold at the start of each block, followed along every path.
+fn follow<T: Copy + PartialEq + std::ops::BitOr<Output = T>>(
+    graph: &Graph<'_>,
+    none: T,
+    first: T,
+    step: impl Fn(T, &Site<'_>) -> T,
+) -> Vec<T> {
+    let mut before = vec![none; graph.blocks.len()];
+    let mut open = vec![0u32];
+    if let Some(start) = before.first_mut() {
+        *start = first;
+    }
+    while let Some(at) = open.pop() {
+        let Some(&start) = before.get(at as usize) else { continue };
+        let after = graph.sites_of(at).fold(start, |state, (_, site)| step(state, site));
+        for edge in graph.blocks.get(at as usize).iter().flat_map(|block| &block.successors) {
+            if let Some(state) = before.get_mut(edge.to as usize)
+                && *state | after != *state
+            {
+                *state = *state | after;
+                open.push(edge.to);
+            }
+        }
+    }
+    before
 }
 
 /// Follows arrive and wait along every path.
@@ -47,38 +98,17 @@ pub fn check(warps: &Warps<'_>) -> Vec<Check> {
     let all = sites(warps);
     let waits = all.iter().any(|site| site.action == ClusterBarrierAction::Wait);
     if let Some(first) = all.first().filter(|_| !waits) {
-        checks.push(Check {
-            code: "PI403",
-            fatal: false,
-            confidence: Confidence::Likely,
-            line: first.line,
-            message: "barrier.cluster.arrive in a kernel that never waits".to_owned(),
-            reasoning: "no barrier.cluster.wait is there: the blocks of a cluster are never in step".to_owned(),
-        });
+        let reasoning = "no barrier.cluster.wait is there: the blocks of a cluster are never in step";
+        checks.push(unanswered(first.line, "barrier.cluster.arrive in a kernel that never waits", reasoning));
         return checks;
     }
-    let mut before = vec![0u8; graph.blocks.len()];
-    let mut open = vec![0u32];
-    if let Some(first) = before.first_mut() {
-        *first = IDLE;
-    }
-    while let Some(at) = open.pop() {
-        let Some(&start) = before.get(at as usize) else { continue };
-        let after = graph.sites_of(at).fold(start, |state, (_, site)| step(state, site));
-        for edge in graph.blocks.get(at as usize).iter().flat_map(|block| &block.successors) {
-            if let Some(state) = before.get_mut(edge.to as usize)
-                && *state | after != *state
-            {
-                *state |= after;
-                open.push(edge.to);
-            }
-        }
-    }
+    let before = follow(graph, 0u8, NEVER, step);
+    let mut ends = 0;
     for (block, start) in before.iter().enumerate().filter(|(_, start)| **start != 0) {
         let mut state = *start;
         for (_, site) in graph.sites_of(block as u32) {
             let found = match site.operation {
-                Operation::ClusterBarrier { action: ClusterBarrierAction::Wait, .. } if state == IDLE => Some((
+                Operation::ClusterBarrier { action: ClusterBarrierAction::Wait, .. } if state & ARRIVED == 0 => Some((
                     "PI401",
                     Confidence::Certain,
                     "barrier.cluster.wait without an arrive before it",
@@ -98,6 +128,9 @@ pub fn check(warps: &Warps<'_>) -> Vec<Check> {
                 )),
                 _ => None,
             };
+            if matches!(site.operation, Operation::Return | Operation::Exit) {
+                ends |= state;
+            }
             if let Some((code, confidence, message, reasoning)) = found {
                 let (message, reasoning) = (message.to_owned(), reasoning.to_owned());
                 checks.push(Check { code, fatal: code != "PI403", confidence, line: site.line(), message, reasoning });
@@ -105,5 +138,127 @@ pub fn check(warps: &Warps<'_>) -> Vec<Check> {
             state = step(state, site);
         }
     }
+    if checks.iter().all(|check| check.code == "PI403") {
+        checks.extend(arrive_again(graph));
+    }
+    // What is wrong in other ways leaves arrivals behind too.
+    if checks.iter().all(|check| check.code == "PI403") {
+        let lines = for_nobody(graph, ends);
+        if !lines.is_empty() {
+            checks.clear();
+        }
+        let reasoning = "whoever gets here has arrived as often as nobody has who waits: no thread of the cluster waits for this \
+                         arrival, so that the wait is missing, or the arrival does nothing";
+        let found = |line: Line| unanswered(line, "barrier.cluster.arrive that no thread waits for", reasoning);
+        checks.extend(lines.into_iter().map(found));
+    }
     checks
+}
+
+/// Arrivals after which everybody comes to another one, with no wait on any way there: where branches meet that arrived elsewhere, the
+/// second may be right for some of those who come to it.
+fn arrive_again(graph: &Graph<'_>) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for (index, site) in graph.sites.iter().enumerate() {
+        if half(site) != Some(ClusterBarrierAction::Arrive) || is_guarded(site) {
+            continue;
+        }
+        let Some(next) = next_halves(graph, index) else { continue };
+        let is_arrive = |index: &usize| graph.sites.get(*index).and_then(half) == Some(ClusterBarrierAction::Arrive);
+        let Some(second) = next.first().and_then(|first| graph.sites.get(*first)).map(Site::line) else { continue };
+        if next.iter().all(is_arrive) {
+            checks.push(Check {
+                code: "PI402",
+                fatal: true,
+                confidence: Confidence::Likely,
+                line: site.line(),
+                message: format!("barrier.cluster.arrive with no wait before the next one, at line {}", second.0),
+                reasoning: "every way from here leads to another barrier.cluster.arrive, none through a wait"
+                    .to_owned(),
+            });
+        }
+    }
+    checks
+}
+
+/// The halves that come next after one, on every way; none where an end of the kernel comes first on some way.
+fn next_halves(graph: &Graph<'_>, from: usize) -> Option<Vec<usize>> {
+    let home = graph.sites.get(from)?.block;
+    let mut seen = vec![false; graph.blocks.len()];
+    let mut open = vec![(home, from + 1)];
+    let mut found = Vec::new();
+    while let Some((at, first)) = open.pop() {
+        let mut ended = false;
+        for (index, site) in graph.sites_of(at).filter(|(index, _)| *index >= first) {
+            if half(site).is_some() {
+                found.push(index);
+                ended |= !is_guarded(site);
+            }
+            if matches!(site.operation, Operation::Return | Operation::Exit) {
+                return None;
+            }
+            if ended {
+                break;
+            }
+        }
+        if ended {
+            continue;
+        }
+        for edge in &graph.blocks.get(at as usize)?.successors {
+            if !std::mem::replace(seen.get_mut(edge.to as usize)?, true) {
+                open.push((edge.to, 0));
+            }
+        }
+    }
+    found.sort_unstable();
+    Some(found)
+}
+
+fn unanswered(line: Line, message: &str, reasoning: &str) -> Check {
+    let (message, reasoning) = (message.to_owned(), reasoning.to_owned());
+    Check { code: "PI403", fatal: false, confidence: Confidence::Likely, line, message, reasoning }
+}
+
+/// Arrivals that no thread of any block waits for. All run the same code, and a thread's arrivals are for the phases in their order: an
+/// arrival is for nobody where no wait can come after just as many, or where every thread that arrives ends without waiting again.
+fn for_nobody(graph: &Graph<'_>, ends: u8) -> Vec<Line> {
+    let before = follow(graph, 0u16, 1, count);
+    let (mut arrivals, mut waited): (Vec<(usize, u16)>, u16) = (Vec::new(), 0);
+    for (block, start) in before.iter().enumerate() {
+        let mut so_far = *start;
+        for (index, site) in graph.sites_of(block as u32) {
+            let arrived = (so_far & !MANY) << 1 | so_far & MANY;
+            match half(site) {
+                Some(ClusterBarrierAction::Arrive) => arrivals.push((index, arrived)),
+                Some(ClusterBarrierAction::Wait) => waited |= so_far,
+                None => {}
+            }
+            so_far = count(so_far, site);
+        }
+    }
+    let never_again = ends & ARRIVED != 0 && ends & WAITED == 0;
+    let is_last = |index: usize| !leads_to_half(graph, index);
+    let alone = |&(index, arrived): &(usize, u16)| {
+        arrived != 0 && (arrived & (waited | MANY) == 0 || never_again && is_last(index))
+    };
+    let lines = arrivals.iter().filter(|arrival| alone(arrival));
+    lines.filter_map(|(index, _)| Some(graph.sites.get(*index)?.line())).collect()
+}
+
+/// Whether any path leads on to another half.
+fn leads_to_half(graph: &Graph<'_>, from: usize) -> bool {
+    let Some(home) = graph.sites.get(from).map(|site| site.block) else { return true };
+    let mut seen = vec![false; graph.blocks.len()];
+    let mut open = vec![(home, from + 1)];
+    while let Some((at, first)) = open.pop() {
+        if graph.sites_of(at).any(|(index, site)| index >= first && half(site).is_some()) {
+            return true;
+        }
+        for edge in graph.blocks.get(at as usize).iter().flat_map(|block| &block.successors) {
+            if !std::mem::replace(seen.get_mut(edge.to as usize).unwrap_or(&mut true), true) {
+                open.push((edge.to, 0));
+            }
+        }
+    }
+    false
 }

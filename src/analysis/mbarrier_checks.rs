@@ -68,6 +68,12 @@ pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite], exact: bool) -> Vec<Chec
         checks.extend(super::mbarrier_expect::check(warps, &objects));
     }
     arrivals(warps, &objects, exact, &mut checks);
+    // A count that no arrivals can reach is told already.
+    for check in super::mbarrier_alike::check(warps, &objects) {
+        if !checks.iter().any(|known| known.code == "PI305" && known.line == check.line) {
+            checks.push(check);
+        }
+    }
     bytes(warps, &objects, exact, &mut checks);
     publication(warps, &objects, &mut checks);
     checks.extend(super::mbarrier_parity::check(warps, sites));
@@ -202,7 +208,7 @@ fn too_few(warps: &Warps<'_>, objects: &Objects<'_>, group: &Group, count: u64, 
     let mut repeats = false;
     for site in objects.of(group) {
         let each = match site.act {
-            Act::Arrive => site.argument.or(Some(1).filter(|_| !has_count(warps, site))),
+            Act::Arrive => site.most.or(Some(1).filter(|_| !has_count(warps, site))),
             Act::ArriveExpect => Some(1),
             Act::AsyncArrive => {
                 // Without `.noinc` the pending count goes up first: it is as before then.

@@ -35,6 +35,11 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
                        arrived at without bytes";
             return Some(unannounced(warps, site, &what, why));
         }
+        if walk.has_round_without(warps, site, &own) {
+            let why = "whoever copies here also runs every expect_tx on the object, but none between one wait and the next: of the \
+                       phases that this copy is for none has its bytes announced";
+            return Some(unannounced(warps, site, " that no expect_tx announces here", why));
+        }
         // Waits for other objects may stand between an announcement and a copy; whoever arrives without bytes beside the copy does not
         // announce it before them.
         let waits = || objects.of(group).filter(|site| site.act == Act::Wait).map(|site| site.index).collect();
@@ -126,6 +131,56 @@ impl<'g, 'a> Walk<'g, 'a> {
     /// The same, up to other waits.
     fn within(&self, waits: HashSet<usize>) -> Walk<'g, 'a> {
         Walk { graph: self.graph, before: self.before.clone(), waits }
+    }
+
+    /// Whether a copy comes again, or for the first time, with a wait and no announcement between, though the same warps announce.
+    fn has_round_without(&self, warps: &Warps<'_>, copy: &MbarrierSite, own: &BTreeSet<usize>) -> bool {
+        let copiers = warps.at(copy.index).whole_warps();
+        let same = |index: &usize| !warps.at(*index).intersection(&copiers).is_empty();
+        if !own.iter().all(same) {
+            return false;
+        }
+        // Before the first one: nothing announces on any way there, nor on before somebody waits.
+        let first = || !self.within(HashSet::new()).leads(copy.index, own, true) && !self.leads(copy.index, own, false);
+        self.comes_again(copy.index, own) && self.loop_lacks(copy.index, own) || first()
+    }
+
+    /// Whether the innermost loop around an instruction has a wait, and none of some others.
+    fn loop_lacks(&self, from: usize, others: &BTreeSet<usize>) -> bool {
+        let block_of = |index: usize| self.graph.sites.get(index).map(|site| site.block);
+        let around = block_of(from).and_then(|block| self.graph.innermost_loop(block));
+        around.is_some_and(|blocks| {
+            let within = |index: &usize| block_of(*index).is_some_and(|block| blocks.contains(&block));
+            self.waits.iter().any(within) && !others.iter().any(within)
+        })
+    }
+
+    /// Whether a way leads from an instruction back to it through a wait, and through none of some others.
+    fn comes_again(&self, from: usize, others: &BTreeSet<usize>) -> bool {
+        let Some(home) = self.graph.sites.get(from).map(|site| site.block) else { return false };
+        let mut seen = [vec![false; self.graph.blocks.len()], vec![false; self.graph.blocks.len()]];
+        let mut open = vec![(home, from + 1, false)];
+        while let Some((block, first, mut waited)) = open.pop() {
+            let mut ended = false;
+            for (index, _) in self.graph.sites_of(block).filter(|(index, _)| *index >= first) {
+                if index == from && waited {
+                    return true;
+                }
+                waited |= self.waits.contains(&index);
+                if others.contains(&index) {
+                    ended = true;
+                    break;
+                }
+            }
+            let successors = self.graph.blocks.get(block as usize).into_iter().flat_map(|info| &info.successors);
+            for edge in successors.filter(|_| !ended) {
+                let seen = &mut seen[usize::from(waited)];
+                if !std::mem::replace(seen.get_mut(edge.to as usize).unwrap_or(&mut true), true) {
+                    open.push((edge.to, 0, waited));
+                }
+            }
+        }
+        false
     }
 
     /// Whether one of some instructions stands before the next wait, on some way back or on.

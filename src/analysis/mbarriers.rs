@@ -76,6 +76,8 @@ pub struct MbarrierSite {
     pub identity: Option<(u32, i64)>,
     /// Count, bytes or parity, where constant.
     pub argument: Option<u64>,
+    /// The most that it can be, where threads differ in it.
+    pub most: Option<u64>,
     /// Bytes of a copy, where the instruction says it.
     pub bytes: Option<u64>,
     /// Threads that may run it.
@@ -185,12 +187,16 @@ pub fn sites(warps: &Warps<'_>) -> Vec<MbarrierSite> {
             },
             _ => (place, None),
         };
-        let argument = argument.and_then(|argument| value(argument).constant());
+        let argument = argument.map(value);
+        let most = argument.as_ref().and_then(|argument| argument.most(&warps.at(index)));
+        let argument = argument.and_then(|argument| argument.constant());
         // `[dst], [src], size, [mbar]`
         let sized = matches!(site.operation, Operation::Bulk(Bulk::Copy { tensor: false })) && act == Act::Complete;
         let bytes = site.located.instruction.operand(2).filter(|_| sized).and_then(|size| value(size).constant());
-        let elsewhere =
-            opcode.contains("shared::cluster") && matches!(act, Act::Arrive | Act::ArriveExpect | Act::Expect);
+        // `mapa` with the block's own number leads back to it.
+        let own = || operand.is_some_and(|operand| warps.values.is_own(&warps.graph, index, operand));
+        let arrives = matches!(act, Act::Arrive | Act::ArriveExpect | Act::Expect);
+        let elsewhere = opcode.contains("shared::cluster") && arrives && !own();
         let remote = elsewhere || opcode.contains("multicast") || opcode.contains("cta_group::2");
         let (line, threads) = (site.line(), warps.count_at(index));
         let variable = address.variable();
@@ -203,6 +209,7 @@ pub fn sites(warps: &Warps<'_>) -> Vec<MbarrierSite> {
             places,
             identity,
             argument,
+            most,
             bytes,
             threads,
             remote,

@@ -11,6 +11,7 @@ pub mod cluster;
 pub mod code;
 pub mod groups;
 pub mod live_set;
+pub mod mbarrier_alike;
 pub mod mbarrier_checks;
 pub mod mbarrier_expect;
 pub mod mbarrier_parity;

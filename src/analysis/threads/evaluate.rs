@@ -88,23 +88,51 @@ impl Values {
 
     /// The block of the cluster that an address is in, where `mapa` says it.
     pub fn rank(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Option<&Value> {
+        match self.mapped(graph, index, operand)? {
+            Source::Known(rank) => Some(rank),
+            Source::Version(Some(rank)) => self.held.get(*rank as usize),
+            _ => None,
+        }
+    }
+
+    /// Whether an address is in this block of the cluster, for `mapa` was given its own number.
+    pub fn is_own(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> bool {
+        let mut source = self.mapped(graph, index, operand);
+        for _ in 0..MAX_MOVES {
+            source = match source {
+                Some(Source::OwnRank) => return true,
+                Some(Source::Version(Some(version))) => match self.writer(*version) {
+                    Some(step) if matches!(step.compute, Compute::Move) => step.arguments.first(),
+                    _ => None,
+                },
+                _ => None,
+            };
+        }
+        false
+    }
+
+    /// What `mapa` made an address with.
+    fn mapped(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Option<&Source> {
         let register = graph.registers.resolve(operand.address()?.base?, graph.sites.get(index)?.located.id)?;
         let mut version = self.versions.read(index, register)?;
         for _ in 0..MAX_MOVES {
-            let writes = |step: &&Step| step.destinations.iter().any(|to| to.version == version && to.alone);
-            let step = self.steps.iter().find(writes)?;
-            // What is written once, under a guard, is what is read wherever it is defined at all.
-            if step.guard.is_some() && step.destinations.iter().any(|to| to.is_several) {
-                return None;
-            }
-            match (step.compute, step.arguments.first(), step.arguments.get(1)) {
-                (Compute::Mapa, _, Some(Source::Known(rank))) => return Some(rank),
-                (Compute::Mapa, _, Some(Source::Version(Some(rank)))) => return self.held.get(*rank as usize),
-                (Compute::Move | Compute::Add { .. }, Some(Source::Version(Some(from))), _) => version = *from,
+            let step = self.writer(version)?;
+            match (step.compute, step.arguments.first()) {
+                (Compute::Mapa, _) => return step.arguments.get(1),
+                (Compute::Move | Compute::Add { .. }, Some(Source::Version(Some(from)))) => version = *from,
                 _ => return None,
             }
         }
         None
+    }
+
+    /// The instruction that alone writes a version.
+    fn writer(&self, version: u32) -> Option<&Step> {
+        let writes = |step: &&Step| step.destinations.iter().any(|to| to.version == version && to.alone);
+        let step = self.steps.iter().find(writes)?;
+        // What is written once, under a guard, is what is read wherever it is defined at all.
+        let replaced = step.guard.is_some() && step.destinations.iter().any(|to| to.is_several);
+        (!replaced).then_some(step)
     }
 
     /// The register that a `brx.idx` chooses by.

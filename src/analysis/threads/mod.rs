@@ -25,6 +25,8 @@ mod versions;
 mod tests;
 #[cfg(test)]
 mod tests_places;
+#[cfg(test)]
+mod tests_rounds;
 
 pub use evaluate::Values;
 pub use graph::{Block, Edge, Graph, Site};

@@ -24,6 +24,8 @@ pub(super) enum Source {
     Not(Box<Source>),
     /// `[%r1+16]`
     Address(Box<Source>, Option<i64>),
+    /// The number of this block in its cluster.
+    OwnRank,
     /// `{%r1, %r2}`, `0f3F800000`: not followed.
     Opaque,
 }
@@ -271,6 +273,9 @@ impl<'g, 'a> Preparer<'g, 'a> {
         }
         if let Some(&variable) = self.names.get(name) {
             return Source::Known(Value::Address { variable, offset: Some(0) });
+        }
+        if name == "%cluster_ctarank" {
+            return Source::OwnRank;
         }
         Source::Known(self.special(name, component))
     }

@@ -322,6 +322,7 @@ impl<'g, 'a> Solver<'g, 'a> {
         match source {
             Source::Known(value) => value,
             Source::Version(version) => self.version(*version),
+            Source::OwnRank => &Value::Unknown(Variation::Block),
             Source::Not(_) | Source::Address(..) | Source::Opaque => &Value::Unknown(Variation::Lane),
         }
     }
@@ -329,7 +330,7 @@ impl<'g, 'a> Solver<'g, 'a> {
     /// What an operand is.
     pub(super) fn value(&self, source: &Source) -> Value {
         match source {
-            Source::Known(_) | Source::Version(_) | Source::Opaque => self.borrowed(source).clone(),
+            Source::Known(_) | Source::Version(_) | Source::OwnRank | Source::Opaque => self.borrowed(source).clone(),
             Source::Not(inner) => complement(&self.value(inner)),
             Source::Address(base, offset) => {
                 let base = self.value(base);

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::reach::ThreadSet;
+
 /// Among whom a value that is not known may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Variation {
@@ -78,6 +80,20 @@ impl Value {
             Value::Address { variable, .. } | Value::Addresses { variable, .. } | Value::Element { variable, .. } => {
                 Some(*variable)
             }
+            _ => None,
+        }
+    }
+
+    /// The largest number that a thread of a set, or another one of its warp, has.
+    pub fn most(&self, set: &ThreadSet) -> Option<u64> {
+        let of = |values: &[u64]| {
+            let threads = set.whole_warps();
+            threads.iter().filter_map(|thread| values.get(thread as usize)).max().copied()
+        };
+        match self {
+            Value::Constant(number) => Some(*number),
+            Value::Threads { values, .. } => of(values),
+            Value::Choice { layers, .. } => layers.iter().map(|layer| of(layer)).max().flatten(),
             _ => None,
         }
     }
