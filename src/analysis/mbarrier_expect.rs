@@ -35,7 +35,7 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
                        arrived at without bytes";
             return Some(unannounced(warps, site, &what, why));
         }
-        if walk.has_round_without(warps, site, &own) {
+        if walk.has_round_without(warps, site, &own) || walk.is_left_out(warps, objects, site, &own) {
             let why = "whoever copies here also runs every expect_tx on the object, but none between one wait and the next: of the \
                        phases that this copy is for none has its bytes announced";
             return Some(unannounced(warps, site, " that no expect_tx announces here", why));
@@ -145,6 +145,68 @@ impl<'g, 'a> Walk<'g, 'a> {
         self.comes_again(copy.index, own) && self.loop_lacks(copy.index, own) || first()
     }
 
+    /// Whether of several rounds in a row, as an unrolled loop has them, this one alone has no announcement between its waits, and that of
+    /// the round before it is for copies of its own.
+    fn is_left_out(
+        &self,
+        warps: &Warps<'_>,
+        objects: &Objects<'_>,
+        copy: &MbarrierSite,
+        own: &BTreeSet<usize>,
+    ) -> bool {
+        let waits = |index: usize| self.waits.contains(&index);
+        let near = |from: usize| -> BTreeSet<usize> {
+            let stops = |index: usize| own.contains(&index) || waits(index);
+            let met = [true, false].into_iter().flat_map(|back| self.first(from, back, &stops));
+            met.filter(|index| own.contains(index)).collect()
+        };
+        let copiers = warps.at(copy.index).whole_warps();
+        let same = |index: &usize| !warps.at(*index).intersection(&copiers).is_empty();
+        if !own.iter().all(same) || !near(copy.index).is_empty() {
+            return false;
+        }
+        let copies = objects.sites.iter().filter(|site| site.act == Act::Complete && site.variable == copy.variable);
+        let peers: BTreeSet<usize> = copies.filter(|site| site.places == copy.places).map(|site| site.index).collect();
+        let rounds: Vec<BTreeSet<usize>> = peers.iter().map(|peer| near(*peer)).filter(|met| !met.is_empty()).collect();
+        let told: BTreeSet<usize> = rounds.iter().flatten().copied().collect();
+        if told.len() < 2 || rounds.iter().any(|met| met.len() > 1) {
+            return false;
+        }
+        let before = self.first(copy.index, true, &waits);
+        let used = |wait: &usize| {
+            let met = self.first(*wait, true, &|index| own.contains(&index) || peers.contains(&index));
+            !met.is_empty() && met.iter().all(|index| peers.contains(index))
+        };
+        !before.is_empty() && before.iter().all(used)
+    }
+
+    /// The first of some instructions on every way back or on from one.
+    fn first(&self, from: usize, back: bool, stops: &dyn Fn(usize) -> bool) -> BTreeSet<usize> {
+        let mut found = BTreeSet::new();
+        let Some(home) = self.graph.sites.get(from).map(|site| site.block) else { return found };
+        let mut seen = vec![false; self.graph.blocks.len()];
+        let mut open: Vec<(u32, bool)> = vec![(home, true)];
+        while let Some((block, first)) = open.pop() {
+            let here = self.graph.sites_of(block).map(|(index, _)| index);
+            let here = here.filter(|index| !first || if back { *index < from } else { *index > from });
+            let mut here = here.filter(|index| stops(*index));
+            if let Some(index) = if back { here.last() } else { here.next() } {
+                found.insert(index);
+                continue;
+            }
+            let next: Vec<u32> = match (back, self.graph.blocks.get(block as usize)) {
+                (true, _) => self.before.get(block as usize).cloned().unwrap_or_default(),
+                (false, info) => info.into_iter().flat_map(|info| &info.successors).map(|edge| edge.to).collect(),
+            };
+            for to in next {
+                if !std::mem::replace(seen.get_mut(to as usize).unwrap_or(&mut true), true) {
+                    open.push((to, false));
+                }
+            }
+        }
+        found
+    }
+
     /// Whether the innermost loop around an instruction has a wait, and none of some others.
     fn loop_lacks(&self, from: usize, others: &BTreeSet<usize>) -> bool {
         let block_of = |index: usize| self.graph.sites.get(index).map(|site| site.block);
@@ -189,33 +251,8 @@ impl<'g, 'a> Walk<'g, 'a> {
     }
 
     fn leads(&self, from: usize, wanted: &BTreeSet<usize>, back: bool) -> bool {
-        let Some(home) = self.graph.sites.get(from).map(|site| site.block) else { return true };
-        let mut seen = vec![false; self.graph.blocks.len()];
-        let mut open: Vec<(u32, bool)> = vec![(home, true)];
-        while let Some((block, first)) = open.pop() {
-            let mut indices: Vec<usize> = self.graph.sites_of(block).map(|(index, _)| index).collect();
-            if back {
-                indices.reverse();
-            }
-            if first {
-                indices.retain(|index| if back { *index < from } else { *index > from });
-            }
-            match indices.iter().find(|index| wanted.contains(index) || self.waits.contains(index)) {
-                Some(index) if wanted.contains(index) => return true,
-                Some(_) => continue,
-                None => {}
-            }
-            let next: Vec<u32> = match (back, self.graph.blocks.get(block as usize)) {
-                (true, _) => self.before.get(block as usize).cloned().unwrap_or_default(),
-                (false, info) => info.into_iter().flat_map(|info| &info.successors).map(|edge| edge.to).collect(),
-            };
-            for to in next {
-                if !std::mem::replace(seen.get_mut(to as usize).unwrap_or(&mut true), true) {
-                    open.push((to, false));
-                }
-            }
-        }
-        false
+        let met = self.first(from, back, &|index| wanted.contains(&index) || self.waits.contains(&index));
+        met.iter().any(|index| wanted.contains(index))
     }
 }
 
