@@ -4,13 +4,14 @@
 //! mostly once for all of them: what waits for a block is walked together.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use crate::base::{Pc, RegFile, RegSet};
 
 use crate::sass::{Effects, Flow, Run};
 
 use super::cfg::{Block, Cfg};
-use super::liveness::{Liveness, flow_within};
+use super::liveness::{Liveness, Rule, flow_within};
 use super::program::Program;
 
 /// An instruction that may have put the value there.
@@ -85,16 +86,27 @@ impl Liveness {
         set: &RegSet,
         looks_at: impl Fn(&Run) -> bool,
     ) -> Option<(Flow, Effects)> {
-        // Most instructions name none of them, which is sooner seen without making sets. What calls do is not in their words.
-        let is_in = |run: Run| looks_at(&run) && run.registers().any(|register| set.contains(run.file, register));
-        if !is_last && !program.runs(index as usize).any(is_in) {
+        // What calls do is not in their words, and nvdisasm's rule takes more than the words say.
+        if is_last || self.rule == Rule::Nvdisasm {
+            let flow = flow_within(program, index, is_last);
+            let Effects { reads, writes } = self.effects(program, index, &flow);
+            let touched = Effects { reads: reads.intersection(set), writes: writes.intersection(set) };
+            let is_any = !touched.reads.is_empty() || !touched.writes.is_empty();
+            return (is_any && !flow.never()).then_some((flow, touched));
+        }
+        // Most instructions name none of them, which is sooner seen without making sets.
+        let is_in = |run: &Run| looks_at(run) && run.registers().any(|register| set.contains(run.file, register));
+        if !program.runs(index as usize).any(|run| is_in(&run)) {
             return None;
         }
-        let flow = flow_within(program, index, is_last);
-        let Effects { reads, writes } = self.effects(program, index, &flow);
-        let touched = Effects { reads: reads.intersection(set), writes: writes.intersection(set) };
-        let is_any = !touched.reads.is_empty() || !touched.writes.is_empty();
-        (is_any && !flow.never()).then_some((flow, touched))
+        let flow = flow_within(program, index, false);
+        let mut touched = Effects::default();
+        for run in program.runs(index as usize).filter(is_in) {
+            let into = if run.write { &mut touched.writes } else { &mut touched.reads };
+            let registers = run.registers().filter(|&register| set.contains(run.file, register));
+            registers.for_each(|register| into.insert(run.file, register));
+        }
+        (!flow.never()).then_some((flow, touched))
     }
 
     /// The definitions that may reach `pc` (before it runs) for each register of `wanted`, sorted, within the function: a call stands for all
@@ -254,6 +266,7 @@ impl Liveness {
                     let overwritten = row.effects.writes.contains(file, index);
                     uses[u].is_last = !row.leaves_live(self, cfg, file, index) || overwritten;
                 }
+                ControlFlow::Continue(())
             });
             at = stop;
         }

@@ -1,5 +1,7 @@
 //! Live registers instruction by instruction, walked back from the end of each trace.
 
+use std::ops::ControlFlow;
+
 use crate::base::{Pc, RegFile, RegSet};
 use crate::sass::{Effects, Flow, Guard, Transfer};
 
@@ -31,6 +33,10 @@ impl Row {
 impl Liveness {
     /// Visits every instruction: traces ascending, inside a trace from its last instruction to its first.
     pub fn rows(&self, program: &impl Program, cfg: &Cfg, mut visit: impl FnMut(&Row)) {
+        let mut visit = |row: &Row| {
+            visit(row);
+            ControlFlow::Continue(())
+        };
         let (mut conditional, mut flat) = (Conditional::default(), Flat::default());
         for t in 0..self.traces.len() as u32 {
             match self.rule {
@@ -67,11 +73,11 @@ impl Liveness {
     pub fn row(&self, program: &impl Program, cfg: &Cfg, pc: Pc) -> Option<Row> {
         let trace = self.trace_at(cfg.block_at(pc)?)?;
         let mut found = None;
-        self.trace_rows(program, cfg, trace, &mut |row: &Row| {
-            if row.pc == pc {
-                found = Some(*row);
-            }
-        });
+        let mut visit = |row: &Row| {
+            found = Some(*row).filter(|row| row.pc == pc);
+            if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        self.trace_rows(program, cfg, trace, &mut visit);
         found
     }
 
@@ -81,8 +87,14 @@ impl Liveness {
         self.live_in.get(self.trace_at(block)? as usize).copied()
     }
 
-    /// Rows of one trace, last instruction first.
-    pub(super) fn trace_rows(&self, program: &impl Program, cfg: &Cfg, t: u32, visit: &mut impl FnMut(&Row)) {
+    /// Rows of one trace, last instruction first, until the visitor has seen enough.
+    pub(super) fn trace_rows(
+        &self,
+        program: &impl Program,
+        cfg: &Cfg,
+        t: u32,
+        visit: &mut impl FnMut(&Row) -> ControlFlow<()>,
+    ) {
         match self.rule {
             Rule::Sound => self.walk(program, cfg, t, &mut Conditional::default(), visit),
             Rule::Nvdisasm => self.walk(program, cfg, t, &mut Flat::default(), visit),
@@ -95,7 +107,7 @@ impl Liveness {
         cfg: &Cfg,
         t: u32,
         state: &mut B,
-        visit: &mut impl FnMut(&Row),
+        visit: &mut impl FnMut(&Row) -> ControlFlow<()>,
     ) {
         state.start(&RegSet::EMPTY);
         let blocks = self.traces[t as usize].blocks.clone();
@@ -133,7 +145,9 @@ impl Liveness {
                     }
                 }
                 state.step(&effects, flow.guard);
-                visit(&Row { pc: Pc(index * 16), before: state.live(), after, effects });
+                if visit(&Row { pc: Pc(index * 16), before: state.live(), after, effects }).is_break() {
+                    return;
+                }
             }
         }
     }
