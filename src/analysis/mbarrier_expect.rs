@@ -32,7 +32,7 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
         if let Some(rank) = left_out(warps, objects, site, &own) {
             let what = format!(" of every block of the cluster, no expect_tx announces them to block {rank}");
             let why = "every expect_tx on the object is for another block of the cluster, whose number mapa says; this block is \
-                       arrived at without bytes";
+                       sent the bytes too";
             return Some(unannounced(warps, site, &what, why));
         }
         if walk.has_round_without(warps, site, &own) || walk.is_left_out(warps, objects, site, &own) {
@@ -89,7 +89,8 @@ fn unannounced(warps: &Warps<'_>, copy: &MbarrierSite, what: &str, why: &str) ->
     }
 }
 
-/// The block of a cluster that a copy to all of them arrives at without bytes beside it, where every announcement is for another one.
+/// The block of a cluster that a copy to all of them arrives at without bytes beside it, or that a cluster of the kernel's size has, where
+/// every announcement is for another one.
 fn left_out(warps: &Warps<'_>, objects: &Objects<'_>, copy: &MbarrierSite, own: &BTreeSet<usize>) -> Option<u64> {
     let graph = &warps.graph;
     let block_of = |index: usize| graph.sites.get(index).map(|site| site.block);
@@ -101,6 +102,9 @@ fn left_out(warps: &Warps<'_>, objects: &Objects<'_>, copy: &MbarrierSite, own: 
     let mut told: BTreeSet<u64> = BTreeSet::new();
     for site in objects.sites.iter().filter(|site| own.contains(&site.index)) {
         told.insert(rank(site).filter(|_| one_object(site, copy))?);
+    }
+    if let Some(rank) = warps.cluster.and_then(|blocks| (0..u64::from(blocks)).find(|rank| !told.contains(rank))) {
+        return Some(rank);
     }
     let mut beside = objects.sites.iter().filter(|site| {
         site.act == Act::Arrive && one_object(site, copy) && block_of(site.index) == block_of(copy.index)
@@ -173,9 +177,15 @@ impl<'g, 'a> Walk<'g, 'a> {
             return false;
         }
         let before = self.first(copy.index, true, &waits);
+        // Threads that are elected anew for every step may come by an announcement and then, as the graph has it, by no copy.
+        let spent = |index: &usize| {
+            let met = self.first(*index, false, &|index| peers.contains(&index) || waits(index));
+            met.iter().any(|index| peers.contains(index))
+        };
         let used = |wait: &usize| {
             let met = self.first(*wait, true, &|index| own.contains(&index) || peers.contains(&index));
-            !met.is_empty() && met.iter().all(|index| peers.contains(index))
+            met.iter().any(|index| peers.contains(index))
+                && met.iter().all(|index| peers.contains(index) || spent(index))
         };
         !before.is_empty() && before.iter().all(used)
     }

@@ -203,6 +203,33 @@ fn copies_of_an_unrolled_loop_that_nothing_announces() {
 }
 
 #[test]
+fn copies_of_an_unrolled_loop_by_threads_elected_anew() {
+    // Who announces and who copies is elected for each: the graph has ways by one and not by the other.
+    let body = |announced: [bool; 3]| {
+        let mut body = String::from(
+            "@%p1 bra READY;\nmbarrier.init.shared.b64 [bars], 1;\nmbarrier.init.shared.b64 [bars+8], 1;\n\
+             mbarrier.init.shared.b64 [bars+16], 1;\nREADY:\nbar.sync 0;\nmov.u32 %r4, 0;\nmov.u32 %r9, 1;\n@%p2 bra OTHER;\nLOOP:\n",
+        );
+        for (at, announced) in announced.iter().enumerate() {
+            let expect = if *announced { "mbarrier.arrive.expect_tx.shared.b64 _, [%r6], 1024;" } else { "" };
+            body += &format!(
+                "FREE{at}:\nmbarrier.try_wait.parity.shared.b64 %p4, [bars+16], %r9;\n@!%p4 bra FREE{at};\nxor.b32 %r4, %r4, 1;\n\
+                 shl.b32 %r5, %r4, 3;\nadd.s32 %r6, %r2, %r5;\nelect.sync %r10|%p7, -1;\n@!%p7 bra COPY{at};\n{expect}\nCOPY{at}:\n\
+                 elect.sync %r10|%p8, -1;\n@!%p8 bra NEXT{at};\n\
+                 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [data], [%rd1], 1024, [%r6]; // {at}\n\
+                 NEXT{at}:\nxor.b32 %r9, %r9, 1;\n",
+            );
+        }
+        body + "add.s32 %r1, %r1, -1;\nsetp.ne.s32 %p6, %r1, 0;\n@%p6 bra LOOP;\nbra END;\nOTHER:\nxor.b32 %r4, %r4, 1;\n\
+                shl.b32 %r5, %r4, 3;\nadd.s32 %r6, %r2, %r5;\nFULL:\nmbarrier.try_wait.parity.shared.b64 %p4, [%r6], %r9;\n\
+                @!%p4 bra FULL;\n@%p5 mbarrier.arrive.shared.b64 _, [bars+16];\nbra OTHER;\nEND:"
+    };
+    assert_eq!(loud(64, &body([true; 3])), NOTHING);
+    assert_eq!(loud(64, &body([true, false, true])), only("PI303", "1"));
+    assert_eq!(loud(64, &body([true, true, false])), only("PI303", "2"));
+}
+
+#[test]
 fn warps_that_take_turns_at_two_sites() {
     // Eight warps in two halves: each half has the barrier for itself while it holds the turn.
     let body = |first: u32, second: u32| {
