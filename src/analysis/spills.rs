@@ -52,17 +52,53 @@ pub fn find(
         // In device functions ptxas counts what is kept for the caller as spilt, and marks none of it.
         let is_silent = !is_kernel && marked.as_ref().is_some_and(Vec::is_empty);
         let uses_stack = || code.is_some_and(|code| pcs(ranges).any(|pc| code.local_access(pc).is_some()));
-        return marked.filter(|_| !is_silent || !uses_stack());
+        let marked = marked.filter(|_| !is_silent || !uses_stack())?;
+        return complete(code, ranges, marked);
     };
-    if let Some(marked) = &marked
-        && (sums(marked) == expected || !marked.is_empty())
-    {
+    if let Some(marked) = marked.as_ref().filter(|marked| sums(marked) == expected) {
         return Some(marked.clone());
     }
     if expected == (0, 0) {
-        return Some(Vec::new());
+        return Some(marked.unwrap_or_default());
     }
-    let code = code?;
+    // Marks that do not add up are incomplete, and still right.
+    let marked = marked.unwrap_or_default();
+    let inferred = code.and_then(|code| infer(code, ranges, expected)).map(|mut inferred| {
+        for access in &mut inferred {
+            if marked.binary_search_by_key(&access.pc, |mark| mark.pc).is_ok() {
+                access.basis = Basis::Marked;
+            }
+        }
+        inferred
+    });
+    let has_all =
+        |found: &Vec<SpillAccess>| found.iter().filter(|access| access.basis == Basis::Marked).count() == marked.len();
+    inferred.filter(has_all).or_else(|| Some(marked).filter(|marked| !marked.is_empty()))
+}
+
+/// Marks that one record holds: its length has 16 bits, a mark takes 8 bytes, and what is beyond is lost.
+const MARKS_OF_A_RECORD: usize = 1 << 13;
+
+/// The marked spills where none of them can have been lost, and all accesses of local memory where just so many were lost; none otherwise.
+fn complete(code: Option<&Code>, ranges: &[Range<Pc>], marked: Vec<SpillAccess>) -> Option<Vec<SpillAccess>> {
+    let instructions: u32 = ranges.iter().map(|range| range.end.0.saturating_sub(range.start.0) / 16).sum();
+    let Some(code) = code.filter(|_| instructions as usize >= MARKS_OF_A_RECORD) else { return Some(marked) };
+    let all: Vec<Pc> = pcs(ranges).filter(|&pc| code.local_access(pc).is_some()).collect();
+    match all.len() {
+        count if count < MARKS_OF_A_RECORD || count == marked.len() => Some(marked),
+        count if count % MARKS_OF_A_RECORD == marked.len() => {
+            let basis = |pc: Pc| {
+                let is_marked = marked.binary_search_by_key(&pc, |mark| mark.pc).is_ok();
+                if is_marked { Basis::Marked } else { Basis::Inferred }
+            };
+            Some(all.into_iter().map(|pc| access(Some(code), pc, basis(pc))).collect())
+        }
+        _ => None,
+    }
+}
+
+/// The accesses of the stack that add up to what ptxas reports.
+fn infer(code: &Code, ranges: &[Range<Pc>], expected: (u64, u64)) -> Option<Vec<SpillAccess>> {
     let stack: Vec<SpillAccess> = pcs(ranges)
         .filter(|&pc| code.local_access(pc).is_some())
         .map(|pc| access(Some(code), pc, Basis::Inferred))
@@ -148,4 +184,56 @@ pub fn spilled_value(code: &Code, spill: &SpillAccess, walks: &mut u32) -> Optio
     wanted.insert(RegFile::Gpr, register);
     let definitions = code.liveness.definitions(program, &code.cfg, spill.pc, &wanted);
     definitions.iter().map(|definition| definition.pc).filter(|pc| *pc < spill.pc).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::code::Counting;
+    use crate::cubin::Image;
+
+    /// So many times a spill store that is recorded, one after the other; each moves so many bytes.
+    fn stores(count: u32) -> (Code, u64) {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/cubin/inline-13.4-sm_90.cubin");
+        let file = std::fs::read(file).unwrap();
+        let image = Image::parse(&file).unwrap();
+        let function = image.functions.iter().find(|function| function.spills.as_ref().is_some_and(|s| !s.is_empty()));
+        let mut function = function.unwrap().clone();
+        let code = Code::analyse(image.arch, &function, &Counting::default()).unwrap();
+        let is_store = |pc: &Pc| access(Some(&code), *pc, Basis::Marked).is_store == Some(true);
+        let pc = *function.spills.as_ref().unwrap().iter().find(|pc| is_store(pc)).unwrap();
+        let bytes = code.local_access(pc).unwrap().bytes;
+        let words = function.code[pc.0 as usize..][..16].repeat(count as usize);
+        function.code = &words;
+        (Code::analyse(image.arch, &function, &Counting::default()).unwrap(), u64::from(bytes))
+    }
+
+    #[test]
+    fn marks_that_a_record_has_no_room_for_are_made_up_for() {
+        let count = 8200;
+        let (code, bytes) = stores(count);
+        let whole = Pc(0)..Pc(count * 16);
+        let ranges = std::slice::from_ref(&whole);
+        let marks: Vec<Pc> = (0..count % 8192).map(|i| Pc(i * 16)).collect();
+        let all = Some((u64::from(count) * bytes, 0));
+        for expected in [None, all] {
+            let found = find(Some(&code), ranges, Some(&marks), true, expected).unwrap();
+            assert_eq!(found.len(), count as usize, "{expected:?}");
+            let marked = found.iter().filter(|access| access.basis == Basis::Marked);
+            assert!(marked.map(|access| access.pc).eq(marks.iter().copied()));
+        }
+        // Which ones are meant where other accesses are among them, nobody can tell.
+        assert_eq!(find(Some(&code), ranges, Some(&marks[1..]), true, None), None);
+        // What does not add up is kept as it is marked.
+        let other = Some((1, 1));
+        assert_eq!(find(Some(&code), ranges, Some(&marks), true, other).unwrap().len(), marks.len());
+    }
+
+    #[test]
+    fn marks_of_few_spills_are_complete() {
+        let (code, _) = stores(100);
+        let marks = [Pc(16), Pc(64)];
+        let found = find(Some(&code), std::slice::from_ref(&(Pc(0)..Pc(1600))), Some(&marks), true, None).unwrap();
+        assert!(found.iter().map(|access| access.pc).eq(marks));
+    }
 }
