@@ -65,9 +65,7 @@ pub fn find(
     let marked = marked.unwrap_or_default();
     let inferred = code.and_then(|code| infer(code, ranges, expected)).map(|mut inferred| {
         for access in &mut inferred {
-            if marked.binary_search_by_key(&access.pc, |mark| mark.pc).is_ok() {
-                access.basis = Basis::Marked;
-            }
+            access.basis = basis(&marked, access.pc);
         }
         inferred
     });
@@ -87,13 +85,17 @@ fn complete(code: Option<&Code>, ranges: &[Range<Pc>], marked: Vec<SpillAccess>)
     match all.len() {
         count if count < MARKS_OF_A_RECORD || count == marked.len() => Some(marked),
         count if count % MARKS_OF_A_RECORD == marked.len() => {
-            let basis = |pc: Pc| {
-                let is_marked = marked.binary_search_by_key(&pc, |mark| mark.pc).is_ok();
-                if is_marked { Basis::Marked } else { Basis::Inferred }
-            };
-            Some(all.into_iter().map(|pc| access(Some(code), pc, basis(pc))).collect())
+            Some(all.into_iter().map(|pc| access(Some(code), pc, basis(&marked, pc))).collect())
         }
         _ => None,
+    }
+}
+
+/// How a spill is known that may be among the marked ones, which are sorted.
+fn basis(marked: &[SpillAccess], pc: Pc) -> Basis {
+    match marked.binary_search_by_key(&pc, |mark| mark.pc) {
+        Ok(_) => Basis::Marked,
+        Err(_) => Basis::Inferred,
     }
 }
 

@@ -245,7 +245,9 @@ fn lines_in_order_are_those_of_each_instruction() {
             let Some(lines) = table.function(function) else { continue };
             // Twice over, so that the walk has to go back once.
             let pcs = (0..function.resources.code_bytes + 64).step_by(16).map(Pc);
-            for (pc, line, has_source) in lines.along(pcs.clone().chain(pcs)) {
+            let mut along = lines.along();
+            for pc in pcs.clone().chain(pcs) {
+                let (line, has_source) = along.at(pc);
                 assert_eq!((line, has_source), (lines.ptx_line(pc), lines.has_source(pc)), "{name} {pc:?}");
                 seen += line.is_some() as usize;
             }

@@ -75,11 +75,9 @@ impl<'a> Section<'a> {
         let mut unmapped = Vec::new();
         let mut with_source_line = 0;
         let (mut total, mut padding, mut unknown) = (0, 0, 0);
-        let along: Box<dyn Iterator<Item = (Pc, Option<Line>, bool)>> = match &self.lines {
-            Some(lines) => Box::new(lines.along(pcs(ranges))),
-            None => Box::new(pcs(ranges).map(|pc| (pc, None, false))),
-        };
-        for (pc, line, has_source) in along {
+        let mut lines = self.lines.as_ref().map(FunctionLines::along);
+        for pc in pcs(ranges) {
+            let (line, has_source) = lines.as_mut().map_or((None, false), |lines| lines.at(pc));
             total += 1;
             match line {
                 Some(line) => placed.push((line, pc)),

@@ -12,19 +12,19 @@ use super::{Decoder, Effects, Flow, Inst, Transfer, Word, transfer};
 
 /// What happens to the registers that a field of the word numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FieldUse {
+struct FieldUse {
     /// The register file.
-    pub file: RegFile,
+    file: RegFile,
     /// Lowest bit of the number.
-    pub pos: u8,
+    pos: u8,
     /// Bits of the number; 0 where the instruction touches register `pos` whatever its bits say. All ones is the register that is always zero, or always true.
-    pub bits: u8,
+    bits: u8,
     /// Whether the word has the complement of the number.
-    pub inverted: bool,
+    inverted: bool,
     /// Whether it is written; read otherwise. A field that is both has two uses.
-    pub write: bool,
+    write: bool,
     /// Consecutive registers, from the numbered one on.
-    pub count: u8,
+    count: u8,
 }
 
 impl FieldUse {
@@ -50,7 +50,7 @@ impl FieldUse {
 
     /// The first register in a word; `None` for the always-zero register.
     #[inline]
-    pub fn register(&self, word: Word) -> Option<u16> {
+    fn register(&self, word: Word) -> Option<u16> {
         if self.bits == 0 {
             return Some(u16::from(self.pos));
         }
@@ -129,12 +129,6 @@ impl Decoder {
             return None;
         }
         Class(inst.class()).uses(inst.word).map(Uses)
-    }
-
-    /// What the fields of an instruction do to registers, its guard among them; `None` where that is not known.
-    #[inline]
-    pub fn fields(&self, inst: &Inst) -> Option<impl Iterator<Item = FieldUse> + use<>> {
-        self.uses(inst).map(Uses::fields)
     }
 
     /// What an instruction reads and writes, its guard among the reads; `None` where that is not known.

@@ -17,7 +17,7 @@ pub use transfer::Flow;
 use crate::base::{Pc, RegFile, RegSet};
 
 pub use decode::{Decoder, Inst, RegRef};
-pub use effects::{FieldUse, Run, Uses};
+pub use effects::{Run, Uses};
 #[doc(hidden)]
 pub use float::{half, spell_float};
 pub use operand::{Operand, OperandKind, Parts, Reg, Term, parts};

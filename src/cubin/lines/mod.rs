@@ -165,18 +165,10 @@ impl<'t> FunctionLines<'t> {
         at.and_then(|at| self.source.get(at)).is_some_and(|row| row.file < Row::NO_FILE)
     }
 
-    /// The PTX line of each instruction, and whether it has a line of the source, for instructions that mostly follow one another.
-    pub fn along<'p>(
-        &'p self,
-        pcs: impl Iterator<Item = Pc> + 'p,
-    ) -> impl Iterator<Item = (Pc, Option<Line>, bool)> + 'p {
-        let (mut ptx, mut source) = (Along::default(), Along::default());
-        let rows = self.ptx.map_or(&[][..], |lines| &lines.rows);
-        pcs.map(move |pc| {
-            let line = ptx.row(rows, pc, |row| row.pc).filter(|row| row.line != 0).map(|row| Line(row.line));
-            let has_source = source.row(self.source, pc, |row| row.pc).is_some_and(|row| row.file < Row::NO_FILE);
-            (pc, line, has_source)
-        })
+    /// The same lines, looked up for instructions that mostly follow one another.
+    pub fn along(&self) -> LineWalk<'_> {
+        let ptx = self.ptx.map_or(&[][..], |lines| &lines.rows);
+        LineWalk { ptx: Walk { rows: ptx, at: 0 }, source: Walk { rows: self.source, at: 0 } }
     }
 
     /// The source line of an instruction.
@@ -199,22 +191,36 @@ impl<'t> FunctionLines<'t> {
     }
 }
 
-/// A place in rows sorted by pc that moves on with the instructions.
-#[derive(Default)]
-struct Along {
+/// Lines of one function, by a place in its rows that moves on with the instructions.
+pub struct LineWalk<'r> {
+    ptx: Walk<'r, PtxRow>,
+    source: Walk<'r, Row>,
+}
+
+impl LineWalk<'_> {
+    /// The PTX line of an instruction, and whether it has a line of the front end's source.
+    pub fn at(&mut self, pc: Pc) -> (Option<Line>, bool) {
+        let line = self.ptx.row(pc, |row| row.pc).filter(|row| row.line != 0).map(|row| Line(row.line));
+        (line, self.source.row(pc, |row| row.pc).is_some_and(|row| row.file < Row::NO_FILE))
+    }
+}
+
+/// A place in rows sorted by pc.
+struct Walk<'r, R> {
+    rows: &'r [R],
     at: usize,
 }
 
-impl Along {
+impl<'r, R> Walk<'r, R> {
     /// The last row that starts at or before an instruction.
-    fn row<'r, R>(&mut self, rows: &'r [R], pc: Pc, start: impl Fn(&R) -> u32) -> Option<&'r R> {
+    fn row(&mut self, pc: Pc, start: impl Fn(&R) -> u32) -> Option<&'r R> {
         let starts_after = |row: &R| start(row) > pc.0;
-        if rows.get(self.at).is_some_and(starts_after) {
+        if self.rows.get(self.at).is_some_and(starts_after) {
             self.at = 0;
         }
-        while rows.get(self.at + 1).is_some_and(|next| !starts_after(next)) {
+        while self.rows.get(self.at + 1).is_some_and(|next| !starts_after(next)) {
             self.at += 1;
         }
-        rows.get(self.at).filter(|row| !starts_after(row))
+        self.rows.get(self.at).filter(|row| !starts_after(row))
     }
 }
