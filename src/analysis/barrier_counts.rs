@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::barriers::BarrierSite;
 use super::check::{Check, Confidence};
-use super::threads::{ThreadSet, Together, Warps, passing};
+use super::threads::{ThreadSet, Together, Warps, Ways, passing};
 use crate::ptx::BarrierAction;
 
 /// Looks at barriers one by one; how warps move together is told once for each set of them.
@@ -12,6 +12,7 @@ pub struct Counts<'w, 'a> {
     warps: &'w Warps<'a>,
     exact: bool,
     together: BTreeMap<ThreadSet, Together>,
+    ways: Ways<'w, 'a>,
 }
 
 fn all_of<'s>(sites: impl IntoIterator<Item = &'s BarrierSite>) -> ThreadSet {
@@ -29,9 +30,22 @@ fn round(sites: &[&BarrierSite]) -> u32 {
     of(true).len() + of(false).len()
 }
 
-/// One site of a barrier at which some arrive and some wait, where all others agree on a count that these threads make up.
+/// Whether warps meet others that have as many sites as they have, so that each site has a partner among those of the others.
+fn is_paired(sites: &[&BarrierSite]) -> bool {
+    let mut groups: BTreeMap<ThreadSet, usize> = BTreeMap::new();
+    for threads in sites.iter().filter_map(|site| site.threads) {
+        *groups.entry(threads.whole_warps()).or_default() += 1;
+    }
+    let threads: u32 = groups.keys().map(ThreadSet::len).sum();
+    let mut numbers = groups.values();
+    let first = numbers.next();
+    groups.len() > 1 && threads == all_of(sites.iter().copied()).len() && numbers.all(|number| Some(number) == first)
+}
+
+/// One site of a barrier where all others agree on a count that the threads make up, and each of them needs another one: some arrive for
+/// others, sites are in pairs, or nobody else makes a round alone as those do who come here.
 fn odd_one(id: u32, sites: &[&BarrierSite]) -> Option<Check> {
-    if sites.len() < 3 || !sites.iter().any(|site| arrives(site)) {
+    if sites.len() < 3 {
         return None;
     }
     let counts: Vec<u32> = sites.iter().filter_map(|site| site.count).collect();
@@ -39,13 +53,34 @@ fn odd_one(id: u32, sites: &[&BarrierSite]) -> Option<Check> {
     let site = sites.iter().find(|site| site.count.is_some_and(|count| of(count) == 1))?;
     let usual = counts.iter().copied().find(|count| Some(*count) != site.count)?;
     let made_up = usual == round(sites) || usual == all_of(sites.iter().copied()).len();
-    (of(usual) == sites.len() - 1 && made_up).then(|| {
+    let come = |site: &BarrierSite| all_of([site]).len();
+    let alone = || {
+        let mut others = sites.iter().filter(|other| other.index != site.index);
+        site.count == Some(come(site)) && others.all(|other| come(other) < usual && !arrives(other))
+    };
+    // Who arrives only ahead of waiting is no other one.
+    let apart = |arrival: &BarrierSite| !all_of([arrival]).within(&all_of([*site]));
+    let for_others = sites.iter().any(|site| arrives(site) && (apart(site) || site.count != Some(usual)));
+    let needs_another = for_others || is_paired(sites) || alone();
+    (of(usual) == sites.len() - 1 && made_up && needs_another).then(|| {
         never_full(
             site,
             format!("barrier {id} counts to {} here, and to {usual} everywhere else", site.count.unwrap_or_default()),
             format!("the warps that come to it are {usual} threads; who waits together must give one count"),
         )
     })
+}
+
+/// An arrival with a count that nobody waits with.
+fn for_nobody(id: u32, sites: &[&BarrierSite]) -> Option<Check> {
+    let waited: BTreeSet<Option<u32>> = sites.iter().filter(|site| !arrives(site)).map(|site| site.count).collect();
+    let site = sites.iter().find(|site| arrives(site) && !waited.is_empty() && !waited.contains(&site.count))?;
+    let counts: Vec<String> = waited.into_iter().flatten().map(|count| count.to_string()).collect();
+    Some(never_full(
+        site,
+        format!("arrives at barrier {id} for {} threads, but nobody waits for as many", site.count.unwrap_or_default()),
+        format!("those who wait count to {}; who arrives for them must give their count", counts.join(", ")),
+    ))
 }
 
 /// A barrier that waits for threads that do not come, likely so.
@@ -72,7 +107,7 @@ impl Early {
 impl<'w, 'a> Counts<'w, 'a> {
     /// `exact` says that the block cannot have another size.
     pub fn new(warps: &'w Warps<'a>, exact: bool) -> Counts<'w, 'a> {
-        Counts { warps, exact, together: BTreeMap::new() }
+        Counts { warps, exact, together: BTreeMap::new(), ways: Ways::new(warps) }
     }
 
     /// Checks one barrier: all its sites.
@@ -90,9 +125,13 @@ impl<'w, 'a> Counts<'w, 'a> {
             few if !unsure || !known => few,
             few => {
                 // Where many agree, the one that does not is wrong, whatever sums its count may happen to be.
-                let odd = odd_one(id, &sites).filter(|_| sites.len() > 3);
-                let told = odd.or_else(|| self.apart(id, &sites)).or_else(|| odd_one(id, &sites));
-                told.or_else(|| self.first_round(id, &sites)).or(few)
+                let odd = || odd_one(id, &sites).filter(|_| sites.len() > 3);
+                let told = self
+                    .own_arrivals(id, &sites)
+                    .or_else(odd)
+                    .or_else(|| self.apart(id, &sites))
+                    .or_else(|| odd_one(id, &sites));
+                told.or_else(|| self.first_round(id, &sites)).or_else(|| for_nobody(id, &sites)).or(few)
             }
         };
         let told = found.as_ref().is_some_and(|check| check.confidence > Confidence::Possible);
@@ -160,16 +199,16 @@ impl<'w, 'a> Counts<'w, 'a> {
             let halves = sites.iter().copied().filter(|site| site.count.is_some_and(|count| lacking.contains(&count)));
             round(&halves.collect::<Vec<_>>())
         };
-        let blamed = match lacking.as_slice() {
+        let (blamed, by_sum) = match lacking.as_slice() {
             [] => return None,
-            [one] => *one,
+            [one] => (*one, false),
             several => {
                 let wrong: Vec<u32> = several.iter().copied().filter(|count| *count != whole).collect();
                 match wrong.as_slice() {
-                    [one] if several.len() == 2 => *one,
+                    [one] if several.len() == 2 => (*one, true),
                     _ => {
                         let fewest = several.iter().copied().min_by_key(|count| with(*count).len());
-                        fewest.unwrap_or_default()
+                        (fewest.unwrap_or_default(), false)
                     }
                 }
             }
@@ -184,7 +223,7 @@ impl<'w, 'a> Counts<'w, 'a> {
             let apart = arrives(site) != arriving || there.intersection(&come).is_empty();
             apart && site.count != Some(blamed) && there.len() + round(&mates) == blamed
         });
-        if let (Some(site), true) = (partner, one_kind) {
+        if let (Some(site), true) = (partner, one_kind && !by_sum) {
             let they = if arriving { "arrive" } else { "wait" };
             let here = if arrives(site) { "arrive" } else { "wait" };
             return Some(never_full(
@@ -210,6 +249,51 @@ impl<'w, 'a> Counts<'w, 'a> {
             ),
             format!("its other sites count to {}; who waits together must give one count", others.join(", ")),
         ))
+    }
+
+    /// Where whoever arrives for a round also waits for it, and nobody else comes: arrivals since the round before, and those who wait.
+    fn own_arrivals(&self, id: u32, sites: &[&BarrierSite]) -> Option<Check> {
+        let here = |site: &BarrierSite| site.threads.unwrap_or(ThreadSet::EMPTY).whole_warps();
+        let of = |index: usize| sites.iter().copied().find(|site| site.index == index);
+        for wait in sites.iter().filter(|site| !arrives(site)) {
+            let (come, Some(count)) = (here(wait), wait.count) else { continue };
+            if !sites.iter().all(|site| here(site).within(&come)) || !sites.iter().any(|site| arrives(site)) {
+                continue;
+            }
+            let before: Vec<&BarrierSite> =
+                self.ways.first(wait.index, true, &|index| of(index).is_some()).into_iter().filter_map(of).collect();
+            let arrivals: Vec<&BarrierSite> = before.iter().copied().filter(|site| arrives(site)).collect();
+            let all = |arrivals: &[&BarrierSite]| arrivals.iter().map(|site| here(site).len()).sum::<u32>();
+            let message = |site: &BarrierSite, all: u32| {
+                format!(
+                    "barrier {id} counts to {} here, but {all} threads make its round",
+                    site.count.unwrap_or_default()
+                )
+            };
+            match arrivals.as_slice() {
+                [] if count > come.len() => {
+                    let reasoning =
+                        "whoever else arrives is among those who wait here, and has not arrived since the round before";
+                    return Some(never_full(wait, message(wait, come.len()), reasoning.to_owned()));
+                }
+                // Some of those who wait arrive just before it.
+                [arrival] if arrival.count != wait.count => {
+                    let total = come.len() + all(&arrivals);
+                    let wrong = [*arrival, *wait].into_iter().filter(|site| site.count != Some(total));
+                    let [site] = wrong.collect::<Vec<_>>()[..] else { continue };
+                    let reasoning = format!(
+                        "{} threads wait at line {}, and {} of them have arrived at line {}: together {total}",
+                        come.len(),
+                        wait.line.0,
+                        all(&arrivals),
+                        arrival.line.0
+                    );
+                    return Some(never_full(site, message(site, total), reasoning));
+                }
+                _ => {}
+            }
+        }
+        None
     }
 
     /// A count that those who can come before anybody has passed do not make up: others arrive only once they have.
@@ -275,7 +359,8 @@ impl<'w, 'a> Counts<'w, 'a> {
         for site in sites {
             let (Some(count), Some(here)) = (site.count, site.threads) else { continue };
             let come = here.whole_warps();
-            if arrives(site) || count == 0 || count % 32 != 0 || come.len() <= count {
+            // Of those that take turns with several barriers only some may come to this one.
+            if site.in_turns || arrives(site) || count == 0 || count % 32 != 0 || come.len() <= count {
                 continue;
             }
             let mates = || sites.iter().filter(|other| other.count == site.count);
@@ -288,31 +373,39 @@ impl<'w, 'a> Counts<'w, 'a> {
             let usual = peers().next().and_then(|other| other.count).unwrap_or(count);
             let alone = alone && peers().all(|other| other.count == Some(usual) && !arrives(other));
             let left = come.len() % count;
+            // Or other sites count to just these, or to these and those who meet them there.
+            let counts_them = |other: &&BarrierSite| {
+                let met: Vec<&BarrierSite> = sites.iter().copied().filter(|mate| mate.count == other.count).collect();
+                other.count == Some(come.len()) || other.count == Some(round(&met))
+            };
+            let is_group = mates().count() == 1 && peers().copied().any(|other| counts_them(&other)) && left != 0;
             // Parts of these warps may take turns, as many at a time as the other sites count to.
             let turns = peers().count() > 0 && usual > 0 && come.len().is_multiple_of(usual) && left != 0;
-            let odd = alone && (usual == come.len() || turns);
-            if !odd && (left == 0 || !self.equally(site, come)) {
-                continue;
-            }
-            let come = come.len();
-            let reasoning = if odd {
+            let all = come.len();
+            let reasoning = if is_group {
+                format!("other sites of this barrier count all of the same {all} threads; {left} are left over here")
+            } else if alone && (usual == all || turns) {
                 format!(
-                    "the same {come} threads come to {} other sites of this barrier, which count to {usual}",
+                    "the same {all} threads come to {} other sites of this barrier, which count to {usual}",
                     peers().count()
                 )
-            } else {
+            } else if left != 0 && self.equally(site, come) {
                 format!(
                     "nothing that differs from warp to warp keeps any of these {} warps away; {left} threads are left to wait \
                      for a round that nobody completes",
-                    come / 32
+                    all / 32
                 )
+            } else if left != 0 && sites.len() == 1 && all - count == 32 {
+                format!("this is its only site, and of the {} warps that can come all but one are counted", all / 32)
+            } else {
+                continue;
             };
             checks.push(Check {
                 code: "PI204",
                 fatal: true,
                 confidence: Confidence::Likely,
                 line: site.line,
-                message: format!("barrier {id} counts to {count} here, but {come} threads come to it"),
+                message: format!("barrier {id} counts to {count} here, but {all} threads come to it"),
                 reasoning,
             });
         }

@@ -1,6 +1,7 @@
 //! Named barriers: who arrives where, and whether the counts can add up.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::barrier_counts::Counts;
 use super::check::{Check, Confidence};
@@ -23,6 +24,8 @@ pub struct BarrierSite {
     pub count: Option<u32>,
     /// The threads that may run it on this barrier; none when the block size is not known.
     pub threads: Option<ThreadSet>,
+    /// Whether they may run it on another barrier instead, as those do that take turns with two.
+    pub in_turns: bool,
 }
 
 /// What a kernel does with its named barriers.
@@ -47,23 +50,41 @@ pub fn named(warps: &Warps<'_>) -> Named {
         let here = warps.at(index);
         let threads = warps.threads.map(|_| here);
         let (line, action, aligned) = (site.line(), barrier.action, barrier.aligned);
-        let at = BarrierSite { index, line, action, aligned, count, threads };
-        match barrier.id.map(value) {
-            // Each warpgroup has a barrier of its own.
-            Some(Value::Threads { values, .. }) => {
-                let id_of = |thread: u32| values.get(thread as usize).copied();
-                let ids: BTreeSet<u64> = here.iter().filter_map(id_of).collect();
-                for id in ids {
-                    let own = here.iter().filter(|thread| id_of(*thread) == Some(id)).collect();
-                    let Ok(id) = u32::try_from(id) else { continue };
-                    found.barriers.entry(id).or_default().push(BarrierSite { threads: Some(own), ..at.clone() });
-                }
+        let at = BarrierSite { index, line, action, aligned, count, threads, in_turns: false };
+        // Each warpgroup has a barrier of its own, or one of several.
+        let mut by_thread = |layers: &[Arc<[u64]>]| {
+            let mut own: BTreeMap<u64, ThreadSet> = BTreeMap::new();
+            for (thread, layer) in layers.iter().flat_map(|layer| here.iter().map(move |thread| (thread, layer))) {
+                let Some(id) = layer.get(thread as usize) else { continue };
+                let set = own.entry(*id).or_insert(ThreadSet::EMPTY);
+                *set = set.union(&ThreadSet::from_iter([thread]));
             }
-            Some(Value::Constant(id)) if id < 16 => found.barriers.entry(id as u32).or_default().push(at),
-            _ => found.unresolved.push(at),
+            for (id, own) in own {
+                let Ok(id) = u32::try_from(id) else { continue };
+                let site = BarrierSite { threads: Some(own), in_turns: layers.len() > 1, ..at.clone() };
+                found.barriers.entry(id).or_default().push(site);
+            }
+        };
+        let alternatives = || warps.values.alternatives(&warps.graph, index, barrier.id?);
+        match barrier.id.map(value) {
+            Some(Value::Threads { values, .. }) => by_thread(&[values]),
+            Some(Value::Constant(id)) => match u32::try_from(id) {
+                Ok(id @ 0..16) => found.barriers.entry(id).or_default().push(at),
+                _ => found.unresolved.push(at),
+            },
+            _ => match alternatives().filter(|layers| are_ids(layers, &here)) {
+                Some(layers) => by_thread(&layers),
+                None => found.unresolved.push(at),
+            },
         }
     }
     found
+}
+
+/// Whether every number that some threads may have is that of a barrier.
+fn are_ids(layers: &[Arc<[u64]>], threads: &ThreadSet) -> bool {
+    let is_id = |layer: &Arc<[u64]>, thread: u32| layer.get(thread as usize).is_some_and(|id| *id < 16);
+    layers.iter().all(|layer| threads.iter().all(|thread| is_id(layer, thread)))
 }
 
 /// Checks of named barriers. `exact` says that the block cannot have another size.
@@ -80,7 +101,7 @@ pub fn check(warps: &Warps<'_>, named: &Named, exact: bool) -> Vec<Check> {
         by_threads.check(*id, sites, &mut checks);
         let arrives = sites.iter().find(|site| site.action == BarrierAction::Arrive);
         let waits = sites.iter().any(|site| site.action != BarrierAction::Arrive);
-        if let Some(site) = arrives.filter(|_| !waits) {
+        if let Some(site) = arrives.filter(|site| !waits && !site.in_turns) {
             checks.push(Check {
                 code: "PI205",
                 fatal: false,

@@ -138,36 +138,43 @@ pub fn check(warps: &Warps<'_>) -> Vec<Check> {
             state = step(state, site);
         }
     }
-    if checks.iter().all(|check| check.code == "PI403") {
-        checks.extend(arrive_again(graph));
-    }
     // What is wrong in other ways leaves arrivals behind too.
-    if checks.iter().all(|check| check.code == "PI403") {
-        let lines = for_nobody(graph, ends);
-        if !lines.is_empty() {
-            checks.clear();
-        }
-        let reasoning = "whoever gets here has arrived as often as nobody has who waits: no thread of the cluster waits for this \
-                         arrival, so that the wait is missing, or the arrival does nothing";
-        let found = |line: Line| unanswered(line, "barrier.cluster.arrive that no thread waits for", reasoning);
-        checks.extend(lines.into_iter().map(found));
+    if checks.iter().any(|check| check.code != "PI403") {
+        return checks;
     }
-    checks
+    let (again, last): (Vec<Check>, Vec<Check>) =
+        never_waited_for(warps).into_iter().partition(|check| check.code == "PI402");
+    if !again.is_empty() {
+        return again;
+    }
+    let reasoning = "whoever gets here has arrived as often as nobody has who waits: no thread of the cluster waits for this \
+                     arrival, so that the wait is missing, or the arrival does nothing";
+    let found = |line: Line| unanswered(line, "barrier.cluster.arrive that no thread waits for", reasoning);
+    let for_nobody: Vec<Check> = for_nobody(graph, ends).into_iter().map(found).collect();
+    if !for_nobody.is_empty() {
+        return for_nobody;
+    }
+    // The arrival says more than the exit that it leads to.
+    if last.is_empty() { checks } else { last }
 }
 
-/// Arrivals after which everybody comes to another one, with no wait on any way there: where branches meet that arrived elsewhere, the
-/// second may be right for some of those who come to it.
-fn arrive_again(graph: &Graph<'_>) -> Vec<Check> {
+/// Arrivals that nobody who makes them waits for: whichever way is taken, another arrival comes next, or the end of the kernel. Where
+/// branches meet that arrived elsewhere, the second may be right for some of those who come to it: the first is at fault.
+fn never_waited_for(warps: &Warps<'_>) -> Vec<Check> {
+    let graph = &warps.graph;
     let mut checks = Vec::new();
     for (index, site) in graph.sites.iter().enumerate() {
         if half(site) != Some(ClusterBarrierAction::Arrive) || is_guarded(site) {
             continue;
         }
-        let Some(next) = next_halves(graph, index) else { continue };
-        let is_arrive = |index: &usize| graph.sites.get(*index).and_then(half) == Some(ClusterBarrierAction::Arrive);
-        let Some(second) = next.first().and_then(|first| graph.sites.get(*first)).map(Site::line) else { continue };
-        if next.iter().all(is_arrive) {
-            checks.push(Check {
+        let Some(next) = next_halves(warps, index) else { continue };
+        let half_at = |index: &usize| graph.sites.get(*index).and_then(half);
+        if next.halves.iter().any(|index| half_at(index) == Some(ClusterBarrierAction::Wait)) {
+            continue;
+        }
+        let second = next.halves.first().and_then(|first| graph.sites.get(*first)).map(Site::line);
+        checks.push(match second.filter(|_| !next.ends) {
+            Some(second) => Check {
                 code: "PI402",
                 fatal: true,
                 confidence: Confidence::Likely,
@@ -175,28 +182,42 @@ fn arrive_again(graph: &Graph<'_>) -> Vec<Check> {
                 message: format!("barrier.cluster.arrive with no wait before the next one, at line {}", second.0),
                 reasoning: "every way from here leads to another barrier.cluster.arrive, none through a wait"
                     .to_owned(),
-            });
-        }
+            },
+            None => unanswered(
+                site.line(),
+                "barrier.cluster.arrive that those who arrive do not wait for",
+                "other threads wait, but no way from here leads to a wait: it is missing, or these threads let others go on and \
+                 need nothing of them, not even that this block's shared memory stays",
+            ),
+        });
     }
     checks
 }
 
-/// The halves that come next after one, on every way; none where an end of the kernel comes first on some way.
-fn next_halves(graph: &Graph<'_>, from: usize) -> Option<Vec<usize>> {
+/// What comes next after a half, on all ways that are open to those who run it.
+struct Next {
+    /// Other halves.
+    halves: Vec<usize>,
+    /// Whether an end of the kernel comes first on some way.
+    ends: bool,
+}
+
+fn next_halves(warps: &Warps<'_>, from: usize) -> Option<Next> {
+    let graph = &warps.graph;
     let home = graph.sites.get(from)?.block;
+    let who = warps.warps_at(from);
     let mut seen = vec![false; graph.blocks.len()];
     let mut open = vec![(home, from + 1)];
-    let mut found = Vec::new();
+    let mut next = Next { halves: Vec::new(), ends: false };
     while let Some((at, first)) = open.pop() {
         let mut ended = false;
         for (index, site) in graph.sites_of(at).filter(|(index, _)| *index >= first) {
+            let leaves = matches!(site.operation, Operation::Return | Operation::Exit);
             if half(site).is_some() {
-                found.push(index);
-                ended |= !is_guarded(site);
+                next.halves.push(index);
             }
-            if matches!(site.operation, Operation::Return | Operation::Exit) {
-                return None;
-            }
+            next.ends |= leaves;
+            ended = (half(site).is_some() || leaves) && !is_guarded(site);
             if ended {
                 break;
             }
@@ -204,14 +225,14 @@ fn next_halves(graph: &Graph<'_>, from: usize) -> Option<Vec<usize>> {
         if ended {
             continue;
         }
-        for edge in &graph.blocks.get(at as usize)?.successors {
+        for edge in graph.blocks.get(at as usize)?.successors.iter().filter(|edge| warps.may_go(&who, edge.to)) {
             if !std::mem::replace(seen.get_mut(edge.to as usize)?, true) {
                 open.push((edge.to, 0));
             }
         }
     }
-    found.sort_unstable();
-    Some(found)
+    next.halves.sort_unstable();
+    Some(next)
 }
 
 fn unanswered(line: Line, message: &str, reasoning: &str) -> Check {

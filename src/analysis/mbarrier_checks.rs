@@ -58,6 +58,8 @@ impl<'a> Objects<'a> {
 /// Checks of mbarriers. `exact` says that the block cannot have another size.
 pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite], exact: bool) -> Vec<Check> {
     let mut checks: Vec<Check> = Vec::new();
+    // What nobody runs, as compilers leave it behind where they inline, bears on no object.
+    let sites: &[MbarrierSite] = &sites.iter().filter(|site| site.threads != Some(0)).cloned().collect::<Vec<_>>();
     // One address that does not tell its object could be any of them.
     if sites.iter().any(|site| site.variable.is_none()) || warps.graph.calls || !warps.graph.complete {
         return checks;
@@ -74,6 +76,10 @@ pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite], exact: bool) -> Vec<Chec
             checks.push(check);
         }
     }
+    let is_known =
+        |check: &Check| checks.iter().any(|known| ["PI305", "PI310"].contains(&known.code) && known.line == check.line);
+    let doubted = super::mbarrier_rounds::check(warps, &objects).filter(|check| !is_known(check));
+    checks.extend(doubted);
     bytes(warps, &objects, exact, &mut checks);
     publication(warps, &objects, &mut checks);
     checks.extend(super::mbarrier_parity::check(warps, sites));
@@ -181,8 +187,28 @@ fn has_count(warps: &Warps<'_>, site: &MbarrierSite) -> bool {
     matches!(operation, Some(Operation::Mbarrier(mbarrier)) if mbarrier.argument.is_some())
 }
 
+/// How many arrivals a thread makes at a site: none where it makes none there, or some number that is not known.
+pub(super) fn each_arrives(warps: &Warps<'_>, site: &MbarrierSite) -> Option<Option<u64>> {
+    Some(match site.act {
+        Act::Arrive => site.most.or(Some(1).filter(|_| !has_count(warps, site))),
+        Act::ArriveExpect => Some(1),
+        Act::AsyncArrive => {
+            // Without `.noinc` the pending count goes up first: it is as before then.
+            let opcode = warps.graph.sites.get(site.index).map_or("", |site| site.located.instruction.opcode());
+            Some(u64::from(!opcode.starts_with("cp.") || opcode.contains("noinc")))
+        }
+        _ => return None,
+    })
+}
+
+/// Whether somebody is known to wait for the end of a phase of an object, all uses of which are known: others may be there for nothing.
+pub(super) fn is_waited_for(objects: &Objects<'_>, group: &Group) -> bool {
+    let waits = |site: &MbarrierSite| site.act == Act::Wait && site.places.is_some() && !is_first(site);
+    objects.of(group).any(waits) && !objects.any(group, &[Act::Other])
+}
+
 /// How many threads of a block arrive at the object of one and the same block of the cluster, at most: lanes may have one each.
-fn for_one_block(warps: &Warps<'_>, site: &MbarrierSite) -> Option<u64> {
+pub(super) fn for_one_block(warps: &Warps<'_>, site: &MbarrierSite) -> Option<u64> {
     let rank = site.address(warps).and_then(|address| warps.values.rank(&warps.graph, site.index, address));
     let Some(Value::Threads { values, elected: false }) = rank else { return site.threads.map(u64::from) };
     site.threads?;
@@ -198,25 +224,14 @@ fn for_one_block(warps: &Warps<'_>, site: &MbarrierSite) -> Option<u64> {
 fn too_few(warps: &Warps<'_>, objects: &Objects<'_>, group: &Group, count: u64, alone: bool) -> Option<(u64, bool)> {
     let inits = objects.of(group).filter(|site| site.act == Act::Init);
     let counts: Vec<Option<u64>> = inits.map(|site| site.argument).collect();
-    // Objects of which nobody is known to wait for the end of a phase may be there for nothing.
-    let waits = |site: &MbarrierSite| site.act == Act::Wait && site.places.is_some() && !is_first(site);
-    if !objects.of(group).any(waits) || objects.any(group, &[Act::Other]) {
+    if !is_waited_for(objects, group) {
         return None;
     }
     let blocks = warps.cluster.map_or(CLUSTER, u64::from);
     let mut total: u64 = 0;
     let mut repeats = false;
     for site in objects.of(group) {
-        let each = match site.act {
-            Act::Arrive => site.most.or(Some(1).filter(|_| !has_count(warps, site))),
-            Act::ArriveExpect => Some(1),
-            Act::AsyncArrive => {
-                // Without `.noinc` the pending count goes up first: it is as before then.
-                let opcode = warps.graph.sites.get(site.index).map_or("", |site| site.located.instruction.opcode());
-                Some(u64::from(!opcode.starts_with("cp.") || opcode.contains("noinc")))
-            }
-            _ => continue,
-        };
+        let Some(each) = each_arrives(warps, site) else { continue };
         let threads = if site.remote { blocks.checked_mul(for_one_block(warps, site)?)? } else { site.threads?.into() };
         repeats |= warps.graph.is_in_a_loop(site.index);
         total = total.checked_add(threads.checked_mul(each?)?)?;

@@ -1,19 +1,18 @@
 //! Copies that no expect_tx announces, though others have one.
 
 use std::collections::{BTreeSet, HashSet};
-use std::rc::Rc;
 
 use super::check::{Check, Confidence};
 use super::mbarrier_checks::Objects;
 use super::mbarriers::{Act, MbarrierSite, Place};
-use super::threads::{Graph, Warps};
+use super::threads::{Warps, Ways};
 
 fn announces(site: &MbarrierSite) -> bool {
     matches!(site.act, Act::ArriveExpect | Act::Expect | Act::Other)
 }
 
 /// Whether two instructions have the same object, known or not.
-fn one_object(a: &MbarrierSite, b: &MbarrierSite) -> bool {
+pub(super) fn one_object(a: &MbarrierSite, b: &MbarrierSite) -> bool {
     let known = matches!(a.place, Place::At(_)) && a.place == b.place && a.variable == b.variable;
     known || a.identity.is_some() && a.identity == b.identity
 }
@@ -22,7 +21,7 @@ fn one_object(a: &MbarrierSite, b: &MbarrierSite) -> bool {
 /// waits before and after it.
 pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
     let waits = objects.sites.iter().filter(|site| site.act == Act::Wait).map(|site| site.index).collect();
-    let walk = Walk::new(&warps.graph, waits);
+    let walk = Walk::new(warps, waits);
     for (site, group) in objects.sites.iter().zip(&objects.groups) {
         let Some(group) = group.as_ref().filter(|_| site.act == Act::Complete) else { continue };
         let own: BTreeSet<usize> = objects.of(group).filter(|site| announces(site)).map(|site| site.index).collect();
@@ -65,7 +64,7 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
             }
         } else {
             // Somebody else may announce for those who copy.
-            let copiers = warps.at(site.index).whole_warps();
+            let copiers = warps.warps_at(site.index);
             let same = |index: &usize| !warps.at(*index).intersection(&copiers).is_empty();
             let alone = arrives_bare(warps, objects, site);
             if !alone && (!own.iter().all(same) || walk.meets(site.index, &own)) {
@@ -75,7 +74,52 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
         let why = "other copies have an expect_tx between the waits around them, this one has none";
         return Some(unannounced(warps, site, " that no expect_tx announces here", why));
     }
-    None
+    if let Some(copy) = without_its_own(warps, objects, &walk) {
+        let why = "every expect_tx that may be for this object goes with other copies, and those have one each";
+        return Some(unannounced(warps, copy, " that no expect_tx announces", why));
+    }
+    let less = super::mbarrier_batches::told_of_less(warps, objects)?;
+    let what = format!(", of which {} are announced", less.announced);
+    let why = format!(
+        "the same copies at line {} have {} bytes announced: a tensor map says how many bytes each moves, so that these are as many",
+        less.other.0, less.others
+    );
+    Some(unannounced(warps, less.copy, &what, &why))
+}
+
+/// The first copy that has no announcement beside it, where those that may be for its object all go with other copies.
+fn without_its_own<'a>(warps: &Warps<'_>, objects: &Objects<'a>, walk: &Walk<'_, '_>) -> Option<&'a MbarrierSite> {
+    let site = |site: &MbarrierSite| warps.graph.sites.get(site.index);
+    let is_bulk = |copy: &MbarrierSite| {
+        copy.act == Act::Complete && site(copy).is_some_and(|site| site.located.instruction.opcode().starts_with("cp."))
+    };
+    // In one block, or with no wait on some way between.
+    let together = |a: &MbarrierSite, b: &MbarrierSite| {
+        let beside = site(a).map(|site| site.block) == site(b).map(|site| site.block);
+        beside || walk.meets(b.index, &BTreeSet::from([a.index]))
+    };
+    let copies: Vec<&MbarrierSite> = objects.sites.iter().filter(|site| is_bulk(site)).collect();
+    let told: Vec<&MbarrierSite> = objects.sites.iter().filter(|site| announces(site)).collect();
+    copies.iter().copied().find(|copy| {
+        let (Some(variable), places) = (copy.variable, copy.places.as_deref().map(Into::into)) else { return false };
+        let group = (variable, places);
+        let copiers = warps.warps_at(copy.index);
+        let is_own = |site: &MbarrierSite| one_object(site, copy) && together(site, copy);
+        let goes_with = |site: &MbarrierSite, other: &MbarrierSite| {
+            let is_other = || !together(other, copy) && together(site, other);
+            one_object(site, other) && (!one_object(other, copy) || is_other())
+        };
+        let is_theirs = |site: &MbarrierSite| {
+            let same_warps = !warps.at(site.index).intersection(&copiers).is_empty();
+            site.act != Act::Other && same_warps && copies.iter().any(|other| goes_with(site, other))
+        };
+        let others = || copies.iter().filter(|other| !one_object(other, copy));
+        let mut own = objects.of(&group).filter(|site| announces(site)).peekable();
+        own.peek().is_some()
+            && !told.iter().any(|site| is_own(site))
+            && own.all(is_theirs)
+            && others().all(|other| told.iter().any(|site| one_object(site, other)))
+    })
 }
 
 fn unannounced(warps: &Warps<'_>, copy: &MbarrierSite, what: &str, why: &str) -> Check {
@@ -112,34 +156,26 @@ fn left_out(warps: &Warps<'_>, objects: &Objects<'_>, copy: &MbarrierSite, own: 
     beside.find_map(|site| rank(site).filter(|rank| !told.contains(rank)))
 }
 
-/// Walks from an instruction, up to the waits before and after it.
+/// Walks from an instruction, up to the waits before and after it, on the ways that are open to those who run it.
 struct Walk<'g, 'a> {
-    graph: &'g Graph<'a>,
-    before: Rc<[Vec<u32>]>,
+    warps: &'g Warps<'a>,
+    ways: Ways<'g, 'a>,
     waits: HashSet<usize>,
 }
 
 impl<'g, 'a> Walk<'g, 'a> {
-    fn new(graph: &'g Graph<'a>, waits: HashSet<usize>) -> Walk<'g, 'a> {
-        let mut before: Vec<Vec<u32>> = vec![Vec::new(); graph.blocks.len()];
-        for (at, block) in graph.blocks.iter().enumerate() {
-            for edge in &block.successors {
-                if let Some(list) = before.get_mut(edge.to as usize) {
-                    list.push(at as u32);
-                }
-            }
-        }
-        Walk { graph, before: before.into(), waits }
+    fn new(warps: &'g Warps<'a>, waits: HashSet<usize>) -> Walk<'g, 'a> {
+        Walk { warps, ways: Ways::new(warps), waits }
     }
 
     /// The same, up to other waits.
     fn within(&self, waits: HashSet<usize>) -> Walk<'g, 'a> {
-        Walk { graph: self.graph, before: self.before.clone(), waits }
+        Walk { warps: self.warps, ways: self.ways.clone(), waits }
     }
 
     /// Whether a copy comes again, or for the first time, with a wait and no announcement between, though the same warps announce.
     fn has_round_without(&self, warps: &Warps<'_>, copy: &MbarrierSite, own: &BTreeSet<usize>) -> bool {
-        let copiers = warps.at(copy.index).whole_warps();
+        let copiers = warps.warps_at(copy.index);
         let same = |index: &usize| !warps.at(*index).intersection(&copiers).is_empty();
         if !own.iter().all(same) {
             return false;
@@ -161,10 +197,10 @@ impl<'g, 'a> Walk<'g, 'a> {
         let waits = |index: usize| self.waits.contains(&index);
         let near = |from: usize| -> BTreeSet<usize> {
             let stops = |index: usize| own.contains(&index) || waits(index);
-            let met = [true, false].into_iter().flat_map(|back| self.first(from, back, &stops));
+            let met = [true, false].into_iter().flat_map(|back| self.ways.first(from, back, &stops));
             met.filter(|index| own.contains(index)).collect()
         };
-        let copiers = warps.at(copy.index).whole_warps();
+        let copiers = warps.warps_at(copy.index);
         let same = |index: &usize| !warps.at(*index).intersection(&copiers).is_empty();
         if !own.iter().all(same) || !near(copy.index).is_empty() {
             return false;
@@ -176,51 +212,25 @@ impl<'g, 'a> Walk<'g, 'a> {
         if told.len() < 2 || rounds.iter().any(|met| met.len() > 1) {
             return false;
         }
-        let before = self.first(copy.index, true, &waits);
+        let before = self.ways.first(copy.index, true, &waits);
         // Threads that are elected anew for every step may come by an announcement and then, as the graph has it, by no copy.
         let spent = |index: &usize| {
-            let met = self.first(*index, false, &|index| peers.contains(&index) || waits(index));
+            let met = self.ways.first(*index, false, &|index| peers.contains(&index) || waits(index));
             met.iter().any(|index| peers.contains(index))
         };
         let used = |wait: &usize| {
-            let met = self.first(*wait, true, &|index| own.contains(&index) || peers.contains(&index));
+            let met = self.ways.first(*wait, true, &|index| own.contains(&index) || peers.contains(&index));
             met.iter().any(|index| peers.contains(index))
                 && met.iter().all(|index| peers.contains(index) || spent(index))
         };
         !before.is_empty() && before.iter().all(used)
     }
 
-    /// The first of some instructions on every way back or on from one.
-    fn first(&self, from: usize, back: bool, stops: &dyn Fn(usize) -> bool) -> BTreeSet<usize> {
-        let mut found = BTreeSet::new();
-        let Some(home) = self.graph.sites.get(from).map(|site| site.block) else { return found };
-        let mut seen = vec![false; self.graph.blocks.len()];
-        let mut open: Vec<(u32, bool)> = vec![(home, true)];
-        while let Some((block, first)) = open.pop() {
-            let here = self.graph.sites_of(block).map(|(index, _)| index);
-            let here = here.filter(|index| !first || if back { *index < from } else { *index > from });
-            let mut here = here.filter(|index| stops(*index));
-            if let Some(index) = if back { here.last() } else { here.next() } {
-                found.insert(index);
-                continue;
-            }
-            let next: Vec<u32> = match (back, self.graph.blocks.get(block as usize)) {
-                (true, _) => self.before.get(block as usize).cloned().unwrap_or_default(),
-                (false, info) => info.into_iter().flat_map(|info| &info.successors).map(|edge| edge.to).collect(),
-            };
-            for to in next {
-                if !std::mem::replace(seen.get_mut(to as usize).unwrap_or(&mut true), true) {
-                    open.push((to, false));
-                }
-            }
-        }
-        found
-    }
-
     /// Whether the innermost loop around an instruction has a wait, and none of some others.
     fn loop_lacks(&self, from: usize, others: &BTreeSet<usize>) -> bool {
-        let block_of = |index: usize| self.graph.sites.get(index).map(|site| site.block);
-        let around = block_of(from).and_then(|block| self.graph.innermost_loop(block));
+        let graph = &self.warps.graph;
+        let block_of = |index: usize| graph.sites.get(index).map(|site| site.block);
+        let around = block_of(from).and_then(|block| graph.innermost_loop(block));
         around.is_some_and(|blocks| {
             let within = |index: &usize| block_of(*index).is_some_and(|block| blocks.contains(&block));
             self.waits.iter().any(within) && !others.iter().any(within)
@@ -229,12 +239,14 @@ impl<'g, 'a> Walk<'g, 'a> {
 
     /// Whether a way leads from an instruction back to it through a wait, and through none of some others.
     fn comes_again(&self, from: usize, others: &BTreeSet<usize>) -> bool {
-        let Some(home) = self.graph.sites.get(from).map(|site| site.block) else { return false };
-        let mut seen = [vec![false; self.graph.blocks.len()], vec![false; self.graph.blocks.len()]];
+        let graph = &self.warps.graph;
+        let Some(home) = graph.sites.get(from).map(|site| site.block) else { return false };
+        let who = self.warps.warps_at(from);
+        let mut seen = [vec![false; graph.blocks.len()], vec![false; graph.blocks.len()]];
         let mut open = vec![(home, from + 1, false)];
         while let Some((block, first, mut waited)) = open.pop() {
             let mut ended = false;
-            for (index, _) in self.graph.sites_of(block).filter(|(index, _)| *index >= first) {
+            for (index, _) in graph.sites_of(block).filter(|(index, _)| *index >= first) {
                 if index == from && waited {
                     return true;
                 }
@@ -244,8 +256,8 @@ impl<'g, 'a> Walk<'g, 'a> {
                     break;
                 }
             }
-            let successors = self.graph.blocks.get(block as usize).into_iter().flat_map(|info| &info.successors);
-            for edge in successors.filter(|_| !ended) {
+            let successors = graph.blocks.get(block as usize).into_iter().flat_map(|info| &info.successors);
+            for edge in successors.filter(|edge| !ended && self.warps.may_go(&who, edge.to)) {
                 let seen = &mut seen[usize::from(waited)];
                 if !std::mem::replace(seen.get_mut(edge.to as usize).unwrap_or(&mut true), true) {
                     open.push((edge.to, 0, waited));
@@ -261,16 +273,15 @@ impl<'g, 'a> Walk<'g, 'a> {
     }
 
     fn leads(&self, from: usize, wanted: &BTreeSet<usize>, back: bool) -> bool {
-        let met = self.first(from, back, &|index| wanted.contains(&index) || self.waits.contains(&index));
+        let met = self.ways.first(from, back, &|index| wanted.contains(&index) || self.waits.contains(&index));
         met.iter().any(|index| wanted.contains(index))
     }
 }
 
 /// Whether those who copy also arrive at the object, with no bytes, and whoever announces elsewhere does so for copies of its own.
 fn arrives_bare(warps: &Warps<'_>, objects: &Objects<'_>, copy: &MbarrierSite) -> bool {
-    let meets = |a: &MbarrierSite, b: &MbarrierSite| {
-        !warps.at(a.index).whole_warps().intersection(&warps.at(b.index)).is_empty()
-    };
+    let meets =
+        |a: &MbarrierSite, b: &MbarrierSite| !warps.warps_at(a.index).intersection(&warps.at(b.index)).is_empty();
     let mut arrivals = objects.sites.iter().filter(|site| site.act == Act::Arrive && !site.remote);
     let has_copy = |site: &MbarrierSite| {
         let mut copies = objects.sites.iter().filter(|other| other.act == Act::Complete);

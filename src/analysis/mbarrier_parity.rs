@@ -5,7 +5,7 @@
 
 use super::check::{Check, Confidence};
 use super::mbarriers::{Act, MbarrierSite, Place};
-use super::threads::Warps;
+use super::threads::{Edge, Warps};
 use crate::base::FastMap;
 
 /// Waits from which paths are followed.
@@ -76,10 +76,11 @@ pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite]) -> Vec<Check> {
     checks
 }
 
-/// A wait for the same parity that a path reaches after a new phase began.
+/// A wait for the same parity that a path reaches after a new phase began, on ways that are open to those who waited.
 fn again(warps: &Warps<'_>, wait: &MbarrierSite, meanings: &FastMap<usize, Meaning>) -> Option<usize> {
     let graph = &warps.graph;
     let start = graph.sites.get(wait.index)?.block;
+    let who = warps.warps_at(wait.index);
     let mut seen = [vec![false; graph.blocks.len()], vec![false; graph.blocks.len()]];
     let mut open = vec![(start, wait.index + 1, false)];
     while let Some((at, from, mut armed)) = open.pop() {
@@ -98,7 +99,8 @@ fn again(warps: &Warps<'_>, wait: &MbarrierSite, meanings: &FastMap<usize, Meani
         if ended {
             continue;
         }
-        for edge in graph.blocks.get(at as usize)?.successors.iter() {
+        let open_to_them = |edge: &&Edge| warps.may_go(&who, edge.to);
+        for edge in graph.blocks.get(at as usize)?.successors.iter().filter(open_to_them) {
             let seen = &mut seen[usize::from(armed)];
             if !std::mem::replace(seen.get_mut(edge.to as usize).unwrap_or(&mut true), true) {
                 open.push((edge.to, 0, armed));

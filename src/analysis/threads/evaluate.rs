@@ -127,7 +127,7 @@ impl Values {
     }
 
     /// The instruction that alone writes a version.
-    fn writer(&self, version: u32) -> Option<&Step> {
+    pub(super) fn writer(&self, version: u32) -> Option<&Step> {
         let writes = |step: &&Step| step.destinations.iter().any(|to| to.version == version && to.alone);
         let step = self.steps.iter().find(writes)?;
         // What is written once, under a guard, is what is read wherever it is defined at all.

@@ -17,12 +17,16 @@ mod question;
 mod reach;
 mod solve;
 mod together;
+mod turns;
 mod uses;
 mod value;
 mod versions;
+mod ways;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_counts;
 #[cfg(test)]
 mod tests_places;
 #[cfg(test)]
@@ -34,6 +38,7 @@ pub use places::Places;
 pub use reach::{Reach, ThreadSet, passing};
 pub use together::Together;
 pub use value::{Value, Variation};
+pub use ways::Ways;
 
 use crate::ptx::Function;
 
@@ -95,5 +100,15 @@ impl<'a> Warps<'a> {
     /// How many threads that is; none when the size of a block is not known.
     pub fn count_at(&self, index: usize) -> Option<u32> {
         self.threads.map(|_| self.at(index).len())
+    }
+
+    /// The threads of every warp that may run an instruction.
+    pub fn warps_at(&self, index: usize) -> ThreadSet {
+        self.at(index).whole_warps()
+    }
+
+    /// Whether one of some threads may get to a block.
+    pub fn may_go(&self, who: &ThreadSet, block: u32) -> bool {
+        !self.reach.block(block).intersection(who).is_empty()
     }
 }

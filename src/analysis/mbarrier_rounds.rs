@@ -1,0 +1,176 @@
+//! How many arrivals one phase of an mbarrier gets, where whoever arrives again has waited for something in between.
+//!
+//! That is how pipelines work, but nothing makes them: a thread may arrive twice in a phase with a wait for another object between. So a
+//! count is doubted only where the counts of all other objects of the kernel agree with what is found for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::check::{Check, Confidence};
+use super::mbarrier_checks::{Group, Objects, each_arrives, for_one_block, is_waited_for};
+use super::mbarriers::{Act, MbarrierSite, Place};
+use super::threads::{Warps, Ways};
+
+/// Objects, at least, that agree for one that does not to be doubted.
+const MIN_AGREEING: usize = 2;
+
+/// Arrivals that one phase of an object can get.
+#[derive(Clone, Copy)]
+struct Arrivals {
+    most: u64,
+    /// Whether other blocks of the cluster may have a part in them, and need not.
+    remote: bool,
+}
+
+/// An object with its count.
+struct Object<'a> {
+    init: &'a MbarrierSite,
+    count: u64,
+    arrivals: Arrivals,
+}
+
+impl Object<'_> {
+    fn is_short(&self) -> bool {
+        self.count > self.arrivals.most
+    }
+
+    fn agrees(&self) -> bool {
+        self.count == self.arrivals.most || self.arrivals.remote && !self.is_short()
+    }
+}
+
+/// The object whose count alone does not agree with its arrivals.
+pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
+    let rounds = Rounds::new(warps, objects);
+    let mut known: BTreeMap<Group, Option<Arrivals>> = BTreeMap::new();
+    let mut all: Vec<Object<'_>> = Vec::new();
+    for init in objects.sites.iter().filter(|site| site.act == Act::Init) {
+        let (Some(variable), Some(places), Some(count)) = (init.variable, &init.places, init.argument) else {
+            continue;
+        };
+        for place in places {
+            let group: Group = (variable, Some(Arc::from([*place])));
+            let arrivals = *known.entry(group.clone()).or_insert_with(|| rounds.arrivals(&group));
+            all.extend(arrivals.map(|arrivals| Object { init, count, arrivals }));
+        }
+    }
+    let lines = |wanted: &dyn Fn(&Object<'_>) -> bool| -> BTreeSet<usize> {
+        all.iter().filter(|object| wanted(object)).map(|object| object.init.index).collect()
+    };
+    let (short, doubted) = (lines(&|object| object.is_short()), lines(&|object| !object.agrees()));
+    let index = match (short.len(), doubted.len()) {
+        (1, _) => short.first()?,
+        (0, 1) => doubted.first()?,
+        _ => return None,
+    };
+    let agreeing = all.iter().filter(|object| object.count == object.arrivals.most).count();
+    let object = all.iter().find(|object| object.init.index == *index && !object.agrees())?;
+    let name = object.init.object(warps).unwrap_or_default();
+    let (count, arrivals) = (object.count, object.arrivals.most);
+    let (code, message) = match object.is_short() {
+        true => {
+            ("PI305", format!("the mbarrier {name} waits for {count} arrivals, but only {arrivals} come in one phase"))
+        }
+        false => ("PI310", format!("the mbarrier {name} counts to {count}, but {arrivals} arrive in one phase")),
+    };
+    (agreeing >= MIN_AGREEING).then(|| Check {
+        code,
+        fatal: true,
+        confidence: Confidence::Likely,
+        line: object.init.line,
+        message,
+        reasoning: format!(
+            "whoever arrives at it waits before arriving again, which makes {arrivals}; {agreeing} other mbarriers of the kernel count \
+             to just what is found for them in this way"
+        ),
+    })
+}
+
+struct Rounds<'w, 'a, 's> {
+    warps: &'w Warps<'a>,
+    objects: &'w Objects<'s>,
+    ways: Ways<'w, 'a>,
+    waits: BTreeSet<usize>,
+}
+
+impl<'w, 'a, 's> Rounds<'w, 'a, 's> {
+    fn new(warps: &'w Warps<'a>, objects: &'w Objects<'s>) -> Self {
+        let waits = objects.sites.iter().filter(|site| site.act == Act::Wait).map(|site| site.index).collect();
+        Rounds { warps, objects, ways: Ways::new(warps), waits }
+    }
+
+    /// The arrivals that one phase of an object can get; none where that cannot be told.
+    fn arrivals(&self, group: &Group) -> Option<Arrivals> {
+        if !is_waited_for(self.objects, group) {
+            return None;
+        }
+        // By arrival: how many a thread makes there.
+        let mut weights: BTreeMap<usize, u64> = BTreeMap::new();
+        let mut remote = false;
+        for site in self.objects.of(group) {
+            let Some(each) = each_arrives(self.warps, site) else { continue };
+            if !self.places(site)?.iter().any(|place| group.1.as_ref().is_some_and(|own| own.contains(place))) {
+                continue;
+            }
+            remote |= site.remote;
+            weights.insert(site.index, each?.checked_mul(self.blocks(site)?)?);
+        }
+        let next = |from: usize| -> Vec<usize> {
+            let stops = |index: usize| weights.contains_key(&index) || self.waits.contains(&index);
+            let met = self.ways.first(from, false, &stops);
+            met.into_iter().filter(|index| weights.contains_key(index)).collect()
+        };
+        let next: BTreeMap<usize, Vec<usize>> = weights.keys().map(|from| (*from, next(*from))).collect();
+        // Threads that can run the same of them.
+        let mut by_sites: BTreeMap<Vec<usize>, u64> = BTreeMap::new();
+        let who: Vec<_> = weights.keys().map(|index| (*index, self.warps.at(*index))).collect();
+        for thread in 0..self.warps.threads? {
+            let runs = who.iter().filter(|(_, threads)| threads.has(thread)).map(|(index, _)| *index);
+            *by_sites.entry(runs.collect()).or_default() += 1;
+        }
+        let mut all: u64 = 0;
+        for (sites, threads) in by_sites.iter().filter(|(sites, _)| !sites.is_empty()) {
+            let mut most = 0;
+            for site in sites {
+                most = most.max(longest(*site, sites, &weights, &next, sites.len())?);
+            }
+            all = all.checked_add(most.checked_mul(*threads)?)?;
+        }
+        Some(Arrivals { most: all, remote }).filter(|_| all > 0)
+    }
+
+    /// The places that an instruction can have. Where its index is not known, those of others with an index into an array that starts at the
+    /// same place.
+    fn places(&self, site: &'s MbarrierSite) -> Option<&'s [i64]> {
+        let Place::Element(base) = site.place else { return site.places.as_deref() };
+        let alike = |other: &&MbarrierSite| other.act != Act::Init && other.variable == site.variable;
+        let arrays = || self.objects.sites.iter().filter(alike).filter_map(|other| other.places.as_deref());
+        let starts_there = |places: &&[i64]| places.len() > 1 && places.first() == Some(&base);
+        site.places.as_deref().or_else(|| arrays().filter(starts_there).max_by_key(|places| places.len()))
+    }
+
+    /// How many blocks of a cluster a thread's arrival stands for: the same thread of each arrives.
+    fn blocks(&self, site: &MbarrierSite) -> Option<u64> {
+        if !site.remote {
+            return Some(1);
+        }
+        let blocks = self.warps.cluster.map(u64::from)?;
+        (for_one_block(self.warps, site) == site.threads.map(u64::from)).then_some(blocks)
+    }
+}
+
+/// The most arrivals on a way from one that leads through no wait; none where it leads on and on.
+fn longest(
+    from: usize,
+    open_to: &[usize],
+    weights: &BTreeMap<usize, u64>,
+    next: &BTreeMap<usize, Vec<usize>>,
+    depth: usize,
+) -> Option<u64> {
+    let depth = depth.checked_sub(1)?;
+    let mut most = 0;
+    for to in next.get(&from)?.iter().filter(|to| open_to.contains(to)) {
+        most = most.max(longest(*to, open_to, weights, next, depth)?);
+    }
+    weights.get(&from)?.checked_add(most)
+}
