@@ -1,7 +1,7 @@
 //! Cluster barriers: every wait has its arrive before it.
 
 use super::check::{Check, Confidence};
-use super::threads::{Graph, Site, Warps};
+use super::threads::{Graph, Site, ThreadSet, Warps};
 use crate::base::Line;
 use crate::ptx::{ClusterBarrierAction, Operation};
 
@@ -88,7 +88,7 @@ fn follow<T: Copy + PartialEq + std::ops::BitOr<Output = T>>(
     before
 }
 
-/// Follows arrive and wait along every path.
+/// Follows arrive and wait along every path. Nothing is certain: what the ISA leaves undefined was seen to run (docs/hardware.md).
 pub fn check(warps: &Warps<'_>) -> Vec<Check> {
     let graph = &warps.graph;
     let mut checks = Vec::new();
@@ -110,13 +110,13 @@ pub fn check(warps: &Warps<'_>) -> Vec<Check> {
             let found = match site.operation {
                 Operation::ClusterBarrier { action: ClusterBarrierAction::Wait, .. } if state & ARRIVED == 0 => Some((
                     "PI401",
-                    Confidence::Certain,
+                    Confidence::Likely,
                     "barrier.cluster.wait without an arrive before it",
                     "no path to this line has a barrier.cluster.arrive that no wait has answered",
                 )),
                 Operation::ClusterBarrier { action: ClusterBarrierAction::Arrive, .. } if state == ARRIVED => Some((
                     "PI402",
-                    Confidence::Certain,
+                    Confidence::Likely,
                     "barrier.cluster.arrive for the second time, with no wait between",
                     "every path to this line has arrived already and not waited",
                 )),
@@ -158,8 +158,8 @@ pub fn check(warps: &Warps<'_>) -> Vec<Check> {
     if last.is_empty() { checks } else { last }
 }
 
-/// Arrivals that nobody who makes them waits for: whichever way is taken, another arrival comes next, or the end of the kernel. Where
-/// branches meet that arrived elsewhere, the second may be right for some of those who come to it: the first is at fault.
+/// Arrivals that nobody of a warp that makes them waits for: whichever way is taken, another arrival comes next, or the end of the kernel.
+/// Where branches meet that arrived elsewhere, the second may be right for some of those who come to it: the first is at fault.
 fn never_waited_for(warps: &Warps<'_>) -> Vec<Check> {
     let graph = &warps.graph;
     let mut checks = Vec::new();
@@ -167,11 +167,16 @@ fn never_waited_for(warps: &Warps<'_>) -> Vec<Check> {
         if half(site) != Some(ClusterBarrierAction::Arrive) || is_guarded(site) {
             continue;
         }
-        let Some(next) = next_halves(warps, index) else { continue };
         let half_at = |index: &usize| graph.sites.get(*index).and_then(half);
-        if next.halves.iter().any(|index| half_at(index) == Some(ClusterBarrierAction::Wait)) {
+        let waits = |next: &Next| next.halves.iter().any(|index| half_at(index) == Some(ClusterBarrierAction::Wait));
+        let here = warps.warps_at(index);
+        let all = next_halves(warps, index, &here);
+        let mut each = here.warps().into_iter().map(|warp| (warp * 32..warp * 32 + 32).collect::<ThreadSet>());
+        // Warps that have nothing else to do may leave at once.
+        let leaves = |warp: &ThreadSet| next_halves(warps, index, warp).filter(|next| !waits(next) && next.works);
+        let Some(next) = all.filter(|next| !waits(next)).or_else(|| each.find_map(|warp| leaves(&warp))) else {
             continue;
-        }
+        };
         let second = next.halves.first().and_then(|first| graph.sites.get(*first)).map(Site::line);
         checks.push(match second.filter(|_| !next.ends) {
             Some(second) => Check {
@@ -185,8 +190,8 @@ fn never_waited_for(warps: &Warps<'_>) -> Vec<Check> {
             },
             None => unanswered(
                 site.line(),
-                "barrier.cluster.arrive that those who arrive do not wait for",
-                "other threads wait, but no way from here leads to a wait: it is missing, or these threads let others go on and \
+                "barrier.cluster.arrive that some who arrive do not wait for",
+                "other threads wait, but no way that is open to these leads to a wait: it is missing, or they let others go on and \
                  need nothing of them, not even that this block's shared memory stays",
             ),
         });
@@ -200,15 +205,16 @@ struct Next {
     halves: Vec<usize>,
     /// Whether an end of the kernel comes first on some way.
     ends: bool,
+    /// Whether anything asynchronous is done, or waited for, on some way there.
+    works: bool,
 }
 
-fn next_halves(warps: &Warps<'_>, from: usize) -> Option<Next> {
+fn next_halves(warps: &Warps<'_>, from: usize, who: &ThreadSet) -> Option<Next> {
     let graph = &warps.graph;
     let home = graph.sites.get(from)?.block;
-    let who = warps.warps_at(from);
     let mut seen = vec![false; graph.blocks.len()];
     let mut open = vec![(home, from + 1)];
-    let mut next = Next { halves: Vec::new(), ends: false };
+    let mut next = Next { halves: Vec::new(), ends: false, works: false };
     while let Some((at, first)) = open.pop() {
         let mut ended = false;
         for (index, site) in graph.sites_of(at).filter(|(index, _)| *index >= first) {
@@ -217,6 +223,10 @@ fn next_halves(warps: &Warps<'_>, from: usize) -> Option<Next> {
                 next.halves.push(index);
             }
             next.ends |= leaves;
+            next.works |= matches!(
+                site.operation,
+                Operation::Mbarrier(_) | Operation::Bulk(_) | Operation::Wgmma(_) | Operation::Tcgen05 { .. }
+            );
             ended = (half(site).is_some() || leaves) && !is_guarded(site);
             if ended {
                 break;
@@ -225,7 +235,7 @@ fn next_halves(warps: &Warps<'_>, from: usize) -> Option<Next> {
         if ended {
             continue;
         }
-        for edge in graph.blocks.get(at as usize)?.successors.iter().filter(|edge| warps.may_go(&who, edge.to)) {
+        for edge in graph.blocks.get(at as usize)?.successors.iter().filter(|edge| warps.may_go(who, edge.to)) {
             if !std::mem::replace(seen.get_mut(edge.to as usize)?, true) {
                 open.push((edge.to, 0));
             }

@@ -1,4 +1,5 @@
-//! Copies that go together: those of one block of the kernel on one mbarrier, and the bytes that are announced with them.
+//! Copies that go together: those on one mbarrier between one wait and the next, as the kernel is written, and the bytes that are announced
+//! with them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,12 +55,10 @@ pub(super) fn told_of_less<'a>(warps: &Warps<'a>, objects: &Objects<'a>) -> Opti
 fn gather<'a>(warps: &Warps<'a>, objects: &Objects<'a>) -> Vec<Batch<'a>> {
     let mut batches: Vec<Batch<'a>> = Vec::new();
     let mut open: Vec<Batch<'a>> = Vec::new();
-    let mut block = None;
     for site in objects.sites {
         let Some(at) = warps.graph.sites.get(site.index) else { continue };
-        if block != Some(at.block) || site.act == Act::Wait {
+        if site.act == Act::Wait {
             batches.append(&mut open);
-            block = Some(at.block);
         }
         let bytes = match site.act {
             Act::Complete => Some(0),

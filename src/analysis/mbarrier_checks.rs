@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::check::{Check, Confidence};
 use super::mbarriers::{Act, MbarrierSite, Place};
-use super::threads::{ThreadSet, Value, Warps, passing};
+use super::threads::{Site, ThreadSet, Value, Warps, Ways, passing};
 use crate::ptx::{BarrierAction, ClusterBarrierAction, MbarrierAction, Operation};
 
 /// The objects that an instruction may be on: the variable, and the places in it where they are known.
@@ -60,8 +60,21 @@ pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite], exact: bool) -> Vec<Chec
     let mut checks: Vec<Check> = Vec::new();
     // What nobody runs, as compilers leave it behind where they inline, bears on no object.
     let sites: &[MbarrierSite] = &sites.iter().filter(|site| site.threads != Some(0)).cloned().collect::<Vec<_>>();
-    // One address that does not tell its object could be any of them.
-    if sites.iter().any(|site| site.variable.is_none()) || warps.graph.calls || !warps.graph.complete {
+    if warps.graph.calls || !warps.graph.complete {
+        return checks;
+    }
+    // One address that does not tell its object could be any of them. Arrivals at one announce no bytes to any.
+    let (known, unknown): (Vec<MbarrierSite>, Vec<MbarrierSite>) =
+        sites.iter().cloned().partition(|site| site.variable.is_some());
+    if !unknown.is_empty() {
+        if unknown.iter().all(|site| matches!(site.act, Act::Arrive | Act::AsyncArrive | Act::Wait)) {
+            let objects = Objects::new(&known);
+            presence(warps, &objects, &mut checks);
+            checks.retain(|check| check.code == "PI303");
+            if checks.is_empty() {
+                checks.extend(super::mbarrier_expect::check(warps, &objects));
+            }
+        }
         return checks;
     }
     let objects = Objects::new(sites);
@@ -248,10 +261,16 @@ fn too_few(warps: &Warps<'_>, objects: &Objects<'_>, group: &Group, count: u64, 
 /// Bytes announced against bytes copied, where the copies say their size.
 fn bytes(warps: &Warps<'_>, objects: &Objects<'_>, exact: bool, checks: &mut Vec<Check>) {
     let mut seen: BTreeSet<Group> = BTreeSet::new();
+    // `st.async` and `red.async` move four bytes, or eight.
+    let is_bulk = |site: &MbarrierSite| {
+        let opcode = warps.graph.sites.get(site.index).map_or("", |site| site.located.instruction.opcode());
+        site.act != Act::Complete || opcode.starts_with("cp.")
+    };
+    let only_bulk = objects.sites.iter().all(is_bulk);
     for (site, group) in objects.sites.iter().zip(&objects.groups) {
         let expects = matches!(site.act, Act::ArriveExpect | Act::Expect);
         let name = site.object(warps).unwrap_or_default();
-        if let Some(odd) = site.argument.filter(|bytes| expects && bytes % 16 != 0) {
+        if let Some(odd) = site.argument.filter(|bytes| expects && bytes % 16 != 0 && only_bulk) {
             checks.push(Check {
                 code: "PI306",
                 fatal: true,
@@ -339,6 +358,8 @@ fn publication(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>
             }
         }
     }
+    let ways = Ways::new(warps);
+    let is_init = |site: &Site<'_>| matches!(site.operation, Operation::Mbarrier(mbarrier) if mbarrier.action == MbarrierAction::Init);
     let mut seen: BTreeSet<Group> = BTreeSet::new();
     for (site, group) in objects.sites.iter().zip(&objects.groups) {
         let uses = matches!(site.act, Act::Wait | Act::Arrive | Act::ArriveExpect | Act::Complete | Act::AsyncArrive);
@@ -351,6 +372,13 @@ fn publication(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>
         let here = early.get(block as usize).copied().unwrap_or(ThreadSet::EMPTY).intersection(&warps.at(site.index));
         let made = objects.of(group).filter(|site| site.act == Act::Init);
         let makers = made.fold(ThreadSet::EMPTY, |all, site| all.union(&warps.at(site.index)));
+        // Who goes on to initialise others is among those who do.
+        let starts =
+            |index: usize| graph.sites.get(index).is_some_and(|site| is_init(site) || synchronises(&site.operation));
+        let mut next = ways.first(site.index, false, &starts).into_iter();
+        if next.any(|index| graph.sites.get(index).is_some_and(is_init)) {
+            continue;
+        }
         // Whoever initialised it needs no barrier; others of its warp may be in step with it.
         if makers.is_empty() || here.within(&makers.whole_warps()) || !seen.insert(group.clone()) {
             continue;

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use super::check::{Check, Confidence};
 use super::mbarrier_checks::Objects;
 use super::mbarriers::{Act, MbarrierSite, Place};
-use super::threads::{Warps, Ways};
+use super::threads::{Block, Warps, Ways};
 
 fn announces(site: &MbarrierSite) -> bool {
     matches!(site.act, Act::ArriveExpect | Act::Expect | Act::Other)
@@ -14,7 +14,7 @@ fn announces(site: &MbarrierSite) -> bool {
 /// Whether two instructions have the same object, known or not.
 pub(super) fn one_object(a: &MbarrierSite, b: &MbarrierSite) -> bool {
     let known = matches!(a.place, Place::At(_)) && a.place == b.place && a.variable == b.variable;
-    known || a.identity.is_some() && a.identity == b.identity
+    known || a.identity.is_some() && a.identity == b.identity && a.variable == b.variable
 }
 
 /// The first copy with an announcement somewhere, but none for it: whoever copies arrives without one, or there is none between the
@@ -93,17 +93,18 @@ fn without_its_own<'a>(warps: &Warps<'_>, objects: &Objects<'a>, walk: &Walk<'_,
     let is_bulk = |copy: &MbarrierSite| {
         copy.act == Act::Complete && site(copy).is_some_and(|site| site.located.instruction.opcode().starts_with("cp."))
     };
-    // In one block, or with no wait on some way between.
-    let together = |a: &MbarrierSite, b: &MbarrierSite| {
-        let beside = site(a).map(|site| site.block) == site(b).map(|site| site.block);
-        beside || walk.meets(b.index, &BTreeSet::from([a.index]))
-    };
+    let beside = |a: &MbarrierSite, b: &MbarrierSite| site(a).map(|site| site.block) == site(b).map(|site| site.block);
     let copies: Vec<&MbarrierSite> = objects.sites.iter().filter(|site| is_bulk(site)).collect();
     let told: Vec<&MbarrierSite> = objects.sites.iter().filter(|site| announces(site)).collect();
     copies.iter().copied().find(|copy| {
         let (Some(variable), places) = (copy.variable, copy.places.as_deref().map(Into::into)) else { return false };
         let group = (variable, places);
         let copiers = warps.warps_at(copy.index);
+        let own: Vec<&MbarrierSite> = objects.of(&group).filter(|site| announces(site)).collect();
+        let rounds = walk.within(gates(objects, walk, &own));
+        // In one block, or with no wait on some way between that starts a round.
+        let together =
+            |a: &MbarrierSite, b: &MbarrierSite| beside(a, b) || rounds.meets(b.index, &BTreeSet::from([a.index]));
         let is_own = |site: &MbarrierSite| one_object(site, copy) && together(site, copy);
         let goes_with = |site: &MbarrierSite, other: &MbarrierSite| {
             let is_other = || !together(other, copy) && together(site, other);
@@ -114,12 +115,34 @@ fn without_its_own<'a>(warps: &Warps<'_>, objects: &Objects<'a>, walk: &Walk<'_,
             site.act != Act::Other && same_warps && copies.iter().any(|other| goes_with(site, other))
         };
         let others = || copies.iter().filter(|other| !one_object(other, copy));
-        let mut own = objects.of(&group).filter(|site| announces(site)).peekable();
-        own.peek().is_some()
+        !own.is_empty()
             && !told.iter().any(|site| is_own(site))
-            && own.all(is_theirs)
+            && own.iter().all(|site| is_theirs(site))
             && others().all(|other| told.iter().any(|site| one_object(site, other)))
     })
+}
+
+/// The waits that rounds of some announcements start with: those on objects that whoever announces waits for just before. Waits for others
+/// may stand between an announcement and its copies.
+fn gates(objects: &Objects<'_>, walk: &Walk<'_, '_>, announcements: &[&MbarrierSite]) -> HashSet<usize> {
+    let is_wait = |index: usize| walk.waits.contains(&index);
+    let first: BTreeSet<usize> =
+        announcements.iter().flat_map(|site| walk.ways.first(site.index, true, &is_wait)).collect();
+    let first: Vec<&MbarrierSite> = objects.sites.iter().filter(|site| first.contains(&site.index)).collect();
+    let overlaps = |a: &MbarrierSite, b: &MbarrierSite| {
+        let both = a.places.as_ref().zip(b.places.as_ref());
+        a.variable == b.variable && both.is_none_or(|(a, b)| a.iter().any(|place| b.contains(place)))
+    };
+    let is_gate = |site: &&MbarrierSite| is_wait(site.index) && first.iter().any(|gate| overlaps(site, gate));
+    let gates: BTreeSet<usize> = objects.sites.iter().filter(is_gate).map(|site| site.index).collect();
+    // A branch around one starts a round as well.
+    let graph = &walk.warps.graph;
+    let waiting: BTreeSet<u32> =
+        gates.iter().filter_map(|index| graph.sites.get(*index)).map(|site| site.block).collect();
+    let decides =
+        |block: &&Block| block.successors.len() > 1 && block.successors.iter().any(|edge| waiting.contains(&edge.to));
+    let branches = graph.blocks.iter().filter(decides).map(|block| block.end.saturating_sub(1) as usize);
+    branches.chain(gates.iter().copied()).collect()
 }
 
 fn unannounced(warps: &Warps<'_>, copy: &MbarrierSite, what: &str, why: &str) -> Check {
@@ -182,7 +205,9 @@ impl<'g, 'a> Walk<'g, 'a> {
         }
         // Before the first one: nothing announces on any way there, nor on before somebody waits.
         let first = || !self.within(HashSet::new()).leads(copy.index, own, true) && !self.leads(copy.index, own, false);
-        self.comes_again(copy.index, own) && self.loop_lacks(copy.index, own) || first()
+        // After the last round of a loop that copies, its bytes may be announced all together.
+        let after = || self.leads(copy.index, own, false);
+        self.comes_again(copy.index, own) && self.loop_lacks(copy.index, own) && !after() || first()
     }
 
     /// Whether of several rounds in a row, as an unrolled loop has them, this one alone has no announcement between its waits, and that of

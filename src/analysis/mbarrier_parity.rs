@@ -60,10 +60,12 @@ pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite]) -> Vec<Check> {
             continue;
         }
         let name = wait.object(warps).unwrap_or_default();
+        // The same wait again is one of a loop, which may run once.
+        let confidence = if again == wait.index { Confidence::Possible } else { Confidence::Likely };
         checks.push(Check {
             code: "PI309",
             fatal: false,
-            confidence: Confidence::Likely,
+            confidence,
             line,
             message: format!("waits for parity {parity} of the mbarrier {name} again, after its next phase has begun"),
             reasoning: format!(

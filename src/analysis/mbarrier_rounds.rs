@@ -18,8 +18,8 @@ const MIN_AGREEING: usize = 2;
 #[derive(Clone, Copy)]
 struct Arrivals {
     most: u64,
-    /// Whether other blocks of the cluster may have a part in them, and need not.
-    remote: bool,
+    /// Whether there may be fewer: other blocks of the cluster need not have a part in them, nor arrivals whose index is not known.
+    or_fewer: bool,
 }
 
 /// An object with its count.
@@ -35,7 +35,7 @@ impl Object<'_> {
     }
 
     fn agrees(&self) -> bool {
-        self.count == self.arrivals.most || self.arrivals.remote && !self.is_short()
+        self.count == self.arrivals.most || self.arrivals.or_fewer && !self.is_short()
     }
 }
 
@@ -73,10 +73,12 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
         }
         false => ("PI310", format!("the mbarrier {name} counts to {count}, but {arrivals} arrive in one phase")),
     };
+    // More may come than do: two instructions that follow one another need not both run in one phase.
+    let confidence = if object.is_short() { Confidence::Likely } else { Confidence::Possible };
     (agreeing >= MIN_AGREEING).then(|| Check {
         code,
         fatal: true,
-        confidence: Confidence::Likely,
+        confidence,
         line: object.init.line,
         message,
         reasoning: format!(
@@ -106,13 +108,13 @@ impl<'w, 'a, 's> Rounds<'w, 'a, 's> {
         }
         // By arrival: how many a thread makes there.
         let mut weights: BTreeMap<usize, u64> = BTreeMap::new();
-        let mut remote = false;
+        let mut or_fewer = false;
         for site in self.objects.of(group) {
             let Some(each) = each_arrives(self.warps, site) else { continue };
             if !self.places(site)?.iter().any(|place| group.1.as_ref().is_some_and(|own| own.contains(place))) {
                 continue;
             }
-            remote |= site.remote;
+            or_fewer |= site.remote || site.places.is_none();
             weights.insert(site.index, each?.checked_mul(self.blocks(site)?)?);
         }
         let next = |from: usize| -> Vec<usize> {
@@ -136,7 +138,7 @@ impl<'w, 'a, 's> Rounds<'w, 'a, 's> {
             }
             all = all.checked_add(most.checked_mul(*threads)?)?;
         }
-        Some(Arrivals { most: all, remote }).filter(|_| all > 0)
+        Some(Arrivals { most: all, or_fewer }).filter(|_| all > 0)
     }
 
     /// The places that an instruction can have. Where its index is not known, those of others with an index into an array that starts at the

@@ -98,7 +98,40 @@ fn course(warps: &Warps<'_>, role: &Role, requested: &[Requested], named: &Named
         found.next.push(follow(block, index + 1));
     }
     found.next.push(Vec::new());
+    found.keep_to_budgets();
     Some(found)
+}
+
+impl Course {
+    /// Leaves out the ways by which a role never sets a budget where others do: whoever has nothing to do and leaves at once says nothing about
+    /// whether the budgets can be had.
+    fn keep_to_budgets(&mut self) {
+        let is_set = |at: &usize| matches!(self.events.get(*at), Some(Event::Set { .. }));
+        let mut leads: Vec<bool> = (0..self.events.len()).map(|at| is_set(&at)).collect();
+        loop {
+            let on = |at: usize| self.next.get(at).is_some_and(|next| next.iter().any(|to| leads[*to]));
+            let Some(at) = (0..leads.len()).find(|at| !leads[*at] && on(*at)) else { break };
+            leads[at] = true;
+        }
+        let before: Vec<bool> = (0..self.events.len()).map(|at| !is_set(&at)).collect();
+        let keep = |list: &mut Vec<usize>| {
+            if list.iter().any(|at| leads[*at]) {
+                list.retain(|at| leads[*at]);
+            }
+        };
+        keep(&mut self.first);
+        let mut seen = vec![false; self.events.len()];
+        let mut open = self.first.clone();
+        while let Some(at) = open.pop() {
+            if !before[at] || std::mem::replace(&mut seen[at], true) {
+                continue;
+            }
+            if let Some(next) = self.next.get_mut(at) {
+                keep(next);
+                open.extend(next.iter());
+            }
+        }
+    }
 }
 
 /// The events that may come next from a place in a block.

@@ -88,9 +88,10 @@ fn counts_of_one_phase() {
     assert_eq!(loud(64, &full_and_empty([1, 32, 32])), NOTHING);
     // Two instructions arrive, but never in one phase.
     assert_eq!(loud(64, &full_and_empty([2, 32, 32])), only("PI305", "full"));
-    assert_eq!(loud(64, &full_and_empty([1, 31, 32])), only("PI310", "empty"));
-    // With two that do not agree it may be that something is not understood.
-    assert_eq!(loud(64, &full_and_empty([1, 31, 31])), NOTHING);
+    // With few that agree it may be that something is not understood.
+    assert_eq!(loud(64, &full_and_empty([2, 31, 32])), NOTHING);
+    // More may come than do.
+    assert_eq!(loud(64, &full_and_empty([1, 31, 32])), NOTHING);
 }
 
 #[test]

@@ -35,6 +35,11 @@ impl Values {
             Value::Choice { layers, .. } => return Some(layers.to_vec()),
             _ => {}
         }
+        if let Some(meeting) = self.versions.meetings.iter().find(|meeting| meeting.version == version) {
+            let steps = steps.checked_sub(MAX_STEPS / 4)?;
+            let met: Option<Vec<_>> = meeting.from.iter().map(|(_, _, from)| self.layers(*from, steps)).collect();
+            return few(met?.concat());
+        }
         let steps = steps.checked_sub(1)?;
         let step = self.writer(version)?;
         if let Some(mask) = one_bit(step) {
@@ -75,6 +80,11 @@ fn combined(some: &[Layer], others: &[Layer], of: impl Fn(u64, u64) -> Option<u6
     for (a, b) in some.iter().flat_map(|a| others.iter().map(move |b| (a, b))) {
         all.push(a.iter().zip(b.iter()).map(|(a, b)| of(*a, *b)).collect::<Option<Layer>>()?);
     }
+    few(all)
+}
+
+/// Each of some numbers once, where they are few.
+fn few(mut all: Vec<Layer>) -> Option<Vec<Layer>> {
     all.sort_unstable();
     all.dedup();
     (all.len() <= MAX_LAYERS).then_some(all)
