@@ -28,26 +28,37 @@ struct Batch<'a> {
     copies: Vec<(&'a str, Register)>,
     /// None where some of it is not known.
     announced: Option<u64>,
+    /// Blocks of the kernel that it is in.
+    blocks: BTreeSet<u32>,
 }
 
 /// The first batch with fewer bytes announced than another one that copies just the same.
 pub(super) fn told_of_less<'a>(warps: &Warps<'a>, objects: &Objects<'a>) -> Option<Less<'a>> {
     let mut batches = gather(warps, objects);
-    let mut most: BTreeMap<Vec<(&str, Register)>, (u64, Line)> = BTreeMap::new();
     for batch in &mut batches {
         batch.copies.sort_unstable();
         batch.announced = batch.announced.filter(|bytes| *bytes > 0 && !batch.copies.is_empty());
-        let Some(bytes) = batch.announced else { continue };
-        let known = most.entry(batch.copies.clone()).or_insert((bytes, batch.first.line));
-        if known.0 < bytes {
-            *known = (bytes, batch.first.line);
+    }
+    let mut most: BTreeMap<&[(&str, Register)], &Batch<'a>> = BTreeMap::new();
+    for batch in batches.iter().filter(|batch| batch.announced.is_some()) {
+        let known = most.entry(&batch.copies).or_insert(batch);
+        if known.announced < batch.announced {
+            *known = batch;
         }
     }
     batches.iter().find_map(|batch| {
         let announced = batch.announced?;
-        let (others, other) = most.get(&batch.copies).copied().filter(|(more, _)| *more > announced)?;
-        let is_one = are_written_once(warps, batch.copies.iter().map(|(_, map)| *map).collect());
-        is_one.then_some(Less { copy: batch.first, announced, others, other })
+        let other = most.get(batch.copies.as_slice())?;
+        let others = other.announced.filter(|more| *more > announced)?;
+        // What is in a loop runs more often than what is outside.
+        let is_even = |batch: &Batch<'_>| {
+            let loops = batch.blocks.iter().map(|block| Some(warps.graph.innermost_loop(*block)?.into_iter().min()));
+            loops.collect::<BTreeSet<_>>().len() == 1
+        };
+        let is_same = is_even(batch)
+            && is_even(other)
+            && are_written_once(warps, batch.copies.iter().map(|(_, map)| *map).collect());
+        is_same.then_some(Less { copy: batch.first, announced, others, other: other.first.line })
     })
 }
 
@@ -67,10 +78,11 @@ fn gather<'a>(warps: &Warps<'a>, objects: &Objects<'a>) -> Vec<Batch<'a>> {
         };
         let place = open.iter().position(|batch| one_object(batch.first, site)).unwrap_or(open.len());
         if place == open.len() {
-            open.push(Batch { first: site, copies: Vec::new(), announced: Some(0) });
+            open.push(Batch { first: site, copies: Vec::new(), announced: Some(0), blocks: BTreeSet::new() });
         }
         let Some(batch) = open.get_mut(place) else { continue };
         batch.announced = batch.announced.zip(bytes).and_then(|(all, more)| all.checked_add(more));
+        batch.blocks.insert(at.block);
         if site.act != Act::Complete {
             continue;
         }

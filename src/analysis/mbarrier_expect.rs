@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use super::check::{Check, Confidence};
 use super::mbarrier_checks::Objects;
 use super::mbarriers::{Act, MbarrierSite, Place};
-use super::threads::{Block, Warps, Ways};
+use super::threads::{Block, Edge, Warps, Ways};
 
 fn announces(site: &MbarrierSite) -> bool {
     matches!(site.act, Act::ArriveExpect | Act::Expect | Act::Other)
@@ -105,7 +105,6 @@ fn without_its_own<'a>(warps: &Warps<'_>, objects: &Objects<'a>, walk: &Walk<'_,
         // In one block, or with no wait on some way between that starts a round.
         let together =
             |a: &MbarrierSite, b: &MbarrierSite| beside(a, b) || rounds.meets(b.index, &BTreeSet::from([a.index]));
-        let is_own = |site: &MbarrierSite| one_object(site, copy) && together(site, copy);
         let goes_with = |site: &MbarrierSite, other: &MbarrierSite| {
             let is_other = || !together(other, copy) && together(site, other);
             one_object(site, other) && (!one_object(other, copy) || is_other())
@@ -116,7 +115,7 @@ fn without_its_own<'a>(warps: &Warps<'_>, objects: &Objects<'a>, walk: &Walk<'_,
         };
         let others = || copies.iter().filter(|other| !one_object(other, copy));
         !own.is_empty()
-            && !told.iter().any(|site| is_own(site))
+            && !own.iter().any(|site| together(site, copy))
             && own.iter().all(|site| is_theirs(site))
             && others().all(|other| told.iter().any(|site| one_object(site, other)))
     })
@@ -135,12 +134,15 @@ fn gates(objects: &Objects<'_>, walk: &Walk<'_, '_>, announcements: &[&MbarrierS
     };
     let is_gate = |site: &&MbarrierSite| is_wait(site.index) && first.iter().any(|gate| overlaps(site, gate));
     let gates: BTreeSet<usize> = objects.sites.iter().filter(is_gate).map(|site| site.index).collect();
-    // A branch around one starts a round as well.
+    // A branch around one starts a round as well: to it, or to where it does not come next.
     let graph = &walk.warps.graph;
     let waiting: BTreeSet<u32> =
         gates.iter().filter_map(|index| graph.sites.get(*index)).map(|site| site.block).collect();
-    let decides =
-        |block: &&Block| block.successors.len() > 1 && block.successors.iter().any(|edge| waiting.contains(&edge.to));
+    let leads = |block: &Block| block.successors.iter().any(|edge| waiting.contains(&edge.to));
+    let passes_by = |edge: &Edge| {
+        !waiting.contains(&edge.to) && graph.blocks.get(edge.to as usize).is_some_and(|block| !leads(block))
+    };
+    let decides = |block: &&Block| leads(block) && block.successors.iter().any(passes_by);
     let branches = graph.blocks.iter().filter(decides).map(|block| block.end.saturating_sub(1) as usize);
     branches.chain(gates.iter().copied()).collect()
 }

@@ -34,8 +34,6 @@ pub struct Values {
     pub(super) held: Vec<Value>,
     /// By version: the one that it is so many bytes away from, in this block of the cluster or another.
     origins: Vec<(u32, i64)>,
-    /// By version: what tells whether addresses are the same.
-    identities: Vec<(u32, i64)>,
     pub(super) feeds: Vec<Feed>,
     /// The instructions that were evaluated.
     pub(super) steps: Vec<Step>,
@@ -77,28 +75,14 @@ impl Values {
         }
     }
 
-    /// What tells whether two instructions have the same address in one variable, known or not. Blocks of a cluster have the same.
+    /// What tells whether two instructions have the same address, known or not: the version of its register, and what is added. Blocks of
+    /// a cluster have the same.
     pub fn identity(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Option<(u32, i64)> {
-        self.address(graph, index, operand, &self.identities)
-    }
-
-    /// The version of a register that an address is computed from, and what is added.
-    pub(super) fn origin(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Option<(u32, i64)> {
-        self.address(graph, index, operand, &self.origins)
-    }
-
-    fn address(
-        &self,
-        graph: &Graph<'_>,
-        index: usize,
-        operand: Operand<'_>,
-        by_version: &[(u32, i64)],
-    ) -> Option<(u32, i64)> {
         let address = operand.address()?;
         let id = graph.sites.get(index)?.located.id;
         let register = graph.registers.resolve(address.base?, id)?;
         let version = self.versions.read(index, register)?;
-        let (origin, by) = by_version.get(version as usize).copied().unwrap_or((version, 0));
+        let (origin, by) = self.origins.get(version as usize).copied().unwrap_or((version, 0));
         Some((origin, by.checked_add(address.offset?)?))
     }
 
@@ -196,7 +180,6 @@ impl Values {
             versions,
             held: Vec::new(),
             origins,
-            identities: Vec::new(),
             feeds,
             steps: Vec::new(),
             size,
@@ -220,7 +203,6 @@ impl Values {
             }
             reach = Reach::solve(graph, &values, threads);
         }
-        values.identities = prepare::identities(&steps, &values.versions, &values.held);
         (values.steps, values.alignments) = (steps, alignments);
         (values, reach)
     }

@@ -78,7 +78,7 @@ impl<'w, 'a> Places<'w, 'a> {
 
     /// The offsets that an address operand can have, ascending; none where that is not known.
     pub fn operand(&mut self, index: usize, operand: Operand<'_>) -> Option<Vec<i64>> {
-        let (version, added) = self.values.origin(self.graph, index, operand)?;
+        let (version, added) = self.values.identity(self.graph, index, operand)?;
         let (graph, values, reach) = (self.graph, self.values, self.reach);
         let found = self.walker.get_or_insert_with(|| Walker::new(graph, values, reach)).of(index, version)?;
         found.into_iter().map(|offset| offset.checked_add(added)).collect()

@@ -9,7 +9,6 @@ use super::number::{Arithmetic, Comparison, Type};
 use super::uses::Slice;
 use super::value::{Value, Variation};
 use super::versions::{NEVER, Versions};
-use crate::base::FastMap;
 use crate::ptx::{Operand, Operation, Shape};
 
 /// Bits of a shared address that say where in a block's memory it is, down to the alignment of an mbarrier.
@@ -374,89 +373,6 @@ pub(super) fn origins(steps: &[Step], versions: &Versions) -> Vec<(u32, i64)> {
         let moved = origin.zip(added).and_then(|((origin, by), added)| Some((origin, by.checked_add(added)?)));
         if let (Some(slot), Some(moved)) = (origins.get_mut(to.version as usize).filter(|_| to.alone), moved) {
             *slot = moved;
-        }
-    }
-    origins
-}
-
-/// Rounds in which what is the same is told, at most.
-const MAX_ROUNDS: usize = 4;
-
-/// The same to tell addresses apart by, not to compute them from: known places that an index is added to count as bytes, whichever variable
-/// they are in, and versions that hold the same multiple of the same index as one.
-pub(super) fn identities(steps: &[Step], versions: &Versions, held: &[Value]) -> Vec<(u32, i64)> {
-    let mut origins: Vec<(u32, i64)> = (0..versions.count).map(|version| (version, 0)).collect();
-    let mut computed: FastMap<(bool, u64, (u32, i64)), u32> = FastMap::default();
-    let constant = |source: Option<&Source>| match source? {
-        Source::Known(Value::Constant(number)) => Some(*number),
-        _ => None,
-    };
-    // A place that is known, in whichever variable.
-    let offset = |source: Option<&Source>| match source? {
-        Source::Known(Value::Address { offset, .. }) => *offset,
-        Source::Version(Some(version)) => match held.get(*version as usize)? {
-            Value::Address { offset, .. } => *offset,
-            _ => None,
-        },
-        _ => None,
-    };
-    for _ in 0..MAX_ROUNDS {
-        computed.clear();
-        for step in steps {
-            let ([to], Some(first)) = (&step.destinations[..], step.arguments.first()) else { continue };
-            // What is written once, under a guard, is what is read wherever it is defined at all.
-            if step.guard.is_some() && to.is_several || !to.alone {
-                continue;
-            }
-            let second = step.arguments.get(1);
-            let (from, added) = match (step.compute, constant(second)) {
-                (Compute::Move | Compute::Mapa, _) => (first, Some(0)),
-                (Compute::Arithmetic { what: Arithmetic::And, .. }, Some(mask)) => {
-                    (first, (mask & PLACE == PLACE).then_some(0))
-                }
-                (Compute::Add { ty, subtract }, Some(number)) => {
-                    let number = i64::try_from(Type { bits: ty.bits, signed: true }.number(number)).ok();
-                    (first, number.and_then(|number| if subtract { number.checked_neg() } else { Some(number) }))
-                }
-                (Compute::Add { subtract: false, .. }, None) => match (offset(Some(first)), offset(second), second) {
-                    (None, Some(place), _) => (first, Some(place)),
-                    (Some(place), None, Some(second)) => (second, Some(place)),
-                    _ => continue,
-                },
-                _ => (first, None),
-            };
-            let Source::Version(Some(from)) = from else { continue };
-            let Some((origin, by)) = origins.get(*from as usize).copied() else { continue };
-            let moved = match (added, step.compute, constant(second)) {
-                (Some(added), _, _) => by.checked_add(added).map(|by| (origin, by)),
-                // An index times the size of an element.
-                (None, Compute::Arithmetic { what: Arithmetic::ShiftLeft, .. }, Some(number)) => {
-                    Some((*computed.entry((true, number, (origin, by))).or_insert(to.version), 0))
-                }
-                (None, Compute::Multiply { adds: false, .. }, Some(number)) => {
-                    Some((*computed.entry((false, number, (origin, by))).or_insert(to.version), 0))
-                }
-                _ => None,
-            };
-            if let (Some(slot), Some(moved)) = (origins.get_mut(to.version as usize), moved) {
-                *slot = moved;
-            }
-        }
-        // Where ways meet that bring the same, nothing is decided.
-        let mut changed = false;
-        for meeting in &versions.meetings {
-            let of = |version: u32| origins.get(version as usize).copied();
-            let mut coming = meeting.from.iter().map(|(_, _, version)| of(*version));
-            let own = of(meeting.version);
-            let Some(first) = coming.by_ref().find(|id| *id != own).flatten() else { continue };
-            if coming.all(|id| id == Some(first) || id == own)
-                && let Some(slot) = origins.get_mut(meeting.version as usize)
-            {
-                changed |= std::mem::replace(slot, first) != first;
-            }
-        }
-        if !changed {
-            break;
         }
     }
     origins
