@@ -264,7 +264,7 @@ fn bytes(warps: &Warps<'_>, objects: &Objects<'_>, exact: bool, checks: &mut Vec
     // `st.async` and `red.async` move four bytes, or eight.
     let is_bulk = |site: &MbarrierSite| {
         let opcode = warps.graph.sites.get(site.index).map_or("", |site| site.located.instruction.opcode());
-        site.act != Act::Complete || opcode.starts_with("cp.")
+        site.act != Act::Complete || !opcode.starts_with("st.async") && !opcode.starts_with("red.async")
     };
     let only_bulk = objects.sites.iter().all(is_bulk);
     for (site, group) in objects.sites.iter().zip(&objects.groups) {
