@@ -260,10 +260,8 @@ impl<'w, 'a> Counts<'w, 'a> {
             if !sites.iter().all(|site| here(site).within(&come)) || !sites.iter().any(|site| arrives(site)) {
                 continue;
             }
-            let before: Vec<&BarrierSite> =
-                self.ways.first(wait.index, true, &|index| of(index).is_some()).into_iter().filter_map(of).collect();
-            let arrivals: Vec<&BarrierSite> = before.iter().copied().filter(|site| arrives(site)).collect();
-            let all = |arrivals: &[&BarrierSite]| arrivals.iter().map(|site| here(site).len()).sum::<u32>();
+            let before = self.ways.first(wait.index, true, &|index| of(index).is_some());
+            let arrivals: Vec<&BarrierSite> = before.into_iter().filter_map(of).filter(|site| arrives(site)).collect();
             let message = |site: &BarrierSite, all: u32| {
                 format!(
                     "barrier {id} counts to {} here, but {all} threads make its round",
@@ -278,14 +276,14 @@ impl<'w, 'a> Counts<'w, 'a> {
                 }
                 // Some of those who wait arrive just before it.
                 [arrival] if arrival.count != wait.count => {
-                    let total = come.len() + all(&arrivals);
+                    let twice = here(arrival).len();
+                    let total = come.len() + twice;
                     let wrong = [*arrival, *wait].into_iter().filter(|site| site.count != Some(total));
                     let [site] = wrong.collect::<Vec<_>>()[..] else { continue };
                     let reasoning = format!(
-                        "{} threads wait at line {}, and {} of them have arrived at line {}: together {total}",
+                        "{} threads wait at line {}, and {twice} of them have arrived at line {}: together {total}",
                         come.len(),
                         wait.line.0,
-                        all(&arrivals),
                         arrival.line.0
                     );
                     return Some(never_full(site, message(site, total), reasoning));

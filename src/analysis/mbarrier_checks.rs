@@ -58,17 +58,16 @@ impl<'a> Objects<'a> {
 /// Checks of mbarriers. `exact` says that the block cannot have another size.
 pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite], exact: bool) -> Vec<Check> {
     let mut checks: Vec<Check> = Vec::new();
-    // What nobody runs, as compilers leave it behind where they inline, bears on no object.
-    let sites: &[MbarrierSite] = &sites.iter().filter(|site| site.threads != Some(0)).cloned().collect::<Vec<_>>();
     if warps.graph.calls || !warps.graph.complete {
         return checks;
     }
+    // What nobody runs, as compilers leave it behind where they inline, bears on no object.
+    let live = sites.iter().filter(|site| site.threads != Some(0)).cloned();
+    let (known, unknown): (Vec<MbarrierSite>, Vec<MbarrierSite>) = live.partition(|site| site.variable.is_some());
+    let objects = Objects::new(&known);
     // One address that does not tell its object could be any of them. Arrivals at one announce no bytes to any.
-    let (known, unknown): (Vec<MbarrierSite>, Vec<MbarrierSite>) =
-        sites.iter().cloned().partition(|site| site.variable.is_some());
     if !unknown.is_empty() {
         if unknown.iter().all(|site| matches!(site.act, Act::Arrive | Act::AsyncArrive | Act::Wait)) {
-            let objects = Objects::new(&known);
             presence(warps, &objects, &mut checks);
             checks.retain(|check| check.code == "PI303");
             if checks.is_empty() {
@@ -77,7 +76,6 @@ pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite], exact: bool) -> Vec<Chec
         }
         return checks;
     }
-    let objects = Objects::new(sites);
     presence(warps, &objects, &mut checks);
     if !checks.iter().any(|check| check.code == "PI303") {
         checks.extend(super::mbarrier_expect::check(warps, &objects));
@@ -95,7 +93,7 @@ pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite], exact: bool) -> Vec<Chec
     checks.extend(doubted);
     bytes(warps, &objects, exact, &mut checks);
     publication(warps, &objects, &mut checks);
-    checks.extend(super::mbarrier_parity::check(warps, sites));
+    checks.extend(super::mbarrier_parity::check(warps, &known));
     checks
 }
 

@@ -11,6 +11,9 @@ use super::mbarrier_checks::{Group, Objects, each_arrives, for_one_block, is_wai
 use super::mbarriers::{Act, MbarrierSite, Place};
 use super::threads::{Warps, Ways};
 
+/// Objects, and arrivals at one, that are looked at.
+const MAX_OBJECTS: usize = 512;
+const MAX_ARRIVALS: usize = 64;
 /// Objects, at least, that agree for one that does not to be doubted.
 const MIN_AGREEING: usize = 2;
 
@@ -44,6 +47,10 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
     let rounds = Rounds::new(warps, objects);
     let mut known: BTreeMap<Group, Option<Arrivals>> = BTreeMap::new();
     let mut all: Vec<Object<'_>> = Vec::new();
+    let inits = objects.sites.iter().filter(|site| site.act == Act::Init);
+    if inits.filter_map(|init| init.places.as_ref()).map(Vec::len).sum::<usize>() > MAX_OBJECTS {
+        return None;
+    }
     for init in objects.sites.iter().filter(|site| site.act == Act::Init) {
         let (Some(variable), Some(places), Some(count)) = (init.variable, &init.places, init.argument) else {
             continue;
@@ -117,6 +124,9 @@ impl<'w, 'a, 's> Rounds<'w, 'a, 's> {
             or_fewer |= site.remote || site.places.is_none();
             weights.insert(site.index, each?.checked_mul(self.blocks(site)?)?);
         }
+        if weights.len() > MAX_ARRIVALS {
+            return None;
+        }
         let next = |from: usize| -> Vec<usize> {
             let stops = |index: usize| weights.contains_key(&index) || self.waits.contains(&index);
             let met = self.ways.first(from, false, &stops);
@@ -132,11 +142,7 @@ impl<'w, 'a, 's> Rounds<'w, 'a, 's> {
         }
         let mut all: u64 = 0;
         for (sites, threads) in by_sites.iter().filter(|(sites, _)| !sites.is_empty()) {
-            let mut most = 0;
-            for site in sites {
-                most = most.max(longest(*site, sites, &weights, &next, sites.len())?);
-            }
-            all = all.checked_add(most.checked_mul(*threads)?)?;
+            all = all.checked_add(longest(sites, &weights, &next)?.checked_mul(*threads)?)?;
         }
         Some(Arrivals { most: all, or_fewer }).filter(|_| all > 0)
     }
@@ -161,18 +167,20 @@ impl<'w, 'a, 's> Rounds<'w, 'a, 's> {
     }
 }
 
-/// The most arrivals on a way from one that leads through no wait; none where it leads on and on.
-fn longest(
-    from: usize,
-    open_to: &[usize],
-    weights: &BTreeMap<usize, u64>,
-    next: &BTreeMap<usize, Vec<usize>>,
-    depth: usize,
-) -> Option<u64> {
-    let depth = depth.checked_sub(1)?;
-    let mut most = 0;
-    for to in next.get(&from)?.iter().filter(|to| open_to.contains(to)) {
-        most = most.max(longest(*to, open_to, weights, next, depth)?);
+/// The most arrivals on a way from any of some that leads through no wait; none where it leads on and on.
+fn longest(sites: &[usize], weights: &BTreeMap<usize, u64>, next: &BTreeMap<usize, Vec<usize>>) -> Option<u64> {
+    let mut from: BTreeMap<usize, u64> = sites.iter().map(|site| (*site, 0)).collect();
+    // A way that comes to none twice is no longer than this.
+    for _ in 0..=sites.len() {
+        let mut changed = false;
+        for site in sites {
+            let on = next.get(site)?.iter().filter_map(|to| from.get(to)).max().copied().unwrap_or(0);
+            let most = weights.get(site)?.checked_add(on)?;
+            changed |= from.insert(*site, most) != Some(most);
+        }
+        if !changed {
+            return from.values().max().copied();
+        }
     }
-    weights.get(&from)?.checked_add(most)
+    None
 }

@@ -14,8 +14,8 @@ use crate::ptx::Operand;
 
 /// Numbers that one may be, at most.
 const MAX_LAYERS: usize = 8;
-/// Instructions back from an operand.
-const MAX_STEPS: usize = 16;
+/// Instructions back from an operand, on all ways together.
+const MAX_STEPS: usize = 64;
 
 /// A number for each thread.
 type Layer = Arc<[u64]>;
@@ -24,10 +24,10 @@ impl Values {
     /// The few numbers, each for all threads, one of which an operand is; none where that is not known.
     pub fn alternatives(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Option<Vec<Layer>> {
         let register = graph.registers.resolve(operand.name()?, graph.sites.get(index)?.located.id)?;
-        self.layers(self.versions.read(index, register)?, MAX_STEPS)
+        self.layers(self.versions.read(index, register)?, &mut { MAX_STEPS })
     }
 
-    fn layers(&self, version: u32, steps: usize) -> Option<Vec<Layer>> {
+    fn layers(&self, version: u32, steps: &mut usize) -> Option<Vec<Layer>> {
         let threads = self.size?.threads()? as usize;
         match self.held.get(version as usize)? {
             Value::Constant(number) => return Some(vec![vec![*number; threads].into()]),
@@ -36,16 +36,16 @@ impl Values {
             _ => {}
         }
         if let Some(meeting) = self.versions.meetings.iter().find(|meeting| meeting.version == version) {
-            let steps = steps.checked_sub(MAX_STEPS / 4)?;
+            *steps = steps.checked_sub(1)?;
             let met: Option<Vec<_>> = meeting.from.iter().map(|(_, _, from)| self.layers(*from, steps)).collect();
             return few(met?.concat());
         }
-        let steps = steps.checked_sub(1)?;
+        *steps = steps.checked_sub(1)?;
         let step = self.writer(version)?;
         if let Some(mask) = one_bit(step) {
             return Some(vec![vec![0; threads].into(), vec![mask; threads].into()]);
         }
-        let of = |at: usize| match step.arguments.get(at)? {
+        let mut of = |at: usize| match step.arguments.get(at)? {
             Source::Known(Value::Constant(number)) => Some(vec![vec![*number; threads].into()]),
             Source::Known(Value::Threads { values, elected: false }) => Some(vec![values.clone()]),
             Source::Version(Some(from)) => self.layers(*from, steps),
