@@ -97,6 +97,8 @@ fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Check>) {
             checks.push(Check { code, fatal: false, confidence: Confidence::Likely, line, message, reasoning });
         }
     };
+    // Multiplications that the next fence finds in no group. Where there are several, groups are meant to go across fences.
+    let mut refenced: Vec<&Site<'_>> = Vec::new();
     for ((index, site), state) in graph.sites.iter().enumerate().zip(&states) {
         let state = *state;
         if state == 0 {
@@ -114,16 +116,7 @@ fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Check>) {
                     );
                 }
             }
-            Operation::Wgmma(Wgmma::Fence) if only(OPEN) => {
-                if let Some(last) = last_before(graph, index, is_mma) {
-                    add(
-                        "PI502",
-                        last.line(),
-                        "wgmma.mma_async that no commit_group follows",
-                        "every path to the next wgmma.fence leaves it in no group of its own: waits count one group less",
-                    );
-                }
-            }
+            Operation::Wgmma(Wgmma::Fence) if only(OPEN) => refenced.extend(last_before(graph, index, is_mma)),
             Operation::Wgmma(_) => {}
             Operation::Return | Operation::Exit if only(COMMITTED | SOME_LEFT) => {
                 let is = |operation: &Operation<'_>| matches!(operation, Operation::Wgmma(Wgmma::CommitGroup));
@@ -138,6 +131,14 @@ fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Check>) {
             }
             _ => {}
         }
+    }
+    if let [last] = refenced[..] {
+        add(
+            "PI502",
+            last.line(),
+            "wgmma.mma_async that no commit_group follows",
+            "every path to the next wgmma.fence leaves it in no group of its own, as no other does: waits count one group less",
+        );
     }
 }
 

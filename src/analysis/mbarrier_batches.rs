@@ -1,14 +1,18 @@
-//! Copies that go together: those on one mbarrier between one wait and the next, as the kernel is written, and the bytes that are announced
-//! with them.
+//! Copies that go together: those on one mbarrier between one wait and the next, as the kernel is written, or on what one computed address
+//! says, and the bytes that are announced with them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::copies::{Copies, Moved};
 use super::mbarrier_checks::Objects;
-use super::mbarrier_expect::one_object;
-use super::mbarriers::{Act, MbarrierSite};
+use super::mbarriers::{Act, MbarrierSite, Place};
 use super::threads::Warps;
 use crate::base::Line;
-use crate::ptx::Register;
+
+/// Kinds of batches that others are compared with.
+const MAX_KINDS: usize = 64;
+/// Batches with no announcement that are looked at.
+const MAX_ORPHANS: usize = 64;
 
 /// Copies with fewer bytes announced than others that are just the same.
 pub(super) struct Less<'a> {
@@ -24,85 +28,229 @@ pub(super) struct Less<'a> {
 
 struct Batch<'a> {
     first: &'a MbarrierSite,
-    /// How they are copied, and by the tensor map in which register.
-    copies: Vec<(&'a str, Register)>,
-    /// None where some of it is not known.
+    /// What is copied; none where some of it is not known.
+    copies: Option<Vec<Moved<'a>>>,
+    /// The places of the copies among the instructions.
+    sites: Vec<usize>,
+    /// Those of the announcements.
+    announcements: BTreeSet<usize>,
+    /// The bytes that are announced; none where some of it is not known.
     announced: Option<u64>,
     /// Blocks of the kernel that it is in.
     blocks: BTreeSet<u32>,
 }
 
-/// The first batch with fewer bytes announced than another one that copies just the same.
-pub(super) fn told_of_less<'a>(warps: &Warps<'a>, objects: &Objects<'a>) -> Option<Less<'a>> {
-    let mut batches = gather(warps, objects);
-    for batch in &mut batches {
-        batch.copies.sort_unstable();
-        batch.announced = batch.announced.filter(|bytes| *bytes > 0 && !batch.copies.is_empty());
+impl<'a> Batch<'a> {
+    fn new(first: &'a MbarrierSite) -> Batch<'a> {
+        let (announcements, blocks) = (BTreeSet::new(), BTreeSet::new());
+        Batch { first, copies: Some(Vec::new()), sites: Vec::new(), announcements, announced: Some(0), blocks }
     }
-    let mut most: BTreeMap<&[(&str, Register)], &Batch<'a>> = BTreeMap::new();
-    for batch in batches.iter().filter(|batch| batch.announced.is_some()) {
-        let known = most.entry(&batch.copies).or_insert(batch);
-        if known.announced < batch.announced {
-            *known = batch;
+
+    /// What is copied, where it is known and something is.
+    fn moves(&self) -> Option<&[Moved<'a>]> {
+        self.copies.as_deref().filter(|copies| !copies.is_empty())
+    }
+
+    /// Whether the bytes that are announced are those that are copied, and no others.
+    fn is_balanced(&self) -> bool {
+        let bytes = self.moves().into_iter().flatten().map(|copy| match copy {
+            Moved::Bytes(bytes) => Some(*bytes),
+            Moved::Box(..) => None,
+        });
+        let all = bytes.reduce(|all, more| all?.checked_add(more?)).flatten();
+        self.announcements.len() == 1 && self.blocks.len() == 1 && all.is_some() && all == self.announced
+    }
+
+    /// Whether it copies all that another one does.
+    fn includes(&self, others: &[Moved<'a>]) -> bool {
+        let Some(copies) = self.moves() else { return false };
+        let count = |list: &[Moved<'a>], wanted: &Moved<'a>| list.iter().filter(|copy| *copy == wanted).count();
+        others.iter().all(|copy| count(others, copy) <= count(copies, copy))
+    }
+}
+
+/// What is known of the instructions around a copy.
+pub(super) trait Around {
+    /// The announcements that may be for the object of a copy.
+    fn told(&self, copy: &MbarrierSite) -> BTreeSet<usize>;
+
+    /// Those of some announcements that come before or after a copy with no wait between.
+    fn met(&self, copy: &MbarrierSite, told: &BTreeSet<usize>) -> BTreeSet<usize>;
+
+    /// Those that come before a copy with no other use of its object between, whatever is waited for.
+    fn before(&self, copy: &MbarrierSite) -> BTreeSet<usize>;
+
+    /// Whether a copy comes after another one with no wait between.
+    fn follows(&self, first: usize, second: usize) -> bool;
+}
+
+/// The batches of a kernel, in order.
+pub(super) struct Batches<'a> {
+    all: Vec<Batch<'a>>,
+    /// By announcement: its batch.
+    by_announcement: BTreeMap<usize, usize>,
+}
+
+impl<'a> Batches<'a> {
+    pub(super) fn new(warps: &Warps<'a>, objects: &Objects<'a>) -> Batches<'a> {
+        let mut all: Vec<Batch<'a>> = Vec::new();
+        let mut by_announcement: BTreeMap<usize, usize> = BTreeMap::new();
+        let moved = Copies::new(warps);
+        // A place is used again after a wait; what computes an address computes another one then.
+        let mut open: BTreeMap<(Option<u32>, Option<i64>, Option<(u32, i64)>), usize> = BTreeMap::new();
+        for site in objects.sites {
+            let Some(at) = warps.graph.sites.get(site.index) else { continue };
+            if site.act == Act::Wait {
+                open.retain(|(_, place, _), _| place.is_none());
+            }
+            let bytes = match site.act {
+                Act::Complete => Some(0),
+                Act::Expect | Act::ArriveExpect => site.argument,
+                _ => continue,
+            };
+            let key = match (site.place, site.identity) {
+                (Place::At(place), _) => Some((site.variable, Some(place), None)),
+                (_, Some(identity)) => Some((site.variable, None, Some(identity))),
+                _ => None,
+            };
+            let known = key.and_then(|key| open.get(&key).copied());
+            let place = known.unwrap_or(all.len());
+            if known.is_none() {
+                all.push(Batch::new(site));
+                open.extend(key.map(|key| (key, place)));
+            }
+            let Some(batch) = all.get_mut(place) else { continue };
+            batch.announced = batch.announced.zip(bytes).and_then(|(all, more)| all.checked_add(more));
+            batch.blocks.insert(at.block);
+            if site.act != Act::Complete {
+                batch.announcements.insert(site.index);
+                by_announcement.insert(site.index, place);
+                continue;
+            }
+            if batch.sites.is_empty() {
+                batch.first = site;
+            }
+            batch.sites.push(site.index);
+            let moved = moved.moved(site);
+            batch.copies = batch.copies.take().zip(moved).map(|(mut copies, moved)| {
+                copies.push(moved);
+                copies
+            });
         }
+        for batch in &mut all {
+            batch.copies.iter_mut().for_each(|copies| copies.sort_unstable());
+        }
+        Batches { all, by_announcement }
     }
-    batches.iter().find_map(|batch| {
-        let announced = batch.announced?;
-        let other = most.get(batch.copies.as_slice())?;
-        let others = other.announced.filter(|more| *more > announced)?;
+
+    fn of(&self, announcement: usize) -> Option<&Batch<'a>> {
+        self.by_announcement.get(&announcement).and_then(|place| self.all.get(*place))
+    }
+
+    /// Those with no announcement.
+    fn orphans(&self) -> impl Iterator<Item = &Batch<'a>> {
+        self.all.iter().filter(|batch| !batch.sites.is_empty() && batch.announcements.is_empty())
+    }
+
+    /// The announcements with no copies of their own that come before a batch, and may be for it; none where others may come instead.
+    fn told_before(&self, batch: &Batch<'a>, around: &dyn Around) -> Option<Vec<&Batch<'a>>> {
+        let before: Vec<Option<&Batch<'a>>> =
+            around.before(batch.first).into_iter().map(|index| self.of(index)).collect();
+        let is_loose = |other: &Option<&Batch<'a>>| other.is_some_and(|other| other.sites.is_empty());
+        let loose = before.iter().filter(|other| is_loose(other)).count();
+        (loose == 0 || loose == before.len())
+            .then(|| before.into_iter().flatten().filter(|other| other.sites.is_empty()).collect())
+    }
+
+    /// The bytes that are announced to a batch, where they are known and there are any.
+    fn announced(&self, batch: &Batch<'a>, around: &dyn Around) -> Option<u64> {
+        let before = match &self.told_before(batch, around)?[..] {
+            [] => 0,
+            [other] => other.announced?,
+            _ => return None,
+        };
+        batch.announced?.checked_add(before).filter(|bytes| *bytes > 0)
+    }
+
+    /// The first batch with fewer bytes announced than another one that copies just the same, or with no more than one that copies less.
+    pub(super) fn told_of_less(&self, warps: &Warps<'a>, around: &dyn Around) -> Option<Less<'a>> {
+        let mut most: BTreeMap<&[Moved<'a>], &Batch<'a>> = BTreeMap::new();
+        for batch in self.all.iter().filter(|batch| batch.announced.is_some_and(|bytes| bytes > 0)) {
+            let Some(moves) = batch.moves() else { continue };
+            let known = most.entry(moves).or_insert(batch);
+            if known.announced < batch.announced {
+                *known = batch;
+            }
+        }
+        // Copies with no announcement of their own, and none before them, may go with others.
+        let mut orphans = self.orphans();
+        let is_untold = |batch: &&Batch<'a>| self.told_before(batch, around).is_none_or(|told| told.is_empty());
+        let untold = orphans.by_ref().take(MAX_ORPHANS).filter(is_untold);
+        let claimed: BTreeSet<usize> = untold.flat_map(|batch| around.told(batch.first)).collect();
+        if orphans.next().is_some() {
+            return None;
+        }
+        most.retain(|_, batch| batch.announcements.is_disjoint(&claimed));
         // What is in a loop runs more often than what is outside.
         let is_even = |batch: &Batch<'_>| {
             let loops = batch.blocks.iter().map(|block| Some(warps.graph.innermost_loop(*block)?.into_iter().min()));
             loops.collect::<BTreeSet<_>>().len() == 1
         };
-        let is_same = is_even(batch)
-            && is_even(other)
-            && are_written_once(warps, batch.copies.iter().map(|(_, map)| *map).collect());
-        is_same.then_some(Less { copy: batch.first, announced, others, other: other.first.line })
-    })
-}
-
-/// The batches between waits, in order.
-fn gather<'a>(warps: &Warps<'a>, objects: &Objects<'a>) -> Vec<Batch<'a>> {
-    let mut batches: Vec<Batch<'a>> = Vec::new();
-    let mut open: Vec<Batch<'a>> = Vec::new();
-    for site in objects.sites {
-        let Some(at) = warps.graph.sites.get(site.index) else { continue };
-        if site.act == Act::Wait {
-            batches.append(&mut open);
-        }
-        let bytes = match site.act {
-            Act::Complete => Some(0),
-            Act::Expect | Act::ArriveExpect => site.argument,
-            _ => continue,
+        let less = |batch: &Batch<'a>, other: &Batch<'a>| {
+            let others = other.announced?;
+            let more = batch.sites.len() > other.sites.len();
+            let is_short = |announced: u64| announced < others || more && announced == others;
+            // Where it copies more, all of it must run: copies may stand for each other on different ways.
+            let is_whole = || batch.sites.windows(2).all(|pair| matches!(pair, [a, b] if around.follows(*a, *b)));
+            let is_less = batch.announced.is_some_and(is_short)
+                && (!more || other.moves().is_some_and(|moves| batch.includes(moves)) && is_whole())
+                && is_even(batch)
+                && is_even(other);
+            let announced = self.announced(batch, around).filter(|bytes| is_less && is_short(*bytes))?;
+            Some(Less { copy: batch.first, announced, others, other: other.first.line })
         };
-        let place = open.iter().position(|batch| one_object(batch.first, site)).unwrap_or(open.len());
-        if place == open.len() {
-            open.push(Batch { first: site, copies: Vec::new(), announced: Some(0), blocks: BTreeSet::new() });
-        }
-        let Some(batch) = open.get_mut(place) else { continue };
-        batch.announced = batch.announced.zip(bytes).and_then(|(all, more)| all.checked_add(more));
-        batch.blocks.insert(at.block);
-        if site.act != Act::Complete {
-            continue;
-        }
-        if batch.copies.is_empty() {
-            batch.first = site;
-        }
-        let instruction = at.located.instruction;
-        let map = instruction.operand(1).and_then(|map| map.address()?.base);
-        let map = map.and_then(|map| warps.graph.registers.resolve(map, at.located.id));
-        match map.filter(|_| instruction.opcode().starts_with("cp.async.bulk.tensor.")) {
-            Some(map) => batch.copies.push((instruction.opcode(), map)),
-            None => batch.announced = None,
-        }
+        let kinds: Vec<&Batch<'a>> = most.values().copied().take(MAX_KINDS).collect();
+        self.all.iter().find_map(|batch| {
+            let same = most.get(batch.moves()?);
+            let fewer = kinds.iter().filter(|other| other.sites.len() < batch.sites.len());
+            same.into_iter().chain(fewer).find_map(|other| less(batch, other))
+        })
     }
-    batches.append(&mut open);
-    batches
-}
 
-/// Whether registers hold the same throughout.
-fn are_written_once(warps: &Warps<'_>, registers: BTreeSet<Register>) -> bool {
-    let written = warps.graph.sites.iter().flat_map(|site| warps.graph.registers.written_by(&site.located));
-    written.filter(|register| registers.contains(register)).count() == registers.len()
+    /// The first copy of a batch with no announcement, though whatever else is copied like it has one.
+    pub(super) fn without_its_own(&self, around: &dyn Around) -> Option<&'a MbarrierSite> {
+        let is_announced = |batch: &&Batch<'a>| !batch.sites.is_empty() && !batch.announcements.is_empty();
+        let announced: Vec<&Batch<'a>> = self.all.iter().filter(is_announced).collect();
+        let orphans: Vec<&Batch<'a>> = self.orphans().take(MAX_ORPHANS).collect();
+        let lacks = |batch: &&&Batch<'a>| {
+            let told = around.told(batch.first);
+            // Announcements that say just the bytes of their own copies are for no others.
+            let theirs = |index: &usize| self.of(*index).is_some_and(Batch::is_balanced);
+            if !told.is_empty() && told.iter().all(theirs) {
+                return true;
+            }
+            let boxes = |moves: &&[Moved<'a>]| moves.iter().all(|copy| matches!(copy, Moved::Box(..)));
+            let Some(moves) = batch.moves().filter(boxes) else { return false };
+            let shares = |other: &&Batch<'a>| {
+                let known = other.copies.as_ref();
+                !std::ptr::eq(*other, **batch)
+                    && known.is_none_or(|copies| copies.iter().any(|copy| moves.contains(copy)))
+            };
+            if orphans.iter().any(shares) || self.told_before(batch, around).is_none_or(|told| !told.is_empty()) {
+                return false;
+            }
+            let alike: Vec<&Batch<'a>> = announced.iter().copied().filter(|other| other.includes(moves)).collect();
+            let near = around.met(batch.first, &told);
+            if near.is_empty() {
+                return !alike.is_empty() && announced.len() > 1;
+            }
+            // An announcement nearby may be for both, if others with as many bytes are not for their copies alone.
+            let agree = |other: &Batch<'a>| {
+                let same = |more: &&Batch<'a>| more.announced == other.announced && more.copies == other.copies;
+                other.announced.is_some() && alike.iter().copied().filter(same).count() > 1
+            };
+            near.iter().all(|index| alike.iter().any(|other| other.announcements.contains(index) && agree(other)))
+        };
+        orphans.iter().find(lacks).map(|batch| batch.first)
+    }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::check::{Check, Confidence};
 use super::mbarriers::{Act, MbarrierSite, Place};
-use super::threads::{Site, ThreadSet, Value, Warps, Ways, passing};
-use crate::ptx::{BarrierAction, ClusterBarrierAction, MbarrierAction, Operation};
+use super::threads::{Edge, Site, ThreadSet, Value, Warps, Ways, passing};
+use crate::ptx::{BarrierAction, ClusterBarrierAction, MbarrierAction, Operation, Register};
 
 /// The objects that an instruction may be on: the variable, and the places in it where they are known.
 pub(super) type Group = (u32, Option<Arc<[i64]>>);
@@ -110,7 +110,7 @@ fn presence(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
                 "no mbarrier.init of the kernel has an address in this variable at this offset",
             )),
             // The phase before the first is over: whoever waits for its parity, to fill a buffer for the first time, goes on at once.
-            Act::Wait if !is_first(site) && !objects.any(group, &arrivals) => Some((
+            Act::Wait if !is_first(site) && !is_poll(warps, site) && !objects.any(group, &arrivals) => Some((
                 "PI302",
                 format!("waits for the mbarrier {name}, which nobody arrives at"),
                 "no arrive, tcgen05.commit or cp.async.mbarrier.arrive of the kernel has this object: its phase never completes",
@@ -137,6 +137,22 @@ fn presence(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
             checks.push(Check { code, fatal: true, confidence, line, message, reasoning });
         }
     }
+}
+
+/// Whether whoever waits goes on either way: what is written is asked by no branch, and something else is done before it is asked for again.
+fn is_poll(warps: &Warps<'_>, wait: &MbarrierSite) -> bool {
+    let graph = &warps.graph;
+    let Some(site) = graph.sites.get(wait.index) else { return false };
+    let done: Vec<Register> = graph.registers.written_by(&site.located).collect();
+    let asks = |edge: &Edge| edge.when.is_some_and(|(register, _)| done.contains(&register));
+    if graph.blocks.iter().any(|block| block.successors.iter().any(asks)) {
+        return false;
+    }
+    let acts = |site: &Site<'_>| matches!(site.operation, Operation::Mbarrier(_) | Operation::Bulk(_));
+    graph.innermost_loop(site.block).is_none_or(|blocks| {
+        let sites = blocks.into_iter().flat_map(|block| graph.sites_of(block));
+        sites.filter(|(_, site)| acts(site)).count() > 1
+    })
 }
 
 /// Blocks of a cluster at most: all of them may arrive at one's object.

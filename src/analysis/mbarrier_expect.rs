@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::check::{Check, Confidence};
+use super::mbarrier_batches::{Around, Batches};
 use super::mbarrier_checks::Objects;
 use super::mbarriers::{Act, MbarrierSite, Place};
 use super::threads::{Block, Edge, Warps, Ways};
@@ -78,13 +79,56 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
         let why = "every expect_tx that may be for this object goes with other copies, and those have one each";
         return Some(unannounced(warps, copy, " that no expect_tx announces", why));
     }
-    let less = super::mbarrier_batches::told_of_less(warps, objects)?;
+    let batches = Batches::new(warps, objects);
+    let around = Surroundings { objects, walk: &walk };
+    if let Some(copy) = batches.without_its_own(&around) {
+        let why = "the same is copied elsewhere with an expect_tx of its own, and every expect_tx that may be for this object goes with \
+                   other copies";
+        return Some(unannounced(warps, copy, " that no expect_tx announces", why));
+    }
+    let less = batches.told_of_less(warps, &around)?;
     let what = format!(", of which {} are announced", less.announced);
     let why = format!(
         "the same copies at line {} have {} bytes announced: a tensor map says how many bytes each moves, so that these are as many",
         less.other.0, less.others
     );
     Some(unannounced(warps, less.copy, &what, &why))
+}
+
+/// What stands around copies, as far as the ways there are open to who copies.
+struct Surroundings<'o, 'a, 'w, 'g> {
+    objects: &'o Objects<'a>,
+    walk: &'o Walk<'w, 'g>,
+}
+
+impl Surroundings<'_, '_, '_, '_> {
+    fn on_the_object(&self, copy: &MbarrierSite, is_wanted: &dyn Fn(&MbarrierSite) -> bool) -> BTreeSet<usize> {
+        let group = copy.variable.map(|variable| (variable, copy.places.as_deref().map(Into::into)));
+        let may_be = group.iter().flat_map(|group| self.objects.of(group));
+        may_be.filter(|site| is_wanted(site)).map(|site| site.index).collect()
+    }
+}
+
+impl Around for Surroundings<'_, '_, '_, '_> {
+    fn told(&self, copy: &MbarrierSite) -> BTreeSet<usize> {
+        self.on_the_object(copy, &announces)
+    }
+
+    fn met(&self, copy: &MbarrierSite, told: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let stops = |index: usize| told.contains(&index) || self.walk.waits.contains(&index);
+        let met = [true, false].into_iter().flat_map(|back| self.walk.ways.first(copy.index, back, &stops));
+        met.filter(|index| told.contains(index)).collect()
+    }
+
+    fn before(&self, copy: &MbarrierSite) -> BTreeSet<usize> {
+        let is_use = |site: &MbarrierSite| announces(site) || site.act == Act::Complete && !one_object(site, copy);
+        let uses = self.on_the_object(copy, &is_use);
+        self.walk.ways.first(copy.index, true, &|index| uses.contains(&index))
+    }
+
+    fn follows(&self, first: usize, second: usize) -> bool {
+        self.walk.leads(first, &BTreeSet::from([second]), false)
+    }
 }
 
 /// The first copy that has no announcement beside it, where those that may be for its object all go with other copies.

@@ -9,6 +9,7 @@ pub mod cap;
 pub mod check;
 pub mod cluster;
 pub mod code;
+pub mod copies;
 pub mod groups;
 pub mod live_set;
 pub mod mbarrier_alike;
