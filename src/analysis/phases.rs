@@ -15,6 +15,8 @@ use crate::ptx::BarrierAction;
 
 /// States that are looked at.
 const MAX_STATES: usize = 100_000;
+/// Ways by a setmaxnreg that are tried on their own.
+const MAX_WAYS: usize = 16;
 
 /// What became of a walk through all orders.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,9 +27,11 @@ pub struct Outcome {
     pub held: u32,
     /// Where a role waits for registers for ever, with its index, when no order brings all to their end.
     pub stuck: Option<(usize, Line)>,
+    /// The setmaxnreg that a role must come by for that, with its index, where it need not.
+    pub by: Option<(usize, Line)>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     Set { count: u32, line: Line },
     Sync { id: u32, count: u32 },
@@ -36,6 +40,7 @@ enum Event {
 }
 
 /// What a role does, in its order.
+#[derive(Clone)]
 struct Course {
     events: Vec<Event>,
     /// What may come after each, and first.
@@ -98,22 +103,21 @@ fn course(warps: &Warps<'_>, role: &Role, requested: &[Requested], named: &Named
         found.next.push(follow(block, index + 1));
     }
     found.next.push(Vec::new());
-    found.keep_to_budgets();
+    found.keep_to(&|_, event| matches!(event, Event::Set { .. }));
     Some(found)
 }
 
 impl Course {
-    /// Leaves out the ways by which a role never sets a budget where others do: whoever has nothing to do and leaves at once says nothing about
-    /// whether the budgets can be had.
-    fn keep_to_budgets(&mut self) {
-        let is_set = |at: &usize| matches!(self.events.get(*at), Some(Event::Set { .. }));
-        let mut leads: Vec<bool> = (0..self.events.len()).map(|at| is_set(&at)).collect();
+    /// Leaves out the ways by which a role never comes to one of some events, where others do. Whoever has nothing to do and leaves at once
+    /// says nothing about whether budgets can be had.
+    fn keep_to(&mut self, wanted: &dyn Fn(usize, &Event) -> bool) {
+        let is_wanted: Vec<bool> = self.events.iter().enumerate().map(|(at, event)| wanted(at, event)).collect();
+        let mut leads = is_wanted.clone();
         loop {
             let on = |at: usize| self.next.get(at).is_some_and(|next| next.iter().any(|to| leads[*to]));
             let Some(at) = (0..leads.len()).find(|at| !leads[*at] && on(*at)) else { break };
             leads[at] = true;
         }
-        let before: Vec<bool> = (0..self.events.len()).map(|at| !is_set(&at)).collect();
         let keep = |list: &mut Vec<usize>| {
             if list.iter().any(|at| leads[*at]) {
                 list.retain(|at| leads[*at]);
@@ -123,7 +127,7 @@ impl Course {
         let mut seen = vec![false; self.events.len()];
         let mut open = self.first.clone();
         while let Some(at) = open.pop() {
-            if !before[at] || std::mem::replace(&mut seen[at], true) {
+            if is_wanted[at] || std::mem::replace(&mut seen[at], true) {
                 continue;
             }
             if let Some(next) = self.next.get_mut(at) {
@@ -131,6 +135,14 @@ impl Course {
                 open.extend(next.iter());
             }
         }
+    }
+
+    /// The setmaxnreg in its order, with their lines.
+    fn sets(&self) -> impl Iterator<Item = (usize, Line)> + '_ {
+        self.events.iter().enumerate().filter_map(|(at, event)| match event {
+            Event::Set { line, .. } => Some((at, *line)),
+            _ => None,
+        })
     }
 }
 
@@ -175,15 +187,37 @@ pub fn walk(warps: &Warps<'_>, roles: &[Role], requested: &[Requested], named: &
     if warps.graph.calls || !warps.graph.complete || entry > *COUNTS.end() {
         return None;
     }
-    let courses: Vec<Course> =
+    let mut courses: Vec<Course> =
         roles.iter().map(|role| course(warps, role, requested, named)).collect::<Option<Vec<_>>>()?;
+    let outcome = explore(&courses, entry)?;
+    if !outcome.ends {
+        return Some(outcome);
+    }
+    // A role that may come by one of several must get its registers by each of them.
+    let several = courses.iter().enumerate().filter(|(_, course)| course.sets().count() > 1);
+    let ways: Vec<(usize, usize, Line)> =
+        several.flat_map(|(role, course)| course.sets().map(move |(at, line)| (role, at, line))).collect();
+    for (role, wanted, line) in ways.into_iter().take(MAX_WAYS) {
+        let mut course = courses.get(role)?.clone();
+        course.keep_to(&|at, _| at == wanted);
+        let usual = std::mem::replace(courses.get_mut(role)?, course);
+        let forced = explore(&courses, entry);
+        *courses.get_mut(role)? = usual;
+        if let Some(forced) = forced.filter(|forced| !forced.ends && forced.stuck.is_some()) {
+            return Some(Outcome { by: Some((role, line)), ..forced });
+        }
+    }
+    Some(outcome)
+}
+
+fn explore(courses: &[Course], entry: u32) -> Option<Outcome> {
     let all: u32 = courses.iter().map(|course| course.warps).sum();
     let available = entry.checked_mul(all)?;
     let mut open: VecDeque<State> = VecDeque::new();
     let mut seen: HashSet<State> = HashSet::new();
-    let mut outcome = Outcome { ends: false, held: 0, stuck: None };
+    let mut outcome = Outcome { ends: false, held: 0, stuck: None, by: None };
     let mut starts: Vec<Vec<usize>> = vec![Vec::new()];
-    for course in &courses {
+    for course in courses {
         starts = starts
             .iter()
             .flat_map(|start| course.first.iter().map(move |first| [&start[..], &[*first]].concat()))

@@ -172,6 +172,11 @@ fn escape(warps: &Warps<'_>, allocs: &[(usize, &Site<'_>)], deallocs: &[(usize, 
     let graph = &warps.graph;
     let [(alloc, start)] = allocs else { return None };
     let holders = warps.at(*alloc).whole_warps();
+    // Where some free all there is, one that frees less leaves the rest.
+    let frees_less =
+        |index: usize| columns(warps, index).zip(columns(warps, *alloc)).is_some_and(|(freed, got)| freed < got);
+    let (less, whole): (Vec<_>, Vec<_>) = deallocs.iter().copied().partition(|(index, _)| frees_less(*index));
+    let deallocs = if whole.is_empty() { less } else { whole };
     if !deallocs.iter().all(|(index, _)| warps.at(*index).within(&holders)) {
         return None;
     }

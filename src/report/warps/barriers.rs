@@ -118,7 +118,7 @@ fn setmaxnreg(kernel: &Kernel, of_ptx: &OfPtx<'_>, module: &Module<'_>) -> Vec<C
         checks.push(Check {
             code: "PI102",
             fatal: true,
-            confidence: if of_ptx.exact && told && !of_ptx.by_memory {
+            confidence: if of_ptx.exact && told && !of_ptx.by_memory && pool.condition.is_none() {
                 check::Confidence::Certain
             } else {
                 check::Confidence::Likely

@@ -327,10 +327,14 @@ impl Joiner<'_> {
         let warps: u32 = found.iter().filter_map(roles::Role::warps).sum();
         let available = entry.saturating_mul(warps);
         let stuck = walked.stuck.filter(|_| !walked.ends);
+        let name = |role: usize| found.get(role).map_or("a role", |role| role.name.as_str());
+        let by = walked
+            .by
+            .map(|(role, line)| format!("where the {} comes by line {}", name(role), self.module.number_of(line)));
+        let condition = [by, condition].into_iter().flatten().reduce(|all, more| format!("{all}, {more}"));
         let (verdict, explanation) = match stuck {
             Some((role, line)) => {
-                let name = found.get(role).map_or("a role", |role| role.name.as_str());
-                let line = self.module.number_of(line);
+                let (name, line) = (name(role), self.module.number_of(line));
                 (
                     "never",
                     format!(
