@@ -77,8 +77,8 @@ pub(super) trait Around {
     /// Those of some announcements that come before or after a copy with no wait between.
     fn met(&self, copy: &MbarrierSite, told: &BTreeSet<usize>) -> BTreeSet<usize>;
 
-    /// Those that come before a copy with no other use of its object between, whatever is waited for.
-    fn before(&self, copy: &MbarrierSite) -> BTreeSet<usize>;
+    /// Those but some that come before a copy with no other use of its object between, whatever is waited for.
+    fn before(&self, copy: &MbarrierSite, but: &BTreeSet<usize>) -> BTreeSet<usize>;
 
     /// Whether a copy comes after another one with no wait between.
     fn follows(&self, first: usize, second: usize) -> bool;
@@ -155,7 +155,7 @@ impl<'a> Batches<'a> {
     /// The announcements with no copies of their own that come before a batch, and may be for it; none where others may come instead.
     fn told_before(&self, batch: &Batch<'a>, around: &dyn Around) -> Option<Vec<&Batch<'a>>> {
         let before: Vec<Option<&Batch<'a>>> =
-            around.before(batch.first).into_iter().map(|index| self.of(index)).collect();
+            around.before(batch.first, &batch.announcements).into_iter().map(|index| self.of(index)).collect();
         let is_loose = |other: &Option<&Batch<'a>>| other.is_some_and(|other| other.sites.is_empty());
         let loose = before.iter().filter(|other| is_loose(other)).count();
         (loose == 0 || loose == before.len())

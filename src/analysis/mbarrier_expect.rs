@@ -120,9 +120,10 @@ impl Around for Surroundings<'_, '_, '_, '_> {
         met.filter(|index| told.contains(index)).collect()
     }
 
-    fn before(&self, copy: &MbarrierSite) -> BTreeSet<usize> {
+    fn before(&self, copy: &MbarrierSite, but: &BTreeSet<usize>) -> BTreeSet<usize> {
         let is_use = |site: &MbarrierSite| announces(site) || site.act == Act::Complete && !one_object(site, copy);
-        let uses = self.on_the_object(copy, &is_use);
+        let mut uses = self.on_the_object(copy, &is_use);
+        uses.retain(|index| !but.contains(index));
         self.walk.ways.first(copy.index, true, &|index| uses.contains(&index))
     }
 

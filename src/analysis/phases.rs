@@ -137,6 +137,21 @@ impl Course {
         }
     }
 
+    /// Whether no way leads by more than one setmaxnreg.
+    fn sets_once(&self) -> bool {
+        let mut open: Vec<usize> = self.sets().filter_map(|(at, _)| self.next.get(at)).flatten().copied().collect();
+        let mut seen = vec![false; self.events.len()];
+        while let Some(at) = open.pop() {
+            if matches!(self.events.get(at), Some(Event::Set { .. })) {
+                return false;
+            }
+            if !std::mem::replace(&mut seen[at], true) {
+                open.extend(self.next.get(at).into_iter().flatten());
+            }
+        }
+        true
+    }
+
     /// The setmaxnreg in its order, with their lines.
     fn sets(&self) -> impl Iterator<Item = (usize, Line)> + '_ {
         self.events.iter().enumerate().filter_map(|(at, event)| match event {
@@ -193,8 +208,8 @@ pub fn walk(warps: &Warps<'_>, roles: &[Role], requested: &[Requested], named: &
     if !outcome.ends {
         return Some(outcome);
     }
-    // A role that may come by one of several must get its registers by each of them.
-    let several = courses.iter().enumerate().filter(|(_, course)| course.sets().count() > 1);
+    // A role that comes by one of several must get its registers by each of them.
+    let several = courses.iter().enumerate().filter(|(_, course)| course.sets().count() > 1 && course.sets_once());
     let ways: Vec<(usize, usize, Line)> =
         several.flat_map(|(role, course)| course.sets().map(move |(at, line)| (role, at, line))).collect();
     for (role, wanted, line) in ways.into_iter().take(MAX_WAYS) {

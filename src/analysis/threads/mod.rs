@@ -26,6 +26,8 @@ mod ways;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_copies;
+#[cfg(test)]
 mod tests_counts;
 #[cfg(test)]
 mod tests_places;

@@ -492,6 +492,9 @@ fn tensor_memory_that_one_way_leaves_behind() {
     assert_eq!(of_body(32, &body(free, free)), []);
     assert_eq!(of_body(32, &body("", free)), [("PI602", 2)]);
     assert_eq!(of_body(32, &body(free, "")), [("PI602", 2)]);
+    let half = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r4, 64;";
+    assert_eq!(of_body(32, &body(free, half)), [("PI602", 2)]);
+    assert_eq!(of_body(32, &body(&format!("{half}\n{half}"), &format!("{half}\n{half}"))), []);
 }
 
 #[test]

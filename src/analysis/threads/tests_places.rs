@@ -218,7 +218,8 @@ fn checks(body: &str) -> Vec<(&'static str, Confidence)> {
 fn the_phase_before_the_first_is_over() {
     let wait = |parity: u32| {
         format!(
-            "mbarrier.init.shared.b64 [bars], 1;\nbar.warp.sync -1;\nmbarrier.try_wait.parity.shared.b64 %p1, [bars], {parity};"
+            "mbarrier.init.shared.b64 [bars], 1;\nbar.warp.sync -1;\nW:\nmbarrier.try_wait.parity.shared.b64 %p1, [bars], {parity};\n\
+             @!%p1 bra W;"
         )
     };
     assert_eq!(checks(&wait(1)), []);
@@ -247,4 +248,8 @@ fn fences_between_multiplications() {
     assert_eq!(checks(&twice("mul.f32 %f1, %f1, %f5;")), [("PI501", Confidence::Likely)]);
     assert_eq!(checks(&twice("mul.f32 %f1, %f1, %f5;\nwgmma.fence.sync.aligned;")), []);
     assert_eq!(checks(&format!("{mma}\n{commit}")), [("PI501", Confidence::Likely)]);
+    // One that no group has before the next fence is left out; where several are, a group goes across fences.
+    let fence = "wgmma.fence.sync.aligned;";
+    assert_eq!(checks(&format!("{fence}\n{mma}\n{fence}\n{mma}\n{commit}")), [("PI502", Confidence::Likely)]);
+    assert_eq!(checks(&format!("{fence}\n{mma}\n{fence}\n{mma}\n{fence}\n{mma}\n{commit}")), []);
 }
