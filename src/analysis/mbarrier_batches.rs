@@ -26,6 +26,13 @@ pub(super) struct Less<'a> {
     pub other: Line,
 }
 
+/// What the copies of a batch have in common: the variable, and a place in it or what computes the address.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Object {
+    At(Option<u32>, i64),
+    Computed(Option<u32>, (u32, i64)),
+}
+
 struct Batch<'a> {
     first: &'a MbarrierSite,
     /// What is copied; none where some of it is not known.
@@ -97,11 +104,11 @@ impl<'a> Batches<'a> {
         let mut by_announcement: BTreeMap<usize, usize> = BTreeMap::new();
         let moved = Copies::new(warps);
         // A place is used again after a wait; what computes an address computes another one then.
-        let mut open: BTreeMap<(Option<u32>, Option<i64>, Option<(u32, i64)>), usize> = BTreeMap::new();
+        let mut open: BTreeMap<Object, usize> = BTreeMap::new();
         for site in objects.sites {
             let Some(at) = warps.graph.sites.get(site.index) else { continue };
             if site.act == Act::Wait {
-                open.retain(|(_, place, _), _| place.is_none());
+                open.retain(|object, _| matches!(object, Object::Computed(..)));
             }
             let bytes = match site.act {
                 Act::Complete => Some(0),
@@ -109,8 +116,8 @@ impl<'a> Batches<'a> {
                 _ => continue,
             };
             let key = match (site.place, site.identity) {
-                (Place::At(place), _) => Some((site.variable, Some(place), None)),
-                (_, Some(identity)) => Some((site.variable, None, Some(identity))),
+                (Place::At(place), _) => Some(Object::At(site.variable, place)),
+                (_, Some(identity)) => Some(Object::Computed(site.variable, identity)),
                 _ => None,
             };
             let known = key.and_then(|key| open.get(&key).copied());
