@@ -1,9 +1,8 @@
 //! What copies on mbarriers move: bytes that the instruction says, or boxes of a tensor map, told apart by where the map comes from.
 
-use std::collections::HashMap;
-
 use super::mbarriers::MbarrierSite;
 use super::threads::Warps;
+use crate::base::FastMap;
 use crate::ptx::{Operand, Register};
 
 /// Instructions between a parameter and a copy that has its address.
@@ -29,12 +28,12 @@ pub(super) enum Map<'a> {
 /// Where registers that are written once are written.
 pub(super) struct Copies<'w, 'a> {
     warps: &'w Warps<'a>,
-    writers: HashMap<Register, Option<usize>>,
+    writers: FastMap<Register, Option<usize>>,
 }
 
 impl<'w, 'a> Copies<'w, 'a> {
     pub(super) fn new(warps: &'w Warps<'a>) -> Copies<'w, 'a> {
-        let mut writers: HashMap<Register, Option<usize>> = HashMap::new();
+        let mut writers: FastMap<Register, Option<usize>> = FastMap::default();
         for (index, site) in warps.graph.sites.iter().enumerate() {
             for register in warps.graph.registers.written_by(&site.located) {
                 writers.entry(register).and_modify(|writer| *writer = None).or_insert(Some(index));

@@ -87,7 +87,7 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Vec<Check> {
 /// The innermost loops that an object is arrived at in, by their first blocks. Waits have a loop of their own each.
 fn loops(warps: &Warps<'_>, object: &Object) -> Vec<Option<u32>> {
     let graph = &warps.graph;
-    let around = |index: &usize| graph.innermost_loop(graph.sites.get(*index)?.block)?.into_iter().min();
+    let around = |index: &usize| graph.loop_of(graph.sites.get(*index)?.block);
     let mut found: Vec<Option<u32>> = object.arrivals.iter().map(around).collect();
     found.sort_unstable();
     found

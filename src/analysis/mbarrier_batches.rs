@@ -200,7 +200,7 @@ impl<'a> Batches<'a> {
         most.retain(|_, batch| batch.announcements.is_disjoint(&claimed));
         // What is in a loop runs more often than what is outside.
         let is_even = |batch: &Batch<'_>| {
-            let loops = batch.blocks.iter().map(|block| Some(warps.graph.innermost_loop(*block)?.into_iter().min()));
+            let loops = batch.blocks.iter().map(|block| warps.graph.loop_of(*block));
             loops.collect::<BTreeSet<_>>().len() == 1
         };
         let less = |batch: &Batch<'a>, other: &Batch<'a>| {
@@ -213,7 +213,8 @@ impl<'a> Batches<'a> {
                 && (!more || other.moves().is_some_and(|moves| batch.includes(moves)) && is_whole())
                 && is_even(batch)
                 && is_even(other);
-            let announced = self.announced(batch, around).filter(|bytes| is_less && is_short(*bytes))?;
+            let announced =
+                is_less.then(|| self.announced(batch, around)).flatten().filter(|bytes| is_short(*bytes))?;
             Some(Less { copy: batch.first, announced, others, other: other.first.line })
         };
         let kinds: Vec<&Batch<'a>> = most.values().copied().take(MAX_KINDS).collect();

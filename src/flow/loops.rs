@@ -37,7 +37,13 @@ pub struct Loops {
 impl Loops {
     /// Finds the loops.
     pub fn build(cfg: &Cfg) -> Loops {
-        Forest::new(cfg).run(cfg)
+        let entries: Vec<u32> = cfg.functions.iter().map(|function| function.block.0).collect();
+        Loops::of_graph(cfg.blocks.len(), &entries, &|block| cfg.succ_of(block))
+    }
+
+    /// Those of any graph: so many blocks, where it is entered, and what follows each.
+    pub fn of_graph<'s>(blocks: usize, entries: &[u32], successors: &dyn Fn(u32) -> &'s [u32]) -> Loops {
+        Forest::new(blocks, entries, successors).run()
     }
 
     /// The innermost loop of a block.
@@ -80,8 +86,7 @@ struct Forest {
 }
 
 impl Forest {
-    fn new(cfg: &Cfg) -> Forest {
-        let n = cfg.blocks.len();
+    fn new<'s>(n: usize, entries: &[u32], successors: &dyn Fn(u32) -> &'s [u32]) -> Forest {
         let mut forest = Forest {
             preorder: Vec::with_capacity(n),
             tree_parent: vec![NONE; n],
@@ -94,7 +99,7 @@ impl Forest {
         let mut sets = Sets((0..n as u32).collect());
         let mut tree = vec![NONE; n];
         let mut stack: Vec<(u32, u32)> = Vec::new();
-        for root in cfg.functions.iter().map(|f| f.block.0) {
+        for &root in entries {
             if number[root as usize] != NONE {
                 continue;
             }
@@ -103,7 +108,7 @@ impl Forest {
             tree[root as usize] = root;
             stack.push((root, 0));
             while let Some(&mut (v, ref mut next)) = stack.last_mut() {
-                let Some(&w) = cfg.succ_of(v).get(*next as usize) else {
+                let Some(&w) = successors(v).get(*next as usize) else {
                     finished[v as usize] = true;
                     stack.pop();
                     if let Some(&(parent, _)) = stack.last() {
@@ -131,8 +136,8 @@ impl Forest {
         forest
     }
 
-    fn run(mut self, cfg: &Cfg) -> Loops {
-        let n = cfg.blocks.len();
+    fn run(mut self) -> Loops {
+        let n = self.tree_parent.len();
         let mut sets = Sets((0..n as u32).collect());
         let mut header = vec![NONE; n];
         let mut is_header = vec![false; n];

@@ -1,8 +1,10 @@
 //! Basic blocks of a PTX function.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::OnceLock;
 
 use crate::base::Line;
+use crate::flow::{BlockId, Loops};
 use crate::ptx::{Function, Located, Operation, Register, Registers, StatementKind};
 
 /// An instruction in its block.
@@ -60,6 +62,7 @@ pub struct Graph<'a> {
     pub complete: bool,
     /// Whether it calls functions that may use barriers or asynchronous instructions: theirs are not looked at.
     pub calls: bool,
+    loops: OnceLock<Loops>,
 }
 
 /// Where labels are visible: a scope and the ones around it.
@@ -207,7 +210,7 @@ impl<'a> Graph<'a> {
             })
             .collect();
         let calls = matter(function, called);
-        Graph { sites, blocks, registers, complete, calls }
+        Graph { sites, blocks, registers, complete, calls, loops: OnceLock::new() }
     }
 
     /// The instructions of a block with their indices.
@@ -218,82 +221,43 @@ impl<'a> Graph<'a> {
 
     /// Whether an instruction can run more than once in a thread.
     pub fn is_in_a_loop(&self, index: usize) -> bool {
-        let Some(home) = self.sites.get(index).map(|site| site.block) else { return true };
-        let mut seen = vec![false; self.blocks.len()];
-        let next = |block: u32| {
-            self.blocks.get(block as usize).into_iter().flat_map(|block| &block.successors).map(|edge| edge.to)
+        let home = self.sites.get(index).map(|site| BlockId(site.block));
+        home.is_none_or(|home| self.loops().of(home).is_some())
+    }
+
+    /// The innermost loop around a block that every way into leads through its start, by that start.
+    pub fn loop_of(&self, block: u32) -> Option<u32> {
+        let loops = self.loops();
+        let mut around = loops.of(BlockId(block)).and_then(|id| loops.loops.get(id.0 as usize));
+        while let Some(found) = around.filter(|found| found.irreducible) {
+            around = found.parent.and_then(|id| loops.loops.get(id.0 as usize));
+        }
+        around.map(|found| found.header.0)
+    }
+
+    /// The blocks of that loop.
+    pub fn innermost_loop(&self, block: u32) -> Option<Vec<u32>> {
+        let loops = self.loops();
+        let start = self.loop_of(block)?;
+        let is_within = |block: &u32| {
+            let mut around = loops.of(BlockId(*block)).and_then(|id| loops.loops.get(id.0 as usize));
+            while let Some(found) = around.filter(|found| found.header.0 != start) {
+                around = found.parent.and_then(|id| loops.loops.get(id.0 as usize));
+            }
+            around.is_some()
         };
-        let mut open: Vec<u32> = next(home).collect();
-        while let Some(at) = open.pop() {
-            if at == home {
-                return true;
-            }
-            if !std::mem::replace(seen.get_mut(at as usize).unwrap_or(&mut true), true) {
-                open.extend(next(at));
-            }
-        }
-        false
+        Some((0..self.blocks.len() as u32).filter(is_within).collect())
     }
 
-    /// The blocks that can be reached from one without one that is left out, this one and that one not among them.
-    fn reached(&self, from: u32, without: Option<u32>) -> Vec<bool> {
-        let mut seen = vec![false; self.blocks.len()];
-        let mut open = vec![from];
-        while let Some(at) = open.pop() {
-            for edge in self.blocks.get(at as usize).into_iter().flat_map(|block| &block.successors) {
-                if Some(edge.to) == without {
-                    continue;
-                }
-                if !std::mem::replace(seen.get_mut(edge.to as usize).unwrap_or(&mut true), true) {
-                    open.push(edge.to);
-                }
-            }
-        }
-        seen
+    fn loops(&self) -> &Loops {
+        self.loops.get_or_init(|| {
+            let blocks = self.blocks.len() as u32;
+            let known = |block: &Block| block.successors.iter().map(|edge| edge.to).filter(|to| *to < blocks).collect();
+            let successors: Vec<Vec<u32>> = self.blocks.iter().map(known).collect();
+            let next = |block: u32| successors.get(block as usize).map_or(&[][..], Vec::as_slice);
+            Loops::of_graph(successors.len(), if successors.is_empty() { &[] } else { &[0] }, &next)
+        })
     }
-
-    /// The blocks of the innermost loop around one: from where it comes back to the loop's start, which every way into it leads through.
-    pub fn innermost_loop(&self, home: u32) -> Option<Vec<u32>> {
-        let (after, all, mut smallest) = (self.reached(home, None), self.reached(0, None), None::<Vec<u32>>);
-        let mut before: Vec<Vec<u32>> = vec![Vec::new(); self.blocks.len()];
-        for (at, block) in self.blocks.iter().enumerate() {
-            for edge in &block.successors {
-                if let Some(list) = before.get_mut(edge.to as usize) {
-                    list.push(at as u32);
-                }
-            }
-        }
-        let has = |set: &[bool], block: u32| set.get(block as usize).copied().unwrap_or(false);
-        for start in (0..self.blocks.len() as u32).filter(|start| has(&after, *start)) {
-            let around = self.reached(0, Some(start));
-            let apart = |block: u32| block != 0 && has(&all, block) && !has(&around, block);
-            let leads = |block: u32| block == start || start == 0 || apart(block);
-            if !leads(home) {
-                continue;
-            }
-            let comes_back = |block: &u32| {
-                let edges = self.blocks.get(*block as usize).into_iter().flat_map(|block| &block.successors);
-                leads(*block) && edges.into_iter().any(|edge| edge.to == start)
-            };
-            let body = body(&before, start, (0..self.blocks.len() as u32).filter(comes_back).collect());
-            if body.contains(&home) && smallest.as_ref().is_none_or(|known| body.len() < known.len()) {
-                smallest = Some(body);
-            }
-        }
-        smallest
-    }
-}
-
-/// A loop's blocks: all that lead to its ends, back to its start. `before` has the blocks that lead to each.
-fn body(before: &[Vec<u32>], start: u32, ends: Vec<u32>) -> Vec<u32> {
-    let mut body: BTreeSet<u32> = BTreeSet::new();
-    let mut open = ends;
-    while let Some(at) = open.pop() {
-        if body.insert(at) && at != start {
-            open.extend(before.get(at as usize).into_iter().flatten());
-        }
-    }
-    body.into_iter().collect()
 }
 
 /// Functions of the runtime that neither wait for other threads nor touch barriers.
