@@ -11,6 +11,8 @@ use crate::base::Line;
 
 /// Kinds of batches that others are compared with.
 const MAX_KINDS: usize = 64;
+/// Batches that say as much for the same copies, from which on none of them is for others.
+const ENOUGH: usize = 3;
 /// Batches with no announcement that are looked at.
 const MAX_ORPHANS: usize = 64;
 
@@ -24,13 +26,6 @@ pub(super) struct Less<'a> {
     pub others: u64,
     /// Where the others are.
     pub other: Line,
-}
-
-/// What the copies of a batch have in common: the variable, and a place in it or what computes the address.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Object {
-    At(Option<u32>, i64),
-    Computed(Option<u32>, (u32, i64)),
 }
 
 struct Batch<'a> {
@@ -70,9 +65,9 @@ impl<'a> Batch<'a> {
 
     /// Whether it copies all that another one does.
     fn includes(&self, others: &[Moved<'a>]) -> bool {
-        let Some(copies) = self.moves() else { return false };
-        let count = |list: &[Moved<'a>], wanted: &Moved<'a>| list.iter().filter(|copy| *copy == wanted).count();
-        others.iter().all(|copy| count(others, copy) <= count(copies, copy))
+        // Both are sorted.
+        let mut copies = self.moves().into_iter().flatten();
+        others.iter().all(|wanted| copies.any(|copy| copy == wanted))
     }
 }
 
@@ -104,27 +99,26 @@ impl<'a> Batches<'a> {
         let mut by_announcement: BTreeMap<usize, usize> = BTreeMap::new();
         let moved = Copies::new(warps);
         // A place is used again after a wait; what computes an address computes another one then.
-        let mut open: BTreeMap<Object, usize> = BTreeMap::new();
+        let mut placed: BTreeMap<(Option<u32>, i64), usize> = BTreeMap::new();
+        let mut computed: BTreeMap<(Option<u32>, (u32, i64)), usize> = BTreeMap::new();
         for site in objects.sites {
             let Some(at) = warps.graph.sites.get(site.index) else { continue };
             if site.act == Act::Wait {
-                open.retain(|object, _| matches!(object, Object::Computed(..)));
+                placed.clear();
             }
             let bytes = match site.act {
                 Act::Complete => Some(0),
                 Act::Expect | Act::ArriveExpect => site.argument,
                 _ => continue,
             };
-            let key = match (site.place, site.identity) {
-                (Place::At(place), _) => Some(Object::At(site.variable, place)),
-                (_, Some(identity)) => Some(Object::Computed(site.variable, identity)),
-                _ => None,
+            let next = all.len();
+            let place = match (site.place, site.identity) {
+                (Place::At(place), _) => *placed.entry((site.variable, place)).or_insert(next),
+                (_, Some(identity)) => *computed.entry((site.variable, identity)).or_insert(next),
+                _ => next,
             };
-            let known = key.and_then(|key| open.get(&key).copied());
-            let place = known.unwrap_or(all.len());
-            if known.is_none() {
+            if place == next {
                 all.push(Batch::new(site));
-                open.extend(key.map(|key| (key, place)));
             }
             let Some(batch) = all.get_mut(place) else { continue };
             batch.announced = batch.announced.zip(bytes).and_then(|(all, more)| all.checked_add(more));
@@ -232,8 +226,23 @@ impl<'a> Batches<'a> {
         let orphans: Vec<&Batch<'a>> = self.orphans().take(MAX_ORPHANS).collect();
         let lacks = |batch: &&&Batch<'a>| {
             let told = around.told(batch.first);
-            // Announcements that say just the bytes of their own copies are for no others.
-            let theirs = |index: &usize| self.of(*index).is_some_and(Batch::is_balanced);
+            let near = around.met(batch.first, &told);
+            // Announcements that say just the bytes of their own copies, or none, are for no others. Nor are those that say as much for the same
+            // copies as some that do not come before this one, where nothing else is without its own.
+            let nearest = |other: &Batch<'a>| {
+                let before = around.before(batch.first, &batch.announcements);
+                other.announcements.iter().any(|index| near.contains(index) || before.contains(index))
+            };
+            let is_spent = |other: &Batch<'a>| {
+                let same = |more: &&&Batch<'a>| more.announced == other.announced && more.copies == other.copies;
+                let alike: Vec<&&Batch<'a>> = announced.iter().filter(same).collect();
+                let known = other.announced.is_some() && other.moves().is_some() && orphans.len() == 1;
+                known && alike.len() >= ENOUGH && alike.into_iter().any(|more| !nearest(more))
+            };
+            let theirs = |index: &usize| {
+                self.of(*index)
+                    .is_some_and(|other| other.announced == Some(0) || other.is_balanced() || is_spent(other))
+            };
             if !told.is_empty() && told.iter().all(theirs) {
                 return true;
             }
@@ -248,7 +257,6 @@ impl<'a> Batches<'a> {
                 return false;
             }
             let alike: Vec<&Batch<'a>> = announced.iter().copied().filter(|other| other.includes(moves)).collect();
-            let near = around.met(batch.first, &told);
             if near.is_empty() {
                 return !alike.is_empty() && announced.len() > 1;
             }
