@@ -4,17 +4,19 @@
 //! are taken to end. Every way that a branch leaves open is tried, so that a kernel which cannot end here cannot end at all; one that
 //! can may still hang for other reasons.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use super::barriers::Named;
 use super::roles::Role;
 use super::setmaxnreg::{COUNTS, Requested};
 use super::threads::{ThreadSet, Warps, passing};
-use crate::base::Line;
+use crate::base::{FastSet, Line};
 use crate::ptx::BarrierAction;
 
 /// States that are looked at.
 const MAX_STATES: usize = 100_000;
+/// Roles that are told apart.
+const MAX_ROLES: usize = 16;
 /// Ways by a setmaxnreg that are tried on their own.
 const MAX_WAYS: usize = 16;
 
@@ -50,16 +52,19 @@ struct Course {
     threads: u32,
 }
 
-#[derive(Clone, PartialEq, Eq, Hash)]
+/// Where a role is: at which event, with how many registers of a thread, and whether it waits there for others.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+struct Standing {
+    at: u16,
+    has: u16,
+    waits: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct State {
-    /// The event each role is at.
-    at: Vec<usize>,
-    /// Registers of a thread that each has.
-    has: Vec<u32>,
-    /// Whether each waits at its barrier.
-    waits: Vec<bool>,
+    roles: [Standing; MAX_ROLES],
     /// Threads that have arrived at each barrier.
-    arrived: Vec<u32>,
+    arrived: [u16; 16],
 }
 
 fn course(warps: &Warps<'_>, role: &Role, requested: &[Requested], named: &Named) -> Option<Course> {
@@ -199,7 +204,7 @@ fn follow(
 
 /// Tries every order. None where too little is known, or there are too many.
 pub fn walk(warps: &Warps<'_>, roles: &[Role], requested: &[Requested], named: &Named, entry: u32) -> Option<Outcome> {
-    if warps.graph.calls || !warps.graph.complete || entry > *COUNTS.end() {
+    if warps.graph.calls || !warps.graph.complete || entry > *COUNTS.end() || roles.len() > MAX_ROLES {
         return None;
     }
     let mut courses: Vec<Course> =
@@ -229,67 +234,59 @@ fn explore(courses: &[Course], entry: u32) -> Option<Outcome> {
     let all: u32 = courses.iter().map(|course| course.warps).sum();
     let available = entry.checked_mul(all)?;
     let mut open: VecDeque<State> = VecDeque::new();
-    let mut seen: HashSet<State> = HashSet::new();
+    let mut seen: FastSet<State> = FastSet::default();
     let mut outcome = Outcome { ends: false, held: 0, stuck: None, by: None };
-    let mut starts: Vec<Vec<usize>> = vec![Vec::new()];
-    for course in courses {
-        starts = starts
-            .iter()
-            .flat_map(|start| course.first.iter().map(move |first| [&start[..], &[*first]].concat()))
-            .collect();
-        if starts.len() > MAX_STATES {
-            return None;
-        }
+    let nowhere = Standing { at: 0, has: u16::try_from(entry).ok()?, waits: false };
+    let mut starts = vec![State { roles: [nowhere; MAX_ROLES], arrived: [0; 16] }];
+    for (role, course) in courses.iter().enumerate() {
+        starts = put(starts, role, &course.first)?;
     }
-    let roles = courses.len();
-    for at in starts {
-        let state = State { at, has: vec![entry; roles], waits: vec![false; roles], arrived: vec![0; 16] };
-        if seen.insert(state.clone()) {
-            open.push_back(state);
-        }
-    }
+    open.extend(starts.into_iter().filter(|state| seen.insert(*state)));
     while let Some(state) = open.pop_front() {
-        let held: u32 = courses.iter().zip(&state.has).map(|(course, has)| course.warps * has).sum();
+        let standings = || courses.iter().zip(&state.roles);
+        let held: u32 = standings().map(|(course, role)| course.warps * u32::from(role.has)).sum();
         outcome.held = outcome.held.max(held);
-        let at_end = |role: usize| matches!(courses[role].events.get(state.at[role]), Some(Event::End));
-        if (0..roles).all(at_end) {
+        if standings().all(|(course, role)| matches!(course.events.get(usize::from(role.at)), Some(Event::End))) {
             outcome.ends = true;
             continue;
         }
         let mut moved = false;
         let mut wanting = None;
-        for role in 0..roles {
-            if state.waits[role] {
-                continue;
-            }
-            let course = &courses[role];
-            let mut after = state.clone();
+        let goes = |(course, standing): (&Course, &Standing)| {
+            matches!(course.events.get(usize::from(standing.at)), Some(Event::Sync { .. })) && !standing.waits
+        };
+        // Whoever comes to a barrier holds what it holds, and takes nothing from others: it may go there first.
+        let first = standings().position(goes);
+        let is_next = |role: usize, standing: &Standing| !standing.waits && first.is_none_or(|first| first == role);
+        for (role, (course, standing)) in standings().enumerate().filter(|(role, (_, at))| is_next(*role, at)) {
+            let mut after = state;
             let mut gone = vec![role];
-            match course.events.get(state.at[role]) {
+            let event = course.events.get(usize::from(standing.at));
+            match event {
                 Some(Event::Set { count, line }) => {
-                    let rest = held - course.warps * state.has[role];
-                    if *count > state.has[role] && rest.checked_add(count.checked_mul(course.warps)?)? > available {
+                    let rest = held - course.warps * u32::from(standing.has);
+                    let more = *count > u32::from(standing.has);
+                    if more && rest.checked_add(count.checked_mul(course.warps)?)? > available {
                         wanting = wanting.or(Some((role, *line)));
                         continue;
                     }
-                    after.has[role] = *count;
+                    after.roles.get_mut(role)?.has = u16::try_from(*count).ok()?;
                 }
                 Some(Event::Sync { id, count }) | Some(Event::Arrive { id, count }) => {
                     let slot = after.arrived.get_mut(*id as usize)?;
-                    *slot += course.threads;
-                    let complete = *slot >= *count;
-                    if complete {
+                    *slot = slot.checked_add(u16::try_from(course.threads).ok()?)?;
+                    if u32::from(*slot) >= *count {
                         *slot = 0;
-                        for (other, course) in courses.iter().enumerate() {
-                            let same = matches!(course.events.get(after.at[other]),
+                        for (other, (course, standing)) in courses.iter().zip(&mut after.roles).enumerate() {
+                            let same = matches!(course.events.get(usize::from(standing.at)),
                                 Some(Event::Sync { id: theirs, .. }) if theirs == id);
-                            if after.waits[other] && same {
-                                after.waits[other] = false;
+                            if standing.waits && same {
+                                standing.waits = false;
                                 gone.push(other);
                             }
                         }
-                    } else if matches!(course.events.get(state.at[role]), Some(Event::Sync { .. })) {
-                        after.waits[role] = true;
+                    } else if matches!(event, Some(Event::Sync { .. })) {
+                        after.roles.get_mut(role)?.waits = true;
                         gone.clear();
                     }
                 }
@@ -298,23 +295,14 @@ fn explore(courses: &[Course], entry: u32) -> Option<Outcome> {
             moved = true;
             let mut states = vec![after];
             for other in gone {
-                let next = courses[other].next.get(state.at[other])?;
-                states = states
-                    .into_iter()
-                    .flat_map(|state| {
-                        next.iter().map(move |to| {
-                            let mut state = state.clone();
-                            state.at[other] = *to;
-                            state
-                        })
-                    })
-                    .collect();
+                let from = state.roles.get(other).map(|standing| usize::from(standing.at))?;
+                states = put(states, other, courses.get(other)?.next.get(from)?)?;
             }
             for state in states {
                 if seen.len() >= MAX_STATES {
                     return None;
                 }
-                if seen.insert(state.clone()) {
+                if seen.insert(state) {
                     open.push_back(state);
                 }
             }
@@ -327,4 +315,16 @@ fn explore(courses: &[Course], entry: u32) -> Option<Outcome> {
         outcome.stuck = None;
     }
     Some(outcome)
+}
+
+/// The same states with a role at each of some events. None where there are too many.
+fn put(states: Vec<State>, role: usize, at: &[usize]) -> Option<Vec<State>> {
+    let mut all = Vec::with_capacity(states.len() * at.len());
+    for mut state in states {
+        for place in at {
+            state.roles.get_mut(role)?.at = u16::try_from(*place).ok()?;
+            all.push(state);
+        }
+    }
+    (all.len() <= MAX_STATES).then_some(all)
 }
