@@ -155,12 +155,12 @@ impl<'a> Batches<'a> {
 
     /// The announcements with no copies of their own that come before a batch, and may be for it; none where others may come instead.
     fn told_before(&self, batch: &Batch<'a>, around: &dyn Around) -> Option<Vec<&Batch<'a>>> {
-        let before: Vec<Option<&Batch<'a>>> =
-            around.before(batch.first, &batch.announcements).into_iter().map(|index| self.of(index)).collect();
-        let is_loose = |other: &Option<&Batch<'a>>| other.is_some_and(|other| other.sites.is_empty());
-        let loose = before.iter().filter(|other| is_loose(other)).count();
-        (loose == 0 || loose == before.len())
-            .then(|| before.into_iter().flatten().filter(|other| other.sites.is_empty()).collect())
+        let before = around.before(batch.first, &batch.announcements);
+        let before: Vec<Option<&Batch<'a>>> = before.into_iter().map(|index| self.of(index)).collect();
+        // No bytes are no announcement.
+        let is_loose = |other: &&Batch<'a>| other.sites.is_empty() && other.announced != Some(0);
+        let loose: Vec<&Batch<'a>> = before.iter().copied().flatten().filter(is_loose).collect();
+        (loose.is_empty() || loose.len() == before.len()).then_some(loose)
     }
 
     /// The bytes that are announced to a batch, where they are known and there are any.
