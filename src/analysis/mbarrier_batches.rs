@@ -28,6 +28,9 @@ pub(super) struct Less<'a> {
     pub other: Line,
 }
 
+/// Bytes that are announced, and what is copied.
+type Says<'b, 'a> = (Option<u64>, Option<&'b [Moved<'a>]>);
+
 struct Batch<'a> {
     first: &'a MbarrierSite,
     /// What is copied; none where some of it is not known.
@@ -46,6 +49,11 @@ impl<'a> Batch<'a> {
     fn new(first: &'a MbarrierSite) -> Batch<'a> {
         let (announcements, blocks) = (BTreeSet::new(), BTreeSet::new());
         Batch { first, copies: Some(Vec::new()), sites: Vec::new(), announcements, announced: Some(0), blocks }
+    }
+
+    /// How many bytes it announces to which copies.
+    fn says(&self) -> Says<'_, 'a> {
+        (self.announced, self.copies.as_deref())
     }
 
     /// What is copied, where it is known and something is.
@@ -219,6 +227,19 @@ impl<'a> Batches<'a> {
         })
     }
 
+    /// What batches say that are often the same, and not all of them just before another one or near it.
+    fn spent(&self, batch: &Batch<'a>, near: &BTreeSet<usize>, around: &dyn Around) -> BTreeSet<Says<'_, 'a>> {
+        let before = around.before(batch.first, &batch.announcements);
+        let mut found: BTreeMap<Says<'_, 'a>, (usize, bool)> = BTreeMap::new();
+        for other in self.all.iter().filter(|other| other.announced.is_some() && other.moves().is_some()) {
+            let (count, elsewhere) = found.entry(other.says()).or_default();
+            *count += usize::from(!other.announcements.is_empty());
+            *elsewhere |= other.announcements.iter().all(|index| !near.contains(index) && !before.contains(index));
+        }
+        let is_spent = |(count, elsewhere): (usize, bool)| count >= ENOUGH && elsewhere;
+        found.into_iter().filter(|(_, found)| is_spent(*found)).map(|(says, _)| says).collect()
+    }
+
     /// The first copy of a batch with no announcement, though whatever else is copied like it has one.
     pub(super) fn without_its_own(&self, around: &dyn Around) -> Option<&'a MbarrierSite> {
         let is_announced = |batch: &&Batch<'a>| !batch.sites.is_empty() && !batch.announcements.is_empty();
@@ -229,19 +250,10 @@ impl<'a> Batches<'a> {
             let near = around.met(batch.first, &told);
             // Announcements that say just the bytes of their own copies, or none, are for no others. Nor are those that say as much for the same
             // copies as some that do not come before this one, where nothing else is without its own.
-            let nearest = |other: &Batch<'a>| {
-                let before = around.before(batch.first, &batch.announcements);
-                other.announcements.iter().any(|index| near.contains(index) || before.contains(index))
-            };
-            let is_spent = |other: &Batch<'a>| {
-                let same = |more: &&&Batch<'a>| more.announced == other.announced && more.copies == other.copies;
-                let alike: Vec<&&Batch<'a>> = announced.iter().filter(same).collect();
-                let known = other.announced.is_some() && other.moves().is_some() && orphans.len() == 1;
-                known && alike.len() >= ENOUGH && alike.into_iter().any(|more| !nearest(more))
-            };
+            let spent = if orphans.len() == 1 { self.spent(batch, &near, around) } else { BTreeSet::new() };
             let theirs = |index: &usize| {
-                self.of(*index)
-                    .is_some_and(|other| other.announced == Some(0) || other.is_balanced() || is_spent(other))
+                let is_none = |other: &Batch<'a>| other.announced == Some(0) || other.is_balanced();
+                self.of(*index).is_some_and(|other| is_none(other) || spent.contains(&other.says()))
             };
             if !told.is_empty() && told.iter().all(theirs) {
                 return true;
