@@ -128,8 +128,7 @@ fn loops_shared(code: &Code, pc: Pc, around: &[LoopId]) -> usize {
 
 /// The loops around an instruction, innermost first.
 fn enclosing(code: &Code, pc: Pc) -> impl Iterator<Item = LoopId> {
-    let parent = |id: &LoopId| code.loops.loops.get(id.0 as usize).and_then(|found| found.parent);
-    std::iter::successors(code.cfg.block_at(pc).and_then(|block| code.loops.of(block)), parent)
+    code.cfg.block_at(pc).into_iter().flat_map(|block| code.loops.around(block))
 }
 
 /// The loops around an instruction, outermost first.

@@ -110,7 +110,7 @@ fn presence(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
                 "no mbarrier.init of the kernel has an address in this variable at this offset",
             )),
             // The phase before the first is over: whoever waits for its parity, to fill a buffer for the first time, goes on at once.
-            Act::Wait if !is_first(site) && !is_poll(warps, site) && !objects.any(group, &arrivals) => Some((
+            Act::Wait if !is_first(site) && !objects.any(group, &arrivals) && !is_poll(warps, site) => Some((
                 "PI302",
                 format!("waits for the mbarrier {name}, which nobody arrives at"),
                 "no arrive, tcgen05.commit or cp.async.mbarrier.arrive of the kernel has this object: its phase never completes",

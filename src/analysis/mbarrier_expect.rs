@@ -21,6 +21,9 @@ pub(super) fn one_object(a: &MbarrierSite, b: &MbarrierSite) -> bool {
 /// The first copy with an announcement somewhere, but none for it: whoever copies arrives without one, or there is none between the
 /// waits before and after it.
 pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
+    if !objects.sites.iter().any(|site| site.act == Act::Complete) {
+        return None;
+    }
     let waits = objects.sites.iter().filter(|site| site.act == Act::Wait).map(|site| site.index).collect();
     let walk = Walk::new(warps, waits);
     for (site, group) in objects.sites.iter().zip(&objects.groups) {
@@ -75,7 +78,7 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
         let why = "other copies have an expect_tx between the waits around them, this one has none";
         return Some(unannounced(warps, site, " that no expect_tx announces here", why));
     }
-    if let Some(copy) = without_its_own(warps, objects, &walk) {
+    if let Some(copy) = told_for_others_alone(warps, objects, &walk) {
         let why = "every expect_tx that may be for this object goes with other copies, and those have one each";
         return Some(unannounced(warps, copy, " that no expect_tx announces", why));
     }
@@ -89,8 +92,9 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
     let less = batches.told_of_less(warps, &around)?;
     let what = format!(", of which {} are announced", less.announced);
     let why = format!(
-        "the same copies at line {} have {} bytes announced: a tensor map says how many bytes each moves, so that these are as many",
-        less.other.0, less.others
+        "the same copies, or some of them, have {} bytes announced at line {}: a tensor map says how many bytes each moves, so that \
+         these need more",
+        less.others, less.other.0
     );
     Some(unannounced(warps, less.copy, &what, &why))
 }
@@ -133,7 +137,11 @@ impl Around for Surroundings<'_, '_, '_, '_> {
 }
 
 /// The first copy that has no announcement beside it, where those that may be for its object all go with other copies.
-fn without_its_own<'a>(warps: &Warps<'_>, objects: &Objects<'a>, walk: &Walk<'_, '_>) -> Option<&'a MbarrierSite> {
+fn told_for_others_alone<'a>(
+    warps: &Warps<'_>,
+    objects: &Objects<'a>,
+    walk: &Walk<'_, '_>,
+) -> Option<&'a MbarrierSite> {
     let site = |site: &MbarrierSite| warps.graph.sites.get(site.index);
     let is_bulk = |copy: &MbarrierSite| {
         copy.act == Act::Complete && site(copy).is_some_and(|site| site.located.instruction.opcode().starts_with("cp."))

@@ -33,7 +33,7 @@ pub struct Outcome {
     pub by: Option<(usize, Line)>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 enum Event {
     Set { count: u32, line: Line },
     Sync { id: u32, count: u32 },
@@ -53,7 +53,7 @@ struct Course {
 }
 
 /// Where a role is: at which event, with how many registers of a thread, and whether it waits there for others.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Standing {
     at: u16,
     has: u16,
@@ -118,10 +118,13 @@ impl Course {
     fn keep_to(&mut self, wanted: &dyn Fn(usize, &Event) -> bool) {
         let is_wanted: Vec<bool> = self.events.iter().enumerate().map(|(at, event)| wanted(at, event)).collect();
         let mut leads = is_wanted.clone();
-        loop {
-            let on = |at: usize| self.next.get(at).is_some_and(|next| next.iter().any(|to| leads[*to]));
-            let Some(at) = (0..leads.len()).find(|at| !leads[*at] && on(*at)) else { break };
-            leads[at] = true;
+        let mut changed = true;
+        while std::mem::take(&mut changed) {
+            for at in (0..leads.len()).rev() {
+                let on = !leads[at] && self.next.get(at).is_some_and(|next| next.iter().any(|to| leads[*to]));
+                leads[at] |= on;
+                changed |= on;
+            }
         }
         let keep = |list: &mut Vec<usize>| {
             if list.iter().any(|at| leads[*at]) {

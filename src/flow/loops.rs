@@ -51,6 +51,11 @@ impl Loops {
         self.innermost.get(block.0 as usize).copied().flatten()
     }
 
+    /// The loops around a block, the innermost first.
+    pub fn around(&self, block: BlockId) -> impl Iterator<Item = LoopId> {
+        std::iter::successors(self.of(block), |id| self.loops.get(id.0 as usize)?.parent)
+    }
+
     /// How many loops a block is in.
     pub fn depth(&self, block: BlockId) -> u32 {
         self.of(block).and_then(|l| self.loops.get(l.0 as usize)).map_or(0, |l| l.depth)

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
 
 use crate::base::Line;
-use crate::flow::{BlockId, Loops};
+use crate::flow::{BlockId, Loop, Loops};
 use crate::ptx::{Function, Located, Operation, Register, Registers, StatementKind};
 
 /// An instruction in its block.
@@ -227,26 +227,19 @@ impl<'a> Graph<'a> {
 
     /// The innermost loop around a block that every way into leads through its start, by that start.
     pub fn loop_of(&self, block: u32) -> Option<u32> {
-        let loops = self.loops();
-        let mut around = loops.of(BlockId(block)).and_then(|id| loops.loops.get(id.0 as usize));
-        while let Some(found) = around.filter(|found| found.irreducible) {
-            around = found.parent.and_then(|id| loops.loops.get(id.0 as usize));
-        }
-        around.map(|found| found.header.0)
+        self.loops_around(block).find(|found| !found.irreducible).map(|found| found.header.0)
     }
 
     /// The blocks of that loop.
     pub fn innermost_loop(&self, block: u32) -> Option<Vec<u32>> {
-        let loops = self.loops();
-        let start = self.loop_of(block)?;
-        let is_within = |block: &u32| {
-            let mut around = loops.of(BlockId(*block)).and_then(|id| loops.loops.get(id.0 as usize));
-            while let Some(found) = around.filter(|found| found.header.0 != start) {
-                around = found.parent.and_then(|id| loops.loops.get(id.0 as usize));
-            }
-            around.is_some()
-        };
+        let start = BlockId(self.loop_of(block)?);
+        let is_within = |block: &u32| self.loops_around(*block).any(|found| found.header == start);
         Some((0..self.blocks.len() as u32).filter(is_within).collect())
+    }
+
+    fn loops_around(&self, block: u32) -> impl Iterator<Item = &Loop> {
+        let loops = self.loops();
+        loops.around(BlockId(block)).filter_map(|id| loops.loops.get(id.0 as usize))
     }
 
     fn loops(&self) -> &Loops {
