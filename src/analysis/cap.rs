@@ -72,6 +72,11 @@ fn fitting(threads: u32, blocks: u32) -> u32 {
     (REGISTERS_PER_PARTITION / WARP / per_partition / 8 * 8).min(ISA_LIMIT)
 }
 
+/// The registers that a kernel with `setmaxnreg` starts with, whatever it needs: all that its directives leave it.
+pub fn by_directives(maxnreg: Option<u32>, threads: u32, min_blocks: Option<u32>) -> u32 {
+    fitting(threads, min_blocks.unwrap_or(1).max(1)).min(maxnreg.unwrap_or(ISA_LIMIT))
+}
+
 /// What a block size, with or without a number of blocks, leaves for a thread.
 fn by_launch(arch: Arch, threads: u32, min_blocks: Option<u32>) -> Cap {
     let warps = threads.div_ceil(WARP);

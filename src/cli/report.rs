@@ -134,7 +134,7 @@ pub(super) struct Parsed<'t> {
     /// The statements.
     pub module: ptx::Module<'t>,
     /// Its threads, where builds share them.
-    evaluated: Option<Evaluated<'t>>,
+    evaluated: Option<Evaluated>,
 }
 
 /// A PTX that is built several times: parsed and evaluated once, by whoever comes first.

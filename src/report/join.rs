@@ -34,7 +34,7 @@ pub struct Facts<'a> {
     /// What the user says of warp roles.
     pub roles: &'a [RoleHint],
     /// The threads of the kernels, where several builds of one PTX share them.
-    pub evaluated: Option<&'a Evaluated<'a>>,
+    pub evaluated: Option<&'a Evaluated>,
     /// What is asked for.
     pub wanted: Wanted,
 }

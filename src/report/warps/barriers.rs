@@ -11,7 +11,7 @@ use crate::ptx::{FunctionKind, Module, RegisterAction};
 use crate::report::{Kernel, LaunchHints, Severity};
 
 /// Fills in `barriers`.
-pub(super) fn barriers(kernel: &Kernel, known: &Known<'_>, of_ptx: &OfPtx<'_>, module: &Module<'_>) -> Barriers {
+pub(super) fn barriers(kernel: &Kernel, known: &Known<'_>, of_ptx: &OfPtx, module: &Module<'_>) -> Barriers {
     let mut checks = setmaxnreg(kernel, of_ptx, module);
     checks.extend_from_slice(&of_ptx.checks);
     checks.sort_by_key(|check| (check.line, check.code));
@@ -37,7 +37,7 @@ pub(super) fn barriers(kernel: &Kernel, known: &Known<'_>, of_ptx: &OfPtx<'_>, m
 }
 
 /// The BAR instructions on lines that have no named barrier.
-fn inserted(known: &Known<'_>, of_ptx: &OfPtx<'_>) -> Vec<InsertedBarrier> {
+fn inserted(known: &Known<'_>, of_ptx: &OfPtx) -> Vec<InsertedBarrier> {
     let Some(code) = known.section.code.as_ref() else { return Vec::new() };
     let sites = of_ptx.named.iter().flat_map(|barrier| &barrier.sites).chain(&of_ptx.unresolved);
     let lines: BTreeSet<Line> = sites.map(|site| site.ptx_line).collect();
@@ -92,7 +92,7 @@ fn issue(check: Check, module: &Module<'_>) -> Issue {
 }
 
 /// What is wrong with setmaxnreg itself.
-fn setmaxnreg(kernel: &Kernel, of_ptx: &OfPtx<'_>, module: &Module<'_>) -> Vec<Check> {
+fn setmaxnreg(kernel: &Kernel, of_ptx: &OfPtx, module: &Module<'_>) -> Vec<Check> {
     let requested = &of_ptx.requested;
     let mut checks = Vec::new();
     let Some(found) = &kernel.setmaxnreg else { return checks };

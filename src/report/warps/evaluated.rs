@@ -5,29 +5,37 @@ use std::collections::HashMap;
 use super::join::block_size;
 use super::of_ptx::OfPtx;
 use crate::analysis::threads::BlockSize;
+use crate::analysis::{cap, setmaxnreg};
 use crate::ptx::{Function, FunctionKind, Module};
 use crate::report::LaunchHints;
 
 /// Kernels by name, with the size of a block that they were evaluated for.
 #[derive(Default)]
-pub struct Evaluated<'a>(HashMap<String, (Option<BlockSize>, OfPtx<'a>)>);
+pub struct Evaluated(HashMap<String, (Option<BlockSize>, OfPtx)>);
 
-impl<'a> Evaluated<'a> {
+impl Evaluated {
     /// Evaluates the kernels that have a body, until there is no more time for it. Those that are left are evaluated where they are
     /// needed, several at once.
-    pub fn new(module: &Module<'a>, launch: &LaunchHints, is_time: impl Fn() -> bool) -> Self {
+    pub fn new(module: &Module<'_>, launch: &LaunchHints, is_time: impl Fn() -> bool) -> Self {
         let kernels =
             module.functions().filter(|function| function.is_definition() && function.kind() == FunctionKind::Entry);
         let evaluated = kernels.take_while(|_| is_time()).map(|function| {
             let header = function.header();
             let size = block_size(header.required_threads(), header.max_threads(), launch);
-            (function.name().to_owned(), (size, OfPtx::new(&function, size)))
+            let mut of_ptx = OfPtx::new(&function, size);
+            if let Some(courses) = &mut of_ptx.courses
+                && let Some(threads) = size.and_then(|size| size.threads())
+            {
+                let entry = cap::by_directives(header.max_registers(), threads, header.min_blocks_per_sm());
+                courses.expect(entry.next_multiple_of(setmaxnreg::STEP));
+            }
+            (function.name().to_owned(), (size, of_ptx))
         });
         Evaluated(evaluated.collect())
     }
 
     /// A kernel's threads, where they were evaluated for blocks of this size.
-    pub(super) fn get(&self, function: &Function<'_, '_>, size: Option<BlockSize>) -> Option<&OfPtx<'a>> {
+    pub(super) fn get(&self, function: &Function<'_, '_>, size: Option<BlockSize>) -> Option<&OfPtx> {
         self.0.get(function.name()).filter(|(of, _)| *of == size).map(|(_, of_ptx)| of_ptx)
     }
 }

@@ -7,11 +7,11 @@ use super::model::*;
 use super::of_ptx::OfPtx;
 use crate::analysis::budget::budgets;
 use crate::analysis::code::pcs;
+use crate::analysis::phases;
 use crate::analysis::pool::{self, Fit, Share};
 use crate::analysis::roles::{self, Duty};
 use crate::analysis::setmaxnreg;
 use crate::analysis::threads::BlockSize;
-use crate::analysis::{barriers, phases};
 use crate::base::{Line, Pc, RegFile};
 use crate::ptx::{self, RegisterAction};
 use crate::report::code::Section;
@@ -26,7 +26,7 @@ pub(in crate::report) struct Known<'a> {
     pub launch: &'a LaunchHints,
     pub roles: &'a [RoleHint],
     /// Threads that were evaluated before.
-    pub evaluated: Option<&'a Evaluated<'a>>,
+    pub evaluated: Option<&'a Evaluated>,
 }
 
 /// Fills in `roles`, `setmaxnreg` and `barriers`.
@@ -134,7 +134,7 @@ fn ranges_text(numbers: &[u32]) -> String {
 
 struct Joiner<'a> {
     known: &'a Known<'a>,
-    of_ptx: &'a OfPtx<'a>,
+    of_ptx: &'a OfPtx,
     module: &'a ptx::Module<'a>,
 }
 
@@ -265,8 +265,7 @@ impl Joiner<'_> {
             return unknown("every warp runs every setmaxnreg, or who runs which cannot be told".to_owned());
         }
         let rounded = entry.next_multiple_of(setmaxnreg::STEP);
-        let walk = |warps| phases::walk(warps, found, &self.of_ptx.requested, &barriers::named(warps), rounded);
-        let walked = self.of_ptx.warps.as_ref().and_then(walk);
+        let walked = self.of_ptx.courses.as_ref().and_then(|courses| courses.walk(rounded));
         let assumed = size.filter(|size| !size.exact).and_then(|size| size.threads());
         let condition = assumed.map(|threads| format!("launched with all {threads} threads of .maxntid"));
         if found.iter().any(|role| role.counts.len() > 1) {

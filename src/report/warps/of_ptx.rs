@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::model::*;
 use crate::analysis::check::{self, Check};
+use crate::analysis::phases::Courses;
 use crate::analysis::roles::{self, Role};
 use crate::analysis::setmaxnreg::{self, Requested};
 use crate::analysis::threads::{BlockSize, Warps};
@@ -15,7 +16,7 @@ use crate::ptx::{BarrierAction, ClusterBarrierAction, Function, Module, Operatio
 const IDS: u32 = 16;
 
 /// Roles, barriers and findings of one kernel. Lines of the model are numbered as ptxas does.
-pub(super) struct OfPtx<'a> {
+pub(super) struct OfPtx {
     /// Every setmaxnreg.
     pub requested: Vec<Requested>,
     /// Regions that only some warps run.
@@ -40,13 +41,13 @@ pub(super) struct OfPtx<'a> {
     pub exact: bool,
     /// Whether something was taken from what constant stores left in shared memory.
     pub by_memory: bool,
-    /// The threads themselves, where a register pool is to be walked through: they take much room.
-    pub warps: Option<Warps<'a>>,
+    /// What roles do, where they share out registers and it can be told.
+    pub courses: Option<Courses>,
 }
 
-impl<'a> OfPtx<'a> {
+impl OfPtx {
     /// Evaluates a kernel for blocks of a size.
-    pub fn new(function: &Function<'_, 'a>, size: Option<BlockSize>) -> Self {
+    pub fn new(function: &Function<'_, '_>, size: Option<BlockSize>) -> Self {
         let warps = Warps::of(function, size);
         let module = function.module();
         let exact = size.is_some_and(|size| size.exact);
@@ -107,7 +108,7 @@ impl<'a> OfPtx<'a> {
             checks: checks(&warps, &named, &objects, exact),
             exact,
             by_memory: warps.values.by_memory,
-            warps: (!requested.is_empty()).then_some(warps),
+            courses: if requested.is_empty() { None } else { Courses::of(&warps, &roles, &requested, &named) },
             requested,
             roles,
         }
