@@ -10,6 +10,8 @@ use super::args::{ColorWhen, OutputArgs};
 
 /// Columns to assume when standard output is no terminal.
 const PLAIN_WIDTH: usize = 100;
+/// How much is gathered before it is written.
+const BUFFER: usize = 1 << 16;
 
 /// How wide a line of text may be.
 pub fn width(args: &OutputArgs) -> usize {
@@ -45,12 +47,20 @@ pub fn write_data(args: &OutputArgs, emit: impl FnOnce(&mut dyn Write) -> io::Re
 
 fn write_as(args: &OutputArgs, choice: ColorChoice, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     match &args.output {
-        None => {
-            let mut out = BufWriter::with_capacity(1 << 16, AutoStream::new(io::stdout().lock(), choice));
-            emit(&mut out).and_then(|()| out.flush()).context("cannot write to standard output")
-        }
+        None => emit_to(Box::new(io::stdout().lock()), choice, emit).context("cannot write to standard output"),
         Some(path) => write_file(path, choice, emit),
     }
+}
+
+/// Gathers what `emit` writes on both sides of the filter for colours: it passes on what is between two codes, piece by piece.
+fn emit_to(
+    target: Box<dyn Write>,
+    choice: ColorChoice,
+    emit: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let target: Box<dyn Write> = Box::new(BufWriter::with_capacity(BUFFER, target));
+    let mut out = BufWriter::with_capacity(BUFFER, AutoStream::new(target, choice));
+    emit(&mut out).and_then(|()| out.flush())
 }
 
 /// Writes beside the target and renames, so that a failure leaves the old file as it was.
@@ -67,11 +77,8 @@ fn write_file(path: &Path, choice: ColorChoice, emit: impl FnOnce(&mut dyn Write
         return emit(&mut out).and_then(|()| out.flush()).with_context(what);
     }
     let temporary = tempfile::Builder::new().prefix(".ptxinspect-").tempfile_in(&folder).with_context(what)?;
-    {
-        let file: Box<dyn Write> = Box::new(temporary.reopen().with_context(what)?);
-        let mut out = BufWriter::with_capacity(1 << 16, AutoStream::new(file, choice));
-        emit(&mut out).and_then(|()| out.flush()).with_context(what)?;
-    }
+    let file = temporary.reopen().with_context(what)?;
+    emit_to(Box::new(file), choice, emit).with_context(what)?;
     make_readable(temporary.as_file()).with_context(what)?;
     temporary.persist(path).map_err(|error| error.error).with_context(what)?;
     Ok(())
