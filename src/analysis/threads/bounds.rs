@@ -115,7 +115,7 @@ impl<'w> Walker<'w, '_> {
             return true;
         }
         if steps.len() >= MAX_STEPS
-            || !step.depends.iter().all(|source| *source != version && self.cone(*source, from, steps))
+            || !step.depends().iter().all(|source| *source != version && self.cone(*source, from, steps))
         {
             return false;
         }

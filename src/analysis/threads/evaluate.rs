@@ -19,22 +19,12 @@ use crate::ptx::{Function, Operand, Operation, Register, StateSpace};
 /// Instructions between a mapa and the use of its address.
 const MAX_MOVES: usize = 8;
 
-/// Versions that an instruction writes, and those that decide what it writes.
-#[derive(Clone, Debug)]
-pub(super) struct Feed {
-    pub to: Vec<u32>,
-    pub from: Vec<u32>,
-    /// Among whom it differs whatever it reads.
-    pub varies: Variation,
-}
-
 /// What registers hold.
 pub struct Values {
     pub(super) versions: Versions,
     pub(super) held: Vec<Value>,
     /// By version: the one that it is so many bytes away from, in this block of the cluster or another.
     origins: Vec<(u32, i64)>,
-    pub(super) feeds: Vec<Feed>,
     /// The instructions that were evaluated.
     pub(super) steps: Vec<Step>,
     pub(super) size: Option<BlockSize>,
@@ -175,12 +165,10 @@ impl Values {
         let steps = Preparer::new(graph, &names, size, &versions).steps(&slice);
         let threads = size.and_then(|size| size.threads());
         let origins = prepare::origins(&steps, &versions);
-        let feeds = steps.iter().map(prepare::feed).collect();
         let mut values = Values {
             versions,
             held: Vec::new(),
             origins,
-            feeds,
             steps: Vec::new(),
             size,
             alignments: Vec::new(),

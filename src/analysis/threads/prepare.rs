@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use super::BlockSize;
-use super::evaluate::Feed;
 use super::graph::{Graph, Site};
 use super::number::{Arithmetic, Comparison, Type};
 use super::uses::Slice;
@@ -91,26 +90,35 @@ pub(super) enum Otherwise {
     /// As varied as this.
     Variation(Variation),
     /// As varied as what it reads.
-    Reads(Vec<Source>),
+    Reads(Box<[Source]>),
 }
 
 /// An instruction, ready.
 pub(super) struct Step {
     pub compute: Compute,
-    pub arguments: Vec<Source>,
+    pub arguments: Box<[Source]>,
     pub otherwise: Otherwise,
     pub guard: Option<(Option<u32>, bool)>,
-    pub destinations: Vec<Destination>,
-    /// Versions that it depends on.
-    pub reads: Vec<u32>,
-    /// Those that have a part in what it gives: not what an unguarded write replaces.
-    pub depends: Vec<u32>,
+    pub destinations: Box<[Destination]>,
+    /// Versions that it depends on: first those that have a part in what it gives.
+    pub reads: Box<[u32]>,
+    /// How many of them have: not what an unguarded write replaces.
+    depends: u32,
+    /// Among whom what it gives differs, whatever it reads.
+    pub varies: Variation,
     pub elects: bool,
     /// Whether a second destination is the first one's complement.
     pub complements: bool,
     pub block: u32,
     /// Whether nothing that it depends on comes from memory or from where ways meet: it gives the same whoever goes where.
     pub fixed: bool,
+}
+
+impl Step {
+    /// Versions that have a part in what it gives.
+    pub fn depends(&self) -> &[u32] {
+        self.reads.get(..self.depends as usize).unwrap_or(&self.reads)
+    }
 }
 
 /// Makes instructions ready.
@@ -142,13 +150,9 @@ impl<'g, 'a> Preparer<'g, 'a> {
         for &index in &slice.instructions {
             let Some(site) = self.graph.sites.get(index as usize) else { continue };
             let mut step = self.step(slice, index, site);
-            // What an unguarded write replaces has no part in it.
-            let depends = slice.uses(index).iter().filter(|used| !used.is_def || step.guard.is_some());
-            let depends = depends.filter_map(|used| self.versions.read_number(index, used.number));
-            step.depends = depends.chain(step.guard.and_then(|(version, _)| version)).collect();
             let own = |version: u32| step.destinations.iter().any(|to| to.version == version);
             let is_fixed = |version: u32| own(version) || fixed.get(version as usize).copied().unwrap_or(true);
-            let all = step.depends.iter().all(|version| is_fixed(*version));
+            let all = step.depends().iter().all(|version| is_fixed(*version));
             step.fixed =
                 all && !matches!(step.compute, Compute::Load { .. }) && step.destinations.iter().all(|to| to.alone);
             for to in step.destinations.iter().filter(|_| step.fixed) {
@@ -165,7 +169,7 @@ impl<'g, 'a> Preparer<'g, 'a> {
         let uses = slice.uses(index);
         let read = |number: u32| self.versions.read_number(index, number);
         let guard = site.guard.map(|(register, negated)| (self.versions.read(index as usize, register), negated));
-        let destinations: Vec<Destination> = uses
+        let destinations: Box<[Destination]> = uses
             .iter()
             .filter(|used| used.is_def)
             .filter_map(|used| {
@@ -182,11 +186,16 @@ impl<'g, 'a> Preparer<'g, 'a> {
                 })
             })
             .collect();
-        let reads: Vec<u32> =
-            uses.iter().filter_map(|used| read(used.number)).chain(guard.and_then(|(version, _)| version)).collect();
+        // What an unguarded write replaces has no part in it.
+        let has_part = |is_def: bool| !is_def || guard.is_some();
+        let given = uses.iter().filter(|used| has_part(used.is_def)).filter_map(|used| read(used.number));
+        let replaced = uses.iter().filter(|used| !has_part(used.is_def)).filter_map(|used| read(used.number));
+        let mut reads: Vec<u32> = given.chain(guard.and_then(|(version, _)| version)).collect();
+        let depends = reads.len() as u32;
+        reads.extend(replaced);
         let instruction = site.located.instruction;
         let mnemonic = instruction.mnemonic();
-        let arguments: Vec<Source> =
+        let arguments: Box<[Source]> =
             instruction.operands().skip(1).map(|operand| self.operand(index, site, operand)).collect();
         let compute = self.compute(site, mnemonic, arguments.len()).unwrap_or(Compute::Nothing);
         let otherwise = match mnemonic {
@@ -201,15 +210,17 @@ impl<'g, 'a> Preparer<'g, 'a> {
             }
             _ => Otherwise::Variation(Variation::Lane),
         };
+        let elects = matches!(site.operation, Operation::Elect);
         Step {
+            varies: varies(compute, &arguments, &otherwise, elects),
             compute,
             arguments,
             otherwise,
             guard,
             destinations,
-            reads,
-            depends: Vec::new(),
-            elects: matches!(site.operation, Operation::Elect),
+            reads: reads.into(),
+            depends,
+            elects,
             complements: mnemonic == "setp",
             block: site.block,
             fixed: false,
@@ -324,10 +335,9 @@ impl<'g, 'a> Preparer<'g, 'a> {
     }
 }
 
-/// What an instruction writes from what.
-pub(super) fn feed(step: &Step) -> Feed {
-    // What one lane is elected for, one lane of every warp is.
-    let evaluated = step.elects || !matches!(step.compute, Compute::Nothing | Compute::Load { .. });
+/// Among whom what an instruction gives differs, whatever the registers that it reads.
+fn varies(compute: Compute, arguments: &[Source], otherwise: &Otherwise, elects: bool) -> Variation {
+    let evaluated = !matches!(compute, Compute::Nothing | Compute::Load { .. });
     let known = |sources: &[Source]| {
         let varies = sources.iter().map(|source| match source {
             Source::Known(value) => value.variation(),
@@ -335,13 +345,13 @@ pub(super) fn feed(step: &Step) -> Feed {
         });
         varies.max().unwrap_or(Variation::Block)
     };
-    let varies = match &step.otherwise {
-        _ if step.elects => Variation::Block,
-        _ if evaluated => known(&step.arguments),
+    match otherwise {
+        // What one lane is elected for, one lane of every warp is.
+        _ if elects => Variation::Block,
+        _ if evaluated => known(arguments),
         Otherwise::Variation(varies) => *varies,
         Otherwise::Reads(sources) => known(sources),
-    };
-    Feed { to: step.destinations.iter().map(|to| to.version).collect(), from: step.depends.clone(), varies }
+    }
 }
 
 /// By version: the one that it is so many bytes away from, or that of the same place in another block of the cluster; itself where it

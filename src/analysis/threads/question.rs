@@ -84,7 +84,7 @@ impl<'w> Walker<'w, '_> {
     pub(super) fn sources(&self, version: u32) -> Option<Vec<u32>> {
         match self.writers.get(version as usize).copied()? {
             Writer::Nobody | Writer::Several => None,
-            Writer::Step(at) => self.values.steps.get(at as usize).map(|step| step.depends.clone()),
+            Writer::Step(at) => self.values.steps.get(at as usize).map(|step| step.depends().to_vec()),
             Writer::Meeting(at) => {
                 let meeting = self.values.versions.meetings.get(at as usize)?;
                 Some(meeting.from.iter().map(|(.., version)| *version).collect())
@@ -186,7 +186,7 @@ impl<'w> Walker<'w, '_> {
             };
             (*reads, *writes) = (Bits::NONE, Bits::NONE);
             for step in question.steps.get(&at).into_iter().flatten() {
-                *reads |= step.depends.iter().fold(Bits::NONE, |all, version| all | bit(*version)) & !*writes;
+                *reads |= step.depends().iter().fold(Bits::NONE, |all, version| all | bit(*version)) & !*writes;
                 *writes |= step.destinations.iter().fold(Bits::NONE, |all, to| all | bit(to.version));
             }
             let decides = question.decides.get(&at).map_or(Bits::NONE, |version| bit(*version));

@@ -4,7 +4,7 @@
 //! each of them. A branch decides over an instruction where one of its ways must lead there and another need not (control dependence);
 //! what decides the branch is followed back through all that it is computed from.
 
-use super::evaluate::{Feed, Values};
+use super::evaluate::Values;
 use super::graph::Graph;
 use super::reach::{ThreadSet, passing};
 use super::value::{Value, Variation};
@@ -62,9 +62,11 @@ impl Together {
     /// One round; says whether it found anything.
     fn round(&mut self, graph: &Graph<'_>, values: &Values, reach: &Reach, control: &Control) -> bool {
         let mut changed = false;
-        for feed in &values.feeds {
-            let fed = feed.varies != Variation::Block || feed.from.iter().any(|version| self.differs(*version));
-            changed |= fed && self.mark(values, feed);
+        for step in &values.steps {
+            let fed = step.varies != Variation::Block || step.depends().iter().any(|version| self.differs(*version));
+            for to in step.destinations.iter().filter(|_| fed) {
+                changed |= self.mark(values, to.version);
+            }
         }
         for meeting in &values.versions.meetings {
             let differs = meeting.from.iter().any(|&(block, way, version)| {
@@ -72,8 +74,7 @@ impl Together {
                 let placed = || self.blocks.get(block as usize).copied().unwrap_or(true);
                 comes && (self.differs(version) || placed() || self.branch(graph, values, block))
             });
-            let feed = Feed { to: vec![meeting.version], from: Vec::new(), varies: Variation::Warp };
-            changed |= differs && self.mark(values, &feed);
+            changed |= differs && self.mark(values, meeting.version);
         }
         for (block, deciders) in control.deciders.iter().enumerate() {
             if self.blocks.get(block).copied().unwrap_or(true) || !control.open.get(block).copied().unwrap_or(false) {
@@ -91,21 +92,17 @@ impl Together {
         changed
     }
 
-    /// Marks what is written as different, but where the numbers are known and say otherwise.
-    fn mark(&mut self, values: &Values, feed: &Feed) -> bool {
-        let mut changed = false;
-        for &version in &feed.to {
-            let known_equal = match values.held.get(version as usize) {
-                Some(Value::Constant(_)) => true,
-                Some(Value::Threads { values, .. }) => alike(values, &self.set),
-                _ => false,
-            };
-            if let Some(slot) = self.versions.get_mut(version as usize).filter(|slot| !**slot && !known_equal) {
-                *slot = true;
-                changed = true;
-            }
+    /// Marks a version as different, but where the numbers are known and say otherwise.
+    fn mark(&mut self, values: &Values, version: u32) -> bool {
+        let known_equal = match values.held.get(version as usize) {
+            Some(Value::Constant(_)) => true,
+            Some(Value::Threads { values, .. }) => alike(values, &self.set),
+            _ => false,
+        };
+        match self.versions.get_mut(version as usize) {
+            Some(slot) if !known_equal => !std::mem::replace(slot, true),
+            _ => false,
         }
-        changed
     }
 
     /// Whether the branch at the end of a block may go another way for another warp.

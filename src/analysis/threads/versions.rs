@@ -243,6 +243,7 @@ impl Versions {
                 }
             }
         }
+        found.iter_mut().for_each(|meeting| meeting.from.shrink_to_fit());
         found.sort_by_key(|meeting| (meeting.block, meeting.version));
         found
     }
