@@ -1,9 +1,9 @@
 //! mbarriers that are used alike, but one of them counts otherwise.
 //!
-//! Elements of an array have one use: the same instructions arrive at them and wait for them, an index says which one is meant; or, where
-//! a loop is unrolled, instructions of the same kind by as many threads. What makes one of them complete makes the others complete.
+//! Elements of an array have one use: the same instructions arrive at them, an index says which one is meant; or, where a loop is
+//! unrolled, instructions of the same kind by as many threads. What makes one of them complete makes the others complete.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::check::{Check, Confidence};
 use super::mbarrier_checks::{Group, Objects};
@@ -14,22 +14,21 @@ use crate::base::Line;
 /// Bytes from one object of an array to the next, at most.
 const MAX_STRIDE: i64 = 64;
 
+/// What an instruction does, by how many threads, how often, and whether for other blocks too.
+type Kind = (&'static str, Option<u32>, Option<u64>, bool);
+
 /// An object: its offset, its count and the line of its init.
-#[derive(Clone)]
 struct Object {
+    variable: u32,
     offset: i64,
     count: u64,
     line: Line,
     name: String,
     /// The instructions that arrive at it.
-    arrivals: Vec<usize>,
+    arrivals: Vec<(usize, Kind)>,
+    /// What is done to it, in order.
+    shape: Vec<Kind>,
 }
-
-/// What tells uses apart: the instructions themselves.
-type Identity = (u32, Vec<usize>);
-/// Or what they do, by how many threads, how often, and whether for other blocks too.
-type Shape = (u32, Vec<Kind>);
-type Kind = (&'static str, Option<u32>, Option<u64>, bool);
 
 fn arrives(site: &MbarrierSite) -> bool {
     matches!(site.act, Act::Arrive | Act::ArriveExpect | Act::AsyncArrive)
@@ -37,57 +36,78 @@ fn arrives(site: &MbarrierSite) -> bool {
 
 /// Objects that count otherwise than all others that are used as they are.
 pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Vec<Check> {
-    let mut by_identity: BTreeMap<Identity, Vec<Object>> = BTreeMap::new();
-    let mut by_shape: BTreeMap<Shape, Vec<Object>> = BTreeMap::new();
-    for init in objects.sites.iter().filter(|site| site.act == Act::Init) {
-        let (Some(variable), Place::At(offset), Some(count)) = (init.variable, init.place, init.argument) else {
-            continue;
-        };
-        let Some((uses, shape)) = uses(warps, objects, variable, offset) else { continue };
-        let name = init.object(warps).unwrap_or_default();
-        let arrivals = objects.sites.iter().filter(|site| arrives(site) && uses.contains(&site.index));
-        let arrivals = arrivals.map(|site| site.index).collect();
-        let object = Object { offset, count, line: init.line, name, arrivals };
-        by_identity.entry((variable, uses)).or_default().push(object.clone());
-        by_shape.entry((variable, shape)).or_default().push(object);
-    }
+    let inits = objects.sites.iter().filter(|site| site.act == Act::Init);
+    let known: Vec<Object> = inits.filter_map(|init| object(warps, objects, init)).collect();
     let mut checks: Vec<Check> = Vec::new();
-    for alike in by_identity.values() {
-        match odd(alike) {
-            Some((object, usual)) => {
-                let why = "the same instructions arrive at it and wait for it";
-                checks.push(differs(object, usual, why));
-            }
-            None => {
-                // Of two either may be wrong.
-                if let [a, b] = alike.as_slice()
-                    && a.count != b.count
-                    && (a.offset - b.offset).abs() <= MAX_STRIDE
-                {
-                    let why = "the same instructions arrive at both and wait for both";
-                    checks.push(differs(a, b.count, why));
-                    checks.push(differs(b, a.count, why));
-                }
-            }
-        }
+    let mut by_arrivals: BTreeMap<_, Vec<&Object>> = BTreeMap::new();
+    let mut by_shape: BTreeMap<_, Vec<&Object>> = BTreeMap::new();
+    for object in &known {
+        by_arrivals.entry((object.variable, &object.arrivals)).or_default().push(object);
+        by_shape.entry((object.variable, &object.shape)).or_default().push(object);
+    }
+    for alike in by_arrivals.values() {
+        add(&mut checks, odd(alike), "the same instructions arrive at it");
+        add(&mut checks, either(alike), "the same instructions arrive at both");
+    }
+    for alike in rings(objects, &known) {
+        let peeled = |found: &(&Object, u64)| {
+            let others = alike.iter().filter(|other| other.count == found.1);
+            others.into_iter().all(|other| is_peeled(found.0, other))
+        };
+        let found: Vec<_> = odd(&alike).into_iter().chain(either(&alike)).filter(peeled).collect();
+        add(&mut checks, found, "an index says which of them an instruction arrives at");
     }
     for alike in by_shape.values() {
-        let Some((object, usual)) = odd(alike) else { continue };
-        let peer = alike.iter().find(|other| other.count == usual);
-        let same = peer.is_some_and(|peer| loops(warps, peer) == loops(warps, object));
-        if same && !checks.iter().any(|known| known.line == object.line) {
-            let why =
-                "instructions of the same kinds arrive at it in the same loops and wait for it, run by as many threads";
+        let same_loops = |(object, usual): &(&Object, u64)| {
+            let peer = alike.iter().find(|other| other.count == *usual);
+            peer.is_some_and(|peer| loops(warps, peer) == loops(warps, object))
+        };
+        let why =
+            "instructions of the same kinds arrive at it in the same loops and wait for it, run by as many threads";
+        add(&mut checks, odd(alike).filter(same_loops), why);
+    }
+    checks
+}
+
+/// Adds what is not told yet.
+fn add<'o>(checks: &mut Vec<Check>, found: impl IntoIterator<Item = (&'o Object, u64)>, why: &str) {
+    for (object, usual) in found {
+        if !checks.iter().any(|known| known.line == object.line) {
             checks.push(differs(object, usual, why));
         }
     }
-    checks
+}
+
+/// Objects that an instruction arrives at one of, by an index. Where one of the places is nothing that is initialised once, less is known
+/// of the index than it seems.
+fn rings<'o>(objects: &Objects<'_>, known: &'o [Object]) -> Vec<Vec<&'o Object>> {
+    let mut seen = BTreeSet::new();
+    let mut rings = Vec::new();
+    for site in objects.sites.iter().filter(|site| arrives(site)) {
+        let (Some(variable), Some(places)) = (site.variable, &site.places) else { continue };
+        if places.len() < 2 || !seen.insert((variable, places)) {
+            continue;
+        }
+        let of = |place: &i64| known.iter().find(|object| object.variable == variable && object.offset == *place);
+        rings.extend(places.iter().map(of).collect::<Option<Vec<&Object>>>());
+    }
+    rings
+}
+
+/// Whether what arrives at only one of two is of a kind with what arrives at both: turns of a loop that stand before or after it.
+fn is_peeled(a: &Object, b: &Object) -> bool {
+    let both: Vec<Kind> =
+        a.arrivals.iter().filter(|arrival| b.arrivals.contains(arrival)).map(|(_, kind)| *kind).collect();
+    let alone = |one: &Object, other: &Object| {
+        one.arrivals.iter().filter(|arrival| !other.arrivals.contains(arrival)).all(|(_, kind)| both.contains(kind))
+    };
+    !both.is_empty() && alone(a, b) && alone(b, a)
 }
 
 /// The innermost loops that an object is arrived at in, by their first blocks. Waits have a loop of their own each.
 fn loops(warps: &Warps<'_>, object: &Object) -> Vec<Option<u32>> {
     let graph = &warps.graph;
-    let around = |index: &usize| graph.loop_of(graph.sites.get(*index)?.block);
+    let around = |(index, _): &(usize, Kind)| graph.loop_of(graph.sites.get(*index)?.block);
     let mut found: Vec<Option<u32>> = object.arrivals.iter().map(around).collect();
     found.sort_unstable();
     found
@@ -108,7 +128,7 @@ fn differs(object: &Object, usual: u64, why: &str) -> Check {
 }
 
 /// The only one of several that counts otherwise, with what the others count to, where two of these are elements of an array with it.
-fn odd(alike: &[Object]) -> Option<(&Object, u64)> {
+fn odd<'o>(alike: &[&'o Object]) -> Option<(&'o Object, u64)> {
     if alike.len() < 3 {
         return None;
     }
@@ -120,14 +140,27 @@ fn odd(alike: &[Object]) -> Option<(&Object, u64)> {
         let place = |steps: i64| object.offset.checked_add(stride.saturating_mul(steps));
         at(place(-1)) && (at(place(1)) || at(place(-2))) || at(place(1)) && at(place(2))
     });
-    (of(usual) == alike.len() - 1 && beside).then_some((object, usual))
+    (of(usual) == alike.len() - 1 && beside).then_some((*object, usual))
+}
+
+/// Two that count differently: either may be wrong.
+fn either<'o>(alike: &[&'o Object]) -> Vec<(&'o Object, u64)> {
+    match alike {
+        [a, b] if a.count != b.count && (a.offset - b.offset).abs() <= MAX_STRIDE => {
+            vec![(*a, b.count), (*b, a.count)]
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// How an object is used; none where others than those that are known may arrive at it, or nobody waits for it.
-fn uses(warps: &Warps<'_>, objects: &Objects<'_>, variable: u32, offset: i64) -> Option<(Vec<usize>, Vec<Kind>)> {
+fn object(warps: &Warps<'_>, objects: &Objects<'_>, init: &MbarrierSite) -> Option<Object> {
+    let (Some(variable), Place::At(offset), Some(count)) = (init.variable, init.place, init.argument) else {
+        return None;
+    };
     let group: Group = (variable, Some([offset].into()));
-    let (mut identity, mut shape) = (Vec::new(), Vec::new());
-    let (mut waited, mut arrived, mut inits) = (false, false, 0);
+    let (mut arrivals, mut shape) = (Vec::new(), Vec::new());
+    let (mut waited, mut inits) = (false, 0);
     for site in objects.of(&group) {
         match (site.act, &site.places) {
             (Act::Init, Some(_)) => inits += 1,
@@ -139,17 +172,23 @@ fn uses(warps: &Warps<'_>, objects: &Objects<'_>, variable: u32, offset: i64) ->
         if matches!(site.act, Act::Init | Act::Inval) || site.places.is_none() {
             continue;
         }
-        // Threads that have an object each need not be as many for each.
-        let address = site.address(warps).map(|address| warps.values.operand(&warps.graph, site.index, address));
-        if matches!(address, Some(Value::Addresses { .. })) {
-            return None;
-        }
-        waited |= site.act == Act::Wait;
-        arrived |= arrives(site);
         let most = site.most.filter(|_| site.act == Act::Arrive);
-        identity.push(site.index);
-        shape.push((site.act.name(), site.threads, most, site.remote));
+        let kind = (site.act.name(), threads_at(warps, site, offset), most, site.remote);
+        waited |= site.act == Act::Wait;
+        shape.push(kind);
+        if arrives(site) {
+            arrivals.push((site.index, kind));
+        }
     }
     shape.sort_unstable();
-    (waited && arrived && inits == 1).then_some((identity, shape))
+    let name = init.object(warps).unwrap_or_default();
+    let is_used = waited && !arrivals.is_empty() && inits == 1;
+    is_used.then_some(Object { variable, offset, count, line: init.line, name, arrivals, shape })
+}
+
+/// Threads that run an instruction for an object: each may have one of its own.
+fn threads_at(warps: &Warps<'_>, site: &MbarrierSite, offset: i64) -> Option<u32> {
+    let address = warps.values.operand(&warps.graph, site.index, site.address(warps)?);
+    let Value::Addresses { offsets, .. } = address else { return site.threads };
+    Some(warps.at(site.index).holding(&offsets, |at| *at == offset).len())
 }
