@@ -88,19 +88,18 @@ fn never_full(site: &BarrierSite, message: String, reasoning: String) -> Check {
     Check { code: "PI203", fatal: true, confidence: Confidence::Likely, line: site.line, message, reasoning }
 }
 
-/// Who gets where without passing an instruction.
+/// Who gets where before those who wait at an instruction have passed it.
 struct Early {
     blocks: Vec<ThreadSet>,
     closed: u32,
+    waiting: ThreadSet,
 }
 
 impl Early {
     fn at(&self, warps: &Warps<'_>, passed: usize, index: usize) -> ThreadSet {
         let block = warps.graph.sites.get(index).map_or(self.closed, |site| site.block);
-        if block == self.closed && index > passed {
-            return ThreadSet::EMPTY;
-        }
-        self.blocks.get(block as usize).copied().unwrap_or(ThreadSet::EMPTY)
+        let here = self.blocks.get(block as usize).copied().unwrap_or(ThreadSet::EMPTY);
+        if block == self.closed && index > passed { here.without(&self.waiting) } else { here }
     }
 }
 
@@ -300,22 +299,22 @@ impl<'w, 'a> Counts<'w, 'a> {
             let (Some(count), Some(here)) = (site.count, site.threads) else { continue };
             let guarded = self.warps.graph.sites.get(site.index).is_none_or(|site| site.guard.is_some());
             let mates = || sites.iter().filter(|other| other.index != site.index && other.count == site.count);
-            let loops = |other: &&BarrierSite| arrives(other) && self.warps.graph.is_in_a_loop(other.index);
-            if count % 32 != 0 || here.whole_warps().len() >= count || guarded || mates().any(loops) {
+            if count % 32 != 0 || here.whole_warps().len() >= count || guarded {
                 continue;
             }
-            let early = self.without(site.index);
-            let (mut waiting, mut arriving) = (here, 0);
+            let early = self.early(site.index, here.whole_warps());
+            let (mut waiting, mut arriving, mut again) = (here, 0, false);
             for other in mates() {
                 let there = early.at(self.warps, site.index, other.index).whole_warps();
                 let there = there.intersection(&other.threads.unwrap_or(ThreadSet::EMPTY).whole_warps());
+                again |= arrives(other) && !there.is_empty() && self.warps.graph.is_in_a_loop(other.index);
                 match arrives(other) {
                     true => arriving += there.len(),
                     false => waiting = waiting.union(&there),
                 }
             }
             let come = waiting.whole_warps().len().saturating_add(arriving);
-            if come < count {
+            if come < count && !again {
                 return Some(never_full(
                     site,
                     format!("barrier {id} waits for {count} threads, but {come} come before anybody has passed it"),
@@ -326,8 +325,8 @@ impl<'w, 'a> Counts<'w, 'a> {
         None
     }
 
-    /// Who gets where without passing an instruction.
-    fn without(&self, index: usize) -> Early {
+    /// Who gets where before some have passed an instruction. To others it may be another barrier.
+    fn early(&self, index: usize, waiting: ThreadSet) -> Early {
         let graph = &self.warps.graph;
         let closed = graph.sites.get(index).map_or(0, |site| site.block);
         let mut blocks = vec![ThreadSet::EMPTY; graph.blocks.len()];
@@ -336,8 +335,9 @@ impl<'w, 'a> Counts<'w, 'a> {
             *first = self.warps.reach.block(0);
         }
         while let Some(at) = open.pop() {
-            let Some(block) = graph.blocks.get(at as usize).filter(|_| at != closed) else { continue };
+            let Some(block) = graph.blocks.get(at as usize) else { continue };
             let here = blocks.get(at as usize).copied().unwrap_or(ThreadSet::EMPTY);
+            let here = if at == closed { here.without(&waiting) } else { here };
             for edge in &block.successors {
                 let going = passing(graph, &self.warps.values, block, edge, here);
                 if let Some(there) = blocks.get_mut(edge.to as usize) {
@@ -349,7 +349,7 @@ impl<'w, 'a> Counts<'w, 'a> {
                 }
             }
         }
-        Early { blocks, closed }
+        Early { blocks, closed, waiting }
     }
 
     /// Warps of a site that come to it as often as each other: more than it counts to.

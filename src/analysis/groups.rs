@@ -193,19 +193,24 @@ fn copies(graph: &Graph<'_>, checks: &mut Vec<Check>) {
         let first = |wanted: States| graph.sites.iter().find(|site| kind(site) == Some(wanted));
         let name = if bulk { "cp.async.bulk" } else { "cp.async" };
         let Some(copy) = first(OPEN) else { continue };
-        let mut add = |code, line, message: String, reasoning: &str| {
+        let mut add = |code, confidence, line, message: String, reasoning: &str| {
             let reasoning = reasoning.to_owned();
-            checks.push(Check { code, fatal: false, confidence: Confidence::Likely, line, message, reasoning });
+            checks.push(Check { code, fatal: false, confidence, line, message, reasoning });
         };
         if first(COMMITTED).is_none() && first(DONE).is_none() {
             let message = format!("{name} copies in a kernel without {name}.commit_group");
-            add("PI504", copy.line(), message, "copies that belong to no group are covered by no wait_group");
+            let reasoning = "copies that belong to no group are covered by no wait_group";
+            add("PI504", Confidence::Likely, copy.line(), message, reasoning);
             continue;
         }
         let committed = first(COMMITTED);
         if let Some(committed) = committed.filter(|_| first(SOME_LEFT).is_none() && first(DONE).is_none()) {
             let message = format!("{name} groups in a kernel without {name}.wait_group");
-            add("PI505", committed.line(), message, "nothing says when the copies are done");
+            // Published kernels end with a store under way.
+            let mut copies = graph.sites.iter().enumerate().filter(|(_, site)| kind(site) == Some(OPEN));
+            let ends = bulk && copies.all(|(index, site)| is_store(site) && !graph.is_in_a_loop(index));
+            let confidence = if ends { Confidence::Possible } else { Confidence::Likely };
+            add("PI505", confidence, committed.line(), message, "nothing says when the copies are done");
             continue;
         }
         let states = along(graph, kind);
@@ -218,9 +223,15 @@ fn copies(graph: &Graph<'_>, checks: &mut Vec<Check>) {
                 };
                 if let Some(last) = last_before(graph, index, is) {
                     let message = format!("{name} copy that no commit_group follows before the wait");
-                    add("PI504", last.line(), message, "every path to the wait_group after it leaves it in no group");
+                    let reasoning = "every path to the wait_group after it leaves it in no group";
+                    add("PI504", Confidence::Likely, last.line(), message, reasoning);
                 }
             }
         }
     }
+}
+
+/// Whether a bulk copy goes from shared memory to global memory.
+fn is_store(site: &Site<'_>) -> bool {
+    site.located.instruction.opcode().contains(".global.shared::cta")
 }

@@ -81,16 +81,15 @@ pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite], exact: bool) -> Vec<Chec
         checks.extend(super::mbarrier_expect::check(warps, &objects));
     }
     arrivals(warps, &objects, exact, &mut checks);
-    // A count that no arrivals can reach is told already.
-    for check in super::mbarrier_alike::check(warps, &objects) {
-        if !checks.iter().any(|known| known.code == "PI305" && known.line == check.line) {
+    // What is told of a count already is not told once more.
+    let counts = super::mbarrier_units::check(warps, &objects, sites).into_iter();
+    let counts = counts.chain(super::mbarrier_alike::check(warps, &objects));
+    for check in counts.chain(super::mbarrier_rounds::check(warps, &objects)) {
+        let is_known = |known: &Check| ["PI305", "PI310"].contains(&known.code) && known.line == check.line;
+        if !checks.iter().any(is_known) {
             checks.push(check);
         }
     }
-    let is_known =
-        |check: &Check| checks.iter().any(|known| ["PI305", "PI310"].contains(&known.code) && known.line == check.line);
-    let doubted = super::mbarrier_rounds::check(warps, &objects).filter(|check| !is_known(check));
-    checks.extend(doubted);
     bytes(warps, &objects, exact, &mut checks);
     publication(warps, &objects, &mut checks);
     checks.extend(super::mbarrier_parity::check(warps, &known));

@@ -18,6 +18,7 @@ pub mod mbarrier_checks;
 pub mod mbarrier_expect;
 pub mod mbarrier_parity;
 pub mod mbarrier_rounds;
+pub mod mbarrier_units;
 pub mod mbarriers;
 pub mod occupancy;
 pub mod phases;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::number::{Arithmetic, Type};
-use super::prepare::{Combine, Compute, PLACE, Step};
+use super::origins::PLACE;
+use super::prepare::{Combine, Compute, Step};
 use super::solve::Solver;
 use super::value::{Value, Variation};
 

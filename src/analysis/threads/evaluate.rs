@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use super::BlockSize;
 use super::graph::Graph;
 use super::memory::Cells;
-use super::prepare::{self, Compute, Preparer, Source, Step};
+use super::origins;
+use super::prepare::{Compute, Preparer, Source, Step};
 use super::reach::Reach;
 use super::solve::{Before, Solver};
 use super::uses::Slice;
@@ -164,7 +165,7 @@ impl Values {
         let versions = Versions::build(graph, &mut slice);
         let steps = Preparer::new(graph, &names, size, &versions).steps(&slice);
         let threads = size.and_then(|size| size.threads());
-        let origins = prepare::origins(&steps, &versions);
+        let origins = origins::origins(&steps, &versions);
         let mut values = Values {
             versions,
             held: Vec::new(),

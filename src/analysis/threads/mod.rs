@@ -11,6 +11,7 @@ mod evaluate;
 mod graph;
 mod memory;
 mod number;
+mod origins;
 mod places;
 mod prepare;
 mod question;

@@ -1,7 +1,7 @@
 //! Arithmetic of PTX on single numbers.
 
 /// How wide a type is and whether it has a sign.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Type {
     pub bits: u32,
     pub signed: bool,
@@ -46,7 +46,7 @@ impl Type {
 }
 
 /// A comparison of `setp`.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Comparison {
     Equal,
     NotEqual,
@@ -100,7 +100,7 @@ impl Comparison {
 }
 
 /// An instruction of integers.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Arithmetic {
     And,
     Or,

@@ -23,8 +23,8 @@ const MAX_STATES: usize = 96;
 /// States that a block must have been seen in before what it saw is taken to come again.
 const ENOUGH: usize = 48;
 /// Visits of blocks for one address, and for all of a kernel.
-const MAX_VISITS: usize = 1 << 13;
-const MAX_ALL_VISITS: usize = 1 << 16;
+const MAX_VISITS: usize = 1 << 15;
+const MAX_ALL_VISITS: usize = 1 << 19;
 /// Places that one address may have.
 const MAX_PLACES: usize = 64;
 

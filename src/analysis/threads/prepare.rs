@@ -10,9 +10,6 @@ use super::value::{Value, Variation};
 use super::versions::{NEVER, Versions};
 use crate::ptx::{Operand, Operation, Shape};
 
-/// Bits of a shared address that say where in a block's memory it is, down to the alignment of an mbarrier.
-pub(super) const PLACE: u64 = 0xff_fff8;
-
 /// Where an operand's value comes from.
 pub(super) enum Source {
     /// It is known.
@@ -30,7 +27,7 @@ pub(super) enum Source {
 }
 
 /// How predicates are combined by `setp`.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Combine {
     No,
     And,
@@ -39,7 +36,7 @@ pub(super) enum Combine {
 }
 
 /// What an instruction computes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Compute {
     /// Nothing that is followed.
     Nothing,
@@ -352,40 +349,6 @@ fn varies(compute: Compute, arguments: &[Source], otherwise: &Otherwise, elects:
         Otherwise::Variation(varies) => *varies,
         Otherwise::Reads(sources) => known(sources),
     }
-}
-
-/// By version: the one that it is so many bytes away from, or that of the same place in another block of the cluster; itself where it
-/// is neither.
-pub(super) fn origins(steps: &[Step], versions: &Versions) -> Vec<(u32, i64)> {
-    let mut origins: Vec<(u32, i64)> = (0..versions.count).map(|version| (version, 0)).collect();
-    for step in steps {
-        let known = |at: usize| match step.arguments.get(at) {
-            Some(Source::Known(Value::Constant(number))) => Some(*number),
-            _ => None,
-        };
-        let added = match (step.compute, known(1)) {
-            (Compute::Move | Compute::Mapa, _) => Some(0),
-            (Compute::Arithmetic { what: Arithmetic::And, .. }, Some(mask)) => (mask & PLACE == PLACE).then_some(0),
-            (Compute::Add { ty, subtract }, Some(number)) => {
-                let number = i64::try_from(Type { bits: ty.bits, signed: true }.number(number)).ok();
-                number.and_then(|number| if subtract { number.checked_neg() } else { Some(number) })
-            }
-            _ => None,
-        };
-        let ([to], Some(Source::Version(Some(from)))) = (&step.destinations[..], step.arguments.first()) else {
-            continue;
-        };
-        // What is written once, under a guard, is what is read wherever it is defined at all.
-        if step.guard.is_some() && to.is_several {
-            continue;
-        }
-        let origin = origins.get(*from as usize).copied();
-        let moved = origin.zip(added).and_then(|((origin, by), added)| Some((origin, by.checked_add(added)?)));
-        if let (Some(slot), Some(moved)) = (origins.get_mut(to.version as usize).filter(|_| to.alone), moved) {
-            *slot = moved;
-        }
-    }
-    origins
 }
 
 fn special(size: Option<BlockSize>, name: &str, axis: usize) -> Value {

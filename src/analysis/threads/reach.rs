@@ -54,6 +54,12 @@ impl ThreadSet {
         self
     }
 
+    /// Those that are not in another.
+    pub fn without(mut self, other: &ThreadSet) -> ThreadSet {
+        self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word &= !other);
+        self
+    }
+
     /// Whether all of them are in another.
     pub fn within(&self, other: &ThreadSet) -> bool {
         self.intersection(other) == *self

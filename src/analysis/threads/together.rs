@@ -1,6 +1,6 @@
-//! Whether warps come to an instruction equally often.
+//! Whether warps, or threads, come to an instruction equally often.
 //!
-//! Nobody may know how often a loop runs; but where its end depends on nothing that differs from warp to warp, it runs as often for
+//! Nobody may know how often a loop runs; but where its end depends on nothing that differs from one to the other, it runs as often for
 //! each of them. A branch decides over an instruction where one of its ways must lead there and another need not (control dependence);
 //! what decides the branch is followed back through all that it is computed from.
 
@@ -9,14 +9,17 @@ use super::graph::Graph;
 use super::reach::{ThreadSet, passing};
 use super::value::{Value, Variation};
 use super::{Reach, Warps};
+use crate::ptx::Operand;
 
 /// Rounds in which what differs is followed on.
 const MAX_ROUNDS: usize = 64;
 const NONE: u32 = u32::MAX;
 
-/// What differs among the warps of a set.
+/// What differs among the warps of a set, or among its threads.
 pub struct Together {
     set: ThreadSet,
+    /// Whether lanes of a warp may differ without anybody asking.
+    by_warp: bool,
     blocks: Vec<bool>,
     versions: Vec<bool>,
 }
@@ -30,11 +33,20 @@ struct Control {
 impl Together {
     /// Looks at a kernel as the warps of a set run it.
     pub fn of(warps: &Warps<'_>, set: ThreadSet) -> Together {
-        let set = set.whole_warps();
+        Together::among(warps, set.whole_warps(), true)
+    }
+
+    /// Looks at a kernel as the threads of a set run it, each for itself.
+    pub fn of_threads(warps: &Warps<'_>, set: ThreadSet) -> Together {
+        Together::among(warps, set, false)
+    }
+
+    fn among(warps: &Warps<'_>, set: ThreadSet, by_warp: bool) -> Together {
         let (graph, values) = (&warps.graph, &warps.values);
         let control = Control::of(graph, values, &warps.reach, &set);
         let count = values.versions.count as usize;
-        let mut found = Together { set, blocks: vec![false; graph.blocks.len()], versions: vec![false; count] };
+        let mut found =
+            Together { set, by_warp, blocks: vec![false; graph.blocks.len()], versions: vec![false; count] };
         for _ in 0..MAX_ROUNDS {
             if !found.round(graph, values, &warps.reach, &control) {
                 return found;
@@ -44,15 +56,30 @@ impl Together {
         found
     }
 
-    /// Whether every warp of the set that may run an instruction runs it as often as the others.
+    /// Whether every warp of the set that may run an instruction runs it as often as the others, with all its threads.
     pub fn at(&self, warps: &Warps<'_>, index: usize) -> bool {
+        let whole = ThreadSet::first(warps.threads.unwrap_or(0)).intersection(&warps.at(index).whole_warps());
+        self.equally(warps, index) && warps.at(index) == whole
+    }
+
+    /// Whether those that may run an instruction, all of the set, run it as often as each other.
+    pub fn equally(&self, warps: &Warps<'_>, index: usize) -> bool {
         let Some(site) = warps.graph.sites.get(index) else { return false };
         let guarded = site.located.instruction.guard().is_some();
         let guard = site.guard.and_then(|(register, _)| warps.values.versions.read(index, register));
-        let whole = ThreadSet::first(warps.threads.unwrap_or(0)).intersection(&warps.at(index).whole_warps());
         let decided = self.blocks.get(site.block as usize).copied().unwrap_or(true);
         let held_back = guarded && guard.is_none_or(|version| self.differs(version));
-        !decided && !held_back && warps.at(index) == whole && whole.within(&self.set)
+        !decided && !held_back && warps.at(index).within(&self.set)
+    }
+
+    /// Whether an address is the same for all that run an instruction together.
+    pub fn agrees_on(&self, warps: &Warps<'_>, index: usize, address: Operand<'_>) -> bool {
+        let graph = &warps.graph;
+        let base = address.address().and_then(|address| address.base);
+        let register =
+            base.zip(graph.sites.get(index)).and_then(|(name, site)| graph.registers.resolve(name, site.located.id));
+        let version = register.and_then(|register| warps.values.versions.read(index, register));
+        version.is_some_and(|version| !self.differs(version))
     }
 
     fn differs(&self, version: u32) -> bool {
@@ -63,7 +90,9 @@ impl Together {
     fn round(&mut self, graph: &Graph<'_>, values: &Values, reach: &Reach, control: &Control) -> bool {
         let mut changed = false;
         for step in &values.steps {
-            let fed = step.varies != Variation::Block || step.depends().iter().any(|version| self.differs(*version));
+            // Every warp elects a lane, but only one.
+            let varies = step.varies != Variation::Block || step.elects && !self.by_warp;
+            let fed = varies || step.depends().iter().any(|version| self.differs(*version));
             for to in step.destinations.iter().filter(|_| fed) {
                 changed |= self.mark(values, to.version);
             }
@@ -96,7 +125,8 @@ impl Together {
     fn mark(&mut self, values: &Values, version: u32) -> bool {
         let known_equal = match values.held.get(version as usize) {
             Some(Value::Constant(_)) => true,
-            Some(Value::Threads { values, .. }) => alike(values, &self.set),
+            Some(Value::Threads { values, .. }) if self.by_warp => alike(values, &self.set),
+            Some(Value::Threads { values, .. }) => same(values, &self.set),
             _ => false,
         };
         match self.versions.get_mut(version as usize) {
@@ -125,6 +155,13 @@ fn alike(numbers: &[u64], set: &ThreadSet) -> bool {
     let of = |warp: u32| numbers.chunks(32).nth(warp as usize);
     let first = warps.first().and_then(|warp| of(*warp));
     warps.iter().all(|warp| of(*warp) == first)
+}
+
+/// Whether all threads of a set have the same number.
+fn same(numbers: &[u64], set: &ThreadSet) -> bool {
+    let mut all = set.iter().map(|thread| numbers.get(thread as usize));
+    let first = all.next();
+    all.all(|number| Some(number) == first)
 }
 
 impl Control {

@@ -1,0 +1,85 @@
+//! Which versions are the same number, or so many bytes apart: compilers compute an address anew for every instruction that has it.
+
+use super::number::{Arithmetic, Type};
+use super::prepare::{Compute, Source, Step};
+use super::value::Value;
+use super::versions::Versions;
+use crate::base::FastMap;
+
+/// Bits of a shared address that say where in a block's memory it is, down to the alignment of an mbarrier.
+pub(super) const PLACE: u64 = 0xff_fff8;
+
+/// What an operand is, as far as that tells whether two are equal.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Term {
+    /// So many bytes from a version.
+    From(u32, i64),
+    Number(u64),
+    Variable(u32, i64),
+}
+
+/// By version: the one that it is so many bytes away from, or that of the same place in another block of the cluster; itself where it
+/// is neither. Of those that are computed from the same in the same way the first stands for all.
+pub(super) fn origins(steps: &[Step], versions: &Versions) -> Vec<(u32, i64)> {
+    let mut origins: Vec<(u32, i64)> = (0..versions.count).map(|version| (version, 0)).collect();
+    let mut computed: FastMap<(Compute, Box<[Term]>), u32> = FastMap::default();
+    for step in steps {
+        let [to] = &step.destinations[..] else { continue };
+        // What is written once, under a guard, is what is read wherever it is defined at all.
+        if !to.alone || step.guard.is_some() && to.is_several {
+            continue;
+        }
+        let origin = moved(step, &origins).or_else(|| {
+            if !is_pure(step) {
+                return None;
+            }
+            let arguments =
+                step.arguments.iter().map(|source| term(source, &origins)).collect::<Option<Box<[Term]>>>()?;
+            let first = *computed.entry((step.compute, arguments)).or_insert(to.version);
+            origins.get(first as usize).copied()
+        });
+        if let (Some(origin), Some(slot)) = (origin, origins.get_mut(to.version as usize)) {
+            *slot = origin;
+        }
+    }
+    origins
+}
+
+fn term(source: &Source, origins: &[(u32, i64)]) -> Option<Term> {
+    match source {
+        Source::Version(Some(version)) => origins.get(*version as usize).map(|(origin, by)| Term::From(*origin, *by)),
+        Source::Known(Value::Constant(number)) => Some(Term::Number(*number)),
+        Source::Known(Value::Address { variable, offset: Some(offset) }) => Some(Term::Variable(*variable, *offset)),
+        _ => None,
+    }
+}
+
+/// What an instruction gives that adds a number, or nothing, to a version.
+fn moved(step: &Step, origins: &[(u32, i64)]) -> Option<(u32, i64)> {
+    let Some(Source::Version(Some(from))) = step.arguments.first() else { return None };
+    let number = match step.arguments.get(1) {
+        Some(Source::Known(Value::Constant(number))) => Some(*number),
+        _ => None,
+    };
+    let added = match (step.compute, number) {
+        (Compute::Move | Compute::Mapa, _) => 0,
+        (Compute::Arithmetic { what: Arithmetic::And, .. }, Some(mask)) if mask & PLACE == PLACE => 0,
+        (Compute::Add { ty, subtract }, Some(number)) => {
+            let number = i64::try_from(Type { bits: ty.bits, signed: true }.number(number)).ok()?;
+            if subtract { number.checked_neg()? } else { number }
+        }
+        _ => return None,
+    };
+    let (origin, by) = origins.get(*from as usize).copied()?;
+    Some((origin, by.checked_add(added)?))
+}
+
+/// Whether equal operands give equal results, wherever an instruction stands.
+fn is_pure(step: &Step) -> bool {
+    use Compute::{Add, Arithmetic, Compare, Convert, Move, Multiply, Select};
+    let computes = matches!(
+        step.compute,
+        Add { .. } | Arithmetic { .. } | Compare { .. } | Convert { .. } | Move | Multiply { .. } | Select
+    );
+    computes && step.guard.is_none()
+}
