@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::check::{Check, Confidence};
 use super::mbarrier_checks::{Group, Objects, each_arrives, is_waited_for};
 use super::mbarriers::{Act, MbarrierSite};
-use super::threads::{ThreadSet, Together, Value, Warps};
+use super::threads::{ThreadSet, Together, Value, Variation, Warps};
 use crate::base::Line;
 
 /// Objects that are looked at.
@@ -79,7 +79,7 @@ impl Units<'_, '_, '_> {
         site.threads?;
         // Lanes may have a block of the cluster each.
         let rank = warps.values.rank(&warps.graph, site.index, address);
-        let is_apart = matches!(rank, Some(rank) if rank.constant().is_none());
+        let is_apart = rank.is_some_and(|rank| rank.variation() != Variation::Block);
         if site.argument.is_none() && site.most.is_some() || site.remote && is_apart {
             return None;
         }

@@ -123,13 +123,18 @@ impl<'w> Walker<'w, '_> {
         steps.len() <= MAX_STEPS
     }
 
-    /// Small constants that an instruction multiplies by.
+    /// Small constants that an instruction multiplies by, or rounds down to a multiple of.
     fn factors(&self, step: &Step) -> Vec<u64> {
-        let Compute::Multiply { ty, .. } = step.compute else { return Vec::new() };
+        let (ty, rounds) = match step.compute {
+            Compute::Multiply { ty, .. } => (ty, false),
+            Compute::Arithmetic { what: Arithmetic::And, ty } => (ty, true),
+            _ => return Vec::new(),
+        };
         let constants = step.arguments.iter().take(2).filter_map(|source| self.constant(source));
         let signed = Type { bits: ty.bits, signed: true };
-        let sizes = constants.filter_map(|number| u64::try_from(signed.number(number).unsigned_abs()).ok());
-        sizes.filter(|size| (2..=MAX_DIVISOR).contains(size)).collect()
+        let numbers = constants.map(|number| signed.number(number)).filter(|number| !rounds || *number < 0);
+        let sizes = numbers.filter_map(|number| u64::try_from(number.unsigned_abs()).ok());
+        sizes.filter(|size| (2..=MAX_DIVISOR).contains(size) && (!rounds || size.is_power_of_two())).collect()
     }
 
     /// Whether a version equals the remainder of a number wherever tried: at its ends, around powers of two, and in between.
@@ -175,9 +180,8 @@ fn masked(mask: u64) -> Option<Vec<u64>> {
     Some(all)
 }
 
-/// What a division can leave.
+/// What a division can leave. An index of an array is not below 0, whatever its type would allow.
 fn remainders(ty: Type, divisor: u64) -> Option<Vec<u64>> {
     let most = u64::try_from(ty.number(divisor)).ok().filter(|divisor| (1..=MAX_DIVISOR).contains(divisor))?;
-    let below = (1..most).filter(|_| ty.signed).map(|number| ty.mask(number.wrapping_neg()));
-    Some((0..most).chain(below).collect())
+    Some((0..most).collect())
 }
