@@ -4,7 +4,8 @@ On a busy machine (--cpu) what counts is the processor time of ptxinspect itself
 ptxas. It is more than what a user waits for: PTX is parsed while ptxas runs, and functions are joined in parallel.
 
 What ptxas takes varies by more than what is to be measured. --waiting puts a script in ptxas's place that notes when it is started and when
-it ends: what is waited for is the time before and the time after, the script's own few milliseconds included."""
+it ends: what is waited for is the time before and the time after, less what the script alone takes for them, run as it is on a file that ptxas
+refuses at once."""
 
 import os
 import re
@@ -63,19 +64,33 @@ def waiting(args, tools):
         script = folder / "ptxas"
         script.write_text(SCRIPT.format(ptxas=tools.path("ptxas"), folder=folder))
         script.chmod(0o755)
+
+        def noted(run):
+            """Nanoseconds around what the script notes: both, before, after, between; none where the run fails."""
+            begun = time.time_ns()
+            code = run()
+            ended = time.time_ns()
+            start, end = (int((folder / name).read_text()) for name in ("start", "end"))
+            return ((start - begun) + (ended - end), start - begun, ended - end, end - start) if code == 0 else None
+
+        def alone():
+            subprocess.run([script, folder / "none"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            return 0
+
         for path in inputs.files:
-            runs = []
+            runs, own = [], []
             for _ in range(args.runs):
-                begun = time.time_ns()
-                ran = tools.ours(path, "--arch", inputs.arch(path), "--ptxas", script)
-                ended = time.time_ns()
-                if ran.code != 0:
+                own.append(noted(alone))
+                run = noted(lambda: tools.ours(path, "--arch", inputs.arch(path), "--ptxas", script).code)
+                if run is None:
                     break
-                start, end = (int((folder / name).read_text()) for name in ("start", "end"))
-                runs.append(((start - begun) + (ended - end), start - begun, ended - end, end - start))
+                runs.append(run)
             if not runs:
                 continue
-            more, before, after, theirs = min(runs)
+            _, before, after, theirs = min(runs)
+            _, own_before, own_after, _ = min(own)
+            before, after = before - own_before, after - own_after
+            more = before + after
             print(f"{path.stat().st_size:>10} {theirs / 1e6:>10.1f} {before / 1e6:>10.1f} {after / 1e6:>9.1f} {more / theirs * 100:>6.1f}  {path}", flush=True)
             allowed = max(0.03 * theirs, 10e6)
             if more > allowed:
