@@ -34,8 +34,8 @@ fn arrives(site: &MbarrierSite) -> bool {
     matches!(site.act, Act::Arrive | Act::ArriveExpect | Act::AsyncArrive)
 }
 
-/// Objects that count otherwise than all others that are used as they are.
-pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Vec<Check> {
+/// Objects that count otherwise than all others that are used as they are. Of what is told already nothing more is told.
+pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>, told: &[Check]) -> Vec<Check> {
     let inits = objects.sites.iter().filter(|site| site.act == Act::Init);
     let known: Vec<Object> = inits.filter_map(|init| object(warps, objects, init)).collect();
     let mut checks: Vec<Check> = Vec::new();
@@ -45,16 +45,12 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Vec<Check> {
         by_arrivals.entry((object.variable, &object.arrivals)).or_default().push(object);
         by_shape.entry((object.variable, &object.shape)).or_default().push(object);
     }
+    let rings = rings(objects, &known);
     for alike in by_arrivals.values() {
         add(&mut checks, odd(alike), "the same instructions arrive at it");
-        add(&mut checks, either(alike), "the same instructions arrive at both");
     }
-    for alike in rings(objects, &known) {
-        let peeled = |found: &(&Object, u64)| {
-            let others = alike.iter().filter(|other| other.count == found.1);
-            others.into_iter().all(|other| is_peeled(found.0, other))
-        };
-        let found: Vec<_> = odd(&alike).into_iter().chain(either(&alike)).filter(peeled).collect();
+    for alike in &rings {
+        let found = odd(alike).filter(|found| is_peeled(alike, found));
         add(&mut checks, found, "an index says which of them an instruction arrives at");
     }
     for alike in by_shape.values() {
@@ -65,6 +61,17 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Vec<Check> {
         let why =
             "instructions of the same kinds arrive at it in the same loops and wait for it, run by as many threads";
         add(&mut checks, odd(alike).filter(same_loops), why);
+    }
+    // Of two either may be wrong, unless one is known to be.
+    let is_told = |checks: &[Check], object: &Object| {
+        let about = |check: &Check| check.line == object.line && ["PI305", "PI310"].contains(&check.code);
+        checks.iter().any(about) || told.iter().any(about)
+    };
+    for alike in by_arrivals.values().filter(|alike| is_pair(alike)).chain(rings.iter().filter(|ring| is_pair(ring))) {
+        let [a, b] = alike[..] else { continue };
+        if !is_told(&checks, a) && !is_told(&checks, b) && is_peeled(alike, &(a, b.count)) {
+            add(&mut checks, [(a, b.count), (b, a.count)], "the same instructions arrive at both");
+        }
     }
     checks
 }
@@ -94,14 +101,17 @@ fn rings<'o>(objects: &Objects<'_>, known: &'o [Object]) -> Vec<Vec<&'o Object>>
     rings
 }
 
-/// Whether what arrives at only one of two is of a kind with what arrives at both: turns of a loop that stand before or after it.
-fn is_peeled(a: &Object, b: &Object) -> bool {
-    let both: Vec<Kind> =
-        a.arrivals.iter().filter(|arrival| b.arrivals.contains(arrival)).map(|(_, kind)| *kind).collect();
-    let alone = |one: &Object, other: &Object| {
-        one.arrivals.iter().filter(|arrival| !other.arrivals.contains(arrival)).all(|(_, kind)| both.contains(kind))
-    };
-    !both.is_empty() && alone(a, b) && alone(b, a)
+/// Whether what arrives at one alone, and not at those that count as others do, or the other way around, is of a kind with what arrives at
+/// both: turns of a loop that stand before or after it.
+fn is_peeled(alike: &[&Object], (object, usual): &(&Object, u64)) -> bool {
+    alike.iter().filter(|other| other.count == *usual).all(|other| {
+        let both: Vec<Kind> =
+            object.arrivals.iter().filter(|arrival| other.arrivals.contains(arrival)).map(|(_, kind)| *kind).collect();
+        let alone = |one: &Object, other: &Object| {
+            one.arrivals.iter().filter(|arrival| !other.arrivals.contains(arrival)).all(|(_, kind)| both.contains(kind))
+        };
+        !both.is_empty() && alone(object, other) && alone(other, object)
+    })
 }
 
 /// The innermost loops that an object is arrived at in, by their first blocks. Waits have a loop of their own each.
@@ -143,14 +153,9 @@ fn odd<'o>(alike: &[&'o Object]) -> Option<(&'o Object, u64)> {
     (of(usual) == alike.len() - 1 && beside).then_some((*object, usual))
 }
 
-/// Two that count differently: either may be wrong.
-fn either<'o>(alike: &[&'o Object]) -> Vec<(&'o Object, u64)> {
-    match alike {
-        [a, b] if a.count != b.count && (a.offset - b.offset).abs() <= MAX_STRIDE => {
-            vec![(*a, b.count), (*b, a.count)]
-        }
-        _ => Vec::new(),
-    }
+/// Two side by side that count differently.
+fn is_pair(alike: &[&Object]) -> bool {
+    matches!(alike, [a, b] if a.count != b.count && (a.offset - b.offset).abs() <= MAX_STRIDE)
 }
 
 /// How an object is used; none where others than those that are known may arrive at it, or nobody waits for it.

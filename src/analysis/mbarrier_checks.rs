@@ -82,11 +82,17 @@ pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite], exact: bool) -> Vec<Chec
     }
     arrivals(warps, &objects, exact, &mut checks);
     // What is told of a count already is not told once more.
-    let counts = super::mbarrier_units::check(warps, &objects, sites).into_iter();
-    let counts = counts.chain(super::mbarrier_alike::check(warps, &objects));
-    for check in counts.chain(super::mbarrier_rounds::check(warps, &objects)) {
-        let is_known = |known: &Check| ["PI305", "PI310"].contains(&known.code) && known.line == check.line;
-        if !checks.iter().any(is_known) {
+    let is_new = |known: &[Check], check: &Check| {
+        !known.iter().any(|known| ["PI305", "PI310"].contains(&known.code) && known.line == check.line)
+    };
+    for check in super::mbarrier_units::check(warps, &objects, sites) {
+        if is_new(&checks, &check) {
+            checks.push(check);
+        }
+    }
+    let more = super::mbarrier_alike::check(warps, &objects, &checks).into_iter();
+    for check in more.chain(super::mbarrier_rounds::check(warps, &objects)) {
+        if is_new(&checks, &check) {
             checks.push(check);
         }
     }

@@ -34,6 +34,8 @@ mod tests_counts;
 mod tests_places;
 #[cfg(test)]
 mod tests_rounds;
+#[cfg(test)]
+mod tests_units;
 
 pub use evaluate::Values;
 pub use graph::{Block, Edge, Graph, Site};

@@ -31,7 +31,7 @@ fn ring(told: [bool; 3]) -> String {
     format!(
         "mov.u32 %r4, %r1;\nmov.u32 %r9, 0;\n@%p1 bra READY;\n{}{}READY:\nbar.sync 0;\n@%p2 bra OTHER;\n@%p1 bra END;\nLOOP:\n{rounds}\
          add.s32 %r8, %r8, 1;\nsetp.ne.s32 %p6, %r8, 9;\n@%p6 bra LOOP;\nbra END;\nOTHER:\n\
-         {}mbarrier.arrive.shared.b64 _, [%r2+32];\nEND:",
+         elect.sync _|%p7, -1;\n{}@%p7 mbarrier.arrive.shared.b64 _, [%r2+32];\nEND:",
         inits(0),
         inits(32),
         wait("%r2", "FULL")

@@ -68,6 +68,12 @@ fn indices_within_bounds() {
         "mul.hi.u32 %r7, %r3, -1431655765;\nshr.u32 %r7, %r7, 1;\nmul.lo.s32 %r8, %r7, 3;\nsub.s32 %r3, %r3, %r8;";
     let wide = "mul.wide.u32 %rd1, %r3, -1431655765;\nshr.u64 %rd1, %rd1, 33;\ncvt.u32.u64 %r7, %rd1;\nmad.lo.s32 %r3, %r7, -3, %r3;";
     let divided = "rem.u32 %r3, %r3, 3;";
+    let rounded = "shr.u32 %r7, %r3, 31;\nadd.s32 %r7, %r3, %r7;\nand.b32 %r8, %r7, -2;\nsub.s32 %r3, %r3, %r8;";
+    let next = format!(
+        "{}\nsetp.gt.s32 %p4, %r1, 77;\n@%p4 bra ON;\nadd.s32 %r3, %r3, %r1;\n{rounded}\nON:",
+        wraps.replace(", 3;", ", 2;")
+    );
+    assert_eq!(waits(&looping(place, &next)), ["bars+16…24"]);
     for modulo in [high, wide, divided] {
         let next = format!("{wraps}\nsetp.gt.s32 %p4, %r1, 77;\n@%p4 bra ON;\nadd.s32 %r3, %r3, %r1;\n{modulo}\nON:");
         assert_eq!(waits(&looping(place, &next)), ["bars+16…32"], "{modulo}");

@@ -119,7 +119,7 @@ fn objects_that_are_used_alike() {
     // Fewer arrive at this one.
     assert_eq!(loud(32, &one_by_one([64, 32, 64], [2, 1, 2])), NOTHING);
     // One of three kinds each.
-    assert_eq!(loud(32, &one_by_one([64, 32, 16], [2; 3])), NOTHING);
+    assert_eq!(loud(32, &one_by_one([64, 128, 192], [2, 4, 6])), NOTHING);
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn copies_of_an_unrolled_loop_that_nothing_announces() {
                 if *announced { expect } else { "" }
             );
         }
-        body + "add.s32 %r1, %r1, -1;\nsetp.ne.s32 %p6, %r1, 0;\n@%p6 bra LOOP;\nbra END;\nOTHER:\nxor.b32 %r4, %r4, 1;\n\
+        body + "add.s32 %r1, %r1, -1;\nsetp.ne.s32 %p6, %r1, 0;\n@%p6 bra LOOP;\nbra END;\nOTHER:\nelect.sync _|%p5, -1;\nxor.b32 %r4, %r4, 1;\n\
                 shl.b32 %r5, %r4, 3;\nadd.s32 %r6, %r2, %r5;\nFULL:\nmbarrier.try_wait.parity.shared.b64 %p4, [%r6], %r9;\n\
                 @!%p4 bra FULL;\n@%p5 mbarrier.arrive.shared.b64 _, [bars+16];\nbra OTHER;\nEND:"
     };
@@ -220,7 +220,7 @@ fn copies_of_an_unrolled_loop_by_threads_elected_anew() {
                  NEXT{at}:\nxor.b32 %r9, %r9, 1;\n",
             );
         }
-        body + "add.s32 %r1, %r1, -1;\nsetp.ne.s32 %p6, %r1, 0;\n@%p6 bra LOOP;\nbra END;\nOTHER:\nxor.b32 %r4, %r4, 1;\n\
+        body + "add.s32 %r1, %r1, -1;\nsetp.ne.s32 %p6, %r1, 0;\n@%p6 bra LOOP;\nbra END;\nOTHER:\nelect.sync _|%p5, -1;\nxor.b32 %r4, %r4, 1;\n\
                 shl.b32 %r5, %r4, 3;\nadd.s32 %r6, %r2, %r5;\nFULL:\nmbarrier.try_wait.parity.shared.b64 %p4, [%r6], %r9;\n\
                 @!%p4 bra FULL;\n@%p5 mbarrier.arrive.shared.b64 _, [bars+16];\nbra OTHER;\nEND:"
     };
