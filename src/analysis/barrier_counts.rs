@@ -83,6 +83,28 @@ fn for_nobody(id: u32, sites: &[&BarrierSite]) -> Option<Check> {
     ))
 }
 
+/// Where one arrives and one waits, with counts that differ and nothing to tell which is meant, the other one of the two.
+fn other_half(id: u32, sites: &[&BarrierSite], told: &Check) -> Option<Check> {
+    let ([arrival], [wait]) = (
+        &sites.iter().filter(|site| arrives(site)).collect::<Vec<_>>()[..],
+        &sites.iter().filter(|site| !arrives(site)).collect::<Vec<_>>()[..],
+    ) else {
+        return None;
+    };
+    let (counted, waited) = (arrival.count?, wait.count?);
+    let come = |site: &BarrierSite| all_of([site]).len();
+    // Those who come make up one of the counts, or both, or neither.
+    let made_up = |count: u32| count == come(arrival) + come(wait);
+    let is_open = told.line == arrival.line && told.code == "PI203" && made_up(counted) == made_up(waited);
+    (is_open && counted != waited).then(|| {
+        never_full(
+            wait,
+            format!("barrier {id} waits for {waited} threads, but those who arrive for it count to {counted}"),
+            format!("one of the two is wrong, this or the arrival at line {}", arrival.line.0),
+        )
+    })
+}
+
 /// A barrier that waits for threads that do not come, likely so.
 fn never_full(site: &BarrierSite, message: String, reasoning: String) -> Check {
     Check { code: "PI203", fatal: true, confidence: Confidence::Likely, line: site.line, message, reasoning }
@@ -134,6 +156,7 @@ impl<'w, 'a> Counts<'w, 'a> {
             }
         };
         let told = found.as_ref().is_some_and(|check| check.confidence > Confidence::Possible);
+        checks.extend(found.as_ref().and_then(|check| other_half(id, &sites, check)));
         checks.extend(found);
         if known && !told {
             self.too_many(id, &sites, checks);

@@ -1,7 +1,7 @@
 //! Asynchronous work in order: groups of copies, wgmma, tcgen05 and its tensor memory.
 
 use super::check::{Check, Confidence};
-use super::threads::{Site, ThreadSet, Warps, passing};
+use super::threads::{Site, ThreadSet, Warps, Ways, passing};
 use crate::base::Line;
 use crate::ptx::{Bulk, CpAsync, Operation, Tcgen05, Wgmma};
 
@@ -150,11 +150,15 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Check>) {
         (false, Some(got), Some(freed)) if freed < got => {
             (Confidence::Likely, format!("{got} columns of tensor memory are allocated, {freed} are freed"))
         }
-        _ => match escape(warps, &allocs, &deallocs) {
-            Some(end) => {
+        _ => match (one_way(warps, &deallocs), sum(&allocs), escape(warps, &allocs, &deallocs)) {
+            (Some(freed), Some(got), _) if freed < got => (
+                Confidence::Likely,
+                format!("{got} columns of tensor memory are allocated, {freed} are freed on any way"),
+            ),
+            (.., Some(end)) => {
                 (Confidence::Likely, format!("tensor memory is not freed on the way to the end at line {end}"))
             }
-            None => return,
+            _ => return,
         },
     };
     checks.push(Check {
@@ -165,6 +169,18 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Check>) {
         message,
         reasoning: "all tensor memory must be freed by tcgen05.dealloc before the kernel ends".to_owned(),
     });
+}
+
+/// The most columns that are freed on one way, where the same threads free everything and no way leads by two that free.
+fn one_way(warps: &Warps<'_>, deallocs: &[(usize, &Site<'_>)]) -> Option<u64> {
+    let (first, _) = deallocs.first()?;
+    let ways = Ways::new(warps);
+    let frees = |index: usize| deallocs.iter().any(|(other, _)| *other == index);
+    let apart = |index: usize| warps.at(index) == warps.at(*first) && ways.first(index, false, &frees).is_empty();
+    if !deallocs.iter().all(|(index, _)| apart(*index)) {
+        return None;
+    }
+    deallocs.iter().map(|(index, _)| columns(warps, *index)).collect::<Option<Vec<u64>>>()?.into_iter().max()
 }
 
 /// An end of the kernel that whoever allocates can come to without freeing, where nobody else frees.
