@@ -76,6 +76,11 @@ impl<'a> Module<'a> {
         self.statements.get(id.0 as usize)
     }
 
+    /// What a `.loc` says; none for another statement.
+    pub fn loc(&self, id: StatementId) -> Option<Loc<'a>> {
+        self.statement(id)?.loc(self.text)
+    }
+
     /// The statements that cover this line, in order.
     pub fn statements_at(&self, line: Line) -> &[Statement] {
         let from = self.statements.partition_point(|statement| statement.last_line < line);
@@ -311,8 +316,8 @@ pub struct Located<'a> {
     pub last_line: Line,
     /// The instruction itself.
     pub instruction: Instruction<'a>,
-    /// The `.loc` in force.
-    pub loc: Option<Loc<'a>>,
+    /// The `.loc` in force, see [`Module::loc`].
+    pub loc: Option<StatementId>,
 }
 
 /// The instructions of a function, see [`Function::instructions`].
@@ -321,7 +326,7 @@ pub struct Instructions<'m, 'a> {
     text: &'a str,
     id: u32,
     rest: std::slice::Iter<'m, Statement>,
-    loc: Option<Loc<'a>>,
+    loc: Option<StatementId>,
 }
 
 impl<'a> Iterator for Instructions<'_, 'a> {
@@ -333,7 +338,7 @@ impl<'a> Iterator for Instructions<'_, 'a> {
             let id = StatementId(self.id);
             self.id += 1;
             match statement.kind {
-                StatementKind::Loc => self.loc = statement.loc(self.text),
+                StatementKind::Loc => self.loc = Some(id),
                 StatementKind::Instruction => {
                     return Some(Located {
                         id,

@@ -76,8 +76,8 @@ pub enum Operation<'a> {
         /// Label of its `.branchtargets`.
         table: Option<&'a str>,
     },
-    /// `call`, direct or indirect.
-    Call(Call<'a>),
+    /// `call`, direct or indirect, see [`Instruction::call`].
+    Call,
     /// `ret;`
     Return,
     /// `exit;`
@@ -313,7 +313,7 @@ impl<'a> Instruction<'a> {
                 index: self.operand(0),
                 table: self.operand(1).and_then(|operand| operand.name()),
             },
-            "call" => Operation::Call(self.call()),
+            "call" => Operation::Call,
             "ret" => Operation::Return,
             "exit" => Operation::Exit,
             "trap" => Operation::Trap,
@@ -397,8 +397,8 @@ impl<'a> Instruction<'a> {
         })
     }
 
-    /// `call{.uni} (ret), f, (args), table;` in which everything but `f` may be missing.
-    fn call(&self) -> Call<'a> {
+    /// What a `call` calls, and with what: `call{.uni} (ret), f, (args), table;`, in which everything but `f` may be missing.
+    pub fn call(&self) -> Call<'a> {
         let mut call = Call { callee: None, returns: None, arguments: None, table: None, uniform: self.has("uni") };
         for operand in self.operands() {
             match operand.shape() {

@@ -362,7 +362,8 @@ fn operations() {
             Operation::Wgmma(wgmma) => format!("{wgmma:?}"),
             Operation::CpAsync(copy) => format!("{copy:?}"),
             Operation::Bulk(bulk) => format!("{bulk:?}"),
-            Operation::Call(call) => {
+            Operation::Call => {
+                let call = instruction(text).call();
                 let text = |operand: Option<Operand<'_>>| operand.map_or("-".to_owned(), |o| o.text().to_owned());
                 let (returns, arguments) = (text(call.returns), text(call.arguments));
                 format!("{:?} {returns} {arguments} {:?} {}", call.callee, call.table, call.uniform)
@@ -502,7 +503,8 @@ fn loc_and_file() {
         mov.u32 %r1, 3; mov.u32 %r1, 4;",
     ) + ".file 1 \"a b.cu\"\n.file 2 \"C:\\dir\\\", 1700000000, 412\n.section .debug_str {\n$L__info_string1:\n.b8 1,2\n.b64 k+4\n}";
     let module = clean(&text);
-    let locs: Vec<_> = module.functions().next().unwrap().instructions().map(|located| located.loc).collect();
+    let function = module.functions().next().unwrap();
+    let locs: Vec<_> = function.instructions().map(|located| located.loc.and_then(|id| module.loc(id))).collect();
     let place = |file, line, column| Position { file, line, column };
     assert_eq!(locs[0], None);
     assert_eq!(locs[1].unwrap().position, place(1, 12, 3));

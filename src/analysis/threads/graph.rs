@@ -204,7 +204,7 @@ impl<'a> Graph<'a> {
         let called: BTreeSet<Option<&str>> = sites
             .iter()
             .filter_map(|site| match site.operation {
-                Operation::Call(call) => Some(call.callee),
+                Operation::Call => Some(site.located.instruction.call().callee),
                 _ => None,
             })
             .collect();
@@ -273,7 +273,7 @@ fn matter(function: &Function<'_, '_>, called: BTreeSet<Option<&str>>) -> bool {
         };
         for located in called.instructions() {
             match located.instruction.operation() {
-                Operation::Call(call) => match call.callee {
+                Operation::Call => match located.instruction.call().callee {
                     Some(name) => open.push(name.to_owned()),
                     None => return true,
                 },
