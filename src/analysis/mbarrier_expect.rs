@@ -1,12 +1,13 @@
 //! Copies that no expect_tx announces, though others have one.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use super::check::{Check, Confidence};
 use super::mbarrier_batches::{Around, Batches};
 use super::mbarrier_checks::Objects;
 use super::mbarriers::{Act, MbarrierSite, Place};
 use super::threads::{Block, Edge, Warps, Ways};
+use crate::base::FastSet;
 
 fn announces(site: &MbarrierSite) -> bool {
     matches!(site.act, Act::ArriveExpect | Act::Expect | Act::Other)
@@ -176,7 +177,7 @@ fn told_for_others_alone<'a>(
 
 /// The waits that rounds of some announcements start with: those on objects that whoever announces waits for just before. Waits for others
 /// may stand between an announcement and its copies.
-fn gates(objects: &Objects<'_>, walk: &Walk<'_, '_>, announcements: &[&MbarrierSite]) -> HashSet<usize> {
+fn gates(objects: &Objects<'_>, walk: &Walk<'_, '_>, announcements: &[&MbarrierSite]) -> FastSet<usize> {
     let is_wait = |index: usize| walk.waits.contains(&index);
     let first: BTreeSet<usize> =
         announcements.iter().flat_map(|site| walk.ways.first(site.index, true, &is_wait)).collect();
@@ -238,16 +239,16 @@ fn left_out(warps: &Warps<'_>, objects: &Objects<'_>, copy: &MbarrierSite, own: 
 struct Walk<'g, 'a> {
     warps: &'g Warps<'a>,
     ways: Ways<'g, 'a>,
-    waits: HashSet<usize>,
+    waits: FastSet<usize>,
 }
 
 impl<'g, 'a> Walk<'g, 'a> {
-    fn new(warps: &'g Warps<'a>, waits: HashSet<usize>) -> Walk<'g, 'a> {
+    fn new(warps: &'g Warps<'a>, waits: FastSet<usize>) -> Walk<'g, 'a> {
         Walk { warps, ways: Ways::new(warps), waits }
     }
 
     /// The same, up to other waits.
-    fn within(&self, waits: HashSet<usize>) -> Walk<'g, 'a> {
+    fn within(&self, waits: FastSet<usize>) -> Walk<'g, 'a> {
         Walk { warps: self.warps, ways: self.ways.clone(), waits }
     }
 
@@ -259,7 +260,8 @@ impl<'g, 'a> Walk<'g, 'a> {
             return false;
         }
         // Before the first one: nothing announces on any way there, nor on before somebody waits.
-        let first = || !self.within(HashSet::new()).leads(copy.index, own, true) && !self.leads(copy.index, own, false);
+        let first =
+            || !self.within(FastSet::default()).leads(copy.index, own, true) && !self.leads(copy.index, own, false);
         // After the last round of a loop that copies, its bytes may be announced all together.
         let after = || self.leads(copy.index, own, false);
         self.comes_again(copy.index, own) && self.loop_lacks(copy.index, own) && !after() || first()

@@ -1,12 +1,12 @@
 //! Barriers and what checks found, as the report has them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::join::{Known, block_size};
 use super::model::*;
 use super::of_ptx::OfPtx;
 use crate::analysis::check::{self, Check};
-use crate::base::Line;
+use crate::base::{Line, Pc};
 use crate::ptx::{FunctionKind, Module, RegisterAction};
 use crate::report::{Kernel, LaunchHints, Severity};
 
@@ -15,10 +15,15 @@ pub(super) fn barriers(kernel: &Kernel, known: &Known<'_>, of_ptx: &OfPtx, modul
     let mut checks = setmaxnreg(kernel, of_ptx, module);
     checks.extend_from_slice(&of_ptx.checks);
     checks.sort_by_key(|check| (check.line, check.code));
+    let mut of_line: HashMap<Line, Vec<Pc>> = HashMap::new();
+    for record in &known.section.function.mbarriers {
+        if let Some(line) = known.section.ptx_line(record.pc) {
+            of_line.entry(line).or_default().push(record.pc);
+        }
+    }
     let placed = |site: &MbarrierSite| {
-        let recorded = known.section.function.mbarriers.iter().map(|record| record.pc);
-        let here = recorded.filter(|pc| known.section.ptx_line(*pc) == Some(site.ptx_line));
-        MbarrierSite { pcs: here.collect(), ..site.clone() }
+        let pcs = of_line.get(&site.ptx_line).cloned().unwrap_or_default();
+        MbarrierSite { pcs, ..site.clone() }
     };
     Barriers {
         declared: kernel.resources.barriers,
