@@ -20,6 +20,7 @@ mod jobserver;
 mod library;
 pub mod list;
 pub mod matrix;
+mod memory;
 pub mod occupancy;
 mod output;
 mod progress;

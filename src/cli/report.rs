@@ -14,7 +14,7 @@ use super::compile::{self, Built, Session};
 use super::given::{self, Given};
 use super::input::{Input, Kind};
 use super::progress::Progress;
-use super::{annotate, library, output, source};
+use super::{annotate, library, memory, output, source};
 use crate::base::{Arch, Line};
 use crate::cubin::Image;
 use crate::cubin::lines::ptx_texts;
@@ -165,6 +165,10 @@ impl<'t> Shared<'t> {
         Some(self.parsed.get_or_init(|| {
             let module = ptx::parse(text);
             let evaluated = session.wanted.warps.then(|| Evaluated::new(&module, &session.launch, is_time));
+            // While ptxas runs it costs nobody any time.
+            if self.builds == 1 && is_time() {
+                memory::give_back();
+            }
             Parsed { module, evaluated }
         }))
     }
