@@ -155,7 +155,9 @@ fn odd<'o>(alike: &[&'o Object]) -> Option<(&'o Object, u64)> {
 
 /// Two side by side that count differently.
 fn is_pair(alike: &[&Object]) -> bool {
-    matches!(alike, [a, b] if a.count != b.count && (a.offset - b.offset).abs() <= MAX_STRIDE)
+    let are_near =
+        |a: i64, b: i64| a.checked_sub(b).is_some_and(|apart| apart.unsigned_abs() <= MAX_STRIDE.unsigned_abs());
+    matches!(alike, [a, b] if a.count != b.count && are_near(a.offset, b.offset))
 }
 
 /// How an object is used; none where others than those that are known may arrive at it, or nobody waits for it.

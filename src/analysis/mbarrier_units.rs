@@ -14,6 +14,8 @@ use crate::base::Line;
 
 /// Objects that are looked at.
 const MAX_OBJECTS: usize = 512;
+/// Sets of threads that are.
+const MAX_SETS: usize = 64;
 
 /// Counts that are no multiple of what arrives at once. `all` has the instructions too that nobody runs.
 pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>, all: &[MbarrierSite]) -> Vec<Check> {
@@ -84,6 +86,9 @@ impl Units<'_, '_, '_> {
             return None;
         }
         let here = warps.at(site.index);
+        if self.together.len() >= MAX_SETS && !self.together.contains_key(&here) {
+            return None;
+        }
         let together = self.together.entry(here).or_insert_with(|| Together::of_threads(warps, here));
         if !together.equally(warps, site.index) {
             return None;
