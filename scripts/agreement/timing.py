@@ -20,9 +20,10 @@ from .tools import Inputs, Tally
 
 
 def own_use(command, timeout):
-    """(peak resident bytes, processor seconds) of the process itself, without its children, looked at until it ends."""
+    """(peak resident bytes, those that no other process shares, processor seconds) of the process itself, without its children, looked at
+    until it ends."""
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    peak, seconds, started = 0, 0.0, time.monotonic()
+    peak, private, seconds, started = 0, 0, 0.0, time.monotonic()
     while child.poll() is None and time.monotonic() - started < timeout:
         try:
             status = Path(f"/proc/{child.pid}/status").read_text()
@@ -31,10 +32,12 @@ def own_use(command, timeout):
             break
         if m := re.search(r"VmHWM:\s+(\d+) kB", status):
             peak = max(peak, int(m[1]) * 1024)
+        if m := re.search(r"RssAnon:\s+(\d+) kB", status):
+            private = max(private, int(m[1]) * 1024)
         seconds = max(seconds, (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"))
         time.sleep(0.001)
     child.wait()
-    return peak, seconds
+    return peak, private, seconds
 
 
 def spent(run):
@@ -106,7 +109,7 @@ def compare(args, tools):
     tally, inputs = Tally("time"), Inputs(args, (".ptx",))
     kind = 1 if args.cpu else 0
     totals = [0.0, 0.0]
-    print(f"{'bytes':>10} {'ptxas ms':>10} {'wall +ms':>9} {'wall %':>7} {'cpu +ms':>9} {'own ms':>7} {'own %':>6} {'own MB':>8} {'x in+cubin':>10}  file")
+    print(f"{'bytes':>10} {'ptxas ms':>10} {'wall +ms':>9} {'wall %':>7} {'cpu +ms':>9} {'own ms':>7} {'own %':>6} {'own MB':>8} {'x in+cubin':>10} {'private':>8}  file")
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch) / "out.cubin"
         for path in inputs.files:
@@ -121,10 +124,10 @@ def compare(args, tools):
             over = [statistics.median(run[i] for run in mine) - theirs[i] for i in (0, 1)]
             command = [tools.ptxinspect, str(path), "--arch", arch, "--ptxas", tools.path("ptxas"), "--format", "json"]
             uses = [own_use(command, args.timeout) for _ in range(args.runs)]
-            peak, own = max(use[0] for use in uses), statistics.median(use[1] for use in uses)
+            peak, private, own = max(use[0] for use in uses), max(use[1] for use in uses), statistics.median(use[2] for use in uses)
             size = path.stat().st_size + out.stat().st_size
             print(f"{path.stat().st_size:>10} {theirs[0] * 1e3:>10.1f} {over[0] * 1e3:>9.1f} {over[0] / theirs[0] * 100:>7.1f} "
-                  f"{over[1] * 1e3:>9.1f} {own * 1e3:>7.0f} {own / theirs[1] * 100:>6.1f} {peak / 1e6:>8.1f} {peak / size:>10.1f}  {path}", flush=True)
+                  f"{over[1] * 1e3:>9.1f} {own * 1e3:>7.0f} {own / theirs[1] * 100:>6.1f} {peak / 1e6:>8.1f} {peak / size:>10.1f} {private / size:>8.1f}  {path}", flush=True)
             more = own if args.cpu else over[0]
             totals = [totals[0] + theirs[kind], totals[1] + more]
             allowed = max(0.03 * theirs[kind], 0.010)

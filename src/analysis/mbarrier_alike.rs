@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::check::{Check, Confidence};
-use super::mbarrier_checks::{Group, Objects};
+use super::mbarrier_checks::{Group, Objects, is_count_told};
 use super::mbarriers::{Act, MbarrierSite, Place};
 use super::threads::{Value, Warps};
 use crate::base::Line;
@@ -28,10 +28,6 @@ struct Object {
     arrivals: Vec<(usize, Kind)>,
     /// What is done to it, in order.
     shape: Vec<Kind>,
-}
-
-fn arrives(site: &MbarrierSite) -> bool {
-    matches!(site.act, Act::Arrive | Act::ArriveExpect | Act::AsyncArrive)
 }
 
 /// Objects that count otherwise than all others that are used as they are. Of what is told already nothing more is told.
@@ -63,10 +59,8 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>, told: &[Check]) ->
         add(&mut checks, odd(alike).filter(same_loops), why);
     }
     // Of two either may be wrong, unless one is known to be.
-    let is_told = |checks: &[Check], object: &Object| {
-        let about = |check: &Check| check.line == object.line && ["PI305", "PI310"].contains(&check.code);
-        checks.iter().any(about) || told.iter().any(about)
-    };
+    let is_told =
+        |checks: &[Check], object: &Object| is_count_told(checks, object.line) || is_count_told(told, object.line);
     for alike in by_arrivals.values().filter(|alike| is_pair(alike)).chain(rings.iter().filter(|ring| is_pair(ring))) {
         let [a, b] = alike[..] else { continue };
         if !is_told(&checks, a) && !is_told(&checks, b) && is_peeled(alike, &(a, b.count)) {
@@ -90,7 +84,7 @@ fn add<'o>(checks: &mut Vec<Check>, found: impl IntoIterator<Item = (&'o Object,
 fn rings<'o>(objects: &Objects<'_>, known: &'o [Object]) -> Vec<Vec<&'o Object>> {
     let mut seen = BTreeSet::new();
     let mut rings = Vec::new();
-    for site in objects.sites.iter().filter(|site| arrives(site)) {
+    for site in objects.sites.iter().filter(|site| site.act.arrives()) {
         let (Some(variable), Some(places)) = (site.variable, &site.places) else { continue };
         if places.len() < 2 || !seen.insert((variable, places)) {
             continue;
@@ -183,7 +177,7 @@ fn object(warps: &Warps<'_>, objects: &Objects<'_>, init: &MbarrierSite) -> Opti
         let kind = (site.act.name(), threads_at(warps, site, offset), most, site.remote);
         waited |= site.act == Act::Wait;
         shape.push(kind);
-        if arrives(site) {
+        if site.act.arrives() {
             arrivals.push((site.index, kind));
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::check::{Check, Confidence};
 use super::mbarriers::{Act, MbarrierSite, Place};
 use super::threads::{Edge, Site, ThreadSet, Value, Warps, Ways, passing};
+use crate::base::Line;
 use crate::ptx::{BarrierAction, ClusterBarrierAction, MbarrierAction, Operation, Register};
 
 /// The objects that an instruction may be on: the variable, and the places in it where they are known.
@@ -82,24 +83,26 @@ pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite], exact: bool) -> Vec<Chec
     }
     arrivals(warps, &objects, exact, &mut checks);
     // What is told of a count already is not told once more.
-    let is_new = |known: &[Check], check: &Check| {
-        !known.iter().any(|known| ["PI305", "PI310"].contains(&known.code) && known.line == check.line)
+    let add = |checks: &mut Vec<Check>, found: Vec<Check>| {
+        for check in found {
+            if !is_count_told(checks, check.line) {
+                checks.push(check);
+            }
+        }
     };
-    for check in super::mbarrier_units::check(warps, &objects, sites) {
-        if is_new(&checks, &check) {
-            checks.push(check);
-        }
-    }
-    let more = super::mbarrier_alike::check(warps, &objects, &checks).into_iter();
-    for check in more.chain(super::mbarrier_rounds::check(warps, &objects)) {
-        if is_new(&checks, &check) {
-            checks.push(check);
-        }
-    }
+    add(&mut checks, super::mbarrier_units::check(warps, &objects, sites));
+    let alike = super::mbarrier_alike::check(warps, &objects, &checks);
+    add(&mut checks, alike);
+    add(&mut checks, super::mbarrier_rounds::check(warps, &objects).into_iter().collect());
     bytes(warps, &objects, exact, &mut checks);
     publication(warps, &objects, &mut checks);
     checks.extend(super::mbarrier_parity::check(warps, &known));
     checks
+}
+
+/// Whether something is told of the count of the object that a line initialises.
+pub(super) fn is_count_told(checks: &[Check], line: Line) -> bool {
+    checks.iter().any(|check| ["PI305", "PI310"].contains(&check.code) && check.line == line)
 }
 
 /// What must be there at all: an init, an arrival, an announcement.
@@ -207,7 +210,7 @@ fn arrives_again(warps: &Warps<'_>, objects: &Objects<'_>, group: &Group) -> boo
     let barriers = graph.sites.iter().enumerate().filter(|(_, site)| synchronises(&site.operation));
     let block_of = |index: usize| graph.sites.get(index).map(|site| site.block);
     let waiting: BTreeSet<u32> = waits.chain(barriers.map(|(index, _)| index)).filter_map(block_of).collect();
-    let arrives = |site: &&MbarrierSite| matches!(site.act, Act::Arrive | Act::ArriveExpect | Act::AsyncArrive);
+    let arrives = |site: &&MbarrierSite| site.act.arrives();
     let blocks: BTreeSet<u32> = objects.of(group).filter(arrives).filter_map(|site| block_of(site.index)).collect();
     let mut loops = blocks.into_iter().filter_map(|block| graph.innermost_loop(block));
     loops.any(|blocks| !blocks.iter().any(|block| waiting.contains(block)))

@@ -80,9 +80,9 @@ impl Units<'_, '_, '_> {
         let (warps, address) = (self.warps, site.address(self.warps)?);
         site.threads?;
         // Lanes may have a block of the cluster each.
-        let rank = warps.values.rank(&warps.graph, site.index, address);
-        let is_apart = rank.is_some_and(|rank| rank.variation() != Variation::Block);
-        if site.argument.is_none() && site.most.is_some() || site.remote && is_apart {
+        let rank = || warps.values.rank(&warps.graph, site.index, address);
+        let is_apart = || rank().is_some_and(|rank| rank.variation() != Variation::Block);
+        if site.argument.is_none() && site.most.is_some() || site.remote && is_apart() {
             return None;
         }
         let here = warps.at(site.index);

@@ -30,6 +30,11 @@ pub enum Act {
 }
 
 impl Act {
+    /// Whether it counts as an arrival.
+    pub fn arrives(self) -> bool {
+        matches!(self, Act::Arrive | Act::ArriveExpect | Act::AsyncArrive)
+    }
+
     /// Its name in the report.
     pub fn name(self) -> &'static str {
         match self {
