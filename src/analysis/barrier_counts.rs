@@ -277,12 +277,13 @@ impl<'w, 'a> Counts<'w, 'a> {
     fn own_arrivals(&self, id: u32, sites: &[&BarrierSite]) -> Option<Check> {
         let here = |site: &BarrierSite| site.threads.unwrap_or(ThreadSet::EMPTY).whole_warps();
         let of = |index: usize| sites.iter().copied().find(|site| site.index == index);
+        let all: BTreeSet<usize> = sites.iter().map(|site| site.index).collect();
         for wait in sites.iter().filter(|site| !arrives(site)) {
             let (come, Some(count)) = (here(wait), wait.count) else { continue };
             if !sites.iter().all(|site| here(site).within(&come)) || !sites.iter().any(|site| arrives(site)) {
                 continue;
             }
-            let before = self.ways.first(wait.index, true, &|index| of(index).is_some());
+            let before = self.ways.first(wait.index, true, &[&all]);
             let arrivals: Vec<&BarrierSite> = before.into_iter().filter_map(of).filter(|site| arrives(site)).collect();
             let message = |site: &BarrierSite, all: u32| {
                 format!(

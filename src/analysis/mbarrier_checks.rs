@@ -382,6 +382,8 @@ fn publication(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>
     }
     let ways = Ways::new(warps);
     let is_init = |site: &Site<'_>| matches!(site.operation, Operation::Mbarrier(mbarrier) if mbarrier.action == MbarrierAction::Init);
+    let starts = graph.sites.iter().enumerate().filter(|(_, site)| is_init(site) || synchronises(&site.operation));
+    let starts: BTreeSet<usize> = starts.map(|(index, _)| index).collect();
     let mut seen: BTreeSet<Group> = BTreeSet::new();
     for (site, group) in objects.sites.iter().zip(&objects.groups) {
         let uses = matches!(site.act, Act::Wait | Act::Arrive | Act::ArriveExpect | Act::Complete | Act::AsyncArrive);
@@ -395,9 +397,7 @@ fn publication(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>
         let made = objects.of(group).filter(|site| site.act == Act::Init);
         let makers = made.fold(ThreadSet::EMPTY, |all, site| all.union(&warps.at(site.index)));
         // Who goes on to initialise others is among those who do.
-        let starts =
-            |index: usize| graph.sites.get(index).is_some_and(|site| is_init(site) || synchronises(&site.operation));
-        let mut next = ways.first(site.index, false, &starts).into_iter();
+        let mut next = ways.first(site.index, false, &[&starts]).into_iter();
         if next.any(|index| graph.sites.get(index).is_some_and(is_init)) {
             continue;
         }

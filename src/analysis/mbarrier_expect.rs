@@ -7,7 +7,6 @@ use super::mbarrier_batches::{Around, Batches};
 use super::mbarrier_checks::Objects;
 use super::mbarriers::{Act, MbarrierSite, Place};
 use super::threads::{Block, Edge, Warps, Ways};
-use crate::base::FastSet;
 
 fn announces(site: &MbarrierSite) -> bool {
     matches!(site.act, Act::ArriveExpect | Act::Expect | Act::Other)
@@ -120,7 +119,7 @@ impl Around for Surroundings<'_, '_, '_, '_> {
     }
 
     fn met(&self, copy: &MbarrierSite, told: &BTreeSet<usize>) -> BTreeSet<usize> {
-        let stops = |index: usize| told.contains(&index) || self.walk.waits.contains(&index);
+        let stops = [told, &self.walk.waits];
         let met = [true, false].into_iter().flat_map(|back| self.walk.ways.first(copy.index, back, &stops));
         met.filter(|index| told.contains(index)).collect()
     }
@@ -129,7 +128,7 @@ impl Around for Surroundings<'_, '_, '_, '_> {
         let is_use = |site: &MbarrierSite| announces(site) || site.act == Act::Complete && !one_object(site, copy);
         let mut uses = self.on_the_object(copy, &is_use);
         uses.retain(|index| !but.contains(index));
-        self.walk.ways.first(copy.index, true, &|index| uses.contains(&index))
+        self.walk.ways.first(copy.index, true, &[&uses])
     }
 
     fn follows(&self, first: usize, second: usize) -> bool {
@@ -177,10 +176,10 @@ fn told_for_others_alone<'a>(
 
 /// The waits that rounds of some announcements start with: those on objects that whoever announces waits for just before. Waits for others
 /// may stand between an announcement and its copies.
-fn gates(objects: &Objects<'_>, walk: &Walk<'_, '_>, announcements: &[&MbarrierSite]) -> FastSet<usize> {
+fn gates(objects: &Objects<'_>, walk: &Walk<'_, '_>, announcements: &[&MbarrierSite]) -> BTreeSet<usize> {
     let is_wait = |index: usize| walk.waits.contains(&index);
     let first: BTreeSet<usize> =
-        announcements.iter().flat_map(|site| walk.ways.first(site.index, true, &is_wait)).collect();
+        announcements.iter().flat_map(|site| walk.ways.first(site.index, true, &[&walk.waits])).collect();
     let first: Vec<&MbarrierSite> = objects.sites.iter().filter(|site| first.contains(&site.index)).collect();
     let overlaps = |a: &MbarrierSite, b: &MbarrierSite| {
         let both = a.places.as_ref().zip(b.places.as_ref());
@@ -239,16 +238,16 @@ fn left_out(warps: &Warps<'_>, objects: &Objects<'_>, copy: &MbarrierSite, own: 
 struct Walk<'g, 'a> {
     warps: &'g Warps<'a>,
     ways: Ways<'g, 'a>,
-    waits: FastSet<usize>,
+    waits: BTreeSet<usize>,
 }
 
 impl<'g, 'a> Walk<'g, 'a> {
-    fn new(warps: &'g Warps<'a>, waits: FastSet<usize>) -> Walk<'g, 'a> {
+    fn new(warps: &'g Warps<'a>, waits: BTreeSet<usize>) -> Walk<'g, 'a> {
         Walk { warps, ways: Ways::new(warps), waits }
     }
 
     /// The same, up to other waits.
-    fn within(&self, waits: FastSet<usize>) -> Walk<'g, 'a> {
+    fn within(&self, waits: BTreeSet<usize>) -> Walk<'g, 'a> {
         Walk { warps: self.warps, ways: self.ways.clone(), waits }
     }
 
@@ -261,7 +260,7 @@ impl<'g, 'a> Walk<'g, 'a> {
         }
         // Before the first one: nothing announces on any way there, nor on before somebody waits.
         let first =
-            || !self.within(FastSet::default()).leads(copy.index, own, true) && !self.leads(copy.index, own, false);
+            || !self.within(BTreeSet::new()).leads(copy.index, own, true) && !self.leads(copy.index, own, false);
         // After the last round of a loop that copies, its bytes may be announced all together.
         let after = || self.leads(copy.index, own, false);
         self.comes_again(copy.index, own) && self.loop_lacks(copy.index, own) && !after() || first()
@@ -276,10 +275,8 @@ impl<'g, 'a> Walk<'g, 'a> {
         copy: &MbarrierSite,
         own: &BTreeSet<usize>,
     ) -> bool {
-        let waits = |index: usize| self.waits.contains(&index);
         let near = |from: usize| -> BTreeSet<usize> {
-            let stops = |index: usize| own.contains(&index) || waits(index);
-            let met = [true, false].into_iter().flat_map(|back| self.ways.first(from, back, &stops));
+            let met = [true, false].into_iter().flat_map(|back| self.ways.first(from, back, &[own, &self.waits]));
             met.filter(|index| own.contains(index)).collect()
         };
         let copiers = warps.warps_at(copy.index);
@@ -294,14 +291,14 @@ impl<'g, 'a> Walk<'g, 'a> {
         if told.len() < 2 || rounds.iter().any(|met| met.len() > 1) {
             return false;
         }
-        let before = self.ways.first(copy.index, true, &waits);
+        let before = self.ways.first(copy.index, true, &[&self.waits]);
         // Threads that are elected anew for every step may come by an announcement and then, as the graph has it, by no copy.
         let spent = |index: &usize| {
-            let met = self.ways.first(*index, false, &|index| peers.contains(&index) || waits(index));
+            let met = self.ways.first(*index, false, &[&peers, &self.waits]);
             met.iter().any(|index| peers.contains(index))
         };
         let used = |wait: &usize| {
-            let met = self.ways.first(*wait, true, &|index| own.contains(&index) || peers.contains(&index));
+            let met = self.ways.first(*wait, true, &[own, &peers]);
             met.iter().any(|index| peers.contains(index))
                 && met.iter().all(|index| peers.contains(index) || spent(index))
         };
@@ -355,7 +352,7 @@ impl<'g, 'a> Walk<'g, 'a> {
     }
 
     fn leads(&self, from: usize, wanted: &BTreeSet<usize>, back: bool) -> bool {
-        let met = self.ways.first(from, back, &|index| wanted.contains(&index) || self.waits.contains(&index));
+        let met = self.ways.first(from, back, &[wanted, &self.waits]);
         met.iter().any(|index| wanted.contains(index))
     }
 }

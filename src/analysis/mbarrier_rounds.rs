@@ -127,9 +127,9 @@ impl<'w, 'a, 's> Rounds<'w, 'a, 's> {
         if weights.len() > MAX_ARRIVALS {
             return None;
         }
+        let arrivals: BTreeSet<usize> = weights.keys().copied().collect();
         let next = |from: usize| -> Vec<usize> {
-            let stops = |index: usize| weights.contains_key(&index) || self.waits.contains(&index);
-            let met = self.ways.first(from, false, &stops);
+            let met = self.ways.first(from, false, &[&arrivals, &self.waits]);
             met.into_iter().filter(|index| weights.contains_key(index)).collect()
         };
         let next: BTreeMap<usize, Vec<usize>> = weights.keys().map(|from| (*from, next(*from))).collect();

@@ -1,5 +1,7 @@
 //! Asynchronous work in order: groups of copies, wgmma, tcgen05 and its tensor memory.
 
+use std::collections::BTreeSet;
+
 use super::check::{Check, Confidence};
 use super::threads::{Site, ThreadSet, Warps, Ways, passing};
 use crate::base::Line;
@@ -175,8 +177,8 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Check>) {
 fn one_way(warps: &Warps<'_>, deallocs: &[(usize, &Site<'_>)]) -> Option<u64> {
     let (first, _) = deallocs.first()?;
     let ways = Ways::new(warps);
-    let frees = |index: usize| deallocs.iter().any(|(other, _)| *other == index);
-    let apart = |index: usize| warps.at(index) == warps.at(*first) && ways.first(index, false, &frees).is_empty();
+    let frees: BTreeSet<usize> = deallocs.iter().map(|(index, _)| *index).collect();
+    let apart = |index: usize| warps.at(index) == warps.at(*first) && ways.first(index, false, &[&frees]).is_empty();
     if !deallocs.iter().all(|(index, _)| apart(*index)) {
         return None;
     }

@@ -114,6 +114,6 @@ impl<'a> Warps<'a> {
 
     /// Whether one of some threads may get to a block.
     pub fn may_go(&self, who: &ThreadSet, block: u32) -> bool {
-        !self.reach.block(block).intersection(who).is_empty()
+        self.reach.is_reached(block, who)
     }
 }

@@ -34,7 +34,12 @@ impl ThreadSet {
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        *self == ThreadSet::EMPTY
+        self.0.iter().fold(0, |all, word| all | word) == 0
+    }
+
+    /// Whether some are in another too.
+    pub fn meets(&self, other: &ThreadSet) -> bool {
+        self.0.iter().zip(&other.0).fold(0, |all, (word, other)| all | word & other) != 0
     }
 
     /// Whether a thread is in it.
@@ -62,7 +67,7 @@ impl ThreadSet {
 
     /// Whether all of them are in another.
     pub fn within(&self, other: &ThreadSet) -> bool {
-        self.intersection(other) == *self
+        self.0.iter().zip(&other.0).fold(0, |all, (word, other)| all | word & !other) == 0
     }
 
     /// Its threads, ascending.
@@ -166,6 +171,11 @@ impl Reach {
     /// The threads that may reach a block.
     pub fn block(&self, block: u32) -> ThreadSet {
         self.blocks.get(block as usize).copied().unwrap_or(ThreadSet::EMPTY)
+    }
+
+    /// Whether some of a set may reach a block.
+    pub fn is_reached(&self, block: u32, by: &ThreadSet) -> bool {
+        self.blocks.get(block as usize).is_some_and(|here| here.meets(by))
     }
 
     /// The threads that may leave a block by one of its ways.

@@ -28,8 +28,8 @@ impl<'w, 'a> Ways<'w, 'a> {
         Ways { warps, before: before.into() }
     }
 
-    /// The first of some instructions on every way back or on from one.
-    pub fn first(&self, from: usize, back: bool, stops: &dyn Fn(usize) -> bool) -> BTreeSet<usize> {
+    /// The first of some instructions, those in any of several sets, on every way back or on from one.
+    pub fn first(&self, from: usize, back: bool, stops: &[&BTreeSet<usize>]) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
         let graph = &self.warps.graph;
         let Some(home) = graph.sites.get(from).map(|site| site.block) else { return found };
@@ -37,21 +37,34 @@ impl<'w, 'a> Ways<'w, 'a> {
         let mut seen = vec![false; graph.blocks.len()];
         let mut open: Vec<(u32, bool)> = vec![(home, true)];
         while let Some((block, first)) = open.pop() {
-            let here = graph.sites_of(block).map(|(index, _)| index);
-            let here = here.filter(|index| !first || if back { *index < from } else { *index > from });
-            let mut here = here.filter(|index| stops(*index));
-            if let Some(index) = if back { here.last() } else { here.next() } {
-                found.insert(index);
+            let Some(info) = graph.blocks.get(block as usize) else { continue };
+            let (mut start, mut end) = (info.start as usize, info.end as usize);
+            if first && back {
+                end = from;
+            } else if first {
+                start = from + 1;
+            }
+            let within = stops.iter().filter(|_| start < end).map(|stops| stops.range(start..end));
+            let stop = if back {
+                within.filter_map(|mut stops| stops.next_back()).max()
+            } else {
+                within.filter_map(|mut stops| stops.next()).min()
+            };
+            if let Some(stop) = stop {
+                found.insert(*stop);
                 continue;
             }
-            let next: Vec<u32> = match (back, graph.blocks.get(block as usize)) {
-                (true, _) => self.before.get(block as usize).cloned().unwrap_or_default(),
-                (false, info) => info.into_iter().flat_map(|info| &info.successors).map(|edge| edge.to).collect(),
-            };
-            for to in next.into_iter().filter(|to| self.warps.may_go(&who, *to)) {
-                if !std::mem::replace(seen.get_mut(to as usize).unwrap_or(&mut true), true) {
+            let mut go = |to: u32| {
+                if self.warps.may_go(&who, to)
+                    && !std::mem::replace(seen.get_mut(to as usize).unwrap_or(&mut true), true)
+                {
                     open.push((to, false));
                 }
+            };
+            if back {
+                self.before.get(block as usize).into_iter().flatten().for_each(|to| go(*to));
+            } else {
+                info.successors.iter().for_each(|edge| go(edge.to));
             }
         }
         found
