@@ -92,11 +92,15 @@ pub struct MbarrierSite {
 }
 
 impl MbarrierSite {
-    /// `full`, `full+8`, `full+0…24` for any of four, `full+64[?]`, `full+?`; none when the address does not tell.
+    /// `full`, `full+8`, `full+0…24` for any of four, `full+0,64` for either of two, `full+64[?]`, `full+?`; none when the address does not
+    /// tell.
     pub fn object(&self, warps: &Warps<'_>) -> Option<String> {
         let variable = warps.values.variables.get(self.variable? as usize)?;
-        if let Some((first, last)) = self.range() {
-            return Some(format!("{variable}+{first}…{last}"));
+        if let Some(runs) = self.runs() {
+            let text = |(first, last): &(i64, i64)| {
+                if first == last { first.to_string() } else { format!("{first}…{last}") }
+            };
+            return Some(format!("{variable}+{}", runs.iter().map(text).collect::<Vec<_>>().join(",")));
         }
         Some(match self.place {
             Place::At(0) => variable.clone(),
@@ -110,13 +114,21 @@ impl MbarrierSite {
 
 /// Bytes of an mbarrier.
 const BYTES: i64 = 8;
+/// Runs of objects that are named one by one.
+const MAX_RUNS: usize = 4;
 
 impl MbarrierSite {
-    /// The first and the last of several objects side by side, where it can be any of them.
-    fn range(&self) -> Option<(i64, i64)> {
+    /// The first and the last of objects side by side, where it can be any of several: a few such runs.
+    fn runs(&self) -> Option<Vec<(i64, i64)>> {
         let places = self.places.as_deref().filter(|places| places.len() > 1)?;
-        let beside = places.windows(2).all(|pair| matches!(pair, [a, b] if b.checked_sub(*a) == Some(BYTES)));
-        places.first().copied().zip(places.last().copied()).filter(|_| beside)
+        let mut runs: Vec<(i64, i64)> = Vec::new();
+        for &place in places {
+            match runs.last_mut() {
+                Some((_, last)) if place.checked_sub(*last) == Some(BYTES) => *last = place,
+                _ => runs.push((place, place)),
+            }
+        }
+        (runs.len() <= MAX_RUNS).then_some(runs)
     }
 
     /// The operand that is its address.

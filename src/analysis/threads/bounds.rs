@@ -5,10 +5,10 @@
 
 use std::rc::Rc;
 
+use super::evaluate::Writer;
 use super::number::{Arithmetic, Type};
 use super::places::Walker;
 use super::prepare::{Compute, Source, Step};
-use super::question::Writer;
 use super::value::Value;
 
 /// Bits of which all combinations are tried.
@@ -31,7 +31,7 @@ impl<'w> Walker<'w, '_> {
 
     /// The instruction that alone writes a version, whatever it held before.
     fn writer(&self, version: u32) -> Option<&'w Step> {
-        let Writer::Step(at) = self.writers.get(version as usize)? else { return None };
+        let Writer::Step(at) = self.values.writers.get(version as usize)? else { return None };
         let step = self.values.steps.get(*at as usize)?;
         let whole = step.guard.is_none() && matches!(&step.destinations[..], [to] if to.version == version);
         whole.then_some(step)

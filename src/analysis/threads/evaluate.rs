@@ -20,6 +20,33 @@ use crate::ptx::{Function, Operand, Operation, Register, StateSpace};
 /// Instructions between a mapa and the use of its address.
 const MAX_MOVES: usize = 8;
 
+/// What writes a version.
+#[derive(Clone, Copy)]
+pub(super) enum Writer {
+    Nobody,
+    Step(u32),
+    Meeting(u32),
+    Several,
+}
+
+/// By version: what writes it.
+fn writers(steps: &[Step], versions: &Versions) -> Vec<Writer> {
+    let mut writers = vec![Writer::Nobody; versions.count as usize];
+    for (at, step) in (0u32..).zip(steps) {
+        for to in &step.destinations {
+            if let Some(writer) = writers.get_mut(to.version as usize) {
+                *writer = if to.alone { Writer::Step(at) } else { Writer::Several };
+            }
+        }
+    }
+    for (at, meeting) in (0u32..).zip(&versions.meetings) {
+        if let Some(writer) = writers.get_mut(meeting.version as usize) {
+            *writer = Writer::Meeting(at);
+        }
+    }
+    writers
+}
+
 /// What registers hold.
 pub struct Values {
     pub(super) versions: Versions,
@@ -28,6 +55,8 @@ pub struct Values {
     origins: Vec<(u32, i64)>,
     /// The instructions that were evaluated.
     pub(super) steps: Vec<Step>,
+    /// By version: what writes it.
+    pub(super) writers: Vec<Writer>,
     pub(super) size: Option<BlockSize>,
     /// Of the variables, in bytes.
     pub(super) alignments: Vec<u64>,
@@ -69,12 +98,16 @@ impl Values {
     /// What tells whether two instructions have the same address, known or not: the version of its register, and what is added. Blocks of
     /// a cluster have the same.
     pub fn identity(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Option<(u32, i64)> {
-        let address = operand.address()?;
-        let id = graph.sites.get(index)?.located.id;
-        let register = graph.registers.resolve(address.base?, id)?;
-        let version = self.versions.read(index, register)?;
+        let (version, added) = self.address(graph, index, operand)?;
         let (origin, by) = self.origins.get(version as usize).copied().unwrap_or((version, 0));
-        Some((origin, by.checked_add(address.offset?)?))
+        Some((origin, by.checked_add(added?)?))
+    }
+
+    /// The version of the register that an instruction has an address in, and what is added to it.
+    pub(super) fn address(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Option<(u32, Option<i64>)> {
+        let address = operand.address()?;
+        let register = graph.registers.resolve(address.base?, graph.sites.get(index)?.located.id)?;
+        Some((self.versions.read(index, register)?, address.offset))
     }
 
     /// The block of the cluster that an address is in, where `mapa` says it.
@@ -104,8 +137,7 @@ impl Values {
 
     /// What `mapa` made an address with.
     fn mapped(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Option<&Source> {
-        let register = graph.registers.resolve(operand.address()?.base?, graph.sites.get(index)?.located.id)?;
-        let mut version = self.versions.read(index, register)?;
+        let (mut version, _) = self.address(graph, index, operand)?;
         for _ in 0..MAX_MOVES {
             let step = self.writer(version)?;
             match (step.compute, step.arguments.first()) {
@@ -119,8 +151,8 @@ impl Values {
 
     /// The instruction that alone writes a version.
     pub(super) fn writer(&self, version: u32) -> Option<&Step> {
-        let writes = |step: &&Step| step.destinations.iter().any(|to| to.version == version && to.alone);
-        let step = self.steps.iter().find(writes)?;
+        let Writer::Step(at) = self.writers.get(version as usize)? else { return None };
+        let step = self.steps.get(*at as usize)?;
         // What is written once, under a guard, is what is read wherever it is defined at all.
         let replaced = step.guard.is_some() && step.destinations.iter().any(|to| to.is_several);
         (!replaced).then_some(step)
@@ -164,6 +196,8 @@ impl Values {
         let mut slice = Slice::of(graph);
         let versions = Versions::build(graph, &mut slice);
         let steps = Preparer::new(graph, &names, size, &versions).steps(&slice);
+        let loads = slice.loads;
+        drop(slice);
         let threads = size.and_then(|size| size.threads());
         let origins = origins::origins(&steps, &versions);
         let mut values = Values {
@@ -171,6 +205,7 @@ impl Values {
             held: Vec::new(),
             origins,
             steps: Vec::new(),
+            writers: Vec::new(),
             size,
             alignments: Vec::new(),
             variables,
@@ -182,7 +217,7 @@ impl Values {
         // What neither memory nor a place where ways meet has a part in stays as it is.
         let rounds = if steps.iter().all(|step| step.fixed) && values.versions.meetings.is_empty() { 0 } else { 2 };
         for _ in 0..rounds {
-            let cells = if slice.loads { Cells::gather(graph, &values, &reach) } else { Cells::default() };
+            let cells = if loads { Cells::gather(graph, &values, &reach) } else { Cells::default() };
             let before = Before { values: &values, reach: &reach, cells };
             let (held, by_memory) = Solver::new(graph, size, &alignments, Some(before)).solve(&steps, &values.versions);
             let unchanged = held == values.held;
@@ -192,6 +227,7 @@ impl Values {
             }
             reach = Reach::solve(graph, &values, threads);
         }
+        values.writers = writers(&steps, &values.versions);
         (values.steps, values.alignments) = (steps, alignments);
         (values, reach)
     }

@@ -9,9 +9,10 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::Values;
+use super::evaluate::Writer;
 use super::graph::{Edge, Graph};
 use super::prepare::{Compute, Step};
-use super::question::{Question, Writer};
+use super::question::Question;
 use super::reach::{Reach, ThreadSet, passing};
 use super::solve::Solver;
 use super::value::{Value, Variation};
@@ -43,11 +44,14 @@ pub(super) struct Walker<'w, 'a> {
     pub values: &'w Values,
     reach: &'w Reach,
     pub solver: Solver<'w, 'a>,
-    pub writers: Vec<Writer>,
-    /// By block: its meetings.
-    pub meetings: Vec<(usize, usize)>,
     /// By block: those that lead to it.
     pub before: Vec<Vec<u32>>,
+    /// Blocks that end with a predicate that is not known, and its version.
+    pub predicates: Vec<(u32, u32)>,
+    /// By block: whether it is known of some threads which way they leave it.
+    parts: Vec<bool>,
+    /// By block, where an address was asked for: the blocks that lead there.
+    leads: FastMap<u32, Rc<[bool]>>,
     visits: usize,
     /// Among whom numbers differed in the last walk.
     varied: Option<Variation>,
@@ -59,17 +63,6 @@ pub(super) struct Walker<'w, 'a> {
 /// A way out of a block that something happens in: which one, what must hold for it, and where something happens next.
 type Way = (usize, Option<bool>, Vec<u32>);
 
-/// Where runs of equal blocks start and end.
-fn runs(blocks: usize, of: impl Iterator<Item = u32>) -> Vec<(usize, usize)> {
-    let mut runs = vec![(0, 0); blocks];
-    for (at, block) in of.enumerate() {
-        if let Some(run) = runs.get_mut(block as usize) {
-            *run = if run.1 == 0 { (at, at + 1) } else { (run.0, at + 1) };
-        }
-    }
-    runs
-}
-
 impl<'w, 'a> Places<'w, 'a> {
     /// Of a kernel.
     pub fn new(graph: &'w Graph<'a>, values: &'w Values, reach: &'w Reach) -> Places<'w, 'a> {
@@ -78,30 +71,21 @@ impl<'w, 'a> Places<'w, 'a> {
 
     /// The offsets that an address operand can have, ascending; none where that is not known.
     pub fn operand(&mut self, index: usize, operand: Operand<'_>) -> Option<Vec<i64>> {
-        let (version, added) = self.values.identity(self.graph, index, operand)?;
         let (graph, values, reach) = (self.graph, self.values, self.reach);
-        let found = self.walker.get_or_insert_with(|| Walker::new(graph, values, reach)).of(index, version)?;
-        found.into_iter().map(|offset| offset.checked_add(added)).collect()
+        let home = graph.sites.get(index)?.block;
+        let walker = self.walker.get_or_insert_with(|| Walker::new(graph, values, reach));
+        let same = values.identity(graph, index, operand).filter(|(version, _)| walker.is_before(*version, home));
+        let (version, added) = match same {
+            Some(same) => same,
+            None => values.address(graph, index, operand).and_then(|(version, added)| Some((version, added?)))?,
+        };
+        walker.of(version, home)?.into_iter().map(|offset| offset.checked_add(added)).collect()
     }
 }
 
 impl<'w, 'a> Walker<'w, 'a> {
     fn new(graph: &'w Graph<'a>, values: &'w Values, reach: &'w Reach) -> Walker<'w, 'a> {
         let solver = Solver::new(graph, values.size, &values.alignments, None).knowing(&values.held);
-        let mut writers = vec![Writer::Nobody; values.versions.count as usize];
-        for (at, step) in values.steps.iter().enumerate() {
-            for to in &step.destinations {
-                if let Some(writer) = writers.get_mut(to.version as usize) {
-                    *writer = if to.alone { Writer::Step(at as u32) } else { Writer::Several };
-                }
-            }
-        }
-        for (at, meeting) in values.versions.meetings.iter().enumerate() {
-            if let Some(writer) = writers.get_mut(meeting.version as usize) {
-                *writer = Writer::Meeting(at as u32);
-            }
-        }
-        let meetings = runs(graph.blocks.len(), values.versions.meetings.iter().map(|meeting| meeting.block));
         let mut before: Vec<Vec<u32>> = vec![Vec::new(); graph.blocks.len()];
         for (at, block) in graph.blocks.iter().enumerate() {
             for edge in &block.successors {
@@ -110,13 +94,49 @@ impl<'w, 'a> Walker<'w, 'a> {
                 }
             }
         }
-        let (known, bounded) = (FastMap::default(), FastMap::default());
-        Walker { graph, values, reach, solver, writers, meetings, before, visits: 0, varied: None, known, bounded }
+        let (leads, known, bounded) = (FastMap::default(), FastMap::default(), FastMap::default());
+        let (predicates, parts) = (Vec::new(), Vec::new());
+        let mut walker = Walker {
+            graph,
+            values,
+            reach,
+            solver,
+            before,
+            predicates,
+            parts,
+            leads,
+            visits: 0,
+            varied: None,
+            known,
+            bounded,
+        };
+        for (at, block) in (0u32..).zip(&graph.blocks) {
+            let last = block.end.saturating_sub(1) as usize;
+            let predicate = block.successors.iter().find_map(|edge| edge.when).map(|(register, _)| register);
+            let version = predicate.and_then(|register| values.versions.read(last, register));
+            let unknown = version.filter(|version| !walker.is_known(*version));
+            walker.predicates.extend(unknown.map(|version| (at, version)));
+            let tells = |register| {
+                matches!(values.at(last, register), Value::Constant(_) | Value::Threads { .. } | Value::Choice { .. })
+            };
+            let by_index = block.successors.iter().any(|edge| edge.case.is_some());
+            walker.parts.push(by_index || predicate.is_some_and(tells));
+        }
+        walker
     }
 
-    /// The offsets that a version can have as an address where an instruction reads it, ascending; none where that is not known.
-    fn of(&mut self, index: usize, version: u32) -> Option<Vec<i64>> {
-        let block = self.graph.sites.get(index)?.block;
+    /// Whether a version is written on some way to a block. What is computed from the same elsewhere need not be.
+    fn is_before(&mut self, version: u32, home: u32) -> bool {
+        let block = match self.values.writers.get(version as usize) {
+            Some(Writer::Step(at)) => self.values.steps.get(*at as usize).map(|step| step.block),
+            Some(Writer::Meeting(at)) => self.values.versions.meetings.get(*at as usize).map(|meeting| meeting.block),
+            _ => None,
+        };
+        block.is_none_or(|block| self.leads_to(home).get(block as usize).copied().unwrap_or(false))
+    }
+
+    /// The offsets that a version can have as an address in a block, ascending; none where that is not known.
+    fn of(&mut self, version: u32, block: u32) -> Option<Vec<i64>> {
         if let Some(known) = self.known.get(&(version, block)) {
             return known.clone();
         }
@@ -173,11 +193,19 @@ impl<'w, 'a> Walker<'w, 'a> {
         let those = self.reach.block(question.home);
         let those = thread.map_or(those, |thread| [thread].into_iter().collect());
         let leads = self.leads_to(question.home);
+        // Nothing of what an earlier walk left there.
+        for version in &question.versions {
+            self.solver.put(*version, self.values.held.get(*version as usize).cloned().unwrap_or(Value::Undefined));
+        }
         let mut ways: FastMap<u32, Vec<Way>> = FastMap::default();
         let mut states: FastMap<u32, Vec<Vec<Value>>> = FastMap::default();
         let mut open: VecDeque<(u32, Vec<Value>, usize)> = VecDeque::new();
         open.extend((0..question.choices(0)).map(|choice| (0, Vec::new(), choice)));
         let (mut found, mut seen, mut last_new, mut full) = (Vec::new(), 0usize, 0usize, false);
+        // States of the block that has most: so far, and when the last place was found.
+        let (mut most, mut most_then) = (0, 0);
+        // Whether numbers decided against a way.
+        let mut shut = false;
         let mut visits = 0;
         while let Some((at, state, mut choice)) = open.pop_front() {
             visits += 1;
@@ -200,7 +228,7 @@ impl<'w, 'a> Walker<'w, 'a> {
             if at == question.home {
                 seen += 1;
                 if self.record(question.address, &those, &mut found)? {
-                    last_new = seen;
+                    (last_new, most_then) = (seen, most);
                 }
                 // An index that counts on comes around again and again.
                 if seen >= ENOUGH && last_new * 2 <= seen {
@@ -221,6 +249,7 @@ impl<'w, 'a> Walker<'w, 'a> {
                 if let (Some(Value::Constant(holds)), Some(wanted)) = (decided, wanted)
                     && (holds & 1 == 1) != *wanted
                 {
+                    shut = true;
                     continue;
                 }
                 for &to in targets {
@@ -235,15 +264,22 @@ impl<'w, 'a> Walker<'w, 'a> {
                     }
                     open.extend((0..question.choices(to)).map(|choice| (to, next.clone(), choice)));
                     there.push(next);
+                    most = most.max(there.len());
                 }
             }
         }
+        // What counts on elsewhere, with nothing new here for half of its states, brings the same again; but not where numbers say how long
+        // it goes on.
+        full &= shut || most_then * 2 > MAX_STATES;
         found.sort_unstable();
         (!full && !found.is_empty()).then_some(found)
     }
 
     /// The blocks that lead to one, itself among them.
-    fn leads_to(&self, home: u32) -> Vec<bool> {
+    pub fn leads_to(&mut self, home: u32) -> Rc<[bool]> {
+        if let Some(known) = self.leads.get(&home) {
+            return known.clone();
+        }
         let mut leads = vec![false; self.graph.blocks.len()];
         let mut open = vec![home];
         while let Some(at) = open.pop() {
@@ -251,6 +287,8 @@ impl<'w, 'a> Walker<'w, 'a> {
                 open.extend(self.before.get(at as usize).into_iter().flatten());
             }
         }
+        let leads: Rc<[bool]> = leads.into();
+        self.leads.insert(home, leads.clone());
         leads
     }
 
@@ -264,6 +302,9 @@ impl<'w, 'a> Walker<'w, 'a> {
     }
 
     fn is_open(&self, from: u32, edge: &Edge, those: &ThreadSet) -> bool {
+        if !self.parts.get(from as usize).copied().unwrap_or(true) {
+            return self.reach.is_reached(from, those);
+        }
         let here = those.intersection(&self.reach.block(from));
         let block = self.graph.blocks.get(from as usize);
         block.is_some_and(|block| !passing(self.graph, self.values, block, edge, here).is_empty())
@@ -319,7 +360,7 @@ impl<'w, 'a> Walker<'w, 'a> {
     /// What comes to a block by a way from another: of the versions that are read there or later.
     fn after(&self, question: &Question<'_>, from: u32, way: usize, to: u32, thread: Option<u32>) -> Vec<Value> {
         let live = question.live.get(to as usize).copied().unwrap_or_default();
-        let meetings = self.meetings_in(question, to);
+        let meetings = question.meets_in(to);
         let coming = |version: u32| {
             let meeting = meetings.iter().find(|meeting| meeting.version == version)?;
             let from = meeting.from.iter().find(|(block, by, _)| (*block, *by) == (from, way))?;

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::bits::Bits;
+use super::evaluate::Writer;
 use super::places::Walker;
 use super::prepare::Step;
 use super::value::Value;
@@ -13,15 +14,6 @@ use crate::base::FastMap;
 const MAX_VERSIONS: usize = Bits::ROOM;
 /// Choices of numbers in one block.
 const MAX_CHOICES: usize = 256;
-
-/// What writes a version.
-#[derive(Clone, Copy)]
-pub(super) enum Writer {
-    Nobody,
-    Step(u32),
-    Meeting(u32),
-    Several,
-}
 
 /// Whether a version need not be looked into.
 fn is_known(value: &Value) -> bool {
@@ -41,8 +33,8 @@ pub(super) struct Question<'w> {
     pub place: FastMap<u32, usize>,
     /// By block: the instructions that compute them, in order.
     pub steps: FastMap<u32, Vec<&'w Step>>,
-    /// Blocks in which some of them meet.
-    pub meets: FastMap<u32, ()>,
+    /// By block: where some of them meet.
+    pub meets: FastMap<u32, Vec<&'w Meeting>>,
     /// By block: the version of the predicate that it ends with, if that is one of them.
     pub decides: FastMap<u32, u32>,
     /// By block: those of `versions` that are read there or later, as bits.
@@ -52,6 +44,11 @@ pub(super) struct Question<'w> {
 }
 
 impl Question<'_> {
+    /// Where some of its versions meet, in a block.
+    pub fn meets_in(&self, block: u32) -> &[&Meeting] {
+        self.meets.get(&block).map_or(&[], Vec::as_slice)
+    }
+
     fn numbers(&self, step: &Step) -> Option<(u32, &Rc<[u64]>)> {
         let to = step.destinations.first()?;
         Some((to.version, self.free.get(&to.version)?))
@@ -74,24 +71,6 @@ impl Question<'_> {
 }
 
 impl<'w> Walker<'w, '_> {
-    fn meetings_of(&self, block: u32) -> &'w [Meeting] {
-        let values: &'w Values = self.values;
-        let (from, to) = self.meetings.get(block as usize).copied().unwrap_or((0, 0));
-        values.versions.meetings.get(from..to).unwrap_or(&[])
-    }
-
-    /// The versions that one is computed from; none where that is not known.
-    pub(super) fn sources(&self, version: u32) -> Option<Vec<u32>> {
-        match self.writers.get(version as usize).copied()? {
-            Writer::Nobody | Writer::Several => None,
-            Writer::Step(at) => self.values.steps.get(at as usize).map(|step| step.depends().to_vec()),
-            Writer::Meeting(at) => {
-                let meeting = self.values.versions.meetings.get(at as usize)?;
-                Some(meeting.from.iter().map(|(.., version)| *version).collect())
-            }
-        }
-    }
-
     pub(super) fn is_known(&self, version: u32) -> bool {
         self.values.held.get(version as usize).is_none_or(is_known)
     }
@@ -110,17 +89,17 @@ impl<'w> Walker<'w, '_> {
             free: FastMap::default(),
         };
         self.gather(address, &mut question, freely)?;
+        let leads = self.leads_to(home);
+        let leads_home = |block: u32| leads.get(block as usize).copied().unwrap_or(false);
         // Predicates that these decide alone decide where to go.
-        for (at, block) in self.graph.blocks.iter().enumerate() {
-            let last = block.end.saturating_sub(1) as usize;
-            let register = block.successors.iter().find_map(|edge| edge.when).map(|(register, _)| register);
-            let Some(version) = register.and_then(|register| self.values.versions.read(last, register)) else {
+        for at in 0..self.predicates.len() {
+            let Some(&(block, version)) = self.predicates.get(at).filter(|(block, _)| leads_home(*block)) else {
                 continue;
             };
-            if !self.is_known(version) && self.decided(version, &question, 0) {
+            if self.decided(version, &question, 0) {
                 let known = question.versions.len();
                 if self.gather(version, &mut question, freely).is_some() {
-                    question.decides.insert(at as u32, version);
+                    question.decides.insert(block, version);
                     continue;
                 }
                 // There is no room for it: both ways are gone then.
@@ -133,11 +112,11 @@ impl<'w> Walker<'w, '_> {
         let values: &'w Values = self.values;
         let mut computed: Vec<u32> = Vec::new();
         for version in &question.versions {
-            match self.writers.get(*version as usize) {
+            match self.values.writers.get(*version as usize) {
                 Some(Writer::Step(at)) => computed.push(*at),
                 Some(Writer::Meeting(at)) => {
-                    let meeting = values.versions.meetings.get(*at as usize);
-                    question.meets.extend(meeting.map(|meeting| (meeting.block, ())));
+                    let Some(meeting) = values.versions.meetings.get(*at as usize) else { continue };
+                    question.meets.entry(meeting.block).or_default().push(meeting);
                 }
                 _ => {}
             }
@@ -150,7 +129,7 @@ impl<'w> Walker<'w, '_> {
         if question.steps.keys().any(|block| question.choices(*block) > MAX_CHOICES) {
             return None;
         }
-        question.live = self.live(&question);
+        question.live = self.live(&question, &leads);
         Some(question)
     }
 
@@ -165,22 +144,32 @@ impl<'w> Walker<'w, '_> {
             }
             question.place.insert(version, question.versions.len());
             question.versions.push(version);
-            if let Some(numbers) = self.bounds(version).filter(|_| freely) {
+            if freely && let Some(numbers) = self.bounds(version) {
                 question.free.insert(version, numbers);
                 continue;
             }
-            open.extend(self.sources(version).into_iter().flatten());
+            match self.values.writers.get(version as usize) {
+                Some(Writer::Step(at)) => {
+                    open.extend(self.values.steps.get(*at as usize).into_iter().flat_map(|step| step.depends()));
+                }
+                Some(Writer::Meeting(at)) => {
+                    let meeting = self.values.versions.meetings.get(*at as usize);
+                    open.extend(meeting.into_iter().flat_map(|meeting| &meeting.from).map(|(.., version)| *version));
+                }
+                _ => {}
+            }
         }
         Some(())
     }
 
     /// By block: the versions of a question that are read there or later before they are written anew.
-    fn live(&self, question: &Question<'_>) -> Vec<Bits> {
+    fn live(&self, question: &Question<'_>, leads: &[bool]) -> Vec<Bits> {
         let bit = |version: u32| question.place.get(&version).map_or(Bits::NONE, |place| Bits::one(*place));
         let blocks = &self.graph.blocks;
         let (mut reads, mut writes) = (vec![Bits::NONE; blocks.len()], vec![Bits::NONE; blocks.len()]);
         let touched = question.steps.keys().chain(question.decides.keys()).chain([&question.home]);
-        for &at in touched {
+        let leads_home = |at: u32| leads.get(at as usize).copied().unwrap_or(false);
+        for at in touched.copied().filter(|at| leads_home(*at)) {
             let (Some(reads), Some(writes)) = (reads.get_mut(at as usize), writes.get_mut(at as usize)) else {
                 continue;
             };
@@ -193,13 +182,14 @@ impl<'w> Walker<'w, '_> {
             *reads |= (decides | if at == question.home { bit(question.address) } else { Bits::NONE }) & !*writes;
         }
         let mut live = reads.clone();
-        let mut open: Vec<u32> = (0..blocks.len() as u32).collect();
+        // Whoever goes elsewhere does not come to the address.
+        let mut open: Vec<u32> = (0u32..).zip(leads).filter(|(_, leads)| **leads).map(|(at, _)| at).collect();
         while let Some(at) = open.pop() {
             let Some(block) = blocks.get(at as usize) else { continue };
             let mut after = Bits::NONE;
             for (way, edge) in block.successors.iter().enumerate() {
                 let mut there = live.get(edge.to as usize).copied().unwrap_or(Bits::NONE);
-                for meeting in self.meetings_in(question, edge.to) {
+                for meeting in question.meets_in(edge.to) {
                     if there & bit(meeting.version) == Bits::NONE {
                         continue;
                     }
@@ -223,20 +213,15 @@ impl<'w> Walker<'w, '_> {
         live
     }
 
-    /// The meetings in a block that a question may have a part in.
-    pub(super) fn meetings_in(&self, question: &Question<'_>, block: u32) -> &'w [Meeting] {
-        if question.meets.contains_key(&block) { self.meetings_of(block) } else { &[] }
-    }
-
     /// Whether nothing has a part in a version that a question does not have anyway.
     fn decided(&self, version: u32, question: &Question<'_>, depth: u32) -> bool {
         if self.is_known(version) || question.place.contains_key(&version) {
             return true;
         }
-        let is_step = matches!(self.writers.get(version as usize), Some(Writer::Step(_)));
-        let sources = self.sources(version).filter(|sources| is_step && depth < 8 && !sources.is_empty());
-        sources.is_some_and(|sources| {
-            sources.iter().all(|source| *source != version && self.decided(*source, question, depth + 1))
-        })
+        let Some(Writer::Step(at)) = self.values.writers.get(version as usize) else { return false };
+        let sources = self.values.steps.get(*at as usize).map_or(&[][..], |step| step.depends());
+        depth < 8
+            && !sources.is_empty()
+            && sources.iter().all(|source| *source != version && self.decided(*source, question, depth + 1))
     }
 }

@@ -60,6 +60,34 @@ fn indices_that_count_on() {
 }
 
 #[test]
+fn indices_that_count_on_before() {
+    // What an unrolled loop leaves over: its counter never starts again, and is even.
+    let rest = |next: &str| {
+        let count = format!("LOOP:\n{next}\nadd.s32 %r1, %r1, -1;\nsetp.ne.s32 %p3, %r1, 0;\n@%p3 bra LOOP;");
+        let place = "and.b32 %r5, %r4, 1;\nshl.b32 %r5, %r5, 3;\nadd.s32 %r6, %r5, %r2;";
+        waits(&format!("{count}\n{place}\nmbarrier.try_wait.parity.shared.b64 %p1, [%r6], 0;"))
+    };
+    assert_eq!(rest("add.s32 %r4, %r4, 2;"), ["bars"]);
+    assert_eq!(rest("add.s32 %r4, %r4, 1;"), ["bars+0…8"]);
+    // The outer loop has it odd, after more rounds of the inner one than are tried.
+    let inner = "mov.u32 %r7, 0;\nINNER:\nadd.s32 %r7, %r7, 1;\nsetp.ne.s32 %p4, %r7, 1000;\n@%p4 bra INNER;";
+    assert_eq!(rest(&format!("{inner}\nadd.s32 %r4, %r4, %r7;\nadd.s32 %r4, %r4, 1;")), ["bars+0…8"]);
+}
+
+#[test]
+fn an_address_that_another_way_computes_too() {
+    let wait = "shl.b32 %r5, %r3, 3;\nadd.s32 %r6, %r5, %r2;\nmbarrier.try_wait.parity.shared.b64 %p1, [%r6], 0;";
+    let body = format!(
+        "rem.u32 %r3, %r1, 3;\nsetp.gt.s32 %p2, %r1, 77;\n@%p2 bra OTHER;\n{wait}\nret;\nOTHER:\n{}",
+        wait.replace("%r5", "%r7").replace("%r6", "%r8")
+    );
+    assert_eq!(waits(&body), ["bars+0…16", "bars+0…16"]);
+    // Objects that do not lie side by side.
+    let apart = "shl.b32 %r5, %r3, 5;\nadd.s32 %r6, %r5, %r2;\nmbarrier.try_wait.parity.shared.b64 %p1, [%r6], 0;";
+    assert_eq!(waits(&format!("rem.u32 %r3, %r1, 3;\n{apart}")), ["bars+0,32,64"]);
+}
+
+#[test]
 fn indices_within_bounds() {
     let place = "shl.b32 %r5, %r3, 3;\nadd.s32 %r5, %r5, %r2;\nadd.s32 %r6, %r5, 16;";
     let wraps = "add.s32 %r3, %r3, 1;\nsetp.eq.s32 %p2, %r3, 3;\nselp.b32 %r3, 0, %r3, %p2;";

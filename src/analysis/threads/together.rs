@@ -74,12 +74,7 @@ impl Together {
 
     /// Whether an address is the same for all that run an instruction together.
     pub fn agrees_on(&self, warps: &Warps<'_>, index: usize, address: Operand<'_>) -> bool {
-        let graph = &warps.graph;
-        let base = address.address().and_then(|address| address.base);
-        let register =
-            base.zip(graph.sites.get(index)).and_then(|(name, site)| graph.registers.resolve(name, site.located.id));
-        let version = register.and_then(|register| warps.values.versions.read(index, register));
-        version.is_some_and(|version| !self.differs(version))
+        warps.values.address(&warps.graph, index, address).is_some_and(|(version, _)| !self.differs(version))
     }
 
     fn differs(&self, version: u32) -> bool {
@@ -92,16 +87,22 @@ impl Together {
         for step in &values.steps {
             // Every warp elects a lane, but only one.
             let varies = step.varies != Variation::Block || step.elects && !self.by_warp;
+            if step.destinations.iter().all(|to| self.differs(to.version)) {
+                continue;
+            }
             let fed = varies || step.depends().iter().any(|version| self.differs(*version));
             for to in step.destinations.iter().filter(|_| fed) {
                 changed |= self.mark(values, to.version);
             }
         }
         for meeting in &values.versions.meetings {
+            if self.differs(meeting.version) {
+                continue;
+            }
             let differs = meeting.from.iter().any(|&(block, way, version)| {
-                let comes = !reach.along(graph, values, block, way).intersection(&self.set).is_empty();
+                let comes = || reach.along(graph, values, block, way).meets(&self.set);
                 let placed = || self.blocks.get(block as usize).copied().unwrap_or(true);
-                comes && (self.differs(version) || placed() || self.branch(graph, values, block))
+                (self.differs(version) || placed() || self.branch(graph, values, block)) && comes()
             });
             changed |= differs && self.mark(values, meeting.version);
         }

@@ -12,7 +12,7 @@ use crate::report::MbarrierSite;
 /// Bytes of an mbarrier.
 const BYTES: i64 = 8;
 
-/// `full+64[?]`, `full+0…24` in its parts.
+/// `full+64[?]`, `full+0…24` in its parts; of `full+0,64` the first.
 struct Place<'a> {
     variable: &'a str,
     offset: Option<i64>,
@@ -30,6 +30,7 @@ impl<'a> Place<'a> {
         let Some((variable, offset)) = object.rsplit_once('+') else {
             return Place { variable: object, offset: Some(0), last: None, element };
         };
+        let (offset, element) = offset.split_once(',').map_or((offset, element), |(first, _)| (first, true));
         match offset.split_once('…') {
             Some((first, last)) => {
                 Place { variable, offset: first.parse().ok(), last: last.parse().ok(), element: true }
@@ -180,6 +181,7 @@ mod tests {
             site(7, "wait", Some("bars[?]"), None),
             site(8, "arrive", Some("bars+16[?]"), None),
             site(9, "wait", Some("bars+32"), None),
+            site(9, "arrive", Some("bars+0,32"), None),
             site(10, "wait", Some("bars+?"), None),
             site(11, "arrive", None, None),
         ];
@@ -191,7 +193,7 @@ mod tests {
         assert_eq!(
             rows,
             [
-                "bars+0…8 (2 objects): init 1 2× from line 1, wait 2× from line 6",
+                "bars+0…8 (2 objects): init 1 2× from line 1, wait 2× from line 6, arrive at line 9",
                 "+16…24 (2 objects): init 1 2× from line 3, arrive at line 8",
                 "+32: init 4 at line 5, wait at line 9",
                 "+?: wait at line 10",

@@ -247,8 +247,8 @@ pub struct MbarrierSite {
     pub ptx_line: Line,
     /// `init`, `arrive`, `arrive.expect_tx`, `complete_tx`, `wait`, …
     pub action: String,
-    /// `full+8`, `full+0…24` for any of four side by side; null when the address does not tell the object, `full+64[?]` when it tells
-    /// where an array starts, `full+?` when it tells only the variable.
+    /// `full+8`, `full+0…24` for any of four side by side, `full+0,64` for either of two; null when the address does not tell the object,
+    /// `full+64[?]` when it tells where an array starts, `full+?` when it tells only the variable.
     pub object: Option<String>,
     /// Count, bytes or parity, where constant.
     pub argument: Option<u64>,
