@@ -52,6 +52,8 @@ pub(super) struct Walker<'w, 'a> {
     parts: Vec<bool>,
     /// By block, where an address was asked for: the blocks that lead there.
     leads: FastMap<u32, Rc<[bool]>>,
+    /// By block and another: whether every way to the second leads through the first.
+    through: FastMap<(u32, u32), bool>,
     visits: usize,
     /// Among whom numbers differed in the last walk.
     varied: Option<Variation>,
@@ -105,6 +107,7 @@ impl<'w, 'a> Walker<'w, 'a> {
             predicates,
             parts,
             leads,
+            through: FastMap::default(),
             visits: 0,
             varied: None,
             known,
@@ -125,14 +128,36 @@ impl<'w, 'a> Walker<'w, 'a> {
         walker
     }
 
-    /// Whether a version is written on some way to a block. What is computed from the same elsewhere need not be.
+    /// Whether a version is written on every way to a block. What is computed from the same elsewhere need not be.
     fn is_before(&mut self, version: u32, home: u32) -> bool {
         let block = match self.values.writers.get(version as usize) {
             Some(Writer::Step(at)) => self.values.steps.get(*at as usize).map(|step| step.block),
             Some(Writer::Meeting(at)) => self.values.versions.meetings.get(*at as usize).map(|meeting| meeting.block),
             _ => None,
         };
-        block.is_none_or(|block| self.leads_to(home).get(block as usize).copied().unwrap_or(false))
+        block.is_none_or(|block| match self.through.get(&(block, home)) {
+            Some(known) => *known,
+            None => {
+                let every_way = self.is_on_every_way(block, home);
+                self.through.insert((block, home), every_way);
+                every_way
+            }
+        })
+    }
+
+    fn is_on_every_way(&self, block: u32, home: u32) -> bool {
+        let mut seen = vec![false; self.graph.blocks.len()];
+        let mut open = vec![home];
+        while let Some(at) = open.pop() {
+            if at == block || std::mem::replace(seen.get_mut(at as usize).unwrap_or(&mut true), true) {
+                continue;
+            }
+            if at == 0 {
+                return false;
+            }
+            open.extend(self.before.get(at as usize).into_iter().flatten());
+        }
+        true
     }
 
     /// The offsets that a version can have as an address in a block, ascending; none where that is not known.

@@ -77,11 +77,14 @@ fn indices_that_count_on_before() {
 #[test]
 fn an_address_that_another_way_computes_too() {
     let wait = "shl.b32 %r5, %r3, 3;\nadd.s32 %r6, %r5, %r2;\nmbarrier.try_wait.parity.shared.b64 %p1, [%r6], 0;";
-    let body = format!(
-        "rem.u32 %r3, %r1, 3;\nsetp.gt.s32 %p2, %r1, 77;\n@%p2 bra OTHER;\n{wait}\nret;\nOTHER:\n{}",
-        wait.replace("%r5", "%r7").replace("%r6", "%r8")
-    );
-    assert_eq!(waits(&body), ["bars+0…16", "bars+0…16"]);
+    // One or the other, and some ways by both.
+    for end in ["ret;", ""] {
+        let body = format!(
+            "rem.u32 %r3, %r1, 3;\nsetp.gt.s32 %p2, %r1, 77;\n@%p2 bra OTHER;\n{wait}\n{end}\nOTHER:\n{}",
+            wait.replace("%r5", "%r7").replace("%r6", "%r8")
+        );
+        assert_eq!(waits(&body), ["bars+0…16", "bars+0…16"], "{end}");
+    }
     // Objects that do not lie side by side.
     let apart = "shl.b32 %r5, %r3, 5;\nadd.s32 %r6, %r5, %r2;\nmbarrier.try_wait.parity.shared.b64 %p1, [%r6], 0;";
     assert_eq!(waits(&format!("rem.u32 %r3, %r1, 3;\n{apart}")), ["bars+0,32,64"]);

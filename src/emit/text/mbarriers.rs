@@ -19,6 +19,8 @@ struct Place<'a> {
     /// Of several that it may be, where they are known.
     last: Option<i64>,
     element: bool,
+    /// Whether it may be others that do not lie beside it: no array starts there.
+    apart: bool,
 }
 
 impl<'a> Place<'a> {
@@ -28,14 +30,14 @@ impl<'a> Place<'a> {
             None => (object, false),
         };
         let Some((variable, offset)) = object.rsplit_once('+') else {
-            return Place { variable: object, offset: Some(0), last: None, element };
+            return Place { variable: object, offset: Some(0), last: None, element, apart: false };
         };
-        let (offset, element) = offset.split_once(',').map_or((offset, element), |(first, _)| (first, true));
+        let (offset, apart) = offset.split_once(',').map_or((offset, false), |(first, _)| (first, true));
         match offset.split_once('…') {
             Some((first, last)) => {
-                Place { variable, offset: first.parse().ok(), last: last.parse().ok(), element: true }
+                Place { variable, offset: first.parse().ok(), last: last.parse().ok(), element: true, apart }
             }
-            None => Place { variable, offset: offset.parse().ok(), last: None, element },
+            None => Place { variable, offset: offset.parse().ok(), last: None, element: element || apart, apart },
         }
     }
 }
@@ -92,8 +94,11 @@ fn arrays(sites: &[MbarrierSite]) -> Vec<Array<'_>> {
             known.filter(|(_, place)| place.variable == variable)
         };
         let bounds = |place: &Place<'_>| [place.offset, place.last.map(|last| last.saturating_add(BYTES))];
-        let starts: BTreeSet<i64> =
-            places().filter(|(_, place)| place.element).flat_map(|(_, place)| bounds(&place)).flatten().collect();
+        let starts: BTreeSet<i64> = places()
+            .filter(|(_, place)| place.element && !place.apart)
+            .flat_map(|(_, place)| bounds(&place))
+            .flatten()
+            .collect();
         let mut inits: Vec<(i64, Option<u64>)> = places()
             .filter(|(site, place)| site.action == "init" && !place.element)
             .filter_map(|(site, place)| Some((place.offset?, site.argument)))
@@ -181,7 +186,7 @@ mod tests {
             site(7, "wait", Some("bars[?]"), None),
             site(8, "arrive", Some("bars+16[?]"), None),
             site(9, "wait", Some("bars+32"), None),
-            site(9, "arrive", Some("bars+0,32"), None),
+            site(9, "arrive", Some("bars+8,32"), None),
             site(10, "wait", Some("bars+?"), None),
             site(11, "arrive", None, None),
         ];
