@@ -2,7 +2,6 @@
 
 use super::mbarriers::MbarrierSite;
 use super::threads::Warps;
-use crate::base::FastMap;
 use crate::ptx::{Operand, Register};
 
 /// Instructions between a parameter and a copy that has its address.
@@ -25,21 +24,31 @@ pub(super) enum Map<'a> {
     Held { register: Register, offset: i64 },
 }
 
-/// Where registers that are written once are written.
+/// Where registers are written.
 pub(super) struct Copies<'w, 'a> {
     warps: &'w Warps<'a>,
-    writers: FastMap<Register, Option<usize>>,
+    /// Registers and instructions that write them, sorted.
+    writes: Vec<(Register, u32)>,
 }
 
 impl<'w, 'a> Copies<'w, 'a> {
     pub(super) fn new(warps: &'w Warps<'a>) -> Copies<'w, 'a> {
-        let mut writers: FastMap<Register, Option<usize>> = FastMap::default();
-        for (index, site) in warps.graph.sites.iter().enumerate() {
-            for register in warps.graph.registers.written_by(&site.located) {
-                writers.entry(register).and_modify(|writer| *writer = None).or_insert(Some(index));
-            }
+        let mut writes: Vec<(Register, u32)> = Vec::new();
+        for (index, site) in (0u32..).zip(&warps.graph.sites) {
+            writes.extend(warps.graph.registers.written_by(&site.located).map(|register| (register, index)));
         }
-        Copies { warps, writers }
+        writes.sort_unstable();
+        Copies { warps, writes }
+    }
+
+    /// The instruction that alone writes a register.
+    fn writer(&self, register: Register) -> Option<usize> {
+        let from = self.writes.partition_point(|(other, _)| *other < register);
+        let mut writes = self.writes.get(from..)?.iter().take_while(|(other, _)| *other == register);
+        match (writes.next(), writes.next()) {
+            (Some((_, only)), None) => Some(*only as usize),
+            _ => None,
+        }
     }
 
     /// What a copy moves, where that can be told.
@@ -65,7 +74,7 @@ impl<'w, 'a> Copies<'w, 'a> {
                 return Some(Map::Named { name, inside: None, offset });
             };
             // What is written again may be something else each time.
-            let writer = (*self.writers.get(&register)?)?;
+            let writer = self.writer(register)?;
             let held = Map::Held { register, offset };
             let Some(site) = self.warps.graph.sites.get(writer) else { return Some(held) };
             let instruction = site.located.instruction;
