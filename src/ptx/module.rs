@@ -11,7 +11,7 @@ use super::operand::Items;
 use super::registers::Registers;
 use super::statement::{File, LineMarker, Loc, Statement, StatementKind};
 use super::variable::{Declaration, Linkage, StateSpace};
-use crate::base::Line;
+use crate::base::{FastMap, Line};
 
 /// The longest `L<n>` in a list of targets that is spelled out.
 const MAX_RANGE: i64 = 1 << 16;
@@ -42,6 +42,12 @@ pub(super) struct FunctionRecord {
     pub(super) body: (u32, u32),
 }
 
+impl FunctionRecord {
+    fn is_definition(&self) -> bool {
+        self.body.0 < self.body.1
+    }
+}
+
 /// A PTX module over the text it was parsed from.
 ///
 /// Compact: 20 bytes a statement. Operands, parameters and initialisers are read off the text when asked for.
@@ -55,6 +61,19 @@ pub struct Module<'a> {
     pub errors: Vec<SyntaxError>,
     /// How many more errors there were than `errors` has room for.
     pub errors_left_out: u32,
+    /// Found once: a module may have thousands of functions, each of which asks.
+    pub(super) outside: Outside<'a>,
+}
+
+/// What names stand for outside of functions.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outside<'a> {
+    /// Where variables are declared, in order.
+    variables: Vec<u32>,
+    /// Where shared ones are, by name.
+    shared: FastMap<&'a str, u32>,
+    /// Functions by name: the definition if there is one, else the first declaration.
+    functions: FastMap<&'a str, u32>,
 }
 
 impl<'a> Module<'a> {
@@ -149,9 +168,8 @@ impl<'a> Module<'a> {
 
     /// The function with this name; its definition if there is one, else its first declaration.
     pub fn function(&self, name: &str) -> Option<Function<'_, 'a>> {
-        let mut named = self.functions().filter(|function| function.name() == name);
-        let first = named.next()?;
-        if first.is_definition() { Some(first) } else { named.find(Function::is_definition).or(Some(first)) }
+        let record = self.functions.get(*self.outside.functions.get(name)? as usize)?;
+        Some(Function { module: self, record })
     }
 
     /// The function whose header or body covers this line, a definition before a declaration.
@@ -176,12 +194,43 @@ impl<'a> Module<'a> {
 
     /// The variables declared outside of any function: `.global`, `.const`, `.shared`, `.tex` and so on.
     pub fn variables(&self) -> impl Iterator<Item = Declaration<'a>> + '_ {
-        let mut functions = self.functions.iter().filter(|record| record.body.0 < record.body.1).peekable();
-        self.statements.iter().enumerate().filter_map(move |(index, statement)| {
-            while functions.next_if(|record| record.body.1 as usize <= index).is_some() {}
-            let inside = functions.peek().is_some_and(|record| record.body.0 as usize <= index);
-            if inside { None } else { statement.declaration(self.text) }
-        })
+        let statements = self.outside.variables.iter().filter_map(|at| self.statements.get(*at as usize));
+        statements.filter_map(|statement| statement.declaration(self.text))
+    }
+
+    /// How many names `.shared` variables have that are declared outside of any function.
+    pub fn shared_names(&self) -> usize {
+        self.outside.shared.len()
+    }
+
+    /// Where a `.shared` variable is declared outside of any function.
+    pub fn shared(&self, name: &str) -> Option<StatementId> {
+        self.outside.shared.get(name).copied().map(StatementId)
+    }
+
+    /// Finds what names stand for, when all is parsed.
+    pub(super) fn find_names(&mut self) {
+        let mut names = Outside::default();
+        let mut bodies = self.functions.iter().filter(|record| record.is_definition()).peekable();
+        for (at, statement) in (0u32..).zip(&self.statements) {
+            while bodies.next_if(|record| record.body.1 <= at).is_some() {}
+            if bodies.peek().is_some_and(|record| record.body.0 <= at) {
+                continue;
+            }
+            let Some(declaration) = statement.declaration(self.text) else { continue };
+            names.variables.push(at);
+            for declarator in declaration.names().filter(|_| declaration.space == StateSpace::Shared) {
+                names.shared.entry(declarator.name).or_insert(at);
+            }
+        }
+        for (at, function) in (0u32..).zip(self.functions()) {
+            let known = names.functions.entry(function.name()).or_insert(at);
+            let is_declaration = self.functions.get(*known as usize).is_some_and(|record| !record.is_definition());
+            if is_declaration && function.is_definition() {
+                *known = at;
+            }
+        }
+        self.outside = names;
     }
 }
 
@@ -210,7 +259,7 @@ impl<'m, 'a> Function<'m, 'a> {
 
     /// Whether it has a body.
     pub fn is_definition(&self) -> bool {
-        self.record.body.0 < self.record.body.1
+        self.record.is_definition()
     }
 
     /// The module it belongs to.

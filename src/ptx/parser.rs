@@ -6,7 +6,7 @@ mod directives;
 
 use super::error::SyntaxError;
 use super::lexer::{Kind, Lexer, Token};
-use super::module::Module;
+use super::module::{Module, Outside};
 use super::statement::{LineMarker, Statement, StatementKind};
 use super::variable::{Linkage, StateSpace};
 use crate::base::Line;
@@ -61,6 +61,7 @@ impl<'a> Parser<'a> {
             line_markers: Vec::new(),
             errors: Vec::new(),
             errors_left_out: 0,
+            outside: Outside::default(),
         };
         let mut parser = Parser {
             lexer: Lexer::new(text),
@@ -87,6 +88,7 @@ impl<'a> Parser<'a> {
         }
         self.close_function();
         self.module.statements.shrink_to_fit();
+        self.module.find_names();
         self.module
     }
 

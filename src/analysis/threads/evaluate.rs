@@ -3,7 +3,7 @@
 //! What a register holds is told for each of its versions (`versions.rs`): what all ways to it have in common, thread by thread
 //! where the branches tell who comes along which. What a loop counts is unknown.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::BlockSize;
 use super::graph::Graph;
@@ -15,8 +15,10 @@ use super::solve::{Before, Solver};
 use super::uses::Slice;
 use super::value::{Value, Variation};
 use super::versions::Versions;
-use crate::ptx::{Function, Operand, Operation, Register, StateSpace};
+use crate::ptx::{Declaration, Function, Module, Operand, Operation, Register, StateSpace, StatementId};
 
+/// Shared variables of a module up to which all are known to each of its functions; of more, those that it names.
+const FEW_NAMES: usize = 64;
 /// Instructions between a mapa and the use of its address.
 const MAX_MOVES: usize = 8;
 
@@ -45,6 +47,17 @@ fn writers(steps: &[Step], versions: &Versions) -> Vec<Writer> {
         }
     }
     writers
+}
+
+/// The shared variables outside of functions that a function may name.
+fn shared<'a>(module: &Module<'a>, graph: &Graph<'_>) -> Vec<Declaration<'a>> {
+    if module.shared_names() <= FEW_NAMES {
+        return module.variables().filter(|declaration| declaration.space == StateSpace::Shared).collect();
+    }
+    let names = graph.sites.iter().flat_map(|site| site.located.instruction.names());
+    let named: BTreeSet<StatementId> = names.filter_map(|used| module.shared(used.name)).collect();
+    let statements = named.into_iter().filter_map(|id| module.statement(id));
+    statements.filter_map(|statement| statement.declaration(module.text())).collect()
 }
 
 /// What registers hold.
@@ -178,13 +191,11 @@ impl Values {
 
     /// Evaluates what branches, guards and the instructions that analyses ask about depend on, and who gets where.
     pub fn solve(function: &Function<'_, '_>, graph: &Graph<'_>, size: Option<BlockSize>) -> (Values, Reach) {
-        let module = function.module();
         let mut variables: Vec<String> = Vec::new();
         let mut names = HashMap::new();
         let local = function.declarations(StateSpace::Shared).map(|(_, declaration)| declaration);
-        let shared = module.variables().filter(|declaration| declaration.space == StateSpace::Shared);
         let mut alignments: Vec<u64> = Vec::new();
-        for declaration in local.chain(shared) {
+        for declaration in local.chain(shared(function.module(), graph)) {
             for declarator in declaration.names() {
                 names.entry(declarator.name).or_insert_with(|| {
                     variables.push(declarator.name.to_owned());

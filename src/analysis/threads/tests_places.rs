@@ -91,6 +91,17 @@ fn an_address_that_another_way_computes_too() {
 }
 
 #[test]
+fn variables_of_a_module_with_many() {
+    let outside: String = (0..100).map(|at| format!(".shared .align 8 .b64 s{at}[4];\n")).collect();
+    let body = "mov.u32 %r5, s70;\nmbarrier.try_wait.parity.shared.b64 %p1, [%r5+8], 0;\n\
+                mbarrier.try_wait.parity.shared.b64 %p1, [s99+16], 0;";
+    let text = kernel(body).replace(".visible", &format!("{outside}.visible"));
+    let objects =
+        with(&text, |warps| mbarriers::sites(warps).iter().filter_map(|site| site.object(warps)).collect::<Vec<_>>());
+    assert_eq!(objects, ["s70+8", "s99+16"]);
+}
+
+#[test]
 fn indices_within_bounds() {
     let place = "shl.b32 %r5, %r3, 3;\nadd.s32 %r5, %r5, %r2;\nadd.s32 %r6, %r5, 16;";
     let wraps = "add.s32 %r3, %r3, 1;\nsetp.eq.s32 %p2, %r3, 3;\nselp.b32 %r3, 0, %r3, %p2;";
