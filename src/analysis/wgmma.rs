@@ -214,12 +214,7 @@ fn used(
 
 /// The multiplication into a set that a path brings to a place with no commit between, nearest first.
 fn open_before<'g, 'a>(graph: &'g Graph<'a>, sets: &[Option<usize>], set: usize, index: usize) -> Option<&'g Site<'a>> {
-    let mut before: Vec<Vec<u32>> = vec![Vec::new(); graph.blocks.len()];
-    for (at, block) in graph.blocks.iter().enumerate() {
-        for edge in &block.successors {
-            before.get_mut(edge.to as usize)?.push(at as u32);
-        }
-    }
+    let before = graph.predecessors();
     let mut seen = vec![false; graph.blocks.len()];
     let mut open = std::collections::VecDeque::from([(graph.sites.get(index)?.block, index)]);
     while let Some((at, until)) = open.pop_front() {

@@ -218,6 +218,19 @@ impl<'a> Graph<'a> {
         range.clone().zip(self.sites.get(range).unwrap_or(&[]))
     }
 
+    /// By block: those that lead to it.
+    pub fn predecessors(&self) -> Vec<Vec<u32>> {
+        let mut before: Vec<Vec<u32>> = vec![Vec::new(); self.blocks.len()];
+        for (at, block) in (0u32..).zip(&self.blocks) {
+            for edge in &block.successors {
+                if let Some(list) = before.get_mut(edge.to as usize) {
+                    list.push(at);
+                }
+            }
+        }
+        before
+    }
+
     /// Whether an instruction can run more than once in a thread.
     pub fn is_in_a_loop(&self, index: usize) -> bool {
         let home = self.sites.get(index).map(|site| BlockId(site.block));

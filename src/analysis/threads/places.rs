@@ -88,30 +88,21 @@ impl<'w, 'a> Places<'w, 'a> {
 impl<'w, 'a> Walker<'w, 'a> {
     fn new(graph: &'w Graph<'a>, values: &'w Values, reach: &'w Reach) -> Walker<'w, 'a> {
         let solver = Solver::new(graph, values.size, &values.alignments, None).knowing(&values.held);
-        let mut before: Vec<Vec<u32>> = vec![Vec::new(); graph.blocks.len()];
-        for (at, block) in graph.blocks.iter().enumerate() {
-            for edge in &block.successors {
-                if let Some(list) = before.get_mut(edge.to as usize) {
-                    list.push(at as u32);
-                }
-            }
-        }
-        let (leads, known, bounded) = (FastMap::default(), FastMap::default(), FastMap::default());
-        let (predicates, parts) = (Vec::new(), Vec::new());
+        let before = graph.predecessors();
         let mut walker = Walker {
             graph,
             values,
             reach,
             solver,
             before,
-            predicates,
-            parts,
-            leads,
+            predicates: Vec::new(),
+            parts: Vec::new(),
+            leads: FastMap::default(),
             through: FastMap::default(),
             visits: 0,
             varied: None,
-            known,
-            bounded,
+            known: FastMap::default(),
+            bounded: FastMap::default(),
         };
         for (at, block) in (0u32..).zip(&graph.blocks) {
             let last = block.end.saturating_sub(1) as usize;

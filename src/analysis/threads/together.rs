@@ -85,11 +85,11 @@ impl Together {
     fn round(&mut self, graph: &Graph<'_>, values: &Values, reach: &Reach, control: &Control) -> bool {
         let mut changed = false;
         for step in &values.steps {
-            // Every warp elects a lane, but only one.
-            let varies = step.varies != Variation::Block || step.elects && !self.by_warp;
             if step.destinations.iter().all(|to| self.differs(to.version)) {
                 continue;
             }
+            // Every warp elects a lane, but only one.
+            let varies = step.varies != Variation::Block || step.elects && !self.by_warp;
             let fed = varies || step.depends().iter().any(|version| self.differs(*version));
             for to in step.destinations.iter().filter(|_| fed) {
                 changed |= self.mark(values, to.version);

@@ -16,16 +16,7 @@ pub struct Ways<'w, 'a> {
 impl<'w, 'a> Ways<'w, 'a> {
     /// Those of a kernel.
     pub fn new(warps: &'w Warps<'a>) -> Ways<'w, 'a> {
-        let graph = &warps.graph;
-        let mut before: Vec<Vec<u32>> = vec![Vec::new(); graph.blocks.len()];
-        for (at, block) in graph.blocks.iter().enumerate() {
-            for edge in &block.successors {
-                if let Some(list) = before.get_mut(edge.to as usize) {
-                    list.push(at as u32);
-                }
-            }
-        }
-        Ways { warps, before: before.into() }
+        Ways { warps, before: warps.graph.predecessors().into() }
     }
 
     /// The first of some instructions, those in any of several sets, on every way back or on from one.
