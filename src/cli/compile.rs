@@ -15,7 +15,7 @@ use super::jobserver::Jobserver;
 use crate::base::{Arch, Line};
 use crate::cache::{Cache, Entry, Key};
 use crate::report::{LaunchHints, PtxasUsed, RoleHint, Unit, UnitError, Wanted};
-use crate::toolchain::{self, Env, Job, Ptxas, Request, RunError};
+use crate::toolchain::{self, Config, Env, Job, Origin, Ptxas, Request, RunError};
 
 /// How long a ptxas may take to say its version.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -56,7 +56,9 @@ pub struct Session {
 /// The real environment as a value.
 pub fn environment() -> Result<Env> {
     let cwd = std::env::current_dir().context("the current folder cannot be told")?;
-    Ok(Env::new(std::env::vars_os(), cwd, std::env::temp_dir()))
+    let mut env = Env::new(std::env::vars_os(), cwd, std::env::temp_dir());
+    env.config = Config::read(&env)?;
+    Ok(env)
 }
 
 impl Session {
@@ -291,6 +293,7 @@ fn used(ptxas: &Ptxas, version: Option<toolchain::Version>, flags: Vec<String>) 
         version: version.or(ptxas.version()).map(|version| version.to_string()),
         path_kind: ptxas.origin.kind().to_owned(),
         reason: ptxas.origin.to_string(),
+        path: (!matches!(ptxas.origin, Origin::Managed { .. })).then(|| ptxas.path.display().to_string()),
         flags,
     }
 }

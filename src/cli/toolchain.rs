@@ -13,11 +13,14 @@ use super::args::{TextOrJson, ToolchainAction, ToolchainArgs};
 use super::compile::environment;
 use crate::emit::escape::terminal;
 use crate::emit::text::{DIM, RESET};
-use crate::toolchain::managed::{Progress, Store};
+use crate::toolchain::managed::{Progress, Store, Vouched};
 use crate::toolchain::{self, Env, Request, VersionRequest};
 
 /// How long a ptxas may take to say its version.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Of a release whose digest is not in this program.
+const UNKNOWN_RELEASE: &str = "on the index's word: this ptxinspect does not know the release";
 
 /// Lists, installs, finds or removes.
 pub fn run(args: &ToolchainArgs) -> Result<Outcome> {
@@ -31,7 +34,9 @@ pub fn run(args: &ToolchainArgs) -> Result<Outcome> {
             for version in requests(versions)? {
                 let done = store.install(version, &env, &install_progress(*quiet))?;
                 let state = if done.fresh { "installed" } else { "already installed" };
-                writeln!(out, "ptxas {} {state}: {}", done.toolchain.version, done.toolchain.path.display())?;
+                let index = done.toolchain.vouched == Some(Vouched::Index);
+                let word = if index { format!(", {UNKNOWN_RELEASE}") } else { String::new() };
+                writeln!(out, "ptxas {} {state}: {}{word}", done.toolchain.version, done.toolchain.path.display())?;
             }
         }
         ToolchainAction::Path { version } => {
@@ -77,9 +82,12 @@ struct Row {
     kind: &'static str,
     reason: String,
     default: bool,
+    /// What stood for a managed one when it was installed; null for others, and where that was not recorded.
+    vouched: Option<Vouched>,
 }
 
 fn list(env: &Env, format: TextOrJson, out: &mut dyn Write) -> Result<()> {
+    let managed = Store::of(env).map(|store| store.list()).unwrap_or_default();
     let rows: Vec<Row> = toolchain::candidates(env)
         .iter()
         .enumerate()
@@ -89,6 +97,7 @@ fn list(env: &Env, format: TextOrJson, out: &mut dyn Write) -> Result<()> {
             kind: ptxas.origin.kind(),
             reason: ptxas.origin.to_string(),
             default: index == 0,
+            vouched: managed.iter().find(|installed| installed.path == ptxas.path).and_then(|found| found.vouched),
         })
         .collect();
     if format == TextOrJson::Json {
@@ -104,7 +113,8 @@ fn list(env: &Env, format: TextOrJson, out: &mut dyn Write) -> Result<()> {
     for row in rows {
         let mark = if row.default { "*" } else { " " };
         let version = row.version.as_deref().unwrap_or("?");
-        writeln!(out, "{mark} {version:<10} {}  {DIM}{}{RESET}", terminal(&row.path), row.reason)?;
+        let word = if row.vouched == Some(Vouched::Index) { format!("; {UNKNOWN_RELEASE}") } else { String::new() };
+        writeln!(out, "{mark} {version:<10} {}  {DIM}{}{word}{RESET}", terminal(&row.path), row.reason)?;
     }
     writeln!(out, "{DIM}* is what a run without --ptxas takes{RESET}")?;
     Ok(())
@@ -138,7 +148,10 @@ pub fn install_progress(quiet: bool) -> impl Fn(&Progress) {
             Progress::Downloading { .. } => String::new(),
             Progress::Unpacking { wheel } => format!("unpacking {wheel}"),
             Progress::Checking => "checking".to_owned(),
-            Progress::Installed { version } => format!("ptxas {version} is installed"),
+            Progress::Installed { version, vouched: Vouched::Pinned } => format!("ptxas {version} is installed"),
+            Progress::Installed { version, vouched: Vouched::Index } => {
+                format!("ptxas {version} is installed, {UNKNOWN_RELEASE}")
+            }
         };
         if !terminal {
             // A log gets the start and the end, not the bytes in between.

@@ -66,8 +66,30 @@ pub struct PtxasUsed {
     pub path_kind: String,
     /// Why this one, in words.
     pub reason: String,
+    /// The file that ran; null for a managed one, which its version names.
+    #[serde(default)]
+    pub path: Option<String>,
     /// The flags it was given, ours and the user's, less paths.
     pub flags: Vec<String>,
+}
+
+impl PtxasUsed {
+    /// Which file ran and why that one, where it is not a managed one.
+    pub fn file(&self) -> Option<PtxasFile> {
+        let path = self.path.clone()?;
+        Some(PtxasFile { path, version: self.version.clone(), reason: self.reason.clone() })
+    }
+}
+
+/// A ptxas that ran and is not managed: whoever reads a result can tell what made it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PtxasFile {
+    /// The file.
+    pub path: String,
+    /// `13.4.92`; null when it would not say.
+    pub version: Option<String>,
+    /// Why this one, in words.
+    pub reason: String,
 }
 
 /// Facts about the cubin as a whole.

@@ -23,6 +23,32 @@ pub enum ToolchainError {
         /// Who named it.
         origin: Origin,
     },
+    /// A bare name that is no program's.
+    #[error("there is no {} on PATH ({origin}){}", name.display(), here_hint(*here, name))]
+    NotOnPath {
+        /// The name.
+        name: PathBuf,
+        /// Who named it.
+        origin: Origin,
+        /// Whether the current folder has a file of that name, which is never what a bare name means.
+        here: bool,
+    },
+    /// The user's configuration cannot be used.
+    #[error("the configuration {} cannot be used: {problem}", path.display())]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A folder of programs that would be another one in every checkout.
+    #[error("{name} is '{}': expected an absolute path, since the programs in that folder are run", value.display())]
+    RelativeFolder {
+        /// The variable.
+        name: &'static str,
+        /// What it says.
+        value: PathBuf,
+    },
     /// The named file is a folder.
     #[error("{} is a folder ({origin}): expected the ptxas executable{}", path.display(), inside_hint(inside))]
     IsFolder {
@@ -88,6 +114,21 @@ pub enum ToolchainError {
         wheel: String,
         /// What is wrong.
         problem: String,
+    },
+    /// The wheel is not the one that was published.
+    #[error(
+        "{wheel} is not the wheel that this release was published with: {found}, expected {}; nothing was installed. The package \
+         index, or something on the way to it, delivers another file: `pip config list` shows which index it is; a ptxas of \
+         your own is given with --ptxas PATH",
+        one_of(expected)
+    )]
+    WrongDigest {
+        /// Its file name.
+        wheel: String,
+        /// What it is, in words.
+        found: String,
+        /// The digests of the release, for every platform.
+        expected: Vec<String>,
     },
     /// The wheel's ptxas does not run on this machine.
     #[error("the ptxas of {wheel} does not run here: {problem}; nothing was installed")]
@@ -156,6 +197,15 @@ impl fmt::Display for InstallerFailure {
 
 fn inside_hint(inside: &Option<PathBuf>) -> String {
     inside.as_ref().map_or(String::new(), |path| format!(", which is {}", path.display()))
+}
+
+fn here_hint(here: bool, name: &Path) -> String {
+    if here { format!("; the one in this folder is ./{}", name.display()) } else { String::new() }
+}
+
+fn one_of(digests: &[String]) -> String {
+    let named = if digests.len() == 1 { "SHA-256 " } else { "one of the SHA-256 " };
+    format!("{named}{}", digests.join(", "))
 }
 
 fn list(versions: &[Version]) -> String {

@@ -93,6 +93,8 @@ pub enum Origin {
     Argument,
     /// A variable names it (`PTXINSPECT_PTXAS`) or the toolkit it is in (`CUDA_HOME`, `CUDA_PATH`).
     Variable(&'static str),
+    /// The user's own configuration.
+    Configuration,
     /// `PATH`.
     SearchPath,
     /// `/usr/local/cuda`.
@@ -117,6 +119,7 @@ impl Origin {
         match self {
             Origin::Argument => "argument",
             Origin::Variable(_) => "environment",
+            Origin::Configuration => "configuration",
             Origin::SearchPath => "path",
             Origin::DefaultCuda => "cuda",
             Origin::Wheel { .. } => "wheel",
@@ -131,6 +134,7 @@ impl fmt::Display for Origin {
             Origin::Argument => f.write_str("given by --ptxas"),
             Origin::Variable(name @ "PTXINSPECT_PTXAS") => write!(f, "named by {name}"),
             Origin::Variable(name) => write!(f, "in the toolkit of {name}"),
+            Origin::Configuration => f.write_str("named by the user's configuration"),
             Origin::SearchPath => f.write_str("the first on PATH"),
             Origin::DefaultCuda => f.write_str("in /usr/local/cuda"),
             Origin::Wheel { package, environment } => write!(f, "from the {package} wheel of {environment}"),
@@ -145,12 +149,10 @@ pub fn find(request: &Request, env: &Env, progress: &dyn Fn(&Progress)) -> Resul
     match request {
         Request::Path(path) => at_path(path, Origin::Argument, env),
         Request::Version(version) => at_version(*version, env, progress),
-        Request::Auto => match env.var("PTXINSPECT_PTXAS") {
-            Some(value) => match Request::parse(&value.to_string_lossy()) {
-                Request::Version(version) => at_version(version, env, progress),
-                _ => at_path(Path::new(value), Origin::Variable("PTXINSPECT_PTXAS"), env),
-            },
-            None => {
+        Request::Auto => match named(env) {
+            Some((Request::Version(version), _)) => at_version(version, env, progress),
+            Some((Request::Path(path), origin)) => at_path(&path, origin, env),
+            Some((Request::Auto, _)) | None => {
                 let mut first = None;
                 visit(env, &mut |ptxas| {
                     first = Some(ptxas);
@@ -162,16 +164,23 @@ pub fn find(request: &Request, env: &Env, progress: &dyn Fn(&Progress)) -> Resul
     }
 }
 
+/// What the environment names, or else the user's configuration.
+fn named(env: &Env) -> Option<(Request, Origin)> {
+    if let Some(value) = env.var("PTXINSPECT_PTXAS") {
+        let request = value.to_str().map_or_else(|| Request::Path(PathBuf::from(value)), Request::parse);
+        return Some((request, Origin::Variable("PTXINSPECT_PTXAS")));
+    }
+    Some((env.config.ptxas.clone()?, Origin::Configuration))
+}
+
 /// Every ptxas this machine has, in the order in which [`find`] would take them.
 pub fn candidates(env: &Env) -> Vec<Ptxas> {
     let mut all: Vec<Ptxas> = Vec::new();
-    if let Some(value) = env.var("PTXINSPECT_PTXAS") {
-        let named = match Request::parse(&value.to_string_lossy()) {
-            Request::Version(version) => installed(version, env),
-            _ => at_path(Path::new(value), Origin::Variable("PTXINSPECT_PTXAS"), env).ok(),
-        };
-        all.extend(named);
-    }
+    all.extend(named(env).and_then(|(request, origin)| match request {
+        Request::Version(version) => installed(version, env),
+        Request::Path(path) => at_path(&path, origin, env).ok(),
+        Request::Auto => None,
+    }));
     visit(env, &mut |ptxas| {
         if all.iter().all(|known| known.path != ptxas.path) {
             all.push(ptxas);
@@ -182,12 +191,10 @@ pub fn candidates(env: &Env) -> Vec<Ptxas> {
 }
 
 fn at_path(path: &Path, origin: Origin, env: &Env) -> Result<Ptxas, ToolchainError> {
-    let mut file = env.absolute(path);
-    // A bare name is looked for as a shell would, unless it is here.
-    if path.components().count() == 1 && !file.exists() {
-        file =
-            env.path_folders().iter().map(|folder| folder.join(path)).find(|file| is_executable(file)).unwrap_or(file);
-    }
+    let Some(file) = env.program(path) else {
+        let here = env.absolute(path).exists();
+        return Err(ToolchainError::NotOnPath { name: path.to_owned(), origin, here });
+    };
     if file.is_dir() {
         let inside = [file.join("bin").join(PTXAS), file.join(PTXAS)].into_iter().find(|file| is_executable(file));
         return Err(ToolchainError::IsFolder { path: file, origin, inside });
@@ -228,7 +235,7 @@ fn visit(env: &Env, take: &mut dyn FnMut(Ptxas) -> ControlFlow<()>) {
             take(if triton { ptxas.with_blackwell() } else { ptxas })
         };
         for name in ["CUDA_HOME", "CUDA_PATH"] {
-            if let Some(home) = env.path_var(name) {
+            if let Some(home) = env.folder_var(name) {
                 offer(home.join("bin").join(PTXAS), Origin::Variable(name), None)?;
             }
         }
@@ -251,8 +258,11 @@ fn visit(env: &Env, take: &mut dyn FnMut(Ptxas) -> ControlFlow<()>) {
 fn searched(env: &Env) -> Vec<String> {
     let mut places = vec!["PTXINSPECT_PTXAS (not set)".to_owned()];
     for name in ["CUDA_HOME", "CUDA_PATH"] {
-        let state =
-            env.path_var(name).map_or("not set".to_owned(), |home| format!("{} has no bin/{PTXAS}", home.display()));
+        let state = match (env.folder_var(name), env.var(name)) {
+            (Some(home), _) => format!("{} has no bin/{PTXAS}", home.display()),
+            (None, Some(relative)) => format!("{} is relative, and not looked at", Path::new(relative).display()),
+            (None, None) => "not set".to_owned(),
+        };
         places.push(format!("{name} ({state})"));
     }
     places.push(format!("PATH ({} folders)", env.path_folders().len()));

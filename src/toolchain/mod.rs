@@ -7,9 +7,11 @@
 //! does not parse PTX beyond looking for `.target`, it reads of a cubin only its first four bytes and ptxas's
 //! signature, and it prints nothing: progress goes to a callback.
 
+mod config;
 mod env;
 mod error;
 mod find;
+mod flags;
 pub mod log;
 pub mod managed;
 pub mod nvdisasm;
@@ -19,9 +21,11 @@ mod python;
 mod run;
 mod version;
 
+pub use config::Config;
 pub use env::Env;
 pub use error::{InstallerFailure, ToolchainError};
 pub use find::{Origin, Ptxas, candidates, find};
+pub use flags::check_project_flags;
 pub use prepare::{Preparation, PrepareError, Prepared, prepare, target_arch};
 pub use process::remove_leftovers_on_signals;
 pub use run::{Failure, Job, Output, RunError, job_arguments, run};

@@ -73,11 +73,16 @@ const VARIABLE: &str = "PTXINSPECT_NVDISASM";
 /// Names inside the temporary folder, so that no path of this machine gets into an error.
 const CUBIN: &str = "input.cubin";
 
-/// Finds nvdisasm: the one that the environment names, on `PATH`, beside a ptxas, or in a Python wheel.
+/// Finds nvdisasm: the one that the environment or the user's configuration names, on `PATH`, beside a ptxas, or in a Python wheel.
 fn find(env: &Env) -> Result<PathBuf, NvdisasmError> {
-    if let Some(path) = env.path_var(VARIABLE) {
-        let is_program = is_executable(&path);
-        return if is_program { Ok(path) } else { Err(NvdisasmError::NotExecutable { path, name: VARIABLE }) };
+    let named = match (env.var(VARIABLE), &env.config.nvdisasm) {
+        (Some(value), _) => Some((PathBuf::from(value), VARIABLE)),
+        (None, Some(path)) => Some((path.clone(), "the user's configuration")),
+        (None, None) => None,
+    };
+    if let Some((path, name)) = named {
+        let file = env.program(&path).filter(|file| is_executable(file));
+        return file.ok_or(NvdisasmError::NotExecutable { path, name });
     }
     let beside = || candidates(env).into_iter().filter_map(|ptxas| ptxas.path.parent().map(Path::to_owned));
     let folders = env.path_folders().into_iter().chain(std::iter::once_with(beside).flatten());

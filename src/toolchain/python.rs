@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::find::is_executable;
 use super::{Env, Version};
 
 /// A program that a wheel brought.
@@ -69,7 +70,7 @@ fn site_folders(env: &Env) -> Vec<(&'static str, PathBuf)> {
     for (name, environment) in
         [("VIRTUAL_ENV", "the active virtual environment"), ("CONDA_PREFIX", "the active conda environment")]
     {
-        for site in env.path_var(name).into_iter().flat_map(|prefix| sites_of(&prefix, None)) {
+        for site in env.folder_var(name).into_iter().flat_map(|prefix| sites_of(&prefix, None)) {
             add(environment, site);
         }
     }
@@ -119,12 +120,8 @@ fn sites_of(prefix: &Path, release: Option<&str>) -> Vec<PathBuf> {
 
 fn python_on_path(env: &Env) -> Option<Python> {
     let names: &[&str] = if cfg!(windows) { &["python.exe"] } else { &["python3", "python"] };
-    let folders = env.path_folders();
-    let found = names.iter().find_map(|name| folders.iter().map(|f| f.join(name)).find(|file| file.is_file()))?;
+    let found = names.iter().find_map(|name| program(env, name))?;
     let folder = found.parent()?;
-    if folder.file_name().is_some_and(|name| name == "shims") {
-        return pyenv_version(folder.parent()?, env);
-    }
     // A virtual environment's python is a link to the one it was made from, whose packages it does not see.
     let prefix = if cfg!(windows) { folder } else { folder.parent()? };
     if prefix.join("pyvenv.cfg").is_file() {
@@ -137,26 +134,44 @@ fn python_on_path(env: &Env) -> Option<Python> {
     Some(Python { prefix: prefix.to_owned(), release: release.map(str::to_owned) })
 }
 
-/// pyenv's `python3` is a script that looks at PYENV_VERSION, `.python-version` upwards from here, and its own `version`.
-fn pyenv_version(root: &Path, env: &Env) -> Option<Python> {
-    let first_line = |file: PathBuf| {
-        let text = std::fs::read_to_string(file).ok()?;
-        text.split_whitespace().next().map(str::to_owned)
+/// The program of a name on `PATH`. pyenv's stand-ins there are scripts that would let a `.python-version` of the checkout choose
+/// what they run: the program that they stand for is taken instead, as the user's own settings choose it.
+pub(super) fn program(env: &Env, name: &str) -> Option<PathBuf> {
+    let files = env.path_folders().into_iter().flat_map(|folder| match pyenv_versions(&folder, env) {
+        Some(versions) => versions.into_iter().map(|version| version.join("bin").join(name)).collect(),
+        None => vec![folder.join(name)],
+    });
+    files.into_iter().find(|file| is_executable(file))
+}
+
+/// The versions in use where a folder is that of pyenv's stand-ins: those of `PYENV_VERSION`, or of pyenv's own `version`. What is
+/// not the name of a folder beside the others is none of them: `system`, and `../..`.
+fn pyenv_versions(shims: &Path, env: &Env) -> Option<Vec<PathBuf>> {
+    let versions = shims.parent()?.join("versions");
+    if shims.file_name()? != "shims" || !versions.is_dir() {
+        return None;
+    }
+    let names = match env.var("PYENV_VERSION") {
+        Some(names) => names.to_str()?.to_owned(),
+        None => std::fs::read_to_string(shims.with_file_name("version")).unwrap_or_default(),
     };
-    let name = env
-        .var("PYENV_VERSION")
-        .and_then(|names| names.to_str()?.split(':').next().map(str::to_owned))
-        .or_else(|| env.cwd.ancestors().find_map(|folder| first_line(folder.join(".python-version"))))
-        .or_else(|| first_line(root.join("version")))?;
-    let versions = root.join("versions");
-    // `3.11` stands for the newest 3.11.x.
-    let prefix = Some(versions.join(&name)).filter(|folder| folder.is_dir()).or_else(|| {
-        let starts = |folder: &PathBuf| {
-            folder.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with(&format!("{name}.")))
+    let installed = folders_in(&versions);
+    let of_name = |name: &str| {
+        let is = |folder: &PathBuf, matches: &dyn Fn(&str) -> bool| {
+            folder.file_name().and_then(|folder| folder.to_str()).is_some_and(matches)
         };
-        folders_in(&versions).into_iter().filter(starts).max()
-    })?;
-    Some(Python { prefix, release: None })
+        let exact = installed.iter().find(|folder| is(folder, &|folder| folder == name));
+        // `3.11` stands for the newest 3.11.x.
+        let newest = || installed.iter().rfind(|folder| is(folder, &|folder| folder.starts_with(&format!("{name}."))));
+        exact.or_else(newest).cloned()
+    };
+    Some(
+        names
+            .split(|c: char| c == ':' || c.is_whitespace())
+            .filter(|name| !name.is_empty())
+            .filter_map(of_name)
+            .collect(),
+    )
 }
 
 /// The folders and links in a folder, sorted by name; none where there is no such folder.

@@ -90,9 +90,9 @@ impl VersionRequest {
             && self.patch.is_none_or(|patch| patch == version.patch)
     }
 
-    /// Whether only one version can match.
-    pub fn is_exact(&self) -> bool {
-        self.patch.is_some()
+    /// The one version that can match, where there is only one.
+    pub fn exact(&self) -> Option<Version> {
+        Some(Version { major: self.major, minor: self.minor?, patch: self.patch? })
     }
 }
 
@@ -190,7 +190,7 @@ mod tests {
         assert!(parse("13.10.1") > parse("13.9.99"));
         let request: VersionRequest = "13.4".parse().unwrap();
         assert!(request.matches(parse("13.4.92")) && !request.matches(parse("13.0.88")));
-        assert!(!request.is_exact() && VersionRequest::from(parse("13.4.92")).is_exact());
+        assert!(request.exact().is_none() && VersionRequest::from(parse("13.4.92")).exact().is_some());
         assert!("13.4".parse::<Version>().is_err());
     }
 

@@ -149,23 +149,64 @@ fn what_is_named_and_wrong_is_an_error_and_not_passed_over() {
 }
 
 #[test]
-fn a_path_is_relative_to_here_and_a_bare_name_is_looked_for() {
+fn a_path_is_relative_to_here_and_a_bare_name_is_on_path() {
     let mut machine = Machine::new();
     machine.file("tools/ptxas-12", 0o755);
+    machine.file("ptxas-12", 0o755);
     let path = |machine: &Machine, text: &str| {
         find(&Request::parse(text), &machine.env, &|_| {}).map(|ptxas| (ptxas.path, ptxas.origin))
     };
     let expected = (machine.path("tools/ptxas-12"), Origin::Argument);
     assert_eq!(path(&machine, "tools/ptxas-12").unwrap(), expected);
-    assert!(path(&machine, "ptxas-12").is_err());
+    assert_eq!(path(&machine, "./ptxas-12").unwrap().0, machine.path("./ptxas-12"));
+    let error = path(&machine, "ptxas-12").unwrap_err().to_string();
+    assert!(error.contains("no ptxas-12 on PATH (given by --ptxas); the one in this folder is ./ptxas-12"), "{error}");
+    let error = path(&machine, "ptxas-11").unwrap_err().to_string();
+    assert!(error.ends_with("no ptxas-11 on PATH (given by --ptxas)"), "{error}");
     machine.set_path("PATH", "tools");
     assert_eq!(path(&machine, "ptxas-12").unwrap(), expected);
+    machine.set("PTXINSPECT_PTXAS", "ptxas-12");
+    assert_eq!(machine.found(), ("tools/ptxas-12".into(), "named by PTXINSPECT_PTXAS".into()));
+}
+
+/// Every variable that could mean the current folder.
+#[test]
+fn what_is_relative_is_not_looked_at() {
+    let mut machine = Machine::new();
+    machine.file("ptxas", 0o755);
+    machine.file("bin/ptxas", 0o755);
+    machine.file("bin/python3", 0o755);
+    machine.file("lib/python3.11/site-packages/nvidia/cu13/bin/ptxas", 0o755);
+    for name in ["CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "HOME", "XDG_DATA_HOME"] {
+        machine.set(name, ".");
+    }
+    for path in [".", "bin", ":/nowhere", "/nowhere:", "/nowhere::/nowhere", "./bin"] {
+        machine.set("PATH", path);
+        let error = machine.auto().unwrap_err();
+        assert!(matches!(error, ToolchainError::NotFound { .. }), "{path}: {error}");
+        assert!(candidates(&machine.env).is_empty());
+    }
+}
+
+#[test]
+fn the_users_configuration_comes_after_the_environment() {
+    let mut machine = Machine::new();
+    machine.file("cuda/bin/ptxas", 0o755);
+    machine.file("mine/ptxas", 0o755);
+    machine.set_path("CUDA_HOME", "cuda");
+    machine.env.config.ptxas = Some(Request::Path(machine.path("mine/ptxas")));
+    assert_eq!(machine.found(), ("mine/ptxas".into(), "named by the user's configuration".into()));
+    assert_eq!(candidates(&machine.env).len(), 2);
+    machine.set_path("PTXINSPECT_PTXAS", "cuda/bin/ptxas");
+    assert_eq!(machine.found().1, "named by PTXINSPECT_PTXAS");
 }
 
 #[test]
 fn pyenv_and_virtual_environments_are_seen_through() {
     let mut machine = Machine::new();
     machine.file("pyenv/shims/python3", 0o755);
+    machine.file("pyenv/versions/3.11.7/bin/python3", 0o755);
+    machine.file("pyenv/versions/3.12.1/bin/python3", 0o755);
     machine.file("pyenv/versions/3.11.7/lib/python3.11/site-packages/nvidia/cu13/bin/ptxas", 0o755);
     machine.file("pyenv/versions/3.12.1/lib/python3.12/site-packages/nvidia/cu13/bin/ptxas", 0o755);
     fs::write(machine.path("pyenv/version"), "3.11\n").unwrap();
@@ -173,6 +214,19 @@ fn pyenv_and_virtual_environments_are_seen_through() {
     assert!(machine.found().0.contains("3.11.7"));
     machine.set("PYENV_VERSION", "3.12.1");
     assert!(machine.found().0.contains("3.12.1"));
+    // Nothing in the checkout chooses, and nothing leads out of pyenv's versions.
+    machine.env.vars.remove(std::ffi::OsStr::new("PYENV_VERSION"));
+    machine.file("bin/python3", 0o755);
+    machine.file("lib/python3.11/site-packages/nvidia/cu13/bin/ptxas", 0o755);
+    for name in ["3.12.1", "../.."] {
+        fs::write(machine.path(".python-version"), name).unwrap();
+        assert!(machine.found().0.contains("3.11.7"));
+    }
+    for name in ["../..", ".", "", "/", "3.11.7/../../.."] {
+        machine.set("PYENV_VERSION", name);
+        let found = machine.auto().map(|ptxas| ptxas.path);
+        assert!(found.is_err() || name.is_empty(), "{name}: {found:?}");
+    }
 
     machine.file("venv/pyvenv.cfg", 0o644);
     machine.file("venv/lib/python3.11/site-packages/nvidia/cu13/bin/ptxas", 0o755);

@@ -1,5 +1,6 @@
 //! Gets a wheel through the user's own pip or uv.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,9 +9,8 @@ use std::time::Duration;
 use super::Progress;
 use super::store::tail;
 use super::wheel::Package;
-use crate::toolchain::find::is_executable;
-use crate::toolchain::process::{self, Ended};
-use crate::toolchain::{Env, InstallerFailure, ToolchainError, Version, VersionRequest};
+use crate::toolchain::process::{self, Ended, Scratch};
+use crate::toolchain::{Env, InstallerFailure, ToolchainError, Version, VersionRequest, config, python};
 
 /// How long listing an index may take.
 const LIST_TIMEOUT: Duration = Duration::from_secs(120);
@@ -45,11 +45,7 @@ enum Attempt {
 impl Installer {
     /// Those there are, in the order they are tried.
     fn all(env: &Env) -> Vec<Installer> {
-        let folders = env.path_folders();
-        let locate = |name: &str| {
-            let file = format!("{name}{}", std::env::consts::EXE_SUFFIX);
-            folders.iter().map(|folder| folder.join(&file)).find(|path| is_executable(path))
-        };
+        let locate = |name: &str| python::program(env, &format!("{name}{}", std::env::consts::EXE_SUFFIX));
         [
             ("python3", "python3 -m pip", Kind::Module),
             ("python", "python -m pip", Kind::Module),
@@ -62,80 +58,190 @@ impl Installer {
         .collect()
     }
 
-    /// The command with the user's environment, its temporary files below `folder`.
-    fn command(&self, env: &Env, folder: &Path) -> Command {
+    /// The command with the user's environment, in the empty folder, its temporary files in another one.
+    ///
+    /// Where an installer runs decides what it reads: `python3 -m` imports modules from there, uv takes the index of a `uv.toml` or
+    /// `pyproject.toml` and runs the python of a `.venv`, there and in the folders above. None of those may be a checkout's.
+    fn command(&self, env: &Env, place: &Place<'_>) -> Result<Command, ToolchainError> {
+        let folder = place.empty.path();
+        let temporary = place.staging.join("tmp");
+        fs::create_dir_all(&temporary).map_err(|error| ToolchainError::io("make the folder", &temporary, error))?;
         let mut command = Command::new(&self.program);
-        command.env_clear().envs(&env.vars);
+        command.env_clear().envs(&env.vars).current_dir(folder).env("PWD", folder).env_remove("OLDPWD");
+        // What it looks for in its turn, such as a python or a keyring, is not the current folder's either.
+        if let Ok(path) = std::env::join_paths(env.path_folders()) {
+            command.env("PATH", path);
+        }
         match self.kind {
             Kind::Module => drop(command.args(["-m", "pip"])),
             Kind::Uv => drop(command.arg("pip")),
             Kind::Pip => {}
         }
-        if self.kind == Kind::Uv {
-            // uv finds a project's index settings from where it runs.
-            command.current_dir(&env.cwd);
-        } else {
-            // `python3 -m` would import a module of that name from where it runs.
-            command.current_dir(folder);
+        if self.kind != Kind::Uv {
             // pip collects a download in a temporary folder: there its growth can be watched, and it goes with ours.
             // Nothing is installed, so that a rule to install only into virtual environments does not apply.
             let overrides = [("PYTHONUNBUFFERED", "1"), ("PIP_REQUIRE_VIRTUALENV", "0"), ("PIP_NO_INPUT", "1")];
-            command.envs(overrides).envs(["TMPDIR", "TEMP", "TMP"].map(|name| (name, folder)));
+            command.envs(overrides).envs(["TMPDIR", "TEMP", "TMP"].map(|name| (name, &temporary)));
         }
-        command
+        Ok(command)
     }
 
-    fn fetch(&self, requirement: &str, env: &Env, staging: &Path, progress: &dyn Fn(&Progress)) -> Attempt {
-        let temporary = staging.join("tmp");
-        let target = staging.join(if self.kind == Kind::Uv { "tree" } else { "wheel" });
-        for folder in [&temporary, &target] {
-            if let Err(error) = fs::create_dir_all(folder) {
-                return Attempt::Failed(format!("could not make {}: {error}", folder.display()));
+    /// Gets what is wanted into `staging`.
+    fn fetch(&self, wanted: &Wanted<'_>, env: &Env, place: &Place<'_>, progress: &dyn Fn(&Progress)) -> Attempt {
+        let requirement = wanted.requirement();
+        progress(&Progress::Resolving { requirement: requirement.clone(), installer: self.name.to_owned() });
+        let fetched = match self.kind {
+            Kind::Uv => self.fetch_tree(wanted, env, place, progress),
+            _ => {
+                let arguments = ["download", "--no-deps", "--only-binary=:all:", "--progress-bar=off", "--dest"];
+                let target = place.staging.join("wheel");
+                self.run(&arguments, &target, &[requirement.as_ref()], env, place, progress).and_then(|()| {
+                    let broken = |error| Attempt::Failed(format!("its wheel cannot be read: {error}"));
+                    Package::wheel_in(&target).map_err(broken)?.ok_or_else(|| nothing_in(&target))
+                })
             }
-        }
-        progress(&Progress::Resolving { requirement: requirement.to_owned(), installer: self.name.to_owned() });
-        let mut command = self.command(env, &temporary);
-        match self.kind {
-            Kind::Uv => command
-                .args(["install", "--no-deps", "--only-binary", ":all:", "--link-mode", "copy", "--target"])
-                .arg(&target),
-            _ => command
-                .args(["download", "--no-deps", "--only-binary=:all:", "--progress-bar=off", "--dest"])
-                .arg(&target),
         };
-        command.arg(requirement);
+        fetched.map_or_else(|attempt| attempt, Attempt::Fetched)
+    }
+
+    /// uv shows no wheel that could be held against a digest: where the release is known, uv is told its digests and checks them.
+    fn fetch_tree(
+        &self,
+        wanted: &Wanted<'_>,
+        env: &Env,
+        place: &Place<'_>,
+        progress: &dyn Fn(&Progress),
+    ) -> Result<Package, Attempt> {
+        let arguments = ["install", "--no-deps", "--only-binary", ":all:", "--link-mode", "copy", "--system"];
+        let arguments: Vec<OsString> =
+            arguments.into_iter().map(OsString::from).chain(uv_config(env)).chain(["--target".into()]).collect();
+        let get = |folder: &str, what: &[&OsStr], pinned: bool| {
+            let target = place.staging.join(folder);
+            self.run(&arguments, &target, what, env, place, progress)?;
+            Package::tree_in(&target, pinned).ok_or_else(|| nothing_in(&target))
+        };
+        let mut version = wanted.request.exact();
+        let mut taken = None;
+        if version.is_none_or(|version| env.digests.release(wanted.package, version).is_empty()) {
+            let tree = get("tree", &[wanted.requirement().as_ref()], false)?;
+            version = tree.version();
+            taken = Some(tree);
+        }
+        let digests = version.map(|version| env.digests.release(wanted.package, version)).unwrap_or_default();
+        match (taken, version) {
+            (Some(tree), _) if digests.is_empty() => Ok(tree),
+            (_, Some(version)) => {
+                let hashes: String = digests.iter().map(|digest| format!(" --hash=sha256:{digest}")).collect();
+                let file = place.staging.join("requirements.txt");
+                fs::write(&file, format!("{}=={version}{hashes}\n", wanted.package))
+                    .map_err(|error| Attempt::Failed(format!("could not write {}: {error}", file.display())))?;
+                let what = ["--require-hashes".as_ref(), "--verify-hashes".as_ref(), "-r".as_ref(), file.as_os_str()];
+                get("pinned", &what, true)
+            }
+            (_, None) => Err(nothing_in(place.staging)),
+        }
+    }
+
+    /// Runs the installer with its arguments, the folder that the last of them asks for, and what to get.
+    fn run(
+        &self,
+        arguments: &[impl AsRef<OsStr>],
+        target: &Path,
+        what: &[&OsStr],
+        env: &Env,
+        place: &Place<'_>,
+        progress: &dyn Fn(&Progress),
+    ) -> Result<(), Attempt> {
+        let failed = |error: ToolchainError| Attempt::Failed(error.to_string());
+        fs::create_dir_all(target).map_err(|e| failed(ToolchainError::io("make the folder", target, e)))?;
+        let mut command = self.command(env, place).map_err(failed)?;
+        command.args(arguments).arg(target).args(what);
         let mut shown = 0;
         let mut watch = |output: &[u8]| {
-            let bytes = largest_file(staging);
+            let bytes = largest_file(place.staging);
             if bytes > shown {
                 shown = bytes;
                 progress(&Progress::Downloading { bytes, total: announced_bytes(&String::from_utf8_lossy(output)) });
             }
         };
-        let ended = match process::supervise(&mut command, None, &mut watch) {
-            Ok(ended) => ended,
-            Err(_) => return Attempt::Absent,
-        };
-        if !ended.status.success() {
-            return refusal(&ended);
+        match process::supervise(&mut command, None, &mut watch) {
+            Ok(ended) if ended.status.success() => Ok(()),
+            Ok(ended) => Err(refusal(&ended)),
+            Err(_) => Err(Attempt::Absent),
         }
-        match self.kind {
-            Kind::Uv => Package::tree_in(&target),
-            _ => Package::wheel_in(&target),
+    }
+}
+
+/// What is to be fetched.
+struct Wanted<'a> {
+    package: &'a str,
+    request: VersionRequest,
+}
+
+impl Wanted<'_> {
+    /// `nvidia-cuda-nvcc==13.4.*`
+    fn requirement(&self) -> String {
+        let any = if self.request.exact().is_some() { "" } else { ".*" };
+        format!("{}=={}{any}", self.package, self.request)
+    }
+}
+
+fn nothing_in(folder: &Path) -> Attempt {
+    Attempt::Failed(format!("it reported success and left nothing in {}", folder.display()))
+}
+
+/// Where installers do their work.
+struct Place<'a> {
+    /// What they bring goes here.
+    staging: &'a Path,
+    /// Where they run.
+    empty: Scratch,
+}
+
+impl<'a> Place<'a> {
+    fn new(staging: &'a Path, env: &Env) -> Result<Self, ToolchainError> {
+        Ok(Place { staging, empty: empty_folder(staging, env)? })
+    }
+}
+
+/// A new folder with nothing in it, and no folder of a checkout above it where the machine has such a place: a store of toolchains
+/// may well lie in one, for a CI system to keep.
+pub(super) fn empty_folder(staging: &Path, env: &Env) -> Result<Scratch, ToolchainError> {
+    let places = [Some(staging), Some(env.temp_dir.as_path()), env.home.as_deref()];
+    let outside = places.into_iter().flatten().filter(|place| !env.may_be_checkout(place));
+    let made = outside.map(|place| Scratch::new_in(place, "ptxinspect-")).find_map(Result::ok);
+    let made = made.map_or_else(|| Scratch::new_in(staging, "ptxinspect-"), Ok);
+    made.map_err(|error| ToolchainError::io("make a temporary folder in", staging, error))
+}
+
+/// Has uv read the user's own configuration, or else the machine's, and none that it would find from where it runs.
+fn uv_config(env: &Env) -> Vec<OsString> {
+    // Only that file is read, then.
+    if env.var("UV_CONFIG_FILE").is_some() {
+        return Vec::new();
+    }
+    let users = config::folder(env).into_iter().chain(env.home.as_ref().map(|home| home.join(".config")));
+    let machines = match std::env::consts::OS {
+        "windows" => env.folder_var("PROGRAMDATA").into_iter().collect(),
+        _ => {
+            let folders = env.var("XDG_CONFIG_DIRS").map(|folders| std::env::split_paths(folders).collect::<Vec<_>>());
+            let mut folders = folders.unwrap_or_else(|| vec![PathBuf::from("/etc/xdg")]);
+            folders.push(PathBuf::from("/etc"));
+            folders
         }
-        .map_or_else(
-            || Attempt::Failed(format!("it reported success and left nothing in {}", target.display())),
-            Attempt::Fetched,
-        )
+    };
+    let mut files = users.chain(machines).filter(|folder| folder.is_absolute()).map(|folder| folder.join("uv/uv.toml"));
+    match files.find(|file| file.is_file()).filter(|_| env.var("UV_NO_CONFIG").is_none()) {
+        Some(file) => vec!["--config-file".into(), file.into_os_string()],
+        None => vec!["--no-config".into()],
     }
 }
 
 /// What the output of a failed run means.
 fn refusal(ended: &Ended) -> Attempt {
     let output = &ended.output;
-    // `/usr/bin/python3: No module named pip`, and pyenv's shim for a version that is not there.
-    let absent =
-        output.contains("No module named pip") || (output.starts_with("pyenv: ") && ended.status.code() == Some(127));
+    // `/usr/bin/python3: No module named pip`
+    let absent = output.contains("No module named pip");
     let versions = offered_versions(output);
     if absent {
         Attempt::Absent
@@ -154,9 +260,9 @@ pub(super) fn fetch(
     staging: &Path,
     progress: &dyn Fn(&Progress),
 ) -> Result<Package, ToolchainError> {
-    let requirement =
-        if request.is_exact() { format!("{package}=={request}") } else { format!("{package}=={request}.*") };
-    attempt_all(env, &requirement, |installer| installer.fetch(&requirement, env, staging, progress), request)
+    let wanted = Wanted { package, request };
+    let place = &Place::new(staging, env)?;
+    attempt_all(env, &wanted.requirement(), |installer| installer.fetch(&wanted, env, place, progress), request)
 }
 
 fn attempt_all(
@@ -199,13 +305,17 @@ pub(super) fn available(
     progress: &dyn Fn(&Progress),
 ) -> Result<Vec<Version>, ToolchainError> {
     let requirement = format!("{package}==0.0.0");
+    let place = Place::new(staging, env)?;
     let never = VersionRequest { major: 0, minor: None, patch: None };
     let attempt = |installer: &Installer| {
         if installer.kind == Kind::Uv {
             return Attempt::Failed("uv has no command that lists the versions of a package".to_owned());
         }
         progress(&Progress::Resolving { requirement: package.to_owned(), installer: installer.name.to_owned() });
-        let mut command = installer.command(env, staging);
+        let mut command = match installer.command(env, &place) {
+            Ok(command) => command,
+            Err(error) => return Attempt::Failed(error.to_string()),
+        };
         command.args(["download", "--no-deps", "--only-binary=:all:", "--dest"]).arg(staging).arg(&requirement);
         match process::supervise(&mut command, Some(LIST_TIMEOUT), &mut |_| {}) {
             Ok(ended) => refusal(&ended),

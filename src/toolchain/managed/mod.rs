@@ -2,8 +2,9 @@
 //!
 //! In: a version that somebody asks for. Out: a folder `toolchains/13.4.92/` with `bin/ptxas` and a `toolchain.json` that
 //! says what it is. The wheel comes through the user's own pip or uv, so that their index, proxy and certificate settings
-//! hold; nothing is ever written outside the folder of toolchains, and a toolchain appears in it whole or not at all.
+//! hold, but in an empty folder, so that no file of a checkout does; nothing is ever written outside the folder of toolchains, and a toolchain appears in it whole or not at all.
 
+mod digests;
 mod fetch;
 mod store;
 mod wheel;
@@ -14,6 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Version;
 
+pub(super) use digests::Digests;
+pub use digests::Vouched;
 pub use store::Store;
 
 /// What an installation is doing, for whoever shows it.
@@ -49,6 +52,8 @@ pub enum Progress {
     Installed {
         /// What it is.
         version: Version,
+        /// What stands for its content.
+        vouched: Vouched,
     },
 }
 
@@ -65,6 +70,8 @@ pub struct Installed {
     pub wheel: String,
     /// The SHA-256 of ptxas, in hexadecimal.
     pub sha256: String,
+    /// What stood for the wheel's content; null where it was installed before that was recorded.
+    pub vouched: Option<Vouched>,
 }
 
 /// What [`Store::install`] did.
@@ -83,6 +90,8 @@ struct Manifest {
     version: Version,
     package: String,
     wheel: String,
+    #[serde(default)]
+    vouched: Option<Vouched>,
     files: Vec<ManifestFile>,
 }
 

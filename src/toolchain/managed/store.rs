@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::wheel::{self, Package};
-use super::{Installation, Installed, MANIFEST, MANIFEST_SCHEMA, Manifest, Progress, fetch, package_of};
+use super::{Installation, Installed, MANIFEST, MANIFEST_SCHEMA, Manifest, Progress, Vouched, fetch, package_of};
 use crate::toolchain::find::version_in;
 use crate::toolchain::process::{self, Scratch};
 use crate::toolchain::run::start_problem;
@@ -17,6 +17,7 @@ use crate::toolchain::{Env, ToolchainError, Version, VersionRequest};
 
 const TEMPORARY: &str = ".tmp-";
 const LOCK: &str = ".lock";
+const VARIABLE: &str = "PTXINSPECT_TOOLCHAINS";
 /// How long a new ptxas may take to say its version.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -31,14 +32,15 @@ impl Store {
     pub fn of(env: &Env) -> Result<Self, ToolchainError> {
         let home = |below: &str| env.home.as_ref().map(|home| home.join(below));
         let data = || match std::env::consts::OS {
-            "windows" => env.path_var("LOCALAPPDATA").or_else(|| home("AppData/Local")),
+            "windows" => env.folder_var("LOCALAPPDATA").or_else(|| home("AppData/Local")),
             "macos" => home("Library/Application Support"),
             // The XDG specification: a relative path is to be ignored.
-            _ => {
-                env.var("XDG_DATA_HOME").map(PathBuf::from).filter(|p| p.is_absolute()).or_else(|| home(".local/share"))
-            }
+            _ => env.folder_var("XDG_DATA_HOME").or_else(|| home(".local/share")),
         };
-        let folder = env.path_var("PTXINSPECT_TOOLCHAINS").or_else(|| Some(data()?.join("ptxinspect/toolchains")));
+        if let Some(value) = env.var(VARIABLE).map(PathBuf::from).filter(|folder| folder.is_relative()) {
+            return Err(ToolchainError::RelativeFolder { name: VARIABLE, value });
+        }
+        let folder = env.folder_var(VARIABLE).or_else(|| Some(data()?.join("ptxinspect/toolchains")));
         Ok(Store { folder: folder.ok_or(ToolchainError::NoFolder)? })
     }
 
@@ -88,6 +90,7 @@ impl Store {
             package: manifest.package.clone(),
             wheel: manifest.wheel.clone(),
             sha256: ptxas.sha256.clone(),
+            vouched: manifest.vouched,
         })
     }
 
@@ -105,7 +108,7 @@ impl Store {
         let lock = self.lock(progress)?;
         // Somebody else may have brought it while this process waited for the lock.
         let now = self.newest(Some(request));
-        if let Some(toolchain) = now.filter(|now| request.is_exact() || before.as_ref() != Some(now)) {
+        if let Some(toolchain) = now.filter(|now| request.exact().is_some() || before.as_ref() != Some(now)) {
             return Ok(Installation { toolchain, fresh: false });
         }
         self.remove_leftovers(&lock);
@@ -120,24 +123,36 @@ impl Store {
             }
         }
         let fetched = fetch::fetch(&package, request, env, staging.path(), progress)?;
+        let named = fetched.version().map(|version| env.digests.check(&package, &fetched, version)).transpose()?;
         progress(&Progress::Unpacking { wheel: fetched.name().to_owned() });
         let unpacked = staging.path().join("toolchain");
         let files = wheel::unpack(&fetched, &unpacked)?;
         progress(&Progress::Checking);
-        let version = check(&unpacked, &fetched)?;
+        let version = check(&unpacked, &fetched, fetch::empty_folder(staging.path(), env)?.path())?;
         if !request.matches(version) {
             let wheel = fetched.name().to_owned();
             return Err(ToolchainError::WrongVersion { request, wheel, found: version });
         }
-        let manifest =
-            Manifest { schema: MANIFEST_SCHEMA.to_owned(), version, package, wheel: fetched.name().to_owned(), files };
+        // A wheel under another release's name does not pass for one that is known.
+        let vouched = match named {
+            Some(Vouched::Pinned) if fetched.version() == Some(version) => Vouched::Pinned,
+            _ => env.digests.check(&package, &fetched, version)?,
+        };
+        let manifest = Manifest {
+            schema: MANIFEST_SCHEMA.to_owned(),
+            version,
+            package,
+            wheel: fetched.name().to_owned(),
+            vouched: Some(vouched),
+            files,
+        };
         let manifest_path = unpacked.join(MANIFEST);
         let text = serde_json::to_string_pretty(&manifest).unwrap_or_default() + "\n";
         fs::write(&manifest_path, text).map_err(|e| ToolchainError::io("write", &manifest_path, e))?;
         let fresh = self.put(version, &unpacked, staging.path())?;
         drop(staging);
         let toolchain = self.get(version).ok_or(ToolchainError::Vanished { version })?;
-        progress(&Progress::Installed { version });
+        progress(&Progress::Installed { version, vouched });
         Ok(Installation { toolchain, fresh })
     }
 
@@ -225,10 +240,12 @@ impl Store {
 }
 
 /// Runs the new ptxas once: is it whole, does it run here, and what is it?
-fn check(unpacked: &Path, fetched: &Package) -> Result<Version, ToolchainError> {
+fn check(unpacked: &Path, fetched: &Package, folder: &Path) -> Result<Version, ToolchainError> {
     let path = unpacked.join(wheel::PTXAS);
     let failed = |problem: String| ToolchainError::DoesNotRun { wheel: fetched.name().to_owned(), problem };
-    let ended = process::supervise(Command::new(&path).arg("--version"), Some(VERSION_TIMEOUT), &mut |_| {})
+    let mut command = Command::new(&path);
+    command.arg("--version").current_dir(folder);
+    let ended = process::supervise(&mut command, Some(VERSION_TIMEOUT), &mut |_| {})
         .map_err(|error| failed(start_problem(&path, &error)))?;
     version_in(&ended.output).ok_or_else(|| {
         failed(format!("`ptxas --version` ended with {} and said {:?}", ended.status, tail(&ended.output, 200)))

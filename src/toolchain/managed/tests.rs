@@ -91,7 +91,9 @@ fn env_of(root: &Path) -> Env {
     let vars =
         [("HOME", root.join("home")), ("PATH", root.join("bin")), ("PTXINSPECT_TOOLCHAINS", root.join("toolchains"))];
     let vars = vars.map(|(name, value)| (name.into(), value.into_os_string()));
-    Env::new(vars, root.to_owned(), root.join("tmp"))
+    let mut env = Env::new(vars, root.to_owned(), root.join("tmp"));
+    env.digests = Digests::of(String::new());
+    env
 }
 
 fn ptxas(version: &str) -> Vec<u8> {
@@ -155,7 +157,7 @@ fn an_installed_toolchain_is_whole_and_used_from_then_on() {
         if requirement == "nvidia-cuda-nvcc==13.4.*" && installer == "python3 -m pip"),
         "{seen:?}"
     );
-    assert_eq!(seen.last(), Some(&Progress::Installed { version: toolchain.version }));
+    assert_eq!(seen.last(), Some(&Progress::Installed { version: toolchain.version, vouched: Vouched::Index }));
 
     // That very version is not asked for again; the newest of a release is looked up but not downloaded again.
     let calls = machine.calls().len();
@@ -334,7 +336,34 @@ fn uv_does_where_there_is_no_pip() {
     assert!(installation.fresh && installation.toolchain.wheel == info);
     let call = machine.calls().pop().unwrap();
     assert!(call.starts_with("uv pip install --no-deps --only-binary :all:"), "{call}");
+    assert!(call.contains(" --system ") && call.contains(" --no-config "), "{call}");
     assert!(call.ends_with("nvidia-cuda-nvcc==13.4.*"), "{call}");
+    assert_eq!(installation.toolchain.vouched, Some(Vouched::Index));
+
+    // The user's own settings hold.
+    let config = machine.folder.path().join("home/.config/uv/uv.toml");
+    fs::create_dir_all(config.parent().unwrap()).unwrap();
+    fs::write(&config, "").unwrap();
+    machine.store().remove("13".parse().unwrap(), &|_| {}).unwrap();
+    machine.install("13.4").unwrap();
+    let call = machine.calls().pop().unwrap();
+    assert!(call.contains(&format!("--config-file {} ", config.display())), "{call}");
+
+    // A release that is known is asked for with its digests, which uv checks.
+    let mut machine = machine;
+    machine.env.digests = digests(&"0".repeat(64));
+    for (request, calls) in [("13.4.92", 1), ("13.4", 2)] {
+        machine.store().remove("13".parse().unwrap(), &|_| {}).unwrap();
+        let before = machine.calls().len();
+        assert_eq!(machine.install(request).unwrap().toolchain.vouched, Some(Vouched::Pinned));
+        assert_eq!(machine.calls().len() - before, calls, "{request}");
+        assert!(machine.calls().pop().unwrap().contains(" --require-hashes "));
+    }
+    machine.store().remove("13".parse().unwrap(), &|_| {}).unwrap();
+    machine.program("uv", "case $last in *.txt) grep -q '^nvidia-cuda-nvcc==13.4.92 --hash=sha256:00' \"$last\" && echo 'Hash mismatch'; exit 1 ;; esac; cp -R \"$root/tree/.\" \"$to\"");
+    let error = machine.install("13.4").unwrap_err().to_string();
+    assert!(error.contains("Hash mismatch"), "{error}");
+    assert!(machine.contents().is_empty());
 }
 
 #[test]
@@ -362,6 +391,90 @@ fn a_wheel_that_is_not_what_it_should_be_is_refused() {
         assert!(error.to_string().contains(words), "{name}: {error} does not say {words}");
         assert!(machine.contents().is_empty(), "{name}: {:?}", machine.contents());
     }
+}
+
+/// A table of digests: what there is in it for the release that `machine` brings.
+fn digests(digest: &str) -> Digests {
+    Digests::of(format!("# a comment\n{digest}  nvidia_cuda_nvcc-13.4.92-py3-none-manylinux2014_x86_64.whl\n"))
+}
+
+#[test]
+fn a_wheel_of_a_known_release_is_the_published_one_or_nothing() {
+    let mut machine = machine();
+    let bytes = fs::read(machine.folder.path().join("wheels").join(WHEEL)).unwrap();
+    machine.env.digests = digests(&wheel::hexadecimal(&Sha256::digest(&bytes)));
+    assert_eq!(machine.install("13.4").unwrap().toolchain.vouched, Some(Vouched::Pinned));
+    assert_eq!(machine.store().list()[0].vouched, Some(Vouched::Pinned));
+    machine.store().remove("13".parse().unwrap(), &|_| {}).unwrap();
+
+    machine.env.digests = digests(&"0".repeat(64));
+    let error = machine.install("13.4").unwrap_err().to_string();
+    assert!(error.contains("not the wheel that this release was published with") && error.contains("0000"), "{error}");
+    assert!(error.contains("nothing was installed") && error.contains("--ptxas PATH"), "{error}");
+    assert!(machine.contents().is_empty());
+    // Neither under the name of a release that is not known.
+    let other = WHEEL.replace("13.4.92", "13.4.93");
+    machine.wheel(&other, &[(PTXAS, &ptxas("13.4.92"))]);
+    machine.pip(&other);
+    let error = machine.install("13.4").unwrap_err();
+    assert!(matches!(error, ToolchainError::WrongDigest { .. }), "{error}");
+    assert!(machine.contents().is_empty());
+}
+
+#[test]
+fn a_toolchain_from_before_digests_were_recorded_is_still_one() {
+    let machine = machine();
+    let toolchain = machine.install("13.4").unwrap().toolchain;
+    let manifest = machine.store().folder().join("13.4.92/toolchain.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text.replace("  \"vouched\": \"index\",\n", "")).unwrap();
+    assert_eq!(machine.store().list(), [Installed { vouched: None, ..toolchain }]);
+}
+
+/// What an installer finds where it runs, and what it is told.
+#[test]
+fn installers_run_in_an_empty_folder_with_the_users_settings() {
+    let mut machine = machine();
+    let checkout = machine.folder.path().join("checkout");
+    fs::create_dir_all(checkout.join("sub")).unwrap();
+    machine.env.cwd = checkout.join("sub");
+    for (name, value) in [("PIP_INDEX_URL", "https://example.org"), ("PYTHONPATH", ""), ("PWD", "elsewhere")] {
+        machine.env.vars.insert(name.into(), value.into());
+    }
+    let path = std::env::join_paths([".".into(), PathBuf::new(), machine.folder.path().join("bin")]).unwrap();
+    machine.env.vars.insert("PATH".into(), path);
+    let seen = "echo \"$PWD|$(pwd)|$(ls -A | wc -l | tr -d ' ')|$PIP_INDEX_URL|$theirs\" >>\"$root/seen\"";
+    let body = format!("{seen}; {OFFER}; cp \"$root/wheels/{WHEEL}\" \"$to\"");
+    machine.program("python3", &body);
+    let script = machine.folder.path().join("bin/python3");
+    let text = fs::read_to_string(&script).unwrap();
+    fs::write(&script, text.replacen("PATH=/usr", "theirs=$PATH; PATH=/usr", 1)).unwrap();
+    let seen = |machine: &Machine| {
+        let text = fs::read_to_string(machine.folder.path().join("seen")).unwrap();
+        text.lines().last().unwrap().split('|').map(str::to_owned).collect::<Vec<_>>()
+    };
+    machine.install("13.4").unwrap();
+    let ran = seen(&machine);
+    assert_eq!((&ran[0], ran[2].as_str(), ran[3].as_str()), (&ran[1], "0", "https://example.org"), "{ran:?}");
+    assert_eq!(ran[4], machine.folder.path().join("bin").display().to_string(), "no relative folder on PATH");
+
+    // A store in the checkout, for a CI system to keep: the folders above the installer are not the checkout's even so.
+    machine.env.vars.insert("PTXINSPECT_TOOLCHAINS".into(), checkout.join("store").into_os_string());
+    machine.install("13.4").unwrap();
+    let ran = seen(&machine);
+    assert!(!Path::new(&ran[1]).starts_with(fs::canonicalize(&checkout).unwrap()), "{ran:?}");
+    assert_eq!(ran[2], "0");
+    assert_eq!(fs::read_dir(&machine.env.temp_dir).unwrap().count(), 0, "nothing is left");
+    Store::available(&machine.env, &|_| {}).unwrap();
+    assert_eq!(seen(&machine)[2], "0");
+}
+
+#[test]
+fn a_relative_folder_of_toolchains_is_refused() {
+    let mut machine = machine();
+    machine.env.vars.insert("PTXINSPECT_TOOLCHAINS".into(), ".toolchains".into());
+    let error = Store::of(&machine.env).unwrap_err().to_string();
+    assert!(error.contains("PTXINSPECT_TOOLCHAINS is '.toolchains': expected an absolute path"), "{error}");
 }
 
 #[test]

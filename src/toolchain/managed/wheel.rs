@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use zip::ZipArchive;
 
 use super::ManifestFile;
-use crate::toolchain::ToolchainError;
+use crate::toolchain::{ToolchainError, Version};
 
 /// Where ptxas is in a toolchain's folder.
 pub(super) const PTXAS: &str = if cfg!(windows) { "bin/ptxas.exe" } else { "bin/ptxas" };
@@ -26,22 +26,31 @@ const MAX_RECORD_BYTES: u64 = 4 << 20;
 /// A package as it came.
 #[derive(Debug)]
 pub(super) enum Package {
-    /// A wheel that pip downloaded.
-    Wheel { name: String, file: PathBuf },
-    /// A folder that uv unpacked a wheel into; the name is that of its `.dist-info`.
-    Tree { name: String, folder: PathBuf },
+    /// A wheel that pip downloaded, and its SHA-256.
+    Wheel { name: String, file: PathBuf, sha256: String },
+    /// A folder that uv unpacked a wheel into; the name is that of its `.dist-info`. `pinned` where uv checked the wheel against
+    /// the digests it was given.
+    Tree { name: String, folder: PathBuf, pinned: bool },
 }
 
 impl Package {
     /// The one wheel in a folder.
-    pub(super) fn wheel_in(folder: &Path) -> Option<Package> {
-        entries(folder).find(|(name, _)| name.ends_with(".whl")).map(|(name, file)| Package::Wheel { name, file })
+    pub(super) fn wheel_in(folder: &Path) -> io::Result<Option<Package>> {
+        let Some((name, file)) = entries(folder).find(|(name, _)| name.ends_with(".whl")) else { return Ok(None) };
+        let sha256 = hexadecimal(&digest_of(File::open(&file)?)?);
+        Ok(Some(Package::Wheel { name, file, sha256 }))
     }
 
     /// The one unpacked wheel in a folder.
-    pub(super) fn tree_in(folder: &Path) -> Option<Package> {
+    pub(super) fn tree_in(folder: &Path, pinned: bool) -> Option<Package> {
         let (name, _) = entries(folder).find(|(name, _)| name.ends_with(".dist-info"))?;
-        Some(Package::Tree { name, folder: folder.to_owned() })
+        Some(Package::Tree { name, folder: folder.to_owned(), pinned })
+    }
+
+    /// The version it says it is: the second part of `nvidia_cuda_nvcc-13.4.92-py3-none-any.whl` and of `….dist-info`.
+    pub(super) fn version(&self) -> Option<Version> {
+        let name = self.name().trim_end_matches(".dist-info");
+        name.split('-').nth(1)?.parse().ok()
     }
 
     /// What the package is called.
@@ -154,6 +163,19 @@ pub(super) fn unpack(package: &Package, to: &Path) -> Result<Vec<ManifestFile>, 
 enum Copy {
     Read(io::Error),
     Write(io::Error),
+}
+
+fn digest_of(mut from: impl Read) -> io::Result<Vec<u8>> {
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(hasher.finalize().to_vec()),
+            Ok(read) => hasher.update(&buffer[..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Copies at most [`MAX_FILE_BYTES`] and says what they were.
