@@ -211,6 +211,7 @@ fn measure(column: &Column, path: &Path, arch: Option<Arch>) -> Cell {
         input: path.display().to_string(),
         arch: arch.map(|arch| arch.to_string()).or(unit.arch.clone()).unwrap_or_else(|| "unknown".to_owned()),
         ptxas: version.unwrap_or_else(|| column.asked.clone()),
+        ptxas_path: unit.ptxas.as_ref().and_then(|ptxas| ptxas.path.clone()),
         setting: column.setting.clone(),
         error,
         kernels: entries.map(|kernel| CellKernel::new(kernel.name.clone(), &Figures::of(kernel))).collect(),

@@ -20,6 +20,8 @@ pub struct SideFacts {
     pub arch: Option<String>,
     /// The version of the ptxas that made it.
     pub ptxas: Option<String>,
+    /// The file of a ptxas that is not managed; null for one that is.
+    pub ptxas_path: Option<String>,
     /// The flags ptxas was given.
     pub flags: Vec<String>,
 }
@@ -31,6 +33,7 @@ impl SideFacts {
             input: unit.input.clone(),
             arch: unit.arch.clone(),
             ptxas: unit.ptxas.as_ref().and_then(|ptxas| ptxas.version.clone()).or(made_by),
+            ptxas_path: unit.ptxas.as_ref().and_then(|ptxas| ptxas.path.clone()),
             flags: unit.ptxas.as_ref().map(|ptxas| ptxas.flags.clone()).unwrap_or_default(),
         }
     }

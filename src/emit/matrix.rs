@@ -1,5 +1,6 @@
 //! A matrix as a table and a picture.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use super::escape::terminal;
@@ -58,6 +59,10 @@ pub fn write_text(matrix: &Matrix, options: &Options, out: &mut dyn Write) -> io
         write_changes(matrix, name, out)?;
     }
     write_failures(matrix, out)?;
+    let files = matrix.cells.iter().filter_map(|cell| Some((cell.ptxas_path.as_ref()?, &cell.ptxas)));
+    for (path, version) in files.collect::<BTreeSet<_>>() {
+        writeln!(out, "{DIM}ptxas {} is {}{RESET}", terminal(version), terminal(path))?;
+    }
     for bisection in &matrix.bisections {
         write_bisection(bisection, out)?;
     }

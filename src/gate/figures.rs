@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use super::metric::Figures;
 use crate::base::Line;
-use crate::report::{Advisory, Confidence, Issue, Kernel, SetMaxNReg, Severity, Unit, abridge, demangle};
+use crate::report::{
+    Advisory, Confidence, Issue, Kernel, PtxasFile, PtxasUsed, SetMaxNReg, Severity, Unit, abridge, demangle,
+};
 
 /// The figures of one input for one architecture and one ptxas: what the baseline holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,6 +64,8 @@ pub struct Measured {
     pub messages: Vec<Advisory>,
     /// Where each kernel is, in the order of the figures.
     pub places: Vec<KernelPlace>,
+    /// The ptxas that ran, where it is not a managed one.
+    pub ptxas_file: Option<PtxasFile>,
 }
 
 /// Where a kernel is, and what in it is to be looked at.
@@ -164,6 +168,7 @@ impl Measured {
             error_line: unit.error.as_ref().and_then(|error| error.diagnostics.first()?.ptx_line),
             messages: unit.advisories.clone(),
             places,
+            ptxas_file: unit.ptxas.as_ref().and_then(PtxasUsed::file),
             unit: UnitFigures {
                 input: name,
                 arch: unit.arch.clone().unwrap_or_else(|| UNKNOWN_ARCH.to_owned()),

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::metric::Metric;
 use crate::base::Line;
 use crate::compare::LineChange;
+use crate::report::PtxasFile;
 
 /// The name and version of the JSON's shape.
 pub const GATE_SCHEMA: &str = "ptxinspect.gate/1";
@@ -289,6 +290,8 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// The baseline as the user names it.
     pub baseline: String,
+    /// Every ptxas that ran and is not a managed one, by path.
+    pub ptxas_files: Vec<PtxasFile>,
     /// Counts.
     pub totals: Totals,
     /// Everything found, the gravest of each unit first.

@@ -18,6 +18,8 @@ pub struct Cell {
     pub arch: String,
     /// The version of the ptxas, or what was asked for where it could not be had.
     pub ptxas: String,
+    /// The file of a ptxas that is not managed; null for one that is.
+    pub ptxas_path: Option<String>,
     /// The swept flags: `maxrregcount=64`.
     pub setting: String,
     /// Why there are no figures; null when there are.

@@ -20,7 +20,10 @@ pub fn write(unit: &Unit, view: &View<'_>, options: &Options, out: &mut dyn Writ
     write!(out, "{BOLD}{}{RESET}", terminal(&unit.input))?;
     write!(out, "  {}", unit.arch.as_deref().unwrap_or_default())?;
     match &unit.ptxas {
-        Some(ptxas) => writeln!(out, "  ptxas {}", ptxas.version.as_deref().unwrap_or("of unknown version"))?,
+        Some(ptxas) => {
+            let file = ptxas.path.as_ref().map(|path| format!(" ({})", terminal(path))).unwrap_or_default();
+            writeln!(out, "  ptxas {}{file}", ptxas.version.as_deref().unwrap_or("of unknown version"))?;
+        }
         None => writeln!(out, "  cubin")?,
     }
     let page = Page::new(view, options);

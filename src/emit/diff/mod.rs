@@ -34,6 +34,9 @@ fn side(facts: &SideFacts) -> String {
     if let Some(ptxas) = &facts.ptxas {
         text.push_str(&format!("  ptxas {}", ptxas.trim_start_matches("ptxas ")));
     }
+    if let Some(path) = &facts.ptxas_path {
+        text.push_str(&format!(" ({path})"));
+    }
     let own = |flag: &&String| *flag != "-v" && *flag != "-lineinfo" && !flag.starts_with("-arch=");
     for flag in facts.flags.iter().filter(own) {
         text.push_str(&format!(" {flag}"));

@@ -6,6 +6,7 @@ use crate::gate::{
     Baseline, Change, Check, Comparison, Date, FigureChange, Finding, FindingKind, GATE_SCHEMA, Level, Metric, Outcome,
     Patch, Policy, Scope, Totals, UnitVerdict, Verdict, check,
 };
+use crate::report::PtxasFile;
 
 const EVIL: &str = "k<script>|`%,::error\n\x1b[31m]]>&\"'@a";
 
@@ -46,6 +47,7 @@ fn verdict() -> Verdict {
         schema: GATE_SCHEMA.to_owned(),
         outcome: Outcome::Error,
         baseline: EVIL.to_owned(),
+        ptxas_files: vec![PtxasFile { path: EVIL.to_owned(), version: None, reason: EVIL.to_owned() }],
         totals: Totals { kernels: 1, compared: 1, failed: 1, ..Totals::default() },
         findings: vec![finding, lone],
         units: vec![unit],

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::{delta, figure, summary, word};
 use crate::compare::LineChange;
 use crate::emit::escape::terminal;
-use crate::emit::text::{BAD, BOLD, DIM, GOOD, NOTE, RESET, WARN};
+use crate::emit::text::{BAD, BOLD, DIM, GOOD, NOTE, RESET, WARN, write_ptxas_files};
 use crate::gate::{Change, Comparison, Finding, FindingKind, Level, Outcome, UnitVerdict, Verdict};
 use crate::report::{abridge, shorten};
 
@@ -29,6 +29,7 @@ pub fn write(verdict: &Verdict, options: &Options, out: &mut dyn Write) -> io::R
     };
     let outcome = word(verdict.outcome);
     writeln!(out, "gate: {style}{outcome}{RESET}  {}", summary(verdict, &terminal(&verdict.baseline)))?;
+    write_ptxas_files(&verdict.ptxas_files, out)?;
     for unit in &verdict.units {
         let of_unit = |finding: &&Finding| {
             finding.path.as_deref() == Some(&unit.path) && finding.arch.as_deref() == Some(&unit.arch)

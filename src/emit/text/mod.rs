@@ -17,7 +17,7 @@ pub use figures::{bytes, count, thousands};
 pub use style::{BAD, BOLD, DIM, GOOD, NOTE, RESET, WARN};
 
 use super::escape::terminal;
-use crate::report::{Kernel, Report, Unit};
+use crate::report::{Kernel, PtxasFile, Report, Unit};
 
 /// What the reader asked to see.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +43,15 @@ pub fn write(report: &Report, options: &Options, out: &mut dyn Write) -> io::Res
     Ok(())
 }
 
+/// Which programs made a result, where they are not managed ones: a line each.
+pub fn write_ptxas_files(files: &[PtxasFile], out: &mut dyn Write) -> io::Result<()> {
+    for PtxasFile { path, version, reason } in files {
+        let version = version.as_deref().unwrap_or("of unknown version");
+        writeln!(out, "{DIM}ptxas {} ({}: {}){RESET}", terminal(version), terminal(reason), terminal(path))?;
+    }
+    Ok(())
+}
+
 fn write_unit(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{BOLD}{}{RESET}", terminal(&unit.input))?;
     if let Some(arch) = &unit.arch {
@@ -51,7 +60,8 @@ fn write_unit(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result
     match &unit.ptxas {
         Some(ptxas) => {
             let version = ptxas.version.as_deref().unwrap_or("of unknown version");
-            writeln!(out, "  ptxas {version} {DIM}({}){RESET}", terminal(&ptxas.reason))?;
+            let file = ptxas.path.as_ref().map(|path| format!(": {}", terminal(path))).unwrap_or_default();
+            writeln!(out, "  ptxas {version} {DIM}({}{file}){RESET}", terminal(&ptxas.reason))?;
         }
         None => match unit.cubin.as_ref().and_then(|cubin| cubin.made_by.as_deref()) {
             Some(maker) => writeln!(out, "  cubin made by {}", terminal(maker))?,

@@ -7,6 +7,8 @@ mod scope;
 
 pub use scope::Scope;
 
+use std::collections::BTreeSet;
+
 use super::baseline::Baseline;
 use super::date::Date;
 use super::figures::{KernelFigures, KernelPlace, Measured, UnitFigures};
@@ -14,6 +16,7 @@ use super::pairing;
 use super::policy::{Action, Policy};
 use super::verdict::*;
 use crate::compare::{How, Pair};
+use crate::report::PtxasFile;
 
 /// Everything a check takes.
 pub struct Check<'a> {
@@ -66,7 +69,9 @@ pub fn check(check: &Check<'_>) -> Verdict {
         _ => Outcome::Pass,
     };
     let baseline = check.baseline_name.to_owned();
-    Verdict { schema: GATE_SCHEMA.to_owned(), outcome, baseline, totals, findings, units, patch: None }
+    let ptxas_files: BTreeSet<&PtxasFile> = check.measured.iter().filter_map(|unit| unit.ptxas_file.as_ref()).collect();
+    let ptxas_files = ptxas_files.into_iter().cloned().collect();
+    Verdict { schema: GATE_SCHEMA.to_owned(), outcome, baseline, ptxas_files, totals, findings, units, patch: None }
 }
 
 fn unit_verdict(measured: &Measured, before: Option<&UnitFigures>, kernels: Vec<Comparison>) -> UnitVerdict {
