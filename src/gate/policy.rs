@@ -16,9 +16,9 @@ pub struct Policy {
     pub inputs: Vec<InputPattern>,
     /// Architectures.
     pub arch: Vec<String>,
-    /// The ptxas versions or paths.
+    /// The ptxas versions.
     pub ptxas: Vec<String>,
-    /// Flags for ptxas.
+    /// Flags for ptxas; those that name files are refused by whoever runs it.
     pub flags: Vec<String>,
     /// The baseline's path from the policy's folder.
     pub baseline: Option<String>,

@@ -5,6 +5,7 @@
 
 mod args;
 mod explain;
+mod inputs;
 mod plan;
 
 use std::io::Write;
@@ -219,6 +220,7 @@ fn update(plan: &Plan, check: &Check<'_>, verdict: &Verdict, args: &GateArgs) ->
         } else {
             writeln!(out, "{name} records {held}: {added} new, {changed} changed, {gone} forgotten")?;
         }
+        crate::emit::text::write_ptxas_files(&verdict.ptxas_files, &mut out)?;
         let unknown = after.units.iter().flat_map(|unit| &unit.kernels);
         let unknown = unknown.filter(|kernel| kernel.figures.get(gate::Metric::PeakLive).is_none()).count();
         if unknown > 0 {

@@ -7,14 +7,16 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 
 use super::args::GateArgs;
+use super::inputs;
 use crate::base::Arch;
 use crate::cache::Cache;
 use crate::cli::args::CompileArgs;
-use crate::cli::compile::Session;
+use crate::cli::compile::{Session, environment};
 use crate::cli::given::WithinArgs;
 use crate::cli::input;
 use crate::gate::{Glob, InputPattern, Policy, UNKNOWN_ARCH};
 use crate::report::{LaunchHints, Wanted};
+use crate::toolchain::{self, Config, VersionRequest};
 
 /// The policy's file name.
 const POLICY: &str = "ptxinspect.toml";
@@ -74,11 +76,13 @@ impl Plan {
         policy.deny.extend(args.deny.iter().map(|code| code.trim().to_ascii_uppercase()));
         let base = folder.clone().unwrap_or_else(|| here.clone());
         let baseline = match (&args.baseline, &policy.baseline) {
-            (Some(path), _) => here.join(path),
-            (None, Some(path)) => base.join(path),
-            (None, None) => base.join(BASELINE),
+            (Some(path), _) => normal(&here.join(path)),
+            (None, path) => {
+                let path = path.as_deref().unwrap_or(BASELINE);
+                let what = format!("the baseline \"{path}\"");
+                inside(Path::new(path), &base, &what, "--baseline FILE names one anywhere")?
+            }
         };
-        let baseline = normal(&baseline);
         let root = baseline.parent().map_or_else(|| here.clone(), Path::to_path_buf);
         let some_inputs = !args.inputs.is_empty();
         let own_arches = matching(&policy, &base, &here, !some_inputs)?;
@@ -157,7 +161,9 @@ impl Plan {
 
     /// The command that measures one unit again.
     pub fn command(&self, path: &str, arch: &str, ptxas: Option<&str>) -> String {
-        let mut words = vec!["ptxinspect".to_owned(), "gate".to_owned(), path.to_owned()];
+        // A file in a checkout may be called --ptxas=evil.ptx.
+        let input = if path.starts_with('-') && path != "-" { format!("./{path}") } else { path.to_owned() };
+        let mut words = vec!["ptxinspect".to_owned(), "gate".to_owned(), input];
         let cubin = Path::new(path).extension().is_some_and(|extension| extension == "cubin");
         // A file that cannot be read has no architecture.
         if !cubin && arch != UNKNOWN_ARCH {
@@ -205,14 +211,58 @@ fn quoted(word: &str) -> String {
 /// The policy and its folder; none of the latter where there is no policy.
 fn read_policy(args: &GateArgs, here: &Path) -> Result<(Policy, Option<PathBuf>)> {
     let path = match &args.policy {
-        Some(path) => Some(here.join(path)),
-        None => here.ancestors().map(|folder| folder.join(POLICY)).find(|path| path.is_file()),
+        Some(path) => Some(normal(&here.join(path))),
+        None => {
+            let folder = here.ancestors().find(|folder| folder.join(POLICY).is_file());
+            let found = |folder| inside(Path::new(POLICY), folder, "the policy", "--policy FILE names one anywhere");
+            folder.map(found).transpose()?
+        }
     };
     let Some(path) = path else { return Ok((Policy::standard(), None)) };
     let shown = relative(&path, here).display().to_string();
     let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read the policy {shown}"))?;
     let policy = Policy::parse(&text).with_context(|| format!("the policy {shown} cannot be used"))?;
+    check_programs(&policy).with_context(|| format!("the policy {shown} cannot be used"))?;
     Ok((policy, path.parent().map(Path::to_path_buf)))
+}
+
+/// A policy comes with a checkout, and nothing in a checkout decides which program runs or what that reads and writes: it names
+/// ptxas by version, and gives it flags that name no file.
+fn check_programs(policy: &Policy) -> Result<()> {
+    for text in &policy.ptxas {
+        if text.parse::<VersionRequest>().is_err() {
+            let file = Config::file(&environment()?).map_or_else(
+                || "the user's own configuration".to_owned(),
+                |file| format!("`ptxas = \"…\"` in {}", file.display()),
+            );
+            bail!(
+                "ptxas = \"{text}\" is not a version: expected one such as \"13.4\", since a project's configuration names no \
+                 program to run; a path goes to --ptxas, to PTXINSPECT_PTXAS or to {file}"
+            );
+        }
+    }
+    toolchain::check_project_flags(&policy.flags).context("flags")
+}
+
+/// A path of the policy, or of a file that is found without being named: relative to the policy, and below its folder whatever
+/// links there are. `what` it is and what to do instead are for the error.
+fn inside(path: &Path, folder: &Path, what: &str, instead: &str) -> Result<PathBuf> {
+    let full = normal(&folder.join(path));
+    let shown = folder.display();
+    if path.is_absolute() || !full.starts_with(folder) {
+        bail!("{what} is not below the policy's folder {shown}: expected a path inside it; {instead}");
+    }
+    let real_folder = folder.canonicalize().with_context(|| format!("cannot find {shown}"))?;
+    // Links are followed as far as there is something: a file that is yet to be written has a folder at least.
+    let there = full.ancestors().find(|path| path.symlink_metadata().is_ok()).unwrap_or(folder);
+    let Ok(real) = there.canonicalize() else {
+        bail!("{what}: {} is a link to nothing: expected a file inside {shown}; {instead}", there.display());
+    };
+    if !real.starts_with(&real_folder) {
+        let (link, real) = (there.display(), real.display());
+        bail!("{what}: {link} leads to {real}, outside the policy's folder {shown}; {instead}");
+    }
+    Ok(full)
 }
 
 /// The files that the policy's patterns name, with the architectures that are theirs alone. One that matches nothing is an
@@ -220,12 +270,13 @@ fn read_policy(args: &GateArgs, here: &Path) -> Result<(Policy, Option<PathBuf>)
 fn matching(policy: &Policy, base: &Path, here: &Path, strict: bool) -> Result<BTreeMap<PathBuf, Vec<String>>> {
     let mut files: BTreeMap<PathBuf, Vec<String>> = BTreeMap::new();
     for InputPattern { path: pattern, arch } in &policy.inputs {
-        let folder = glob::Pattern::escape(&base.display().to_string());
-        let found = glob::glob(&format!("{folder}/{pattern}"))
-            .with_context(|| format!("'{pattern}' in inputs is not a pattern"))?;
+        let below = |path: &Path| {
+            inside(path, base, &format!("'{pattern}' in inputs"), "files elsewhere are named on the command line")
+        };
+        below(Path::new(pattern))?;
         let mut any = false;
-        for path in found {
-            let path = path.with_context(|| format!("'{pattern}' in inputs"))?;
+        for path in inputs::matching(pattern, base)? {
+            let path = below(path.strip_prefix(base).unwrap_or(&path))?;
             let own = files.entry(relative(&path, here)).or_default();
             own.extend(arch.iter().filter(|arch| !own.contains(arch)).cloned().collect::<Vec<_>>());
             any = true;
