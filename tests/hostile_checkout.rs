@@ -437,6 +437,8 @@ fn a_report_says_which_file_ran() {
         let output = machine.run("a report", machine.command(args).env("PTXINSPECT_PTXAS", &ptxas));
         assert!(stdout(&output).contains(&ptxas), "{args:?}: {}{}", stdout(&output), stderr(&output));
     }
+    let output = machine.run("a listing", machine.command(&["disasm", "k.ptx"]).env("PTXINSPECT_PTXAS", &ptxas));
+    assert!(stderr(&output).contains(&ptxas), "{}", stderr(&output));
     let lock = fs::read_to_string(machine.path("repo/ptxinspect.lock.json")).unwrap();
     assert!(!lock.contains(&ptxas), "a baseline is the same on every machine");
 }

@@ -1,5 +1,6 @@
 //! `ptxinspect disasm FILE…`: instructions in their order.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use anyhow::Result;
@@ -14,10 +15,11 @@ use super::output;
 use crate::analysis::code::Counting;
 use crate::cubin::{Image, lines::LineTable};
 use crate::emit;
+use crate::emit::escape::terminal;
 use crate::emit::listing::{JsonWriter, Options};
 use crate::flow::Rule;
 use crate::report::listing::{self, ListedFunction, Wanted};
-use crate::report::{PtxText, Unit, UnitError, demangle, quote};
+use crate::report::{PtxText, PtxasFile, PtxasUsed, Unit, UnitError, demangle, quote};
 use crate::toolchain::nvdisasm;
 
 /// Compiles or reads every input, lists every function.
@@ -27,6 +29,8 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
     let inputs = given::expand(&session.inputs, &args.compile)?;
     let pool = session.pool()?;
     let mut failed: Vec<Unit> = Vec::new();
+    // What ran that is not managed: a listing has no place for it.
+    let mut ran: BTreeSet<String> = BTreeSet::new();
     output::write(&args.output, |out| {
         let mut json = None;
         let mut text_out = None;
@@ -63,6 +67,9 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
                     failed.push(quoted(unit, &read));
                     continue;
                 };
+                if let Some(PtxasFile { path, reason, .. }) = unit.ptxas.as_ref().and_then(PtxasUsed::file) {
+                    ran.insert(format!("ptxas: {path} ({reason})"));
+                }
                 let mut fail = |stage: &str, message: String| {
                     let message = format!("{}: {message}", unit.input);
                     unit.error = Some(UnitError { stage: stage.to_owned(), message, diagnostics: Vec::new() });
@@ -78,7 +85,11 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
                 let theirs = match args.disassembler {
                     Disassembler::Native => None,
                     Disassembler::Nvdisasm => {
-                        match nvdisasm::disassemble(&built.cubin, Some(session.timeout), &session.env) {
+                        let listed = nvdisasm::find(&session.env).and_then(|path| {
+                            ran.insert(format!("nvdisasm: {}", path.display()));
+                            nvdisasm::disassemble(&path, &built.cubin, Some(session.timeout), &session.env)
+                        });
+                        match listed {
                             Ok(listing) => Some(listing),
                             Err(error) => {
                                 fail("nvdisasm", format!("{:#}", anyhow::Error::from(error)));
@@ -99,6 +110,9 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
         json.map_or(Ok(()), JsonWriter::finish)
     })?;
     let mut errors = anstream::stderr().lock();
+    for program in ran.iter().filter(|_| !args.output.quiet) {
+        writeln!(errors, "{}", terminal(program))?;
+    }
     for unit in &failed {
         emit::text::write_unit_error(unit, &mut errors)?;
     }

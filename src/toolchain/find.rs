@@ -242,7 +242,10 @@ fn visit(env: &Env, take: &mut dyn FnMut(Ptxas) -> ControlFlow<()>) {
         for folder in env.path_folders() {
             offer(folder.join(PTXAS), Origin::SearchPath, None)?;
         }
-        offer(env.default_cuda.join("bin").join(PTXAS), Origin::DefaultCuda, None)?;
+        // On Windows it would be a folder of whatever drive is the current one, which anybody may have made.
+        if env.default_cuda.is_absolute() {
+            offer(env.default_cuda.join("bin").join(PTXAS), Origin::DefaultCuda, None)?;
+        }
         for wheel in python::wheels(env, PTXAS) {
             let origin = Origin::Wheel { package: wheel.package, environment: wheel.environment };
             offer(wheel.path, origin, wheel.version)?;

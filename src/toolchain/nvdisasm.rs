@@ -74,7 +74,7 @@ const VARIABLE: &str = "PTXINSPECT_NVDISASM";
 const CUBIN: &str = "input.cubin";
 
 /// Finds nvdisasm: the one that the environment or the user's configuration names, on `PATH`, beside a ptxas, or in a Python wheel.
-fn find(env: &Env) -> Result<PathBuf, NvdisasmError> {
+pub fn find(env: &Env) -> Result<PathBuf, NvdisasmError> {
     let named = match (env.var(VARIABLE), &env.config.nvdisasm) {
         (Some(value), _) => Some((PathBuf::from(value), VARIABLE)),
         (None, Some(path)) => Some((path.clone(), "the user's configuration")),
@@ -91,14 +91,13 @@ fn find(env: &Env) -> Result<PathBuf, NvdisasmError> {
     files.find(|file| is_executable(file)).ok_or(NvdisasmError::NotFound)
 }
 
-/// Has nvdisasm list a cubin, with live counts where it prints them.
-pub fn disassemble(cubin: &[u8], timeout: Option<Duration>, env: &Env) -> Result<Listing, NvdisasmError> {
-    let path = find(env)?;
-    let io_error = |source| NvdisasmError::Io { path: path.clone(), source };
+/// Has the nvdisasm of a path list a cubin, with live counts where it prints them.
+pub fn disassemble(path: &Path, cubin: &[u8], timeout: Option<Duration>, env: &Env) -> Result<Listing, NvdisasmError> {
+    let io_error = |source| NvdisasmError::Io { path: path.to_owned(), source };
     let folder = Scratch::new_in(&env.temp_dir, "ptxinspect-").map_err(io_error)?;
     std::fs::write(folder.path().join(CUBIN), cubin).map_err(io_error)?;
     let run = |counts: &[&str]| {
-        let mut command = Command::new(&path);
+        let mut command = Command::new(path);
         command.arg("-c").args(counts).arg(CUBIN).current_dir(folder.path());
         process::start(&mut command, KEEP_BYTES)
             .and_then(|running| running.finish(timeout, &mut |_| {}))
@@ -109,7 +108,7 @@ pub fn disassemble(cubin: &[u8], timeout: Option<Duration>, env: &Env) -> Result
     if ended.stopped.is_none() && (!ended.status.success() || Listing::parse(&ended.output).sections.is_empty()) {
         ended = run(&[])?;
     }
-    let failed = |what: String, output: String| Err(NvdisasmError::Failed { path: path.clone(), what, output });
+    let failed = |what: String, output: String| Err(NvdisasmError::Failed { path: path.to_owned(), what, output });
     if ended.stopped.is_some() {
         return failed("was stopped: it ran too long or printed too much".to_owned(), String::new());
     }

@@ -39,6 +39,8 @@ enum Attempt {
     Absent,
     /// The index has no such version, but these.
     NoSuchVersion(Vec<Version>),
+    /// What came is not what was published.
+    WrongDigest(ToolchainError),
     Failed(String),
 }
 
@@ -77,7 +79,9 @@ impl Installer {
             Kind::Uv => drop(command.arg("pip")),
             Kind::Pip => {}
         }
-        if self.kind != Kind::Uv {
+        if self.kind == Kind::Uv {
+            command.env_remove("UV_NO_VERIFY_HASHES");
+        } else {
             // pip collects a download in a temporary folder: there its growth can be watched, and it goes with ours.
             // Nothing is installed, so that a rule to install only into virtual environments does not apply.
             let overrides = [("PYTHONUNBUFFERED", "1"), ("PIP_REQUIRE_VIRTUALENV", "0"), ("PIP_NO_INPUT", "1")];
@@ -136,7 +140,18 @@ impl Installer {
                 fs::write(&file, format!("{}=={version}{hashes}\n", wanted.package))
                     .map_err(|error| Attempt::Failed(format!("could not write {}: {error}", file.display())))?;
                 let what = ["--require-hashes".as_ref(), "--verify-hashes".as_ref(), "-r".as_ref(), file.as_os_str()];
-                get("pinned", &what, true)
+                get("pinned", &what, true).map_err(|attempt| match attempt {
+                    // `Hash mismatch for …`, the digests that were expected, and `Computed:` with what there is.
+                    Attempt::Failed(said) if said.contains("Hash mismatch") => {
+                        let computed = said.rsplit_once("sha256:").map(|(_, digest)| digest.trim());
+                        let found =
+                            computed.map_or_else(|| "uv says so".to_owned(), |sha| format!("its SHA-256 is {sha}"));
+                        let expected = digests.iter().map(|digest| (*digest).to_owned()).collect();
+                        let wheel = format!("{} {version}", wanted.package);
+                        Attempt::WrongDigest(ToolchainError::WrongDigest { wheel, found, expected })
+                    }
+                    attempt => attempt,
+                })
             }
             (_, None) => Err(nothing_in(place.staging)),
         }
@@ -284,6 +299,7 @@ fn attempt_all(
         match attempt(&installer) {
             Attempt::Fetched(package) => return Ok(package),
             Attempt::Absent => {}
+            Attempt::WrongDigest(error) => return Err(error),
             Attempt::NoSuchVersion(available) => return Err(ToolchainError::NoSuchVersion { request, available }),
             Attempt::Failed(said) => {
                 pip_failed = true;

@@ -360,9 +360,11 @@ fn uv_does_where_there_is_no_pip() {
         assert!(machine.calls().pop().unwrap().contains(" --require-hashes "));
     }
     machine.store().remove("13".parse().unwrap(), &|_| {}).unwrap();
-    machine.program("uv", "case $last in *.txt) grep -q '^nvidia-cuda-nvcc==13.4.92 --hash=sha256:00' \"$last\" && echo 'Hash mismatch'; exit 1 ;; esac; cp -R \"$root/tree/.\" \"$to\"");
-    let error = machine.install("13.4").unwrap_err().to_string();
-    assert!(error.contains("Hash mismatch"), "{error}");
+    machine.program("uv", "case $last in *.txt) grep -q '^nvidia-cuda-nvcc==13.4.92 --hash=sha256:00' \"$last\" && echo 'Hash mismatch for it' 'Computed: sha256:11'; exit 1 ;; esac; cp -R \"$root/tree/.\" \"$to\"");
+    let error = machine.install("13.4").unwrap_err();
+    assert!(matches!(error, ToolchainError::WrongDigest { .. }), "{error}");
+    assert!(error.to_string().contains("nvidia-cuda-nvcc 13.4.92 is not the wheel"), "{error}");
+    assert!(error.to_string().contains("its SHA-256 is 11, expected SHA-256 00"), "{error}");
     assert!(machine.contents().is_empty());
 }
 
