@@ -161,6 +161,7 @@ fn variables_that_mean_the_current_folder_mean_nothing() {
     for path in [".", "", ":", "bin", "./bin:node_modules/.bin", &format!(":{absolute}"), &format!("{absolute}:")] {
         machine.run_all(&format!("PATH={path}"), &[("PATH", path)]);
     }
+    // What differs between the commands is covered by PATH; these are about what is found at all.
     for (name, value) in [
         ("CUDA_HOME", "cuda"),
         ("CUDA_HOME", "."),
@@ -177,7 +178,7 @@ fn variables_that_mean_the_current_folder_mean_nothing() {
         ("TMPDIR", "tmp"),
         ("MAKEFLAGS", "-j4 --jobserver-auth=fifo:fifo"),
     ] {
-        for args in COMMANDS {
+        for args in [&["gate"][..], &["toolchain", "list"], &["disasm", "k.cubin", "--disassembler", "nvdisasm"]] {
             machine.run(name, machine.command(args).env(name, value));
         }
     }
@@ -280,6 +281,13 @@ fn paths_of_the_policy_stay_below_it() {
         refused(&policy, &["--update"], "--baseline FILE");
     }
     refused(&format!("inputs = [\"k.cubin\"]\nbaseline = \"{outside}/new.json\"\n"), &["--update"], "--baseline FILE");
+    for baseline in [".git/hooks/pre-commit", "sub/../.GIT/config"] {
+        machine.file("repo/.git/HEAD", "ref: refs/heads/main\n");
+        refused(&format!("inputs = [\"k.cubin\"]\nbaseline = \"{baseline}\"\n"), &["--update"], "git's own files");
+        assert!(!machine.path("repo").join(baseline).exists());
+    }
+    symlink(".git", machine.path("repo/hidden")).unwrap();
+    refused("inputs = [\"k.cubin\"]\nbaseline = \"hidden/new.json\"\n", &["--update"], "git's own files");
     for inputs in ["../outside/*.cubin", "out/*.cubin", "*/k.cubin", "k3.cubin", "*.cubin", "sub/../../outside/k.cubin"]
     {
         refused(&format!("inputs = [\"{inputs}\"]\n"), &["--update"], "on the command line");

@@ -3,6 +3,7 @@
 //! Under `make -j` a process may run one job and has to take a token from make's pipe for each further one (POSIX jobserver of GNU
 //! make). Only Unix has such pipes; elsewhere, and without make, nothing has to be taken.
 
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 /// The tokens that make hands out.
@@ -35,7 +36,8 @@ impl Auth {
             word.strip_prefix("--jobserver-auth=").or_else(|| word.strip_prefix("--jobserver-fds="))
         })?;
         if let Some(path) = value.strip_prefix("fifo:") {
-            return Some(Auth::Fifo(path.to_owned()));
+            // make names it absolutely; a relative one would be whatever the checkout has there.
+            return Path::new(path).is_absolute().then(|| Auth::Fifo(path.to_owned()));
         }
         let (read, write) = value.split_once(',')?;
         Some(Auth::Descriptors(read.parse().ok()?, write.parse().ok()?))
@@ -149,6 +151,7 @@ mod tests {
         assert_eq!(Auth::parse("-j8 --jobserver-auth=3,4"), Some(Auth::Descriptors(3, 4)));
         assert_eq!(Auth::parse("--jobserver-fds=3,4 --jobserver-auth=-2,-2"), None);
         assert_eq!((Auth::parse("-k"), Auth::parse("")), (None, None));
+        assert_eq!(Auth::parse("--jobserver-auth=fifo:pipe"), None);
         assert!(Jobserver::of(Some("--jobserver-auth=900,901")).is_none());
     }
 

@@ -262,6 +262,11 @@ fn inside(path: &Path, folder: &Path, what: &str, instead: &str) -> Result<PathB
         let (link, real) = (there.display(), real.display());
         bail!("{what}: {link} leads to {real}, outside the policy's folder {shown}; {instead}");
     }
+    // git runs hooks and reads settings there; a checkout holds none of it, and a policy puts nothing into it.
+    let gits = |path: &Path| path.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git"));
+    if gits(path) || real.strip_prefix(&real_folder).is_ok_and(gits) {
+        bail!("{what} is one of git's own files: expected one of the checkout's; {instead}");
+    }
     Ok(full)
 }
 

@@ -471,6 +471,23 @@ fn installers_run_in_an_empty_folder_with_the_users_settings() {
     assert_eq!(seen(&machine)[2], "0");
 }
 
+/// An empty entry of `LD_LIBRARY_PATH` is where a program runs: not in the checkout, the first time included.
+#[test]
+fn a_new_ptxas_is_not_run_in_the_checkout() {
+    let mut machine = machine();
+    let checkout = machine.folder.path().join("checkout");
+    fs::create_dir_all(&checkout).unwrap();
+    machine.env.cwd = checkout;
+    let place = machine.folder.path().join("place");
+    let script =
+        format!("#!/bin/sh\npwd >'{}'\necho 'Cuda compilation tools, release 1.2, V13.4.92'\n", place.display());
+    machine.wheel(WHEEL, &[(PTXAS, script.as_bytes())]);
+    machine.install("13.4").unwrap();
+    let ran = PathBuf::from(fs::read_to_string(place).unwrap().trim());
+    assert_ne!(ran, std::env::current_dir().unwrap());
+    assert!(!ran.exists(), "a folder of its own, gone by now");
+}
+
 #[test]
 fn a_relative_folder_of_toolchains_is_refused() {
     let mut machine = machine();
