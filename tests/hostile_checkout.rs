@@ -173,6 +173,7 @@ fn variables_that_mean_the_current_folder_mean_nothing() {
         ("XDG_CONFIG_HOME", ".config"),
         ("XDG_DATA_HOME", "."),
         ("PTXINSPECT_TOOLCHAINS", "toolchains"),
+        ("PTXINSPECT_CONFIG", "config.toml"),
         ("PYENV_VERSION", "../.."),
         ("PYTHONPATH", "."),
         ("TMPDIR", "tmp"),
@@ -401,6 +402,7 @@ fn the_users_own_configuration_may_name_a_program() {
     for (file, variables) in [
         ("home/.config/ptxinspect/config.toml", vec![]),
         ("xdg/ptxinspect/config.toml", vec![("XDG_CONFIG_HOME", machine.path("xdg"))]),
+        ("mine.toml", vec![("PTXINSPECT_CONFIG", machine.path("mine.toml"))]),
     ] {
         machine.file(file, format!("ptxas = \"{ptxas}\"\n"));
         let output = machine.run(file, machine.command(&["toolchain", "list"]).envs(variables.clone()));

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use super::{Env, Request, ToolchainError};
 
 const FILE: &str = "ptxinspect/config.toml";
+const VARIABLE: &str = "PTXINSPECT_CONFIG";
 
 /// What the user's configuration says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,18 +34,23 @@ struct Raw {
 }
 
 impl Config {
-    /// Where the file is, whether there is one or not: `XDG_CONFIG_HOME` or `~/.config`, `%APPDATA%` on Windows. None without a
-    /// home.
+    /// Where the file is, whether there is one or not: what `PTXINSPECT_CONFIG` says, or in `XDG_CONFIG_HOME` or `~/.config`,
+    /// `%APPDATA%` on Windows. None without a home.
     pub fn file(env: &Env) -> Option<PathBuf> {
-        Some(folder(env)?.join(FILE))
+        env.folder_var(VARIABLE).or_else(|| Some(folder(env)?.join(FILE)))
     }
 
     /// Reads the file. None is fine; one that cannot be understood is an error, for it may say which program must not run.
     pub fn read(env: &Env) -> Result<Config, ToolchainError> {
+        if let Some(value) = env.var(VARIABLE).map(PathBuf::from).filter(|path| path.is_relative()) {
+            return Err(ToolchainError::RelativeVariable { name: VARIABLE, value });
+        }
         let Some(path) = Config::file(env) else { return Ok(Config::default()) };
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Config::default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && env.var(VARIABLE).is_none() => {
+                return Ok(Config::default());
+            }
             Err(error) => return Err(ToolchainError::io("read", &path, error)),
         };
         parse(&text, env.home.as_deref()).map_err(|problem| ToolchainError::Config { path, problem })

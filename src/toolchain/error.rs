@@ -41,9 +41,9 @@ pub enum ToolchainError {
         /// What is wrong with it.
         problem: String,
     },
-    /// A folder of programs that would be another one in every checkout.
-    #[error("{name} is '{}': expected an absolute path, since the programs in that folder are run", value.display())]
-    RelativeFolder {
+    /// What says which programs run would be something else in every checkout.
+    #[error("{name} is '{}': expected an absolute path, since it says which programs run", value.display())]
+    RelativeVariable {
         /// The variable.
         name: &'static str,
         /// What it says.

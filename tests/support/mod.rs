@@ -25,6 +25,7 @@ pub fn program() -> Command {
     for name in ["PTXINSPECT_PTXAS", "CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX"] {
         command.env_remove(name);
     }
+    command.env("PTXINSPECT_CONFIG", if cfg!(windows) { r"\\.\NUL" } else { "/dev/null" });
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache");
     command.env("PTXINSPECT_TOOLCHAINS", toolchains()).env("PTXINSPECT_CACHE", cache).stdin(Stdio::null());
     command

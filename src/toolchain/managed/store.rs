@@ -38,7 +38,7 @@ impl Store {
             _ => env.folder_var("XDG_DATA_HOME").or_else(|| home(".local/share")),
         };
         if let Some(value) = env.var(VARIABLE).map(PathBuf::from).filter(|folder| folder.is_relative()) {
-            return Err(ToolchainError::RelativeFolder { name: VARIABLE, value });
+            return Err(ToolchainError::RelativeVariable { name: VARIABLE, value });
         }
         let folder = env.folder_var(VARIABLE).or_else(|| Some(data()?.join("ptxinspect/toolchains")));
         Ok(Store { folder: folder.ok_or(ToolchainError::NoFolder)? })
