@@ -102,3 +102,28 @@ fn only_toolchain_starts_processes_and_only_emit_and_cli_print() {
         }
     }
 }
+
+/// What is written to a terminal or a CI log passes `emit::clean`: nothing but `cli/output.rs` opens the standard streams to write text.
+#[test]
+fn one_file_opens_the_standard_streams() {
+    let sources = TABLE.iter().flat_map(|(module, _)| sources(module));
+    for (path, text) in sources.filter(|(path, _)| !path.ends_with("cli/output.rs")) {
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let is_test = path.components().any(|part| part.as_os_str() == "tests.rs");
+        for (number, line) in
+            code.lines().enumerate().filter(|(_, line)| !is_test && !line.trim_start().starts_with("//"))
+        {
+            for opened in [
+                "stdout().lock",
+                "stderr().lock",
+                "anstream::",
+                "println!(",
+                "print!(",
+                "(io::stderr()",
+                "(io::stdout()",
+            ] {
+                assert!(!line.contains(opened), "{}:{}: {opened}: use cli/output.rs", path.display(), number + 1);
+            }
+        }
+    }
+}

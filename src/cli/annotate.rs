@@ -39,7 +39,7 @@ pub fn run(args: &AnnotateArgs) -> Result<Outcome> {
         only_functions: !session.kernels.is_empty(),
     };
     let arches = session.arches();
-    let find = source::Finder::new(args.source_root.as_deref());
+    let mut find = source::Finder::new(args.source_root.as_deref());
     let values = args.format == AnnotateFormat::Html;
     let inputs = given::expand(&session.inputs, &args.compile)?;
     let annotate_all = |given: &Given| {
@@ -70,12 +70,8 @@ pub fn run(args: &AnnotateArgs) -> Result<Outcome> {
         }
         Ok(())
     };
-    // Only text has colours to take out; everything else may be long.
-    match args.format {
-        AnnotateFormat::Text => output::write(&args.output, write_all)?,
-        _ => output::write_data(&args.output, write_all)?,
-    }
-    let mut errors = anstream::stderr().lock();
+    output::write(&args.output, args.format, write_all)?;
+    let mut errors = output::errors();
     for (unit, _) in &annotated {
         emit::text::write_unit_error(unit, &mut errors)?;
     }

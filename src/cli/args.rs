@@ -8,6 +8,7 @@ use super::cache;
 use super::compile::environment;
 use super::occupancy::OccupancyArgs;
 use crate::cache::Cache;
+use crate::emit::clean::Form;
 use crate::flow::Rule;
 use crate::report::RoleHint;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
@@ -169,7 +170,7 @@ pub struct ReportArgs {
     /// Also show which values are alive at this PTX line (repeat, or separate with commas)
     #[arg(long, value_name = "LINE", value_delimiter = ',', help_heading = "Output")]
     pub at: Vec<u32>,
-    /// Where the front end's source files are, for the page [default: where the line table says]
+    /// Where the front end's source files are, for the page [default: the working folder]
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub source_root: Option<PathBuf>,
     /// Warps of each role, where the code does not tell: producer=4,consumer=8
@@ -212,7 +213,7 @@ pub struct AnnotateArgs {
     /// Whose lines the SASS stands under
     #[arg(long, value_name = "LINES", default_value = "ptx", help_heading = "Output")]
     pub by: AnnotateBy,
-    /// Where the front end's source files are, for --by source and the page [default: where the line table says]
+    /// Where the front end's source files are, for --by source and the page [default: the working folder]
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub source_root: Option<PathBuf>,
     /// Only lines A to B
@@ -248,6 +249,16 @@ pub enum AnnotateFormat {
     Html,
     /// The pressure curve as a picture
     Svg,
+}
+
+impl From<AnnotateFormat> for Form {
+    fn from(format: AnnotateFormat) -> Self {
+        match format {
+            AnnotateFormat::Text => Form::Text,
+            AnnotateFormat::Json => Form::Json,
+            AnnotateFormat::Ptx | AnnotateFormat::Html | AnnotateFormat::Svg => Form::Plain,
+        }
+    }
 }
 
 /// Whose lines.
@@ -363,6 +374,16 @@ pub enum ReportFormat {
     Html,
 }
 
+impl From<ReportFormat> for Form {
+    fn from(format: ReportFormat) -> Self {
+        match format {
+            ReportFormat::Text => Form::Text,
+            ReportFormat::Json | ReportFormat::Jsonl => Form::Json,
+            ReportFormat::Csv | ReportFormat::Markdown | ReportFormat::Html => Form::Plain,
+        }
+    }
+}
+
 /// How live registers are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LivenessRule {
@@ -388,6 +409,15 @@ pub enum TextOrJson {
     Text,
     /// For programs
     Json,
+}
+
+impl From<TextOrJson> for Form {
+    fn from(format: TextOrJson) -> Self {
+        match format {
+            TextOrJson::Text => Form::Text,
+            TextOrJson::Json => Form::Json,
+        }
+    }
 }
 
 /// When to colour.

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use clap::{Args as ClapArgs, Subcommand};
 
-use super::Outcome;
 use super::compile::environment;
+use super::{Outcome, output};
 use crate::cache::Cache;
+use crate::emit::clean::Form;
 use crate::emit::escape::terminal;
 use crate::emit::text::bytes;
 use crate::toolchain::Env;
@@ -37,7 +38,7 @@ pub enum CacheAction {
 pub fn run(args: &CacheArgs) -> Result<Outcome> {
     let env = environment()?;
     let Some(cache) = of(&env)? else { bail!("there is no folder for a cache: set HOME or PTXINSPECT_CACHE") };
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout(Form::Text);
     match args.action {
         CacheAction::Info => {
             let info = cache.info();

@@ -18,6 +18,7 @@ use crate::base::Arch;
 use crate::compare::{DIFF_SCHEMA, Difference, KernelDifference, differences, sass_changes};
 use crate::cubin::{Image, lines::LineTable};
 use crate::emit;
+use crate::emit::clean::Form;
 use crate::report::listing::{self, ListedFunction};
 use crate::report::{Report, SCHEMA, Unit};
 use library::Library;
@@ -44,6 +45,16 @@ pub enum DiffFormat {
     Json,
     /// A page in one file
     Html,
+}
+
+impl From<DiffFormat> for Form {
+    fn from(format: DiffFormat) -> Self {
+        match format {
+            DiffFormat::Text => Form::Text,
+            DiffFormat::Json => Form::Json,
+            DiffFormat::Html => Form::Plain,
+        }
+    }
 }
 
 /// `ptxinspect diff …`
@@ -122,7 +133,7 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
     }
     let difference = Difference { schema: DIFF_SCHEMA.to_owned(), units };
     let options = emit::diff::Options { top: args.top, width: output::width(&args.output) };
-    output::write(&args.output, |out| match args.format {
+    output::write(&args.output, args.format, |out| match args.format {
         DiffFormat::Text => emit::diff::write_text(&difference, &options, out),
         DiffFormat::Json => emit::diff::write_json(&difference, out),
         DiffFormat::Html => emit::diff::write_html(&difference, &options, out),
@@ -204,7 +215,7 @@ fn build(session: &Session, path: &Path, read: Result<Input, String>, arch: Opti
         bail!("{} cannot be read", path.display());
     };
     if unit.error.is_some() {
-        emit::text::write_unit_error(&unit, &mut anstream::stderr().lock())?;
+        emit::text::write_unit_error(&unit, &mut output::errors())?;
         bail!("{} cannot be compared", path.display());
     }
     let listing = built.as_ref().and_then(|built| {

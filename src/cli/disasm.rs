@@ -31,7 +31,7 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
     let mut failed: Vec<Unit> = Vec::new();
     // What ran that is not managed: a listing has no place for it.
     let mut ran: BTreeSet<String> = BTreeSet::new();
-    output::write(&args.output, |out| {
+    output::write(&args.output, args.format, |out| {
         let mut json = None;
         let mut text_out = None;
         match args.format {
@@ -109,9 +109,9 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
         }
         json.map_or(Ok(()), JsonWriter::finish)
     })?;
-    let mut errors = anstream::stderr().lock();
+    let mut errors = output::errors();
     for program in ran.iter().filter(|_| !args.output.quiet) {
-        writeln!(errors, "{}", terminal(program))?;
+        writeln!(errors, "{program}")?;
     }
     for unit in &failed {
         emit::text::write_unit_error(unit, &mut errors)?;

@@ -15,6 +15,7 @@ use crate::base::Arch;
 use crate::container::{Entry, EntryKind};
 use crate::cubin::{FunctionKind, Image};
 use crate::emit;
+use crate::emit::clean::Form;
 use crate::report::demangle;
 
 /// `ptxinspect extract X…`
@@ -53,7 +54,7 @@ pub fn run(args: &ExtractArgs) -> Result<Outcome> {
     let prefixes: Vec<String> = args.choose.inputs.iter().filter_map(|path| prefix(path)).collect();
     let mut names = HashSet::new();
     let (mut written, mut bytes_written, mut failures) = (0_u64, 0_u64, 0_u64);
-    let mut out = io::stdout().lock();
+    let mut out = output::stdout(Form::Plain);
     choice.visit(
         |entry| take(entry, &choice, folder),
         |result| {
@@ -76,12 +77,12 @@ pub fn run(args: &ExtractArgs) -> Result<Outcome> {
                 }
             };
             failures += 1;
-            emit::text::write_error(&message, &mut anstream::stderr())?;
+            emit::text::write_error(&message, &mut output::errors())?;
             Ok(())
         },
     )?;
     if !args.quiet {
-        writeln!(io::stderr(), "{written} files, {bytes_written} bytes")?;
+        writeln!(output::errors(), "{written} files, {bytes_written} bytes")?;
     }
     if failures > 0 {
         return Ok(Outcome::Failed);

@@ -127,7 +127,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     let inputs: Vec<String> = args.compile.inputs.iter().map(|path| path.display().to_string()).collect();
     let mut collected = Collected::new(args);
     if args.format == ReportFormat::Jsonl && args.table.sort.is_none() && args.top.is_none() {
-        output::write_data(&args.output, |out| {
+        output::write(&args.output, args.format, |out| {
             let mut lines = JsonLines::start(&inputs, out)?;
             visit(&choice, look, |found| {
                 if let Found::Cubin(entry, rows) = &found {
@@ -375,24 +375,26 @@ fn write(args: &ReportArgs, inputs: &[String], collected: &Collected) -> Result<
         verbose: args.output.verbose,
     };
     match args.format {
-        ReportFormat::Text => output::write(&args.output, |out| emit::library::write_text(&table, out)),
-        ReportFormat::Json => output::write_data(&args.output, |out| emit::library::write_json(&table, out)),
-        ReportFormat::Jsonl => output::write_data(&args.output, |out| {
+        ReportFormat::Text => output::write(&args.output, args.format, |out| emit::library::write_text(&table, out)),
+        ReportFormat::Json => output::write(&args.output, args.format, |out| emit::library::write_json(&table, out)),
+        ReportFormat::Jsonl => output::write(&args.output, args.format, |out| {
             let mut lines = JsonLines::start(inputs, out)?;
             table.entries.iter().try_for_each(|entry| lines.entry(entry))?;
             table.rows.iter().try_for_each(|row| lines.row(row))?;
             table.summary.errors.iter().try_for_each(|failure| lines.failure(failure))?;
             lines.finish(table.summary)
         }),
-        ReportFormat::Csv => output::write_data(&args.output, |out| emit::library::write_csv(&table, out)),
-        ReportFormat::Markdown => output::write_data(&args.output, |out| emit::library::write_markdown(&table, out)),
-        ReportFormat::Html => output::write_data(&args.output, |out| emit::library::write_html(&table, out)),
+        ReportFormat::Csv => output::write(&args.output, args.format, |out| emit::library::write_csv(&table, out)),
+        ReportFormat::Markdown => {
+            output::write(&args.output, args.format, |out| emit::library::write_markdown(&table, out))
+        }
+        ReportFormat::Html => output::write(&args.output, args.format, |out| emit::library::write_html(&table, out)),
     }
 }
 
 /// Says what could not be read, and how it ended.
 fn conclude(args: &ReportArgs, choice: &Choice, summary: &Summary) -> Result<Outcome> {
-    let mut errors = anstream::stderr().lock();
+    let mut errors = output::errors();
     for failure in &summary.errors {
         emit::text::write_error(&format!("{}: {}", failure.path, failure.message), &mut errors)?;
     }

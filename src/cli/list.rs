@@ -116,7 +116,7 @@ pub fn run(args: &ListArgs) -> Result<Outcome> {
     choice.quiet = args.output.quiet;
     let mut totals = Totals::default();
     let mut messages = Vec::new();
-    output::write(&args.output, |out| {
+    output::write(&args.output, args.format, |out| {
         let mut sink = Sink { args, rows: Vec::new(), out };
         sink.start()?;
         choice
@@ -136,7 +136,7 @@ pub fn run(args: &ListArgs) -> Result<Outcome> {
             })?;
         sink.finish(&totals)
     })?;
-    let mut errors = anstream::stderr().lock();
+    let mut errors = output::errors();
     for message in &messages {
         emit::text::write_error(message, &mut errors)?;
     }

@@ -127,12 +127,12 @@ pub fn run(args: &MatrixArgs) -> Result<Outcome> {
         cache.tidy();
     }
     match args.format {
-        TextOrJson::Json => output::write(&args.output, |out| emit::matrix::write_json(&matrix, out))?,
+        TextOrJson::Json => output::write(&args.output, args.format, |out| emit::matrix::write_json(&matrix, out))?,
         TextOrJson::Text => {
             let default = [Metric::Registers, Metric::SpillStoreBytes, Metric::Instructions, Metric::WarpsPerSm];
             let metrics = if args.metric.is_empty() { default.to_vec() } else { args.metric.clone() };
             let options = emit::matrix::Options { metrics, width: output::width(&args.output) };
-            output::write(&args.output, |out| emit::matrix::write_text(&matrix, &options, out))?;
+            output::write(&args.output, args.format, |out| emit::matrix::write_text(&matrix, &options, out))?;
         }
     }
     let nothing = matrix.cells.iter().all(|cell| cell.error.is_some());

@@ -37,6 +37,7 @@ use clap::{CommandFactory, Parser, error::ErrorKind};
 
 use self::args::{Args, Command};
 use crate::emit;
+use crate::emit::clean::{self, Form};
 
 /// How a command that could be carried out ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,7 +66,7 @@ pub fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => {
             // Help and version are answers; anything else is a job that could not be done.
-            let _ = error.print();
+            print_usage(&error);
             let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
             return ExitCode::from(if asked { 0 } else { 2 });
         }
@@ -76,10 +77,21 @@ pub fn main() -> ExitCode {
         Ok(outcome) => ExitCode::from(outcome.code()),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = emit::text::write_error(&format!("{error:#}"), &mut anstream::stderr());
+            let _ = emit::text::write_error(&format!("{error:#}"), &mut output::errors());
             ExitCode::from(Outcome::Failed.code())
         }
     }
+}
+
+/// Prints what clap says, in its own colours unless it quotes something that no terminal should get.
+fn print_usage(error: &clap::Error) {
+    let said = error.render().to_string();
+    let clean = clean::text(Form::Text, &said);
+    let _ = match (clean == said, error.use_stderr()) {
+        (true, _) => error.print(),
+        (false, true) => output::errors().write_all(clean.as_bytes()),
+        (false, false) => output::stdout(Form::Text).write_all(clean.as_bytes()),
+    };
 }
 
 fn run(args: Args) -> Result<Outcome> {
@@ -90,7 +102,7 @@ fn run(args: Args) -> Result<Outcome> {
         Some(Command::Occupancy(args)) => {
             let stdin = io::stdin();
             let terminal = stdin.is_terminal();
-            let summary = occupancy::run(&args, &mut stdin.lock(), terminal, &mut io::stdout().lock())?;
+            let summary = occupancy::run(&args, &mut stdin.lock(), terminal, &mut output::stdout(args.form()))?;
             Ok(if summary.refused > 0 { Outcome::Failed } else { Outcome::Fine })
         }
         Some(Command::Toolchain(args)) => toolchain::run(&args),

@@ -1,12 +1,13 @@
 //! Where output goes: standard output, or a file that appears whole or not at all.
 
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, StderrLock, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 
 use anstream::{AutoStream, ColorChoice};
 use anyhow::{Context, Result};
 
 use super::args::{ColorWhen, OutputArgs};
+use crate::emit::clean::{Clean, Form};
 
 /// Columns to assume when standard output is no terminal.
 const PLAIN_WIDTH: usize = 100;
@@ -30,41 +31,58 @@ pub fn terminal_width(args: &OutputArgs) -> Option<usize> {
     terminal_size::terminal_size().map(|(width, _)| usize::from(width.0).max(40))
 }
 
-/// Runs `emit` on a writer for the chosen destination. ANSI codes pass only where colour is wanted.
-pub fn write(args: &OutputArgs, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    let choice = match (args.color, &args.output) {
-        (ColorWhen::Auto, None) => AutoStream::choice(&io::stdout()),
-        (ColorWhen::Always, _) => ColorChoice::Always,
-        (ColorWhen::Auto | ColorWhen::Never, _) => ColorChoice::Never,
+/// Standard error, for what a command says beside its output.
+pub fn errors() -> Clean<AutoStream<StderrLock<'static>>> {
+    Clean::new(Form::Text, anstream::stderr().lock())
+}
+
+/// Standard output, for a command that writes nowhere else.
+pub fn stdout(form: impl Into<Form>) -> Clean<AutoStream<StdoutLock<'static>>> {
+    Clean::new(form.into(), anstream::stdout().lock())
+}
+
+/// What a format is written in, and whether colours pass: in text alone, and only where they are wanted.
+#[derive(Clone, Copy)]
+struct Filter {
+    form: Form,
+    colour: ColorChoice,
+}
+
+/// Runs `emit` on a writer for the chosen destination. The format says in which form everything leaves.
+pub fn write(
+    args: &OutputArgs,
+    format: impl Into<Form>,
+    emit: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<()> {
+    let form = format.into();
+    let colour = match (form, args.color, &args.output) {
+        // There is nothing to take out.
+        (Form::Plain | Form::Commands | Form::Json, _, _) => ColorChoice::AlwaysAnsi,
+        (Form::Text, ColorWhen::Auto, None) => AutoStream::choice(&io::stdout()),
+        (Form::Text, ColorWhen::Always, _) => ColorChoice::Always,
+        (Form::Text, ColorWhen::Auto | ColorWhen::Never, _) => ColorChoice::Never,
     };
-    write_as(args, choice, emit)
-}
-
-/// The same for a format that has no colour: nothing is looked for in it.
-pub fn write_data(args: &OutputArgs, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    write_as(args, ColorChoice::AlwaysAnsi, emit)
-}
-
-fn write_as(args: &OutputArgs, choice: ColorChoice, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let filter = Filter { form, colour };
     match &args.output {
-        None => emit_to(Box::new(io::stdout().lock()), choice, emit).context("cannot write to standard output"),
-        Some(path) => write_file(path, choice, emit),
+        None => emit_to(Box::new(io::stdout().lock()), filter, emit).context("cannot write to standard output"),
+        Some(path) => write_file(path, filter, emit),
     }
 }
 
-/// Gathers what `emit` writes on both sides of the filter for colours: it passes on what is between two codes, piece by piece.
+/// Gathers what `emit` writes on both sides of the filters: they pass on what is between two codes, piece by piece.
 fn emit_to(
     target: Box<dyn Write>,
-    choice: ColorChoice,
+    filter: Filter,
     emit: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
     let target: Box<dyn Write> = Box::new(BufWriter::with_capacity(BUFFER, target));
-    let mut out = BufWriter::with_capacity(BUFFER, AutoStream::new(target, choice));
+    let clean = Clean::new(filter.form, AutoStream::new(target, filter.colour));
+    let mut out = BufWriter::with_capacity(BUFFER, clean);
     emit(&mut out).and_then(|()| out.flush())
 }
 
 /// Writes beside the target and renames, so that a failure leaves the old file as it was.
-fn write_file(path: &Path, choice: ColorChoice, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+fn write_file(path: &Path, filter: Filter, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let what = || format!("cannot write {}", path.display());
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
@@ -73,12 +91,11 @@ fn write_file(path: &Path, choice: ColorChoice, emit: impl FnOnce(&mut dyn Write
     // A device or a pipe (/dev/null, /dev/stdout) cannot be replaced by a rename.
     if path.exists() && !path.is_file() {
         let file = std::fs::OpenOptions::new().write(true).open(path).with_context(what)?;
-        let mut out = BufWriter::new(file);
-        return emit(&mut out).and_then(|()| out.flush()).with_context(what);
+        return emit_to(Box::new(file), filter, emit).with_context(what);
     }
     let temporary = tempfile::Builder::new().prefix(".ptxinspect-").tempfile_in(&folder).with_context(what)?;
     let file = temporary.reopen().with_context(what)?;
-    emit_to(Box::new(file), choice, emit).with_context(what)?;
+    emit_to(Box::new(file), filter, emit).with_context(what)?;
     make_readable(temporary.as_file()).with_context(what)?;
     temporary.persist(path).map_err(|error| error.error).with_context(what)?;
     Ok(())

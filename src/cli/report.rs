@@ -62,14 +62,14 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         session.pool()?.install(|| inputs.par_iter().flat_map(inspect_all).collect());
     drop(progress);
     if for_page {
-        let find = source::Finder::new(args.source_root.as_deref());
+        let mut find = source::Finder::new(args.source_root.as_deref());
         units.iter_mut().for_each(|(_, annotation)| find.fill(annotation));
-        output::write_data(&args.output, |out| emit::html::write(&units, emit::html::Opening::Report, out))?;
+        output::write(&args.output, args.format, |out| emit::html::write(&units, emit::html::Opening::Report, out))?;
     }
     let units: Vec<Unit> = units.into_iter().map(|(unit, _)| unit).collect();
     let report = Report::new(units);
     match args.format {
-        ReportFormat::Json => output::write_data(&args.output, |out| emit::json::write(&report, out))?,
+        ReportFormat::Json => output::write(&args.output, args.format, |out| emit::json::write(&report, out))?,
         ReportFormat::Html | ReportFormat::Jsonl | ReportFormat::Csv | ReportFormat::Markdown => {}
         ReportFormat::Text => {
             let options = emit::text::Options {
@@ -77,10 +77,10 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
                 top: args.top.unwrap_or(HOT_LINES),
                 width: output::width(&args.output),
             };
-            output::write(&args.output, |out| emit::text::write(&report, &options, out))?;
+            output::write(&args.output, args.format, |out| emit::text::write(&report, &options, out))?;
         }
     }
-    let mut errors = anstream::stderr().lock();
+    let mut errors = output::errors();
     for unit in &report.units {
         emit::text::write_unit_error(unit, &mut errors)?;
     }

@@ -1,12 +1,19 @@
 //! Finding the front end's files that line tables name.
+//!
+//! A line table comes with the input and may name any file of this machine: what is read and shown lies under `--source-root`, or else
+//! under the working folder, links followed. Everything else is left out, and the output says so.
 
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
 use crate::report::PtxText;
-use crate::report::annotation::Annotation;
+use crate::report::annotation::{Annotation, Missing};
 
 /// A file larger than this is no source.
 const LARGEST: u64 = 32 << 20;
+/// How much source is read in one run.
+const IN_ALL: u64 = 256 << 20;
 /// What source files are called. A line table may name any file; only source is read and shown.
 const EXTENSIONS: &[&str] = &[
     "c", "cc", "cpp", "cu", "cuh", "cxx", "f", "f90", "h", "hh", "hpp", "hxx", "inl", "jl", "ll", "mlir", "mojo",
@@ -14,38 +21,113 @@ const EXTENSIONS: &[&str] = &[
 ];
 
 /// Where to look.
-pub struct Finder<'a> {
-    root: Option<&'a Path>,
+pub struct Finder {
+    /// The folder that nothing is read outside of, free of links; none where it cannot be opened.
+    within: Option<PathBuf>,
+    /// Whether files are sought by the ends of their paths: the folder was given.
+    by_end: bool,
+    /// How much more is read.
+    left: u64,
 }
 
-impl<'a> Finder<'a> {
-    /// Looks under a root, or else where the line table says.
-    pub fn new(root: Option<&'a Path>) -> Self {
-        Finder { root }
+impl Finder {
+    /// Looks under a root by the longest end of a path, or else where the line table says, if that is under the working folder.
+    pub fn new(root: Option<&Path>) -> Self {
+        Finder::under(root.unwrap_or(Path::new(".")), root.is_some())
+    }
+
+    fn under(folder: &Path, by_end: bool) -> Self {
+        Finder { within: folder.canonicalize().ok(), by_end, left: IN_ALL }
     }
 
     /// Reads the files that an annotation names, where they are found.
-    pub fn fill(&self, annotation: &mut Annotation) {
+    pub fn fill(&mut self, annotation: &mut Annotation) {
         annotation.sources = annotation.files.iter().map(|file| self.read(file)).collect();
     }
 
-    /// The text of a file, if it is found: under the root by the longest end of its path, or at its path.
-    fn read(&self, name: &str) -> Option<PtxText> {
+    /// The text of a file, or why there is none.
+    fn read(&mut self, name: &str) -> Result<PtxText, Missing> {
         let path = Path::new(name);
-        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
-        if !EXTENSIONS.contains(&extension.as_str()) {
-            return None;
+        if !is_source(path) {
+            return Err(Missing::NotSource);
         }
-        let found = match self.root {
-            Some(root) => ends(path).into_iter().map(|end| root.join(end)).find(|path| path.is_file()),
-            None => path.is_file().then(|| path.to_path_buf()),
-        }?;
-        if std::fs::metadata(&found).ok()?.len() > LARGEST {
-            return None;
+        let within = self.within.as_deref().ok_or(Missing::NotFound)?;
+        let places = match self.by_end {
+            true => ends(path).into_iter().map(|end| within.join(end)).collect(),
+            false => vec![within.join(path)],
+        };
+        let mut reason = if self.by_end || lies_under(path, within) { Missing::NotFound } else { Missing::Outside };
+        for place in places {
+            // Where links and `..` lead, there a file is.
+            let Ok(place) = place.canonicalize() else { continue };
+            match open(&place, within) {
+                Ok(file) => return self.take(file),
+                Err(why) => reason = why,
+            }
         }
-        let bytes = std::fs::read(found).ok()?;
-        Some(PtxText::new(String::from_utf8_lossy(&bytes).into_owned()))
+        Err(reason)
     }
+
+    /// What a file holds, as far as there is room.
+    fn take(&mut self, file: File) -> Result<PtxText, Missing> {
+        let most = LARGEST.min(self.left);
+        let mut bytes = Vec::new();
+        file.take(most + 1).read_to_end(&mut bytes).map_err(|_| Missing::Unreadable)?;
+        if bytes.len() as u64 > most {
+            return Err(Missing::TooLarge);
+        }
+        self.left -= bytes.len() as u64;
+        Ok(PtxText::new(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+}
+
+fn is_source(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    extension.is_some_and(|extension| EXTENSIONS.iter().any(|known| known.eq_ignore_ascii_case(extension)))
+}
+
+/// Opens a regular file inside a folder; the path has no links.
+fn open(path: &Path, within: &Path) -> Result<File, Missing> {
+    if !path.starts_with(within) {
+        return Err(Missing::Outside);
+    }
+    // What a link is called says nothing of what it leads to.
+    if !is_source(path) {
+        return Err(Missing::NotSource);
+    }
+    let file = open_regular(path).map_err(|_| Missing::Unreadable)?;
+    file.ok_or(Missing::NoFile)
+}
+
+/// A file that is neither a folder, a pipe nor a device. Between the look and the opening a path may become another: neither a link
+/// is followed then nor a pipe waited for.
+fn open_regular(path: &Path) -> io::Result<Option<File>> {
+    if !path.symlink_metadata()?.is_file() {
+        return Ok(None);
+    }
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        use std::os::unix::fs::OpenOptionsExt;
+        options.custom_flags((OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed());
+    }
+    let file = options.open(path)?;
+    Ok(file.metadata()?.is_file().then_some(file))
+}
+
+/// Whether a path, taken as it is spelt, names a place under a folder.
+fn lies_under(path: &Path, folder: &Path) -> bool {
+    let mut at = PathBuf::new();
+    for component in folder.join(path).components() {
+        match component {
+            Component::ParentDir => drop(at.pop()),
+            Component::CurDir => {}
+            other => at.push(other),
+        }
+    }
+    at.starts_with(folder)
 }
 
 /// The ends of a path, longest first, none of which leaves the folder it is put under.
@@ -67,16 +149,20 @@ fn ends(path: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
+    fn text(finder: &mut Finder, name: &str) -> Result<String, Missing> {
+        finder.read(name).map(|text| text.text().to_owned())
+    }
+
     #[test]
     fn the_longest_end_of_a_path_is_found_under_the_root() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("kernels")).unwrap();
         std::fs::write(folder.path().join("kernels/gemm.cu"), "deep\n").unwrap();
         std::fs::write(folder.path().join("gemm.cu"), "flat\n").unwrap();
-        let find = Finder::new(Some(folder.path()));
-        assert_eq!(find.read("/elsewhere/kernels/gemm.cu").unwrap().text(), "deep\n");
-        assert_eq!(find.read("/other/gemm.cu").unwrap().text(), "flat\n");
-        assert!(find.read("/other/absent.cu").is_none());
+        let mut find = Finder::new(Some(folder.path()));
+        assert_eq!(text(&mut find, "/elsewhere/kernels/gemm.cu").unwrap(), "deep\n");
+        assert_eq!(text(&mut find, "/other/gemm.cu").unwrap(), "flat\n");
+        assert_eq!(text(&mut find, "/other/absent.cu"), Err(Missing::NotFound));
     }
 
     #[test]
@@ -84,6 +170,58 @@ mod tests {
         assert_eq!(ends(Path::new("../../a/b.cu")), [PathBuf::from("a/b.cu"), PathBuf::from("b.cu")]);
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("passwd"), "x").unwrap();
-        assert!(Finder::new(Some(folder.path())).read("passwd").is_none());
+        assert_eq!(text(&mut Finder::new(Some(folder.path())), "passwd"), Err(Missing::NotSource));
+    }
+
+    #[test]
+    fn without_a_root_only_the_working_folder() {
+        let outer = tempfile::tempdir().unwrap();
+        let outer = outer.path().canonicalize().unwrap();
+        let inner = outer.join("work");
+        std::fs::create_dir_all(inner.join("below")).unwrap();
+        std::fs::write(outer.join("secret.py"), "secret").unwrap();
+        std::fs::write(inner.join("below/own.py"), "own").unwrap();
+        let mut find = Finder::under(&inner, false);
+        assert_eq!(text(&mut find, "below/own.py").unwrap(), "own");
+        assert_eq!(text(&mut find, "below/../below/own.py").unwrap(), "own");
+        assert_eq!(text(&mut find, inner.join("below/own.py").to_str().unwrap()).unwrap(), "own");
+        for outside in ["../secret.py", "below/../../secret.py", outer.join("secret.py").to_str().unwrap()] {
+            assert_eq!(text(&mut find, outside), Err(Missing::Outside), "{outside}");
+        }
+        // Not even whether a file is there is told.
+        assert_eq!(text(&mut find, "../absent.py"), Err(Missing::Outside));
+        assert_eq!(text(&mut find, "absent.py"), Err(Missing::NotFound));
+        find.left = 2;
+        assert_eq!(text(&mut find, "below/own.py"), Err(Missing::TooLarge));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_lead_nowhere_else() {
+        use std::os::unix::fs::symlink;
+        let outer = tempfile::tempdir().unwrap();
+        let inner = outer.path().join("work");
+        std::fs::create_dir(&inner).unwrap();
+        std::fs::write(outer.path().join("secret.py"), "secret").unwrap();
+        std::fs::write(inner.join("shadow"), "secret").unwrap();
+        std::fs::write(inner.join("real.py"), "real").unwrap();
+        symlink("../secret.py", inner.join("x.py")).unwrap();
+        symlink("..", inner.join("up")).unwrap();
+        symlink("shadow", inner.join("y.py")).unwrap();
+        symlink("real.py", inner.join("z.py")).unwrap();
+        symlink("/dev/zero", inner.join("zero.py")).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, inner.join("pipe.py"), rustix::fs::FileType::Fifo, 0o600.into(), 0)
+            .unwrap();
+        for by_end in [false, true] {
+            let mut find = Finder::under(&inner, by_end);
+            assert_eq!(text(&mut find, "x.py"), Err(Missing::Outside));
+            assert_eq!(text(&mut find, "y.py"), Err(Missing::NotSource));
+            assert_eq!(text(&mut find, "z.py").unwrap(), "real");
+            assert_eq!(text(&mut find, "zero.py"), Err(Missing::Outside));
+            assert_eq!(text(&mut find, "pipe.py"), Err(Missing::NoFile));
+        }
+        assert_eq!(text(&mut Finder::under(&inner, false), "up/secret.py"), Err(Missing::Outside));
+        std::fs::create_dir(inner.join("folder.py")).unwrap();
+        assert_eq!(text(&mut Finder::under(&inner, false), "folder.py"), Err(Missing::NoFile));
     }
 }

@@ -8,9 +8,10 @@ use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
-use super::Outcome;
 use super::args::{TextOrJson, ToolchainAction, ToolchainArgs};
 use super::compile::environment;
+use super::{Outcome, output};
+use crate::emit::clean::Form;
 use crate::emit::escape::terminal;
 use crate::emit::text::{DIM, RESET};
 use crate::toolchain::managed::{Progress, Store, Vouched};
@@ -25,7 +26,11 @@ const UNKNOWN_RELEASE: &str = "on the index's word: this ptxinspect does not kno
 /// Lists, installs, finds or removes.
 pub fn run(args: &ToolchainArgs) -> Result<Outcome> {
     let env = environment()?;
-    let mut out = anstream::stdout().lock();
+    let form = match &args.action {
+        ToolchainAction::List { format, .. } => (*format).into(),
+        _ => Form::Text,
+    };
+    let mut out = output::stdout(form);
     match &args.action {
         ToolchainAction::List { format, available: false } => list(&env, *format, &mut out)?,
         ToolchainAction::List { format, available: true } => list_available(&env, *format, &mut out)?,
@@ -136,7 +141,7 @@ fn list_available(env: &Env, format: TextOrJson, out: &mut dyn Write) -> Result<
 
 /// Shows an installation: a bar on a terminal, else one line for each phase; nothing when `quiet`.
 pub fn install_progress(quiet: bool) -> impl Fn(&Progress) {
-    let terminal = io::stderr().is_terminal();
+    let is_terminal = io::stderr().is_terminal();
     let bar: RefCell<Option<ProgressBar>> = RefCell::new(None);
     move |progress| {
         if quiet {
@@ -153,10 +158,10 @@ pub fn install_progress(quiet: bool) -> impl Fn(&Progress) {
                 format!("ptxas {version} is installed, {UNKNOWN_RELEASE}")
             }
         };
-        if !terminal {
+        if !is_terminal {
             // A log gets the start and the end, not the bytes in between.
             if matches!(progress, Progress::Resolving { .. } | Progress::Installed { .. }) {
-                let _ = writeln!(io::stderr(), "{}", crate::emit::escape::terminal(&text));
+                let _ = writeln!(output::errors(), "{}", terminal(&text));
             }
             return;
         }
@@ -179,7 +184,7 @@ pub fn install_progress(quiet: bool) -> impl Fn(&Progress) {
                 bar.set_position(*bytes);
             }
             Progress::Installed { .. } => bar.finish_and_clear(),
-            _ => bar.set_message(text),
+            _ => bar.set_message(terminal(&text).into_owned()),
         }
     }
 }

@@ -3,12 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Whether a terminal might act on a character, or show something else than what is there.
-fn is_unsafe(c: char) -> bool {
-    c.is_control()
-        // Direction overrides and isolates, zero-width marks, line and paragraph separators, byte-order mark.
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
-}
+use super::clean::is_unsafe;
 
 /// The text with control and direction characters spelt out, tabs as one space: fit for one line of a terminal.
 pub fn terminal(text: &str) -> Cow<'_, str> {
@@ -20,7 +15,7 @@ pub fn terminal(text: &str) -> Cow<'_, str> {
         if c == '\t' {
             safe.push(' ');
         } else if is_unsafe(c) {
-            let _ = write!(safe, "\\u{{{:x}}}", c as u32);
+            let _ = write!(safe, "{}", c.escape_unicode());
         } else {
             safe.push(c);
         }

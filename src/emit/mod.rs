@@ -1,8 +1,10 @@
 //! Writers at the edge: one file a format, each a function of the model and a `Write`.
 //!
-//! Nothing here computes a fact. What comes from an input is escaped before it is written.
+//! Nothing here computes a fact. What comes from an input is escaped before it is written, as its format asks; what leaves the
+//! program has passed [`clean`], whatever a writer forgot.
 
 pub mod annotate;
+pub mod clean;
 mod control;
 pub mod diff;
 pub mod escape;

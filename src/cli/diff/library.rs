@@ -16,7 +16,7 @@ use crate::analysis::code::Counting;
 use crate::base::Pc;
 use crate::cli::compile::Session;
 use crate::cli::given::{self, Given, Inside};
-use crate::cli::report;
+use crate::cli::{output, report};
 use crate::compare::{SassChange, sass_changes};
 use crate::cubin::{Function, Image, lines::LineTable};
 use crate::emit;
@@ -73,7 +73,7 @@ pub fn load(session: &Session, path: &Path, args: &DiffArgs) -> Result<Vec<Loade
             bail!("{} cannot be read", given.path.display());
         };
         if unit.error.is_some() {
-            emit::text::write_unit_error(&unit, &mut anstream::stderr().lock())?;
+            emit::text::write_unit_error(&unit, &mut output::errors())?;
             bail!("{} cannot be compared", given.path.display());
         }
         let digests = built.as_ref().and_then(|built| Image::parse(&built.cubin).ok()).map(|image| digests(&image));

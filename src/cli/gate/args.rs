@@ -7,6 +7,7 @@ use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 
 use crate::cli::args::{OutputArgs, RunArgs};
 use crate::cli::given::WithinArgs;
+use crate::emit::clean::Form;
 use crate::gate::Date;
 
 const EXAMPLES: &str = "\
@@ -102,6 +103,18 @@ pub enum GateFormat {
     Html,
     /// The change of the baseline, as git apply takes it, if all of it is meant
     Patch,
+}
+
+impl From<GateFormat> for Form {
+    fn from(format: GateFormat) -> Self {
+        match format {
+            GateFormat::Text => Form::Text,
+            // A patch is of the baseline, which is JSON.
+            GateFormat::Json | GateFormat::Sarif | GateFormat::Patch => Form::Json,
+            GateFormat::Markdown | GateFormat::Junit | GateFormat::Html => Form::Plain,
+            GateFormat::Github => Form::Commands,
+        }
+    }
 }
 
 /// A form and a file to write it to.

@@ -25,6 +25,7 @@ use super::progress::Progress;
 use super::{Outcome, output, report};
 use crate::cache::Key;
 use crate::compare::unified;
+use crate::emit::clean::{self, Form};
 use crate::emit::escape::terminal;
 use crate::emit::gate as emit;
 use crate::gate::{self, Baseline, Check, Date, Level, Measured, Scope, Verdict};
@@ -61,14 +62,14 @@ pub fn run(args: &GateArgs) -> Result<Outcome> {
     }
     if measured.iter().all(|measured| measured.error.is_none()) {
         let old = std::fs::read_to_string(&plan.baseline).unwrap_or_default();
-        let new = gate::update(check.baseline, &measured, &scope).to_text();
+        let new = clean::text(Form::Json, &gate::update(check.baseline, &measured, &scope).to_text());
         verdict.patch = Some(unified(&plan.baseline_name, &old, &new));
     }
     explain::explain(&plan, check.baseline, args.old.as_deref(), &mut verdict);
-    output::write(&args.output, |out| write(&verdict, args.format, args, out))?;
+    output::write(&args.output, args.format, |out| write(&verdict, args.format, args, out))?;
     for extra in &args.write {
         let to = super::args::OutputArgs { output: Some(extra.path.clone()), ..args.output.clone() };
-        output::write(&to, |out| write(&verdict, extra.format, args, out))?;
+        output::write(&to, extra.format, |out| write(&verdict, extra.format, args, out))?;
     }
     Ok(match verdict.outcome {
         gate::Outcome::Pass => Outcome::Fine,
@@ -186,7 +187,7 @@ fn update(plan: &Plan, check: &Check<'_>, verdict: &Verdict, args: &GateArgs) ->
         finding.level == Level::Error
             && matches!(finding.kind, gate::FindingKind::CannotCompile | gate::FindingKind::NoMatch)
     };
-    let mut errors = anstream::stderr().lock();
+    let mut errors = output::errors();
     let reasons: Vec<&gate::Finding> = verdict.findings.iter().filter(cannot).collect();
     if !reasons.is_empty() {
         for finding in reasons {
@@ -196,7 +197,7 @@ fn update(plan: &Plan, check: &Check<'_>, verdict: &Verdict, args: &GateArgs) ->
     }
     let before = check.baseline;
     let after = gate::update(before, check.measured, check.scope);
-    let text = after.to_text();
+    let text = clean::text(Form::Json, &after.to_text());
     let (changed, added, gone) = gate::changes(before, &after);
     let old = std::fs::read_to_string(&plan.baseline).unwrap_or_default();
     let path: &Path = &plan.baseline;
@@ -207,14 +208,14 @@ fn update(plan: &Plan, check: &Check<'_>, verdict: &Verdict, args: &GateArgs) ->
             verbose: false,
             quiet: true,
         };
-        output::write(&to, |out| out.write_all(text.as_bytes()))?;
+        output::write(&to, Form::Json, |out| out.write_all(text.as_bytes()))?;
     }
     let kernels: usize = after.units.iter().map(|unit| unit.kernels.len()).sum();
     let name = terminal(&plan.baseline_name);
     let many = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let held = format!("{} in {}", many(kernels, "kernel"), many(after.units.len(), "unit"));
     if !args.output.quiet {
-        let mut out = anstream::stdout().lock();
+        let mut out = output::stdout(Form::Text);
         if text == old {
             writeln!(out, "{name} is up to date: {held}")?;
         } else {

@@ -17,6 +17,7 @@ use serde_json::json;
 
 use crate::analysis::occupancy::{Launch, Occupancy, RegisterRange, SmemMode, occupancy, register_table};
 use crate::base::Arch;
+use crate::emit::clean::Form;
 
 pub use batch::{Summary, batch};
 
@@ -114,6 +115,15 @@ impl OccupancyArgs {
         arch.is_empty()
             && [registers, threads, barriers, cluster].iter().all(|number| number.is_none())
             && (smem.is_none() && smem_dynamic.is_none() && smem_mode.is_none() && carveout.is_none())
+    }
+
+    /// What it is answered in.
+    pub fn form(&self) -> Form {
+        match self.format {
+            Some(OccupancyFormat::Text) => Form::Plain,
+            None if self.batch.is_none() && !self.is_bare() => Form::Plain,
+            None | Some(OccupancyFormat::Json) => Form::Json,
+        }
     }
 
     fn launch(&self) -> Result<Launch> {

@@ -9,7 +9,9 @@ use serde::Serialize;
 
 use super::{Options, shown_lines};
 use crate::base::{Line, Pc};
-use crate::report::annotation::{ANNOTATION_SCHEMA, AnnotatedPart, Document, Group, InstructionRecord, LoopSpan, View};
+use crate::report::annotation::{
+    ANNOTATION_SCHEMA, AnnotatedPart, Document, Group, InstructionRecord, LoopSpan, Missing, View,
+};
 use crate::report::{OccupancyStep, PtxasUsed, Unit};
 
 #[derive(Serialize)]
@@ -35,6 +37,9 @@ enum Record<'a> {
     Document {
         name: &'a str,
         lines: Option<u32>,
+        /// Why the text of a source file is not here.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        missing: Option<Missing>,
     },
     Line {
         line: Option<Line>,
@@ -82,7 +87,7 @@ pub fn write(unit: &Unit, view: &View<'_>, options: &Options, out: &mut dyn Writ
 
 fn write_document(view: &View<'_>, document: &Document<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let count = document.text.map(|text| text.line_count());
-    record(&Record::Document { name: document.name, lines: count }, out)?;
+    record(&Record::Document { name: document.name, lines: count, missing: document.missing }, out)?;
     let mut groups = view.groups(document).peekable();
     if let Some(group) = groups.next_if(|group| group.line.0 == 0)
         && options.lines.is_none()

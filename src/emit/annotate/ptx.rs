@@ -1,5 +1,6 @@
 //! The annotation as PTX: what ptxas reads is what it read before, the rest is comments.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use super::{Options, remarks};
@@ -27,11 +28,10 @@ fn write_document(
     let Some(text) = document.text else {
         // Code without PTX has no place in a PTX file but a comment.
         for group in view.groups(document) {
-            write_group(view, &group, options, "\n", out)?;
+            write_group(view, &group, options, out)?;
         }
         return Ok(());
     };
-    let end = if text.raw_line(Line(1)).is_some_and(|line| line.ends_with("\r\n")) { "\r\n" } else { "\n" };
     let mut groups = view.groups(document).peekable();
     let before_text = groups.next_if(|group| group.line.0 == 0);
     let count = text.line_count();
@@ -39,44 +39,39 @@ fn write_document(
         // NVRTC ends its PTX in a NUL, some editors start theirs with a byte-order mark; ptxas takes neither.
         let raw = text.raw_line(Line(line)).unwrap_or_default().trim_end_matches('\0');
         let raw = if line == 1 { raw.trim_start_matches('\u{feff}') } else { raw };
+        let raw = plain_spaces(raw);
         out.write_all(raw.as_bytes())?;
         if line == 1 && raw.trim_start().starts_with("//") {
-            head(unit, view, end, out)?;
+            head(unit, view, out)?;
         }
         if let Some(group) = groups.next_if(|group| group.line.0 == line) {
             if !raw.ends_with('\n') {
-                out.write_all(end.as_bytes())?;
+                out.write_all(b"\n")?;
             }
-            write_group(view, &group, options, end, out)?;
+            write_group(view, &group, options, out)?;
         }
     }
     for group in before_text.into_iter().chain(groups) {
-        write_group(view, &group, options, end, out)?;
+        write_group(view, &group, options, out)?;
     }
     Ok(())
 }
 
 /// Figures of the whole, at the top.
-fn head(unit: &Unit, view: &View<'_>, end: &str, out: &mut dyn Write) -> io::Result<()> {
+fn head(unit: &Unit, view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     let version = unit.ptxas.as_ref().and_then(|ptxas| ptxas.version.as_deref()).unwrap_or("?");
     let arch = unit.arch.as_deref().unwrap_or("?");
-    write!(out, "{}", comment(&format!("annotated for {arch}, ptxas {version}"), end))?;
+    write!(out, "{}", comment(&format!("annotated for {arch}, ptxas {version}")))?;
     let knows_live = view.annotation.kernels.iter().any(|kernel| kernel.peak.is_some());
     let columns = if knows_live { "pc: gpr/ugpr/pred live, instruction" } else { "pc: instruction" };
-    write!(out, "{}", comment(columns, end))
+    write!(out, "{}", comment(columns))
 }
 
-fn write_group(
-    view: &View<'_>,
-    group: &Group<'_>,
-    options: &Options,
-    end: &str,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+fn write_group(view: &View<'_>, group: &Group<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let several = group.members.first().map(|one| one.kernel) != group.members.last().map(|one| one.kernel);
     for members in group.members.chunk_by(|a, b| a.kernel == b.kernel) {
         if several && let Some((kernel, _)) = members.first().and_then(|one| view.get(one)) {
-            write!(out, "{}", comment(&format!("in {}:", kernel.name), end))?;
+            write!(out, "{}", comment(&format!("in {}:", kernel.name)))?;
         }
         for placed in members {
             let Some((_, instruction)) = view.get(placed) else { continue };
@@ -95,7 +90,7 @@ fn write_group(
                 row += if is_warning(instruction) { "  <== " } else { "  <- " };
                 row += &said;
             }
-            write!(out, "{}", comment(&row, end))?;
+            write!(out, "{}", comment(&row))?;
         }
     }
     Ok(())
@@ -105,8 +100,19 @@ fn is_warning(instruction: &AnnotatedInstruction) -> bool {
     instruction.marks.iter().any(|mark| mark.is_spill() || matches!(mark, Mark::Peak { .. }))
 }
 
+/// A line with spaces for the other white space that ptxas knows, and its line end alone: a terminal acts on those characters. ptxas
+/// takes no other control character and nothing but ASCII outside of comments and strings, where what is spelt out changes no code.
+fn plain_spaces(raw: &str) -> Cow<'_, str> {
+    const SPACES: [char; 3] = ['\r', '\x0c', '\x1a'];
+    match raw.strip_suffix("\r\n") {
+        Some(line) => Cow::Owned(line.replace(SPACES, " ") + "\n"),
+        None if raw.contains(SPACES) => Cow::Owned(raw.replace(SPACES, " ")),
+        None => Cow::Borrowed(raw),
+    }
+}
+
 /// One comment line.
-fn comment(text: &str, end: &str) -> String {
+fn comment(text: &str) -> String {
     let mut line = String::with_capacity(text.len() + 8);
     line.push_str("//    ");
     for c in text.chars() {
@@ -123,18 +129,24 @@ fn comment(text: &str, end: &str) -> String {
     while line.ends_with(['\\', ' ']) {
         line.pop();
     }
-    line.push_str(end);
+    line.push('\n');
     line
 }
 
 #[cfg(test)]
 mod tests {
-    use super::comment;
+    use super::{comment, plain_spaces};
 
     #[test]
     fn a_comment_cannot_end_another_nor_continue() {
-        assert_eq!(comment("a */ b /* c // d", "\n"), "//    a * / b / * c / / d\n");
-        assert_eq!(comment("ends in \\", "\r\n"), "//    ends in\r\n");
-        assert_eq!(comment("é\n", "\n"), "//    ??\n");
+        assert_eq!(comment("a */ b /* c // d"), "//    a * / b / * c / / d\n");
+        assert_eq!(comment("ends in \\"), "//    ends in\n");
+        assert_eq!(comment("é\n"), "//    ??\n");
+    }
+
+    #[test]
+    fn white_space_is_spaces() {
+        assert_eq!(plain_spaces("\tmov.b32\x0c%r1,\r1;\r\n"), "\tmov.b32 %r1, 1;\n");
+        assert_eq!(plain_spaces("ret;"), "ret;");
     }
 }

@@ -98,7 +98,7 @@ impl<'v, 'a> Page<'v, 'a> {
         writeln!(out)?;
         let gutter = self.digits;
         if !document.name.is_empty() {
-            let found = if document.text.is_some() { "" } else { "  (not found: give its folder with --source-root)" };
+            let found = document.missing.map(|missing| format!("  ({missing})")).unwrap_or_default();
             writeln!(out, "{BOLD}{}{RESET}{DIM}{found}{RESET}", terminal(document.name))?;
         }
         write!(out, "{DIM}{:>gutter$} │ {:>5}", "line", "pc")?;

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::{place, summary, word};
+use crate::emit::escape::terminal_lines;
 use crate::gate::{Level, Verdict};
 
 /// Writes `::error file=…,line=…::message`. GitHub shows ten annotations of a kind for a step, so notes are left out and what
@@ -26,9 +27,9 @@ pub fn write(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "ptxinspect gate: {}: {}", word(verdict.outcome), data(&summary(verdict, &verdict.baseline)))
 }
 
-/// A message: percent signs and line ends are spelt out.
+/// A message: percent signs and line ends are written as GitHub's runner reads them back, and what it shows is safe to show.
 fn data(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+    terminal_lines(text).replace('%', "%25").replace('\n', "%0A")
 }
 
 /// A property, in which colons and commas are spelt out as well.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::summary;
+use crate::emit::escape::markup;
 use crate::gate::{Finding, Level, Verdict};
 
 /// Writes the verdict as test results. Findings that concern no unit are cases of a suite of their own.
@@ -101,20 +102,7 @@ fn write_case(suite: &str, case: &str, findings: &[&Finding], out: &mut dyn Writ
     writeln!(out, "    </testcase>")
 }
 
-/// Text for XML 1.0, in which most control characters cannot be written at all.
+/// Text for XML 1.0: what it does not allow at all is spelt out, and line feeds are kept in attributes too.
 fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\n' => safe.push_str("&#10;"),
-            '\t' => safe.push(' '),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => safe.push('\u{fffd}'),
-            c => safe.push(c),
-        }
-    }
-    safe
+    markup(text).replace('\n', "&#10;")
 }

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::{delta, figure, summary};
+use crate::emit::escape::{terminal, terminal_lines};
 use crate::gate::{Change, Comparison, Finding, Level, Outcome, UnitVerdict, Verdict};
 use crate::report::{abridge, shorten};
 
@@ -16,7 +17,7 @@ pub fn write(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
     let title = match verdict.outcome {
         Outcome::Pass => "✅ ptxinspect: no register regression",
         Outcome::Fail => "❌ ptxinspect: something got worse",
-        Outcome::Error => "⚠️ ptxinspect: it could not be told",
+        Outcome::Error => "❔ ptxinspect: it could not be told",
     };
     writeln!(out, "### {title}\n")?;
     writeln!(out, "{}.", summary(verdict, &code(&verdict.baseline)))?;
@@ -48,7 +49,7 @@ fn write_table(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
                     };
                     format!(
                         "| {name} | {} | {} | {} | {} | {mark} {} |",
-                        unit.arch,
+                        plain(&unit.arch),
                         change.title,
                         figure(change.before),
                         figure(change.after),
@@ -88,7 +89,7 @@ fn write_findings(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
             (Some(path), None) => format!(" ({})", code(path)),
             _ => String::new(),
         };
-        let arch = finding.arch.as_ref().map(|arch| format!(" {arch}")).unwrap_or_default();
+        let arch = finding.arch.as_ref().map(|arch| format!(" {}", plain(arch))).unwrap_or_default();
         writeln!(out, "- **{}**{arch}: {}{place}", finding.kind.id(), plain(&shorten(&finding.message, 400)))?;
     }
     if rest.len() > ROWS {
@@ -114,7 +115,7 @@ fn write_details(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out, "\n<details><summary>Where, how to repeat it, and the patch if it is meant</summary>\n")?;
     for (unit, kernel) in worse.iter().take(DETAILS) {
-        writeln!(out, "#### {} {}\n", code(&abridge(&kernel.demangled, 80)), unit.arch)?;
+        writeln!(out, "#### {} {}\n", code(&abridge(&kernel.demangled, 80)), plain(&unit.arch))?;
         if !kernel.lines.is_empty() {
             writeln!(out, "| line | live before | live after | spills before | spills after | PTX |")?;
             writeln!(out, "|--:|--:|--:|--:|--:|---|")?;
@@ -147,6 +148,7 @@ fn write_details(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
 
 /// A block that nothing inside can end.
 fn write_fence(language: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
+    let text = terminal_lines(text);
     let mut fence = "```".to_owned();
     while text.contains(&fence) {
         fence.push('`');
@@ -156,15 +158,14 @@ fn write_fence(language: &str, text: &str, out: &mut dyn Write) -> io::Result<()
 
 /// Text on one line as code, in a cell of a table.
 fn code(text: &str) -> String {
-    let safe: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let safe = safe.replace('`', "'").replace('|', "\\|");
+    let safe = terminal(text).replace('`', "'").replace('|', "\\|");
     format!("`{safe}`")
 }
 
 /// Text on one line that Markdown and HTML leave as it is.
 fn plain(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in terminal(text).chars() {
         match c {
             '&' => safe.push_str("&amp;"),
             '<' => safe.push_str("&lt;"),
@@ -173,7 +174,6 @@ fn plain(text: &str) -> String {
                 safe.push('\\');
                 safe.push(c);
             }
-            c if c.is_control() => safe.push(' '),
             c => safe.push(c),
         }
     }

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::Opening;
 use crate::base::Line;
+use crate::emit::page;
 use crate::report::annotation::{AnnotatedKernel, Annotation, By, Mark, ValueSpan, View};
 use crate::report::{
     Advisory, Instructions, Issue, Kernel, KernelKind, Launch, Occupancy, Pressure, Problem, PtxText, PtxasUsed,
@@ -34,6 +35,8 @@ struct UnitFacts<'a> {
     files: &'a [String],
     /// Whether the text of each file is in the page.
     sources: Vec<bool>,
+    /// Why it is not.
+    missing: Vec<Option<String>>,
     kernels: Vec<KernelFacts<'a>>,
 }
 
@@ -71,53 +74,25 @@ pub(super) fn write(units: &[(Unit, Annotation)], opening: Opening, out: &mut dy
         view: if opening == Opening::Report { "report" } else { "annotate" },
         units: units.iter().map(|(unit, annotation)| unit_facts(unit, annotation)).collect(),
     };
-    element("index", &index, out)?;
+    page::data("index", &index, out)?;
     for (number, (_, annotation)) in units.iter().enumerate() {
         for (text, ptx) in annotation.texts.iter().enumerate() {
-            element(&format!("ptx-{number}-{text}"), ptx.text().trim_end_matches(['\0', '\n']), out)?;
+            page::data(&format!("ptx-{number}-{text}"), ptx.text().trim_end_matches(['\0', '\n']), out)?;
         }
         let used = used_lines(annotation);
         for (file, text) in annotation.sources.iter().enumerate() {
-            if let Some(text) = text {
+            if let Ok(text) = text {
                 let lines = used.get(&file).map(Vec::as_slice).unwrap_or_default();
-                element(&format!("src-{number}-{file}"), &excerpt(text, lines), out)?;
+                page::data(&format!("src-{number}-{file}"), &excerpt(text, lines), out)?;
             }
         }
         let view = annotation.view(By::Ptx);
         let near = neighbours(&view);
         for (kernel, (code, near)) in annotation.kernels.iter().zip(near).enumerate() {
-            element(&format!("code-{number}-{kernel}"), &code_facts(code, near), out)?;
+            page::data(&format!("code-{number}-{kernel}"), &code_facts(code, near), out)?;
         }
     }
     Ok(())
-}
-
-/// One value in an element of its own.
-fn element<T: Serialize + ?Sized>(id: &str, value: &T, out: &mut dyn Write) -> io::Result<()> {
-    write!(out, "<script type=\"application/json\" id=\"{id}\">")?;
-    serde_json::to_writer(Guarded(out), value).map_err(io::Error::from)?;
-    out.write_all(b"</script>\n")
-}
-
-/// Writes JSON with every `<` as an escape: in JSON it only stands inside strings, and without it no text can end the element.
-struct Guarded<'w>(&'w mut dyn Write);
-
-impl Write for Guarded<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut parts = bytes.split(|&byte| byte == b'<');
-        if let Some(first) = parts.next() {
-            self.0.write_all(first)?;
-        }
-        for part in parts {
-            self.0.write_all(b"\\u003c")?;
-            self.0.write_all(part)?;
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
 }
 
 fn unit_facts<'a>(unit: &'a Unit, annotation: &'a Annotation) -> UnitFacts<'a> {
@@ -152,7 +127,8 @@ fn unit_facts<'a>(unit: &'a Unit, annotation: &'a Annotation) -> UnitFacts<'a> {
         problems: &unit.problems,
         error: unit.error.as_ref(),
         files: &annotation.files,
-        sources: annotation.sources.iter().map(Option::is_some).collect(),
+        sources: annotation.sources.iter().map(Result::is_ok).collect(),
+        missing: annotation.sources.iter().map(|source| source.as_ref().err().map(ToString::to_string)).collect(),
         kernels: unit.kernels.iter().map(kernel).collect(),
     }
 }
@@ -366,16 +342,6 @@ fn value_facts(spans: &[ValueSpan]) -> Vec<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn no_text_ends_its_element() {
-        let mut out = Vec::new();
-        element("x", "</script><script>alert(1)</script><!--", &mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        assert_eq!(text.matches('<').count(), 2, "{text}");
-        let inner = text.split_once('>').unwrap().1.rsplit_once("</script>").unwrap().0;
-        assert_eq!(serde_json::from_str::<String>(inner).unwrap(), "</script><script>alert(1)</script><!--");
-    }
 
     #[test]
     fn spans_are_steps() {

@@ -151,7 +151,7 @@ function loadSource(file) {
   panes.source.digits = Math.max(5, String(last).length + 2);
   panes.source.list.set(lines.length, lines.reduce((most, line) => Math.max(most, line.text.length), 0));
   const options = code.sourceFiles.map((other) => `<option value="${other}"${other === file ? " selected" : ""}>${escapeText(state.kernel.unit.files[other].split("/").pop())}</option>`).join("");
-  panes.source.pane.querySelector("h2").innerHTML = `<span>Source</span><select aria-label="Source file" title="${escapeText(state.kernel.unit.files[file])}">${options}</select><small>${text ? "" : "text not found: --source-root"}</small>`;
+  panes.source.pane.querySelector("h2").innerHTML = `<span>Source</span><select aria-label="Source file" title="${escapeText(state.kernel.unit.files[file])}">${options}</select><small>${escapeText(state.kernel.unit.missing[file] || "")}</small>`;
 }
 
 function showSource(key) {

@@ -28,7 +28,7 @@ function found(text, wanted) {
 }
 
 // Tabs and control characters take room or hide things in a row: they are shown as what they are.
-const tidy = (text) => text.replace(/\r$/, "").replace(/\t/g, "    ").replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, (c) => `\\u{${c.charCodeAt(0).toString(16)}}`);
+const tidy = (text) => text.replace(/\r$/, "").replace(/\t/g, "    ");
 const ptxHtml = (text, wanted) => colour(tidy(text), PTX_TOKEN, PTX_CLASS, wanted);
 const sassHtml = (text, wanted) => colour(text, SASS_TOKEN, SASS_CLASS, wanted);
 const sourceHtml = (text, wanted) => found(tidy(text), wanted);

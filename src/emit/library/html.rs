@@ -1,7 +1,6 @@
 //! The table as one page that sorts and filters, and asks for nothing from anywhere.
 //!
-//! Rows travel as JSON with every `<` escaped, so that no name can end the element it is in; the page's program writes names
-//! as text.
+//! Rows travel as JSON in an element that no name can end; the page's program writes names as text.
 
 use std::io::{self, Write};
 
@@ -9,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Table, arch_columns, name};
 use crate::emit::escape::markup as escape;
+use crate::emit::page;
 use crate::emit::text::thousands;
 use crate::report::library::Row;
 
@@ -83,8 +83,7 @@ pub fn write_html(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
         "numeric": COLUMNS.iter().map(|(_, numeric, _)| *numeric).collect::<Vec<_>>(),
         "rows": rows,
     });
-    let data = serde_json::to_string(&data)?.replace('<', "\\u003c");
-    writeln!(out, "<script type=\"application/json\" id=\"rows\">{data}</script>")?;
+    page::data("rows", &data, out)?;
     writeln!(out, "<script>(() => {{\n{PROGRAM}}})();</script></body></html>")
 }
 

@@ -68,9 +68,11 @@ pub fn write_csv(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
 
 /// A cell as RFC 4180 has it. One that a spreadsheet would take for a formula starts with an apostrophe.
 fn quoted(text: &str) -> String {
-    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    let text = if formula { format!("'{text}") } else { text.to_owned() };
-    match text.contains([',', '"', '\n', '\r']) {
+    let text = terminal(text);
+    // Some locales take the wide forms for the same signs.
+    let formula = text.trim_start().starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠', '|', '%']);
+    let text = if formula { format!("'{text}") } else { text.into_owned() };
+    match text.contains([',', '"', ';']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text,
     }
@@ -94,7 +96,7 @@ pub fn write_markdown(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> 
     writeln!(out, "|---|{}", "---:|".repeat(titles.len()))?;
     for arch in &summary.by_arch {
         let figures: Vec<String> = arch_columns(&WITHOUT).map(|(_, figure)| figure(arch)).collect();
-        writeln!(out, "| {} | {} |", arch.arch, figures.join(" | "))?;
+        writeln!(out, "| {} | {} |", cell(&arch.arch), figures.join(" | "))?;
     }
     let titles: Vec<&str> = columns(table.full).map(|(title, _)| *title).collect();
     writeln!(out, "\n| {} | arch | kernel |", titles.join(" | "))?;
@@ -102,13 +104,21 @@ pub fn write_markdown(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> 
     for row in table.rows {
         let cells: Vec<String> =
             columns(table.full).map(|(_, value)| value(row).unwrap_or_else(|| "-".to_owned())).collect();
-        writeln!(out, "| {} | {} | {} |", cells.join(" | "), row.arch, code(&name(row, table.verbose)))?;
+        writeln!(out, "| {} | {} | {} |", cells.join(" | "), cell(&row.arch), code(&name(row, table.verbose)))?;
     }
     let left = table.total_rows.saturating_sub(table.rows.len() as u64);
     if left > 0 {
         writeln!(out, "\nand {} more, sorted by {}", thousands(left), table.sorted_by)?;
     }
     Ok(())
+}
+
+/// A word in a cell of a table, as code where it is no plain word.
+fn cell(text: &str) -> String {
+    match text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        true => text.to_owned(),
+        false => code(text),
+    }
 }
 
 /// A name as code, whatever it holds.
@@ -126,6 +136,8 @@ mod tests {
         assert_eq!(quoted("a"), "a");
         assert_eq!(quoted("f(int, \"x\")"), "\"f(int, \"\"x\"\")\"");
         assert_eq!(quoted("=cmd()"), "'=cmd()");
+        assert_eq!(quoted(" ＝cmd()"), "' ＝cmd()");
+        assert_eq!(quoted("\x1b[31m\n"), "\\u{1b}[31m\\u{a}");
         assert_eq!(code("a|b`c"), "`a\\|b'c`");
     }
 }

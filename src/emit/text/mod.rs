@@ -14,7 +14,7 @@ use std::io::{self, Write};
 
 pub use diagnostic::{write_error, write_unit_error};
 pub use figures::{bytes, count, thousands};
-pub use style::{BAD, BOLD, DIM, GOOD, NOTE, RESET, WARN};
+pub use style::{BAD, BOLD, COLOURS, DIM, GOOD, NOTE, RESET, WARN};
 
 use super::escape::terminal;
 use crate::report::{Kernel, PtxasFile, Report, Unit};

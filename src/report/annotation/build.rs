@@ -72,7 +72,7 @@ pub fn annotate(inputs: &Inputs<'_>) -> Annotation {
         }
         annotation.kernels.push(kernel);
     }
-    annotation.sources = vec![None; annotation.files.len()];
+    annotation.sources = vec![Err(Missing::NotFound); annotation.files.len()];
     annotation
 }
 

@@ -31,8 +31,32 @@ pub struct Annotation {
     pub kernels: Vec<AnnotatedKernel>,
     /// The front end's files, as the line tables name them.
     pub files: Vec<String>,
-    /// Their text, where it was found; as long as `files`.
-    pub sources: Vec<Option<PtxText>>,
+    /// Their text, or why it is not there; as long as `files`.
+    pub sources: Vec<Result<PtxText, Missing>>,
+}
+
+/// Why the text of a source file is not shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum Missing {
+    /// There is no such file, or none was sought.
+    #[error("not found: give its folder with --source-root")]
+    NotFound,
+    /// It lies, or a link leads, outside of the folder that may be read.
+    #[error("left out, outside of the working folder: --source-root FOLDER shows the files under a folder")]
+    Outside,
+    /// It is not called like source.
+    #[error("left out: not called like source")]
+    NotSource,
+    /// A folder, a pipe or a device.
+    #[error("left out: no regular file")]
+    NoFile,
+    /// It is too large, or together with the others.
+    #[error("left out: more than 32 MiB, or 256 MiB of source in all")]
+    TooLarge,
+    /// The system does not let it be read.
+    #[error("left out: it cannot be read")]
+    Unreadable,
 }
 
 /// One code section: a kernel, or a device function, with the functions that share its section.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{AnnotatedKernel, Annotation};
+use super::{AnnotatedKernel, Annotation, Missing};
 use crate::base::Line;
 use crate::report::PtxText;
 
@@ -32,6 +32,8 @@ pub struct Document<'a> {
     pub name: &'a str,
     /// Its text, where it is known.
     pub text: Option<&'a PtxText>,
+    /// Why there is none.
+    pub missing: Option<Missing>,
     placed: Range<usize>,
 }
 
@@ -75,9 +77,11 @@ impl Annotation {
         for document in 0..=nowhere {
             let from = placed.partition_point(|one| (one.document as usize) < document);
             let to = placed.partition_point(|one| one.document as usize <= document);
-            let text = match by {
-                By::Ptx => self.texts.get(document),
-                By::Source => self.sources.get(document).and_then(Option::as_ref),
+            let (text, missing) = match (by, self.sources.get(document)) {
+                (By::Ptx, _) => (self.texts.get(document), None),
+                (By::Source, Some(Ok(text))) => (Some(text), None),
+                (By::Source, Some(Err(missing))) => (None, Some(*missing)),
+                (By::Source, None) => (None, None),
             };
             if from == to && (text.is_none() || by == By::Source) {
                 continue;
@@ -86,7 +90,7 @@ impl Annotation {
                 By::Ptx => "",
                 By::Source => self.files.get(document).map_or("", String::as_str),
             };
-            documents.push(Document { name, text, placed: from..to });
+            documents.push(Document { name, text, missing, placed: from..to });
         }
         View { annotation: self, documents, placed }
     }

@@ -1,0 +1,344 @@
+//! The last thing between the writers and a reader: whatever a file put into the output, no terminal, page or CI log acts on it.
+//!
+//! Every byte of output passes a [`Clean`] writer, standard error included, so that a writer which forgets to escape a name shows it
+//! badly and does no harm. Three things never pass:
+//!
+//! * characters that a terminal acts on, or that show something else than what is there ([`is_unsafe`]): they are spelt out as the
+//!   [`Form`] of the output spells a character;
+//! * bytes that are no UTF-8;
+//! * the start of a CI system's command: `::` at the start of a line (GitHub), `##[`, `##vso[` and `##teamcity[` anywhere.
+//!
+//! What does pass: line feeds, tabs, and the few colours of [`style`](super::text) where the form is text.
+
+use std::io::{self, Write};
+
+use super::text::COLOURS;
+
+/// The language of an output: how a character that must not stand there itself is spelt in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Text for people, which may have colours: `\u{1b}`.
+    Text,
+    /// Text without colours: tables, markup, PTX; `\u{1b}` as well.
+    Plain,
+    /// The same, in which lines that start with `::` are ours.
+    Commands,
+    /// JSON, in which such characters stand in strings alone: `\u001b` is the same string.
+    Json,
+}
+
+/// Whether a terminal might act on a character, or it shows as something else than what is there, or not at all.
+///
+/// The Unicode categories Cc, Cf, Zl and Zp, what has the property `Default_Ignorable_Code_Point`, and noncharacters, which XML does
+/// not allow (Unicode 16, `UnicodeData.txt` and `DerivedCoreProperties.txt`).
+pub fn is_unsafe(c: char) -> bool {
+    if c.is_ascii() {
+        return c.is_ascii_control();
+    }
+    matches!(c,
+        '\u{80}'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}'
+        | '\u{890}' | '\u{891}' | '\u{8e2}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+        | '\u{fdd0}'..='\u{fdef}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+        | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}')
+        || u32::from(c) & 0xfffe == 0xfffe
+}
+
+/// The most letters between `##` and `[` that are taken for a command's name; the longest known is `teamcity`.
+const COMMAND: usize = 16;
+
+/// What a byte asks for; most ask for nothing.
+const PASSES: [bool; 256] = {
+    let mut passes = [false; 256];
+    let mut byte = 0x20;
+    while byte < 0x7f {
+        passes[byte] = byte != b'#' as usize;
+        byte += 1;
+    }
+    passes[b'\t' as usize] = true;
+    passes
+};
+
+/// A writer that spells out what must not leave.
+pub struct Clean<W: Write> {
+    out: W,
+    form: Form,
+    /// The end of what was written, where more is needed to judge it.
+    held: Vec<u8>,
+    starts_line: bool,
+}
+
+/// What stands at a place of the output.
+enum Piece {
+    /// So many bytes that may pass.
+    Passes(usize),
+    /// A character that is spelt out, and its length.
+    Spelt(char, usize),
+    /// A byte that is no UTF-8.
+    Broken(u8),
+    /// More bytes are needed to say.
+    Unfinished,
+}
+
+impl<W: Write> Clean<W> {
+    /// Cleans what goes to a writer.
+    pub fn new(form: Form, out: W) -> Self {
+        Clean { out, form, held: Vec::new(), starts_line: true }
+    }
+
+    /// Writes what can be judged, and says how much of it there was. At the end everything can.
+    fn pass(&mut self, bytes: &[u8], is_end: bool) -> io::Result<usize> {
+        let mut from = 0;
+        let mut at = 0;
+        loop {
+            if self.starts_line {
+                match self.line_start(&bytes[at..], is_end) {
+                    Piece::Unfinished => break,
+                    Piece::Passes(0) => self.starts_line = false,
+                    Piece::Passes(length) => {
+                        at += length;
+                        continue;
+                    }
+                    Piece::Spelt(..) | Piece::Broken(_) => {
+                        self.out.write_all(&bytes[from..at])?;
+                        self.spell(':')?;
+                        at += 1;
+                        from = at;
+                        self.starts_line = false;
+                    }
+                }
+            }
+            at += bytes[at..].iter().take_while(|&&byte| PASSES[usize::from(byte)]).count();
+            if at == bytes.len() {
+                break;
+            }
+            match self.piece(&bytes[at..], is_end) {
+                Piece::Unfinished => break,
+                Piece::Passes(length) => {
+                    self.starts_line = bytes[at] == b'\n';
+                    at += length;
+                }
+                Piece::Spelt(c, length) => {
+                    self.out.write_all(&bytes[from..at])?;
+                    self.spell(c)?;
+                    at += length;
+                    from = at;
+                }
+                Piece::Broken(byte) => {
+                    self.out.write_all(&bytes[from..at])?;
+                    match self.form {
+                        Form::Json => self.out.write_all("\u{fffd}".as_bytes())?,
+                        _ => write!(self.out, "\\x{byte:02x}")?,
+                    }
+                    at += 1;
+                    from = at;
+                }
+            }
+        }
+        self.out.write_all(&bytes[from..at])?;
+        Ok(at)
+    }
+
+    /// What stands at the start of some bytes.
+    fn piece(&self, bytes: &[u8], is_end: bool) -> Piece {
+        match bytes {
+            [] => Piece::Unfinished,
+            [b'\n', ..] => Piece::Passes(1),
+            [b'#', rest @ ..] => {
+                let Some((second, rest)) = rest.split_first() else {
+                    return if is_end { Piece::Passes(1) } else { Piece::Unfinished };
+                };
+                if *second != b'#' {
+                    return Piece::Passes(1);
+                }
+                let name = rest.iter().take(COMMAND).take_while(|byte| byte.is_ascii_alphabetic()).count();
+                match rest.get(name) {
+                    Some(b'[') => Piece::Spelt('#', 1),
+                    None if !is_end && name < COMMAND => Piece::Unfinished,
+                    _ => Piece::Passes(1),
+                }
+            }
+            [0x1b, ..] if self.form == Form::Text => match colour(bytes) {
+                Some(length) => Piece::Passes(length),
+                None if !is_end && COLOURS.iter().any(|known| known.starts_with(bytes)) => Piece::Unfinished,
+                None => Piece::Spelt('\u{1b}', 1),
+            },
+            [byte @ ..0x80, ..] => Piece::Spelt(char::from(*byte), 1),
+            [byte, ..] => match character(bytes) {
+                Ok(c) if is_unsafe(c) => Piece::Spelt(c, c.len_utf8()),
+                Ok(c) => Piece::Passes(c.len_utf8()),
+                Err(true) if !is_end => Piece::Unfinished,
+                Err(_) => Piece::Broken(*byte),
+            },
+        }
+    }
+
+    /// What stands at the start of a line, before anything but white space and colours: `::` is spelt out, nothing passes where the
+    /// line has begun.
+    fn line_start(&self, bytes: &[u8], is_end: bool) -> Piece {
+        match bytes {
+            [] => Piece::Unfinished,
+            _ if self.form == Form::Commands => Piece::Passes(0),
+            [b':', b':', ..] => Piece::Spelt(':', 1),
+            [b':'] if !is_end => Piece::Unfinished,
+            [0x1b, ..] if self.form == Form::Text => match self.piece(bytes, is_end) {
+                Piece::Spelt(..) => Piece::Passes(0),
+                piece => piece,
+            },
+            _ => match character(bytes) {
+                // What is spelt out is no white space any more.
+                Ok(c) if matches!(c, '\t' | '\n') || c.is_whitespace() && !is_unsafe(c) => Piece::Passes(c.len_utf8()),
+                Err(true) if !is_end => Piece::Unfinished,
+                _ => Piece::Passes(0),
+            },
+        }
+    }
+
+    fn spell(&mut self, c: char) -> io::Result<()> {
+        match self.form {
+            Form::Json => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    write!(self.out, "\\u{unit:04x}")?;
+                }
+                Ok(())
+            }
+            Form::Text | Form::Plain | Form::Commands => write!(self.out, "{}", c.escape_unicode()),
+        }
+    }
+
+    /// Writes what was held back: nothing more belongs to it.
+    fn finish(&mut self) -> io::Result<()> {
+        let held = std::mem::take(&mut self.held);
+        self.pass(&held, true).map(drop)
+    }
+}
+
+/// The length of the colour that some bytes start with.
+fn colour(bytes: &[u8]) -> Option<usize> {
+    COLOURS.iter().find(|known| bytes.starts_with(known)).map(|known| known.len())
+}
+
+/// The character that some bytes start with; else whether they are the start of one.
+fn character(bytes: &[u8]) -> Result<char, bool> {
+    let start = &bytes[..bytes.len().min(4)];
+    let valid = match std::str::from_utf8(start) {
+        Ok(text) => text,
+        Err(error) if error.valid_up_to() == 0 => return Err(error.error_len().is_none()),
+        Err(error) => std::str::from_utf8(&start[..error.valid_up_to()]).unwrap_or_default(),
+    };
+    valid.chars().next().ok_or(true)
+}
+
+impl<W: Write> Write for Clean<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.held.is_empty() {
+            let done = self.pass(bytes, false)?;
+            self.held.extend_from_slice(&bytes[done..]);
+        } else {
+            let mut held = std::mem::take(&mut self.held);
+            held.extend_from_slice(bytes);
+            let done = self.pass(&held, false)?;
+            held.drain(..done);
+            self.held = held;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.finish()?;
+        self.out.flush()
+    }
+}
+
+impl<W: Write> Drop for Clean<W> {
+    fn drop(&mut self) {
+        let _ = self.flush();
+    }
+}
+
+/// A text as it leaves in a form.
+pub fn text(form: Form, text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut clean = Clean::new(form, &mut out);
+    // Nothing written to memory fails.
+    let _ = clean.write_all(text.as_bytes());
+    drop(clean);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::emit::text::{BAD, BOLD, RESET};
+
+    fn cleaned(form: Form, pieces: &[&[u8]]) -> String {
+        let mut out = Vec::new();
+        let mut clean = Clean::new(form, &mut out);
+        pieces.iter().for_each(|piece| clean.write_all(piece).unwrap());
+        drop(clean);
+        String::from_utf8(out).unwrap()
+    }
+
+    /// The same whether it comes at once or byte by byte.
+    fn both(form: Form, bytes: &[u8]) -> String {
+        let whole = cleaned(form, &[bytes]);
+        let bits: Vec<&[u8]> = bytes.chunks(1).collect();
+        assert_eq!(whole, cleaned(form, &bits), "{bytes:?}");
+        whole
+    }
+
+    #[test]
+    fn what_is_harmless_stays() {
+        let text = "a\tb\nαβγ █▂ 漢字 ✅ `x` 12 # one ## two ### [x] a::b : c\n";
+        for form in [Form::Text, Form::Plain, Form::Commands, Form::Json] {
+            assert_eq!(both(form, text.as_bytes()), text);
+        }
+    }
+
+    #[test]
+    fn every_unsafe_character_is_spelt_out() {
+        for c in ('\0'..=char::MAX).filter(|&c| is_unsafe(c) && !matches!(c, '\n' | '\t')) {
+            let mut buffer = [0; 4];
+            let bytes = c.encode_utf8(&mut buffer).as_bytes();
+            assert_eq!(cleaned(Form::Plain, &[bytes]), format!("\\u{{{:x}}}", u32::from(c)));
+            let quoted = format!("\"{}\"", cleaned(Form::Json, &[bytes]));
+            assert_eq!(serde_json::from_str::<String>(&quoted).unwrap(), c.to_string());
+        }
+        for c in "\u{200b}\u{202e}\u{2066}\u{2069}\u{feff}\u{2028}\u{ad}\u{e0041}\u{9b}\u{7f}\u{ffff}\u{1ffff}".chars()
+        {
+            assert!(is_unsafe(c), "{c:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text() {
+        assert_eq!(both(Form::Text, b"a\xffb\xe2\x80"), "a\\xffb\\xe2\\x80");
+        assert_eq!(both(Form::Json, b"\"\xff\""), "\"\u{fffd}\"");
+    }
+
+    #[test]
+    fn only_our_colours_pass_and_only_in_text() {
+        let ours = format!("{BOLD}name{RESET} {BAD}x{RESET}");
+        assert_eq!(both(Form::Text, ours.as_bytes()), ours);
+        assert_eq!(both(Form::Text, b"\x1b[8mhidden\x1b]0;t\x07\x1b["), "\\u{1b}[8mhidden\\u{1b}]0;t\\u{7}\\u{1b}[");
+        assert!(!both(Form::Plain, ours.as_bytes()).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn no_line_is_a_command_of_a_ci_system() {
+        assert_eq!(
+            both(Form::Text, b"::error::x\n  ::set-output\na ::b"),
+            "\\u{3a}:error::x\n  \\u{3a}:set-output\na ::b"
+        );
+        assert_eq!(both(Form::Text, "\u{a0}\u{3000}::x".as_bytes()), "\u{a0}\u{3000}\\u{3a}:x");
+        let styled = format!("{BOLD}::error::x{RESET}");
+        assert_eq!(both(Form::Text, styled.as_bytes()), format!("{BOLD}\\u{{3a}}:error::x{RESET}"));
+        assert_eq!(
+            both(Form::Plain, b"a##vso[task] ###[x] ##teamcity[m"),
+            "a\\u{23}#vso[task] #\\u{23}#[x] \\u{23}#teamcity[m"
+        );
+        assert_eq!(both(Form::Commands, b"::error::##[x]\n"), "::error::\\u{23}#[x]\n");
+        assert_eq!(both(Form::Json, b"\"##[x]\""), "\"\\u0023#[x]\"");
+    }
+}
