@@ -366,3 +366,30 @@ fn a_page_shows_no_file_of_elsewhere() {
     fs::write(&link, "OWN\n".repeat(200)).unwrap();
     assert!(text(&["annotate", "k.cubin", "--by", "source", "--source-root", "."]).contains("OWN"));
 }
+
+/// A compiler's cache has a cubin's PTX and options beside it; a link in their place leads to no other file.
+#[test]
+fn what_lies_beside_a_cubin_is_no_link() {
+    let outer = tempfile::tempdir().unwrap();
+    let work = outer.path().join("work");
+    fs::create_dir(&work).unwrap();
+    fs::write(outer.path().join("secret.ptx"), "// SECRET\n".repeat(2000)).unwrap();
+    fs::write(outer.path().join("secret.json"), "{\"name\": \"SECRET\"}").unwrap();
+    fs::copy(root("testdata/cubin/culprits-13.4-sm_90.cubin"), work.join("k.cubin")).unwrap();
+    let shown = |list: &[&str]| stdout(&program().current_dir(&work).args(list).output().unwrap());
+    let all: [&[&str]; 4] = [
+        &["annotate", "."],
+        &["annotate", ".", "--format", "html"],
+        &["list", ".", "--format", "json"],
+        &[".", "--format", "json"],
+    ];
+    fs::copy(outer.path().join("secret.json"), work.join("k.json")).unwrap();
+    assert!(shown(all[2]).contains("SECRET"), "a file of its own is shown");
+    fs::remove_file(work.join("k.json")).unwrap();
+    for kind in ["ptx", "json"] {
+        std::os::unix::fs::symlink(format!("../secret.{kind}"), work.join(format!("k.{kind}"))).unwrap();
+    }
+    for list in all {
+        assert!(!shown(list).contains("SECRET"), "{list:?}");
+    }
+}

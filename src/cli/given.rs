@@ -8,6 +8,7 @@ use clap::Args as ClapArgs;
 use super::args::CompileArgs;
 use super::contents::{self, Choice, ChooseArgs, KindFilter};
 use super::input::{self, Input};
+use super::source;
 use crate::container::{Entry, EntryKind};
 use crate::cubin::Image;
 use crate::report::demangle;
@@ -69,8 +70,7 @@ impl Given {
 /// The PTX that a compiler's cache keeps beside a cubin.
 fn companion(entry: &Entry) -> Option<String> {
     let other = entry.jit.as_ref()?.companion.as_ref().filter(|_| entry.kind == EntryKind::Cubin)?;
-    let bytes = std::fs::read(Path::new(&entry.path).with_file_name(other)).ok()?;
-    Some(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+    source::read_beside(&Path::new(&entry.path).with_file_name(other))
 }
 
 /// Every input in order, containers replaced by what was chosen of their entries.

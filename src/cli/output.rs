@@ -38,7 +38,10 @@ pub fn errors() -> Clean<AutoStream<StderrLock<'static>>> {
 
 /// Standard output, for a command that writes nowhere else.
 pub fn stdout(form: impl Into<Form>) -> Clean<AutoStream<StdoutLock<'static>>> {
-    Clean::new(form.into(), anstream::stdout().lock())
+    let form = form.into();
+    // Where there are no colours nothing looks for them.
+    let colour = if form == Form::Text { AutoStream::choice(&io::stdout()) } else { ColorChoice::AlwaysAnsi };
+    Clean::new(form, AutoStream::new(io::stdout().lock(), colour))
 }
 
 /// What a format is written in, and whether colours pass: in text alone, and only where they are wanted.

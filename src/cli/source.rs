@@ -99,7 +99,16 @@ fn open(path: &Path, within: &Path) -> Result<File, Missing> {
     file.ok_or(Missing::NoFile)
 }
 
-/// A file that is neither a folder, a pipe nor a device. Between the look and the opening a path may become another: neither a link
+/// A text that lies beside an input, if it is a file of its own: where a link leads, nobody said.
+pub fn read_beside(path: &Path) -> Option<String> {
+    let mut bytes = Vec::new();
+    open_regular(path).ok()??.take(LARGEST + 1).read_to_end(&mut bytes).ok()?;
+    let text =
+        |bytes| String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    (bytes.len() as u64 <= LARGEST).then(|| text(bytes))
+}
+
+/// A file that is neither a folder, a link, a pipe nor a device. Between the look and the opening a path may become another: neither a link
 /// is followed then nor a pipe waited for.
 fn open_regular(path: &Path) -> io::Result<Option<File>> {
     if !path.symlink_metadata()?.is_file() {

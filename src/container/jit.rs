@@ -30,8 +30,9 @@ pub(super) fn beside(path: &Path) -> Option<JitMetadata> {
         _ => return None,
     };
     let other = path.with_extension(other);
-    let companion =
-        other.is_file().then(|| other.file_name().map(|name| name.to_string_lossy().into_owned())).flatten();
+    // A link may lead anywhere.
+    let is_file = other.symlink_metadata().is_ok_and(|found| found.is_file());
+    let companion = is_file.then(|| other.file_name().map(|name| name.to_string_lossy().into_owned())).flatten();
     let options = options(&path.with_extension("json")).unwrap_or_default();
     if options.is_empty() && companion.is_none() {
         return None;
@@ -45,7 +46,7 @@ pub(super) fn beside(path: &Path) -> Option<JitMetadata> {
 }
 
 fn options(path: &Path) -> Option<Map<String, Value>> {
-    let metadata = std::fs::metadata(path).ok()?;
+    let metadata = std::fs::symlink_metadata(path).ok()?;
     if !metadata.is_file() || metadata.len() > MAX_BYTES {
         return None;
     }
