@@ -27,7 +27,7 @@ function found(text, wanted) {
   return html + escapeText(text.slice(at));
 }
 
-// Tabs and control characters take room or hide things in a row: they are shown as what they are.
+// Tabs take room in a row; what would act or hide is spelt out in the data.
 const tidy = (text) => text.replace(/\r$/, "").replace(/\t/g, "    ");
 const ptxHtml = (text, wanted) => colour(tidy(text), PTX_TOKEN, PTX_CLASS, wanted);
 const sassHtml = (text, wanted) => colour(text, SASS_TOKEN, SASS_CLASS, wanted);
