@@ -15,7 +15,6 @@ use super::output;
 use crate::analysis::code::Counting;
 use crate::cubin::{Image, lines::LineTable};
 use crate::emit;
-use crate::emit::escape::terminal;
 use crate::emit::listing::{JsonWriter, Options};
 use crate::flow::Rule;
 use crate::report::listing::{self, ListedFunction, Wanted};
