@@ -8,9 +8,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::managed::{Installed, Progress, Store};
-use super::process::Scratch;
 use super::{Env, Request, ToolchainError, Version, VersionRequest, process, python};
 use crate::base::Arch;
+use crate::files::Scratch;
 
 /// The name of the executable.
 const PTXAS: &str = if cfg!(windows) { "ptxas.exe" } else { "ptxas" };
@@ -44,7 +44,8 @@ impl Ptxas {
 
     /// Its version, from `ptxas --version` where it is not known yet: 7 ms, once.
     pub fn ask_version(&self, timeout: Duration, env: &Env) -> Option<Version> {
-        let folder = Scratch::new_in(&env.temp_dir, "ptxinspect-").ok()?;
+        let folder = || Scratch::new_in(&env.temp_dir, "ptxinspect-");
+        let folder = folder().or_else(|_| folder()).ok()?;
         self.ask_version_in(folder.path(), timeout)
     }
 
@@ -53,7 +54,9 @@ impl Ptxas {
         *self.version.get_or_init(|| {
             let mut command = Command::new(&self.path);
             command.arg("--version").current_dir(folder);
-            version_in(&process::supervise(&mut command, Some(timeout), &mut |_| {}).ok()?.output)
+            // Asked again where the system was short of something: who compares versions must not take that for none.
+            let mut ask = || process::supervise(&mut command, Some(timeout), &mut |_| {});
+            version_in(&ask().or_else(|_| ask()).ok()?.output)
         })
     }
 

@@ -10,6 +10,7 @@
 mod env;
 mod error;
 mod find;
+mod guard;
 pub mod log;
 pub mod managed;
 pub mod nvdisasm;
@@ -22,6 +23,7 @@ mod version;
 pub use env::Env;
 pub use error::{InstallerFailure, ToolchainError};
 pub use find::{Origin, Ptxas, candidates, find};
+pub use guard::{dismiss_guard, guard, start_guard};
 pub use prepare::{Preparation, PrepareError, Prepared, prepare, target_arch};
 pub use process::remove_leftovers_on_signals;
 pub use run::{Failure, Job, Output, RunError, job_arguments, run};

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use super::find::version_in;
 use super::prepare::{Preparation, PrepareError, Prepared, prepare};
-use super::process::{self, Ended, Scratch, Stopped};
+use super::process::{self, Ended, Stopped};
 use super::{Env, Ptxas, Version};
 use crate::base::Arch;
+use crate::files::Scratch;
 
 /// What to compile, and how.
 #[derive(Clone, Debug)]
