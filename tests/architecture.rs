@@ -104,3 +104,19 @@ fn only_toolchain_starts_processes_and_only_emit_and_cli_print() {
         }
     }
 }
+
+/// What cannot be written is dealt with in one place, for every command.
+#[test]
+fn only_streams_writes_to_standard_output_and_standard_error() {
+    for (path, text) in sources("cli").into_iter().filter(|(path, _)| !path.ends_with("streams.rs")) {
+        for (number, line) in text.lines().enumerate() {
+            for stream in ["stdout()", "stderr()"] {
+                for written in ["io::", "anstream::"].map(|of| format!("{of}{stream}")) {
+                    let at = line.find(&written);
+                    let asks = ["is_terminal", "AutoStream::choice"].iter().any(|word| line.contains(word));
+                    assert!(at.is_none() || asks, "{}:{}: use streams", path.display(), number + 1);
+                }
+            }
+        }
+    }
+}

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use clap::{Args as ClapArgs, Subcommand};
 
-use super::Outcome;
 use super::compile::environment;
+use super::{Outcome, streams};
 use crate::cache::Cache;
 use crate::emit::escape::terminal;
 use crate::emit::text::bytes;
@@ -37,10 +37,10 @@ pub enum CacheAction {
 pub fn run(args: &CacheArgs) -> Result<Outcome> {
     let env = environment()?;
     let Some(cache) = of(&env)? else { bail!("there is no folder for a cache: set HOME or PTXINSPECT_CACHE") };
-    let mut out = anstream::stdout().lock();
+    let mut out = streams::stdout();
     match args.action {
         CacheAction::Info => {
-            let info = cache.info();
+            let info = cache.info().with_context(|| format!("cannot read {}", cache.folder().display()))?;
             writeln!(out, "folder   {}", terminal(&cache.folder().display().to_string()))?;
             writeln!(out, "entries  {}", info.entries)?;
             writeln!(out, "size     {} of at most {}", bytes(info.bytes), bytes(info.limit_bytes))?;
@@ -50,9 +50,10 @@ pub fn run(args: &CacheArgs) -> Result<Outcome> {
             writeln!(out, "removed {} entries, {}", info.entries, bytes(info.bytes))?;
         }
         CacheAction::Verify => {
-            let (whole, damaged) = cache.verify();
-            writeln!(out, "{whole} entries are whole, {damaged} damaged")?;
-            return Ok(if damaged == 0 { Outcome::Fine } else { Outcome::Findings });
+            let verified = cache.verify().with_context(|| format!("cannot read {}", cache.folder().display()));
+            let (whole, damaged) = verified?;
+            writeln!(out, "{whole} entries are whole, {} damaged", damaged.len())?;
+            return Ok(if damaged.is_empty() { Outcome::Fine } else { Outcome::Findings });
         }
     }
     Ok(Outcome::Fine)

@@ -1,11 +1,11 @@
 //! `ptxinspect explain CODE`: the pages under `docs/codes`, built in.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::{Result, bail};
 
-use super::Outcome;
 use super::args::ExplainArgs;
+use super::{Outcome, streams};
 use crate::emit::escape::terminal;
 
 macro_rules! pages {
@@ -30,7 +30,7 @@ fn title(page: &str) -> &str {
 
 /// Prints one page, or the list of them.
 pub fn run(args: &ExplainArgs) -> Result<Outcome> {
-    let mut out = io::stdout().lock();
+    let mut out = streams::raw_stdout();
     let Some(asked) = &args.code else {
         for (_, page) in PAGES {
             writeln!(out, "{}", title(page))?;

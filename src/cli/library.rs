@@ -12,7 +12,7 @@ use super::compile::{self, Session};
 use super::contents::{self, Choice, ChooseArgs, KindFilter};
 use super::input::Input;
 use super::room::Room;
-use super::{Outcome, input, output};
+use super::{Outcome, input, output, streams};
 use crate::base::Arch;
 use crate::container::{Entry, EntryKind};
 use crate::cubin::Image;
@@ -392,7 +392,7 @@ fn write(args: &ReportArgs, inputs: &[String], collected: &Collected) -> Result<
 
 /// Says what could not be read, and how it ended.
 fn conclude(args: &ReportArgs, choice: &Choice, summary: &Summary) -> Result<Outcome> {
-    let mut errors = anstream::stderr().lock();
+    let mut errors = streams::stderr();
     for failure in &summary.errors {
         emit::text::write_error(&format!("{}: {}", failure.path, failure.message), &mut errors)?;
     }

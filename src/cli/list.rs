@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::Outcome;
 use super::args::{OutputArgs, TextOrJson};
 use super::contents::{self, Choice, ChooseArgs};
-use super::output;
+use super::{output, streams};
 use crate::container::{ContainerError, Entry, EntryKind, Place};
 use crate::cubin::{ElfKind, FunctionKind, Image};
 use crate::emit;
@@ -136,7 +136,7 @@ pub fn run(args: &ListArgs) -> Result<Outcome> {
             })?;
         sink.finish(&totals)
     })?;
-    let mut errors = anstream::stderr().lock();
+    let mut errors = streams::stderr();
     for message in &messages {
         emit::text::write_error(message, &mut errors)?;
     }

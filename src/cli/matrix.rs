@@ -233,7 +233,7 @@ fn measured(args: &MatrixArgs, columns: &[Vec<Column>], progress: &Progress) -> 
         progress.step();
         cell
     };
-    let cells = first.session.pool()?.install(|| jobs.par_iter().map(one).collect());
+    let cells = first.session.pool().install(|| jobs.par_iter().map(one).collect());
     Ok(Matrix::new(cells, Vec::new()))
 }
 
@@ -248,7 +248,7 @@ fn bisected(args: &MatrixArgs, columns: &[Vec<Column>], metric: Metric, progress
     let one =
         |(row, path, arch): &(&Vec<Column>, &PathBuf, Option<Arch>)| bisect_row(row, path, *arch, metric, progress);
     let found: Vec<(Vec<Cell>, Vec<KernelBisection>)> =
-        first.session.pool()?.install(|| groups.par_iter().map(one).collect());
+        first.session.pool().install(|| groups.par_iter().map(one).collect());
     let (cells, bisections): (Vec<Vec<Cell>>, Vec<Vec<KernelBisection>>) = found.into_iter().unzip();
     Ok(Matrix::new(cells.into_iter().flatten().collect(), bisections.into_iter().flatten().collect()))
 }

@@ -1,12 +1,15 @@
 //! Where output goes: standard output, or a file that appears whole or not at all.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use anstream::{AutoStream, ColorChoice};
 use anyhow::{Context, Result};
 
 use super::args::{ColorWhen, OutputArgs};
+use super::streams::{self, Fate, Lasting};
+use crate::files::{NewFile, is_descriptor, target};
 
 /// Columns to assume when standard output is no terminal.
 const PLAIN_WIDTH: usize = 100;
@@ -47,7 +50,7 @@ pub fn write_data(args: &OutputArgs, emit: impl FnOnce(&mut dyn Write) -> io::Re
 
 fn write_as(args: &OutputArgs, choice: ColorChoice, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     match &args.output {
-        None => emit_to(Box::new(io::stdout().lock()), choice, emit).context("cannot write to standard output"),
+        None => emit_to(streams::raw_stdout(), choice, emit).context("cannot write to standard output"),
         Some(path) => write_file(path, choice, emit),
     }
 }
@@ -66,32 +69,20 @@ fn emit_to(
 /// Writes beside the target and renames, so that a failure leaves the old file as it was.
 fn write_file(path: &Path, choice: ColorChoice, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let what = || format!("cannot write {}", path.display());
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
-        _ => PathBuf::from("."),
-    };
-    // A device or a pipe (/dev/null, /dev/stdout) cannot be replaced by a rename.
-    if path.exists() && !path.is_file() {
+    if is_device(path) {
         let file = std::fs::OpenOptions::new().write(true).open(path).with_context(what)?;
-        let mut out = BufWriter::new(file);
-        return emit(&mut out).and_then(|()| out.flush()).with_context(what);
+        let fate = Arc::new(Fate::default());
+        emit_to(Box::new(Lasting::new(file, Arc::clone(&fate))), choice, emit).with_context(what)?;
+        return fate.into_result().with_context(what);
     }
-    let temporary = tempfile::Builder::new().prefix(".ptxinspect-").tempfile_in(&folder).with_context(what)?;
-    let file = temporary.reopen().with_context(what)?;
+    let new = NewFile::for_place(path).with_context(what)?;
+    let file = new.file().try_clone().with_context(what)?;
     emit_to(Box::new(file), choice, emit).with_context(what)?;
-    make_readable(temporary.as_file()).with_context(what)?;
-    temporary.persist(path).map_err(|error| error.error).with_context(what)?;
-    Ok(())
+    new.commit().with_context(what)
 }
 
-/// Temporary files are private; a result is as readable as one made by a shell redirection.
-#[cfg(unix)]
-pub fn make_readable(file: &std::fs::File) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    file.set_permissions(std::fs::Permissions::from_mode(0o644))
-}
-
-#[cfg(not(unix))]
-pub fn make_readable(_file: &std::fs::File) -> io::Result<()> {
-    Ok(())
+/// A device or a pipe (`/dev/null`, `/dev/stdout`) cannot be replaced by a rename; nor can a file that is only reached by the
+/// number under which it is open.
+fn is_device(path: &Path) -> bool {
+    path.exists() && !path.is_file() || is_descriptor(&target(path))
 }

@@ -8,9 +8,9 @@ use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
-use super::Outcome;
 use super::args::{TextOrJson, ToolchainAction, ToolchainArgs};
 use super::compile::environment;
+use super::{Outcome, streams};
 use crate::emit::escape::terminal;
 use crate::emit::text::{DIM, RESET};
 use crate::toolchain::managed::{Progress, Store};
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Lists, installs, finds or removes.
 pub fn run(args: &ToolchainArgs) -> Result<Outcome> {
     let env = environment()?;
-    let mut out = anstream::stdout().lock();
+    let mut out = streams::stdout();
     match &args.action {
         ToolchainAction::List { format, available: false } => list(&env, *format, &mut out)?,
         ToolchainAction::List { format, available: true } => list_available(&env, *format, &mut out)?,
@@ -143,7 +143,7 @@ pub fn install_progress(quiet: bool) -> impl Fn(&Progress) {
         if !terminal {
             // A log gets the start and the end, not the bytes in between.
             if matches!(progress, Progress::Resolving { .. } | Progress::Installed { .. }) {
-                let _ = writeln!(io::stderr(), "{}", crate::emit::escape::terminal(&text));
+                let _ = writeln!(streams::stderr(), "{}", crate::emit::escape::terminal(&text));
             }
             return;
         }
