@@ -268,3 +268,36 @@ fn memory_that_runs_out_is_a_failure_and_no_crash() {
     assert_eq!(ran.status.code(), Some(2), "{}", stderr(&ran));
     assert!(!stderr(&ran).is_empty());
 }
+
+/// Both sides of a comparison work at once, and complain in the same order each time.
+#[test]
+fn complaints_of_two_sides_have_an_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let cubin = fs::read(root("testdata/cubin").join(OLD)).unwrap();
+    for side in ["a", "b"] {
+        fs::create_dir(folder.path().join(side)).unwrap();
+        for name in ["1.cubin", "2.cubin", "3.cubin"] {
+            fs::write(folder.path().join(side).join(name), &cubin[..cubin.len() - 1]).unwrap();
+        }
+    }
+    let said: Vec<String> = (0..12)
+        .map(|number| {
+            let jobs = (1 + number % 4).to_string();
+            let ran = at(folder.path(), &["diff", "a", "b", "-j", &jobs]).output().unwrap();
+            assert_eq!(ran.status.code(), Some(2));
+            stderr(&ran)
+        })
+        .collect();
+    for name in ["a/1.cubin", "a/3.cubin", "b/2.cubin"] {
+        assert!(said[0].contains(name), "{}", said[0]);
+    }
+    assert!(said.iter().all(|one| *one == said[0]), "{said:#?}");
+}
+
+/// A cell that could not be measured is no cell that ptxas refuses.
+#[test]
+fn a_matrix_with_a_cell_that_failed_fails() {
+    let folder = repo();
+    let ran = at(folder.path(), &["matrix", "k.cubin", "missing.cubin"]).output().unwrap();
+    assert_eq!(ran.status.code(), Some(2), "{}", stdout(&ran));
+}

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use super::entry::{Entry, Key};
-use crate::files::Scratch;
+use crate::files::{Scratch, remove_leftovers};
 
 /// The folder of this version's entries; another version's are left alone.
 const VERSION: &str = "v2";
@@ -62,6 +62,7 @@ impl Cache {
 
     /// The entry of a key that this ptxas made; whichever ptxas made it where no identity is given. A damaged entry is none.
     pub fn get(&self, key: &Key, ptxas: Option<&str>) -> Option<Entry> {
+        remove_leftovers(&self.folder, TEMPORARY);
         let path = self.path(key);
         let bytes = fs::read(&path).ok()?;
         let Some(entry) = Entry::from_bytes(key, bytes) else {

@@ -142,7 +142,11 @@ fn take(entry: &Entry, choice: &Choice, scratch: &Scratch) -> Option<Found> {
 /// Gives the file its name, whole or not at all.
 fn keep(file: TempPath, path: &Path, force: bool) -> Result<()> {
     if force {
-        let kept = fs::metadata(path).map_or(Ok(()), |before| keep_mode(&file, &before));
+        let kept = match fs::metadata(path) {
+            Ok(before) => keep_mode(&file, &before),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        };
         kept.with_context(|| format!("cannot write {}", path.display()))?;
         file.persist(path).map_err(|error| error.error).with_context(|| format!("cannot write {}", path.display()))?;
         return Ok(());

@@ -69,7 +69,7 @@ fn emit_to(
 /// Writes beside the target and renames, so that a failure leaves the old file as it was.
 fn write_file(path: &Path, choice: ColorChoice, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let what = || format!("cannot write {}", path.display());
-    if is_device(path) {
+    if is_device(path).with_context(what)? {
         let file = std::fs::OpenOptions::new().write(true).open(path).with_context(what)?;
         let fate = Arc::new(Fate::default());
         emit_to(Box::new(Lasting::new(file, Arc::clone(&fate))), choice, emit).with_context(what)?;
@@ -83,6 +83,13 @@ fn write_file(path: &Path, choice: ColorChoice, emit: impl FnOnce(&mut dyn Write
 
 /// A device or a pipe (`/dev/null`, `/dev/stdout`) cannot be replaced by a rename; nor can a file that is only reached by the
 /// number under which it is open.
-fn is_device(path: &Path) -> bool {
-    path.exists() && !path.is_file() || is_descriptor(&target(path))
+fn is_device(path: &Path) -> io::Result<bool> {
+    if is_descriptor(&target(path)?) {
+        return Ok(true);
+    }
+    match std::fs::metadata(path) {
+        Ok(metadata) => Ok(!metadata.is_file()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }

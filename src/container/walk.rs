@@ -171,8 +171,11 @@ fn expand_path(path: PathBuf, name: String, top: bool, folders: &mut HashSet<Pat
 
 /// Whether it is a link that leads nowhere, or in a ring.
 fn is_dangling(error: &std::io::Error) -> bool {
-    const ELOOP: i32 = 40;
-    error.kind() == std::io::ErrorKind::NotFound || cfg!(unix) && error.raw_os_error() == Some(ELOOP)
+    #[cfg(unix)]
+    let is_ring = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+    #[cfg(not(unix))]
+    let is_ring = false;
+    error.kind() == std::io::ErrorKind::NotFound || is_ring
 }
 
 /// The files of a folder by name, each once: a link to something else below a folder that was visited is left out.

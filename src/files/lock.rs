@@ -23,6 +23,9 @@ pub fn lock_folder(folder: &Path) -> io::Result<Option<File>> {
 
 /// NFS wants a file that is open for writing, which a folder cannot be (EBADF); others know no locks at all.
 fn has_no_locks(error: &io::Error) -> bool {
-    const EBADF: i32 = 9;
-    error.kind() == io::ErrorKind::Unsupported || error.raw_os_error() == Some(EBADF)
+    #[cfg(unix)]
+    let is_refused = error.raw_os_error() == Some(rustix::io::Errno::BADF.raw_os_error());
+    #[cfg(not(unix))]
+    let is_refused = false;
+    error.kind() == io::ErrorKind::Unsupported || is_refused
 }

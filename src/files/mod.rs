@@ -10,7 +10,7 @@ mod scratch;
 
 pub use lock::lock_folder;
 pub use new_file::{NewFile, is_descriptor, keep_mode, target};
-pub use scratch::{Scratch, remove_all};
+pub use scratch::{Scratch, remove_all, remove_leftovers};
 
 /// What the names of temporary folders begin with where other files are; the rest is drawn by lot.
 pub const HIDDEN_PREFIX: &str = ".ptxinspect-";

@@ -23,7 +23,7 @@ pub struct NewFile {
 impl NewFile {
     /// A file that will be at `place`; where that is a link, at its end.
     pub fn for_place(place: &Path) -> io::Result<NewFile> {
-        let place = target(place);
+        let place = target(place)?;
         let folder = Scratch::new_in(parent(&place), HIDDEN_PREFIX)?;
         let path = folder.path().join("new");
         // With the mode that a shell's redirection would give: the umask decides.
@@ -39,8 +39,10 @@ impl NewFile {
     /// Gives the file its place: as readable as the one that was there. What it holds is on the disk before its name is, so
     /// that no loss of power leaves an empty file under the name.
     pub fn commit(self) -> io::Result<()> {
-        if let Ok(before) = fs::metadata(&self.place) {
-            keep_mode(&self.path, &before)?;
+        match fs::metadata(&self.place) {
+            Ok(before) => keep_mode(&self.path, &before)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
         }
         self.file.sync_all()?;
         fs::rename(&self.path, &self.place)?;
@@ -59,16 +61,20 @@ pub fn is_descriptor(path: &Path) -> bool {
 }
 
 /// The file that a path means, whether it is there or not: links are followed.
-pub fn target(path: &Path) -> PathBuf {
+pub fn target(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..LINKS {
         if is_descriptor(&path) {
             break;
         }
-        let Ok(next) = fs::read_link(&path) else { break };
-        path = parent(&path).join(next);
+        match fs::read_link(&path) {
+            Ok(next) => path = parent(&path).join(next),
+            // No link, or nothing at all.
+            Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::NotFound) => break,
+            Err(error) => return Err(error),
+        }
     }
-    path
+    Ok(path)
 }
 
 /// Gives a new file the mode of the one that it will replace and, where it may be given away, the owner.

@@ -39,9 +39,7 @@ impl Scratch {
     /// A new folder in `parent`, its name beginning with `prefix`. The first one of a place also removes there what processes
     /// that were killed have left.
     pub fn new_in(parent: &Path, prefix: &str) -> io::Result<Self> {
-        if lock(&SWEPT).insert((parent.to_owned(), prefix.to_owned())) {
-            sweep(parent, prefix);
-        }
+        remove_leftovers(parent, prefix);
         for _ in 0..ATTEMPTS {
             // A signal that comes meanwhile waits until the folder is known.
             let mut live = lock(&LIVE);
@@ -70,6 +68,13 @@ impl Drop for Scratch {
         }
         drop(self.lock.take());
         lock(&LIVE).remove(&self.path);
+    }
+}
+
+/// Removes what processes that were killed have left in a place, the first time that it is asked for.
+pub fn remove_leftovers(parent: &Path, prefix: &str) {
+    if lock(&SWEPT).insert((parent.to_owned(), prefix.to_owned())) {
+        sweep(parent, prefix);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which ptxas to use, and why that one. Looks at file names only: nothing is run, nothing is read but folders.
 
 use std::fmt;
+use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -51,13 +52,20 @@ impl Ptxas {
 
     /// The same in a folder that will go away: whatever calls itself ptxas may write there.
     pub(super) fn ask_version_in(&self, folder: &Path, timeout: Duration) -> Option<Version> {
-        *self.version.get_or_init(|| {
-            let mut command = Command::new(&self.path);
-            command.arg("--version").current_dir(folder);
-            // Asked again where the system was short of something: who compares versions must not take that for none.
-            let mut ask = || process::supervise(&mut command, Some(timeout), &mut |_| {});
-            version_in(&ask().or_else(|_| ask()).ok()?.output)
-        })
+        self.try_version_in(folder, timeout).ok().flatten()
+    }
+
+    /// The same; an error where it could not even be asked, which says nothing about its version.
+    pub(super) fn try_version_in(&self, folder: &Path, timeout: Duration) -> io::Result<Option<Version>> {
+        if let Some(known) = self.version.get() {
+            return Ok(*known);
+        }
+        let mut command = Command::new(&self.path);
+        command.arg("--version").current_dir(folder);
+        // Asked again where the system was short of something for a moment.
+        let mut ask = || process::supervise(&mut command, Some(timeout), &mut |_| {});
+        let said = version_in(&ask().or_else(|_| ask())?.output);
+        Ok(*self.version.get_or_init(|| said))
     }
 
     /// Takes note of a version found elsewhere, unless it is known already.

@@ -10,13 +10,14 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use super::process::kill_group;
 
 /// How to start a guard: it is started with the first process that it has to guard.
-static HOW: Mutex<Option<(&str, &str)>> = Mutex::new(None);
+static HOW: Mutex<Option<(PathBuf, &str)>> = Mutex::new(None);
 static GUARD: Mutex<Option<Guard>> = Mutex::new(None);
 
 struct Guard {
@@ -26,7 +27,7 @@ struct Guard {
 
 /// From now on what this module starts has a guard: `program` with `argument`, which calls [`guard`] on its standard input. For the
 /// program's `main`.
-pub fn start_guard(program: &'static str, argument: &'static str) {
+pub fn start_guard(program: PathBuf, argument: &'static str) {
     *HOW.lock().unwrap_or_else(PoisonError::into_inner) = Some((program, argument));
 }
 
@@ -78,7 +79,10 @@ fn start(command: &mut Command) -> io::Result<Guard> {
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     // What is meant for the program's group (^C, a shell's kill) is not meant for its guard.
     #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(command, 0);
+    {
+        use std::os::unix::process::CommandExt;
+        command.process_group(0).arg0("ptxinspect");
+    }
     let mut child = command.spawn()?;
     match child.stdin.take() {
         Some(pipe) => Ok(Guard { pipe, child }),

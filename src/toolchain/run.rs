@@ -245,11 +245,12 @@ pub fn run(ptxas: &Ptxas, job: &Job<'_>, env: &Env) -> Result<Output, RunError> 
     if known.is_none() {
         ptxas.learn_version(version_in_cubin(&cubin));
     }
+    let version = ptxas.try_version_in(folder.path(), patience).map_err(start_error)?;
     Ok(Output {
         cubin,
         log: ended.output,
         log_cut_bytes: ended.cut_bytes,
-        version: ask(ptxas),
+        version,
         prepared,
         arguments,
         elapsed: ended.elapsed,

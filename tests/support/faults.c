@@ -1,6 +1,7 @@
 // Lets one call to the system fail: preloaded into the program under test by tests/faults.rs.
 //
 //   FAULT_AT=N    the N-th call that is counted fails; 0 only counts
+//   FAULT_STAYS=1 and all later ones of its class: a disk that is full stays full
 //   FAULT_LOG=F   at the end F holds "COUNT CLASS": how many were counted, and the class of the one that failed
 //
 // Processes that the program starts are left alone. Calls of at least 256 KB of memory count as well.
@@ -24,13 +25,16 @@
 
 static atomic_long calls;
 static long wanted;
+static int stays;
 static const char *volatile failed = "none";
 static char log_path[4096];
 static pid_t owner;
 
 static int fails(const char *class, int error) {
     if (owner == 0 || getpid() != owner) return 0;
-    if (atomic_fetch_add(&calls, 1) + 1 != wanted) return 0;
+    long number = atomic_fetch_add(&calls, 1) + 1;
+    int again = stays && wanted > 0 && number > wanted && strcmp(class, failed) == 0;
+    if (number != wanted && !again) return 0;
     failed = class;
     errno = error;
     return 1;
@@ -53,6 +57,7 @@ __attribute__((constructor)) static void start(void) {
     if (at == NULL || path == NULL) return;
     wanted = atol(at);
     strncpy(log_path, path, sizeof log_path - 1);
+    stays = getenv("FAULT_STAYS") != NULL;
     unsetenv("LD_PRELOAD");
     unsetenv("FAULT_AT");
     owner = getpid();

@@ -26,7 +26,7 @@ use crate::cache::Key;
 use crate::compare::unified;
 use crate::emit::escape::terminal;
 use crate::emit::gate as emit;
-use crate::files::lock_folder;
+use crate::files::{HIDDEN_PREFIX, lock_folder, remove_leftovers};
 use crate::gate::{self, Baseline, Check, Date, Level, Measured, Scope, Verdict};
 
 /// Measures, checks, writes.
@@ -34,7 +34,8 @@ pub fn run(args: &GateArgs) -> Result<Outcome> {
     let plan = Plan::new(args)?;
     let (recorded, baseline) = read_baseline(&plan, args.update)?.unwrap_or_default();
     let measured = measure(&plan, args.output.quiet)?;
-    let exists = |name: &str| plan.root.join(name).exists();
+    // What cannot be looked at is not gone: nothing that was recorded of it is forgotten.
+    let exists = |name: &str| plan.root.join(name).try_exists().unwrap_or(true);
     let scope = Scope {
         kernels: &plan.kernels,
         some_inputs: plan.some_inputs,
@@ -207,6 +208,7 @@ fn update(plan: &Plan, check: &Check<'_>, verdict: &Verdict, args: &GateArgs) ->
     // Another update may have written meanwhile: what it recorded stays. One reads and writes at a time.
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let lock = lock_folder(folder).with_context(|| format!("cannot lock the folder of {}", plan.baseline_name))?;
+    remove_leftovers(folder, HIDDEN_PREFIX);
     let (old, before) = read_baseline(plan, true)?.unwrap_or_default();
     let after = gate::update(&before, check.measured, check.scope);
     let text = after.to_text();

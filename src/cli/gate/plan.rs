@@ -206,13 +206,29 @@ fn quoted(word: &str) -> String {
 fn read_policy(args: &GateArgs, here: &Path) -> Result<(Policy, Option<PathBuf>)> {
     let path = match &args.policy {
         Some(path) => Some(here.join(path)),
-        None => here.ancestors().map(|folder| folder.join(POLICY)).find(|path| path.is_file()),
+        None => nearest_policy(here)?,
     };
     let Some(path) = path else { return Ok((Policy::standard(), None)) };
     let shown = relative(&path, here).display().to_string();
     let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read the policy {shown}"))?;
     let policy = Policy::parse(&text).with_context(|| format!("the policy {shown} cannot be used"))?;
     Ok((policy, path.parent().map(Path::to_path_buf)))
+}
+
+/// The policy here or in a folder above. One that cannot be looked at is not one that is not there: a gate without its policy
+/// would pass.
+fn nearest_policy(here: &Path) -> Result<Option<PathBuf>> {
+    use std::io::ErrorKind;
+    for path in here.ancestors().map(|folder| folder.join(POLICY)) {
+        match std::fs::metadata(&path) {
+            Ok(metadata) if metadata.is_file() => return Ok(Some(path)),
+            Ok(_) => {}
+            // A folder that this user may not look into holds no policy of theirs.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {}
+            Err(error) => return Err(error).with_context(|| format!("cannot look for the policy {}", path.display())),
+        }
+    }
+    Ok(None)
 }
 
 /// The files that the policy's patterns name, with the architectures that are theirs alone. One that matches nothing is an
