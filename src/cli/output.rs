@@ -73,7 +73,7 @@ fn write_file(path: &Path, choice: ColorChoice, emit: impl FnOnce(&mut dyn Write
         let file = std::fs::OpenOptions::new().write(true).open(path).with_context(what)?;
         let fate = Arc::new(Fate::default());
         emit_to(Box::new(Lasting::new(file, Arc::clone(&fate))), choice, emit).with_context(what)?;
-        return fate.into_result().with_context(what);
+        return fate.take_error().with_context(what);
     }
     let new = NewFile::for_place(path).with_context(what)?;
     let file = new.file().try_clone().with_context(what)?;

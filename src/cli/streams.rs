@@ -33,7 +33,7 @@ impl Fate {
     }
 
     /// The error that ended it.
-    pub fn into_result(&self) -> io::Result<()> {
+    pub fn take_error(&self) -> io::Result<()> {
         let error = self.error.lock().unwrap_or_else(PoisonError::into_inner).take();
         error.map_or(Ok(()), Err)
     }
@@ -103,8 +103,8 @@ pub fn stderr() -> AutoStream<Box<dyn Write>> {
 /// Writes out what is still gathered, and says what could not be written: at the end of the program.
 pub fn finish() -> Result<()> {
     raw_stdout().flush()?;
-    OUT.into_result().context("cannot write to standard output")?;
-    ERR.into_result().context("cannot write to standard error")
+    OUT.take_error().context("cannot write to standard output")?;
+    ERR.take_error().context("cannot write to standard error")
 }
 
 #[cfg(test)]
@@ -134,7 +134,7 @@ mod tests {
             }
             writer.flush().unwrap();
             assert_eq!(writer.inner.1, 2, "after the first error nothing more is tried");
-            assert_eq!(fate.into_result().is_err(), is_lost);
+            assert_eq!(fate.take_error().is_err(), is_lost);
         }
     }
 }
