@@ -146,9 +146,8 @@ impl World {
         }
         let mut files = BTreeMap::new();
         walk(self.0.path(), &self.at("out"), &mut files);
-        for name in ["ptxinspect.lock.json"] {
-            files.extend(fs::read(self.at(name)).ok().map(|bytes| (PathBuf::from(name), bytes)));
-        }
+        let baseline = "ptxinspect.lock.json";
+        files.extend(fs::read(self.at(baseline)).ok().map(|bytes| (PathBuf::from(baseline), bytes)));
         files
     }
 
@@ -208,7 +207,7 @@ fn every_fault(ptxas: &Path, before: &[&[&str]], args: &[&str]) {
         let ran = world.run(args, Some(point), stays);
         let at = format!("{args:?}, call {point} ({}{})", ran.failed, if stays { ", and on" } else { "" });
         let mut complain = |what: &str| {
-            let shown = &ran.stdout[..ran.stdout.floor_char_boundary(300)];
+            let shown: String = ran.stdout.chars().take(300).collect();
             failures.push(format!("{at}: {what}: {:?}\n{}{shown}", ran.status, ran.stderr));
         };
         let is_same = ran.status == good.status && ran.stdout == good.stdout && ran.files == good.files;
