@@ -220,6 +220,8 @@ fn nothing_outlives_a_kill() {
         }
     };
     wait("ptxas starts", &|| pids.exists());
+    // Whoever has started it needs a moment to take note of that.
+    std::thread::sleep(Duration::from_millis(200));
     child.kill().unwrap();
     child.wait().unwrap();
     let started = fs::read_to_string(&pids).unwrap();

@@ -53,15 +53,20 @@ pub fn guard(pipe: impl BufRead) {
     groups.into_iter().for_each(kill_group);
 }
 
-/// A group was started. Best effort: without a guard there is only the one signal that cannot be caught to fear.
-pub(super) fn started(group: u32) {
+/// Something is about to be started: the guard has to be there first. Best effort: without a guard there is only the one signal
+/// that cannot be caught to fear.
+pub(super) fn prepare() {
     let mut guard = GUARD.lock().unwrap_or_else(PoisonError::into_inner);
     if guard.is_none()
         && let Some((program, argument)) = HOW.lock().unwrap_or_else(PoisonError::into_inner).take()
     {
         *guard = start(Command::new(program).arg(argument)).ok();
     }
-    tell(guard.as_mut(), '+', group);
+}
+
+/// A group was started.
+pub(super) fn started(group: u32) {
+    tell(GUARD.lock().unwrap_or_else(PoisonError::into_inner).as_mut(), '+', group);
 }
 
 /// The leader of a group is about to be reaped.

@@ -244,6 +244,7 @@ struct Group {
 impl Group {
     /// Starts a child that leads a group. A signal that comes meanwhile waits until the group is known.
     fn spawn(command: &mut Command) -> io::Result<(Child, Group)> {
+        guard::prepare();
         let mut live = lock(&LIVE);
         let child = spawn(command)?;
         let id = child.id();
