@@ -18,7 +18,7 @@
 //! Report, Verdict ── emit ────────► text, json, …      one file a format
 //! ```
 //!
-//! Dependencies point one way too: [`base`] ← [`container`], [`ptx`], [`cubin`], [`sass`], [`toolchain`], [`cache`] (never each other) ← [`flow`]
+//! Dependencies point one way too: [`base`] ← [`container`], [`ptx`], [`cubin`], [`sass`], [`toolchain`], [`cache`] (never each other; the last two use [`files`]) ← [`flow`]
 //! ← [`analysis`] ← [`report`] ← [`compare`] ← [`gate`] ← [`matrix`] ← [`emit`] ← [`cli`]. `tests/architecture.rs` reads the sources and checks it.
 
 pub mod analysis;
@@ -29,6 +29,7 @@ pub mod compare;
 pub mod container;
 pub mod cubin;
 pub mod emit;
+pub mod files;
 pub mod flow;
 pub mod gate;
 pub mod matrix;

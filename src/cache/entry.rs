@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// The first bytes of an entry's file.
-const MAGIC: &[u8] = b"ptxinspect-cache/1\n";
+const MAGIC: &[u8] = b"ptxinspect-cache/2\n";
 /// The last bytes: a SHA-256 of all before.
 const SUM_BYTES: usize = 32;
 
@@ -51,6 +51,8 @@ pub struct Entry {
 
 #[derive(Serialize, Deserialize)]
 struct Header {
+    /// What it is found by: a file that lies in another's place is not taken for it.
+    key: String,
     ptxas: String,
     prepared: Vec<String>,
     log_bytes: u64,
@@ -59,8 +61,9 @@ struct Header {
 
 impl Entry {
     /// The file's bytes.
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
+    pub(super) fn to_bytes(&self, key: &Key) -> Vec<u8> {
         let header = Header {
+            key: key.0.clone(),
             ptxas: self.ptxas.clone(),
             prepared: self.prepared.clone(),
             log_bytes: self.log.len() as u64,
@@ -78,8 +81,8 @@ impl Entry {
         bytes
     }
 
-    /// Reads a file's bytes back; none when they are not, to the last bit, what was written.
-    pub(super) fn from_bytes(mut bytes: Vec<u8>) -> Option<Entry> {
+    /// Reads a file's bytes back; none when they are not, to the last bit, what was written under that key.
+    pub(super) fn from_bytes(key: &Key, mut bytes: Vec<u8>) -> Option<Entry> {
         let content = bytes.len().checked_sub(SUM_BYTES)?;
         if !bytes.starts_with(MAGIC) || Sha256::digest(bytes.get(..content)?)[..] != *bytes.get(content..)? {
             return None;
@@ -88,6 +91,9 @@ impl Entry {
         let size = u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?);
         let log_at = (at + 8).checked_add(usize::try_from(size).ok()?)?;
         let header: Header = serde_json::from_slice(bytes.get(at + 8..log_at)?).ok()?;
+        if header.key != key.0 {
+            return None;
+        }
         let cubin_at = log_at.checked_add(usize::try_from(header.log_bytes).ok()?)?;
         let log = String::from_utf8(bytes.get(log_at..cubin_at)?.to_vec()).ok()?;
         bytes.truncate(content);
@@ -114,15 +120,17 @@ mod tests {
 
     #[test]
     fn an_entry_reads_back_and_every_damage_is_seen() {
-        let bytes = entry().to_bytes();
-        assert_eq!(Entry::from_bytes(bytes.clone()), Some(entry()));
+        let key = Key::new("input", &[], "1");
+        let bytes = entry().to_bytes(&key);
+        assert_eq!(Entry::from_bytes(&key, bytes.clone()), Some(entry()));
         for at in (0..bytes.len()).step_by(7) {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x10;
-            assert_eq!(Entry::from_bytes(damaged), None, "byte {at}");
-            assert_eq!(Entry::from_bytes(bytes[..at].to_vec()), None, "cut at {at}");
+            assert_eq!(Entry::from_bytes(&key, damaged), None, "byte {at}");
+            assert_eq!(Entry::from_bytes(&key, bytes[..at].to_vec()), None, "cut at {at}");
         }
-        assert_eq!(Entry::from_bytes(Vec::new()), None);
+        assert_eq!(Entry::from_bytes(&key, Vec::new()), None);
+        assert_eq!(Entry::from_bytes(&Key::new("other", &[], "1"), bytes), None);
     }
 
     #[test]

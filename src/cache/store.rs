@@ -1,19 +1,18 @@
 //! The folder: reading, writing, keeping it within its bounds.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use super::entry::{Entry, Key};
+use crate::files::{Scratch, remove_leftovers};
 
 /// The folder of this version's entries; another version's are left alone.
-const VERSION: &str = "v1";
-/// What a temporary file's name begins with.
+const VERSION: &str = "v2";
+/// What the names of temporary folders begin with.
 const TEMPORARY: &str = ".tmp-";
-/// A temporary file that nobody has touched for so long is what a killed process left.
-const ABANDONED: Duration = Duration::from_secs(3600);
 /// How old an entry's time has to be before a read renews it.
 const RENEW: Duration = Duration::from_secs(24 * 3600);
 /// How much is kept at most, when nobody says.
@@ -63,10 +62,11 @@ impl Cache {
 
     /// The entry of a key that this ptxas made; whichever ptxas made it where no identity is given. A damaged entry is none.
     pub fn get(&self, key: &Key, ptxas: Option<&str>) -> Option<Entry> {
+        remove_leftovers(&self.folder, TEMPORARY);
         let path = self.path(key);
         let bytes = fs::read(&path).ok()?;
-        let Some(entry) = Entry::from_bytes(bytes) else {
-            // It would never be whole again.
+        let Some(entry) = Entry::from_bytes(key, bytes) else {
+            // It would never be whole again, or is another one's.
             let _ = fs::remove_file(&path);
             return None;
         };
@@ -89,7 +89,7 @@ impl Cache {
 
     /// Keeps an entry. Best effort: a full disk is no reason to fail.
     pub fn put(&self, key: &Key, entry: &Entry) {
-        let bytes = entry.to_bytes();
+        let bytes = entry.to_bytes(key);
         if bytes.len() as u64 > self.limit_bytes / 4 {
             return;
         }
@@ -98,35 +98,35 @@ impl Cache {
         }
     }
 
-    /// Writes beside the place and renames: a reader sees all of it or nothing.
+    /// Writes elsewhere and renames: a reader sees all of it or nothing. What a loss of power leaves of it fails its checksum, so
+    /// that nothing has to wait for the disk.
     pub(super) fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let folder = path.parent().unwrap_or(&self.folder);
-        let new = || tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(folder);
-        let mut file = match new() {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                fs::create_dir_all(folder)?;
-                new()?
-            }
-            Err(error) => return Err(error),
-        };
-        file.write_all(bytes)?;
-        file.persist(path).map_err(|error| error.error)?;
-        Ok(())
+        fs::create_dir_all(folder)?;
+        let scratch = Scratch::new_in(&self.folder, TEMPORARY)?;
+        let new = scratch.path().join("new");
+        fs::write(&new, bytes)?;
+        fs::rename(&new, path)
     }
 
-    /// Every file, and the temporary ones apart.
-    fn walk(&self) -> (Vec<Kept>, Vec<Kept>) {
-        let (mut kept, mut temporary) = (Vec::new(), Vec::new());
-        let folders = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        for entry in folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten()) {
-            let Ok(metadata) = entry.metadata() else { continue };
-            let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-            let is_temporary = entry.file_name().to_str().is_some_and(|name| name.starts_with(TEMPORARY));
-            let file = Kept { path: entry.path(), bytes: metadata.len(), used };
-            if is_temporary { temporary.push(file) } else { kept.push(file) }
+    /// Every file that is in its place. A folder that is not there is empty; one that cannot be read is an error.
+    fn walk(&self) -> io::Result<Vec<Kept>> {
+        let mut kept = Vec::new();
+        for folder in list(&self.folder)? {
+            if folder.file_name().to_str().is_some_and(|name| name.starts_with(TEMPORARY)) {
+                continue;
+            }
+            for entry in list(&folder.path())? {
+                // What is gone meanwhile is another process's tidying.
+                let metadata = match entry.metadata() {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    metadata => metadata?,
+                };
+                let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                kept.push(Kept { path: entry.path(), bytes: metadata.len(), used });
+            }
         }
-        (kept, temporary)
+        Ok(kept)
     }
 
     fn entries<'a>(&self, kept: &'a [Kept]) -> impl Iterator<Item = &'a Kept> {
@@ -135,31 +135,37 @@ impl Cache {
     }
 
     /// What is in it.
-    pub fn info(&self) -> Info {
-        let (kept, temporary) = self.walk();
-        let bytes = kept.iter().chain(&temporary).map(|file| file.bytes).sum();
-        Info { entries: self.entries(&kept).count() as u64, bytes, limit_bytes: self.limit_bytes }
+    pub fn info(&self) -> io::Result<Info> {
+        let kept = self.walk()?;
+        let bytes = kept.iter().map(|file| file.bytes).sum();
+        Ok(Info { entries: self.entries(&kept).count() as u64, bytes, limit_bytes: self.limit_bytes })
     }
 
-    /// Checks every entry: how many are whole, how many are damaged.
-    pub fn verify(&self) -> (u64, u64) {
-        let (kept, _) = self.walk();
-        self.entries(&kept).fold((0, 0), |(whole, damaged), file| match fs::read(&file.path).map(Entry::from_bytes) {
-            Ok(Some(_)) => (whole + 1, damaged),
-            Ok(None) => (whole, damaged + 1),
-            Err(_) => (whole, damaged),
-        })
+    /// Checks every entry: how many are whole, and which are not or cannot be read.
+    pub fn verify(&self) -> io::Result<(u64, Vec<PathBuf>)> {
+        let kept = self.walk()?;
+        let (mut whole, mut damaged) = (0, Vec::new());
+        for file in self.entries(&kept) {
+            let key = file.path.file_name().and_then(|name| name.to_str()).map(|name| Key(name.to_owned()));
+            match fs::read(&file.path) {
+                Ok(bytes) => match key.and_then(|key| Entry::from_bytes(&key, bytes)) {
+                    Some(_) => whole += 1,
+                    None => damaged.push(file.path.clone()),
+                },
+                // Somebody else's tidying.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((whole, damaged))
     }
 
-    /// After something was written: what is too much goes, the longest unused first, and what killed processes left.
+    /// After something was written: what is too much goes, the longest unused first.
     pub fn tidy(&self) {
         if self.written.swap(0, Ordering::Relaxed) == 0 {
             return;
         }
-        let (mut kept, temporary) = self.walk();
-        for file in temporary.iter().filter(|file| file.used.elapsed().is_ok_and(|elapsed| elapsed > ABANDONED)) {
-            let _ = fs::remove_file(&file.path);
-        }
+        let Ok(mut kept) = self.walk() else { return };
         let mut bytes: u64 = kept.iter().map(|file| file.bytes).sum();
         if bytes <= self.limit_bytes {
             return;
@@ -178,11 +184,20 @@ impl Cache {
 
     /// Removes everything; says what there was.
     pub fn clear(&self) -> io::Result<Info> {
-        let info = self.info();
+        let info = self.info()?;
         match fs::remove_dir_all(&self.folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(info),
         }
+    }
+}
+
+/// What is in a folder: nothing, where there is none.
+fn list(folder: &Path) -> io::Result<Vec<fs::DirEntry>> {
+    match fs::read_dir(folder) {
+        Ok(entries) => entries.collect(),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(Vec::new()),
+        Err(error) => Err(error),
     }
 }
 
@@ -207,7 +222,7 @@ mod tests {
         assert_eq!(cache.get(&key("a"), Some("p")), Some(entry(10)));
         assert_eq!(cache.get(&key("a"), Some("q")), None);
         assert_eq!(cache.get(&key("a"), None), Some(entry(10)));
-        assert_eq!(cache.info().entries, 1);
+        assert_eq!(cache.info().unwrap().entries, 1);
         assert_eq!(cache.clear().unwrap().entries, 1);
         assert_eq!((cache.get(&key("a"), None), cache.clear().unwrap().entries), (None, 0));
     }
@@ -220,9 +235,20 @@ mod tests {
         let path = cache.path(&key("a"));
         let bytes = fs::read(&path).unwrap();
         fs::write(&path, &bytes[..50]).unwrap();
-        assert_eq!(cache.verify(), (0, 1));
+        assert_eq!(cache.verify().unwrap(), (0, vec![path.clone()]));
         assert_eq!(cache.get(&key("a"), None), None);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn another_keys_entry_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(folder.path(), None);
+        cache.put(&key("a"), &entry(100));
+        cache.put(&key("b"), &entry(200));
+        fs::rename(cache.path(&key("a")), cache.path(&key("b"))).unwrap();
+        assert_eq!(cache.verify().unwrap(), (0, vec![cache.path(&key("b"))]));
+        assert_eq!(cache.get(&key("b"), Some("p")), None, "it is whole, and of another input");
     }
 
     #[test]
@@ -234,16 +260,12 @@ mod tests {
         }
         let old = File::options().append(true).open(cache.path(&key("b"))).unwrap();
         old.set_modified(SystemTime::now() - Duration::from_secs(100_000)).unwrap();
-        let left = cache.path(&key("a")).with_file_name(".tmp-left");
-        fs::write(&left, "x").unwrap();
-        File::options().append(true).open(&left).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
         cache.tidy();
-        assert!(!left.exists());
-        assert_eq!(cache.info().entries, 4, "within its bounds nothing goes");
+        assert_eq!(cache.info().unwrap().entries, 4, "within its bounds nothing goes");
         cache.put(&key("e"), &entry(24_000));
         cache.tidy();
         assert_eq!(cache.get(&key("b"), None), None);
-        assert!(cache.info().bytes <= 90_000);
+        assert!(cache.info().unwrap().bytes <= 90_000);
         cache.put(&key("huge"), &entry(90_000));
         assert_eq!(cache.get(&key("huge"), None), None, "one entry may not push out all others");
     }

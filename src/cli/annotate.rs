@@ -17,6 +17,7 @@ use crate::base::{Arch, Line};
 use crate::cubin::{Image, lines::LineTable};
 use crate::emit;
 use crate::emit::annotate::Options;
+use crate::emit::escape::terminal;
 use crate::report::annotation::{self, Annotation, By};
 use crate::report::{LaunchHints, Unit, demangle};
 
@@ -49,7 +50,7 @@ pub fn run(args: &AnnotateArgs) -> Result<Outcome> {
         arches.par_iter().enumerate().filter_map(one).collect::<Vec<_>>()
     };
     let mut annotated: Vec<(Unit, Annotation)> =
-        session.pool()?.install(|| inputs.par_iter().flat_map(annotate_all).collect());
+        session.pool().install(|| inputs.par_iter().flat_map(annotate_all).collect());
     if by == By::Source || args.format == AnnotateFormat::Html {
         annotated.iter_mut().for_each(|(_, annotation)| find.fill(annotation));
     }
@@ -81,6 +82,16 @@ pub fn run(args: &AnnotateArgs) -> Result<Outcome> {
     }
     if !session.kernels.is_empty() && annotated.iter().all(|(_, annotation)| annotation.kernels.is_empty()) {
         bail!("--kernel {} matches no kernel of any input", args.compile.kernel.join(", "));
+    }
+    if !args.output.quiet {
+        for (unit, annotation) in &annotated {
+            let input = terminal(&unit.input);
+            if annotation.kernels.is_empty() {
+                writeln!(errors, "no functions: {input}")?;
+            } else if emit::annotate::is_empty(&annotation.view(by), &options) {
+                writeln!(errors, "no line that was asked for: {input}")?;
+            }
+        }
     }
     Ok(Outcome::Fine)
 }

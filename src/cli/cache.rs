@@ -41,7 +41,7 @@ pub fn run(args: &CacheArgs) -> Result<Outcome> {
     let mut out = output::stdout(Form::Text);
     match args.action {
         CacheAction::Info => {
-            let info = cache.info();
+            let info = cache.info().with_context(|| format!("cannot read {}", cache.folder().display()))?;
             writeln!(out, "folder   {}", terminal(&cache.folder().display().to_string()))?;
             writeln!(out, "entries  {}", info.entries)?;
             writeln!(out, "size     {} of at most {}", bytes(info.bytes), bytes(info.limit_bytes))?;
@@ -51,9 +51,10 @@ pub fn run(args: &CacheArgs) -> Result<Outcome> {
             writeln!(out, "removed {} entries, {}", info.entries, bytes(info.bytes))?;
         }
         CacheAction::Verify => {
-            let (whole, damaged) = cache.verify();
-            writeln!(out, "{whole} entries are whole, {damaged} damaged")?;
-            return Ok(if damaged == 0 { Outcome::Fine } else { Outcome::Findings });
+            let verified = cache.verify().with_context(|| format!("cannot read {}", cache.folder().display()));
+            let (whole, damaged) = verified?;
+            writeln!(out, "{whole} entries are whole, {} damaged", damaged.len())?;
+            return Ok(if damaged.is_empty() { Outcome::Fine } else { Outcome::Findings });
         }
     }
     Ok(Outcome::Fine)

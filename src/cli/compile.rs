@@ -12,6 +12,7 @@ use super::args::CompileArgs;
 use super::glob::Globs;
 use super::input::{self, Input, Kind};
 use super::jobserver::Jobserver;
+use super::threads::Pool;
 use crate::base::{Arch, Line};
 use crate::cache::{Cache, Entry, Key};
 use crate::report::{LaunchHints, PtxasUsed, RoleHint, Unit, UnitError, Wanted};
@@ -109,8 +110,8 @@ impl Session {
     }
 
     /// The threads that builds run on.
-    pub fn pool(&self) -> Result<rayon::ThreadPool> {
-        rayon::ThreadPoolBuilder::new().num_threads(self.jobs).build().context("cannot start threads")
+    pub fn pool(&self) -> Pool {
+        Pool::start(self.jobs)
     }
 
     /// Where in the cache a job's result is: nowhere when there is no cache, or when nothing tells which ptxas it is.
@@ -241,7 +242,13 @@ fn compile<'a>(session: &Session, ptx: &[u8], arch: Option<Arch>, unit: &mut Uni
                 unit.ptxas = Some(used(ptxas, failure.version, failure.arguments.clone()));
             }
             let log = error.failure().map(|failure| toolchain::log::parse(&failure.log)).unwrap_or_default();
+            let is_told = log.messages.iter().any(|message| message.severity >= toolchain::log::Severity::Error);
             let message = match &error {
+                // Not the words of a ptxas that does not like the PTX: how it ended is all there is.
+                RunError::Rejected { code, failure } if !is_told => {
+                    let silent = if failure.log.trim().is_empty() { " and said nothing" } else { "" };
+                    format!("ptxas failed on {} for {arch}: it ended with exit code {code}{silent}", unit.input)
+                }
                 RunError::Rejected { .. } => {
                     let ran = unit.ptxas.as_ref().and_then(|ptxas| ptxas.version.as_deref()?.parse().ok());
                     let advice = advice(&log, arch, ran).map(|advice| format!("; {advice}")).unwrap_or_default();

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 use rayon::prelude::*;
 
 use super::glob::Globs;
 use super::input;
 use super::progress::Progress;
+use super::threads::Pool;
 use crate::base::Arch;
 use crate::container::{Container, ContainerError, Entry, EntryKind, Options};
 use crate::cubin::Image;
@@ -67,7 +68,7 @@ pub struct Choice {
     /// Names of kernels.
     pub kernels: Globs,
     containers: Vec<Container>,
-    pool: rayon::ThreadPool,
+    pool: Pool,
 }
 
 impl Choice {
@@ -93,7 +94,7 @@ impl Choice {
             )?,
             kernels: Globs::new(&args.kernel)?,
             containers,
-            pool: rayon::ThreadPoolBuilder::new().num_threads(threads).build().context("cannot start threads")?,
+            pool: Pool::start(threads),
         })
     }
 
@@ -117,16 +118,16 @@ impl Choice {
         let mut queue = InOrder::default();
         let (sender, receiver) = mpsc::channel();
         let stopped = AtomicBool::new(false);
-        std::thread::scope(|scope| {
+        let produce = {
             let (look, stopped, progress) = (&look, &stopped, &progress);
-            scope.spawn(move || {
-                self.pool.install(|| {
-                    let visit = |(part, container): (usize, Container)| {
-                        self.visit_part((part, &container), look, stopped, progress, &sender);
-                    };
-                    std::iter::from_fn(|| parts.next()).enumerate().par_bridge().for_each(visit);
-                });
-            });
+            move || {
+                let visit = |(part, container): (usize, Container)| {
+                    self.visit_part((part, &container), look, stopped, progress, &sender);
+                };
+                std::iter::from_fn(|| parts.next()).enumerate().par_bridge().for_each(visit);
+            }
+        };
+        self.pool.install_beside(produce, || {
             for (at, result) in receiver {
                 queue.put(at, result);
                 while let Some(result) = queue.next() {

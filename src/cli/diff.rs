@@ -3,6 +3,7 @@
 mod library;
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -12,6 +13,7 @@ use super::args::{CompileArgs, OutputArgs, RunArgs};
 use super::compile::Session;
 use super::given::WithinArgs;
 use super::input::{self, Input};
+use super::threads::Pool;
 use super::{Outcome, output, report};
 use crate::analysis::code::Counting;
 use crate::base::Arch;
@@ -118,10 +120,24 @@ enum Code {
     Library(Library),
 }
 
+/// Units of a side that cannot be compared, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("{} cannot be compared", units.first().map_or("", |unit| unit.input.as_str()))]
+struct Refused {
+    units: Vec<Unit>,
+}
+
 /// Builds or reads both sides, compares, writes.
 pub fn run(args: &DiffArgs) -> Result<Outcome> {
     check(args)?;
-    let (before, after) = rayon::join(|| load(args, 0), || load(args, 1));
+    let pool = Pool::start(args.run.jobs.unwrap_or(0));
+    let (before, after) = pool.install(|| rayon::join(|| load(args, 0), || load(args, 1)));
+    // Both sides are at work at once: what they complain of is said in order afterwards.
+    for refused in [&before, &after].into_iter().filter_map(|side| side.as_ref().err()?.downcast_ref::<Refused>()) {
+        for unit in &refused.units {
+            emit::text::write_unit_error(unit, &mut output::errors())?;
+        }
+    }
     let (before, after) = (before?, after?);
     let mut units = Vec::new();
     for (old, new) in pairs(&before, &after)? {
@@ -138,6 +154,17 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
         DiffFormat::Json => emit::diff::write_json(&difference, out),
         DiffFormat::Html => emit::diff::write_html(&difference, &options, out),
     })?;
+    if difference.units.iter().all(|unit| unit.kernels.is_empty()) {
+        let kernels = |side: &[Loaded]| side.iter().map(|loaded| loaded.unit.kernels.len()).sum::<usize>();
+        if kernels(&before) + kernels(&after) == 0 {
+            if !args.kernel.is_empty() {
+                bail!("--kernel {} matches no kernel of either side", args.kernel.join(", "));
+            }
+            if !args.output.quiet {
+                writeln!(output::errors(), "no functions on either side")?;
+            }
+        }
+    }
     let differs = difference.units.iter().flat_map(|unit| &unit.kernels).any(|kernel| !kernel.is_empty());
     Ok(if args.exit_code && differs { Outcome::Findings } else { Outcome::Fine })
 }
@@ -215,8 +242,7 @@ fn build(session: &Session, path: &Path, read: Result<Input, String>, arch: Opti
         bail!("{} cannot be read", path.display());
     };
     if unit.error.is_some() {
-        emit::text::write_unit_error(&unit, &mut output::errors())?;
-        bail!("{} cannot be compared", path.display());
+        return Err(Refused { units: vec![unit] }.into());
     }
     let listing = built.as_ref().and_then(|built| {
         let image = Image::parse(&built.cubin).ok()?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use rayon::prelude::*;
 
 use super::Outcome;
@@ -15,6 +15,7 @@ use super::output;
 use crate::analysis::code::Counting;
 use crate::cubin::{Image, lines::LineTable};
 use crate::emit;
+use crate::emit::escape::terminal;
 use crate::emit::listing::{JsonWriter, Options};
 use crate::flow::Rule;
 use crate::report::listing::{self, ListedFunction, Wanted};
@@ -26,8 +27,9 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
     let session = Session::new(&args.compile)?;
     let arches = session.arches();
     let inputs = given::expand(&session.inputs, &args.compile)?;
-    let pool = session.pool()?;
+    let pool = session.pool();
     let mut failed: Vec<Unit> = Vec::new();
+    let mut listed = 0_u64;
     // What ran that is not managed: a listing has no place for it.
     let mut ran: BTreeSet<String> = BTreeSet::new();
     output::write(&args.output, args.format, |out| {
@@ -103,7 +105,10 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
                     (None, Some(out)) => emit::listing::write_text(function, &options, *out),
                     (None, None) => Ok(()),
                 };
-                list(&session, &image, rule, wanted, &mut emit)?;
+                list(&session, &image, rule, wanted, &mut |function: &ListedFunction| {
+                    listed += 1;
+                    emit(function)
+                })?;
             }
         }
         json.map_or(Ok(()), JsonWriter::finish)
@@ -115,8 +120,17 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
     for unit in &failed {
         emit::text::write_unit_error(unit, &mut errors)?;
     }
-    errors.flush()?;
-    Ok(if failed.is_empty() { Outcome::Fine } else { Outcome::Failed })
+    if !failed.is_empty() {
+        return Ok(Outcome::Failed);
+    }
+    if listed == 0 && !session.kernels.is_empty() {
+        bail!("--kernel {} matches no function of any input", args.compile.kernel.join(", "));
+    }
+    if listed == 0 && !args.output.quiet {
+        let inputs: Vec<String> = session.inputs.iter().map(|path| path.display().to_string()).collect();
+        writeln!(errors, "no functions: {}", terminal(&inputs.join(", ")))?;
+    }
+    Ok(Outcome::Fine)
 }
 
 /// A unit that has no code, with the lines that its errors speak of.

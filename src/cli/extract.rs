@@ -1,12 +1,14 @@
 //! `ptxinspect extract X… -o DIR`: cubins and PTX as files.
 
 use std::collections::HashSet;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args as ClapArgs, ValueHint};
 use sha2::{Digest, Sha256};
+use tempfile::TempPath;
 
 use super::contents::{self, Choice, ChooseArgs};
 use super::list::{extension, ptx_kernels};
@@ -16,6 +18,7 @@ use crate::container::{Entry, EntryKind};
 use crate::cubin::{FunctionKind, Image};
 use crate::emit;
 use crate::emit::clean::Form;
+use crate::files::{HIDDEN_PREFIX, Scratch, keep_mode};
 use crate::report::demangle;
 
 /// `ptxinspect extract X…`
@@ -41,7 +44,7 @@ const MAX_NAME: usize = 200;
 /// What became of an entry.
 enum Found {
     /// Its bytes wait in a file beside the one they will be.
-    Kept { path: String, arch: Option<Arch>, kind: EntryKind, file: tempfile::NamedTempFile, bytes: u64 },
+    Kept { path: String, arch: Option<Arch>, kind: EntryKind, file: TempPath, bytes: u64 },
     /// It could not be read or written.
     Failed(String),
 }
@@ -50,13 +53,15 @@ enum Found {
 pub fn run(args: &ExtractArgs) -> Result<Outcome> {
     let choice = Choice::new(&args.choose)?;
     let folder = &args.output;
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    let scratch = Scratch::new_in(folder, HIDDEN_PREFIX)
+        .with_context(|| format!("cannot write to the folder {}", folder.display()))?;
     let prefixes: Vec<String> = args.choose.inputs.iter().filter_map(|path| prefix(path)).collect();
     let mut names = HashSet::new();
     let (mut written, mut bytes_written, mut failures) = (0_u64, 0_u64, 0_u64);
     let mut out = output::stdout(Form::Plain);
     choice.visit(
-        |entry| take(entry, &choice, folder),
+        |entry| take(entry, &choice, &scratch),
         |result| {
             let message = match result {
                 Err(error) => error.to_string(),
@@ -93,8 +98,8 @@ pub fn run(args: &ExtractArgs) -> Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// Reads an entry into a file that has no name yet.
-fn take(entry: &Entry, choice: &Choice, folder: &Path) -> Option<Found> {
+/// Reads an entry into a file that has no name yet, and closes it: any number of them may wait for their turn.
+fn take(entry: &Entry, choice: &Choice, scratch: &Scratch) -> Option<Found> {
     if entry.obfuscated && !choice.is_everything() {
         return None;
     }
@@ -123,21 +128,27 @@ fn take(entry: &Entry, choice: &Choice, folder: &Path) -> Option<Found> {
     if !chosen || !choice.wants_arch(arch) {
         return None;
     }
-    let write = || -> io::Result<tempfile::NamedTempFile> {
-        let mut file = tempfile::Builder::new().prefix(".ptxinspect-").tempfile_in(folder)?;
+    let write = || -> io::Result<TempPath> {
+        // With the mode that the umask gives.
+        let mut file = tempfile::Builder::new().make_in(scratch.path(), |path| File::create_new(path))?;
         file.write_all(&bytes)?;
-        output::make_readable(file.as_file())?;
-        Ok(file)
+        Ok(file.into_temp_path())
     };
     Some(match write() {
         Ok(file) => Found::Kept { path: entry.path.clone(), arch, kind: entry.kind, file, bytes: bytes.len() as u64 },
-        Err(error) => Found::Failed(format!("{}: cannot write to {}: {error}", entry.path, folder.display())),
+        Err(error) => Found::Failed(format!("{}: cannot be written: {error}", entry.path)),
     })
 }
 
 /// Gives the file its name, whole or not at all.
-fn keep(file: tempfile::NamedTempFile, path: &Path, force: bool) -> Result<()> {
+fn keep(file: TempPath, path: &Path, force: bool) -> Result<()> {
     if force {
+        let kept = match fs::metadata(path) {
+            Ok(before) => keep_mode(&file, &before),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        };
+        kept.with_context(|| format!("cannot write {}", path.display()))?;
         file.persist(path).map_err(|error| error.error).with_context(|| format!("cannot write {}", path.display()))?;
         return Ok(());
     }

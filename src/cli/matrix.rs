@@ -17,7 +17,7 @@ use crate::base::Arch;
 use crate::emit;
 use crate::gate::{Figures, Metric};
 use crate::matrix::{Bisection, Cell, CellKernel, KernelBisection, Matrix, Setting, Sweep, bisect};
-use crate::report::{KernelKind, LaunchHints, Wanted};
+use crate::report::{KernelKind, LaunchHints, Severity, UnitError, Wanted};
 use crate::toolchain::managed::Store;
 use crate::toolchain::{Version, VersionRequest};
 
@@ -139,7 +139,9 @@ pub fn run(args: &MatrixArgs) -> Result<Outcome> {
     if !nothing && matrix.cells.iter().all(|cell| cell.kernels.is_empty()) {
         bail!("there is no kernel in any cell{}", if args.kernel.is_empty() { "" } else { " that --kernel matches" });
     }
-    Ok(if nothing { Outcome::Failed } else { Outcome::Fine })
+    // That a ptxas does not take a PTX is an answer; that nothing could be asked of it is none.
+    let failed = nothing || matrix.cells.iter().any(|cell| cell.failed);
+    Ok(if failed { Outcome::Failed } else { Outcome::Fine })
 }
 
 /// What `--ptxas` means: each as it is, ranges as the releases that can be had.
@@ -204,6 +206,8 @@ fn measure(column: &Column, path: &Path, arch: Option<Arch>) -> Cell {
         let first = error.diagnostics.first().map(|first| format!(": {}", first.message)).unwrap_or_default();
         format!("{}{first}", error.message)
     });
+    let said_no = |error: &UnitError| error.diagnostics.iter().any(|said| said.severity == Severity::Error);
+    let failed = unit.error.as_ref().is_some_and(|error| !said_no(error));
     let made_by = unit.cubin.as_ref().and_then(|cubin| cubin.made_by.clone());
     let version = unit.ptxas.as_ref().and_then(|ptxas| ptxas.version.clone()).or(made_by);
     let entries = unit.kernels.iter().filter(|kernel| kernel.kind == KernelKind::Entry);
@@ -214,6 +218,7 @@ fn measure(column: &Column, path: &Path, arch: Option<Arch>) -> Cell {
         ptxas_path: unit.ptxas.as_ref().and_then(|ptxas| ptxas.path.clone()),
         setting: column.setting.clone(),
         error,
+        failed,
         kernels: entries.map(|kernel| CellKernel::new(kernel.name.clone(), &Figures::of(kernel))).collect(),
     }
 }
@@ -234,7 +239,7 @@ fn measured(args: &MatrixArgs, columns: &[Vec<Column>], progress: &Progress) -> 
         progress.step();
         cell
     };
-    let cells = first.session.pool()?.install(|| jobs.par_iter().map(one).collect());
+    let cells = first.session.pool().install(|| jobs.par_iter().map(one).collect());
     Ok(Matrix::new(cells, Vec::new()))
 }
 
@@ -249,7 +254,7 @@ fn bisected(args: &MatrixArgs, columns: &[Vec<Column>], metric: Metric, progress
     let one =
         |(row, path, arch): &(&Vec<Column>, &PathBuf, Option<Arch>)| bisect_row(row, path, *arch, metric, progress);
     let found: Vec<(Vec<Cell>, Vec<KernelBisection>)> =
-        first.session.pool()?.install(|| groups.par_iter().map(one).collect());
+        first.session.pool().install(|| groups.par_iter().map(one).collect());
     let (cells, bisections): (Vec<Vec<Cell>>, Vec<Vec<KernelBisection>>) = found.into_iter().unzip();
     Ok(Matrix::new(cells.into_iter().flatten().collect(), bisections.into_iter().flatten().collect()))
 }

@@ -27,6 +27,8 @@ mod progress;
 mod report;
 mod room;
 mod source;
+mod streams;
+mod threads;
 mod toolchain;
 
 use std::io::{self, IsTerminal, Write};
@@ -60,35 +62,57 @@ impl Outcome {
     }
 }
 
+/// The only argument of the process that [`toolchain::guard`](crate::toolchain::guard) runs in.
+const GUARD: &str = "__guard";
+
 /// Parses the process's arguments, runs the command, reports an error on standard error, and returns the exit status.
 pub fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == GUARD) {
+        crate::toolchain::guard(io::stdin().lock());
+        return ExitCode::SUCCESS;
+    }
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
             // Help and version are answers; anything else is a job that could not be done.
-            print_usage(&error);
             let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-            return ExitCode::from(if asked { 0 } else { 2 });
+            print_usage(&error);
+            return finish(if asked { Outcome::Fine } else { Outcome::Failed });
         }
     };
     // Without handlers an interrupted run only leaves a temporary folder behind: no reason not to run.
     let _ = crate::toolchain::remove_leftovers_on_signals();
-    match run(args) {
-        Ok(outcome) => ExitCode::from(outcome.code()),
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            let _ = emit::text::write_error(&format!("{error:#}"), &mut output::errors());
-            ExitCode::from(Outcome::Failed.code())
-        }
+    memory::exit_where_there_is_none(Outcome::Failed.code());
+    // On Linux the program that runs, even where its file has been replaced meanwhile.
+    let itself = if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() };
+    if let (Ok(itself), true) = (itself, cfg!(unix)) {
+        crate::toolchain::start_guard(itself, GUARD);
     }
+    let outcome = run(args).unwrap_or_else(|error| fail(&error));
+    finish(outcome)
+}
+
+fn fail(error: &anyhow::Error) -> Outcome {
+    let _ = emit::text::write_error(&format!("{error:#}"), &mut output::errors());
+    Outcome::Failed
+}
+
+/// The exit status: what was found, unless what was to be said of it got lost.
+fn finish(outcome: Outcome) -> ExitCode {
+    crate::toolchain::dismiss_guard();
+    let outcome = streams::finish().map_or_else(|error| fail(&error), |()| outcome);
+    ExitCode::from(outcome.code())
 }
 
 /// Prints what clap says, in its own colours unless it quotes something that no terminal should get.
 fn print_usage(error: &clap::Error) {
     let said = error.render().to_string();
     let clean = clean::text(Form::Text, &said);
+    let rendered = error.render();
+    let coloured = rendered.ansi();
     let _ = match (clean == said, error.use_stderr()) {
-        (true, _) => error.print(),
+        (true, true) => write!(streams::stderr(), "{coloured}"),
+        (true, false) => write!(streams::stdout(), "{coloured}"),
         (false, true) => output::errors().write_all(clean.as_bytes()),
         (false, false) => output::stdout(Form::Text).write_all(clean.as_bytes()),
     };
@@ -116,21 +140,14 @@ fn run(args: Args) -> Result<Outcome> {
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "ptxinspect", &mut script);
-            io::stdout().write_all(&script)?;
+            streams::raw_stdout().write_all(&script)?;
             Ok(Outcome::Fine)
         }
         Some(Command::Man) => {
             let mut page = Vec::new();
             clap_mangen::Man::new(Args::command()).render(&mut page)?;
-            io::stdout().write_all(&page)?;
+            streams::raw_stdout().write_all(&page)?;
             Ok(Outcome::Fine)
         }
     }
-}
-
-/// Whether the reader of our output went away, which is its right.
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe))
 }

@@ -1,13 +1,16 @@
 //! Where output goes: standard output, or a file that appears whole or not at all.
 
-use std::io::{self, BufWriter, IsTerminal, StderrLock, StdoutLock, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::Path;
+use std::sync::Arc;
 
 use anstream::{AutoStream, ColorChoice};
 use anyhow::{Context, Result};
 
 use super::args::{ColorWhen, OutputArgs};
+use super::streams::{self, Fate, Lasting};
 use crate::emit::clean::{Clean, Form};
+use crate::files::{NewFile, is_descriptor, target};
 
 /// Columns to assume when standard output is no terminal.
 const PLAIN_WIDTH: usize = 100;
@@ -32,16 +35,16 @@ pub fn terminal_width(args: &OutputArgs) -> Option<usize> {
 }
 
 /// Standard error, for what a command says beside its output.
-pub fn errors() -> Clean<AutoStream<StderrLock<'static>>> {
-    Clean::new(Form::Text, anstream::stderr().lock())
+pub fn errors() -> Clean<AutoStream<Box<dyn Write>>> {
+    Clean::new(Form::Text, streams::stderr())
 }
 
 /// Standard output, for a command that writes nowhere else.
-pub fn stdout(form: impl Into<Form>) -> Clean<AutoStream<StdoutLock<'static>>> {
+pub fn stdout(form: impl Into<Form>) -> Clean<AutoStream<Box<dyn Write>>> {
     let form = form.into();
     // Where there are no colours nothing looks for them.
     let colour = if form == Form::Text { AutoStream::choice(&io::stdout()) } else { ColorChoice::AlwaysAnsi };
-    Clean::new(form, AutoStream::new(io::stdout().lock(), colour))
+    Clean::new(form, AutoStream::new(streams::raw_stdout(), colour))
 }
 
 /// What a format is written in, and whether colours pass: in text alone, and only where they are wanted.
@@ -67,7 +70,7 @@ pub fn write(
     };
     let filter = Filter { form, colour };
     match &args.output {
-        None => emit_to(Box::new(io::stdout().lock()), filter, emit).context("cannot write to standard output"),
+        None => emit_to(streams::raw_stdout(), filter, emit).context("cannot write to standard output"),
         Some(path) => write_file(path, filter, emit),
     }
 }
@@ -87,31 +90,27 @@ fn emit_to(
 /// Writes beside the target and renames, so that a failure leaves the old file as it was.
 fn write_file(path: &Path, filter: Filter, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let what = || format!("cannot write {}", path.display());
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
-        _ => PathBuf::from("."),
-    };
-    // A device or a pipe (/dev/null, /dev/stdout) cannot be replaced by a rename.
-    if path.exists() && !path.is_file() {
+    if is_device(path).with_context(what)? {
         let file = std::fs::OpenOptions::new().write(true).open(path).with_context(what)?;
-        return emit_to(Box::new(file), filter, emit).with_context(what);
+        let fate = Arc::new(Fate::default());
+        emit_to(Box::new(Lasting::new(file, Arc::clone(&fate))), filter, emit).with_context(what)?;
+        return fate.take_error().with_context(what);
     }
-    let temporary = tempfile::Builder::new().prefix(".ptxinspect-").tempfile_in(&folder).with_context(what)?;
-    let file = temporary.reopen().with_context(what)?;
+    let new = NewFile::for_place(path).with_context(what)?;
+    let file = new.file().try_clone().with_context(what)?;
     emit_to(Box::new(file), filter, emit).with_context(what)?;
-    make_readable(temporary.as_file()).with_context(what)?;
-    temporary.persist(path).map_err(|error| error.error).with_context(what)?;
-    Ok(())
+    new.commit().with_context(what)
 }
 
-/// Temporary files are private; a result is as readable as one made by a shell redirection.
-#[cfg(unix)]
-pub fn make_readable(file: &std::fs::File) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    file.set_permissions(std::fs::Permissions::from_mode(0o644))
-}
-
-#[cfg(not(unix))]
-pub fn make_readable(_file: &std::fs::File) -> io::Result<()> {
-    Ok(())
+/// A device or a pipe (`/dev/null`, `/dev/stdout`) cannot be replaced by a rename; nor can a file that is only reached by the
+/// number under which it is open.
+fn is_device(path: &Path) -> io::Result<bool> {
+    if is_descriptor(&target(path)?) {
+        return Ok(true);
+    }
+    match std::fs::metadata(path) {
+        Ok(metadata) => Ok(!metadata.is_file()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }

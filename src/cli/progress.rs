@@ -10,6 +10,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Work that takes less than this shows nothing.
 const PATIENCE: Duration = Duration::from_millis(400);
+/// How often it is drawn.
+const STEP: Duration = Duration::from_millis(200);
 
 /// A bar over a known number of steps. Drawn by a thread of its own, so that a fast run pays nothing for it.
 pub struct Progress {
@@ -46,13 +48,18 @@ impl Progress {
         bar.set_message(what);
         let (stop, stopped) = mpsc::channel::<()>();
         let shown = bar.clone();
-        let drawer = std::thread::spawn(move || {
-            if stopped.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+        let waits = move |time| stopped.recv_timeout(time) == Err(mpsc::RecvTimeoutError::Timeout);
+        let draw = move || {
+            if waits(PATIENCE) {
                 shown.set_draw_target(ProgressDrawTarget::stderr());
-                shown.enable_steady_tick(Duration::from_millis(200));
+                while waits(STEP) {
+                    shown.tick();
+                }
             }
-        });
-        Progress { bar: Some(bar), done: AtomicU64::new(0), stop: Some(stop), drawer: Some(drawer) }
+        };
+        // Without a thread to draw it there is no bar.
+        let drawer = std::thread::Builder::new().spawn(draw).ok();
+        Progress { bar: Some(bar), done: AtomicU64::new(0), stop: Some(stop), drawer }
     }
 
     /// One more step is done.

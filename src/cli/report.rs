@@ -59,7 +59,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         units.collect::<Vec<_>>()
     };
     let mut units: Vec<(Unit, Annotation)> =
-        session.pool()?.install(|| inputs.par_iter().flat_map(inspect_all).collect());
+        session.pool().install(|| inputs.par_iter().flat_map(inspect_all).collect());
     drop(progress);
     if for_page {
         let mut find = source::Finder::new(args.source_root.as_deref());
@@ -211,7 +211,9 @@ fn build<'a, T>(
 ) -> Option<(Unit, Option<T>)> {
     // Parsing and evaluating cost nothing: they are done while ptxas runs.
     let (parsed, built) = std::thread::scope(|scope| {
-        let parser = shared.is_new().then(|| scope.spawn(|| shared.parsed(session)));
+        // Where no thread can be had it is done afterwards.
+        let beside = |parse| std::thread::Builder::new().spawn_scoped(scope, parse).ok();
+        let parser = if shared.is_new() { beside(|| shared.parsed(session)) } else { None };
         let built = compile::build(session, input, path, arch, first);
         shared.is_built.store(true, Ordering::Relaxed);
         let parsed = match parser {

@@ -148,7 +148,7 @@ fn expand_path(path: PathBuf, name: String, top: bool, folders: &mut HashSet<Pat
     let metadata = match std::fs::metadata(&path) {
         Ok(metadata) => metadata,
         // A link to nothing holds nothing; a file that the user named should be there.
-        Err(_) if !top => return Vec::new(),
+        Err(error) if !top && is_dangling(&error) => return Vec::new(),
         Err(error) => return io(error),
     };
     if metadata.is_dir() {
@@ -167,6 +167,15 @@ fn expand_path(path: PathBuf, name: String, top: bool, folders: &mut HashSet<Pat
         }
         Err(error) => io(error),
     }
+}
+
+/// Whether it is a link that leads nowhere, or in a ring.
+fn is_dangling(error: &std::io::Error) -> bool {
+    #[cfg(unix)]
+    let is_ring = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+    #[cfg(not(unix))]
+    let is_ring = false;
+    error.kind() == std::io::ErrorKind::NotFound || is_ring
 }
 
 /// The files of a folder by name, each once: a link to something else below a folder that was visited is left out.

@@ -225,6 +225,11 @@ fn header(file: &[u8]) -> Result<Header, CubinError> {
     if header.e_machine != MACHINE_CUDA {
         return Err(CubinError::NotCuda { machine: header.e_machine });
     }
+    // ptxas writes them last of all: a file that was cut off may be complete but for them.
+    let programs = u64::from(header.e_phentsize) * u64::from(header.e_phnum);
+    if programs > 0 && header.e_phoff.checked_add(programs).is_none_or(|end| end > file.len() as u64) {
+        return Err(CubinError::Truncated { what: "program header table", bytes: file.len() });
+    }
     Ok(header)
 }
 

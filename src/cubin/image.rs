@@ -30,7 +30,7 @@ pub enum CubinError {
         machine: u16,
     },
     /// Ends before the tables that everything else is found through.
-    #[error("damaged cubin: the {what} lies outside the file, which has {bytes} bytes")]
+    #[error("damaged cubin: the {what} lies outside the file, which has {bytes} bytes and was most likely cut off")]
     Truncated {
         /// Which table.
         what: &'static str,

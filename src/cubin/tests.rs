@@ -328,7 +328,10 @@ fn wrong_files_say_what_they_are() {
             b".version 8.0",
             "not a cubin: expected a little-endian ELF file that starts with 7f 45 4c 46, found 2e 76 65 72 73 69 6f 6e",
         ),
-        (b"\x7fELF\x02\x01\x01", "damaged cubin: the ELF header lies outside the file, which has 7 bytes"),
+        (
+            b"\x7fELF\x02\x01\x01",
+            "damaged cubin: the ELF header lies outside the file, which has 7 bytes and was most likely cut off",
+        ),
     ] {
         assert_eq!(Image::parse(bytes).unwrap_err().to_string(), text);
     }
@@ -339,6 +342,9 @@ fn wrong_files_say_what_they_are() {
         "not a cubin: expected ELF machine 190 (NVIDIA CUDA), found 62"
     );
     bytes[18] = 190;
+    // The program headers are the last thing that ptxas writes.
+    let cut = Image::parse(&bytes[..bytes.len() - 1]).unwrap_err().to_string();
+    assert!(cut.contains("the program header table lies outside") && cut.contains("cut off"), "{cut}");
     bytes[8] = 9;
     let text = "unknown cubin layout: EI_OSABI 0x41, ABI version 9; expected 0x33 with 7 or 0x41 with 8";
     assert_eq!(Image::parse(&bytes).unwrap_err().to_string(), text);

@@ -24,6 +24,9 @@ pub struct Cell {
     pub setting: String,
     /// Why there are no figures; null when there are.
     pub error: Option<String>,
+    /// Whether it is not ptxas that said no: nothing is known of the cell then.
+    #[serde(skip)]
+    pub failed: bool,
     /// What it gave, by kernel.
     pub kernels: Vec<CellKernel>,
 }

@@ -6,14 +6,19 @@ use super::warps;
 use crate::ptx;
 use crate::toolchain::log::{self, Log};
 
-/// Fills a unit that ptxas refused: its errors, each with the line it speaks of (quoted later, by [`quote`]).
+/// How many lines of a log that is not understood are shown.
+const UNKNOWN_LINES: usize = 20;
+
+/// Fills a unit that ptxas refused: its errors, each with the line it speaks of (quoted later, by [`quote`]), and in its own words
+/// what was not understood. Where nothing looks like an error, everything it said may be one.
 pub fn refuse(unit: &mut Unit, stage: &str, message: String, log: &Log) {
     let is_error = |message: &&log::Message| message.severity >= log::Severity::Error;
     let input = unit.input.as_str();
-    let diagnostics = log
+    let is_told = log.messages.iter().any(|message| is_error(&message));
+    let mut diagnostics: Vec<Diagnostic> = log
         .messages
         .iter()
-        .filter(is_error)
+        .filter(|message| !is_told || is_error(message))
         .map(|message| Diagnostic {
             severity: severity(message.severity),
             code: message.code.clone(),
@@ -27,6 +32,19 @@ pub fn refuse(unit: &mut Unit, stage: &str, message: String, log: &Log) {
             message: user_text(message, input),
         })
         .collect();
+    let said = |message: String| Diagnostic {
+        severity: Severity::Info,
+        code: None,
+        ptx_line: None,
+        source: None,
+        text: None,
+        message,
+    };
+    let unknown = log.unknown.iter().filter(|line| !line.text.trim().is_empty());
+    diagnostics.extend(unknown.take(UNKNOWN_LINES).map(|line| said(format!("ptxas said: {}", line.text.trim_end()))));
+    if log.unknown_lines > UNKNOWN_LINES as u64 {
+        diagnostics.push(said(format!("ptxas said more: {} lines of its log are not understood", log.unknown_lines)));
+    }
     unit.advisories =
         log.messages.iter().filter(|message| !is_error(message)).map(|message| advisory(message, input)).collect();
     unit.unparsed_log =

@@ -1,6 +1,7 @@
 //! Which ptxas to use, and why that one. Looks at file names only: nothing is run, nothing is read but folders.
 
 use std::fmt;
+use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,9 +9,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::managed::{Installed, Progress, Store};
-use super::process::Scratch;
 use super::{Env, Request, ToolchainError, Version, VersionRequest, process, python};
 use crate::base::Arch;
+use crate::files::Scratch;
 
 /// The name of the executable.
 const PTXAS: &str = if cfg!(windows) { "ptxas.exe" } else { "ptxas" };
@@ -44,17 +45,27 @@ impl Ptxas {
 
     /// Its version, from `ptxas --version` where it is not known yet: 7 ms, once.
     pub fn ask_version(&self, timeout: Duration, env: &Env) -> Option<Version> {
-        let folder = Scratch::new_in(&env.temp_dir, "ptxinspect-").ok()?;
+        let folder = || Scratch::new_in(&env.temp_dir, "ptxinspect-");
+        let folder = folder().or_else(|_| folder()).ok()?;
         self.ask_version_in(folder.path(), timeout)
     }
 
     /// The same in a folder that will go away: whatever calls itself ptxas may write there.
     pub(super) fn ask_version_in(&self, folder: &Path, timeout: Duration) -> Option<Version> {
-        *self.version.get_or_init(|| {
-            let mut command = Command::new(&self.path);
-            command.arg("--version").current_dir(folder);
-            version_in(&process::supervise(&mut command, Some(timeout), &mut |_| {}).ok()?.output)
-        })
+        self.try_version_in(folder, timeout).ok().flatten()
+    }
+
+    /// The same; an error where it could not even be asked, which says nothing about its version.
+    pub(super) fn try_version_in(&self, folder: &Path, timeout: Duration) -> io::Result<Option<Version>> {
+        if let Some(known) = self.version.get() {
+            return Ok(*known);
+        }
+        let mut command = Command::new(&self.path);
+        command.arg("--version").current_dir(folder);
+        // Asked again where the system was short of something for a moment.
+        let mut ask = || process::supervise(&mut command, Some(timeout), &mut |_| {});
+        let said = version_in(&ask().or_else(|_| ask())?.output);
+        Ok(*self.version.get_or_init(|| said))
     }
 
     /// Takes note of a version found elsewhere, unless it is known already.

@@ -7,8 +7,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::find::is_executable;
-use super::process::{self, Scratch};
+use super::process;
 use super::{Env, candidates, python};
+use crate::files::Scratch;
 
 /// An instruction as nvdisasm shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]

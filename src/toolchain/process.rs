@@ -5,13 +5,13 @@
 //! cleared the process id cannot belong to anybody else.
 
 use std::io::{self, PipeReader, Read};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tempfile::TempDir;
+use super::guard;
+use crate::files;
 
 /// How much output is kept of a program that has little to say; 944 kernels make ptxas print half a megabyte.
 pub(super) const KEEP_BYTES: usize = 64 << 20;
@@ -61,6 +61,8 @@ enum Event {
 struct Captured {
     head: Vec<u8>,
     cut_bytes: u64,
+    /// Why the rest is not here.
+    error: Option<io::Error>,
 }
 
 /// Starts a child with its input closed and up to `keep` bytes of its output captured.
@@ -80,17 +82,23 @@ pub(super) fn start(command: &mut Command, keep: usize) -> io::Result<Running> {
     {
         let sender = sender.clone();
         let id = child.id();
-        std::thread::spawn(move || {
+        thread("wait", move || {
             wait_without_reaping(id);
             let _ = sender.send(Event::Exited);
-        });
+        })?;
     }
     let kept = Arc::clone(&captured);
-    std::thread::spawn(move || {
+    thread("drain", move || {
         drain(reader, keep, &kept, || drop(sender.send(Event::Flooded)));
         let _ = sender.send(Event::Drained);
-    });
+    })?;
     Ok(Running { child, group, events, captured, started })
+}
+
+/// A thread of its own; an error where the system has none left.
+fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let started = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    started.map(drop).map_err(|error| io::Error::new(error.kind(), format!("no thread can be started: {error}")))
 }
 
 /// A file that was written a moment ago may still be open for writing in a child that another thread is just forking;
@@ -114,10 +122,15 @@ impl Running {
         let stopped = self.wait(deadline, tick)?;
         let elapsed = self.started.elapsed();
         self.group.kill();
+        // From here on the number may become somebody else's.
+        guard::ended(self.group.id);
         let status = self.child.wait()?;
         self.group.forget();
         self.wait_for_output();
         let captured = std::mem::take(&mut *lock(&self.captured));
+        if let Some(error) = captured.error {
+            return Err(io::Error::new(error.kind(), format!("its output cannot be read: {error}")));
+        }
         let output = String::from_utf8_lossy(&captured.head).into_owned();
         Ok(Ended { status, output, cut_bytes: captured.cut_bytes, stopped, elapsed })
     }
@@ -177,7 +190,10 @@ fn drain(mut reader: PipeReader, keep: usize, captured: &Mutex<Captured>, floode
             Ok(0) => return,
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => return,
+            Err(error) => {
+                lock(captured).error = Some(error);
+                return;
+            }
         };
         let mut captured = lock(captured);
         let room = keep.saturating_sub(captured.head.len()).min(read);
@@ -202,7 +218,7 @@ fn pid(id: u32) -> Option<rustix::process::Pid> {
     i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw)
 }
 
-fn kill_group(id: u32) {
+pub(super) fn kill_group(id: u32) {
     #[cfg(unix)]
     if let Some(pid) = pid(id) {
         // Nobody is left to kill in the common case, and that is an error to kill(2).
@@ -212,14 +228,8 @@ fn kill_group(id: u32) {
     let _ = id;
 }
 
-/// What has to go if this process is told to end: process groups and folders.
-#[derive(Default)]
-struct Live {
-    groups: Vec<u32>,
-    folders: Vec<PathBuf>,
-}
-
-static LIVE: Mutex<Live> = Mutex::new(Live { groups: Vec::new(), folders: Vec::new() });
+/// The process groups that have to go if this process is told to end.
+static LIVE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -234,10 +244,12 @@ struct Group {
 impl Group {
     /// Starts a child that leads a group. A signal that comes meanwhile waits until the group is known.
     fn spawn(command: &mut Command) -> io::Result<(Child, Group)> {
+        guard::prepare();
         let mut live = lock(&LIVE);
         let child = spawn(command)?;
         let id = child.id();
-        live.groups.push(id);
+        live.push(id);
+        guard::started(id);
         Ok((child, Group { id, alive: true }))
     }
 
@@ -251,43 +263,18 @@ impl Group {
     fn forget(&mut self) {
         if self.alive {
             self.alive = false;
-            lock(&LIVE).groups.retain(|&id| id != self.id);
+            lock(&LIVE).retain(|&id| id != self.id);
         }
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.kill();
+        if self.alive {
+            self.kill();
+            guard::ended(self.id);
+        }
         self.forget();
-    }
-}
-
-/// A temporary folder that goes away with this value, or when a signal ends the program.
-pub(super) struct Scratch {
-    path: PathBuf,
-    folder: Option<TempDir>,
-}
-
-impl Scratch {
-    /// A new folder in `parent`, its name beginning with `prefix`.
-    pub(super) fn new_in(parent: &Path, prefix: &str) -> io::Result<Self> {
-        let mut live = lock(&LIVE);
-        let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(parent)?;
-        let path = folder.path().to_owned();
-        live.folders.push(path.clone());
-        Ok(Scratch { path, folder: Some(folder) })
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        drop(self.folder.take());
-        lock(&LIVE).folders.retain(|folder| *folder != self.path);
     }
 }
 
@@ -301,17 +288,14 @@ pub fn remove_leftovers_on_signals() -> io::Result<()> {
         let ignored = ignored_signals();
         let wanted = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
         let mut signals = signal_hook::iterator::Signals::new(wanted)?;
-        std::thread::spawn(move || {
+        thread("signals", move || {
             for signal in signals.forever() {
-                let live = lock(&LIVE);
-                live.groups.iter().for_each(|&group| kill_group(group));
-                for folder in &live.folders {
-                    // A process that is just dying may still make a file: once more.
-                    let _ = std::fs::remove_dir_all(folder).or_else(|_| std::fs::remove_dir_all(folder));
-                }
+                let groups = lock(&LIVE);
+                groups.iter().for_each(|&group| kill_group(group));
+                let _folders = files::remove_all();
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
-        });
+        })?;
     }
     Ok(())
 }

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use super::find::version_in;
 use super::prepare::{Preparation, PrepareError, Prepared, prepare};
-use super::process::{self, Ended, Scratch, Stopped};
+use super::process::{self, Ended, Stopped};
 use super::{Env, Ptxas, Version};
 use crate::base::Arch;
+use crate::files::Scratch;
 
 /// What to compile, and how.
 #[derive(Clone, Debug)]
@@ -244,11 +245,12 @@ pub fn run(ptxas: &Ptxas, job: &Job<'_>, env: &Env) -> Result<Output, RunError> 
     if known.is_none() {
         ptxas.learn_version(version_in_cubin(&cubin));
     }
+    let version = ptxas.try_version_in(folder.path(), patience).map_err(start_error)?;
     Ok(Output {
         cubin,
         log: ended.output,
         log_cut_bytes: ended.cut_bytes,
-        version: ask(ptxas),
+        version,
         prepared,
         arguments,
         elapsed: ended.elapsed,

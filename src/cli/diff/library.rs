@@ -11,15 +11,14 @@ use anyhow::{Result, bail};
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 
-use super::{Code, DiffArgs, Loaded};
+use super::{Code, DiffArgs, Loaded, Refused};
 use crate::analysis::code::Counting;
 use crate::base::Pc;
 use crate::cli::compile::Session;
 use crate::cli::given::{self, Given, Inside};
-use crate::cli::{output, report};
+use crate::cli::report;
 use crate::compare::{SassChange, sass_changes};
 use crate::cubin::{Function, Image, lines::LineTable};
-use crate::emit;
 use crate::report::listing::{self, ListedFunction};
 use crate::report::{Kernel, Resources, Unit};
 
@@ -67,14 +66,13 @@ pub fn load(session: &Session, path: &Path, args: &DiffArgs) -> Result<Vec<Loade
     let inside = Inside { arch: &arches, kernel: &args.kernel, within: &args.within, jobs: args.run.jobs };
     let arch = session.arches().first().copied().flatten();
     let all = given::inside(path, &inside)?;
-    let build = |given: &Given| -> Result<Looked> {
+    let build = |given: &Given| -> Result<Result<Looked, Box<Unit>>> {
         let read = given.read();
         let Some((mut unit, built)) = report::inspect_built(session, &given.path, &read, arch, true) else {
             bail!("{} cannot be read", given.path.display());
         };
         if unit.error.is_some() {
-            emit::text::write_unit_error(&unit, &mut output::errors())?;
-            bail!("{} cannot be compared", given.path.display());
+            return Ok(Err(Box::new(unit)));
         }
         let digests = built.as_ref().and_then(|built| Image::parse(&built.cubin).ok()).map(|image| digests(&image));
         unit.kernels.iter_mut().for_each(leave_out_places);
@@ -82,13 +80,19 @@ pub fn load(session: &Session, path: &Path, args: &DiffArgs) -> Result<Vec<Loade
             Cow::Owned(cubin) => Some(Arc::new(cubin)),
             Cow::Borrowed(_) => None,
         });
-        Ok((unit, digests.unwrap_or_default(), compiled))
+        Ok(Ok((unit, digests.unwrap_or_default(), compiled)))
     };
-    let built: Vec<Result<_>> = session.pool()?.install(|| all.par_iter().map(build).collect());
+    let built: Vec<Result<_>> = session.pool().install(|| all.par_iter().map(build).collect());
+    let built = built.into_iter().collect::<Result<Vec<_>>>()?;
+    let refused: Vec<Unit> =
+        built.iter().filter_map(|built| built.as_ref().err()).map(|unit| (**unit).clone()).collect();
+    if !refused.is_empty() {
+        return Err(Refused { units: refused }.into());
+    }
     let mut merged: BTreeMap<Option<String>, (Unit, Together)> = BTreeMap::new();
     let mut sources: Vec<Source> = Vec::new();
     for (given, built) in all.into_iter().zip(built) {
-        let (mut unit, digests, compiled) = built?;
+        let Ok((mut unit, digests, compiled)) = built else { continue };
         let source = sources.len();
         sources.push(Source { given, compiled });
         let kernels = std::mem::take(&mut unit.kernels);

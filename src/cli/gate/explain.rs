@@ -37,7 +37,18 @@ pub fn explain(plan: &Plan, baseline: &Baseline, old: Option<&Path>, verdict: &m
             continue;
         }
         left -= 1;
-        let Some((now, session)) = measured_again(plan, unit) else { continue };
+        let (now, session) = match measured_again(plan, unit) {
+            Ok(Some(measured)) => measured,
+            Ok(None) => continue,
+            // The verdict stands; that its reasons are not shown has one of its own.
+            Err(why) => {
+                let failing: Vec<bool> = unit.kernels.iter().map(|kernel| fails(unit, kernel)).collect();
+                for (kernel, _) in unit.kernels.iter_mut().zip(failing).filter(|(_, fails)| *fails) {
+                    kernel.lines_from = Some(format!("no lines are shown: {why}"));
+                }
+                continue;
+            }
+        };
         let recorded = baseline.units.iter().find(|recorded| {
             recorded.arch == unit.arch && recorded.input == unit.input && recorded.ptxas == unit.ptxas_before
         });
@@ -97,19 +108,19 @@ fn spilling(kernel: &Kernel, ptx: &PtxText) -> Vec<LineChange> {
 }
 
 /// The unit once more, whole this time: from the cache it costs nothing.
-fn measured_again<'a>(plan: &'a Plan, unit: &UnitVerdict) -> Option<(Unit, &'a Session)> {
+fn measured_again<'a>(plan: &'a Plan, unit: &UnitVerdict) -> Result<Option<(Unit, &'a Session)>, String> {
     let path = Path::new(&unit.path);
     let arch: Option<Arch> = unit.arch.parse().ok();
     // A library's lines are not kept, and those of its cubins cannot be told apart by name.
-    if input::is_container(path).unwrap_or(false) {
-        return None;
+    if input::is_container(path).map_err(|error| format!("{error:#}"))? {
+        return Ok(None);
     }
-    let input = input::read(path).map_err(|error| format!("{error:#}"));
-    plan.sessions.iter().find_map(|session| {
+    let input = Ok(input::read(path).map_err(|error| format!("{error:#}"))?);
+    Ok(plan.sessions.iter().find_map(|session| {
         let found = report::inspect(session, path, &input, arch, true)?;
         let version = found.ptxas.as_ref().and_then(|ptxas| ptxas.version.as_deref());
         (found.ptxas.is_none() || version == unit.ptxas.as_deref()).then_some((found, session))
-    })
+    }))
 }
 
 /// The old build and where it came from, or why there is none.

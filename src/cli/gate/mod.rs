@@ -28,14 +28,16 @@ use crate::compare::unified;
 use crate::emit::clean::{self, Form};
 use crate::emit::escape::terminal;
 use crate::emit::gate as emit;
+use crate::files::{HIDDEN_PREFIX, lock_folder, remove_leftovers};
 use crate::gate::{self, Baseline, Check, Date, Level, Measured, Scope, Verdict};
 
 /// Measures, checks, writes.
 pub fn run(args: &GateArgs) -> Result<Outcome> {
     let plan = Plan::new(args)?;
-    let baseline = read_baseline(&plan, args.update)?;
+    let (recorded, baseline) = read_baseline(&plan, args.update)?.unwrap_or_default();
     let measured = measure(&plan, args.output.quiet)?;
-    let exists = |name: &str| plan.root.join(name).exists();
+    // What cannot be looked at is not gone: nothing that was recorded of it is forgotten.
+    let exists = |name: &str| plan.root.join(name).try_exists().unwrap_or(true);
     let scope = Scope {
         kernels: &plan.kernels,
         some_inputs: plan.some_inputs,
@@ -43,10 +45,9 @@ pub fn run(args: &GateArgs) -> Result<Outcome> {
         some_ptxas: plan.some_ptxas,
         exists: &exists,
     };
-    let empty = Baseline::default();
     let check = Check {
         measured: &measured,
-        baseline: baseline.as_ref().unwrap_or(&empty),
+        baseline: &baseline,
         policy: &plan.policy,
         ratchet: plan.ratchet,
         today: args.today.unwrap_or_else(today),
@@ -61,12 +62,22 @@ pub fn run(args: &GateArgs) -> Result<Outcome> {
         unit.command = Some(plan.command(&unit.path, &unit.arch, unit.ptxas.as_deref()));
     }
     if measured.iter().all(|measured| measured.error.is_none()) {
-        let old = std::fs::read_to_string(&plan.baseline).unwrap_or_default();
         let new = clean::text(Form::Json, &gate::update(check.baseline, &measured, &scope).to_text());
-        verdict.patch = Some(unified(&plan.baseline_name, &old, &new));
+        verdict.patch = Some(unified(&plan.baseline_name, &recorded, &new));
     }
-    explain::explain(&plan, check.baseline, args.old.as_deref(), &mut verdict);
+    if let Some(session) = plan.sessions.first().filter(|_| verdict.failures().next().is_some()) {
+        session.pool().install(|| explain::explain(&plan, check.baseline, args.old.as_deref(), &mut verdict));
+    }
     output::write(&args.output, args.format, |out| write(&verdict, args.format, args, out))?;
+    if args.format == GateFormat::Patch && verdict.patch.is_none() {
+        // There is no patch, and the reasons are in no other output.
+        for finding in verdict.findings.iter().filter(|finding| finding.level == Level::Error) {
+            crate::emit::text::write_error(&finding.message, &mut output::errors())?;
+        }
+    }
+    if args.format == GateFormat::Patch && verdict.patch.as_deref() == Some("") && !args.output.quiet {
+        writeln!(output::errors(), "an update would change nothing in {}", terminal(&plan.baseline_name))?;
+    }
     for extra in &args.write {
         let to = super::args::OutputArgs { output: Some(extra.path.clone()), ..args.output.clone() };
         output::write(&to, extra.format, |out| write(&verdict, extra.format, args, out))?;
@@ -99,8 +110,8 @@ fn today() -> Date {
     Date::from_unix_seconds(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs()))
 }
 
-/// Reads what was recorded. A baseline that is not there is an error unless one is to be written.
-fn read_baseline(plan: &Plan, update: bool) -> Result<Option<Baseline>> {
+/// Reads what was recorded: the text, and what it says. A baseline that is not there is an error unless one is to be written.
+fn read_baseline(plan: &Plan, update: bool) -> Result<Option<(String, Baseline)>> {
     let path = &plan.baseline;
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
@@ -112,7 +123,7 @@ fn read_baseline(plan: &Plan, update: bool) -> Result<Option<Baseline>> {
         Err(error) => return Err(error).with_context(|| format!("cannot read the baseline {}", plan.baseline_name)),
     };
     let parsed = Baseline::parse(&text).with_context(|| format!("the baseline {} cannot be used", plan.baseline_name));
-    parsed.map(Some)
+    Ok(Some((text, parsed?)))
 }
 
 /// Measures every input for every architecture with every ptxas.
@@ -144,7 +155,7 @@ fn measure(plan: &Plan, quiet: bool) -> Result<Vec<Measured>> {
         });
         units.collect::<Vec<_>>()
     };
-    let measured = first.pool()?.install(|| plan.inputs.par_iter().flat_map(all_of).collect());
+    let measured = first.pool().install(|| plan.inputs.par_iter().flat_map(all_of).collect());
     if let Some(cache) = &plan.cache {
         cache.tidy();
     }
@@ -195,12 +206,15 @@ fn update(plan: &Plan, check: &Check<'_>, verdict: &Verdict, args: &GateArgs) ->
         }
         bail!("{} was not changed", plan.baseline_name);
     }
-    let before = check.baseline;
-    let after = gate::update(before, check.measured, check.scope);
-    let text = clean::text(Form::Json, &after.to_text());
-    let (changed, added, gone) = gate::changes(before, &after);
-    let old = std::fs::read_to_string(&plan.baseline).unwrap_or_default();
     let path: &Path = &plan.baseline;
+    // Another update may have written meanwhile: what it recorded stays. One reads and writes at a time.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let lock = lock_folder(folder).with_context(|| format!("cannot lock the folder of {}", plan.baseline_name))?;
+    remove_leftovers(folder, HIDDEN_PREFIX);
+    let (old, before) = read_baseline(plan, true)?.unwrap_or_default();
+    let after = gate::update(&before, check.measured, check.scope);
+    let text = clean::text(Form::Json, &after.to_text());
+    let (changed, added, gone) = gate::changes(&before, &after);
     if text != old {
         let to = super::args::OutputArgs {
             output: Some(path.to_owned()),
@@ -210,6 +224,7 @@ fn update(plan: &Plan, check: &Check<'_>, verdict: &Verdict, args: &GateArgs) ->
         };
         output::write(&to, Form::Json, |out| out.write_all(text.as_bytes()))?;
     }
+    drop(lock);
     let kernels: usize = after.units.iter().map(|unit| unit.kernels.len()).sum();
     let name = terminal(&plan.baseline_name);
     let many = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });

@@ -212,11 +212,7 @@ fn quoted(word: &str) -> String {
 fn read_policy(args: &GateArgs, here: &Path) -> Result<(Policy, Option<PathBuf>)> {
     let path = match &args.policy {
         Some(path) => Some(normal(&here.join(path))),
-        None => {
-            let folder = here.ancestors().find(|folder| folder.join(POLICY).is_file());
-            let found = |folder| inside(Path::new(POLICY), folder, "the policy", "--policy FILE names one anywhere");
-            folder.map(found).transpose()?
-        }
+        None => nearest_policy(here)?,
     };
     let Some(path) = path else { return Ok((Policy::standard(), None)) };
     let shown = relative(&path, here).display().to_string();
@@ -224,6 +220,26 @@ fn read_policy(args: &GateArgs, here: &Path) -> Result<(Policy, Option<PathBuf>)
     let policy = Policy::parse(&text).with_context(|| format!("the policy {shown} cannot be used"))?;
     check_programs(&policy).with_context(|| format!("the policy {shown} cannot be used"))?;
     Ok((policy, path.parent().map(Path::to_path_buf)))
+}
+
+/// The policy here or in a folder above. One that cannot be looked at is not one that is not there: a gate without its policy
+/// would pass.
+fn nearest_policy(here: &Path) -> Result<Option<PathBuf>> {
+    use std::io::ErrorKind;
+    for path in here.ancestors().map(|folder| folder.join(POLICY)) {
+        match std::fs::metadata(&path) {
+            Ok(metadata) if metadata.is_file() => {
+                let folder = path.parent().unwrap_or(here);
+                let instead = "--policy FILE names one anywhere";
+                return inside(Path::new(POLICY), folder, "the policy", instead).map(Some);
+            }
+            Ok(_) => {}
+            // A folder that this user may not look into holds no policy of theirs.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {}
+            Err(error) => return Err(error).with_context(|| format!("cannot look for the policy {}", path.display())),
+        }
+    }
+    Ok(None)
 }
 
 /// A policy comes with a checkout, and nothing in a checkout decides which program runs or what that reads and writes: it names

@@ -65,6 +65,11 @@ fn shown_lines(view: &View<'_>, document: &Document<'_>, options: &Options) -> V
     apart
 }
 
+/// Whether nothing of a view is shown: no line of it was asked for, or there is none.
+pub fn is_empty(view: &View<'_>, options: &Options) -> bool {
+    view.documents.iter().all(|document| shown_lines(view, document, options).is_empty())
+}
+
 /// Lines near the peak or with spills; where live registers are not known, those that became the most instructions.
 fn hot_lines(view: &View<'_>, document: &Document<'_>) -> Vec<u32> {
     let peak_of = |kernel: &AnnotatedKernel| {

@@ -9,9 +9,10 @@ use crate::analysis::{cap, setmaxnreg};
 use crate::ptx::{Function, FunctionKind, Module};
 use crate::report::LaunchHints;
 
-/// Kernels by name, with the size of a block that they were evaluated for.
+/// Kernels by where they are defined, with the size of a block that they were evaluated for. Not by name: a name may be defined twice,
+/// and how many are evaluated is a matter of time.
 #[derive(Default)]
-pub struct Evaluated(HashMap<String, (Option<BlockSize>, OfPtx)>);
+pub struct Evaluated(HashMap<u32, (Option<BlockSize>, OfPtx)>);
 
 impl Evaluated {
     /// Evaluates the kernels that have a body, until there is no more time for it. Those that are left are evaluated where they are
@@ -29,13 +30,39 @@ impl Evaluated {
                 let entry = cap::by_directives(header.max_registers(), threads, header.min_blocks_per_sm());
                 courses.expect(entry.next_multiple_of(setmaxnreg::STEP));
             }
-            (function.name().to_owned(), (size, of_ptx))
+            (function.body_range().start, (size, of_ptx))
         });
         Evaluated(evaluated.collect())
     }
 
     /// A kernel's threads, where they were evaluated for blocks of this size.
     pub(super) fn get(&self, function: &Function<'_, '_>, size: Option<BlockSize>) -> Option<&OfPtx> {
-        self.0.get(function.name()).filter(|(of, _)| *of == size).map(|(_, of_ptx)| of_ptx)
+        self.0.get(&function.body_range().start).filter(|(of, _)| *of == size).map(|(_, of_ptx)| of_ptx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_kernel_defined_twice_is_not_taken_for_the_other() {
+        let kernel = ".visible .entry k() .reqntid 32 { ret; }\n";
+        let text = format!(".version 8.0\n.target sm_90\n.address_size 64\n{kernel}{kernel}");
+        let module = crate::ptx::parse(&text);
+        // There is time for one of them only.
+        let left = Cell::new(1);
+        let evaluated = Evaluated::new(&module, &LaunchHints::default(), || left.replace(left.get() - 1) > 0);
+        let found: Vec<bool> = module
+            .functions()
+            .map(|function| {
+                let header = function.header();
+                let size = block_size(header.required_threads(), header.max_threads(), &LaunchHints::default());
+                evaluated.get(&function, size).is_some()
+            })
+            .collect();
+        assert_eq!(found, [true, false]);
     }
 }

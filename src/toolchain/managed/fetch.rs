@@ -9,7 +9,8 @@ use std::time::Duration;
 use super::Progress;
 use super::store::tail;
 use super::wheel::Package;
-use crate::toolchain::process::{self, Ended, Scratch};
+use crate::files::Scratch;
+use crate::toolchain::process::{self, Ended};
 use crate::toolchain::{Env, InstallerFailure, ToolchainError, Version, VersionRequest, config, python};
 
 /// How long listing an index may take.

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use super::wheel::{self, Package};
 use super::{Installation, Installed, MANIFEST, MANIFEST_SCHEMA, Manifest, Progress, Vouched, fetch, package_of};
+use crate::files::Scratch;
 use crate::toolchain::find::version_in;
-use crate::toolchain::process::{self, Scratch};
+use crate::toolchain::process;
 use crate::toolchain::run::start_problem;
 use crate::toolchain::{Env, ToolchainError, Version, VersionRequest};
 
