@@ -101,10 +101,11 @@ fn measured_again<'a>(plan: &'a Plan, unit: &UnitVerdict) -> Option<(Unit, &'a S
     let path = Path::new(&unit.path);
     let arch: Option<Arch> = unit.arch.parse().ok();
     // A library's lines are not kept, and those of its cubins cannot be told apart by name.
-    if input::is_container(path).unwrap_or(false) {
+    let limits = &plan.sessions.first()?.limits;
+    if input::is_container(path, limits).unwrap_or(false) {
         return None;
     }
-    let input = input::read(path).map_err(|error| format!("{error:#}"));
+    let input = input::read(path, limits).map_err(|error| format!("{error:#}"));
     plan.sessions.iter().find_map(|session| {
         let found = report::inspect(session, path, &input, arch, true)?;
         let version = found.ptxas.as_ref().and_then(|ptxas| ptxas.version.as_deref());
@@ -154,7 +155,7 @@ fn named_build(session: &Session, unit: &UnitVerdict, path: &Path) -> Result<(Un
         (false, _) => path,
     };
     let from = path.display().to_string();
-    let input = input::read(path).map_err(|error| format!("{error:#}"));
+    let input = input::read(path, &session.limits).map_err(|error| format!("{error:#}"));
     if let Ok(read) = &input
         && read.bytes.trim_ascii_start().starts_with(b"{")
     {
