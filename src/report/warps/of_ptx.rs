@@ -20,8 +20,8 @@ const IDS: u32 = 16;
 const STEPS: u64 = 1 << 20;
 /// Steps for each statement of a kernel: those of published kernels take a few thousand.
 const STEPS_EACH: u64 = 1 << 14;
-/// Steps that all kernels of a PTX may take together, shared out by their statements: about two seconds.
-const STEPS_OF_ALL: u64 = 1 << 28;
+/// Steps that all kernels of a PTX may take together, shared out by their statements: a second or two.
+const STEPS_OF_ALL: u64 = 1 << 27;
 /// The same where ptxas refuses the PTX, which is to be said at once.
 const STEPS_OF_REFUSED: u64 = 1 << 23;
 
