@@ -6,7 +6,7 @@ use ptxinspect::container::{Container, Options};
 
 fuzz_target!(|bytes: &[u8]| {
     for scan in [false, true] {
-        let container = Container::from_bytes("fuzz", bytes.to_vec(), Options { scan });
+        let container = Container::from_bytes("fuzz", bytes.to_vec(), Options { scan, ..Options::default() });
         for entry in container.entries().flatten() {
             let whole = entry.read();
             let again = entry.with_bytes(|bytes| whole.as_deref().is_ok_and(|whole| whole == bytes));

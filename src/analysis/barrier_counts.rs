@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::barriers::BarrierSite;
 use super::check::{Check, Confidence};
 use super::threads::{ThreadSet, Together, Warps, Ways, passing};
+use crate::base::work;
 use crate::ptx::BarrierAction;
 
 /// Looks at barriers one by one; how warps move together is told once for each set of them.
@@ -49,7 +50,10 @@ fn odd_one(id: u32, sites: &[&BarrierSite]) -> Option<Check> {
         return None;
     }
     let counts: Vec<u32> = sites.iter().filter_map(|site| site.count).collect();
-    let of = |wanted: u32| counts.iter().filter(|count| **count == wanted).count();
+    let of = |wanted: u32| {
+        work::spend_on(counts.len());
+        counts.iter().filter(|count| **count == wanted).count()
+    };
     let site = sites.iter().find(|site| site.count.is_some_and(|count| of(count) == 1))?;
     let usual = counts.iter().copied().find(|count| Some(*count) != site.count)?;
     let made_up = usual == round(sites) || usual == all_of(sites.iter().copied()).len();
@@ -276,7 +280,7 @@ impl<'w, 'a> Counts<'w, 'a> {
     /// Where whoever arrives for a round also waits for it, and nobody else comes: arrivals since the round before, and those who wait.
     fn own_arrivals(&self, id: u32, sites: &[&BarrierSite]) -> Option<Check> {
         let here = |site: &BarrierSite| site.threads.unwrap_or(ThreadSet::EMPTY).whole_warps();
-        let of = |index: usize| sites.iter().copied().find(|site| site.index == index);
+        let of = |index: usize| sites.iter().copied().inspect(|_| work::spend(1)).find(|site| site.index == index);
         let all: BTreeSet<usize> = sites.iter().map(|site| site.index).collect();
         for wait in sites.iter().filter(|site| !arrives(site)) {
             let (come, Some(count)) = (here(wait), wait.count) else { continue };
@@ -353,12 +357,14 @@ impl<'w, 'a> Counts<'w, 'a> {
     fn early(&self, index: usize, waiting: ThreadSet) -> Early {
         let graph = &self.warps.graph;
         let closed = graph.sites.get(index).map_or(0, |site| site.block);
+        work::spend_on(graph.blocks.len() / 16);
         let mut blocks = vec![ThreadSet::EMPTY; graph.blocks.len()];
         let mut open = vec![0u32];
         if let Some(first) = blocks.first_mut() {
             *first = self.warps.reach.block(0);
         }
         while let Some(at) = open.pop() {
+            work::spend(1);
             let Some(block) = graph.blocks.get(at as usize) else { continue };
             let here = blocks.get(at as usize).copied().unwrap_or(ThreadSet::EMPTY);
             let here = if at == closed { here.without(&waiting) } else { here };
@@ -385,6 +391,7 @@ impl<'w, 'a> Counts<'w, 'a> {
             if site.in_turns || arrives(site) || count == 0 || count % 32 != 0 || come.len() <= count {
                 continue;
             }
+            work::spend_on(sites.len());
             let mates = || sites.iter().filter(|other| other.count == site.count);
             // Others may make the last round full.
             if mates().any(|other| arrives(other) || other.threads.is_some_and(|there| !there.within(&come))) {
@@ -397,6 +404,7 @@ impl<'w, 'a> Counts<'w, 'a> {
             let left = come.len() % count;
             // Or other sites count to just these, or to these and those who meet them there.
             let counts_them = |other: &&BarrierSite| {
+                work::spend_on(sites.len());
                 let met: Vec<&BarrierSite> = sites.iter().copied().filter(|mate| mate.count == other.count).collect();
                 other.count == Some(come.len()) || other.count == Some(round(&met))
             };

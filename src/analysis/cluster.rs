@@ -2,7 +2,7 @@
 
 use super::check::{Check, Confidence};
 use super::threads::{Graph, Site, ThreadSet, Warps};
-use crate::base::Line;
+use crate::base::{Line, work};
 use crate::ptx::{ClusterBarrierAction, Operation};
 
 /// Half of a cluster barrier.
@@ -68,12 +68,14 @@ fn follow<T: Copy + PartialEq + std::ops::BitOr<Output = T>>(
     first: T,
     step: impl Fn(T, &Site<'_>) -> T,
 ) -> Vec<T> {
+    work::spend_on(graph.blocks.len() / 16);
     let mut before = vec![none; graph.blocks.len()];
     let mut open = vec![0u32];
     if let Some(start) = before.first_mut() {
         *start = first;
     }
     while let Some(at) = open.pop() {
+        work::spend(1);
         let Some(&start) = before.get(at as usize) else { continue };
         let after = graph.sites_of(at).fold(start, |state, (_, site)| step(state, site));
         for edge in graph.blocks.get(at as usize).iter().flat_map(|block| &block.successors) {
@@ -212,10 +214,12 @@ struct Next {
 fn next_halves(warps: &Warps<'_>, from: usize, who: &ThreadSet) -> Option<Next> {
     let graph = &warps.graph;
     let home = graph.sites.get(from)?.block;
+    work::spend_on(graph.blocks.len() / 16);
     let mut seen = vec![false; graph.blocks.len()];
     let mut open = vec![(home, from + 1)];
     let mut next = Next { halves: Vec::new(), ends: false, works: false };
     while let Some((at, first)) = open.pop() {
+        work::spend(1);
         let mut ended = false;
         for (index, site) in graph.sites_of(at).filter(|(index, _)| *index >= first) {
             let leaves = matches!(site.operation, Operation::Return | Operation::Exit);
@@ -279,9 +283,11 @@ fn for_nobody(graph: &Graph<'_>, ends: u8) -> Vec<Line> {
 /// Whether any path leads on to another half.
 fn leads_to_half(graph: &Graph<'_>, from: usize) -> bool {
     let Some(home) = graph.sites.get(from).map(|site| site.block) else { return true };
+    work::spend_on(graph.blocks.len() / 16);
     let mut seen = vec![false; graph.blocks.len()];
     let mut open = vec![(home, from + 1)];
     while let Some((at, first)) = open.pop() {
+        work::spend(1);
         if graph.sites_of(at).any(|(index, site)| index >= first && half(site).is_some()) {
             return true;
         }

@@ -1,10 +1,12 @@
 //! One code section, decoded and solved: what every question about registers starts from.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::base::{Arch, Pc, RegFile, RegSet};
+use crate::base::{Arch, FastMap, Pc, RegFile, RegSet};
 use crate::cubin;
-use crate::flow::{BlockId, Cfg, Counts, Layout, Liveness, Loops, Program, Rule, SassProgram};
+use crate::flow::{BlockId, Cfg, Counts, Layout, Liveness, Loop, LoopId, Loops, Program, Rule, SassProgram};
 use crate::sass::{Decoder, Inst};
 
 /// What a word of code is.
@@ -54,15 +56,28 @@ pub struct Peak {
     pub pc: Option<Pc>,
 }
 
-/// A loop and its code.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A loop and what its code comes to, inner loops included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoopBody {
     /// The instruction that control comes back to.
     pub start: Pc,
     /// 1 for an outermost loop.
     pub depth: u32,
-    /// Its blocks, neighbours joined.
-    pub ranges: Vec<Range<Pc>>,
+    /// How many instructions.
+    pub instructions: u32,
+    /// The most occupied vector registers.
+    pub peak: Peak,
+}
+
+impl LoopBody {
+    fn add(&mut self, instructions: u32, peak: Peak) {
+        self.instructions += instructions;
+        let is_more = peak.registers > self.peak.registers;
+        let is_earlier = peak.registers == self.peak.registers && self.peak.pc.is_none_or(|pc| peak.pc < Some(pc));
+        if peak.pc.is_some() && (is_more || is_earlier) {
+            self.peak = peak;
+        }
+    }
 }
 
 /// A load or store of local memory.
@@ -196,7 +211,10 @@ impl Code {
 
     /// Whether an instruction of the ranges calls a function.
     pub fn calls_out(&self, ranges: &[Range<Pc>]) -> bool {
-        self.cfg.calls.iter().any(|call| ranges.iter().any(|range| range.contains(&call.pc)))
+        ranges.iter().any(|range| {
+            let first = self.cfg.calls.partition_point(|call| call.pc < range.start);
+            self.cfg.calls.get(first).is_some_and(|call| call.pc < range.end)
+        })
     }
 
     /// The instructions of this name in the ranges.
@@ -205,32 +223,64 @@ impl Code {
         all.filter(|(_, inst)| self.decoder().is_named(inst, mnemonic))
     }
 
-    /// Every loop with all of its code, inner loops included.
+    /// Every loop, by its number.
     pub fn loop_bodies(&self) -> Vec<LoopBody> {
-        let mut bodies: Vec<LoopBody> = Vec::new();
-        for found in &self.loops.loops {
-            let start = self.cfg.blocks.get(found.header.0 as usize).map_or(Pc(0), |block| Pc(block.start * 16));
-            bodies.push(LoopBody { start, depth: found.depth, ranges: Vec::new() });
-        }
+        let body = |found: &Loop| LoopBody {
+            start: self.cfg.blocks.get(found.header.0 as usize).map_or(Pc(0), |block| Pc(block.start * 16)),
+            depth: found.depth,
+            instructions: 0,
+            peak: Peak::default(),
+        };
+        let mut bodies: Vec<LoopBody> = self.loops.loops.iter().map(body).collect();
         for (b, block) in self.cfg.blocks.iter().enumerate() {
-            let mut inside = self.loops.of(BlockId(b as u32));
+            let inside = self.loops.of(BlockId(b as u32));
+            let Some(body) = inside.and_then(|id| bodies.get_mut(id.0 as usize)) else { continue };
             let range = Pc(block.start * 16)..Pc(block.end * 16);
-            while let Some(id) = inside {
-                let Some(body) = bodies.get_mut(id.0 as usize) else { break };
-                match body.ranges.last_mut() {
-                    Some(last) if last.end == range.start => last.end = range.end,
-                    _ => body.ranges.push(range.clone()),
-                }
-                inside = self.loops.loops.get(id.0 as usize).and_then(|found| found.parent);
+            body.add(block.end - block.start, self.peak(&[range], RegFile::Gpr));
+        }
+        for id in self.loops.inner_first() {
+            let own = bodies.get(id.0 as usize).copied();
+            let around = self.loops.parent(id).and_then(|id| bodies.get_mut(id.0 as usize));
+            if let (Some(own), Some(around)) = (own, around) {
+                around.add(own.instructions, own.peak);
             }
         }
         bodies
     }
 
+    /// How many of some instructions each loop has, by its number, of the loops that are wanted: a loop in one that is not counts for nothing
+    /// further out.
+    pub fn count_in_loops(
+        &self,
+        pcs: impl Iterator<Item = Pc>,
+        wanted: impl Fn(LoopId) -> bool,
+    ) -> FastMap<LoopId, u32> {
+        let mut counts: FastMap<LoopId, u32> = FastMap::default();
+        // The deepest first, so that a loop has all of its own when it is handed on.
+        let mut open: BTreeMap<(Reverse<u32>, LoopId), u32> = BTreeMap::new();
+        let key = |id: LoopId| (Reverse(self.loops.loops.get(id.0 as usize).map_or(0, |found| found.depth)), id);
+        for id in pcs.filter_map(|pc| self.loops.of(self.cfg.block_at(pc)?)) {
+            *open.entry(key(id)).or_default() += 1;
+        }
+        while let Some(((_, id), count)) = open.pop_first() {
+            if !wanted(id) {
+                continue;
+            }
+            counts.insert(id, count);
+            if let Some(around) = self.loops.parent(id) {
+                *open.entry(key(around)).or_default() += count;
+            }
+        }
+        counts
+    }
+
     /// Whether everything that the code of the ranges reaches is understood.
     pub fn exact(&self, ranges: &[Range<Pc>]) -> bool {
-        let within = |pc: Pc| ranges.iter().any(|range| range.contains(&pc));
-        self.cfg.functions.iter().filter(|function| within(function.entry)).all(|function| function.exact)
+        ranges.iter().all(|range| {
+            let first = self.cfg.functions.partition_point(|function| function.entry < range.start);
+            let rest = self.cfg.functions.get(first..).unwrap_or(&[]).iter();
+            rest.take_while(|function| function.entry < range.end).all(|function| function.exact)
+        })
     }
 }
 

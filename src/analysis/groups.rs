@@ -2,7 +2,7 @@
 
 use super::check::{Check, Confidence};
 use super::threads::{Graph, Site, Warps};
-use crate::base::FastSet;
+use crate::base::{FastSet, work};
 use crate::ptx::{Bulk, CpAsync, Operation, Register, Wgmma};
 
 /// What a path has done last, one bit each; several where paths meet.
@@ -23,6 +23,7 @@ const DONE: States = 32;
 
 /// What may have come last at each instruction, by index; 0 where none is reached.
 fn along(graph: &Graph<'_>, step: impl Fn(&Site<'_>) -> Option<States>) -> Vec<States> {
+    work::spend_on(graph.blocks.len() / 16);
     let mut before: Vec<States> = vec![0; graph.blocks.len()];
     let mut at: Vec<States> = vec![0; graph.sites.len()];
     let mut open = vec![0u32];
@@ -30,6 +31,7 @@ fn along(graph: &Graph<'_>, step: impl Fn(&Site<'_>) -> Option<States>) -> Vec<S
         *first = START;
     }
     while let Some(block) = open.pop() {
+        work::spend(1);
         let mut state = before.get(block as usize).copied().unwrap_or(0);
         for (index, site) in graph.sites_of(block) {
             if let Some(slot) = at.get_mut(index) {
@@ -60,6 +62,7 @@ pub fn check(warps: &Warps<'_>) -> Vec<Check> {
     }
     wgmma(&warps.graph, &mut checks);
     for check in super::wgmma::check(warps) {
+        work::spend_on(checks.len());
         if !checks.iter().any(|known| known.code == check.code && known.line == check.line) {
             checks.push(check);
         }
@@ -74,7 +77,7 @@ fn last_before<'g, 'a>(
     index: usize,
     is: impl Fn(&Operation<'a>) -> bool,
 ) -> Option<&'g Site<'a>> {
-    graph.sites.get(..index)?.iter().rev().find(|site| is(&site.operation))
+    graph.sites.get(..index)?.iter().rev().inspect(|_| work::spend(1)).find(|site| is(&site.operation))
 }
 
 fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Check>) {
@@ -92,6 +95,7 @@ fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Check>) {
         _ => None,
     });
     let mut add = |code, line, message: &str, reasoning: &str| {
+        work::spend_on(checks.len());
         if !checks.iter().any(|known: &Check| known.code == code && known.line == line) {
             let (message, reasoning) = (message.to_owned(), reasoning.to_owned());
             checks.push(Check { code, fatal: false, confidence: Confidence::Likely, line, message, reasoning });

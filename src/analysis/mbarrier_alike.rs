@@ -9,7 +9,7 @@ use super::check::{Check, Confidence};
 use super::mbarrier_checks::{Group, Objects, is_count_told};
 use super::mbarriers::{Act, MbarrierSite, Place};
 use super::threads::{Value, Warps};
-use crate::base::Line;
+use crate::base::{Line, work};
 
 /// Bytes from one object of an array to the next, at most.
 const MAX_STRIDE: i64 = 64;
@@ -73,6 +73,7 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>, told: &[Check]) ->
 /// Adds what is not told yet.
 fn add<'o>(checks: &mut Vec<Check>, found: impl IntoIterator<Item = (&'o Object, u64)>, why: &str) {
     for (object, usual) in found {
+        work::spend_on(checks.len());
         if !checks.iter().any(|known| known.line == object.line) {
             checks.push(differs(object, usual, why));
         }
@@ -89,7 +90,12 @@ fn rings<'o>(objects: &Objects<'_>, known: &'o [Object]) -> Vec<Vec<&'o Object>>
         if places.len() < 2 || !seen.insert((variable, places)) {
             continue;
         }
-        let of = |place: &i64| known.iter().find(|object| object.variable == variable && object.offset == *place);
+        let of = |place: &i64| {
+            known
+                .iter()
+                .inspect(|_| work::spend(1))
+                .find(|object| object.variable == variable && object.offset == *place)
+        };
         rings.extend(places.iter().map(of).collect::<Option<Vec<&Object>>>());
     }
     rings
@@ -99,6 +105,7 @@ fn rings<'o>(objects: &Objects<'_>, known: &'o [Object]) -> Vec<Vec<&'o Object>>
 /// both: turns of a loop that stand before or after it.
 fn is_peeled(alike: &[&Object], (object, usual): &(&Object, u64)) -> bool {
     alike.iter().filter(|other| other.count == *usual).all(|other| {
+        work::spend_on(object.arrivals.len() * (other.arrivals.len() + 1));
         let both: Vec<Kind> =
             object.arrivals.iter().filter(|arrival| other.arrivals.contains(arrival)).map(|(_, kind)| *kind).collect();
         let alone = |one: &Object, other: &Object| {
@@ -136,7 +143,10 @@ fn odd<'o>(alike: &[&'o Object]) -> Option<(&'o Object, u64)> {
     if alike.len() < 3 {
         return None;
     }
-    let of = |count: u64| alike.iter().filter(|object| object.count == count).count();
+    let of = |count: u64| {
+        work::spend_on(alike.len());
+        alike.iter().filter(|object| object.count == count).count()
+    };
     let object = alike.iter().find(|object| of(object.count) == 1)?;
     let usual = alike.iter().map(|object| object.count).find(|count| *count != object.count)?;
     let at = |offset: Option<i64>| alike.iter().any(|other| Some(other.offset) == offset);

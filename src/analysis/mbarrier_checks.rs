@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::check::{Check, Confidence};
 use super::mbarriers::{Act, MbarrierSite, Place};
 use super::threads::{Edge, Site, ThreadSet, Value, Warps, Ways, passing};
-use crate::base::Line;
+use crate::base::{Line, work};
 use crate::ptx::{BarrierAction, ClusterBarrierAction, MbarrierAction, Operation, Register};
 
 /// The objects that an instruction may be on: the variable, and the places in it where they are known.
@@ -38,9 +38,14 @@ impl<'a> Objects<'a> {
     /// The instructions that may be on an object of a group.
     pub(super) fn of<'g>(&'g self, group: &'g Group) -> impl Iterator<Item = &'a MbarrierSite> + 'g {
         let meets = |other: &Option<Group>| {
+            work::spend(1);
             other.as_ref().is_none_or(|(variable, places)| {
                 let both = places.as_ref().zip(group.1.as_ref());
-                *variable == group.0 && both.is_none_or(|(a, b)| a.iter().any(|place| b.contains(place)))
+                *variable == group.0
+                    && both.is_none_or(|(a, b)| {
+                        work::spend_on(a.len() * b.len());
+                        a.iter().any(|place| b.contains(place))
+                    })
             })
         };
         self.sites.iter().zip(&self.groups).filter(move |(_, other)| meets(other)).map(|(site, _)| site)
@@ -48,6 +53,7 @@ impl<'a> Objects<'a> {
 
     /// Whether no index has a part in any of them.
     fn are_fixed(&self) -> bool {
+        work::spend_on(self.sites.len());
         self.sites.iter().all(|site| matches!(site.place, Place::At(_)))
     }
 
@@ -102,6 +108,7 @@ pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite], exact: bool) -> Vec<Chec
 
 /// Whether something is told of the count of the object that a line initialises.
 pub(super) fn is_count_told(checks: &[Check], line: Line) -> bool {
+    work::spend_on(checks.len());
     checks.iter().any(|check| ["PI305", "PI310"].contains(&check.code) && check.line == line)
 }
 
@@ -137,6 +144,7 @@ fn presence(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
         };
         let Some((code, message, reasoning)) = found else { continue };
         // One finding an object: its first line.
+        work::spend_on(checks.len());
         if !checks.iter().any(|known| known.code == code && known.message == message) {
             let (line, reasoning) = (site.line, reasoning.to_owned());
             // A parity that is not known may be that of the phase before the first.
@@ -153,6 +161,7 @@ fn is_poll(warps: &Warps<'_>, wait: &MbarrierSite) -> bool {
     let Some(site) = graph.sites.get(wait.index) else { return false };
     let done: Vec<Register> = graph.registers.written_by(&site.located).collect();
     let asks = |edge: &Edge| edge.when.is_some_and(|(register, _)| done.contains(&register));
+    work::spend_on(graph.blocks.len());
     if graph.blocks.iter().any(|block| block.successors.iter().any(asks)) {
         return false;
     }
@@ -206,6 +215,7 @@ fn arrivals(warps: &Warps<'_>, objects: &Objects<'_>, exact: bool, checks: &mut 
 /// Whether somebody may arrive at an object again and again in a loop in which nobody waits for anything.
 fn arrives_again(warps: &Warps<'_>, objects: &Objects<'_>, group: &Group) -> bool {
     let graph = &warps.graph;
+    work::spend_on(graph.sites.len() + objects.sites.len());
     let waits = objects.sites.iter().filter(|site| site.act == Act::Wait).map(|site| site.index);
     let barriers = graph.sites.iter().enumerate().filter(|(_, site)| synchronises(&site.operation));
     let block_of = |index: usize| graph.sites.get(index).map(|site| site.block);
@@ -358,12 +368,14 @@ fn publication(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>
     }
     let graph = &warps.graph;
     // Threads that may come to the start of a block without having waited at a barrier.
+    work::spend_on(graph.blocks.len() / 16);
     let mut early = vec![ThreadSet::EMPTY; graph.blocks.len()];
     let mut open = vec![0u32];
     if let Some(first) = early.first_mut() {
         *first = warps.reach.block(0);
     }
     while let Some(at) = open.pop() {
+        work::spend(1);
         let Some(block) = graph.blocks.get(at as usize) else { continue };
         if graph.sites_of(at).any(|(_, site)| synchronises(&site.operation)) {
             continue;
@@ -427,10 +439,12 @@ fn relaxed(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
     let mut all = true;
     for site in objects.sites.iter().filter(|site| site.act == Act::Init) {
         let Some(start) = graph.sites.get(site.index).map(|site| site.block) else { continue };
+        work::spend_on(graph.blocks.len() / 16);
         let mut seen = vec![false; graph.blocks.len()];
         let mut open: Vec<(u32, usize)> = vec![(start, site.index + 1)];
         let (mut bare, mut fenced) = (false, false);
         while let Some((at, from)) = open.pop() {
+            work::spend(1);
             let mut closed = false;
             for (_, site) in graph.sites_of(at).filter(|(index, _)| *index >= from) {
                 let opcode = site.located.instruction.opcode();

@@ -7,6 +7,7 @@ use super::mbarrier_batches::{Around, Batches};
 use super::mbarrier_checks::Objects;
 use super::mbarriers::{Act, MbarrierSite, Place};
 use super::threads::{Block, Edge, Warps, Ways};
+use crate::base::work;
 
 fn announces(site: &MbarrierSite) -> bool {
     matches!(site.act, Act::ArriveExpect | Act::Expect | Act::Other)
@@ -14,6 +15,7 @@ fn announces(site: &MbarrierSite) -> bool {
 
 /// Whether two instructions have the same object, known or not.
 pub(super) fn one_object(a: &MbarrierSite, b: &MbarrierSite) -> bool {
+    work::spend(1);
     let known = matches!(a.place, Place::At(_)) && a.place == b.place && a.variable == b.variable;
     known || a.identity.is_some() && a.identity == b.identity && a.variable == b.variable
 }
@@ -183,12 +185,14 @@ fn gates(objects: &Objects<'_>, walk: &Walk<'_, '_>, announcements: &[&MbarrierS
     let first: Vec<&MbarrierSite> = objects.sites.iter().filter(|site| first.contains(&site.index)).collect();
     let overlaps = |a: &MbarrierSite, b: &MbarrierSite| {
         let both = a.places.as_ref().zip(b.places.as_ref());
+        work::spend_on(both.map_or(1, |(a, b)| a.len() * b.len()));
         a.variable == b.variable && both.is_none_or(|(a, b)| a.iter().any(|place| b.contains(place)))
     };
     let is_gate = |site: &&MbarrierSite| is_wait(site.index) && first.iter().any(|gate| overlaps(site, gate));
     let gates: BTreeSet<usize> = objects.sites.iter().filter(is_gate).map(|site| site.index).collect();
     // A branch around one starts a round as well: to it, or to where it does not come next.
     let graph = &walk.warps.graph;
+    work::spend_on(graph.blocks.len() + objects.sites.len());
     let waiting: BTreeSet<u32> =
         gates.iter().filter_map(|index| graph.sites.get(*index)).map(|site| site.block).collect();
     let leads = |block: &Block| block.successors.iter().any(|edge| waiting.contains(&edge.to));
@@ -321,9 +325,11 @@ impl<'g, 'a> Walk<'g, 'a> {
         let graph = &self.warps.graph;
         let Some(home) = graph.sites.get(from).map(|site| site.block) else { return false };
         let who = self.warps.warps_at(from);
+        work::spend_on(graph.blocks.len() / 16);
         let mut seen = [vec![false; graph.blocks.len()], vec![false; graph.blocks.len()]];
         let mut open = vec![(home, from + 1, false)];
         while let Some((block, first, mut waited)) = open.pop() {
+            work::spend(1);
             let mut ended = false;
             for (index, _) in graph.sites_of(block).filter(|(index, _)| *index >= first) {
                 if index == from && waited {

@@ -6,7 +6,7 @@
 use super::check::{Check, Confidence};
 use super::mbarriers::{Act, MbarrierSite, Place};
 use super::threads::{Edge, Warps};
-use crate::base::FastMap;
+use crate::base::{FastMap, work};
 
 /// Waits from which paths are followed.
 const MAX_WAITS: usize = 256;
@@ -34,6 +34,7 @@ pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite]) -> Vec<Check> {
     for (wait, object, parity) in waits.take(MAX_WAITS) {
         let mut meanings: FastMap<usize, Meaning> = FastMap::default();
         for site in sites {
+            work::spend(1);
             let here = fixed(site);
             let meaning = match site.act {
                 // Whatever is done at a place that is not known may be done to this object.
@@ -83,9 +84,11 @@ fn again(warps: &Warps<'_>, wait: &MbarrierSite, meanings: &FastMap<usize, Meani
     let graph = &warps.graph;
     let start = graph.sites.get(wait.index)?.block;
     let who = warps.warps_at(wait.index);
+    work::spend_on(graph.blocks.len() / 16);
     let mut seen = [vec![false; graph.blocks.len()], vec![false; graph.blocks.len()]];
     let mut open = vec![(start, wait.index + 1, false)];
     while let Some((at, from, mut armed)) = open.pop() {
+        work::spend(1);
         let mut ended = false;
         for (index, _) in graph.sites_of(at).filter(|(index, _)| *index >= from) {
             match meanings.get(&index) {

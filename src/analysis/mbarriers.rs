@@ -3,7 +3,7 @@
 //! An object that is chosen by an index which is not known is one of an array: the constant part of its address says which array.
 
 use super::threads::{Places, Site, Value, Variation, Warps};
-use crate::base::Line;
+use crate::base::{Line, work};
 use crate::ptx::{Bulk, CpAsync, MbarrierAction, Operand, Operation, Shape, Tcgen05};
 
 /// What is done to an mbarrier.
@@ -142,6 +142,7 @@ impl MbarrierSite {
 
     /// Whether it may be on an object at a place of its variable.
     pub fn may_be_at(&self, place: i64) -> bool {
+        work::spend_on(self.places.as_ref().map_or(1, Vec::len));
         self.places.as_ref().is_none_or(|places| places.contains(&place))
     }
 }

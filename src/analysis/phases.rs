@@ -10,7 +10,7 @@ use super::barriers::Named;
 use super::roles::Role;
 use super::setmaxnreg::{COUNTS, Requested};
 use super::threads::{ThreadSet, Warps, passing};
-use crate::base::{FastSet, Line};
+use crate::base::{FastSet, Line, work};
 use crate::ptx::BarrierAction;
 
 /// States that are looked at.
@@ -121,6 +121,7 @@ impl Course {
         let mut changed = true;
         while std::mem::take(&mut changed) {
             for at in (0..leads.len()).rev() {
+                work::spend_on(1 + self.next.get(at).map_or(0, Vec::len));
                 let on = !leads[at] && self.next.get(at).is_some_and(|next| next.iter().any(|to| leads[*to]));
                 leads[at] |= on;
                 changed |= on;
@@ -135,6 +136,7 @@ impl Course {
         let mut seen = vec![false; self.events.len()];
         let mut open = self.first.clone();
         while let Some(at) = open.pop() {
+            work::spend(1);
             if is_wanted[at] || std::mem::replace(&mut seen[at], true) {
                 continue;
             }
@@ -150,6 +152,7 @@ impl Course {
         let mut open: Vec<usize> = self.sets().filter_map(|(at, _)| self.next.get(at)).flatten().copied().collect();
         let mut seen = vec![false; self.events.len()];
         while let Some(at) = open.pop() {
+            work::spend(1);
             if matches!(self.events.get(at), Some(Event::Set { .. })) {
                 return false;
             }
@@ -180,9 +183,11 @@ fn follow(
 ) -> Vec<usize> {
     let graph = &warps.graph;
     let mut found: Vec<usize> = Vec::new();
+    work::spend_on(graph.blocks.len() / 16);
     let mut seen = vec![false; graph.blocks.len()];
     let mut open = vec![(block, from)];
     while let Some((at, from)) = open.pop() {
+        work::spend(1);
         if let Some((index, _)) = graph.sites_of(at).find(|(index, _)| *index >= from && place.contains_key(index)) {
             found.extend(place.get(&index));
             continue;
@@ -274,6 +279,7 @@ fn explore(courses: &[Course], entry: u32) -> Option<Outcome> {
     }
     open.extend(starts.into_iter().filter(|state| seen.insert(*state)));
     while let Some(state) = open.pop_front() {
+        work::spend(1);
         let standings = || courses.iter().zip(&state.roles);
         let held: u32 = standings().map(|(course, role)| course.warps * u32::from(role.has)).sum();
         outcome.held = outcome.held.max(held);

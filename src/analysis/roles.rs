@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::setmaxnreg::Requested;
 use super::threads::{Site, ThreadSet, Warps, passing};
-use crate::base::Line;
+use crate::base::{Line, work};
 use crate::ptx::{Bulk, CpAsync, Mbarrier, MbarrierAction, Operation, RegisterAction, Tcgen05, Wgmma};
 
 /// What a role's instructions tell about it.
@@ -156,12 +156,14 @@ fn by_place(warps: &Warps<'_>, requested: &[Requested]) -> Vec<Role> {
     let regions: Vec<(usize, Vec<u32>)> = requested.iter().map(|site| (site.index, dominated(site))).collect();
     // A setmaxnreg inside the region of another belongs to that role.
     let inside = |index: usize| {
+        work::spend_on(regions.iter().map(|(_, region)| 1 + region.len() / 8).sum());
         let block = warps.graph.sites.get(index).map_or(0, |site| site.block);
         regions.iter().any(|(other, region)| *other < index && region.contains(&block))
     };
     let heads = regions.iter().filter(|(index, _)| !inside(*index));
     let roles: Vec<Role> = heads
         .map(|(index, region)| {
+            work::spend_on(regions.len() * (1 + region.len() / 8));
             let own = regions
                 .iter()
                 .filter(|(other, _)| {
@@ -189,6 +191,7 @@ fn dominated(warps: &Warps<'_>, through: u32) -> Vec<u32> {
         let mut seen = vec![false; blocks.len()];
         let mut open = vec![0u32];
         while let Some(at) = open.pop() {
+            work::spend(1);
             if Some(at) == closed || std::mem::replace(seen.get_mut(at as usize).unwrap_or(&mut true), true) {
                 continue;
             }
@@ -196,6 +199,7 @@ fn dominated(warps: &Warps<'_>, through: u32) -> Vec<u32> {
         }
         seen
     };
+    work::spend_on(blocks.len());
     let (all, without) = (walk(None), walk(Some(through)));
     (0..blocks.len()).filter(|&at| all.get(at) != without.get(at)).map(|at| at as u32).collect()
 }
@@ -208,7 +212,10 @@ fn role(
     duties: BTreeSet<Duty>,
     threads: Option<ThreadSet>,
 ) -> Role {
-    let own = || requested.iter().filter(|site| sets.contains(&site.index));
+    let own = || {
+        work::spend_on(requested.len() * (1 + sets.len() / 8));
+        requested.iter().filter(|site| sets.contains(&site.index))
+    };
     let counts: BTreeSet<Option<u32>> = own().map(|site| site.count).collect();
     let budget = match counts.len() {
         1 => counts.first().copied().flatten(),
@@ -238,10 +245,12 @@ fn working_budget(warps: &Warps<'_>, requested: &[Requested], threads: &ThreadSe
     let counts: BTreeMap<usize, Option<u32>> = requested.iter().map(|site| (site.index, site.count)).collect();
     let ours = |index: usize| !warps.at(index).intersection(threads).is_empty();
     // What may be in force at the start of each block: none as launched.
+    work::spend_on(graph.blocks.len() / 16);
     let mut before: Vec<BTreeSet<Option<u32>>> = vec![BTreeSet::new(); graph.blocks.len()];
     before.first_mut()?.insert(None);
     let mut open = vec![0u32];
     while let Some(at) = open.pop() {
+        work::spend(1);
         let info = graph.blocks.get(at as usize)?;
         let mut state = before.get(at as usize)?.clone();
         for (index, _) in graph.sites_of(at) {
@@ -346,6 +355,7 @@ fn from_entry(warps: &Warps<'_>, role: &Role) -> Vec<bool> {
     let mut open: Vec<u32> =
         role.sets.iter().filter_map(|set| warps.graph.sites.get(*set)).map(|site| site.block).collect();
     while let Some(at) = open.pop() {
+        work::spend(1);
         if !std::mem::replace(seen.get_mut(at as usize).unwrap_or(&mut true), true) {
             open.extend(blocks.get(at as usize).iter().flat_map(|block| &block.successors).map(|edge| edge.to));
         }
@@ -412,5 +422,6 @@ fn unnamed(warps: &Warps<'_>, role: &Role) -> &'static str {
 
 /// Whether a role gives registers away or takes some, by its first setmaxnreg.
 pub fn direction(role: &Role, requested: &[Requested]) -> Option<RegisterAction> {
+    work::spend_on(requested.len() * (1 + role.sets.len() / 8));
     requested.iter().find(|site| role.sets.contains(&site.index)).map(|site| site.action)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::check::{Check, Confidence};
 use super::threads::{Site, ThreadSet, Warps, Ways, passing};
-use crate::base::Line;
+use crate::base::{Line, work};
 use crate::ptx::{Bulk, CpAsync, Operation, Tcgen05, Wgmma};
 
 /// Columns of tensor memory (PTX ISA, "tcgen05.alloc").
@@ -198,9 +198,11 @@ fn escape(warps: &Warps<'_>, allocs: &[(usize, &Site<'_>)], deallocs: &[(usize, 
     if !deallocs.iter().all(|(index, _)| warps.at(*index).within(&holders)) {
         return None;
     }
+    work::spend_on(graph.blocks.len() / 16);
     let mut holding = vec![ThreadSet::EMPTY; graph.blocks.len()];
     let mut open = vec![(start.block, *alloc + 1, warps.at(*alloc))];
     while let Some((at, from, mut here)) = open.pop() {
+        work::spend(1);
         for (index, _) in deallocs.iter().filter(|(index, site)| site.block == at && *index >= from) {
             let freed = warps.at(*index);
             here = here.iter().filter(|thread| !freed.has(*thread)).collect();

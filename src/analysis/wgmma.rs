@@ -4,7 +4,7 @@
 
 use super::check::{Check, Confidence};
 use super::threads::{Graph, Site, Warps};
-use crate::base::{FastMap, FastSet};
+use crate::base::{FastMap, FastSet, work};
 use crate::ptx::{MbarrierAction, Operation, Register, Wgmma};
 
 /// How far the youngest multiplication into a set of accumulators is along some path; the higher, the younger.
@@ -87,6 +87,7 @@ impl Accumulators {
 /// What an instruction does to the ages; a guarded one may do nothing.
 fn step(site: &Site<'_>, set: Option<usize>, ages: &mut [Age]) {
     let Operation::Wgmma(wgmma) = site.operation else { return };
+    work::spend_on(ages.len() / 8);
     let guarded = site.located.instruction.guard().is_some();
     match wgmma {
         Wgmma::MmaAsync => {
@@ -134,18 +135,22 @@ pub fn check(warps: &Warps<'_>) -> Vec<Check> {
 
 /// What may be on its way at the start of each block; none where no path leads.
 fn ages(graph: &Graph<'_>, sets: &[Option<usize>], count: usize) -> Vec<Option<Vec<Age>>> {
+    work::spend_on(graph.blocks.len() / 16);
     let mut before: Vec<Option<Vec<Age>>> = vec![None; graph.blocks.len()];
     let mut open = vec![0u32];
     if let Some(first) = before.first_mut() {
         *first = Some(vec![DONE; count]);
     }
     while let Some(at) = open.pop() {
+        work::spend(1);
         let Some(mut state) = before.get(at as usize).cloned().flatten() else { continue };
+        work::spend_on(count / 8);
         for (index, site) in graph.sites_of(at) {
             step(site, sets.get(index).copied().flatten(), &mut state);
         }
         for edge in graph.blocks.get(at as usize).into_iter().flat_map(|block| &block.successors) {
             let Some(there) = before.get_mut(edge.to as usize) else { continue };
+            work::spend_on(1 + count / 8);
             let changed = match there {
                 Some(there) => there.iter_mut().zip(&state).fold(false, |changed, (old, new)| {
                     let younger = *new > *old;
@@ -176,8 +181,10 @@ fn used(
     let mut told: FastSet<(usize, bool)> = FastSet::default();
     for (block, state) in before.iter().enumerate() {
         let Some(mut state) = state.clone() else { continue };
+        work::spend_on(state.len() / 8);
         for (index, site) in graph.sites_of(block as u32) {
             let set = sets.get(index).copied().flatten();
+            work::spend_on(state.len() / 8);
             let busy = state.iter().any(|age| *age != DONE);
             if busy
                 && !matches!(site.operation, Operation::Wgmma(_))
@@ -215,9 +222,11 @@ fn used(
 /// The multiplication into a set that a path brings to a place with no commit between, nearest first.
 fn open_before<'g, 'a>(graph: &'g Graph<'a>, sets: &[Option<usize>], set: usize, index: usize) -> Option<&'g Site<'a>> {
     let before = graph.predecessors();
+    work::spend_on(graph.blocks.len() / 16);
     let mut seen = vec![false; graph.blocks.len()];
     let mut open = std::collections::VecDeque::from([(graph.sites.get(index)?.block, index)]);
     while let Some((at, until)) = open.pop_front() {
+        work::spend(1);
         let mut committed = false;
         let sites: Vec<(usize, &Site<'a>)> = graph.sites_of(at).filter(|(index, _)| *index < until).collect();
         for (index, site) in sites.into_iter().rev() {
@@ -256,9 +265,11 @@ fn given_back(graph: &Graph<'_>, checks: &mut Vec<Check>) {
     };
     for (start, commit) in graph.sites.iter().enumerate().filter(|(_, site)| commits(site)).take(MAX_COMMITS) {
         // Blocks reached with and without an arrival on the way.
+        work::spend_on(graph.blocks.len() / 16);
         let mut seen = [vec![false; graph.blocks.len()], vec![false; graph.blocks.len()]];
         let mut open: Vec<(u32, usize, Option<usize>)> = vec![(commit.block, start + 1, None)];
         while let Some((at, from, mut arrived)) = open.pop() {
+            work::spend(1);
             let mut closed = false;
             for (index, site) in graph.sites_of(at).filter(|(index, _)| *index >= from) {
                 if index == start

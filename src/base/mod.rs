@@ -1,15 +1,18 @@
 //! The vocabulary every layer speaks: architectures and what their hardware has to give, positions, register files and
-//! sets of registers.
+//! sets of registers; and how much work may be done.
 //!
 //! Imports nothing of ours, does no I/O, and knows nothing about any file format.
 
 mod arch;
 mod fast;
 pub mod hardware;
+mod limits;
 mod pos;
 mod regs;
+pub mod work;
 
 pub use arch::{Arch, ArchError, Variant};
 pub use fast::{FastMap, FastSet};
+pub use limits::Limits;
 pub use pos::{Line, Pc};
 pub use regs::{PerRegFile, RegFile, RegSet};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::cache;
 use super::compile::environment;
+use super::limits::LimitArgs;
 use super::occupancy::OccupancyArgs;
 use crate::cache::Cache;
 use crate::emit::clean::Form;
@@ -94,9 +95,6 @@ pub struct CompileArgs {
     /// The ptxas to run: a path, or a version such as 13.4 or 12.9.86, installed on first use
     #[arg(long, value_name = "PATH|VERSION", help_heading = "Compiling")]
     pub ptxas: Option<String>,
-    /// Give up on a compilation after this many seconds
-    #[arg(long, value_name = "SECONDS", default_value = "3600", help_heading = "Compiling")]
-    pub timeout: f64,
     /// Only kernels whose mangled or demangled name matches (* and ?); repeat for several
     #[arg(long, short, value_name = "GLOB", help_heading = "Choosing")]
     pub kernel: Vec<String>,
@@ -106,6 +104,9 @@ pub struct CompileArgs {
     /// Which parts of containers.
     #[command(flatten)]
     pub within: super::given::WithinArgs,
+    /// How much an input may cost.
+    #[command(flatten)]
+    pub limits: LimitArgs,
     /// Flags handed to ptxas as they are, after --
     #[arg(last = true, value_name = "PTXAS FLAGS")]
     pub flags: Vec<String>,
@@ -114,15 +115,15 @@ pub struct CompileArgs {
 /// How to run ptxas where there is much to compile.
 #[derive(Clone, Debug, ClapArgs)]
 pub struct RunArgs {
-    /// Give up on a compilation after this many seconds
-    #[arg(long, value_name = "SECONDS", default_value = "3600", help_heading = "Compiling")]
-    pub timeout: f64,
     /// How many compilations to run at once [default: one a core]
     #[arg(long, short, value_name = "N", help_heading = "Compiling")]
     pub jobs: Option<usize>,
     /// Run ptxas even where its result is in the cache, and keep nothing
     #[arg(long, help_heading = "Compiling")]
     pub no_cache: bool,
+    /// How much an input may cost.
+    #[command(flatten)]
+    pub limits: LimitArgs,
 }
 
 impl RunArgs {

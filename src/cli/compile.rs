@@ -12,8 +12,9 @@ use super::args::CompileArgs;
 use super::glob::Globs;
 use super::input::{self, Input, Kind};
 use super::jobserver::Jobserver;
+use super::limits::LimitArgs;
 use super::threads::Pool;
-use crate::base::{Arch, Line};
+use crate::base::{Arch, Limits, Line, work};
 use crate::cache::{Cache, Entry, Key};
 use crate::report::{LaunchHints, PtxasUsed, RoleHint, Unit, UnitError, Wanted};
 use crate::toolchain::{self, Config, Env, Job, Origin, Ptxas, Request, RunError};
@@ -33,8 +34,12 @@ pub struct Session {
     pub kernels: Globs,
     /// Flags of the user for ptxas.
     pub flags: Vec<String>,
-    /// How long one compilation may take.
+    /// How long an input may take, for each architecture.
     pub timeout: Duration,
+    /// How much an input may cost.
+    pub limits: Limits,
+    /// The same, for what looks into containers.
+    pub limit_args: LimitArgs,
     /// How many at once.
     pub jobs: usize,
     /// What the user says of the launch.
@@ -72,9 +77,7 @@ impl Session {
                 arches.push(arch);
             }
         }
-        if !(args.timeout.is_finite() && args.timeout > 0.0) {
-            bail!("--timeout {} is not a time: expected a number of seconds above 0", args.timeout);
-        }
+        let limits = args.limits.limits()?;
         if args.jobs == Some(0) {
             bail!("-j 0 runs nothing: expected 1 or more");
         }
@@ -91,7 +94,9 @@ impl Session {
             arches,
             kernels: Globs::new(&args.kernel)?,
             flags: args.flags.clone(),
-            timeout: Duration::try_from_secs_f64(args.timeout).unwrap_or(Duration::MAX),
+            timeout: limits.time,
+            limits,
+            limit_args: args.limits.clone(),
             jobs: args.jobs.unwrap_or(cores),
             launch: LaunchHints::default(),
             at: Vec::new(),
@@ -188,6 +193,22 @@ pub fn build<'a>(
     }
 }
 
+/// Finds the ptxas for an input, or installs it, where one will be needed.
+pub fn make_ready(session: &Session, input: &Result<Input, String>, arch: Option<Arch>) {
+    if let Ok(input) = input
+        && matches!(input.kind(), Ok(Kind::Ptx))
+        && (arch.is_some() || toolchain::target_arch(&input.bytes).is_some())
+    {
+        // What is wrong with it is said where it is used.
+        let _ = session.ptxas();
+    }
+}
+
+/// What is said of an input whose time is over.
+pub fn out_of_time(timeout: Duration) -> String {
+    format!("it is not done within {} s; --timeout gives it longer", timeout.as_secs_f64())
+}
+
 /// Runs ptxas for an architecture and fills in what it says of itself, of the input and of its errors.
 fn compile<'a>(session: &Session, ptx: &[u8], arch: Option<Arch>, unit: &mut Unit) -> Option<Built<'a>> {
     let Some(arch) = arch.or_else(|| toolchain::target_arch(ptx)) else {
@@ -204,7 +225,8 @@ fn compile<'a>(session: &Session, ptx: &[u8], arch: Option<Arch>, unit: &mut Uni
             return None;
         }
     };
-    let job = Job { ptx, arch, flags: &session.flags, timeout: Some(session.timeout), relocatable: false };
+    let timeout = work::deadline().left().unwrap_or(session.timeout);
+    let job = Job { ptx, arch, flags: &session.flags, timeout: Some(timeout), relocatable: false };
     let ptxas = ptxas.for_arch(arch);
     let place = session.cached(ptxas, &job);
     if let Some((cache, key, identity)) = &place
@@ -253,6 +275,9 @@ fn compile<'a>(session: &Session, ptx: &[u8], arch: Option<Arch>, unit: &mut Uni
                     let ran = unit.ptxas.as_ref().and_then(|ptxas| ptxas.version.as_deref()?.parse().ok());
                     let advice = advice(&log, arch, ran).map(|advice| format!("; {advice}")).unwrap_or_default();
                     format!("ptxas does not accept {} for {arch}{advice}", unit.input)
+                }
+                RunError::TimedOut { .. } => {
+                    format!("{}, {arch}: ptxas was stopped: {}", unit.input, out_of_time(session.timeout))
                 }
                 error => format!("{}, {arch}: {error}", unit.input),
             };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
 
 use anyhow::Result;
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
@@ -11,10 +11,12 @@ use rayon::prelude::*;
 
 use super::glob::Globs;
 use super::input;
+use super::limits::LimitArgs;
 use super::progress::Progress;
 use super::threads::Pool;
-use crate::base::Arch;
-use crate::container::{Container, ContainerError, Entry, EntryKind, Options};
+use crate::base::work::{self, Deadline, TimeOver};
+use crate::base::{Arch, Limits};
+use crate::container::{Container, ContainerError, Entry, EntryKind, Limit, Problem};
 use crate::cubin::Image;
 
 /// What to look at and which part of it.
@@ -41,6 +43,9 @@ pub struct ChooseArgs {
     /// How many threads to use [default: one a core]
     #[arg(long, short, value_name = "N", help_heading = "Choosing")]
     pub jobs: Option<usize>,
+    /// How much an input may cost.
+    #[command(flatten)]
+    pub limits: LimitArgs,
 }
 
 /// Kinds to choose.
@@ -68,17 +73,18 @@ pub struct Choice {
     /// Names of kernels.
     pub kernels: Globs,
     containers: Vec<Container>,
+    limits: Limits,
     pool: Pool,
 }
 
 impl Choice {
     /// Reads the arguments; standard input is read whole.
     pub fn new(args: &ChooseArgs) -> Result<Self> {
-        let options = Options { scan: args.scan };
+        let options = args.limits.options(args.scan)?;
         let mut containers = Vec::new();
         for path in input::unique(&args.inputs) {
             containers.push(if path.as_os_str() == "-" {
-                Container::from_bytes(input::STDIN_NAME, input::stdin()?.to_vec(), options)
+                Container::from_bytes(input::STDIN_NAME, input::stdin(&options.limits)?.to_vec(), options)
             } else {
                 Container::open(&path, options)
             });
@@ -94,6 +100,7 @@ impl Choice {
             )?,
             kernels: Globs::new(&args.kernel)?,
             containers,
+            limits: options.limits,
             pool: Pool::start(threads),
         })
     }
@@ -114,25 +121,37 @@ impl Choice {
         let shown = Progress::is_shown(self.quiet);
         let total = if shown { self.containers.iter().map(ahead).sum() } else { 0 };
         let progress = Progress::of_bytes(total, "reading", self.quiet);
-        let mut parts = self.containers.iter().flat_map(Container::parts);
+        let inputs: Vec<Progressing> = self.containers.iter().map(|_| Progressing::default()).collect();
+        let split =
+            |(input, container): (usize, &Container)| container.parts().into_iter().map(move |part| (input, part));
+        let mut parts = self.containers.iter().enumerate().flat_map(split);
         let mut queue = InOrder::default();
         let (sender, receiver) = mpsc::channel();
-        let stopped = AtomicBool::new(false);
         let produce = {
-            let (look, stopped, progress) = (&look, &stopped, &progress);
+            let (look, inputs, progress) = (&look, &inputs, &progress);
             move || {
-                let visit = |(part, container): (usize, Container)| {
-                    self.visit_part((part, &container), look, stopped, progress, &sender);
+                let visit = |(part, (input, container)): (usize, (usize, Container))| {
+                    if let Some(state) = inputs.get(input) {
+                        self.visit_part((part, input, &container), look, state, progress, &sender);
+                    }
                 };
                 std::iter::from_fn(|| parts.next()).enumerate().par_bridge().for_each(visit);
             }
         };
         self.pool.install_beside(produce, || {
+            let mut counts = vec![0u64; inputs.len()];
             for (at, result) in receiver {
                 queue.put(at, result);
-                while let Some(result) = queue.next() {
+                while let Some((input, result)) = queue.next() {
+                    let (Some(count), Some(state)) = (counts.get_mut(input), inputs.get(input)) else { continue };
+                    // In the order of the input, so that what is left out is the same however many threads there are.
+                    let Some(result) = self.within_limits(result, input, count) else { continue };
+                    if result.as_ref().is_err_and(|error| error.problem.ends_the_input()) {
+                        *count = u64::MAX;
+                        state.is_over.store(true, Ordering::Relaxed);
+                    }
                     if let Err(error) = take(result) {
-                        stopped.store(true, Ordering::Relaxed);
+                        inputs.iter().for_each(|state| state.is_over.store(true, Ordering::Relaxed));
                         return Err(error);
                     }
                 }
@@ -141,14 +160,28 @@ impl Choice {
         })
     }
 
+    /// A result of an input, its `count`th; none once the input has had more than it may.
+    fn within_limits<T>(&self, result: Looked<T>, input: usize, count: &mut u64) -> Option<Looked<T>> {
+        *count = count.checked_add(1)?;
+        let is_timed = |error: &ContainerError| matches!(error.problem, Problem::TooMuch { limit: Limit::Time, .. });
+        let problem = match &result {
+            _ if *count > self.limits.entries => Problem::too_many_entries(&self.limits),
+            Err(error) if is_timed(error) => error.problem.clone(),
+            _ => return Some(result),
+        };
+        let path = self.containers.get(input).map(Container::name).unwrap_or_default();
+        Some(Err(ContainerError { path, problem }))
+    }
+
     fn visit_part<T: Send>(
         &self,
-        (part, container): (usize, &Container),
+        (part, input, container): (usize, usize, &Container),
         look: &(impl Fn(&Entry) -> Option<T> + Sync),
-        stopped: &AtomicBool,
+        state: &Progressing,
         progress: &Progress,
-        sender: &mpsc::Sender<(Place, Option<Looked<T>>)>,
+        sender: &mpsc::Sender<(Place, (usize, Option<Looked<T>>))>,
     ) {
+        let deadline = state.deadline.get_or_init(|| Deadline::after(self.limits.time));
         let count = AtomicUsize::new(0);
         let left = AtomicU64::new(if Progress::is_shown(self.quiet) { container.bytes_ahead() } else { 0 });
         let advance = |bytes: u64| {
@@ -165,24 +198,32 @@ impl Choice {
                 wanted
             })
         });
-        let numbered = entries.take_while(|_| !stopped.load(Ordering::Relaxed)).enumerate();
+        let numbered = entries.take_while(|_| !state.is_over.load(Ordering::Relaxed)).enumerate();
         numbered.par_bridge().for_each(|(at, entry)| {
             count.fetch_add(1, Ordering::Relaxed);
             let result = match entry {
                 Err(error) => Some(Err(error)),
                 Ok(entry) => {
-                    let looked = look(&entry).map(Ok);
+                    let in_time = || {
+                        work::check_time();
+                        look(&entry).map(Ok)
+                    };
+                    let out_of_time = |TimeOver| {
+                        let problem = Problem::out_of_time(&self.limits);
+                        Some(Err(ContainerError { path: entry.path.clone(), problem }))
+                    };
+                    let looked = work::until(deadline.clone(), in_time).unwrap_or_else(out_of_time);
                     entry.release();
                     advance(entry.stored_bytes);
                     looked
                 }
             };
             // Nobody listens any more once taking has failed.
-            let _ = sender.send((Place::Item(part, at), result));
+            let _ = sender.send((Place::Item(part, at), (input, result)));
         });
         // What is no entry is done with as well.
         advance(u64::MAX);
-        let _ = sender.send((Place::End(part, count.into_inner()), None));
+        let _ = sender.send((Place::End(part, count.into_inner()), (input, None)));
     }
 
     /// By what the container says. Newer cubins that are files of their own do not say `a` or `f` there, so that the cubin
@@ -216,6 +257,15 @@ impl Choice {
     }
 }
 
+/// How far an input is.
+#[derive(Default)]
+struct Progressing {
+    /// When its time is over, from when it was begun with.
+    deadline: OnceLock<Deadline>,
+    /// Nothing more of it is wanted.
+    is_over: AtomicBool,
+}
+
 /// What came of an entry.
 type Looked<T> = Result<T, ContainerError>;
 
@@ -230,7 +280,7 @@ enum Place {
 
 /// Results that come in any order and leave in one.
 struct InOrder<T> {
-    waiting: BTreeMap<(usize, usize), Option<Looked<T>>>,
+    waiting: BTreeMap<(usize, usize), (usize, Option<Looked<T>>)>,
     ends: BTreeMap<usize, usize>,
     next: (usize, usize),
 }
@@ -242,22 +292,22 @@ impl<T> Default for InOrder<T> {
 }
 
 impl<T> InOrder<T> {
-    fn put(&mut self, at: Place, result: Option<Looked<T>>) {
+    fn put(&mut self, at: Place, result: (usize, Option<Looked<T>>)) {
         match at {
             Place::Item(part, at) => drop(self.waiting.insert((part, at), result)),
             Place::End(part, count) => drop(self.ends.insert(part, count)),
         }
     }
 
-    /// The next result, when it is there.
-    fn next(&mut self) -> Option<Looked<T>> {
+    /// The next result, when it is there, and which input it is of.
+    fn next(&mut self) -> Option<(usize, Looked<T>)> {
         loop {
             let (part, at) = self.next;
             if let Some(result) = self.waiting.remove(&self.next) {
                 self.next.1 += 1;
                 match result {
-                    Some(result) => return Some(result),
-                    None => continue,
+                    (input, Some(result)) => return Some((input, result)),
+                    (_, None) => continue,
                 }
             }
             if *self.ends.get(&part)? != at {

@@ -1,5 +1,6 @@
 //! `ptxinspect diff A B`: two builds side by side.
 
+mod functions;
 mod library;
 
 use std::collections::BTreeSet;
@@ -15,14 +16,13 @@ use super::given::WithinArgs;
 use super::input::{self, Input};
 use super::threads::Pool;
 use super::{Outcome, output, report};
-use crate::analysis::code::Counting;
 use crate::base::Arch;
-use crate::compare::{DIFF_SCHEMA, Difference, KernelDifference, differences, sass_changes};
+use crate::compare::{DIFF_SCHEMA, Difference, KernelDifference, differences};
 use crate::cubin::{Image, lines::LineTable};
 use crate::emit;
 use crate::emit::clean::Form;
-use crate::report::listing::{self, ListedFunction};
 use crate::report::{Report, SCHEMA, Unit};
+use functions::Functions;
 use library::Library;
 
 const EXAMPLES: &str = "\
@@ -114,8 +114,8 @@ struct Loaded {
 enum Code {
     /// A report has none.
     Nowhere,
-    /// All of them.
-    Listed(Vec<ListedFunction>),
+    /// In a cubin.
+    Cubin(Vec<u8>),
     /// Where to find them.
     Library(Library),
 }
@@ -142,9 +142,7 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
     let mut units = Vec::new();
     for (old, new) in pairs(&before, &after)? {
         let mut unit = differences(&old.unit, &new.unit);
-        for kernel in &mut unit.kernels {
-            compare_code(kernel, old, new);
-        }
+        compare_code(&mut unit.kernels, old, new);
         units.push(unit);
     }
     let difference = Difference { schema: DIFF_SCHEMA.to_owned(), units };
@@ -199,17 +197,18 @@ fn load(args: &DiffArgs, side: usize) -> Result<Vec<Loaded>> {
         inputs: vec![path.clone()],
         arch: of_side(&args.arch, side).into_iter().collect(),
         ptxas: of_side(&args.ptxas, side),
-        timeout: args.run.timeout,
+        limits: args.run.limits.clone(),
         kernel: args.kernel.clone(),
         jobs: args.run.jobs,
         within: args.within.clone(),
         flags: args.flags.iter().cloned().chain(own).collect(),
     })?;
     session.cache = args.run.cache()?;
-    if input::is_container(&path)? {
+    let limits = args.run.limits.limits()?;
+    if input::is_container(&path, &limits)? {
         return library::load(&session, &path, args);
     }
-    let read = input::read(&path)?;
+    let read = input::read(&path, &limits)?;
     if read.bytes.trim_ascii_start().starts_with(b"{") {
         return load_report(&session, &read);
     }
@@ -244,20 +243,8 @@ fn build(session: &Session, path: &Path, read: Result<Input, String>, arch: Opti
     if unit.error.is_some() {
         return Err(Refused { units: vec![unit] }.into());
     }
-    let listing = built.as_ref().and_then(|built| {
-        let image = Image::parse(&built.cubin).ok()?;
-        let lines = LineTable::parse(&image);
-        Some(
-            image
-                .functions
-                .iter()
-                .flat_map(|function| {
-                    listing::list(&image, &lines, function, &Counting::default(), listing::Wanted::default())
-                })
-                .collect(),
-        )
-    });
-    Ok(Loaded { unit, code: listing.map_or(Code::Nowhere, Code::Listed) })
+    let cubin = built.map(|built| built.cubin.into_owned());
+    Ok(Loaded { unit, code: cubin.map_or(Code::Nowhere, Code::Cubin) })
 }
 
 /// Which unit is compared with which: the only ones, or those of one file name and architecture.
@@ -280,19 +267,25 @@ fn pairs<'a>(before: &'a [Loaded], after: &'a [Loaded]) -> Result<Vec<(&'a Loade
     Ok(found)
 }
 
-fn compare_code(kernel: &mut KernelDifference, old: &Loaded, new: &Loaded) {
-    let old_name = kernel.before_name.as_ref().unwrap_or(&kernel.name).clone();
-    kernel.sass = match (&old.code, &new.code) {
-        (Code::Listed(old), Code::Listed(new)) => {
-            let find =
-                |all: &'_ [ListedFunction], name: &str| all.iter().find(|function| function.name == name).cloned();
-            find(old, &old_name).zip(find(new, &kernel.name)).map(|(old, new)| sass_changes(&old, &new))
+fn compare_code(kernels: &mut [KernelDifference], old: &Loaded, new: &Loaded) {
+    match (&old.code, &new.code) {
+        (Code::Cubin(old), Code::Cubin(new)) => {
+            let (Ok(old), Ok(new)) = (Image::parse(old), Image::parse(new)) else { return };
+            let (old_lines, new_lines) = (LineTable::parse(&old), LineTable::parse(&new));
+            let (old, new) = (Functions::new(&old, &old_lines), Functions::new(&new, &new_lines));
+            for kernel in kernels {
+                let old_name = kernel.before_name.as_ref().unwrap_or(&kernel.name);
+                kernel.sass = old.changes(old_name, &new, &kernel.name);
+            }
         }
         (Code::Library(old), Code::Library(new)) => {
-            let (old_key, key) =
-                ((old_name, kernel.before_within.clone()), (kernel.name.clone(), kernel.within.clone()));
-            old.changes(&old_key, new, &key)
+            for kernel in kernels {
+                let old_name = kernel.before_name.as_ref().unwrap_or(&kernel.name).clone();
+                let (old_key, key) =
+                    ((old_name, kernel.before_within.clone()), (kernel.name.clone(), kernel.within.clone()));
+                kernel.sass = old.changes(&old_key, new, &key);
+            }
         }
-        _ => None,
-    };
+        _ => {}
+    }
 }

@@ -8,7 +8,9 @@ use clap::Args as ClapArgs;
 use super::args::CompileArgs;
 use super::contents::{self, Choice, ChooseArgs, KindFilter};
 use super::input::{self, Input};
+use super::limits::LimitArgs;
 use super::source;
+use crate::base::Limits;
 use crate::container::{Entry, EntryKind};
 use crate::cubin::Image;
 use crate::report::demangle;
@@ -37,6 +39,8 @@ pub struct Inside<'a> {
     pub within: &'a WithinArgs,
     /// How many threads.
     pub jobs: Option<usize>,
+    /// How much it may cost.
+    pub limits: &'a LimitArgs,
 }
 
 /// A file, or an entry of a container.
@@ -44,6 +48,7 @@ pub struct Given {
     /// The file, or the container path of the entry.
     pub path: PathBuf,
     from: From,
+    limits: Limits,
 }
 
 enum From {
@@ -56,7 +61,7 @@ impl Given {
     /// Its bytes.
     pub fn read(&self) -> Result<Input, String> {
         match &self.from {
-            From::File => input::read(&self.path).map_err(|error| format!("{error:#}")),
+            From::File => input::read(&self.path, &self.limits).map_err(|error| format!("{error:#}")),
             From::Nothing(message) => Err(message.clone()),
             From::Entry(entry) => {
                 let bytes = entry.read().map_err(|error| error.to_string())?.into_owned();
@@ -75,13 +80,15 @@ fn companion(entry: &Entry) -> Option<String> {
 
 /// Every input in order, containers replaced by what was chosen of their entries.
 pub fn expand(inputs: &[PathBuf], args: &CompileArgs) -> Result<Vec<Given>> {
-    let args = Inside { arch: &args.arch, kernel: &args.kernel, within: &args.within, jobs: args.jobs };
+    let args =
+        Inside { arch: &args.arch, kernel: &args.kernel, within: &args.within, jobs: args.jobs, limits: &args.limits };
+    let limits = args.limits.limits()?;
     let mut all = Vec::new();
     for path in inputs {
-        if input::is_container(path)? {
+        if input::is_container(path, &limits)? {
             all.extend(inside(path, &args)?);
         } else {
-            all.push(Given { path: path.clone(), from: From::File });
+            all.push(Given { path: path.clone(), from: From::File, limits });
         }
     }
     Ok(all)
@@ -90,6 +97,7 @@ pub fn expand(inputs: &[PathBuf], args: &CompileArgs) -> Result<Vec<Given>> {
 /// The chosen entries of a container. That there are none is an error, which reading it tells.
 pub fn inside(path: &Path, args: &Inside<'_>) -> Result<Vec<Given>> {
     let choice = Choice::inside(path, args)?;
+    let limits = args.limits.limits()?;
     let mut all = Vec::new();
     let mut passed_over = false;
     choice.visit(
@@ -97,13 +105,14 @@ pub fn inside(path: &Path, args: &Inside<'_>) -> Result<Vec<Given>> {
         |result| {
             match result {
                 Ok(Ok(entry)) => {
-                    all.push(Given { path: PathBuf::from(&entry.path), from: From::Entry(Box::new(entry)) });
+                    let path = PathBuf::from(&entry.path);
+                    all.push(Given { path, from: From::Entry(Box::new(entry)), limits });
                 }
                 Ok(Err(Passed::Ptx)) => passed_over = true,
                 Ok(Err(Passed::NotAsked)) => {}
                 Err(error) => {
                     let path = PathBuf::from(&error.path);
-                    all.push(Given { path, from: From::Nothing(error.to_string()) });
+                    all.push(Given { path, from: From::Nothing(error.to_string()), limits });
                 }
             }
             Ok(())
@@ -113,7 +122,7 @@ pub fn inside(path: &Path, args: &Inside<'_>) -> Result<Vec<Given>> {
         let name = path.display();
         let compile = if passed_over { "; --compile compiles the PTX inside" } else { "" };
         let message = format!("{name}: no cubin that was asked for is inside: `ptxinspect list` says what is{compile}");
-        all.push(Given { path: path.to_path_buf(), from: From::Nothing(message) });
+        all.push(Given { path: path.to_path_buf(), from: From::Nothing(message), limits });
     }
     Ok(all)
 }
@@ -158,6 +167,7 @@ impl Choice {
             entry: args.within.entry.clone(),
             scan: args.within.scan,
             jobs: args.jobs,
+            limits: args.limits.clone(),
         })?;
         // PTX has no architecture yet: it is compiled for those that were asked for.
         choice.any_ptx = true;

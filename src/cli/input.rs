@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 
-use crate::container;
+use crate::base::Limits;
+use crate::container::{self, stream};
 
 /// An input, read.
 pub struct Input {
@@ -53,12 +54,9 @@ pub const STDIN_NAME: &str = "<stdin>";
 const EM_CUDA: u16 = 190;
 
 /// All of standard input, read once however often it is asked for.
-pub fn stdin() -> Result<&'static [u8]> {
+pub fn stdin(limits: &Limits) -> Result<&'static [u8]> {
     static BYTES: OnceLock<Result<Vec<u8>, String>> = OnceLock::new();
-    let read = || {
-        let mut bytes = Vec::new();
-        io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes).map_err(|error| error.to_string())
-    };
+    let read = || stream::read_most(io::stdin().lock(), limits.whole()).map_err(|error| error.to_string());
     match BYTES.get_or_init(read) {
         Ok(bytes) => Ok(bytes),
         Err(error) => bail!("cannot read standard input: {error}"),
@@ -66,27 +64,34 @@ pub fn stdin() -> Result<&'static [u8]> {
 }
 
 /// Whether an input holds GPU code inside something else: a library, an archive, a wheel, a folder.
-pub fn is_container(path: &Path) -> Result<bool> {
+pub fn is_container(path: &Path, limits: &Limits) -> Result<bool> {
     if path.as_os_str() == STDIN {
-        return Ok(container::is_container(stdin()?));
+        return Ok(container::is_container(stdin(limits)?));
     }
     // What cannot be opened is said later, with what was asked of it.
     Ok(container::is_container_at(path).unwrap_or(false))
 }
 
 /// Reads a file, or standard input for `-`.
-pub fn read(path: &Path) -> Result<Input> {
+pub fn read(path: &Path, limits: &Limits) -> Result<Input> {
     if path.as_os_str() == STDIN {
-        return Ok(Input { name: STDIN_NAME.to_owned(), bytes: stdin()?.to_vec(), companion: None });
+        return Ok(Input { name: STDIN_NAME.to_owned(), bytes: stdin(limits)?.to_vec(), companion: None });
     }
     let name = path.display().to_string();
-    let mut file = File::open(path).with_context(|| format!("cannot open {name}"))?;
-    let size = file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
-    if path.is_dir() {
+    let metadata = std::fs::metadata(path).with_context(|| format!("cannot open {name}"))?;
+    if metadata.is_dir() {
         bail!("{name} is a folder: expected a PTX file or a cubin");
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).min(1 << 30));
-    file.read_to_end(&mut bytes).with_context(|| format!("cannot read {name}"))?;
+    let most = limits.whole();
+    let bytes = match metadata.is_file() {
+        true if metadata.len() > most => Err(stream::too_much(most)),
+        true => {
+            let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
+            stream::read_most(file, most)
+        }
+        false => stream::read(path, most),
+    };
+    let bytes = bytes.with_context(|| format!("cannot read {name}"))?;
     Ok(Input { name, bytes, companion: None })
 }
 

@@ -89,9 +89,10 @@ pub fn wants_table(args: &ReportArgs) -> Result<bool> {
     if args.table.details {
         return Ok(false);
     }
+    let limits = args.compile.limits.limits()?;
     let mut any = asked;
     for path in &args.compile.inputs {
-        any |= input::is_container(path)?;
+        any |= input::is_container(path, &limits)?;
     }
     Ok(any)
 }
@@ -184,6 +185,7 @@ fn choice(args: &ReportArgs) -> Result<Choice> {
         entry: args.compile.within.entry.clone(),
         scan: args.compile.within.scan,
         jobs: args.compile.jobs,
+        limits: args.compile.limits.clone(),
     })?;
     // PTX has no architecture yet: it is compiled for those that were asked for.
     choice.any_ptx = true;

@@ -100,7 +100,7 @@ pub fn run(args: &MatrixArgs) -> Result<Outcome> {
             inputs: args.inputs.clone(),
             arch: args.arch.clone(),
             ptxas: ptxas.clone(),
-            timeout: args.run.timeout,
+            limits: args.run.limits.clone(),
             kernel: args.kernel.clone(),
             jobs: args.run.jobs,
             within: WithinArgs::default(),
@@ -200,7 +200,7 @@ fn releases(from: VersionRequest, to: VersionRequest) -> Result<Vec<String>> {
 
 /// One cell.
 fn measure(column: &Column, path: &Path, arch: Option<Arch>) -> Cell {
-    let input = input::read(path).map_err(|error| format!("{error:#}"));
+    let input = input::read(path, &column.session.limits).map_err(|error| format!("{error:#}"));
     let unit = report::inspect(&column.session, path, &input, arch, true).unwrap_or_default();
     let error = unit.error.as_ref().map(|error| {
         let first = error.diagnostics.first().map(|first| format!(": {}", first.message)).unwrap_or_default();

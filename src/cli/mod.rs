@@ -18,6 +18,7 @@ mod glob;
 mod input;
 mod jobserver;
 mod library;
+pub mod limits;
 pub mod list;
 pub mod matrix;
 mod memory;

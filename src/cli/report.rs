@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 use std::path::Path;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Result;
 use rayon::prelude::*;
@@ -15,6 +15,7 @@ use super::given::{self, Given};
 use super::input::{Input, Kind};
 use super::progress::Progress;
 use super::{annotate, library, memory, output, source};
+use crate::base::work::{self, Deadline, TimeOver};
 use crate::base::{Arch, Line};
 use crate::cubin::Image;
 use crate::cubin::lines::ptx_texts;
@@ -91,6 +92,10 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     if no_match {
         anyhow::bail!("--kernel {} matches no kernel of any input", args.compile.kernel.join(", "));
     }
+    let given_up = |unit: &Unit| unit.problems.iter().any(|problem| problem.stage == report::GIVEN_UP);
+    if !args.deny.is_empty() && report.units.iter().any(given_up) {
+        return Ok(Outcome::Failed);
+    }
     let denied = report.units.iter().any(|unit| {
         let mut issues =
             unit.kernels.iter().filter_map(|kernel| kernel.barriers.as_ref()).flat_map(|found| &found.issues);
@@ -133,8 +138,8 @@ pub(super) fn text_of(input: &Result<Input, String>) -> Option<Cow<'_, str>> {
 pub(super) struct Parsed<'t> {
     /// The statements.
     pub module: ptx::Module<'t>,
-    /// Its threads, where builds share them.
-    evaluated: Option<Evaluated>,
+    /// Its threads, as far as they were evaluated while ptxas ran, or where builds share them.
+    evaluated: OnceLock<Evaluated>,
 }
 
 /// A PTX that is built several times: parsed and evaluated once, by whoever comes first.
@@ -158,19 +163,23 @@ impl<'t> Shared<'t> {
         self.text.is_some() && self.parsed.get().is_none()
     }
 
-    fn parsed(&self, session: &Session) -> Option<&Parsed<'t>> {
+    fn parsed(&self) -> Option<&Parsed<'t>> {
         let text = self.text?;
+        Some(self.parsed.get_or_init(|| Parsed { module: ptx::parse(text), evaluated: OnceLock::new() }))
+    }
+
+    /// Evaluates as much as there is time for.
+    fn evaluate(&self, parsed: &Parsed<'t>, session: &Session) {
+        if !session.wanted.warps {
+            return;
+        }
         // Several builds need every kernel, again and again.
         let is_time = || self.builds > 1 || !self.is_built.load(Ordering::Relaxed);
-        Some(self.parsed.get_or_init(|| {
-            let module = ptx::parse(text);
-            let evaluated = session.wanted.warps.then(|| Evaluated::new(&module, &session.launch, is_time));
-            // While ptxas runs it costs nobody any time.
-            if self.builds == 1 && is_time() {
-                memory::give_back();
-            }
-            Parsed { module, evaluated }
-        }))
+        parsed.evaluated.get_or_init(|| Evaluated::new(&parsed.module, &session.launch, is_time));
+        // While ptxas runs it costs nobody any time.
+        if self.builds == 1 && is_time() {
+            memory::give_back();
+        }
     }
 }
 
@@ -200,6 +209,7 @@ pub(super) fn inspect_with<'a, T>(
     build(session, path, input, &Shared::new(text.as_deref(), 1), arch, first, then)
 }
 
+/// Builds and joins in the time that an input has.
 fn build<'a, T>(
     session: &Session,
     path: &Path,
@@ -209,16 +219,55 @@ fn build<'a, T>(
     first: bool,
     then: impl FnOnce(&mut Unit, Built<'a>, Option<&Parsed<'_>>) -> T,
 ) -> Option<(Unit, Option<T>)> {
+    // To get a ptxas may take longer than to run it.
+    compile::make_ready(session, input, arch);
+    let in_time = || {
+        let done = build_in_time(session, path, input, shared, arch, first, then);
+        // An error that was found in time says more.
+        if done.as_ref().is_some_and(|(unit, _)| unit.error.is_none()) {
+            work::check_time();
+        }
+        done
+    };
+    work::until(Deadline::after(session.timeout), in_time).unwrap_or_else(|TimeOver| {
+        let name = input.as_ref().map_or_else(|_| path.display().to_string(), |input| input.name.clone());
+        let message = format!("{name}: {}", compile::out_of_time(session.timeout));
+        let error = UnitError { stage: "timeout".to_owned(), message, diagnostics: Vec::new() };
+        let arch = arch.map(|arch| arch.to_string());
+        Some((Unit { input: name, arch, error: Some(error), ..Unit::default() }, None))
+    })
+}
+
+fn build_in_time<'a, T>(
+    session: &Session,
+    path: &Path,
+    input: &'a Result<Input, String>,
+    shared: &Shared<'_>,
+    arch: Option<Arch>,
+    first: bool,
+    then: impl FnOnce(&mut Unit, Built<'a>, Option<&Parsed<'_>>) -> T,
+) -> Option<(Unit, Option<T>)> {
+    let deadline = work::deadline();
+    let refused = Arc::new(AtomicBool::new(false));
     // Parsing and evaluating cost nothing: they are done while ptxas runs.
     let (parsed, built) = std::thread::scope(|scope| {
+        let parse = || {
+            let parsed = shared.parsed();
+            // What ptxas refuses is said at once: nobody waits for what the threads would do.
+            let in_time = deadline.clone().or_when(Arc::clone(&refused));
+            let _ = work::until(in_time, || parsed.map(|parsed| shared.evaluate(parsed, session)));
+            parsed
+        };
         // Where no thread can be had it is done afterwards.
         let beside = |parse| std::thread::Builder::new().spawn_scoped(scope, parse).ok();
-        let parser = if shared.is_new() { beside(|| shared.parsed(session)) } else { None };
+        let parser = if shared.is_new() { beside(parse) } else { None };
         let built = compile::build(session, input, path, arch, first);
         shared.is_built.store(true, Ordering::Relaxed);
+        let is_refused = shared.builds == 1 && built.as_ref().is_none_or(|(_, built)| built.is_none());
+        refused.store(is_refused, Ordering::Relaxed);
         let parsed = match parser {
-            Some(parser) => parser.join().ok().flatten(),
-            None => shared.parsed(session),
+            Some(parser) => parser.join().unwrap_or_else(|why| std::panic::resume_unwind(why)),
+            None => shared.parsed(),
         };
         (parsed, built)
     });
@@ -249,7 +298,7 @@ pub(super) fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, ptx: O
                 launch: session.launch,
                 at: &session.at,
                 roles: &session.roles,
-                evaluated: ptx.and_then(|ptx| ptx.evaluated.as_ref()),
+                evaluated: ptx.and_then(|ptx| ptx.evaluated.get()),
                 wanted: session.wanted,
             };
             report::join(&facts, unit);

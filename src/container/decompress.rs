@@ -46,6 +46,15 @@ pub(super) fn check_size(stored: u64, declared: u64) -> Result<(), Problem> {
     if declared > limit { Err(Problem::Bomb { declared, stored, limit }) } else { Ok(()) }
 }
 
+/// What an entry that declares so much can come to.
+pub(super) fn most_bytes(method: Compression, stored: u64, declared: u64) -> u64 {
+    match method {
+        _ if check_size(stored, declared).is_err() => 0,
+        Compression::Lz4 => declared.min(stored.saturating_mul(LZ4_RATIO)),
+        _ => declared,
+    }
+}
+
 /// Decompresses an LZ4 block or a zstd frame to exactly `declared` bytes, the first ones of `buffer` afterwards.
 pub(super) fn decompress(
     method: Compression,

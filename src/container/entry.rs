@@ -140,6 +140,16 @@ impl Entry {
         end.and_then(|end| bytes.get(..end)).unwrap_or(bytes)
     }
 
+    /// What reading it adds to what its file unpacks to: members of a block are copied out of it, each.
+    pub(super) fn bytes_unpacked(&self) -> u64 {
+        match (self.compression, &self.payload) {
+            (Compression::Stored, Payload::Own(_)) => 0,
+            // A size that lies is an error of the entry alone, when it is read.
+            (method, Payload::Own(packed)) => decompress::most_bytes(method, packed.len(), self.bytes),
+            _ => self.bytes,
+        }
+    }
+
     /// About how much memory reading it takes.
     pub fn bytes_in_memory(&self) -> u64 {
         match (self.compression, &self.payload) {

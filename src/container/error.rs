@@ -1,5 +1,7 @@
 //! What can be wrong with a container, each with where.
 
+use crate::base::Limits;
+
 /// Something in a container that could not be read; everything else in it still can.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {problem}")]
@@ -85,6 +87,14 @@ pub enum Problem {
         /// The most that would have been accepted.
         limit: u64,
     },
+    /// More than an input may cost.
+    #[error("{what}: the rest is not looked at; {} gives it more", limit.flag())]
+    TooMuch {
+        /// Which limit it passes.
+        limit: Limit,
+        /// What there is too much of, and how much may be.
+        what: String,
+    },
     /// A name that would leave its folder.
     #[error("unsafe name {name:?}: absolute or with ..")]
     UnsafeName {
@@ -96,7 +106,49 @@ pub enum Problem {
     Unsupported(String),
 }
 
+/// A limit of an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// How much is looked at.
+    Entries,
+    /// How deep.
+    Depth,
+    /// How much it unpacks to.
+    Bytes,
+    /// How long it takes.
+    Time,
+}
+
+impl Limit {
+    /// The flag that sets it.
+    pub fn flag(self) -> &'static str {
+        match self {
+            Limit::Entries => "--max-entries",
+            Limit::Depth => "--max-depth",
+            Limit::Bytes => "--max-bytes",
+            Limit::Time => "--timeout",
+        }
+    }
+}
+
 impl Problem {
+    /// More to look at than may be.
+    pub fn too_many_entries(limits: &Limits) -> Problem {
+        let what = format!("there are more than {} files, members and entries inside", limits.entries);
+        Problem::TooMuch { limit: Limit::Entries, what }
+    }
+
+    /// It takes longer than it may.
+    pub fn out_of_time(limits: &Limits) -> Problem {
+        let what = format!("it is not done within {} s", limits.time.as_secs_f64());
+        Problem::TooMuch { limit: Limit::Time, what }
+    }
+
+    /// Whether nothing more of the input is looked at.
+    pub fn ends_the_input(&self) -> bool {
+        matches!(self, Problem::TooMuch { limit: Limit::Entries | Limit::Time, .. })
+    }
+
     /// The problem, placed.
     pub(super) fn at(self, path: impl Into<String>) -> ContainerError {
         ContainerError { path: path.into(), problem: self }

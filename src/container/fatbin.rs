@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex};
 use super::decompress::{Compression, check_size};
 use super::entry::{Cache, Entry, EntryKind, Joint, Payload, Place};
 use super::error::{ContainerError, Problem};
+use super::left::Left;
 use super::source::Source;
 use crate::base::{Arch, Variant};
 
@@ -57,17 +58,18 @@ pub(super) struct Walk<'a> {
     pub next: usize,
     /// How far pages of a mapped file were let go.
     released: u64,
+    left: &'a mut Left,
 }
 
 impl<'a> Walk<'a> {
-    pub fn new(base: &'a str, file: &'a Arc<str>, place: Place) -> Self {
-        Walk { base, file, place, depth: 0, found: Vec::new(), next: 0, released: 0 }
+    pub fn new(base: &'a str, file: &'a Arc<str>, place: Place, left: &'a mut Left) -> Self {
+        Walk { base, file, place, depth: 0, found: Vec::new(), next: 0, released: 0, left }
     }
 
     /// Reads every fatbin of a section or file. Zeros between them are padding; anything else is reported and skipped.
     pub fn section(&mut self, section: &Source) {
         let mut at = 0;
-        while at < section.len() {
+        while at < section.len() && !self.left.is_over() {
             match next_magic(section, at) {
                 Err(problem) => return self.fail(problem),
                 Ok((gap, found)) => {
@@ -113,7 +115,7 @@ impl<'a> Walk<'a> {
         }
         let end = first.saturating_add(bytes).min(section.len());
         let mut at = first;
-        while at < end {
+        while at < end && !self.left.is_over() {
             match self.entry(section, at, end) {
                 Ok(next) => at = next,
                 Err(problem) => {
@@ -180,9 +182,11 @@ impl<'a> Walk<'a> {
         {
             let base = format!("{}[{}]", self.base, self.next);
             self.next += 1;
-            let mut inner = Walk { base: &base, depth: self.depth + 1, ..Walk::new(self.base, self.file, self.place) };
+            let mut inner = Walk::new(&base, self.file, self.place, self.left);
+            inner.depth = self.depth + 1;
             inner.section(&data);
-            self.found.append(&mut inner.found);
+            let mut found = inner.found;
+            self.found.append(&mut found);
             return;
         }
         let bytes = if fields.compression == Compression::Stored { data.len() } else { fields.bytes };
@@ -227,6 +231,9 @@ impl<'a> Walk<'a> {
             cache: Mutex::new(Cache { bytes: None, unread: rows.len() }),
         });
         for row in rows {
+            if self.left.is_over() {
+                return;
+            }
             let mut inner = Fields::read(row);
             let (offset, bytes) = (u64::from(u32_at(row, 4)), u64_at(row, 8));
             if offset.checked_add(bytes).is_none_or(|end| end > whole) {
@@ -292,10 +299,14 @@ impl<'a> Walk<'a> {
 
     fn push(&mut self, entry: Entry) {
         self.next += 1;
-        self.found.push(Ok(entry));
+        match self.left.take_entry().and_then(|()| self.left.take_bytes(entry.bytes_unpacked())) {
+            Ok(()) => self.found.push(Ok(entry)),
+            Err(problem) => self.found.push(Err(problem.at(entry.path))),
+        }
     }
 
     fn fail(&mut self, problem: Problem) {
+        let problem = self.left.take_entry().err().unwrap_or(problem);
         self.found.push(Err(problem.at(self.base)));
     }
 

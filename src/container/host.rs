@@ -13,6 +13,10 @@ use super::error::Problem;
 use super::fatbin::MAGIC;
 use super::sniff;
 use super::source::Source;
+use crate::base::work;
+
+/// Names are shared by all that refer to the same place in a table, and each gets a copy.
+const MAX_NAME_BYTES: usize = 1024;
 
 /// A section with fatbins.
 pub(super) struct Section {
@@ -86,6 +90,9 @@ fn ranges<'data, R: ReadRef<'data>>(data: R) -> Result<Vec<(Place, String, u64, 
         if let Some((offset, bytes)) = section.file_range()
             && bytes > 0
         {
+            if name.len() > MAX_NAME_BYTES {
+                return Err(Problem::Unsupported(format!("a section name of {} bytes", name.len())));
+            }
             found.push((place, name.to_owned(), offset, bytes));
         }
     }
@@ -116,6 +123,10 @@ fn members<'data, R: ReadRef<'data>>(source: &Source, data: R) -> (Vec<Member>, 
                 break;
             }
         };
+        if member.name().len() > MAX_NAME_BYTES {
+            problems.push(Problem::Unsupported(format!("an archive member's name of {} bytes", member.name().len())));
+            break;
+        }
         let mut name = String::from_utf8_lossy(member.name()).into_owned();
         let (offset, bytes) = member.file_range();
         // Archives may hold several members of one name.
@@ -137,11 +148,23 @@ fn members<'data, R: ReadRef<'data>>(source: &Source, data: R) -> (Vec<Member>, 
 
 /// The files in a universal Mach-O file.
 pub(super) fn universal(source: &Source, head: &[u8]) -> (Vec<Member>, Vec<Problem>) {
+    /// Before the table.
+    const HEADER_BYTES: u64 = 8;
     fn arches<A: FatArch>(source: &Source, arches: &[A]) -> (Vec<Member>, Vec<Problem>) {
         let (mut found, mut problems) = (Vec::new(), Vec::new());
+        // Files of their own, one after the other, after the table that names them: a file that is its own part has no end.
+        let table = std::mem::size_of_val(arches) as u64 + HEADER_BYTES;
+        let mut taken: BTreeMap<u64, (u64, String)> = BTreeMap::from([(0, (table, "the table of files".to_owned()))]);
         for arch in arches {
             let (offset, bytes) = arch.file_range();
             let name = format!("{:?}", arch.architecture()).to_ascii_lowercase();
+            let end = offset.saturating_add(bytes);
+            let before = taken.range(..end.max(1)).next_back().filter(|(_, (other_end, _))| *other_end > offset);
+            if let Some((_, (_, other))) = before {
+                problems.push(Problem::Overlap { what: format!("the file for {name}"), other: other.clone() });
+                continue;
+            }
+            taken.insert(offset, (end, format!("the file for {name}")));
             match source.slice(offset, bytes) {
                 Some(source) => found.push(Member { name, source }),
                 None => {
@@ -160,24 +183,28 @@ pub(super) fn universal(source: &Source, head: &[u8]) -> (Vec<Member>, Vec<Probl
 }
 
 /// Fatbins and cubins anywhere in a mapped file but in `known`, by their first bytes.
-pub(super) fn stray(source: &Source, known: &[Section]) -> Vec<Stray> {
+pub(super) fn stray(source: &Source, known: &[Section]) -> (Vec<Stray>, Option<Problem>) {
     static START: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(r"(?s-u)\x50\xed\x55\xba\x01\x00\x10\x00|\x7fELF[\x01\x02]\x01\x01[\x33\x41]").ok()
     });
-    let (Some(bytes), Some(start)) = (source.direct(), START.as_ref()) else { return Vec::new() };
+    let (Some(bytes), Some(start)) = (source.direct(), START.as_ref()) else { return (Vec::new(), None) };
     // Offsets of the sections within the file.
     let base = bytes.as_ptr() as usize;
-    let known: Vec<(usize, usize)> = known
+    let mut known: Vec<(usize, usize)> = known
         .iter()
         .filter_map(|section| section.source.direct())
         .map(|part| (part.as_ptr() as usize - base, part.as_ptr() as usize - base + part.len()))
         .collect();
+    known.sort_unstable();
     let mut found = Vec::new();
     let mut at = 0;
+    // Tables of real cubins do not lie over each other: all of them together are no larger than the file.
+    let mut rows_left = bytes.len() / SECTION_ROW + MOST_SECTIONS;
     while let Some(hit) = bytes.get(at..).and_then(|_| start.find_at(bytes, at)) {
         let offset = hit.start();
         at = offset + 4;
-        if let Some((_, end)) = known.iter().find(|(from, to)| (*from..*to).contains(&offset)) {
+        let before = known.partition_point(|(from, _)| *from <= offset).checked_sub(1).and_then(|at| known.get(at));
+        if let Some((_, end)) = before.filter(|(_, end)| offset < *end) {
             at = *end;
             continue;
         }
@@ -188,6 +215,13 @@ pub(super) fn stray(source: &Source, known: &[Section]) -> Vec<Stray> {
                 rest.get(8..16).and_then(|word| word.first_chunk()).map_or(u64::MAX, |w| u64::from_le_bytes(*w));
             usize::try_from(bytes).ok().and_then(|bytes| bytes.checked_add(16)).filter(|&len| len <= rest.len())
         } else if sniff::is_cubin(rest) {
+            work::spend(1);
+            let rows = sniff::elf_sections(rest);
+            let Some(left) = rows_left.checked_sub(rows) else {
+                let what = "what looks like cubins outside its sections overlaps: it is not searched any further";
+                return (found, Some(Problem::Unsupported(what.to_owned())));
+            };
+            rows_left = left;
             sniff::elf_extent(rest)
         } else {
             None
@@ -201,5 +235,10 @@ pub(super) fn stray(source: &Source, known: &[Section]) -> Vec<Stray> {
             Stray::Cubin { offset, source: part }
         });
     }
-    found
+    (found, None)
 }
+
+/// Bytes of a row of an ELF file's table of sections.
+const SECTION_ROW: usize = 64;
+/// The most sections that a header can say.
+const MOST_SECTIONS: usize = 1 << 16;

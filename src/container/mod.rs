@@ -7,7 +7,7 @@
 //!
 //! Files are mapped, large deflated zip members are inflated by range, entries are decompressed one by one: memory does not
 //! grow with the container. Nothing is written to disk. Sizes that lie, bombs, overlaps and unsafe names become a
-//! [`ContainerError`] in the place of what they spoil, and the rest is still read. It does not look inside cubins or PTX.
+//! [`ContainerError`] in the place of what they spoil, and the rest is still read; past [`Options::limits`] one says so. It does not look inside cubins or PTX.
 
 mod decompress;
 mod entry;
@@ -16,26 +16,31 @@ mod fatbin;
 mod host;
 mod inflate;
 mod jit;
+mod left;
 mod sniff;
 mod source;
 mod spare;
+pub mod stream;
 mod walk;
 mod zipped;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_limits;
 
 use std::path::Path;
 
 pub use decompress::Compression;
 pub use entry::{Entry, EntryKind, Place};
-pub use error::{ContainerError, Problem};
+pub use error::{ContainerError, Limit, Problem};
 pub use jit::JitMetadata;
 pub use walk::Entries;
 
 use self::sniff::Format;
 use self::source::Source;
 use self::walk::{Node, Step};
+use crate::base::Limits;
 
 /// Whether these bytes hold GPU code inside something else: neither PTX nor a cubin, but a form that is known.
 pub fn is_container(bytes: &[u8]) -> bool {
@@ -56,9 +61,13 @@ pub fn is_container_at(path: &Path) -> std::io::Result<bool> {
     Ok(is_container(&head))
 }
 
-/// How to look.
+/// How to look, and how far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
+    /// The most that may be looked at.
+    pub limits: Limits,
+    /// Also look where links in folders lead; never in circles.
+    pub follow_links: bool,
     /// Also look for fatbins and cubins in host files outside their fatbin sections, where `cuobjdump` does not look.
     pub scan: bool,
 }
@@ -68,13 +77,15 @@ pub struct Options {
 pub struct Container {
     steps: Vec<Step>,
     options: Options,
+    /// How much a part of a file may unpack to: its share of what the file may. None: a file of its own.
+    share: Option<u64>,
 }
 
 impl Container {
     /// A file or folder; its entries' paths start with the path as given.
     pub fn open(path: &Path, options: Options) -> Container {
-        let step = Step::Path { path: path.to_path_buf(), name: path.display().to_string(), top: true };
-        Container { steps: vec![step], options }
+        let step = Step::Path { path: path.to_path_buf(), name: path.display().to_string(), depth: 0, top: true };
+        Container { steps: vec![step], options, share: None }
     }
 
     /// Bytes at hand, such as those of standard input.
@@ -82,12 +93,17 @@ impl Container {
         let source = Source::memory(bytes);
         let packed = (Compression::Stored, source.len());
         let node = Node { path: name.into(), source, packed, depth: 0, top: true, place: None };
-        Container { steps: vec![Step::Node(node)], options }
+        Container { steps: vec![Step::Node(node)], options, share: None }
+    }
+
+    /// Its name, as the paths of its entries start.
+    pub fn name(&self) -> String {
+        self.steps.first().map(Step::name).unwrap_or_default()
     }
 
     /// What is inside, in order. Lazy: a large container is taken apart file by file.
     pub fn entries(&self) -> Entries {
-        Entries::new(&self.steps, self.options)
+        Entries::new(&self.steps, self.options, self.share)
     }
 
     /// About how many bytes there are to go through: for showing progress.
@@ -97,7 +113,7 @@ impl Container {
 
     /// The same entries as parts that can be read in parallel, in order: the files of a folder, the members of a zip.
     pub fn parts(&self) -> Vec<Container> {
-        let steps = walk::split(&self.steps, self.options);
-        steps.into_iter().map(|step| Container { steps: vec![step], options: self.options }).collect()
+        let parts = walk::split(&self.steps, self.options, self.share);
+        parts.into_iter().map(|(step, share)| Container { steps: vec![step], options: self.options, share }).collect()
     }
 }

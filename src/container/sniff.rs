@@ -111,6 +111,11 @@ pub(super) fn ptx_header(head: &[u8]) -> (Option<Arch>, Option<(u16, u16)>) {
     (word_after(".target").and_then(|target| target.parse().ok()), version)
 }
 
+/// How many sections the ELF file that starts here says it has.
+pub(super) fn elf_sections(bytes: &[u8]) -> usize {
+    bytes.get(60..62).and_then(|word| word.first_chunk()).map_or(0, |word| usize::from(u16::from_le_bytes(*word)))
+}
+
 /// How many bytes the ELF file that starts here has, by its own tables; `None` when they lie outside.
 pub(super) fn elf_extent(bytes: &[u8]) -> Option<usize> {
     let number = |at: usize, width: usize| -> Option<u64> {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::error::Problem;
 use super::inflate::Inflated;
+use super::stream;
 
 /// What a [`Source`] is a part of.
 #[derive(Debug)]
@@ -42,11 +43,14 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Maps a regular file; reads a pipe or a device.
-    pub fn open(path: &Path) -> io::Result<Source> {
-        let mut file = File::open(path)?;
+    /// Maps a regular file; reads a pipe or a device, up to so many bytes.
+    pub fn open(path: &Path, most: u64) -> io::Result<Source> {
+        if !std::fs::metadata(path)?.is_file() {
+            return stream::read(path, most).map(Source::memory);
+        }
+        let file = File::open(path)?;
         let metadata = file.metadata()?;
-        if metadata.is_file() && metadata.len() > 0 {
+        if metadata.len() > 0 {
             // SAFETY: the map is read-only and private to this process. Should another process change the file meanwhile, the
             // bytes differ from one read to the next, which no reader here relies on; a file cut short ends the process with
             // SIGBUS, as it does every program that maps its input.
@@ -54,9 +58,8 @@ impl Source {
             let map = unsafe { memmap2::Mmap::map(&file)? };
             return Ok(Source::whole(Backing::Mapped(map)));
         }
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok(Source::memory(bytes))
+        // Files of the system may have more to say than their size.
+        stream::read_most(file, most).map(Source::memory)
     }
 
     /// Bytes at hand.

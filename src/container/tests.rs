@@ -9,9 +9,9 @@ fn testdata(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-type Found = Vec<Result<Entry, ContainerError>>;
+pub(super) type Found = Vec<Result<Entry, ContainerError>>;
 
-fn look(name: &str, bytes: Vec<u8>) -> Found {
+pub(super) fn look(name: &str, bytes: Vec<u8>) -> Found {
     Container::from_bytes(name, bytes, Options::default()).entries().collect()
 }
 
@@ -27,12 +27,12 @@ fn lines(found: &Found) -> Vec<String> {
     found.iter().map(line).collect()
 }
 
-fn errors(found: &Found) -> Vec<String> {
+pub(super) fn errors(found: &Found) -> Vec<String> {
     found.iter().filter_map(|result| result.as_ref().err()).map(ToString::to_string).collect()
 }
 
 /// A fatbin around entries.
-fn fatbin(entries: &[Vec<u8>]) -> Vec<u8> {
+pub(super) fn fatbin(entries: &[Vec<u8>]) -> Vec<u8> {
     let bytes = entries.concat();
     let mut all = b"\x50\xed\x55\xba\x01\x00\x10\x00".to_vec();
     all.extend((bytes.len() as u64).to_le_bytes());
@@ -41,7 +41,7 @@ fn fatbin(entries: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// An entry as `fatbinary` writes it, with a compressed size and a size of choice.
-fn entry(kind: u16, sm: u32, flags: u64, data: &[u8], compressed: u32, bytes: u64) -> Vec<u8> {
+pub(super) fn entry(kind: u16, sm: u32, flags: u64, data: &[u8], compressed: u32, bytes: u64) -> Vec<u8> {
     let mut header = vec![0; 64];
     header[0..2].copy_from_slice(&kind.to_le_bytes());
     header[2..4].copy_from_slice(&[1, 1]);
@@ -57,7 +57,7 @@ fn entry(kind: u16, sm: u32, flags: u64, data: &[u8], compressed: u32, bytes: u6
     header
 }
 
-fn stored(text: &str) -> Vec<u8> {
+pub(super) fn stored(text: &str) -> Vec<u8> {
     entry(1, 75, 0x11, text.as_bytes(), 0, 0)
 }
 
@@ -187,7 +187,7 @@ fn windows_and_mac_objects() {
     assert_eq!(lines(&look("w.obj", coff(b"__nv_rel", &inner))), ["w.obj/__nv_rel[0] ptx sm_75 stored 32"]);
     assert_eq!(lines(&look("m.o", macho(b"__nv_fatbin", &inner))), ["m.o/__nv_fatbin[0] ptx sm_75 stored 32"]);
     assert!(look("m.o", macho(b"__text", &inner)).is_empty());
-    let scan = Container::from_bytes("m.o", macho(b"__text", &inner), Options { scan: true });
+    let scan = Container::from_bytes("m.o", macho(b"__text", &inner), Options { scan: true, ..Options::default() });
     assert_eq!(lines(&scan.entries().collect()), ["m.o/@0xb8[0] ptx sm_75 stored 32"]);
     assert!(matches!(scan.entries().next(), Some(Ok(Entry { place: Place::Embedded, .. }))));
 }
@@ -335,7 +335,7 @@ fn what_is_not_recognised() {
     assert_eq!(*found[0].as_ref().unwrap().read().unwrap(), *testdata("add.sm_75.cubin"));
 }
 
-fn zip_of(members: &[(&str, &[u8], zip::CompressionMethod)]) -> Vec<u8> {
+pub(super) fn zip_of(members: &[(&str, &[u8], zip::CompressionMethod)]) -> Vec<u8> {
     let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for (name, bytes, method) in members {
         let options = zip::write::SimpleFileOptions::default().compression_method(*method);
@@ -488,6 +488,26 @@ fn folders_and_caches() {
     assert_eq!(jit.options["num_warps"], 4);
     let parts: Found = container.parts().iter().flat_map(Container::entries).collect();
     assert_eq!(lines(&parts), lines(&found));
+    // Links are followed where that is asked for: once, and not to what is there anyway.
+    #[cfg(unix)]
+    {
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::fs::write(elsewhere.path().join("c.ptx"), b".version 8.7\n.target sm_90a\n").unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), folder.path().join("c")).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), folder.path().join("d")).unwrap();
+        std::os::unix::fs::symlink(folder.path(), elsewhere.path().join("back")).unwrap();
+        let paths = |follow_links: bool| {
+            let container = Container::open(folder.path(), Options { follow_links, ..Options::default() });
+            let found: Found = container.entries().collect();
+            let parts: Found = container.parts().iter().flat_map(Container::entries).collect();
+            assert_eq!(lines(&parts), lines(&found));
+            lines(&found).iter().map(local).collect::<Vec<String>>()
+        };
+        assert_eq!(paths(false), shown);
+        let mut more = shown.clone();
+        more.push("c/c.ptx ptx sm_90a stored 28".to_owned());
+        assert_eq!(paths(true), more);
+    }
     let missing: PathBuf = folder.path().join("dangling");
     assert_eq!(Container::open(&missing, Options::default()).entries().filter(Result::is_err).count(), 1);
 }

@@ -1,6 +1,7 @@
 //! From a path or bytes to entries: files are opened, recognised and taken apart one at a time.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,22 +12,21 @@ use super::error::{ContainerError, Problem, glimpse};
 use super::fatbin::Walk;
 use super::host::{self, Stray};
 use super::jit;
+use super::left::Left;
 use super::sniff::{self, Format, HEAD_BYTES};
 use super::source::Source;
 use super::zipped::Zip;
-
-/// Containers inside containers are followed this deep.
-const MAX_DEPTH: u8 = 6;
+use crate::base::work;
 
 /// Something still to be taken apart.
 #[derive(Clone)]
 pub(super) enum Step {
     /// A file or folder of the system.
-    Path { path: PathBuf, name: String, top: bool },
+    Path { path: PathBuf, name: String, depth: u32, top: bool },
     /// Bytes.
     Node(Node),
     /// A member of a zip.
-    Member { zip: Arc<Zip>, index: usize, depth: u8 },
+    Member { zip: Arc<Zip>, index: usize, depth: u32 },
     /// Done.
     Ready(Box<Result<Entry, ContainerError>>),
 }
@@ -38,7 +38,7 @@ pub(super) struct Node {
     pub source: Source,
     /// How the bytes were packed in what holds them, and how many there were.
     pub packed: (Compression, u64),
-    pub depth: u8,
+    pub depth: u32,
     /// Named by the user: that it holds nothing known is an error.
     pub top: bool,
     /// Where it is in the file system.
@@ -50,13 +50,23 @@ pub struct Entries {
     /// The next step last.
     stack: Vec<Step>,
     options: Options,
-    /// Folders on the way, so that links do not lead in circles.
-    folders: HashSet<PathBuf>,
+    folders: Folders,
+    left: Left,
+}
+
+/// Where links are followed: what they do not lead to.
+#[derive(Default)]
+struct Folders {
+    /// Folders that were looked into, so that links do not lead in circles.
+    seen: HashSet<Identity>,
+    /// Folders whose files are all looked at anyway.
+    roots: Vec<PathBuf>,
 }
 
 impl Entries {
-    pub(super) fn new(steps: &[Step], options: Options) -> Self {
-        Entries { stack: steps.iter().rev().cloned().collect(), options, folders: HashSet::new() }
+    pub(super) fn new(steps: &[Step], options: Options, share: Option<u64>) -> Self {
+        let left = Left::new(options.limits, share.unwrap_or_else(|| options.limits.unpacked(bytes_of(steps))));
+        Entries { stack: steps.iter().rev().cloned().collect(), options, folders: Folders::default(), left }
     }
 
     fn push_all(&mut self, steps: Vec<Step>) {
@@ -72,7 +82,14 @@ impl Iterator for Entries {
             match self.stack.pop()? {
                 Step::Ready(result) => return Some(*result),
                 step => {
-                    let steps = expand(step, self.options, &mut self.folders);
+                    work::spend(1);
+                    let steps = expand(step, self.options, &mut self.folders, &mut self.left);
+                    // The rest of a file that was too much, or of everything, is not looked at.
+                    if self.left.entries_are_over() {
+                        self.stack.clear();
+                    } else if self.left.bytes_are_over() {
+                        self.stack.retain(|step| matches!(step, Step::Path { .. }));
+                    }
                     self.push_all(steps);
                 }
             }
@@ -80,21 +97,39 @@ impl Iterator for Entries {
     }
 }
 
-/// Splits steps into parts that can be read independently: the files of a folder, the members of a zip.
-pub(super) fn split(steps: &[Step], options: Options) -> Vec<Step> {
-    let mut folders = HashSet::new();
+/// Bytes of what is at hand already.
+fn bytes_of(steps: &[Step]) -> u64 {
+    let of = |step: &Step| if let Step::Node(node) = step { node.source.len() } else { 0 };
+    steps.iter().map(of).fold(0, u64::saturating_add)
+}
+
+/// Splits steps into parts that can be read independently: the files of a folder, the members of a zip. Each member has its share of
+/// what the zip may unpack to.
+pub(super) fn split(steps: &[Step], options: Options, share: Option<u64>) -> Vec<(Step, Option<u64>)> {
+    let mut folders = Folders::default();
     let mut parts = Vec::new();
+    let mut left = Left::new(options.limits, share.unwrap_or_else(|| options.limits.unpacked(bytes_of(steps))));
     let mut stack: Vec<Step> = steps.iter().rev().cloned().collect();
     while let Some(step) = stack.pop() {
+        work::spend(1);
         let divisible = match &step {
             Step::Path { path, .. } => path.is_dir() || is_zip(path),
             Step::Node(node) => node.source.peek(0, 4).is_ok_and(|head| sniff::format(&head) == Format::Zip),
             _ => false,
         };
         if divisible {
-            stack.extend(expand(step, options, &mut folders).into_iter().rev());
+            let steps = expand(step, options, &mut folders, &mut left);
+            if left.entries_are_over() {
+                stack.clear();
+            }
+            stack.extend(steps.into_iter().rev());
         } else {
-            parts.push(step);
+            let share = match &step {
+                Step::Member { zip, index, .. } => Some(zip.share(*index, left.bytes())),
+                Step::Node(_) => Some(left.bytes()),
+                _ => share,
+            };
+            parts.push((step, share));
         }
     }
     parts
@@ -123,12 +158,15 @@ fn failed(error: ContainerError) -> Step {
 }
 
 /// Takes one step.
-fn expand(step: Step, options: Options, folders: &mut HashSet<PathBuf>) -> Vec<Step> {
+fn expand(step: Step, options: Options, folders: &mut Folders, left: &mut Left) -> Vec<Step> {
+    if let Err(problem) = left.take_entry() {
+        return vec![failed(problem.at(step.name()))];
+    }
     match step {
         Step::Ready(_) => vec![step],
-        Step::Path { path, name, top } => expand_path(path, name, top, folders),
-        Step::Node(node) => expand_node(&node, options),
-        Step::Member { zip, index, depth } => match zip.member(index) {
+        Step::Path { path, name, depth, top } => expand_path(path, name, depth, top, options, folders, left),
+        Step::Node(node) => expand_node(&node, options, left),
+        Step::Member { zip, index, depth } => match zip.member(index, left) {
             Ok(None) => Vec::new(),
             Err(error) => vec![failed(error)],
             Ok(Some(opened)) => vec![Step::Node(Node {
@@ -143,7 +181,30 @@ fn expand(step: Step, options: Options, folders: &mut HashSet<PathBuf>) -> Vec<S
     }
 }
 
-fn expand_path(path: PathBuf, name: String, top: bool, folders: &mut HashSet<PathBuf>) -> Vec<Step> {
+impl Step {
+    /// What it is about, for an error.
+    pub fn name(&self) -> String {
+        match self {
+            Step::Path { name, .. } => name.clone(),
+            Step::Node(node) => node.path.clone(),
+            Step::Member { zip, .. } => zip.path().to_owned(),
+            Step::Ready(result) => match &**result {
+                Ok(entry) => entry.path.clone(),
+                Err(error) => error.path.clone(),
+            },
+        }
+    }
+}
+
+fn expand_path(
+    path: PathBuf,
+    name: String,
+    depth: u32,
+    top: bool,
+    options: Options,
+    folders: &mut Folders,
+    left: &mut Left,
+) -> Vec<Step> {
     let io = |error: std::io::Error| vec![failed(Problem::Io(error.to_string()).at(&*name))];
     let metadata = match std::fs::metadata(&path) {
         Ok(metadata) => metadata,
@@ -152,7 +213,16 @@ fn expand_path(path: PathBuf, name: String, top: bool, folders: &mut HashSet<Pat
         Err(error) => return io(error),
     };
     if metadata.is_dir() {
-        return match folder(&path, &name, folders) {
+        if depth >= options.limits.depth {
+            return vec![failed(left.too_deep().at(&*name))];
+        }
+        if options.follow_links {
+            if !folders.seen.insert(identity(&path, &metadata)) {
+                return Vec::new();
+            }
+            folders.roots.extend(path.canonicalize().ok().filter(|_| top));
+        }
+        return match folder(&path, &name, depth, options, folders) {
             Ok(steps) => steps,
             Err(error) => io(error),
         };
@@ -160,10 +230,11 @@ fn expand_path(path: PathBuf, name: String, top: bool, folders: &mut HashSet<Pat
     if !metadata.is_file() && !top {
         return Vec::new();
     }
-    match Source::open(&path) {
+    match Source::open(&path, options.limits.whole()) {
         Ok(source) => {
             let packed = (Compression::Stored, source.len());
-            vec![Step::Node(Node { path: name, source, packed, depth: 0, top, place: Some(path) })]
+            left.start_file(source.len());
+            vec![Step::Node(Node { path: name, source, packed, depth, top, place: Some(path) })]
         }
         Err(error) => io(error),
     }
@@ -178,39 +249,68 @@ fn is_dangling(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::NotFound || is_ring
 }
 
-/// The files of a folder by name, each once: a link to something else below a folder that was visited is left out.
-fn folder(path: &Path, name: &str, folders: &mut HashSet<PathBuf>) -> std::io::Result<Vec<Step>> {
-    if !folders.insert(path.canonicalize()?) {
-        return Ok(Vec::new());
-    }
-    let mut children = BTreeMap::new();
-    for child in std::fs::read_dir(path)? {
-        let child = child?;
-        children.insert(child.file_name(), child);
-    }
-    let mut steps = Vec::new();
-    for (file_name, child) in children {
-        if child.file_type().is_ok_and(|kind| kind.is_symlink())
-            && child.path().canonicalize().is_ok_and(|target| folders.iter().any(|folder| target.starts_with(folder)))
-        {
-            continue;
-        }
-        let separator = if name.ends_with('/') { "" } else { "/" };
-        let name = format!("{name}{separator}{}", file_name.to_string_lossy());
-        steps.push(Step::Path { path: child.path(), name, top: false });
-    }
-    Ok(steps)
+/// What tells a folder from others, whatever its name.
+#[cfg(unix)]
+type Identity = (u64, u64);
+#[cfg(not(unix))]
+type Identity = PathBuf;
+
+#[cfg(unix)]
+fn identity(_: &Path, metadata: &Metadata) -> Identity {
+    use std::os::unix::fs::MetadataExt;
+    (metadata.dev(), metadata.ino())
 }
 
-fn expand_node(node: &Node, options: Options) -> Vec<Step> {
+#[cfg(not(unix))]
+fn identity(path: &Path, _: &Metadata) -> Identity {
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
+}
+
+/// The files of a folder by name; where links lead only if that was asked for, and not to what is looked at anyway.
+fn folder(path: &Path, name: &str, depth: u32, options: Options, folders: &mut Folders) -> std::io::Result<Vec<Step>> {
+    let mut children = BTreeMap::new();
+    for child in std::fs::read_dir(path)? {
+        work::spend(1);
+        let child = child?;
+        if child.file_type()?.is_symlink() {
+            let target = child.path().canonicalize().ok().filter(|_| options.follow_links);
+            let is_new = |target: &PathBuf| !folders.roots.iter().any(|root| target.starts_with(root));
+            let Some(target) = target.filter(is_new) else { continue };
+            if target.is_dir() {
+                folders.roots.push(target);
+            }
+        }
+        children.insert(child.file_name(), child.path());
+    }
+    let separator = if name.ends_with('/') { "" } else { "/" };
+    let step = |(file_name, path): (std::ffi::OsString, PathBuf)| {
+        let name = format!("{name}{separator}{}", file_name.to_string_lossy());
+        Step::Path { path, name, depth: depth + 1, top: false }
+    };
+    Ok(children.into_iter().map(step).collect())
+}
+
+/// A container path may have so many bytes: many entries share a long one, each with its own copy.
+const MAX_PATH_BYTES: usize = 4096;
+
+/// The path of something inside.
+pub(super) fn inside(path: &str, name: &str) -> Result<String, ContainerError> {
+    if path.len() + name.len() >= MAX_PATH_BYTES {
+        let what = format!("a name of {} bytes inside it: paths have at most {MAX_PATH_BYTES}", name.len());
+        return Err(Problem::Unsupported(what).at(path));
+    }
+    Ok(format!("{path}/{name}"))
+}
+
+fn expand_node(node: &Node, options: Options, left: &mut Left) -> Vec<Step> {
     let fail = |problem: Problem| vec![failed(problem.at(&*node.path))];
     let head = match node.source.peek(0, HEAD_BYTES) {
         Ok(head) => head,
         Err(problem) => return fail(problem),
     };
     let format = sniff::format(&head);
-    if node.depth >= MAX_DEPTH && matches!(format, Format::Zip | Format::Archive | Format::Universal) {
-        return fail(Problem::Unsupported(format!("containers inside containers more than {MAX_DEPTH} deep")));
+    if node.depth >= options.limits.depth && matches!(format, Format::Zip | Format::Archive | Format::Universal) {
+        return fail(left.too_deep());
     }
     match format {
         Format::Unknown if node.top => fail(Problem::NotRecognised { found: glimpse(&head) }),
@@ -233,11 +333,11 @@ fn expand_node(node: &Node, options: Options) -> Vec<Step> {
         }
         Format::Fatbin => {
             let file = Arc::from(&*node.path);
-            let mut walk = Walk::new(&node.path, &file, Place::Bare);
+            let mut walk = Walk::new(&node.path, &file, Place::Bare, left);
             walk.section(&node.source);
             walk.found.into_iter().map(|result| Step::Ready(Box::new(result))).collect()
         }
-        Format::Host => expand_host(node, options),
+        Format::Host => expand_host(node, options, left),
         Format::Archive => nested(node, host::archive(&node.source)),
         Format::Universal => nested(node, host::universal(&node.source, &head)),
         Format::Zip => match Zip::open(&node.path, &node.source) {
@@ -281,8 +381,12 @@ fn bare(
 
 fn nested(node: &Node, (members, problems): (Vec<host::Member>, Vec<Problem>)) -> Vec<Step> {
     let files = members.into_iter().map(|member| {
+        let path = match inside(&node.path, &member.name) {
+            Ok(path) => path,
+            Err(error) => return failed(error),
+        };
         Step::Node(Node {
-            path: format!("{}/{}", node.path, member.name),
+            path,
             packed: (Compression::Stored, member.source.len()),
             source: member.source,
             depth: node.depth + 1,
@@ -293,14 +397,20 @@ fn nested(node: &Node, (members, problems): (Vec<host::Member>, Vec<Problem>)) -
     files.chain(problems.into_iter().map(|problem| failed(problem.at(&*node.path)))).collect()
 }
 
-fn expand_host(node: &Node, options: Options) -> Vec<Step> {
+fn expand_host(node: &Node, options: Options, left: &mut Left) -> Vec<Step> {
     let (sections, problems) = host::sections(&node.source);
     let file: Arc<str> = Arc::from(&*node.path);
     let mut steps = Vec::new();
     let (mut executable, mut relocatable) = (0, 0);
     for section in &sections {
-        let base = format!("{}/{}", node.path, section.name);
-        let mut walk = Walk::new(&base, &file, section.place);
+        let base = match inside(&node.path, &section.name) {
+            Ok(base) => base,
+            Err(error) => {
+                steps.push(failed(error));
+                continue;
+            }
+        };
+        let mut walk = Walk::new(&base, &file, section.place, left);
         // Numbers go on where several sections have one name.
         let next = if section.place == Place::Executable { &mut executable } else { &mut relocatable };
         walk.next = *next;
@@ -312,11 +422,13 @@ fn expand_host(node: &Node, options: Options) -> Vec<Step> {
     }
     steps.extend(problems.into_iter().map(|problem| failed(problem.at(&*node.path))));
     if options.scan {
-        for stray in host::stray(&node.source, &sections) {
+        let (found, problem) = host::stray(&node.source, &sections);
+        steps.extend(problem.map(|problem| failed(problem.at(&*node.path))));
+        for stray in found {
             match stray {
                 Stray::Fatbin { offset, source } => {
                     let base = format!("{}/@{offset:#x}", node.path);
-                    let mut walk = Walk::new(&base, &file, Place::Embedded);
+                    let mut walk = Walk::new(&base, &file, Place::Embedded, left);
                     if let Err(problem) = walk.fatbin(&source, 0) {
                         walk.found.push(Err(problem.at(&*base)));
                     }

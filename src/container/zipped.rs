@@ -8,8 +8,10 @@ use zip::{CompressionMethod, ZipArchive};
 use super::decompress::Compression;
 use super::error::{ContainerError, Problem};
 use super::inflate::Inflated;
+use super::left::Left;
 use super::sniff::{self, Format, HEAD_BYTES};
 use super::source::{Source, SourceReader};
+use super::walk::inside;
 
 /// Members up to this size are inflated whole, once; larger ones by range.
 const WHOLE_BYTES: u64 = 64 << 20;
@@ -24,6 +26,8 @@ pub(super) struct Zip {
     source: Source,
     archive: ZipArchive<SourceReader>,
     members: Vec<Result<Member, ContainerError>>,
+    /// Of all members, as they say.
+    bytes: u64,
 }
 
 /// What the zip says about a member.
@@ -58,7 +62,8 @@ impl Zip {
                     Problem::Unsupported("it names a member twice, and only the last one is read".to_owned()).at(path)
                 ));
         }
-        Ok(Zip { path: path.into(), source: source.clone(), archive, members })
+        let bytes = members.iter().flatten().map(|member| member.bytes).fold(0, u64::saturating_add);
+        Ok(Zip { path: path.into(), source: source.clone(), archive, members, bytes })
     }
 
     /// How many members there are.
@@ -71,15 +76,26 @@ impl Zip {
         self.members.get(index).and_then(|member| member.as_ref().ok()).map_or(0, |member| member.bytes)
     }
 
+    /// The path of the zip itself.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// A member's share of what the zip may unpack to, by its size.
+    pub fn share(&self, index: usize, bytes: u64) -> u64 {
+        let share = u128::from(bytes) * u128::from(self.member_bytes(index)) / u128::from(self.bytes.max(1));
+        u64::try_from(share).unwrap_or(bytes)
+    }
+
     /// A member that may hold GPU code; `Ok(None)` for anything else.
-    pub fn member(&self, index: usize) -> Result<Option<Opened>, ContainerError> {
+    pub fn member(&self, index: usize, left: &mut Left) -> Result<Option<Opened>, ContainerError> {
         let member = match self.members.get(index) {
             None => return Ok(None),
             Some(Err(error)) => return Err(error.clone()),
             Some(Ok(member)) => member,
         };
-        let path = format!("{}/{}", self.path, member.name);
-        match self.open_member(member) {
+        let path = inside(&self.path, &member.name)?;
+        match self.open_member(member, left) {
             Ok(None) => Ok(None),
             Ok(Some(source)) => Ok(Some(Opened {
                 path,
@@ -94,7 +110,7 @@ impl Zip {
         }
     }
 
-    fn open_member(&self, member: &Member) -> Result<Option<Source>, Problem> {
+    fn open_member(&self, member: &Member, left: &mut Left) -> Result<Option<Source>, Problem> {
         let packed = self.source.slice(member.start, member.stored_bytes).ok_or(Problem::Truncated {
             what: "zip member",
             offset: member.start,
@@ -113,13 +129,17 @@ impl Zip {
                 if member.bytes > limit {
                     return Err(Problem::Bomb { declared: member.bytes, stored: member.stored_bytes, limit });
                 }
+                left.take_bytes(member.bytes)?;
                 if member.bytes > WHOLE_BYTES {
                     return Ok(Some(inflated));
                 }
                 self.whole(member).map(Some)
             }
             // Rare: read through the zip crate, if that is no more than one read's worth.
-            _ if member.bytes <= WHOLE_BYTES => self.whole(member).map(Some),
+            _ if member.bytes <= WHOLE_BYTES => {
+                left.take_bytes(member.bytes)?;
+                self.whole(member).map(Some)
+            }
             method => Err(Problem::Unsupported(format!(
                 "{} bytes with zip method {method}: only stored and deflated members may be that large",
                 member.bytes

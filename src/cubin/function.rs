@@ -275,6 +275,24 @@ impl<'a> Function<'a> {
         });
     }
 
+    /// Leaves out parts that lie over others. Two names for one function do; more than a few for every byte are a file's way to have the
+    /// same code looked at again and again.
+    pub(super) fn leave_out_overlaps(&mut self, problems: &mut Vec<Problem>) {
+        const NAMES_FOR_A_BYTE: usize = 4;
+        let mut left = self.code.len().saturating_mul(NAMES_FOR_A_BYTE);
+        let before = self.parts.len();
+        self.parts.retain(|part| {
+            let bytes = part.end.0.saturating_sub(part.start.0) as usize;
+            let rest = left.checked_sub(bytes);
+            left = rest.unwrap_or(left);
+            rest.is_some()
+        });
+        if self.parts.len() < before {
+            let what = format!("{} functions in it are not read: they overlap others", before - self.parts.len());
+            problems.push(Problem::new(format!(".text.{}", self.name), what));
+        }
+    }
+
     /// Takes a record of `.nv.info` about this function, or about one of its parts.
     pub(super) fn set_from_module(&mut self, part: Option<usize>, attribute: u8, value: u32) {
         if let Some(part) = part {

@@ -371,6 +371,7 @@ impl<'a> Image<'a> {
         }
         for function in &mut functions {
             function.parts.sort_by_key(|part| (part.start, part.symbol));
+            function.leave_out_overlaps(&mut self.problems);
         }
         (functions, owners)
     }

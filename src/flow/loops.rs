@@ -56,6 +56,18 @@ impl Loops {
         std::iter::successors(self.of(block), |id| self.loops.get(id.0 as usize)?.parent)
     }
 
+    /// Loops, each before the one around it: what is known of a loop is handed on from inside out in one pass.
+    pub fn inner_first(&self) -> Vec<LoopId> {
+        let mut all: Vec<LoopId> = (0..self.loops.len() as u32).map(LoopId).collect();
+        all.sort_by_key(|id| std::cmp::Reverse(self.loops.get(id.0 as usize).map_or(0, |found| found.depth)));
+        all
+    }
+
+    /// The loop around one.
+    pub fn parent(&self, id: LoopId) -> Option<LoopId> {
+        self.loops.get(id.0 as usize)?.parent
+    }
+
     /// How many loops a block is in.
     pub fn depth(&self, block: BlockId) -> u32 {
         self.of(block).and_then(|l| self.loops.get(l.0 as usize)).map_or(0, |l| l.depth)

@@ -1,14 +1,16 @@
 //! What the code of a function says: every instruction accounted for, its line, the live registers, the spills.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use super::join::Facts;
 use super::model::*;
-use crate::analysis::code::{Code, Counting, WordKind, pcs};
+use crate::analysis::code::{Code, Counting, LoopBody, WordKind, pcs};
 use crate::analysis::spills::{self, Basis};
-use crate::base::{Line, Pc, RegFile};
+use crate::base::{FastSet, Line, Pc, RegFile};
 use crate::cubin::lines::{FunctionLines, LineTable};
 use crate::cubin::{self, Abi, Image};
+use crate::flow::LoopId;
 use crate::ptx::Module;
 
 /// How many figures a pressure profile has at most.
@@ -21,6 +23,8 @@ pub(super) struct Section<'a> {
     pub(super) lines: Option<FunctionLines<'a>>,
     spills: Option<Vec<Pc>>,
     pub code: Option<Code>,
+    /// Its loops by where they start, once they were asked for.
+    bodies: OnceLock<Vec<(LoopId, LoopBody)>>,
     pub(super) module: Option<&'a Module<'a>>,
     /// Lines whose live values are asked for.
     at: &'a [Line],
@@ -53,6 +57,7 @@ impl<'a> Section<'a> {
             lines: lines.function(function),
             spills: marked_spills(image, function),
             code: Code::analyse(image.arch, function, &Counting::default()),
+            bodies: OnceLock::new(),
             module: facts.module,
             at: facts.at,
             live_values: facts.wanted.live_values,
@@ -208,29 +213,29 @@ impl<'a> Section<'a> {
 
     /// The loops of the ranges.
     fn loops(&self, code: &Code, ranges: &[Range<Pc>], spills: Option<&[Spill]>) -> Vec<LoopFacts> {
-        let within = |pc: &Pc| ranges.iter().any(|range| range.contains(pc));
-        let mut loops: Vec<LoopFacts> = code
-            .loop_bodies()
-            .into_iter()
-            .filter(|body| within(&body.start))
-            .map(|body| {
-                let peak = code.peak(&body.ranges, RegFile::Gpr);
-                let inside = |spills: &[Spill]| -> usize {
-                    let before = |end: Pc| spills.partition_point(|spill| spill.pc < end);
-                    body.ranges.iter().map(|range| before(range.end).saturating_sub(before(range.start))).sum()
-                };
-                LoopFacts {
-                    pc: body.start,
-                    ptx_line: self.ptx_line(body.start),
-                    depth: body.depth,
-                    instructions: body.ranges.iter().map(|range| (range.end.0 - range.start.0) / 16).sum(),
-                    gpr: self.peak(peak.registers, peak.pc),
-                    spills: spills.map(|spills| inside(spills) as u32),
-                }
-            })
-            .collect();
-        loops.sort_by_key(|found| (found.pc, found.depth));
-        loops
+        let bodies = self.bodies.get_or_init(|| {
+            let mut bodies: Vec<(LoopId, LoopBody)> = (0..).map(LoopId).zip(code.loop_bodies()).collect();
+            bodies.sort_by_key(|(id, body)| (body.start, body.depth, *id));
+            bodies
+        });
+        let of = |range: &Range<Pc>| {
+            let before = |end: Pc| bodies.partition_point(|(_, body)| body.start < end);
+            bodies.get(before(range.start)..before(range.end)).unwrap_or(&[])
+        };
+        let inside: Vec<&(LoopId, LoopBody)> = ranges.iter().flat_map(of).collect();
+        let spilling = spills.map(|spills| {
+            let wanted: FastSet<LoopId> = inside.iter().map(|(id, _)| *id).collect();
+            code.count_in_loops(spills.iter().map(|spill| spill.pc), |id| wanted.contains(&id))
+        });
+        let facts = inside.into_iter().map(|(id, body)| LoopFacts {
+            pc: body.start,
+            ptx_line: self.ptx_line(body.start),
+            depth: body.depth,
+            instructions: body.instructions,
+            gpr: self.peak(body.peak.registers, body.peak.pc),
+            spills: spilling.as_ref().map(|spilling| spilling.get(id).copied().unwrap_or(0)),
+        });
+        facts.collect()
     }
 
     /// The front end's line of an instruction.
@@ -280,7 +285,9 @@ pub(super) fn own_ranges(function: &cubin::Function<'_>) -> Vec<Range<Pc>> {
     let mut own = Vec::new();
     let mut at = Pc(0);
     for part in &function.parts {
-        own.push(at..part.start);
+        if at < part.start {
+            own.push(at..part.start);
+        }
         at = at.max(part.end);
     }
     own.push(at..Pc(u32::try_from(function.code.len()).unwrap_or(u32::MAX)));

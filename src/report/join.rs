@@ -11,7 +11,7 @@ use super::model::*;
 use super::warps::{self, Evaluated, RoleHint};
 use crate::analysis::cap::{self, Bounds};
 use crate::analysis::occupancy;
-use crate::base::{Arch, Line};
+use crate::base::{Arch, Line, work};
 use crate::cubin::lines::LineTable;
 use crate::cubin::{self, Abi, AttributeValue, ElfKind, FunctionKind, Image};
 use crate::ptx::{self, Module};
@@ -62,6 +62,9 @@ pub struct LaunchHints {
     pub smem_dynamic_bytes: u64,
 }
 
+/// The stage of a question that would have taken too many steps.
+pub const GIVEN_UP: &str = "analysis";
+
 /// How many problems of one reader are kept; the rest is counted.
 const MAX_PROBLEMS: usize = 100;
 
@@ -92,13 +95,22 @@ pub fn join(facts: &Facts<'_>, unit: &mut Unit) {
             function.parts.iter().map(|part| (part, logs.take_part(part.callee(), &function.name))).collect();
         sections.push((function, record, parts));
     }
+    let deadline = work::deadline();
     let kernels = sections.par_iter().flat_map_iter(|(function, record, parts)| {
-        let section = Section::new(image, &lines, facts, function);
-        let mut kernels = vec![readers.whole_function(&section, *record)];
-        kernels.extend(parts.iter().map(|(part, record)| readers.device_function(&section, part, *record)));
-        kernels
+        work::under(&deadline, || {
+            let section = Section::new(image, &lines, facts, function);
+            let mut kernels = vec![readers.whole_function(&section, *record)];
+            let part =
+                |(part, record): &(&cubin::Part<'_>, _)| (readers.device_function(&section, part, *record), None);
+            kernels.extend(parts.iter().map(part));
+            kernels
+        })
     });
-    unit.kernels = kernels.collect();
+    let kernels: Vec<(Kernel, Option<Problem>)> = kernels.collect();
+    for (kernel, problem) in kernels {
+        unit.kernels.push(kernel);
+        unit.problems.extend(problem);
+    }
     // ptxas also reports functions that it inlined everywhere: they have figures, but no code of their own.
     for record in logs.rest() {
         unit.kernels.push(readers.without_code(record));
@@ -213,8 +225,8 @@ struct Readers<'a> {
 }
 
 impl Readers<'_> {
-    /// A kernel, or a device function with a section of its own.
-    fn whole_function(&self, section: &Section<'_>, record: Option<&FunctionLog>) -> Kernel {
+    /// A kernel, or a device function with a section of its own, and what could not be told of it.
+    fn whole_function(&self, section: &Section<'_>, record: Option<&FunctionLog>) -> (Kernel, Option<Problem>) {
         let function = section.function;
         let entry = function.kind == FunctionKind::Entry;
         let launch = self.launch(function);
@@ -247,9 +259,16 @@ impl Readers<'_> {
                 roles: self.facts.roles,
                 evaluated: self.facts.evaluated,
             };
-            warps::fill(&mut kernel, &known);
+            if let Err(error) = warps::fill(&mut kernel, &known) {
+                let message = format!(
+                    "{}: its roles and barriers are not told, nor what is wrong with them: that takes {error}",
+                    kernel.name
+                );
+                let problem = Problem { stage: GIVEN_UP.to_owned(), ptx_line: kernel.ptx_line, message };
+                return (kernel, Some(problem));
+            }
         }
-        kernel
+        (kernel, None)
     }
 
     /// A device function inside a kernel's section.

@@ -144,7 +144,7 @@ pub struct LogLine {
 /// Something we did not understand and went on without.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    /// Which reader: `ptx`, `cubin`, `lines`, `join`.
+    /// Which reader: `ptx`, `cubin`, `lines`, `join`; `analysis` for a question that was given up.
     pub stage: String,
     /// The PTX line, where there is one.
     pub ptx_line: Option<Line>,

@@ -15,6 +15,7 @@ use super::solve::{Before, Solver};
 use super::uses::Slice;
 use super::value::{Value, Variation};
 use super::versions::Versions;
+use crate::base::work;
 use crate::ptx::{Declaration, Function, Module, Operand, Operation, Register, StateSpace, StatementId};
 
 /// Shared variables of a module up to which all are known to each of its functions; of more, those that it names.
@@ -82,12 +83,14 @@ pub struct Values {
 impl Values {
     /// What a register holds when an instruction reads it.
     pub fn at(&self, index: usize, register: Register) -> &Value {
+        work::spend(1);
         let version = self.versions.read(index, register);
         version.and_then(|version| self.held.get(version as usize)).unwrap_or(&Value::Unknown(Variation::Lane))
     }
 
     /// What an operand is: a number, a register, a variable, or an address of these.
     pub fn operand(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Value {
+        work::spend(1);
         if let Some(address) = operand.address() {
             let base = match address.base {
                 Some(name) => self.name(graph, index, name),

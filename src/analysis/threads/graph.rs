@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
 
-use crate::base::Line;
+use crate::base::{Line, work};
 use crate::flow::{BlockId, Loop, Loops};
 use crate::ptx::{Function, Located, Operation, Register, Registers, StatementKind};
 
@@ -74,6 +74,7 @@ struct Scopes<'a> {
 impl Scopes<'_> {
     fn resolve(&self, mut scope: usize, label: &str) -> Option<u32> {
         loop {
+            work::spend(1);
             if let Some(&index) = self.labels.get(&(scope, label)) {
                 return Some(index);
             }
@@ -137,6 +138,8 @@ impl<'a> Graph<'a> {
                 Operation::Branch { .. } | Operation::IndexedBranch { .. } => Vec::new(),
                 _ => continue,
             };
+            // Branches may share a table: all their ways are the product of both.
+            work::spend_on(names.len() * 4);
             let found: Vec<u32> = names.iter().filter_map(|name| scopes.resolve(within, name)).collect();
             complete &= !found.is_empty() && found.len() == names.len();
             targets.insert(index as u32, found);
@@ -215,13 +218,14 @@ impl<'a> Graph<'a> {
     /// The instructions of a block with their indices.
     pub fn sites_of(&self, block: u32) -> impl Iterator<Item = (usize, &Site<'a>)> {
         let range = self.blocks.get(block as usize).map_or(0..0, |block| block.start as usize..block.end as usize);
-        range.clone().zip(self.sites.get(range).unwrap_or(&[]))
+        range.clone().zip(self.sites.get(range).unwrap_or(&[])).inspect(|_| work::spend(1))
     }
 
     /// By block: those that lead to it.
     pub fn predecessors(&self) -> Vec<Vec<u32>> {
         let mut before: Vec<Vec<u32>> = vec![Vec::new(); self.blocks.len()];
         for (at, block) in (0u32..).zip(&self.blocks) {
+            work::spend_on(block.successors.len());
             for edge in &block.successors {
                 if let Some(list) = before.get_mut(edge.to as usize) {
                     list.push(at);
@@ -245,13 +249,15 @@ impl<'a> Graph<'a> {
     /// The blocks of that loop.
     pub fn innermost_loop(&self, block: u32) -> Option<Vec<u32>> {
         let start = BlockId(self.loop_of(block)?);
+        work::spend_on(self.blocks.len());
         let is_within = |block: &u32| self.loops_around(*block).any(|found| found.header == start);
         Some((0..self.blocks.len() as u32).filter(is_within).collect())
     }
 
     fn loops_around(&self, block: u32) -> impl Iterator<Item = &Loop> {
         let loops = self.loops();
-        loops.around(BlockId(block)).filter_map(|id| loops.loops.get(id.0 as usize))
+        let around = loops.around(BlockId(block)).inspect(|_| work::spend(1));
+        around.filter_map(|id| loops.loops.get(id.0 as usize))
     }
 
     fn loops(&self) -> &Loops {
@@ -277,6 +283,7 @@ fn matter(function: &Function<'_, '_>, called: BTreeSet<Option<&str>>) -> bool {
     };
     let mut open = open;
     while let Some(name) = open.pop() {
+        work::spend(1);
         if HARMLESS.contains(&name.as_str()) || !seen.insert(name.clone()) {
             continue;
         }

@@ -16,7 +16,7 @@ use super::question::Question;
 use super::reach::{Reach, ThreadSet, passing};
 use super::solve::Solver;
 use super::value::{Value, Variation};
-use crate::base::FastMap;
+use crate::base::{FastMap, work};
 use crate::ptx::Operand;
 
 /// States of a block that are told apart. Indices that count on for ever have ever new ones.
@@ -137,9 +137,11 @@ impl<'w, 'a> Walker<'w, 'a> {
     }
 
     fn is_on_every_way(&self, block: u32, home: u32) -> bool {
+        work::spend_on(self.graph.blocks.len() / 16);
         let mut seen = vec![false; self.graph.blocks.len()];
         let mut open = vec![home];
         while let Some(at) = open.pop() {
+            work::spend(1);
             if at == block || std::mem::replace(seen.get_mut(at as usize).unwrap_or(&mut true), true) {
                 continue;
             }
@@ -224,6 +226,7 @@ impl<'w, 'a> Walker<'w, 'a> {
         let mut shut = false;
         let mut visits = 0;
         while let Some((at, state, mut choice)) = open.pop_front() {
+            work::spend(1);
             visits += 1;
             self.visits += 1;
             if visits > MAX_VISITS || self.visits > MAX_ALL_VISITS {
@@ -271,6 +274,7 @@ impl<'w, 'a> Walker<'w, 'a> {
                 for &to in targets {
                     let next = self.after(question, at, *way, to, thread);
                     let there = states.entry(to).or_default();
+                    work::spend_on(1 + there.len());
                     if there.contains(&next) {
                         continue;
                     }
@@ -296,9 +300,12 @@ impl<'w, 'a> Walker<'w, 'a> {
         if let Some(known) = self.leads.get(&home) {
             return known.clone();
         }
+        // Kept for each block that is asked about.
+        work::spend_on(self.graph.blocks.len());
         let mut leads = vec![false; self.graph.blocks.len()];
         let mut open = vec![home];
         while let Some(at) = open.pop() {
+            work::spend(1);
             if !std::mem::replace(leads.get_mut(at as usize).unwrap_or(&mut true), true) {
                 open.extend(self.before.get(at as usize).into_iter().flatten());
             }
@@ -330,6 +337,7 @@ impl<'w, 'a> Walker<'w, 'a> {
     fn next(&self, question: &Question<'_>, leads: &[bool], those: &ThreadSet, start: u32) -> Vec<u32> {
         let (mut found, mut seen, mut open) = (Vec::new(), FastMap::default(), vec![start]);
         while let Some(at) = open.pop() {
+            work::spend(1);
             if !leads.get(at as usize).copied().unwrap_or(false) || seen.insert(at, ()).is_some() {
                 continue;
             }

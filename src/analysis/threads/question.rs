@@ -8,7 +8,7 @@ use super::places::Walker;
 use super::prepare::Step;
 use super::value::Value;
 use super::{Values, versions::Meeting};
-use crate::base::FastMap;
+use crate::base::{FastMap, work};
 
 /// Versions that one address may depend on.
 const MAX_VERSIONS: usize = Bits::ROOM;
@@ -136,6 +136,7 @@ impl<'w> Walker<'w, '_> {
     fn gather(&mut self, from: u32, question: &mut Question<'_>, freely: bool) -> Option<()> {
         let mut open = vec![from];
         while let Some(version) = open.pop() {
+            work::spend(1);
             if self.is_known(version) || question.place.contains_key(&version) {
                 continue;
             }
@@ -185,6 +186,7 @@ impl<'w> Walker<'w, '_> {
         // Whoever goes elsewhere does not come to the address.
         let mut open: Vec<u32> = (0u32..).zip(leads).filter(|(_, leads)| **leads).map(|(at, _)| at).collect();
         while let Some(at) = open.pop() {
+            work::spend(1);
             let Some(block) = blocks.get(at as usize) else { continue };
             let mut after = Bits::NONE;
             for (way, edge) in block.successors.iter().enumerate() {

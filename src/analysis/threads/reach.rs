@@ -5,6 +5,7 @@ use std::fmt;
 use super::graph::{Block, Edge, Graph};
 use super::value::Value;
 use super::{BlockSize, Values};
+use crate::base::work;
 use crate::ptx::Operation;
 
 const WORDS: usize = BlockSize::MAX as usize / 64;
@@ -39,6 +40,7 @@ impl ThreadSet {
 
     /// Whether some are in another too.
     pub fn meets(&self, other: &ThreadSet) -> bool {
+        work::spend(1);
         self.0.iter().zip(&other.0).fold(0, |all, (word, other)| all | word & other) != 0
     }
 
@@ -49,12 +51,14 @@ impl ThreadSet {
 
     /// Those in either.
     pub fn union(mut self, other: &ThreadSet) -> ThreadSet {
+        work::spend(1);
         self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word |= other);
         self
     }
 
     /// Those in both.
     pub fn intersection(mut self, other: &ThreadSet) -> ThreadSet {
+        work::spend(1);
         self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word &= other);
         self
     }
@@ -67,6 +71,7 @@ impl ThreadSet {
 
     /// Whether all of them are in another.
     pub fn within(&self, other: &ThreadSet) -> bool {
+        work::spend(1);
         self.0.iter().zip(&other.0).fold(0, |all, (word, other)| all | word & !other) == 0
     }
 
@@ -84,6 +89,7 @@ impl ThreadSet {
 
     /// Those of a set for whose number something holds; without a number it does.
     pub fn holding<T>(mut self, numbers: &[T], holds: impl Fn(&T) -> bool) -> ThreadSet {
+        work::spend_on(numbers.len() / 16);
         for (word, numbers) in self.0.iter_mut().zip(numbers.chunks(64)).filter(|(word, _)| **word != 0) {
             let none = numbers.iter().enumerate().fold(0, |all, (at, number)| all | u64::from(!holds(number)) << at);
             *word &= !none;
@@ -153,6 +159,7 @@ impl Reach {
             open.push(0);
         }
         while let Some(at) = open.pop() {
+            work::spend(1);
             let here = reach.block(at);
             let Some(block) = graph.blocks.get(at as usize) else { continue };
             for edge in &block.successors {
@@ -188,6 +195,7 @@ impl Reach {
 
 /// Those of a set at the end of a block that may go along a way out of it.
 pub fn passing(graph: &Graph<'_>, values: &Values, block: &Block, edge: &Edge, set: ThreadSet) -> ThreadSet {
+    work::spend(1);
     let last = block.end.saturating_sub(1) as usize;
     let set = match edge.when {
         Some((register, value)) => split(set, values.at(last, register), value),

@@ -10,6 +10,7 @@ use super::prepare::{Destination, Otherwise, Source, Step};
 use super::reach::{Reach, ThreadSet};
 use super::value::{Value, Variation};
 use super::versions::{Meeting, Versions};
+use crate::base::work;
 
 /// Versions that hold a number for each thread are at most this many: memory is bounded whatever the input.
 const MAX_VECTORS: usize = 8192;
@@ -143,6 +144,9 @@ impl<'g, 'a> Solver<'g, 'a> {
                 return false;
             }
         }
+        if is_vector(&value) {
+            work::spend(32);
+        }
         if is_vector(&value) && !is_vector(slot) {
             if self.vectors >= MAX_VECTORS {
                 value = Value::Unknown(value.variation());
@@ -166,6 +170,7 @@ impl<'g, 'a> Solver<'g, 'a> {
 
     /// What a register holds where versions of it meet: thread by thread, of those versions that may come with it.
     fn meet(&mut self, meeting: &Meeting) -> bool {
+        work::spend_on(meeting.from.len());
         let mut coming: Vec<(&Value, Option<ThreadSet>)> = Vec::with_capacity(meeting.from.len());
         let along: Vec<Option<ThreadSet>> =
             meeting.from.iter().map(|&(block, way, _)| self.along(block, way)).collect();
@@ -192,6 +197,7 @@ impl<'g, 'a> Solver<'g, 'a> {
         if !coming.iter().all(|(value, along)| known(value) && along.is_some()) {
             return None;
         }
+        work::spend_on(threads * coming.len() / 16);
         let mut found: Vec<u64> = vec![0; threads];
         let mut covered = ThreadSet::EMPTY;
         let mut elected = false;
@@ -218,6 +224,7 @@ impl<'g, 'a> Solver<'g, 'a> {
 
     /// Evaluates an instruction; says whether a register changed.
     fn step(&mut self, step: &Step) -> bool {
+        work::spend(1);
         let computed = self.compute(step);
         let mut changed = false;
         for (at, to) in step.destinations.iter().enumerate() {
@@ -270,6 +277,7 @@ impl<'g, 'a> Solver<'g, 'a> {
 
     /// Runs an instruction once, with what its registers hold now.
     pub(super) fn run(&mut self, step: &Step) {
+        work::spend(1);
         let computed = self.compute(step);
         for (at, to) in step.destinations.iter().enumerate() {
             let value = self.written(step, computed.as_ref(), at, to, true);

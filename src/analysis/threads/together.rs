@@ -9,6 +9,7 @@ use super::graph::Graph;
 use super::reach::{ThreadSet, passing};
 use super::value::{Value, Variation};
 use super::{Reach, Warps};
+use crate::base::work;
 use crate::ptx::Operand;
 
 /// Rounds in which what differs is followed on.
@@ -84,6 +85,7 @@ impl Together {
     /// One round; says whether it found anything.
     fn round(&mut self, graph: &Graph<'_>, values: &Values, reach: &Reach, control: &Control) -> bool {
         let mut changed = false;
+        work::spend_on(values.steps.len());
         for step in &values.steps {
             if step.destinations.iter().all(|to| self.differs(to.version)) {
                 continue;
@@ -100,6 +102,7 @@ impl Together {
                 continue;
             }
             let differs = meeting.from.iter().any(|&(block, way, version)| {
+                work::spend(1);
                 let comes = || reach.along(graph, values, block, way).meets(&self.set);
                 let placed = || self.blocks.get(block as usize).copied().unwrap_or(true);
                 (self.differs(version) || placed() || self.branch(graph, values, block)) && comes()
@@ -112,6 +115,7 @@ impl Together {
             }
             let decides =
                 |&at: &u32| self.blocks.get(at as usize).copied().unwrap_or(true) || self.branch(graph, values, at);
+            work::spend_on(deciders.len());
             if deciders.iter().any(decides) {
                 changed = true;
                 if let Some(slot) = self.blocks.get_mut(block) {
@@ -211,6 +215,7 @@ impl Control {
             for &way in &ways[at] {
                 let mut runner = way;
                 while runner != stop && runner != exit && runner != NONE {
+                    work::spend(1);
                     let Some(list) = deciders.get_mut(runner as usize) else { break };
                     if list.last() != Some(&(at as u32)) {
                         list.push(at as u32);
@@ -260,6 +265,7 @@ fn immediately_after(ways: &[Vec<u32>], order: &[u32], exit: u32) -> Vec<u32> {
     while changed {
         changed = false;
         for &block in order.iter().skip(1) {
+            work::spend_on(1 + ways[block as usize].len());
             let mut met = NONE;
             for &way in &ways[block as usize] {
                 if after.get(way as usize).copied().unwrap_or(NONE) == NONE {
@@ -280,10 +286,13 @@ fn meet(after: &[u32], place: &[u32], mut a: u32, mut b: u32) -> u32 {
     let at = |block: u32| place.get(block as usize).copied().unwrap_or(0);
     let up = |block: u32| after.get(block as usize).copied().unwrap_or(0);
     while a != b {
+        work::spend(1);
         while at(a) > at(b) {
+            work::spend(1);
             a = up(a);
         }
         while at(b) > at(a) {
+            work::spend(1);
             b = up(b);
         }
     }

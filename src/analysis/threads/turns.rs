@@ -10,6 +10,7 @@ use super::graph::Graph;
 use super::number::Arithmetic;
 use super::prepare::{Compute, Source, Step};
 use super::value::Value;
+use crate::base::work;
 use crate::ptx::Operand;
 
 /// Numbers that one may be, at most.
@@ -35,6 +36,7 @@ impl Values {
             Value::Choice { layers, .. } => return Some(layers.to_vec()),
             _ => {}
         }
+        work::spend_on(self.versions.meetings.len());
         if let Some(meeting) = self.versions.meetings.iter().find(|meeting| meeting.version == version) {
             *steps = steps.checked_sub(1)?;
             let met: Option<Vec<_>> = meeting.from.iter().map(|(_, _, from)| self.layers(*from, steps)).collect();

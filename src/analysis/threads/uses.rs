@@ -5,7 +5,7 @@
 
 use super::graph::{Graph, Site};
 use super::memory::is_shared;
-use crate::base::FastMap;
+use crate::base::{FastMap, work};
 use crate::ptx::{CpAsync, Operand, Operation, Register, Shape, Tcgen05};
 
 /// Stores into shared memory that are looked at.
@@ -264,6 +264,7 @@ impl<'a> Gatherer<'_, 'a> {
     /// Adds what the open registers are computed from.
     fn close(&mut self) {
         while let Some(number) = self.open.pop() {
+            work::spend(1);
             if self.slice.wanted.len() < self.slice.numbers.len() {
                 self.slice.wanted.resize(self.slice.numbers.len(), false);
             }

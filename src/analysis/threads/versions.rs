@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::graph::Graph;
 use super::uses::{Numbers, Slice};
-use crate::base::FastMap;
+use crate::base::{FastMap, work};
 use crate::ptx::Register;
 
 /// Registers times blocks that are followed; beyond it a register has one version, whatever the place.
@@ -168,6 +168,8 @@ impl Versions {
         // Text order first: what comes before is mostly known then.
         let mut open = BTreeSet::from([0u32]);
         while let Some(block) = open.pop_first() {
+            let ways = graph.blocks.get(block as usize).map_or(0, |block| block.successors.len());
+            work::spend_on((1 + ways) * (1 + width / 4));
             let Some(entry) = at_entry.get(row(block)) else { continue };
             after(&mut exit, entry, block);
             let Some(info) = graph.blocks.get(block as usize) else { continue };
@@ -236,6 +238,7 @@ impl Versions {
             leaves(&mut exit, block as u32);
             for (way, edge) in info.successors.iter().enumerate() {
                 for index in within(edge.to) {
+                    work::spend(1);
                     let Some(&version) = exit.get(sorted[index].1 as usize) else { continue };
                     if version != UNSET {
                         found[index].from.push((block as u32, way, version));

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use super::Warps;
+use crate::base::work;
 
 /// Walks back and on from instructions.
 #[derive(Clone)]
@@ -25,9 +26,11 @@ impl<'w, 'a> Ways<'w, 'a> {
         let graph = &self.warps.graph;
         let Some(home) = graph.sites.get(from).map(|site| site.block) else { return found };
         let who = self.warps.warps_at(from);
+        work::spend_on(graph.blocks.len() / 16);
         let mut seen = vec![false; graph.blocks.len()];
         let mut open: Vec<(u32, bool)> = vec![(home, true)];
         while let Some((block, first)) = open.pop() {
+            work::spend(1);
             let Some(info) = graph.blocks.get(block as usize) else { continue };
             let (mut start, mut end) = (info.start as usize, info.end as usize);
             if first && back {

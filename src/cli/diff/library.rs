@@ -23,9 +23,12 @@ use crate::report::listing::{self, ListedFunction};
 use crate::report::{Kernel, Resources, Unit};
 
 /// Functions with more instructions are compared by their figures alone.
-const MOST_LISTED: u64 = 100_000;
+pub(super) const MOST_LISTED: u64 = 100_000;
 /// Instructions that are listed altogether; what differs beyond is compared by its figures.
-const MOST_IN_ALL: u64 = 2_000_000;
+pub(super) const MOST_IN_ALL: u64 = 2_000_000;
+
+/// Bytes of cubins that are read again, once for each of their functions that differs; what differs beyond is compared by its figures.
+const MOST_READ_AGAIN: u64 = 1 << 30;
 
 /// A function: its name, and the one it lies in.
 type Key = (String, Option<String>);
@@ -49,6 +52,8 @@ pub struct Library {
     /// The cubin that was listed from last.
     last: Mutex<Option<(usize, Arc<Vec<u8>>)>>,
     listed: AtomicU64,
+    /// Bytes of cubins that were read again to list a function of them.
+    read_again: AtomicU64,
 }
 
 /// The code of a function.
@@ -63,7 +68,8 @@ struct Place {
 /// The cubins of a library, put together by architecture.
 pub fn load(session: &Session, path: &Path, args: &DiffArgs) -> Result<Vec<Loaded>> {
     let arches: Vec<String> = session.arches.iter().map(ToString::to_string).collect();
-    let inside = Inside { arch: &arches, kernel: &args.kernel, within: &args.within, jobs: args.run.jobs };
+    let (within, jobs, limits) = (&args.within, args.run.jobs, &args.run.limits);
+    let inside = Inside { arch: &arches, kernel: &args.kernel, within, jobs, limits };
     let arch = session.arches().first().copied().flatten();
     let all = given::inside(path, &inside)?;
     let build = |given: &Given| -> Result<Result<Looked, Box<Unit>>> {
@@ -113,6 +119,7 @@ pub fn load(session: &Session, path: &Path, args: &DiffArgs) -> Result<Vec<Loade
             functions: together.functions,
             last: Mutex::new(None),
             listed: AtomicU64::new(0),
+            read_again: AtomicU64::new(0),
         };
         Loaded { unit, code: Code::Library(library) }
     });
@@ -174,7 +181,7 @@ fn digests(image: &Image<'_>) -> HashMap<Key, Digest> {
     found
 }
 
-fn digest(image: &Image<'_>, function: &Function<'_>, range: std::ops::Range<Pc>) -> Digest {
+pub(super) fn digest(image: &Image<'_>, function: &Function<'_>, range: std::ops::Range<Pc>) -> Digest {
     let mut hash = Sha256::new();
     hash.update(function.code.get(range.start.0 as usize..range.end.0 as usize).unwrap_or_default());
     for relocation in &function.relocations {
@@ -202,6 +209,9 @@ impl Library {
             return None;
         }
         let bytes = self.bytes(place.source)?;
+        if self.read_again.fetch_add(bytes.len() as u64, Ordering::Relaxed) > MOST_READ_AGAIN {
+            return None;
+        }
         let image = Image::parse(&bytes).ok()?;
         let (name, within) = &place.key;
         let function = image.functions.iter().find(|function| function.name == *within.as_ref().unwrap_or(name))?;

@@ -112,10 +112,11 @@ fn measured_again<'a>(plan: &'a Plan, unit: &UnitVerdict) -> Result<Option<(Unit
     let path = Path::new(&unit.path);
     let arch: Option<Arch> = unit.arch.parse().ok();
     // A library's lines are not kept, and those of its cubins cannot be told apart by name.
-    if input::is_container(path).map_err(|error| format!("{error:#}"))? {
+    let Some(limits) = plan.sessions.first().map(|session| &session.limits) else { return Ok(None) };
+    if input::is_container(path, limits).map_err(|error| format!("{error:#}"))? {
         return Ok(None);
     }
-    let input = Ok(input::read(path).map_err(|error| format!("{error:#}"))?);
+    let input = Ok(input::read(path, limits).map_err(|error| format!("{error:#}"))?);
     Ok(plan.sessions.iter().find_map(|session| {
         let found = report::inspect(session, path, &input, arch, true)?;
         let version = found.ptxas.as_ref().and_then(|ptxas| ptxas.version.as_deref());
@@ -165,7 +166,7 @@ fn named_build(session: &Session, unit: &UnitVerdict, path: &Path) -> Result<(Un
         (false, _) => path,
     };
     let from = path.display().to_string();
-    let input = input::read(path).map_err(|error| format!("{error:#}"));
+    let input = input::read(path, &session.limits).map_err(|error| format!("{error:#}"));
     if let Ok(read) = &input
         && read.bytes.trim_ascii_start().starts_with(b"{")
     {

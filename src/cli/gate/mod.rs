@@ -132,12 +132,12 @@ fn measure(plan: &Plan, quiet: bool) -> Result<Vec<Measured>> {
     let total: usize = plan.inputs.iter().map(|input| input.arches.len()).sum();
     let progress = Progress::new((total * plan.sessions.len()) as u64, "measuring", quiet);
     let all_of = |planned: &plan::Input| {
-        if input::is_container(&planned.path).unwrap_or(false) {
+        if input::is_container(&planned.path, &first.limits).unwrap_or(false) {
             let units = measure_library(plan, first, planned);
             planned.arches.iter().for_each(|_| progress.step());
             return units;
         }
-        let input = input::read(&planned.path).map_err(|error| format!("{error:#}"));
+        let input = input::read(&planned.path, &first.limits).map_err(|error| format!("{error:#}"));
         let source = input.as_ref().ok().map(digest);
         let builds: Vec<_> = plan
             .sessions
@@ -165,7 +165,13 @@ fn measure(plan: &Plan, quiet: bool) -> Result<Vec<Measured>> {
 /// Measures the cubins of a library, and its PTX where that is asked for.
 fn measure_library(plan: &Plan, session: &Session, planned: &plan::Input) -> Vec<Measured> {
     let arches: Vec<String> = planned.arches.iter().flatten().map(ToString::to_string).collect();
-    let inside = Inside { arch: &arches, kernel: &[], within: &plan.within, jobs: Some(session.jobs) };
+    let inside = Inside {
+        arch: &arches,
+        kernel: &[],
+        within: &plan.within,
+        jobs: Some(session.jobs),
+        limits: &session.limit_args,
+    };
     let path = planned.path.display().to_string();
     let cubins: Vec<Measured> = match given::inside(&planned.path, &inside) {
         Err(error) => {

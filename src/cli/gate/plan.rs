@@ -101,7 +101,7 @@ impl Plan {
                 inputs: paths.clone(),
                 arch: arch.clone(),
                 ptxas: ptxas.clone(),
-                timeout: args.run.timeout,
+                limits: args.run.limits.clone(),
                 kernel: Vec::new(),
                 jobs: args.run.jobs,
                 within: args.within.clone(),

@@ -9,7 +9,7 @@ use crate::analysis::budget::budgets;
 use crate::analysis::code::{Code, Counting};
 use crate::analysis::occupancy::{self, register_table};
 use crate::analysis::values::value_spans;
-use crate::base::RegFile;
+use crate::base::{RegFile, work};
 use crate::cubin::lines::{FunctionLines, LineTable};
 use crate::cubin::{Function, Image};
 use crate::ptx::Module;
@@ -50,10 +50,14 @@ pub fn annotate(inputs: &Inputs<'_>) -> Annotation {
             parsed.iter().collect()
         }
     };
+    let deadline = work::deadline();
     let sections: Vec<(AnnotatedKernel, Vec<String>)> = functions
         .par_iter()
         .zip(text_of.par_iter())
-        .map(|(function, text)| section(inputs, function, *text, text.and_then(|text| modules.get(text).copied())))
+        .map(|(function, text)| {
+            let module = text.and_then(|text| modules.get(text).copied());
+            work::under(&deadline, || section(inputs, function, *text, module))
+        })
         .collect();
     let mut annotation = Annotation { texts, ..Annotation::default() };
     let mut numbers: HashMap<String, u32> = HashMap::new();
@@ -234,12 +238,18 @@ fn loops(code: &Code) -> Vec<LoopSpan> {
         })
         .collect();
     for (number, block) in code.cfg.blocks.iter().enumerate() {
-        let mut inner = code.loops.of(crate::flow::BlockId(u32::try_from(number).unwrap_or(u32::MAX)));
-        while let Some(id) = inner {
-            let Some(span) = spans.get_mut(id.0 as usize) else { break };
+        let inner = code.loops.of(crate::flow::BlockId(u32::try_from(number).unwrap_or(u32::MAX)));
+        if let Some(span) = inner.and_then(|id| spans.get_mut(id.0 as usize)) {
             span.first = span.first.min(Pc(block.start * 16));
             span.last = span.last.max(Pc(block.end.saturating_sub(1) * 16));
-            inner = code.loops.loops.get(id.0 as usize).and_then(|found| found.parent);
+        }
+    }
+    for id in code.loops.inner_first() {
+        let own = spans.get(id.0 as usize).map(|span| (span.first, span.last));
+        let around = code.loops.parent(id).and_then(|id| spans.get_mut(id.0 as usize));
+        if let (Some((first, last)), Some(around)) = (own, around) {
+            around.first = around.first.min(first);
+            around.last = around.last.max(last);
         }
     }
     spans

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::analysis::code::{Code, Counting, WordKind};
 use crate::analysis::spills;
-use crate::base::RegFile;
+use crate::base::{RegFile, work};
 use crate::cubin::{Function, FunctionKind, Image};
 use crate::report::code::{marked_spills, own_ranges};
 use crate::report::join::{cubin_facts, launch_of, occupancy_of, resources_of};
@@ -135,7 +135,10 @@ pub fn rows(
     let rows: Vec<Row> = match depth {
         Depth::Resources => image.functions.iter().filter_map(row).collect(),
         // A library's largest cubin may be most of it.
-        Depth::Full => image.functions.par_iter().filter_map(row).collect(),
+        Depth::Full => {
+            let deadline = work::deadline();
+            image.functions.par_iter().filter_map(|function| work::under(&deadline, || row(function))).collect()
+        }
     };
     let facts = cubin_facts(image);
     let facts = EntryFacts {

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::join::{Known, block_size};
 use super::model::*;
-use super::of_ptx::OfPtx;
+use super::of_ptx::{self, OfPtx};
 use crate::analysis::check::{self, Check};
 use crate::base::{Line, Pc};
 use crate::ptx::{FunctionKind, Module, RegisterAction};
@@ -59,7 +59,8 @@ fn inserted(known: &Known<'_>, of_ptx: &OfPtx) -> Vec<InsertedBarrier> {
     found
 }
 
-/// What the checks find in PTX that ptxas refuses, possible findings left out.
+/// What the checks find in PTX that ptxas refuses, possible findings left out. A kernel that they take long for is passed over: what ptxas
+/// says comes first.
 pub(in crate::report) fn without_cubin(module: &Module<'_>, launch: &LaunchHints) -> Vec<Issue> {
     let mut found = Vec::new();
     for function in module.functions().filter(|function| function.is_definition()) {
@@ -68,7 +69,8 @@ pub(in crate::report) fn without_cubin(module: &Module<'_>, launch: &LaunchHints
             continue;
         }
         let size = block_size(header.required_threads(), header.max_threads(), launch);
-        let mut checks = OfPtx::new(&function, size).checks;
+        let Ok(of_ptx) = OfPtx::new(&function, size, of_ptx::steps(&function, true)) else { continue };
+        let mut checks = of_ptx.checks;
         checks.sort_by_key(|check| (check.line, check.code));
         checks.retain(|check| check.confidence > check::Confidence::Possible);
         found.extend(checks.into_iter().map(|check| issue(check, module)));

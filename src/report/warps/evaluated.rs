@@ -3,16 +3,17 @@
 use std::collections::HashMap;
 
 use super::join::block_size;
-use super::of_ptx::OfPtx;
+use super::of_ptx::{self, OfPtx};
 use crate::analysis::threads::BlockSize;
 use crate::analysis::{cap, setmaxnreg};
+use crate::base::work::{self, TooManySteps};
 use crate::ptx::{Function, FunctionKind, Module};
 use crate::report::LaunchHints;
 
 /// Kernels by where they are defined, with the size of a block that they were evaluated for. Not by name: a name may be defined twice,
 /// and how many are evaluated is a matter of time.
 #[derive(Default)]
-pub struct Evaluated(HashMap<u32, (Option<BlockSize>, OfPtx)>);
+pub struct Evaluated(HashMap<u32, (Option<BlockSize>, Result<OfPtx, TooManySteps>)>);
 
 impl Evaluated {
     /// Evaluates the kernels that have a body, until there is no more time for it. Those that are left are evaluated where they are
@@ -23,12 +24,14 @@ impl Evaluated {
         let evaluated = kernels.take_while(|_| is_time()).map(|function| {
             let header = function.header();
             let size = block_size(header.required_threads(), header.max_threads(), launch);
-            let mut of_ptx = OfPtx::new(&function, size);
-            if let Some(courses) = &mut of_ptx.courses
+            let steps = of_ptx::steps(&function, false);
+            let mut of_ptx = OfPtx::new(&function, size, steps);
+            if let Ok(OfPtx { courses: Some(courses), .. }) = &mut of_ptx
                 && let Some(threads) = size.and_then(|size| size.threads())
             {
                 let entry = cap::by_directives(header.max_registers(), threads, header.min_blocks_per_sm());
-                courses.expect(entry.next_multiple_of(setmaxnreg::STEP));
+                // Whoever asks later walks again, under a limit of its own.
+                let _ = work::within(steps, || courses.expect(entry.next_multiple_of(setmaxnreg::STEP)));
             }
             (function.body_range().start, (size, of_ptx))
         });
@@ -36,7 +39,11 @@ impl Evaluated {
     }
 
     /// A kernel's threads, where they were evaluated for blocks of this size.
-    pub(super) fn get(&self, function: &Function<'_, '_>, size: Option<BlockSize>) -> Option<&OfPtx> {
+    pub(super) fn get(
+        &self,
+        function: &Function<'_, '_>,
+        size: Option<BlockSize>,
+    ) -> Option<&Result<OfPtx, TooManySteps>> {
         self.0.get(&function.body_range().start).filter(|(of, _)| *of == size).map(|(_, of_ptx)| of_ptx)
     }
 }

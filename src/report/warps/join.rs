@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::Evaluated;
 use super::model::*;
-use super::of_ptx::OfPtx;
+use super::of_ptx::{self, OfPtx};
 use crate::analysis::budget::budgets;
 use crate::analysis::code::pcs;
 use crate::analysis::phases;
@@ -12,6 +12,7 @@ use crate::analysis::pool::{self, Fit, Share};
 use crate::analysis::roles::{self, Duty};
 use crate::analysis::setmaxnreg;
 use crate::analysis::threads::BlockSize;
+use crate::base::work::{self, TooManySteps};
 use crate::base::{Line, Pc, RegFile};
 use crate::ptx::{self, RegisterAction};
 use crate::report::code::Section;
@@ -29,25 +30,39 @@ pub(in crate::report) struct Known<'a> {
     pub evaluated: Option<&'a Evaluated>,
 }
 
-/// Fills in `roles`, `setmaxnreg` and `barriers`.
-pub(in crate::report) fn fill(kernel: &mut Kernel, known: &Known<'_>) {
+/// Fills in `roles`, `setmaxnreg` and `barriers`; says so where that would take too many steps, and leaves them out.
+pub(in crate::report) fn fill(kernel: &mut Kernel, known: &Known<'_>) -> Result<(), TooManySteps> {
     let emitted = known.section.code.as_ref().map(|code| setmaxnreg::emitted(code, known.ranges));
     let Some(function) = known.function.filter(|function| function.is_definition()) else {
         kernel.setmaxnreg = without_ptx(known, emitted.as_deref());
-        return;
+        return Ok(());
     };
     let size = block_size(kernel.launch.reqntid, kernel.launch.maxntid, known.launch);
+    let steps = of_ptx::steps(function, false);
     let own;
     let of_ptx = match known.evaluated.and_then(|all| all.get(function, size)) {
         Some(of_ptx) => of_ptx,
         None => {
-            own = OfPtx::new(function, size);
+            own = OfPtx::new(function, size, steps);
             &own
         }
     };
-    let joiner = Joiner { known, of_ptx, module: function.module() };
-    let described = joiner.roles(kernel, emitted.as_deref());
-    kernel.setmaxnreg = joiner.setmaxnreg(kernel, &described, emitted.as_deref(), size);
+    let joined = of_ptx.as_ref().map_err(|error| *error).and_then(|of_ptx| {
+        let joiner = Joiner { known, of_ptx, module: function.module() };
+        work::within(steps, || {
+            let described = joiner.roles(kernel, emitted.as_deref());
+            let setmaxnreg = joiner.setmaxnreg(kernel, &described, emitted.as_deref(), size);
+            (of_ptx, described, setmaxnreg)
+        })
+    });
+    let (of_ptx, described, setmaxnreg) = match joined {
+        Ok(joined) => joined,
+        Err(error) => {
+            kernel.setmaxnreg = without_ptx(known, emitted.as_deref());
+            return Err(error);
+        }
+    };
+    kernel.setmaxnreg = setmaxnreg;
     if let Some(spills) = &mut kernel.spills {
         for spill in spills {
             let role = spill.ptx_line.and_then(|line| of_ptx.role_of_line.get(&line));
@@ -56,6 +71,7 @@ pub(in crate::report) fn fill(kernel: &mut Kernel, known: &Known<'_>) {
     }
     kernel.roles = Some(described);
     kernel.barriers = Some(super::barriers::barriers(kernel, known, of_ptx, function.module()));
+    Ok(())
 }
 
 pub(super) fn block_size(
@@ -174,6 +190,7 @@ impl Joiner<'_> {
         }
         let spills = |role: usize| {
             let spills = kernel.spills.as_ref()?;
+            work::spend_on(1 + spills.len());
             let of = |line: Option<Line>| line.and_then(|line| of_line.get(&line)) == Some(&role);
             Some(spills.iter().filter(|spill| of(spill.ptx_line)).count() as u64)
         };

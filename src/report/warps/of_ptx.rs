@@ -10,10 +10,28 @@ use crate::analysis::setmaxnreg::{self, Requested};
 use crate::analysis::threads::{BlockSize, Warps};
 use crate::analysis::{barriers, cluster, groups, mbarrier_checks, mbarriers, tensor};
 use crate::base::Line;
+use crate::base::work::{self, TooManySteps};
 use crate::ptx::{BarrierAction, ClusterBarrierAction, Function, Module, Operation};
 
 /// Named barriers of a block.
 const IDS: u32 = 16;
+
+/// Steps that every kernel may take: small ones with loops take many for each of their statements.
+const STEPS: u64 = 1 << 20;
+/// Steps for each statement of a kernel: those of published kernels take a few thousand.
+const STEPS_EACH: u64 = 1 << 14;
+/// Steps that all kernels of a PTX may take together, shared out by their statements: a second or two.
+const STEPS_OF_ALL: u64 = 1 << 27;
+/// The same where ptxas refuses the PTX, which is to be said at once.
+const STEPS_OF_REFUSED: u64 = 1 << 23;
+
+/// How many steps the questions about a kernel may take. The text alone decides, so that every machine answers the same ones.
+pub(super) fn steps(function: &Function<'_, '_>, is_refused: bool) -> u64 {
+    let (own, all) = (function.body().len() as u64, function.module().statements().len() as u64);
+    let of_all = if is_refused { STEPS_OF_REFUSED } else { STEPS_OF_ALL };
+    let share = u128::from(of_all) * u128::from(own) / u128::from(all.max(1));
+    (STEPS + STEPS_EACH.saturating_mul(own)).min(u64::try_from(share).unwrap_or(of_all))
+}
 
 /// Roles, barriers and findings of one kernel. Lines of the model are numbered as ptxas does.
 pub(super) struct OfPtx {
@@ -46,8 +64,12 @@ pub(super) struct OfPtx {
 }
 
 impl OfPtx {
-    /// Evaluates a kernel for blocks of a size.
-    pub fn new(function: &Function<'_, '_>, size: Option<BlockSize>) -> Self {
+    /// Evaluates a kernel for blocks of a size, in so many steps.
+    pub fn new(function: &Function<'_, '_>, size: Option<BlockSize>, steps: u64) -> Result<Self, TooManySteps> {
+        work::within(steps, || OfPtx::evaluate(function, size))
+    }
+
+    fn evaluate(function: &Function<'_, '_>, size: Option<BlockSize>) -> Self {
         let warps = Warps::of(function, size);
         let module = function.module();
         let exact = size.is_some_and(|size| size.exact);
