@@ -13,13 +13,14 @@
 //! code       ── sass::decode ─────► Vec<Inst>          one for each 16 bytes; Unknown is a value and is counted
 //! Vec<Inst>  ── flow ─────────────► Cfg, Liveness      generic dataflow, thin liveness
 //! all facts  ── analysis ─────────► occupancy, …       what the facts mean; one file a question
+//! PTX        ── sync ─────────────► Verdict            barriers executed: it ends, or here is who waits for what
 //! analysis   ── report::join ─────► Report             owned, deterministic, serialisable: the one model
 //! Report     ── gate ─────────────► Verdict            figures against baseline and policy
 //! Report, Verdict ── emit ────────► text, json, …      one file a format
 //! ```
 //!
 //! Dependencies point one way too: [`base`] ← [`container`], [`ptx`], [`cubin`], [`sass`], [`toolchain`], [`cache`] (never each other; the last two use [`files`]) ← [`flow`]
-//! ← [`analysis`] ← [`report`] ← [`compare`] ← [`gate`] ← [`matrix`] ← [`emit`] ← [`cli`]. `tests/architecture.rs` reads the sources and checks it.
+//! ← [`analysis`] ← `sync` ← [`report`] ← [`compare`] ← [`gate`] ← [`matrix`] ← [`emit`] ← [`cli`]. `tests/architecture.rs` reads the sources and checks it.
 
 pub mod analysis;
 pub mod base;
@@ -36,4 +37,5 @@ pub mod matrix;
 pub mod ptx;
 pub mod report;
 pub mod sass;
+mod sync;
 pub mod toolchain;

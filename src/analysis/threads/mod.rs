@@ -10,7 +10,7 @@ mod compute;
 mod evaluate;
 mod graph;
 mod memory;
-mod number;
+pub(crate) mod number;
 mod origins;
 mod places;
 mod prepare;

@@ -1,8 +1,8 @@
 //! Arithmetic of PTX on single numbers.
 
 /// How wide a type is and whether it has a sign.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Type {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Type {
     pub bits: u32,
     pub signed: bool,
 }
@@ -46,8 +46,8 @@ impl Type {
 }
 
 /// A comparison of `setp`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Comparison {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Comparison {
     Equal,
     NotEqual,
     Less,
@@ -100,8 +100,8 @@ impl Comparison {
 }
 
 /// An instruction of integers.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Arithmetic {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Arithmetic {
     And,
     Or,
     Xor,

@@ -10,10 +10,17 @@ use crate::base::{Line, Pc};
 use crate::ptx::{FunctionKind, Module, RegisterAction};
 use crate::report::{Kernel, LaunchHints, Severity};
 
+/// The code of a register pool that cannot give what is asked of it.
+const POOL: &str = "PI102";
+
 /// Fills in `barriers`.
 pub(super) fn barriers(kernel: &Kernel, known: &Known<'_>, of_ptx: &OfPtx, module: &Module<'_>) -> Barriers {
     let mut checks = setmaxnreg(kernel, of_ptx, module);
-    checks.extend_from_slice(&of_ptx.checks);
+    // The pool was executed for the registers that the directives leave. Where ptxas drops setmaxnreg there is none, and its
+    // arithmetic says more.
+    let kept = kernel.setmaxnreg.as_ref().is_some_and(|found| found.honoured == Some(true));
+    let told = checks.iter().any(|check| check.code == POOL);
+    checks.extend(of_ptx.checks.iter().filter(|check| check.code != POOL || kept && !told).cloned());
     checks.sort_by_key(|check| (check.line, check.code));
     let mut of_line: HashMap<Line, Vec<Pc>> = HashMap::new();
     for record in &known.section.function.mbarriers {
@@ -37,6 +44,7 @@ pub(super) fn barriers(kernel: &Kernel, known: &Known<'_>, of_ptx: &OfPtx, modul
         },
         cluster: of_ptx.cluster.clone(),
         asynchronous: of_ptx.asynchronous.clone(),
+        execution: of_ptx.execution.clone(),
         issues: checks.into_iter().map(|check| issue(check, module)).collect(),
     }
 }
@@ -123,7 +131,7 @@ fn setmaxnreg(kernel: &Kernel, of_ptx: &OfPtx, module: &Module<'_>) -> Vec<Check
         let told = kernel.roles.iter().flatten().all(|role| role.warp_ids.is_some());
         let condition = pool.condition.as_ref().map(|text| format!(" ({text})")).unwrap_or_default();
         checks.push(Check {
-            code: "PI102",
+            code: POOL,
             fatal: true,
             confidence: if of_ptx.exact && told && !of_ptx.by_memory && pool.condition.is_none() {
                 check::Confidence::Certain

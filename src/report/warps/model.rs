@@ -173,6 +173,33 @@ pub struct Issue {
     pub reasoning: String,
 }
 
+/// What executing a kernel's barriers says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Executed {
+    /// It ends in every order of the warps that was tried.
+    Ends,
+    /// It hangs in every one.
+    Hangs,
+    /// It hangs in one.
+    MayHang,
+    /// It does what the ISA leaves undefined.
+    Undefined,
+    /// It cannot be told.
+    Undecided,
+}
+
+/// The verdict of executing a kernel's barriers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Execution {
+    /// The verdict.
+    pub verdict: Executed,
+    /// The line that decides; null where none does.
+    pub ptx_line: Option<Line>,
+    /// Why it is undecided, or what was left untried; null otherwise.
+    pub reason: Option<String>,
+}
+
 /// Barriers of all kinds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Barriers {
@@ -192,6 +219,9 @@ pub struct Barriers {
     pub cluster: Vec<ClusterBarrierSite>,
     /// Groups of copies, wgmma, tensor memory, dependent launches, in order.
     pub asynchronous: Vec<AsynchronousSite>,
+    /// What executing them says; null where the size of a block is not known, or nothing synchronises.
+    #[serde(default)]
+    pub execution: Option<Execution>,
     /// What checks found.
     pub issues: Vec<Issue>,
 }

@@ -12,6 +12,7 @@ use crate::analysis::{barriers, cluster, groups, mbarrier_checks, mbarriers, ten
 use crate::base::Line;
 use crate::base::work::{self, TooManySteps};
 use crate::ptx::{BarrierAction, ClusterBarrierAction, Function, Module, Operation};
+use crate::sync::{self, Cause, Checked, Verdict};
 
 /// Named barriers of a block.
 const IDS: u32 = 16;
@@ -55,6 +56,8 @@ pub(super) struct OfPtx {
     pub asynchronous: Vec<AsynchronousSite>,
     /// What is inconsistent.
     pub checks: Vec<Check>,
+    /// What executing its barriers says; none where the size of a block is not known, or nothing synchronises.
+    pub execution: Option<Execution>,
     /// Whether the size of a block is certain.
     pub exact: bool,
     /// Whether something was taken from what constant stores left in shared memory.
@@ -77,6 +80,8 @@ impl OfPtx {
         let objects = mbarriers::sites(&warps);
         let requested = setmaxnreg::requested(&warps);
         let roles = roles::roles(&warps, &requested);
+        let known = size.filter(|size| size.threads().is_some());
+        let executed = known.and_then(|size| sync::check(function, &warps.graph, size));
         let line = |line: Line| module.number_of(line);
         let site = |site: &barriers::BarrierSite| NamedBarrierSite {
             ptx_line: line(site.line),
@@ -127,7 +132,8 @@ impl OfPtx {
             mbarriers: objects.iter().map(mbarrier).collect(),
             cluster: cluster::sites(&warps).iter().map(half).collect(),
             asynchronous: tensor::sites(&warps).into_iter().map(asynchronous).collect(),
-            checks: checks(&warps, &named, &objects, exact),
+            checks: checks(&warps, &named, &objects, exact, executed.as_ref()),
+            execution: executed.as_ref().map(|executed| execution(&executed.verdict, module)),
             exact,
             by_memory: warps.values.by_memory,
             courses: if requested.is_empty() { None } else { Courses::of(&warps, &roles, &requested, &named) },
@@ -137,7 +143,13 @@ impl OfPtx {
     }
 }
 
-fn checks(warps: &Warps<'_>, named: &barriers::Named, objects: &[mbarriers::MbarrierSite], exact: bool) -> Vec<Check> {
+fn checks(
+    warps: &Warps<'_>,
+    named: &barriers::Named,
+    objects: &[mbarriers::MbarrierSite],
+    exact: bool,
+    executed: Option<&Checked>,
+) -> Vec<Check> {
     let mut checks = barriers::check(warps, named, exact);
     checks.extend(mbarrier_checks::check(warps, objects, exact));
     checks.extend(cluster::check(warps));
@@ -147,7 +159,23 @@ fn checks(warps: &Warps<'_>, named: &barriers::Named, objects: &[mbarriers::Mbar
     for check in checks.iter_mut().filter(|check| check.code.starts_with("PI2") && warps.values.by_memory) {
         check.confidence = check.confidence.min(check::Confidence::Likely);
     }
+    if let Some(executed) = executed {
+        executed.overrule(&mut checks);
+    }
     checks
+}
+
+fn execution(verdict: &Verdict, module: &Module<'_>) -> Execution {
+    let (verdict, line, reason) = match verdict {
+        Verdict::Ends { cut, .. } => (Executed::Ends, None, cut.then_some("not everything could be tried")),
+        Verdict::Wrong(witness) => match &witness.cause {
+            Cause::Hang(_) if witness.always => (Executed::Hangs, None, None),
+            Cause::Hang(_) => (Executed::MayHang, None, None),
+            Cause::Undefined { line, .. } | Cause::Bytes { line, .. } => (Executed::Undefined, Some(*line), None),
+        },
+        Verdict::Undecided { line, why } => (Executed::Undecided, Some(*line), Some(*why)),
+    };
+    Execution { verdict, ptx_line: line.map(|line| module.number_of(line)), reason: reason.map(str::to_owned) }
 }
 
 fn role_of_line(warps: &Warps<'_>, module: &Module<'_>, roles: &[Role]) -> HashMap<Line, usize> {

@@ -1,0 +1,589 @@
+//! Warps stepped through the machine.
+//!
+//! In: a [`Program`], a [`Launch`], a [`Scenario`] (what inputs are taken to be) and a [`Schedule`] (who goes first). Out: an
+//! [`Outcome`]: it ends, it hangs and here is who waits for what, it does something that the ISA leaves undefined, or it cannot
+//! be told and this line decides. Nothing is permuted that commutes: a warp runs until it changes the machine or waits.
+
+mod compute;
+mod step;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::LANES;
+use super::machine::{Columns, Equation, Fault, Machine, Pool, SharedAddress};
+use super::program::{Op, Program};
+use super::value::{Basis, Lanes, Word};
+use crate::base::Line;
+
+/// Instructions that a warp may run without changing anything before others get their turn.
+const QUOTA: u32 = 4_096;
+/// Turns of that length in which nothing changes: whoever spins then waits for something that is not followed.
+const SPINS: u32 = 8;
+/// How often a `try_wait` that runs into its time limit is let go on while nothing changes.
+const TIMEOUTS: u32 = 3;
+
+/// The shape of a launch.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// Threads of a block by dimension.
+    pub block: [u32; 3],
+    /// Blocks of a cluster by dimension.
+    pub cluster: [u32; 3],
+    /// Registers of a thread at entry, where setmaxnreg is kept.
+    pub registers: Option<u32>,
+}
+
+impl Launch {
+    /// Threads of a block.
+    pub fn threads(&self) -> u32 {
+        self.block.iter().product()
+    }
+
+    /// Blocks of a cluster.
+    pub fn blocks(&self) -> u32 {
+        self.cluster.iter().product()
+    }
+}
+
+/// What inputs are taken to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    /// Every parameter.
+    pub input: u64,
+    /// Everything that memory, or arithmetic that is not followed, brings.
+    pub memory: u64,
+}
+
+/// Who goes first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Schedule {
+    /// Everybody in turn, copies as soon as they are issued.
+    Fair,
+    /// Everybody in turn, copies as late as possible.
+    LateCopies,
+    /// These warps of a block only when nobody else can go on.
+    Lag(Vec<u32>),
+    /// By lot.
+    Random(u64),
+}
+
+/// What a strand of a warp waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wait {
+    /// A round of a named barrier.
+    Named {
+        /// Its number.
+        id: u64,
+        /// The round.
+        round: u64,
+    },
+    /// A phase of an mbarrier.
+    Mbarrier {
+        /// The object.
+        at: SharedAddress,
+        /// The parity, or the number of the phase.
+        phase: u64,
+        /// Whether it is a parity.
+        parity: bool,
+    },
+    /// The round of the cluster barrier.
+    Cluster {
+        /// Which.
+        phase: u64,
+    },
+    /// Registers of the pool.
+    Registers {
+        /// How many it asks for.
+        count: u32,
+    },
+    /// Columns of tensor memory.
+    Columns {
+        /// How many it asks for.
+        count: u64,
+    },
+    /// Other lanes of the warp.
+    Lanes {
+        /// All that must come.
+        mask: u32,
+    },
+}
+
+/// What a strand is up to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Ready,
+    /// Waits; looked at last after so many changes of the machine.
+    Waiting {
+        what: Wait,
+        seen: u64,
+    },
+    /// A wait that ran into its time limit: goes on with what it finds.
+    TimedOut,
+}
+
+/// Lanes of a warp that go together.
+#[derive(Clone, Copy, Debug)]
+struct Strand {
+    mask: u32,
+    pc: u32,
+    state: State,
+}
+
+/// A warp.
+#[derive(Clone, Debug)]
+pub(super) struct Warp {
+    rank: u64,
+    index: u32,
+    lanes: u32,
+    exited: u32,
+    strands: Vec<Strand>,
+    registers: Vec<Lanes>,
+    /// Registers that it holds of the pool.
+    held: u32,
+    /// Lanes that arrived at the cluster barrier and have not waited.
+    in_cluster: u32,
+    /// The round that they arrived in.
+    arrived_in: u64,
+    /// Stands for every place where it synchronised, in order.
+    trace: u64,
+}
+
+impl Warp {
+    fn is_done(&self) -> bool {
+        self.strands.is_empty()
+    }
+}
+
+/// What comes later.
+#[derive(Clone, Copy, Debug)]
+enum Brings {
+    Bytes(i64),
+    /// As many bytes as the box of a tensor map has.
+    Box(u64),
+    Arrival,
+}
+
+/// Something under way to an mbarrier.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    at: SharedAddress,
+    brings: Brings,
+    /// The phase that it was issued in, where it must come in that phase.
+    phase: Option<u64>,
+    /// Who issued it, and where.
+    from: (usize, Line),
+}
+
+/// A group of warps that stand at the same place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    /// The block of the cluster.
+    pub rank: u64,
+    /// Its warps.
+    pub warps: Vec<u32>,
+    /// Lanes of each that stand here.
+    pub lanes: u32,
+    /// Where.
+    pub line: Line,
+    /// For what.
+    pub wait: Wait,
+    /// What is there of it.
+    pub lacks: Lack,
+    /// The same in words.
+    pub state: String,
+}
+
+/// What keeps a wait from ending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lack {
+    /// Registers of the pool.
+    Registers,
+    /// Arrivals at an mbarrier, some of which have come; whether a phase of it is over.
+    Arrivals {
+        /// Whether one is.
+        later: bool,
+    },
+    /// Bytes that were announced.
+    Bytes,
+    /// An announcement of bytes that have come; whether others were announced.
+    Announcement {
+        /// Whether they were.
+        other: bool,
+    },
+    /// Threads at a named barrier; whether more come to it than it counts to.
+    Threads {
+        /// Whether they do.
+        too_many: bool,
+    },
+    /// Columns of tensor memory.
+    Columns,
+    /// Lanes of the same warp.
+    Lanes,
+    /// Threads at the cluster barrier.
+    Cluster,
+    /// Every arrival at an mbarrier; whether a phase of it is over.
+    Everything {
+        /// Whether one is.
+        later: bool,
+    },
+}
+
+/// How an execution ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Every warp came to its end.
+    Ends,
+    /// Nobody can go on.
+    Hangs(Vec<Stuck>),
+    /// Somebody did what the ISA leaves undefined.
+    Undefined {
+        /// The rule.
+        fault: Fault,
+        /// Where.
+        line: Line,
+        /// Who.
+        rank: u64,
+        /// Who.
+        warp: u32,
+    },
+    /// It cannot be told.
+    Undecided {
+        /// What decides.
+        line: Line,
+        /// Why that is not known.
+        why: &'static str,
+    },
+}
+
+/// An execution and what it rests on.
+#[derive(Clone, Debug)]
+pub struct Executed {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The weakest ground for any decision on the way.
+    pub basis: Basis,
+    /// Instructions run.
+    pub steps: u64,
+    /// What announcements say of copies by tensor maps.
+    pub equations: BTreeSet<Equation>,
+    /// By warp of the first block: what stands for everything that it synchronised by. Warps with the same play one role.
+    pub traces: Vec<u64>,
+}
+
+/// Why an execution stops before its end.
+enum Stop {
+    Fault(Fault, Line, usize),
+    Undecided(Line, &'static str),
+}
+
+/// An execution under way.
+pub(super) struct Run<'p> {
+    program: &'p Program,
+    launch: &'p Launch,
+    scenario: Scenario,
+    warps: Vec<Warp>,
+    machine: Machine,
+    /// Shared memory, byte by byte.
+    memory: BTreeMap<u64, Word>,
+    flights: VecDeque<Flight>,
+    /// Numbers that atomics of memory that is not followed give.
+    tickets: u64,
+    basis: Basis,
+    steps: u64,
+    budget: u64,
+    equations: BTreeSet<Equation>,
+    random: u64,
+}
+
+/// Executes a program once.
+pub fn execute(program: &Program, launch: &Launch, scenario: Scenario, schedule: &Schedule, budget: u64) -> Executed {
+    let mut run = Run::new(program, launch, scenario, budget);
+    let outcome = match run.go(schedule) {
+        Ok(outcome) => outcome,
+        Err(Stop::Undecided(line, why)) => Outcome::Undecided { line, why },
+        Err(Stop::Fault(fault, line, warp)) => {
+            let (rank, warp) = run.warps.get(warp).map_or((0, 0), |warp| (warp.rank, warp.index));
+            Outcome::Undefined { fault, line, rank, warp }
+        }
+    };
+    let traces = run.warps.iter().filter(|warp| warp.rank == 0).map(|warp| warp.trace).collect();
+    Executed { outcome, basis: run.basis, steps: run.steps, equations: run.equations, traces }
+}
+
+impl<'p> Run<'p> {
+    fn new(program: &'p Program, launch: &'p Launch, scenario: Scenario, budget: u64) -> Self {
+        let (threads, blocks) = (launch.threads(), launch.blocks());
+        let mut warps = Vec::new();
+        for rank in 0..u64::from(blocks) {
+            for index in 0..threads.div_ceil(LANES as u32) {
+                let here = (threads - index * 32).min(32);
+                let lanes = if here == 32 { u32::MAX } else { (1 << here) - 1 };
+                warps.push(Warp {
+                    rank,
+                    index,
+                    lanes,
+                    exited: 0,
+                    strands: vec![Strand { mask: lanes, pc: 0, state: State::Ready }],
+                    registers: vec![Lanes::default(); program.registers as usize],
+                    held: launch.registers.unwrap_or(0),
+                    in_cluster: 0,
+                    arrived_in: 0,
+                    trace: 0,
+                });
+            }
+        }
+        let machine = Machine {
+            pools: vec![Pool::default(); blocks as usize],
+            columns: vec![Columns::default(); blocks as usize],
+            ..Machine::default()
+        };
+        Run {
+            program,
+            launch,
+            scenario,
+            warps,
+            machine,
+            memory: BTreeMap::new(),
+            flights: VecDeque::new(),
+            tickets: 0,
+            basis: Basis::Fact,
+            steps: 0,
+            budget,
+            equations: BTreeSet::new(),
+            random: 0,
+        }
+    }
+
+    fn draw(&mut self, below: usize) -> usize {
+        self.random = super::value::opaque(self.random, [1]);
+        (self.random >> 33) as usize % below.max(1)
+    }
+
+    fn go(&mut self, schedule: &Schedule) -> Result<Outcome, Stop> {
+        let lags = |warp: &Warp| matches!(schedule, Schedule::Lag(late) if late.contains(&warp.index));
+        let late_copies = matches!(schedule, Schedule::LateCopies);
+        if let Schedule::Random(seed) = schedule {
+            self.random = *seed;
+        }
+        let mut order: Vec<usize> = (0..self.warps.len()).collect();
+        let (mut spins, mut timeouts) = (0, 0);
+        loop {
+            let before = self.machine.changes;
+            let mut spinning = None;
+            if let Schedule::Random(_) = schedule {
+                for at in (1..order.len()).rev() {
+                    let other = self.draw(at + 1);
+                    order.swap(at, other);
+                }
+            }
+            for &warp in &order {
+                if self.warps.get(warp).is_some_and(&lags) {
+                    continue;
+                }
+                spinning = self.turn(warp, 1)?.or(spinning);
+                let lands = match schedule {
+                    Schedule::Random(_) => self.draw(2) == 0,
+                    _ => !late_copies,
+                };
+                if lands {
+                    self.land(false)?;
+                }
+            }
+            if self.warps.iter().all(Warp::is_done) {
+                return Ok(Outcome::Ends);
+            }
+            if self.machine.changes != before {
+                (spins, timeouts) = (0, 0);
+                continue;
+            }
+            // Nobody of these can go on: what was held back may.
+            if !self.flights.is_empty() {
+                self.land(true)?;
+                continue;
+            }
+            for &warp in &order {
+                if self.warps.get(warp).is_some_and(&lags) {
+                    spinning = self.turn(warp, 1)?.or(spinning);
+                    if self.machine.changes != before {
+                        break;
+                    }
+                }
+            }
+            if self.machine.changes != before || self.warps.iter().all(Warp::is_done) {
+                (spins, timeouts) = (0, 0);
+                continue;
+            }
+            if let Some(line) = spinning {
+                spins += 1;
+                if spins > SPINS {
+                    return Err(Stop::Undecided(line, "a loop here waits for something that is not followed"));
+                }
+                continue;
+            }
+            if timeouts < TIMEOUTS && self.time_out() {
+                timeouts += 1;
+                continue;
+            }
+            return Ok(Outcome::Hangs(self.stuck()));
+        }
+    }
+
+    /// Lets every wait with a time limit run into it; says whether there was one.
+    fn time_out(&mut self) -> bool {
+        let mut any = false;
+        let code = &self.program.code;
+        for strand in self.warps.iter_mut().flat_map(|warp| &mut warp.strands) {
+            // Lanes that come to a barrier one by one count one by one where the others go another way.
+            let apart = || {
+                let op = code.get(strand.pc as usize).map(|instr| &instr.op);
+                matches!(op, Some(Op::Named { aligned: false, .. }))
+            };
+            let ends = match strand.state {
+                State::Waiting { what: Wait::Mbarrier { .. }, .. } => true,
+                State::Waiting { what: Wait::Lanes { .. }, .. } => apart(),
+                _ => false,
+            };
+            if ends {
+                strand.state = State::TimedOut;
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// What is under way comes. Copies by tensor maps come last: how many there are for a phase tells their sizes, and those that
+    /// are not issued yet belong to it as well.
+    fn land(&mut self, all: bool) -> Result<(), Stop> {
+        let mut left = VecDeque::new();
+        while let Some(flight) = self.flights.pop_front() {
+            let Flight { at, brings, phase, from: (warp, line) } = flight;
+            if !all && matches!(brings, Brings::Box(_)) {
+                left.push_back(flight);
+                continue;
+            }
+            self.machine.changes += 1;
+            let fault = |fault| Stop::Fault(fault, line, warp);
+            // Where it comes to an mbarrier that is gone, its phase is nobody's any more.
+            let Ok(mbarrier) = self.machine.mbarrier(at) else { continue };
+            if phase.is_some_and(|phase| phase != mbarrier.phase) {
+                return Err(fault(Fault::Unannounced(at)));
+            }
+            let equation = match brings {
+                Brings::Bytes(bytes) => mbarrier.land(at, bytes),
+                Brings::Box(map) => Ok(mbarrier.finish(map)),
+                Brings::Arrival => mbarrier.arrive(at, 1, Default::default()),
+            };
+            self.equations.extend(equation.map_err(fault)?);
+        }
+        self.flights = left;
+        Ok(())
+    }
+
+    /// Threads of a block that have not ended, in whole warps.
+    fn alive(&self, rank: u64) -> u32 {
+        32 * self.warps.iter().filter(|warp| warp.rank == rank && !warp.is_done()).count() as u32
+    }
+
+    /// Threads of the cluster that have not ended.
+    fn alive_in_cluster(&self) -> u32 {
+        self.warps.iter().map(|warp| (warp.lanes & !warp.exited).count_ones()).sum()
+    }
+
+    /// Who stands where, alike ones together.
+    fn stuck(&self) -> Vec<Stuck> {
+        let mut groups: BTreeMap<(u64, Line, Wait), (Vec<u32>, u32)> = BTreeMap::new();
+        for warp in &self.warps {
+            for strand in &warp.strands {
+                let State::Waiting { what, .. } = strand.state else { continue };
+                let line = self.program.code.get(strand.pc as usize).map_or(Line(0), |instr| instr.line);
+                let group = groups.entry((warp.rank, line, what)).or_default();
+                group.0.push(warp.index);
+                group.1 = strand.mask.count_ones();
+            }
+        }
+        let describe = |((rank, line, wait), (warps, lanes)): ((u64, Line, Wait), (Vec<u32>, u32))| Stuck {
+            lacks: self.lacking(rank, wait),
+            state: self.describe(rank, wait),
+            rank,
+            warps,
+            lanes,
+            line,
+            wait,
+        };
+        groups.into_iter().map(describe).collect()
+    }
+
+    fn lacking(&self, rank: u64, wait: Wait) -> Lack {
+        match wait {
+            Wait::Named { id, .. } => {
+                let barrier = self.machine.named.get(&(rank, id));
+                let came = barrier.and_then(|barrier| {
+                    let expected = barrier.round?.expected?;
+                    Some(32 * barrier.came.get(&Some(expected))?.count_ones() > expected)
+                });
+                Lack::Threads { too_many: came.unwrap_or(false) }
+            }
+            Wait::Mbarrier { at, .. } => match self.machine.mbarriers.get(&at) {
+                Some(found) if found.pending == 0 && found.bytes > 0 => Lack::Bytes,
+                Some(found) if found.pending == 0 => Lack::Announcement { other: found.announced > 0 },
+                Some(found) if found.pending < found.count => Lack::Arrivals { later: found.phase > 0 },
+                Some(found) => Lack::Everything { later: found.phase > 0 },
+                None => Lack::Everything { later: false },
+            },
+            Wait::Cluster { .. } => Lack::Cluster,
+            Wait::Registers { .. } => Lack::Registers,
+            Wait::Columns { .. } => Lack::Columns,
+            Wait::Lanes { .. } => Lack::Lanes,
+        }
+    }
+
+    /// What has come and what is missing.
+    fn describe(&self, rank: u64, wait: Wait) -> String {
+        match wait {
+            Wait::Named { id, .. } => match self.machine.named.get(&(rank, id)).and_then(|barrier| barrier.round) {
+                Some(round) => {
+                    let expected = round.expected.unwrap_or_else(|| self.alive(rank));
+                    format!("barrier {id}, {} of {expected} threads have come", round.arrived)
+                }
+                None => format!("barrier {id}"),
+            },
+            Wait::Mbarrier { at, phase, parity } => {
+                let name = self.name(at);
+                let which = if parity { "the phase of parity" } else { "phase" };
+                match self.machine.mbarriers.get(&at) {
+                    Some(found) => {
+                        let came = found.count.saturating_sub(found.pending);
+                        let mut text =
+                            format!("{which} {phase} of {name}, {came} of {} arrivals have come", found.count);
+                        if found.announced > 0 || found.bytes != 0 {
+                            let landed = found.announced - found.bytes;
+                            text += &format!(", {landed} of {} bytes announced", found.announced);
+                        }
+                        text
+                    }
+                    None => format!("{which} {phase} of {name}, which nothing initialised"),
+                }
+            }
+            Wait::Cluster { .. } => format!(
+                "the cluster barrier, {} of {} threads have arrived",
+                self.machine.cluster.arrived,
+                self.alive_in_cluster()
+            ),
+            Wait::Registers { count } => {
+                let free = self.machine.pools.get(rank as usize).map_or(0, |pool| pool.free);
+                format!("{count} registers a thread; {free} are free for a warp")
+            }
+            Wait::Columns { count } => {
+                let taken = self.machine.columns.get(rank as usize).map_or(0, |columns| columns.taken);
+                format!("{count} columns of tensor memory; {taken} of 512 are taken")
+            }
+            Wait::Lanes { mask } => format!("the other lanes of {mask:#x}"),
+        }
+    }
+
+    /// `full+8`, with its block where there are several.
+    fn name(&self, at: SharedAddress) -> String {
+        let name = self.program.name_of(at.place());
+        if self.launch.blocks() > 1 { format!("{name} of block {}", at.rank()) } else { name }
+    }
+}

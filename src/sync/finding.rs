@@ -1,0 +1,161 @@
+//! Verdicts in the words of the report: which code a witness stands for, and what it says.
+
+use super::execute::{Lack, Schedule, Stuck};
+use super::machine::{Fault, SharedAddress};
+use super::program::Program;
+use super::value::Basis;
+use super::verdict::{Cause, Verdict, Witness};
+use crate::analysis::check::{Check, Confidence};
+use crate::base::Line;
+use crate::ptx::Module;
+
+/// How sure it is that a launch has the shape that was executed.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// One of another size is refused.
+    pub is_exact: bool,
+    /// Nothing of it was guessed.
+    pub is_known: bool,
+}
+
+/// The finding of a verdict, if it is one.
+pub fn finding(verdict: &Verdict, program: &Program, module: &Module<'_>, shape: Shape) -> Option<Check> {
+    let Verdict::Wrong(witness) = verdict else { return None };
+    // What the ISA leaves undefined may run all the same.
+    let defined = match &witness.cause {
+        Cause::Hang(stuck) => {
+            let defined = |lack: Lack| !matches!(lack, Lack::Announcement { .. } | Lack::Lanes);
+            witness.alike && stuck.iter().all(|group| defined(group.lacks))
+        }
+        _ => false,
+    };
+    // What memory brings was guessed; so was the shape of a cluster that the launch decides.
+    let confidence = match (witness.basis, witness.always) {
+        _ if !shape.is_known => Confidence::Possible,
+        (Basis::Fact, true) if shape.is_exact && defined => Confidence::Certain,
+        (Basis::Fact, _) | (Basis::Input, true) => Confidence::Likely,
+        _ => Confidence::Possible,
+    };
+    let (code, line, message, mut reasoning) = match &witness.cause {
+        Cause::Hang(stuck) => {
+            let first = stuck.iter().min_by_key(|group| (group.lacks, group.rank, group.line))?;
+            let rest = stuck.iter().filter(|group| *group != first).map(|group| sentence(group, module));
+            let message = format!("the kernel hangs: {}", sentence(first, module));
+            (code_of(first.lacks), first.line, message, rest.collect::<Vec<String>>().join("; "))
+        }
+        Cause::Undefined { fault, warp, line, .. } => {
+            let (code, what) = rule(fault, program)?;
+            (code, *line, format!("warp {warp} {what}"), "the ISA leaves undefined what happens then".to_owned())
+        }
+        Cause::Bytes { line, text } => ("PI306", *line, text.clone(), String::new()),
+    };
+    let how = circumstances(witness);
+    reasoning = [reasoning, how].into_iter().filter(|part| !part.is_empty()).collect::<Vec<String>>().join("; ");
+    Some(Check { code, fatal: true, confidence, line, message, reasoning })
+}
+
+/// What was tried: inputs where they matter, and the order where another one ends.
+fn circumstances(witness: &Witness) -> String {
+    let inputs = match witness.basis {
+        Basis::Fact => String::new(),
+        Basis::Input => format!("executed with every parameter {}", witness.scenario.input),
+        Basis::Memory | Basis::Order => format!(
+            "executed with every parameter {} and {} for what memory brings",
+            witness.scenario.input, witness.scenario.memory
+        ),
+    };
+    let order = match (&witness.schedule, witness.always) {
+        (_, true) => "in every order of the warps that was tried".to_owned(),
+        (Schedule::Fair, false) => "where all warps go on in turn".to_owned(),
+        (Schedule::LateCopies, false) => "where copies come late".to_owned(),
+        (Schedule::Lag(warps), false) => format!("where {} comes late", warps_text(warps)),
+        (Schedule::Random(_), false) => "in one order of the warps".to_owned(),
+    };
+    [inputs, order].into_iter().filter(|part| !part.is_empty()).collect::<Vec<String>>().join(", ")
+}
+
+fn code_of(lack: Lack) -> &'static str {
+    match lack {
+        Lack::Registers => "PI102",
+        Lack::Arrivals { later: false } => "PI305",
+        Lack::Arrivals { later: true } => "PI310",
+        Lack::Bytes => "PI306",
+        Lack::Announcement { other: false } => "PI303",
+        Lack::Announcement { other: true } => "PI306",
+        Lack::Threads { too_many: true } => "PI204",
+        Lack::Threads { too_many: false } => "PI203",
+        Lack::Columns => "PI602",
+        Lack::Lanes => "PI206",
+        Lack::Cluster => "PI404",
+        Lack::Everything { later: false } => "PI302",
+        Lack::Everything { later: true } => "PI309",
+    }
+}
+
+/// The code of a broken rule and what it says; none for one that other checks tell, or that no barrier is part of.
+fn rule(fault: &Fault, program: &Program) -> Option<(&'static str, String)> {
+    let name = |at: &SharedAddress| program.name_of(at.place());
+    Some(match fault {
+        Fault::Counts { id, begun, given } if begun == given => (
+            "PI203",
+            format!("comes to barrier {id} in a round of {begun} threads; one side gives the number, the other none"),
+        ),
+        Fault::Counts { id, begun, given } => {
+            ("PI203", format!("comes to barrier {id} with a count of {given} while a round of {begun} is under way"))
+        }
+        Fault::BarrierId(id) => ("PI201", format!("uses barrier {id}; a block has 0 to 15")),
+        Fault::BarrierCount { id, count } => {
+            ("PI201", format!("gives barrier {id} a count of {count}, which is no multiple of 32"))
+        }
+        Fault::NoMbarrier(at) => ("PI301", format!("uses the mbarrier {}, which is not initialised then", name(at))),
+        Fault::MbarrierCount { at, count } => {
+            ("PI304", format!("gives the mbarrier {} a count of {count}; 1 to 1,048,575 are possible", name(at)))
+        }
+        Fault::TooManyArrivals { at, pending, came } => {
+            ("PI310", format!("arrives {came} times at the mbarrier {} in a phase that lacks {pending}", name(at)))
+        }
+        Fault::Unannounced(at) => {
+            ("PI303", format!("copies for the mbarrier {}, and its phase can be over before the bytes come", name(at)))
+        }
+        Fault::TooManyBytes { at, bytes } => {
+            ("PI306", format!("leaves {bytes} bytes open at the mbarrier {}: more than it can count", name(at)))
+        }
+        Fault::ClusterOrder { waits: true } => {
+            ("PI401", "waits at the cluster barrier and has not arrived since its last wait".to_owned())
+        }
+        Fault::ClusterOrder { waits: false } => {
+            ("PI402", "arrives at the cluster barrier again and has not waited since".to_owned())
+        }
+        Fault::NotMember { lane, mask } => {
+            ("PI207", format!("gives the mask {mask:#x} in lane {lane}, which is not in it"))
+        }
+        Fault::Rank(_) | Fault::Trap | Fault::BranchIndex(_) | Fault::Columns(_) => {
+            return None;
+        }
+    })
+}
+
+fn sentence(group: &Stuck, module: &Module<'_>) -> String {
+    let block = if group.rank > 0 { format!(" of block {}", group.rank) } else { String::new() };
+    let verb = if group.warps.len() == 1 { "waits" } else { "wait" };
+    let line: Line = module.number_of(group.line);
+    format!("{}{block} {verb} at line {line} for {}", warps_text(&group.warps), group.state)
+}
+
+/// `warp 3`, `warps 4 to 11`, `warps 0, 2 and 5`
+fn warps_text(warps: &[u32]) -> String {
+    let runs: Vec<String> = warps
+        .chunk_by(|a, b| a + 1 == *b)
+        .map(|run| match run {
+            [only] => only.to_string(),
+            [first, .., last] => format!("{first} to {last}"),
+            [] => String::new(),
+        })
+        .collect();
+    match (warps.len(), runs.as_slice()) {
+        (1, [run]) => format!("warp {run}"),
+        (_, [head @ .., last]) if !head.is_empty() => format!("warps {} and {last}", head.join(", ")),
+        (_, [run]) => format!("warps {run}"),
+        _ => "nobody".to_owned(),
+    }
+}

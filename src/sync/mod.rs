@@ -1,0 +1,105 @@
+//! Synchronisation: a kernel's barriers executed, not guessed.
+//!
+//! In: a function of the PTX and the shape of a launch. Out: a [`Verdict`]: the kernel ends in every schedule tried, it hangs
+//! (with a witness: who stands where, waits for what, what has come and what is missing), it does what the ISA leaves
+//! undefined, or it cannot be told, and the line that decides. The budget is counted in steps, never in time: the same input
+//! gives the same verdict on every machine.
+
+mod equations;
+pub mod execute;
+mod finding;
+pub mod machine;
+pub mod program;
+pub mod value;
+mod verdict;
+
+use finding::{Shape, finding};
+pub use verdict::{Cause, Verdict};
+use verdict::{Limits, judge};
+
+use crate::analysis::check::{Check, Confidence};
+use crate::analysis::threads::{BlockSize, Graph};
+use crate::analysis::{cap, setmaxnreg};
+use crate::ptx::Function;
+
+use self::execute::Launch;
+use self::program::Program;
+use self::value::Basis;
+
+/// Blocks of a cluster at most.
+const MAX_CLUSTER: u32 = 16;
+/// Lanes of a warp.
+pub const LANES: usize = 32;
+
+/// Executes a kernel for blocks of a size; none where nothing in it synchronises.
+pub fn check(function: &Function<'_, '_>, graph: &Graph<'_>, size: BlockSize) -> Option<Checked> {
+    let program = Program::of(function, graph);
+    if !program.synchronises {
+        return None;
+    }
+    let header = function.header();
+    let threads = size.threads()?;
+    let registers = cap::by_directives(header.max_registers(), threads, header.min_blocks_per_sm());
+    let required = header.required_cluster().filter(|cluster| {
+        cluster
+            .iter()
+            .try_fold(1u32, |all, axis| all.checked_mul(*axis))
+            .is_some_and(|all| (1..=MAX_CLUSTER).contains(&all))
+    });
+    // Where the launch decides: a pair, and a block alone. What goes wrong must go wrong in both.
+    let clusters = match required {
+        Some(cluster) => vec![cluster],
+        None if program.uses_cluster => vec![[2, 1, 1], [1, 1, 1]],
+        None => vec![[1, 1, 1]],
+    };
+    let shape = Shape { is_exact: size.exact, is_known: clusters.len() == 1 };
+    let mut last = None;
+    for cluster in clusters {
+        let registers = Some(registers.next_multiple_of(setmaxnreg::STEP));
+        let launch = Launch { block: size.dimensions, cluster, registers };
+        let verdict = judge(&program, &launch, Limits::default());
+        let wrong = matches!(verdict, Verdict::Wrong(_));
+        last = Some(verdict);
+        if !wrong {
+            break;
+        }
+    }
+    let verdict = last?;
+    Some(Checked { finding: finding(&verdict, &program, function.module(), shape), verdict })
+}
+
+/// What executing a kernel says, and the finding that it makes.
+pub struct Checked {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What is wrong, if something is.
+    pub finding: Option<Check>,
+}
+
+/// Codes that rules give where execution cannot decide. A kernel that ends shows that the first kind are wrong for it; of the
+/// second kind (races, counts that another number of rounds would show) only where nothing was assumed.
+const OF_NAMED: [&str; 2] = ["PI203", "PI204"];
+const OF_MBARRIERS: [&str; 6] = ["PI302", "PI303", "PI305", "PI306", "PI309", "PI310"];
+
+impl Checked {
+    /// Puts what was executed in the place of what rules say of the same.
+    pub fn overrule(&self, checks: &mut Vec<Check>) {
+        let decides = |code: &str| match &self.verdict {
+            Verdict::Ends { cut: true, .. } | Verdict::Undecided { .. } => false,
+            Verdict::Ends { basis, .. } => {
+                *basis <= Basis::Input && OF_NAMED.contains(&code)
+                    || *basis == Basis::Fact && OF_MBARRIERS.contains(&code)
+            }
+            Verdict::Wrong(_) => {
+                let told = self.finding.as_ref().is_some_and(|found| found.confidence > Confidence::Possible);
+                told && (OF_NAMED.contains(&code) || OF_MBARRIERS.contains(&code))
+            }
+        };
+        checks.retain(|check| !decides(check.code));
+        if let Some(found) = &self.finding
+            && !checks.iter().any(|check| check.code == found.code && check.line == found.line)
+        {
+            checks.push(found.clone());
+        }
+    }
+}
