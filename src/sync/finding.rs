@@ -33,7 +33,7 @@ pub fn finding(verdict: &Verdict, program: &Program, module: &Module<'_>, shape:
     let confidence = match (witness.basis, witness.always) {
         _ if !shape.is_known => Confidence::Possible,
         (Basis::Fact, true) if shape.is_exact && defined => Confidence::Certain,
-        (Basis::Fact, _) | (Basis::Input, true) => Confidence::Likely,
+        (Basis::Fact | Basis::Input, _) => Confidence::Likely,
         _ => Confidence::Possible,
     };
     let (code, line, message, mut reasoning) = match &witness.cause {
