@@ -31,7 +31,7 @@ pub fn finding(verdict: &Verdict, program: &Program, module: &Module<'_>, shape:
     };
     // What memory brings was guessed; so was the shape of a cluster that the launch decides.
     let confidence = match (witness.basis, witness.always) {
-        _ if !shape.is_known => Confidence::Possible,
+        _ if !shape.is_known || witness.is_of_extents() => Confidence::Possible,
         (Basis::Fact, true) if shape.is_exact && defined => Confidence::Certain,
         (Basis::Fact | Basis::Input, _) => Confidence::Likely,
         _ => Confidence::Possible,

@@ -82,6 +82,13 @@ pub struct Witness {
     pub basis: Basis,
 }
 
+impl Witness {
+    /// Whether it rests on extents: a host gives those that fit each other, and here all are the same.
+    pub fn is_of_extents(&self) -> bool {
+        self.basis >= Basis::Input && EXTENTS.contains(&self.scenario.input)
+    }
+}
+
 /// What executing a kernel says.
 #[derive(Clone, Debug)]
 pub enum Verdict {
