@@ -40,12 +40,12 @@ fn one_table(branches: usize) -> String {
 
 #[cfg(unix)]
 #[test]
-fn a_question_that_takes_too_many_steps_is_given_up_and_said() {
+fn branches_that_share_a_table_end_and_what_ptxas_refuses_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let ptx = folder.path().join("k.ptx");
     std::fs::write(&ptx, one_table(12_000)).unwrap();
     let cubin = root("testdata/container/add.sm_90a.cubin");
-    // The kernel's name in the cubin is another one: what the PTX alone says is asked for by the checks of what ptxas refuses.
+    // The kernel of the cubin is another one: the PTX is evaluated beside ptxas, and joined with nothing.
     let tool = stand_in(folder.path(), &format!("cp '{}' output.cubin", path(&cubin)));
     let output = run(&[path(&ptx), "--ptxas", &tool, "--format", "json"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-/// The most that is done for one input named on the command line. Made once, from the flags; every default is far above what published
-/// libraries need, and low enough that an input of a megabyte takes seconds and not more than a gigabyte of memory.
+/// The most that is done for one input named on the command line. Made once, from the flags. The defaults are meant to be
+/// far above what libraries need, and low enough that an input of a megabyte takes seconds and not more than a gigabyte of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Files, folders, members and entries that are looked at. A folder of all published CUDA wheels has some hundred thousand.
+    /// Files, folders, members and entries that are looked at. Each that is listed takes memory.
     pub entries: u64,
-    /// Folders and containers inside each other. Wheels in folders have about ten.
+    /// Folders and containers inside each other. A container may hold itself.
     pub depth: u32,
     /// Bytes that a file may unpack to, all that it holds together, and bytes that may be read into memory whole; none for
     /// [`Limits::UNPACKED`] and [`Limits::UNPACKED_FOR_EACH`], and for [`Limits::WHOLE`].
@@ -26,7 +26,7 @@ impl Default for Limits {
 impl Limits {
     /// What any file may unpack to: small ones may hold tables that are mostly zeros.
     pub const UNPACKED: u64 = 64 << 20;
-    /// What it may unpack to beyond that, for each of its bytes: wheels of compressed fatbins come to 20 at most.
+    /// What it may unpack to beyond that, for each of its bytes: a deflated wheel holds fatbins that are compressed again.
     pub const UNPACKED_FOR_EACH: u64 = 64;
     /// PTX, cubins and streams that are read whole: the largest cubin seen has 160 MB.
     pub const WHOLE: u64 = 512 << 20;

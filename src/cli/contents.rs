@@ -179,7 +179,7 @@ impl Choice {
         look: &(impl Fn(&Entry) -> Option<T> + Sync),
         state: &Progressing,
         progress: &Progress,
-        sender: &mpsc::Sender<(Place, (usize, Option<Looked<T>>))>,
+        sender: &mpsc::Sender<(Place, OfInput<T>)>,
     ) {
         let deadline = state.deadline.get_or_init(|| Deadline::after(self.limits.time));
         let count = AtomicUsize::new(0);
@@ -269,6 +269,9 @@ struct Progressing {
 /// What came of an entry.
 type Looked<T> = Result<T, ContainerError>;
 
+/// The same with the number of its input; none for an entry that is passed over.
+type OfInput<T> = (usize, Option<Looked<T>>);
+
 /// Where a result belongs.
 #[derive(Clone, Copy)]
 enum Place {
@@ -280,7 +283,7 @@ enum Place {
 
 /// Results that come in any order and leave in one.
 struct InOrder<T> {
-    waiting: BTreeMap<(usize, usize), (usize, Option<Looked<T>>)>,
+    waiting: BTreeMap<(usize, usize), OfInput<T>>,
     ends: BTreeMap<usize, usize>,
     next: (usize, usize),
 }
@@ -292,7 +295,7 @@ impl<T> Default for InOrder<T> {
 }
 
 impl<T> InOrder<T> {
-    fn put(&mut self, at: Place, result: (usize, Option<Looked<T>>)) {
+    fn put(&mut self, at: Place, result: OfInput<T>) {
         match at {
             Place::Item(part, at) => drop(self.waiting.insert((part, at), result)),
             Place::End(part, count) => drop(self.ends.insert(part, count)),

@@ -19,9 +19,9 @@ const IDS: u32 = 16;
 
 /// Steps that every kernel may take: small ones with loops take many for each of their statements.
 const STEPS: u64 = 1 << 20;
-/// Steps for each statement of a kernel: those of published kernels take a few thousand.
+/// Steps for each statement of a kernel.
 const STEPS_EACH: u64 = 1 << 14;
-/// Steps that all kernels of a PTX may take together, shared out by their statements: a second or two.
+/// Steps that all kernels of a PTX may take together, shared out by their statements.
 const STEPS_OF_ALL: u64 = 1 << 27;
 /// The same where ptxas refuses the PTX, which is to be said at once.
 const STEPS_OF_REFUSED: u64 = 1 << 23;
@@ -213,4 +213,44 @@ fn barriers_of(warps: &Warps<'_>, role: &Role) -> Vec<u32> {
     ids.sort_unstable();
     ids.dedup();
     ids
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ptx;
+
+    /// Branches that all share one table: ways are the product of both.
+    fn one_table(branches: usize) -> String {
+        let targets: Vec<String> = (0..branches).map(|at| format!("L{at}")).collect();
+        let body: String = (0..branches).map(|at| format!("L{at}:\nbrx.idx %r1, ts;\n")).collect();
+        let table = format!("ts: .branchtargets {};\n", targets.join(", "));
+        format!(".version 8.8\n.target sm_100a\n.visible .entry k()\n{{\n.reg .b32 %r<9>;\n{table}{body}ret;\n}}\n")
+    }
+
+    #[test]
+    fn a_kernel_has_so_many_steps_and_no_more() {
+        let text = one_table(20_000);
+        let module = ptx::parse(&text);
+        let function = module.functions().next().expect("a kernel");
+        let steps = steps(&function, true);
+        assert!(steps <= STEPS_OF_REFUSED && steps > STEPS_OF_REFUSED / 2, "{steps}");
+        assert_eq!(OfPtx::new(&function, None, steps).err(), Some(TooManySteps { steps }));
+        // A plain one is far from it.
+        let text = one_table(3);
+        let module = ptx::parse(&text);
+        let function = module.functions().next().expect("a kernel");
+        assert!(OfPtx::new(&function, None, super::steps(&function, true)).is_ok());
+    }
+
+    #[test]
+    fn kernels_share_the_steps_of_a_file() {
+        let text = format!(
+            ".version 8.8\n.target sm_90\n{}",
+            (0..300).map(|at| format!(".visible .entry k{at}()\n{{\n{}}}\n", "ret;\n".repeat(100))).collect::<String>()
+        );
+        let module = ptx::parse(&text);
+        let all: u64 = module.functions().map(|function| steps(&function, false)).sum();
+        assert!(all <= STEPS_OF_ALL, "{all}");
+    }
 }
