@@ -863,7 +863,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         let to = self.registers(instruction.operand(0)?, at);
         let address = self.address(instruction.operand(1)?, at)?;
         let space = space_of(instruction.modifiers());
-        if bits > 64 || bits < 8 {
+        if !(8..=64).contains(&bits) {
             return None;
         }
         Some(Op::Load { space, to, at: address, bits })

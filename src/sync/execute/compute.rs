@@ -46,7 +46,7 @@ pub(super) fn apply(what: Compute, n: &[u64; 4]) -> Option<u64> {
             (0..4).fold(0, |all, at| {
                 let pick = c >> (4 * at);
                 let byte = bytes >> (8 * (pick & 7)) & 0xff;
-                let byte = if pick & 8 == 0 { byte } else { u64::from(byte >> 7) * 0xff };
+                let byte = if pick & 8 == 0 { byte } else { (byte >> 7) * 0xff };
                 all | byte << (8 * at)
             })
         }

@@ -286,6 +286,8 @@ pub(super) struct Run<'p> {
     /// Shared memory, byte by byte.
     memory: BTreeMap<u64, Word>,
     flights: VecDeque<Flight>,
+    /// By mbarrier: who copied for it last, and where.
+    copied: BTreeMap<SharedAddress, (usize, Line)>,
     /// Numbers that atomics of memory that is not followed give.
     tickets: u64,
     basis: Basis,
@@ -345,6 +347,7 @@ impl<'p> Run<'p> {
             machine,
             memory: BTreeMap::new(),
             flights: VecDeque::new(),
+            copied: BTreeMap::new(),
             tickets: 0,
             basis: Basis::Fact,
             steps: 0,
@@ -390,7 +393,8 @@ impl<'p> Run<'p> {
                 }
             }
             if self.warps.iter().all(Warp::is_done) {
-                return Ok(Outcome::Ends);
+                self.land(true)?;
+                return self.settled();
             }
             if self.machine.changes != before {
                 (spins, timeouts) = (0, 0);
@@ -428,6 +432,15 @@ impl<'p> Run<'p> {
         }
     }
 
+    /// The end of all warps: bytes that nobody has announced by then are announced by nobody.
+    fn settled(&self) -> Result<Outcome, Stop> {
+        let owed = self.machine.mbarriers.iter().find(|(_, mbarrier)| mbarrier.is_valid() && mbarrier.is_owed());
+        match owed.and_then(|(at, _)| Some((at, self.copied.get(at)?))) {
+            Some((at, (warp, line))) => Err(Stop::Fault(Fault::Unannounced(*at), *line, *warp)),
+            None => Ok(Outcome::Ends),
+        }
+    }
+
     /// Lets every wait with a time limit run into it; says whether there was one.
     fn time_out(&mut self) -> bool {
         let mut any = false;
@@ -462,6 +475,9 @@ impl<'p> Run<'p> {
                 continue;
             }
             self.machine.changes += 1;
+            if phase.is_some() {
+                self.copied.insert(at, (warp, line));
+            }
             let fault = |fault| Stop::Fault(fault, line, warp);
             // Where it comes to an mbarrier that is gone, its phase is nobody's any more.
             let Ok(mbarrier) = self.machine.mbarrier(at) else { continue };

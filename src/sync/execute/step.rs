@@ -136,8 +136,8 @@ impl Run<'_> {
                 Word::fact(match how {
                     Comparison::Equal => bit,
                     Comparison::Less => bit - 1,
-                    Comparison::LessOrEqual => bit - 1 | bit,
-                    Comparison::Greater => all & !(bit - 1 | bit),
+                    Comparison::LessOrEqual => (bit - 1) | bit,
+                    Comparison::Greater => all & !((bit - 1) | bit),
                     _ => all & !(bit - 1),
                 })
             }

@@ -82,6 +82,11 @@ impl Mbarrier {
         self.phase & 1 != parity & 1
     }
 
+    /// Whether more bytes have come than were announced.
+    pub fn is_owed(&self) -> bool {
+        self.bytes < 0 || self.announced == 0 && !self.copies.is_empty()
+    }
+
     /// Announces bytes.
     pub fn expect(&mut self, at: SharedAddress, bytes: i64) -> Result<(), Fault> {
         self.bytes += bytes;
@@ -209,11 +214,12 @@ mod tests {
         assert_eq!(mbarrier.finish(7), None);
         assert_eq!(mbarrier.finish(7), Some(Equation { copies: vec![(7, 2)], bytes: 4096 }));
         assert_eq!(mbarrier.phase, 1);
-        // One that nobody announced never ends its phase.
+        // The phase does not wait for one that nobody announced.
         mbarrier.start();
         mbarrier.arrive(AT, 1, Arrival::default()).unwrap();
+        assert_eq!(mbarrier.phase, 2);
         assert_eq!(mbarrier.finish(7), None);
-        assert_eq!(mbarrier.phase, 1);
+        assert!(mbarrier.is_owed());
     }
 
     #[test]
