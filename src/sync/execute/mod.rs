@@ -401,8 +401,8 @@ impl<'p> Run<'p> {
                 continue;
             }
             // Nobody of these can go on: what was held back may.
-            if !self.flights.is_empty() {
-                self.land(true)?;
+            if self.flights.iter().any(|flight| !matches!(flight.brings, Brings::Box(_))) {
+                self.land(false)?;
                 continue;
             }
             for &warp in &order {
@@ -415,6 +415,10 @@ impl<'p> Run<'p> {
             }
             if self.machine.changes != before || self.warps.iter().all(Warp::is_done) {
                 (spins, timeouts) = (0, 0);
+                continue;
+            }
+            if !self.flights.is_empty() {
+                self.land(true)?;
                 continue;
             }
             if let Some(line) = spinning {
