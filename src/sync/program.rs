@@ -414,6 +414,7 @@ fn member_mask(instruction: crate::ptx::Instruction<'_>) -> Option<Operand<'_>> 
     let at = match instruction.mnemonic() {
         "shfl" => 4,
         "vote" | "redux" | "match" => 2,
+        "elect" => 1,
         _ => return None,
     };
     instruction.operand(at).filter(|_| instruction.has("sync"))
