@@ -125,7 +125,9 @@ fuzz_target!(|data: &[u8]| {
         input: unit.input.clone(),
         arch: "sm_90a".to_owned(),
         ptxas,
+        ptxas_path: Some(unit.input.clone()),
         setting: String::new(),
+        failed: error.is_some(),
         error,
         kernels: vec![kernel.clone()],
     };
