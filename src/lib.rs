@@ -12,17 +12,19 @@
 //! debug      ── cubin::lines ─────► LineTable          pc → PTX line, pc → source line with inlining
 //! code       ── sass::decode ─────► Vec<Inst>          one for each 16 bytes; Unknown is a value and is counted
 //! Vec<Inst>  ── flow ─────────────► Cfg, Liveness      generic dataflow, thin liveness
-//! all facts  ── analysis ─────────► occupancy, …       what the facts mean; one file a question
-//! PTX        ── sync ─────────────► Verdict            barriers executed: it ends, or here is who waits for what
-//! analysis   ── report::join ─────► Report             owned, deterministic, serialisable: the one model
+//! Liveness   ── registers ────────► pressure, spills   what SASS means for registers; occupancy
+//! PTX        ── simt ─────────────► Warps              which threads run what, and with which values
+//! Warps      ── roles ────────────► Role               warp roles, setmaxnreg, the register pool
+//! PTX, roles ── sync ─────────────► Verdict, Finding   barriers executed: it ends, or here is who waits for what; rules
+//! answers    ── report::join ─────► Report             owned, deterministic, serialisable: the one model
 //! Report     ── gate ─────────────► Verdict            figures against baseline and policy
 //! Report, Verdict ── emit ────────► text, json, …      one file a format
 //! ```
 //!
-//! Dependencies point one way too: [`base`] ← [`container`], [`ptx`], [`cubin`], [`sass`], [`toolchain`], [`cache`] (never each other; the last two use [`files`]) ← [`flow`]
-//! ← [`analysis`] ← `sync` ← [`report`] ← [`compare`] ← [`gate`] ← [`matrix`] ← [`emit`] ← [`cli`]. `tests/architecture.rs` reads the sources and checks it.
+//! Dependencies point one way too: [`base`] ← [`container`], [`ptx`], [`cubin`], [`sass`], [`toolchain`], [`cache`] (never each other; the last two use [`files`]) ← [`graph`] ← [`flow`]
+//! ← [`registers`], [`simt`] ← [`roles`] ← `sync` ← [`report`] ← [`compare`] ← [`gate`] ← [`matrix`] ← [`emit`] ← [`cli`].
+//! `tests/architecture.rs` reads the sources and checks it.
 
-pub mod analysis;
 pub mod base;
 pub mod cache;
 pub mod cli;
@@ -33,9 +35,13 @@ pub mod emit;
 pub mod files;
 pub mod flow;
 pub mod gate;
+pub mod graph;
 pub mod matrix;
 pub mod ptx;
+pub mod registers;
 pub mod report;
+pub mod roles;
 pub mod sass;
+pub mod simt;
 mod sync;
 pub mod toolchain;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use ptxinspect::analysis::code::named_registers;
 use ptxinspect::base::{RegFile, RegSet};
 use ptxinspect::cubin::Image;
 use ptxinspect::flow::{Cfg, Layout, Liveness, Program, Rule, SassProgram};
+use ptxinspect::registers::code::named_registers;
 use ptxinspect::sass::{Decoder, Word};
 
 /// The counts of a `.live` file: section → (index → counts).

@@ -8,10 +8,10 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use ptxinspect::analysis::occupancy::{Launch, Limiter, SmemMode, occupancy};
 use ptxinspect::base::Arch;
 use ptxinspect::base::hardware::ARCHITECTURES;
 use ptxinspect::cli::occupancy::batch;
+use ptxinspect::registers::occupancy::{Launch, Limiter, SmemMode, occupancy};
 
 /// One line of the oracle: a launch, and what the header says of it.
 struct Case<'a> {

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use ptxinspect::base::{Arch, Pc, RegSet};
-use ptxinspect::flow::{Cfg, Dominators, Layout, Liveness, Loops, Program, Rule, SassProgram};
+use ptxinspect::flow::{Cfg, Layout, Liveness, Program, Rule, SassProgram};
 use ptxinspect::sass::Decoder;
 
 fuzz_target!(|input: &[u8]| {
@@ -19,7 +19,7 @@ fuzz_target!(|input: &[u8]| {
     let program = SassProgram::decode(decoder, code);
     let cfg = Cfg::build(&program, &layout);
     assert_eq!(cfg.blocks.iter().map(|block| (block.end - block.start) as usize).sum::<usize>(), program.len());
-    let _ = (Dominators::build(&cfg), Loops::build(&cfg));
+    let _ = (cfg.dominators(), cfg.loops());
     for rule in [Rule::Sound, Rule::Nvdisasm] {
         let liveness = Liveness::solve(&program, &cfg, rule);
         assert_eq!(liveness.counts(&program, &cfg).len(), program.len());

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ptxinspect::analysis::code::Counting;
+use ptxinspect::registers::code::Counting;
 use ptxinspect::cubin::{Image, lines::LineTable};
 use ptxinspect::emit::clean::Form;
 use ptxinspect::emit::{annotate, html, json, library, listing as list, svg, text};

@@ -1,13 +1,10 @@
 //! Basic blocks, functions and calls.
 
 use crate::base::Pc;
+use crate::graph::{BlockId, Dominators, Lists, Loops};
 use crate::sass::Transfer;
 
 use super::program::{Layout, Program};
-
-/// Index of a block in [`Cfg::blocks`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct BlockId(pub u32);
 
 /// Index of a function in [`Cfg::functions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -71,40 +68,6 @@ pub struct Cfg {
     pred: Lists,
     /// Reachable blocks in reverse postorder over all functions.
     order: Vec<BlockId>,
-}
-
-/// Many short lists in one vector.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Lists {
-    offsets: Vec<u32>,
-    items: Vec<u32>,
-}
-
-impl Lists {
-    /// Builds lists for `n` keys from pairs in any order; the order of equal keys is kept.
-    pub(super) fn from_pairs(n: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Lists {
-        let mut offsets = vec![0u32; n + 1];
-        for (key, _) in pairs.clone() {
-            offsets[key as usize + 1] += 1;
-        }
-        for i in 0..n {
-            offsets[i + 1] += offsets[i];
-        }
-        let mut next = offsets.clone();
-        let mut items = vec![0u32; offsets[n] as usize];
-        for (key, item) in pairs {
-            items[next[key as usize] as usize] = item;
-            next[key as usize] += 1;
-        }
-        Lists { offsets, items }
-    }
-
-    pub(super) fn get(&self, key: u32) -> &[u32] {
-        match (self.offsets.get(key as usize), self.offsets.get(key as usize + 1)) {
-            (Some(&from), Some(&to)) => &self.items[from as usize..to as usize],
-            _ => &[],
-        }
-    }
 }
 
 impl Cfg {
@@ -286,6 +249,26 @@ impl Cfg {
 
     pub(super) fn succ_of(&self, block: u32) -> &[u32] {
         self.succ.get(block)
+    }
+
+    /// Its loops.
+    pub fn loops(&self) -> Loops {
+        Loops::of_graph(self.blocks.len(), &self.entries(), &|block| self.succ_of(block))
+    }
+
+    /// Which block every path to a block goes through.
+    pub fn dominators(&self) -> Dominators {
+        let entries = self.entries();
+        Dominators::of_graph(self.blocks.len(), &entries, &|block| self.succ_of(block))
+    }
+
+    /// How many of its loops an instruction is in.
+    pub fn loop_depth(&self, loops: &Loops, pc: Pc) -> u32 {
+        self.block_at(pc).map_or(0, |block| loops.depth(block))
+    }
+
+    fn entries(&self) -> Vec<u32> {
+        self.functions.iter().map(|function| function.block.0).collect()
     }
 
     /// Depth-first from every entry: reverse postorder, and each block's function (the first entry that reaches it).

@@ -144,7 +144,7 @@ impl Liveness {
             if rest.is_empty() {
                 continue;
             }
-            for before in cfg.predecessors(super::BlockId(block)) {
+            for before in cfg.predecessors(crate::graph::BlockId(block)) {
                 if cfg.blocks[before.0 as usize].function != function {
                     continue;
                 }
@@ -222,7 +222,7 @@ impl Liveness {
             if set.is_empty() {
                 continue;
             }
-            for to in cfg.successors(super::BlockId(block)) {
+            for to in cfg.successors(crate::graph::BlockId(block)) {
                 if cfg.blocks[to.0 as usize].function != function {
                     continue;
                 }

@@ -9,11 +9,11 @@ use std::ops::Range;
 use crate::base::{PerRegFile, RegFile, RegSet};
 use crate::sass::{Effects, Flow, Transfer};
 
-use super::cfg::{BlockId, Cfg, Lists};
+use super::cfg::Cfg;
 use super::convention::Abi;
-use super::dataflow;
 use super::program::Program;
 use super::written::{Forward, Guarded, Vendor};
+use crate::graph::{BlockId, Lists, dataflow};
 
 /// How liveness is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

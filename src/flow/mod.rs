@@ -2,7 +2,7 @@
 //!
 //! In: instructions as a [`Program`] (what each reads, writes, is guarded by, and where it goes) and a [`Layout`] (what the
 //! code alone does not say: where functions start, where indirect branches lead, how many registers there are). Out: a [`Cfg`]
-//! of basic blocks, functions and calls, its [`Dominators`] and [`Loops`], and [`Liveness`] of all four register files under
+//! of basic blocks, functions and calls, with its dominators and loops, and [`Liveness`] of all four register files under
 //! either [`Rule`], with definitions and uses on request. Everything is total: code that jumps out of its section, runs off its
 //! end or holds unknown words has blocks and rows too, and is marked inexact. This module refuses to guess: it adds no edge and
 //! kills no register on suspicion.
@@ -13,19 +13,14 @@
 mod cfg;
 mod chains;
 mod convention;
-mod dataflow;
-mod dominators;
 mod liveness;
-mod loops;
 mod program;
 mod rows;
 mod written;
 
-pub use cfg::{Block, BlockId, CallSite, Cfg, FuncId, Function};
+pub use cfg::{Block, CallSite, Cfg, FuncId, Function};
 pub use chains::{Definition, Use};
-pub use dominators::Dominators;
 pub use liveness::{Counts, Liveness, Rule};
-pub use loops::{Loop, LoopId, Loops};
 pub use program::{Layout, Program, SassProgram};
 pub use rows::Row;
 

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::base::{Pc, RegFile, RegSet};
+use crate::graph::*;
 use crate::sass::{Effects, Flow, Guard, Run, Transfer};
 
 /// A program written down by hand.
@@ -191,15 +192,15 @@ fn unknown_words_and_ways_out_of_sight_make_functions_inexact() {
 fn loops_nest() {
     let program = toy(&["nop", "nop", "@P0 bra 2", "@P1 bra 1", "exit"]);
     let cfg = Cfg::build(&program, &Layout::default());
-    let loops = Loops::build(&cfg);
-    let depths: Vec<u32> = (0..5).map(|i| loops.depth_at(&cfg, Pc(16 * i))).collect();
+    let loops = cfg.loops();
+    let depths: Vec<u32> = (0..5).map(|i| cfg.loop_depth(&loops, Pc(16 * i))).collect();
     assert_eq!(depths, [0, 1, 2, 1, 0]);
     assert!(loops.loops.iter().all(|l| !l.irreducible));
     assert_eq!(loops.loops[1].parent, Some(LoopId(0)));
     // Two entries.
     let program = toy(&["@P0 bra 2", "nop", "nop", "@P1 bra 1", "exit"]);
     let cfg = Cfg::build(&program, &Layout::default());
-    let loops = Loops::build(&cfg);
+    let loops = cfg.loops();
     assert_eq!(loops.loops.len(), 1);
     assert!(loops.loops[0].irreducible);
 }
@@ -332,7 +333,7 @@ proptest! {
     #[test]
     fn dominators_are_what_removal_says(program in programs()) {
         let cfg = Cfg::build(&program, &Layout::default());
-        let dominators = Dominators::build(&cfg);
+        let dominators = cfg.dominators();
         let reach = |without: Option<u32>| {
             let mut seen = vec![false; cfg.blocks.len()];
             let mut work: Vec<u32> = vec![0];
@@ -357,7 +358,7 @@ proptest! {
     #[test]
     fn a_block_is_in_a_loop_when_it_reaches_itself(program in programs()) {
         let cfg = Cfg::build(&program, &Layout::default());
-        let loops = Loops::build(&cfg);
+        let loops = cfg.loops();
         for &b in cfg.reverse_postorder() {
             let mut seen = vec![false; cfg.blocks.len()];
             let mut work: Vec<u32> = cfg.succ_of(b.0).to_vec();

@@ -5,13 +5,13 @@ use std::sync::OnceLock;
 
 use super::join::Facts;
 use super::model::*;
-use crate::analysis::code::{Code, Counting, LoopBody, WordKind, pcs};
-use crate::analysis::spills::{self, Basis};
 use crate::base::{FastSet, Line, Pc, RegFile};
 use crate::cubin::lines::{FunctionLines, LineTable};
 use crate::cubin::{self, Abi, Image};
-use crate::flow::LoopId;
+use crate::graph::LoopId;
 use crate::ptx::Module;
+use crate::registers::code::{Code, Counting, LoopBody, WordKind, pcs};
+use crate::registers::spills::{self, Basis};
 
 /// How many figures a pressure profile has at most.
 const PROFILE_SAMPLES: usize = 64;
@@ -269,7 +269,7 @@ impl<'a> Section<'a> {
                     Basis::Inferred => "inferred",
                 }
                 .to_owned(),
-                loop_depth: self.code.as_ref().map(|code| code.loops.depth_at(&code.cfg, pc)),
+                loop_depth: self.code.as_ref().map(|code| code.cfg.loop_depth(&code.loops, pc)),
                 role: None,
             }
         };

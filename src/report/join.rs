@@ -9,12 +9,12 @@ use super::demangle::demangle;
 use super::messages::advisory;
 use super::model::*;
 use super::warps::{self, Evaluated, RoleHint};
-use crate::analysis::cap::{self, Bounds};
-use crate::analysis::occupancy;
 use crate::base::{Arch, Line, work};
 use crate::cubin::lines::LineTable;
 use crate::cubin::{self, Abi, AttributeValue, ElfKind, FunctionKind, Image};
 use crate::ptx::{self, Module};
+use crate::registers::cap::{self, Bounds};
+use crate::registers::occupancy;
 use crate::toolchain::log::{FunctionLog, Log};
 
 /// Everything the readers found about one input.

@@ -5,11 +5,11 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use super::code::{marked_spills, own_ranges};
-use crate::analysis::code::{Code, Counting};
 use crate::base::{Line, Pc, RegFile, RegSet};
 use crate::cubin::lines::{FunctionLines, LineTable, SourcePos};
 use crate::cubin::{Function, Image};
 use crate::flow::Program;
+use crate::registers::code::{Code, Counting};
 use crate::sass::{Control, Decoder, Word};
 use crate::toolchain::nvdisasm::Listing;
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::code::Section;
 use super::model::*;
-use crate::analysis::code::Code;
-use crate::analysis::live_set::{Lines, Value, live_set};
 use crate::base::{Line, Pc};
 use crate::ptx::{Instruction, Module};
+use crate::registers::code::Code;
+use crate::registers::live_set::{Lines, Value, live_set};
 
 /// Statements after the one that a matrix instruction's line names among which its `wgmma` is looked for.
 const MATRIX_STATEMENTS: usize = 64;

@@ -5,9 +5,9 @@ use super::machine::{Fault, SharedAddress};
 use super::program::Program;
 use super::value::Basis;
 use super::verdict::{Cause, Verdict, Witness};
-use crate::analysis::check::{Check, Confidence};
 use crate::base::Line;
 use crate::ptx::Module;
+use crate::sync::rules::finding::{Check, Confidence};
 
 /// How sure it is that a launch has the shape that was executed.
 #[derive(Clone, Copy, Debug)]

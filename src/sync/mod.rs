@@ -10,6 +10,8 @@ pub mod execute;
 mod finding;
 pub mod machine;
 pub mod program;
+pub mod register_schedule;
+pub mod rules;
 pub mod value;
 mod verdict;
 
@@ -17,10 +19,11 @@ use finding::{Shape, finding};
 pub use verdict::{Cause, Verdict};
 use verdict::{Limits, judge};
 
-use crate::analysis::check::{Check, Confidence};
-use crate::analysis::threads::{BlockSize, Graph};
-use crate::analysis::{cap, setmaxnreg};
 use crate::ptx::Function;
+use crate::registers::cap;
+use crate::roles::setmaxnreg;
+use crate::simt::{BlockSize, Graph};
+use crate::sync::rules::finding::{Check, Confidence};
 
 use self::execute::Launch;
 use self::program::Program;

@@ -6,13 +6,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::analysis::threads::Graph;
-use crate::analysis::threads::number::{Arithmetic, Comparison, Type};
 use crate::base::Line;
 use crate::ptx::{
     BarrierAction, Bulk, ClusterBarrierAction, CpAsync, Declaration, Function, MbarrierAction, Operand, Operation,
     Register, RegisterAction, Shape, StateSpace, StatementId, Tcgen05, type_bits,
 };
+use crate::simt::Graph;
+use crate::simt::number::{Arithmetic, Comparison, Type};
 
 /// Where the first shared variable lies: the first kilobyte is the driver's from sm_90 on.
 const SHARED_START: u64 = 1024;
@@ -1147,7 +1147,7 @@ fn is_root(operation: &Operation<'_>) -> bool {
 }
 
 /// Copies that complete bytes on an mbarrier: a modifier tells them.
-fn synchronises_by_name(mnemonic: &str, site: &crate::analysis::threads::Site<'_>) -> bool {
+fn synchronises_by_name(mnemonic: &str, site: &crate::simt::Site<'_>) -> bool {
     let completes = || site.located.instruction.modifiers().any(|word| word.starts_with("mbarrier::complete_tx"));
     match mnemonic {
         "cp" => matches!(site.operation, Operation::Bulk(Bulk::Copy { .. } | Bulk::Reduce { .. })) && completes(),
@@ -1173,7 +1173,7 @@ fn names_of_copy<'a>(instruction: crate::ptx::Instruction<'a>) -> Vec<&'a str> {
 }
 
 /// Whether what an instruction gives is not followed: nothing that it reads matters then.
-fn ends_slice(mnemonic: &str, site: &crate::analysis::threads::Site<'_>) -> bool {
+fn ends_slice(mnemonic: &str, site: &crate::simt::Site<'_>) -> bool {
     let instruction = site.located.instruction;
     let is_float = |word: &str| {
         matches!(word, "f16" | "f32" | "f64" | "f16x2" | "bf16" | "bf16x2" | "tf32")

@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::library::{MOST_IN_ALL, MOST_LISTED, digest};
-use crate::analysis::code::Counting;
 use crate::base::Pc;
 use crate::compare::{SassChange, sass_changes};
 use crate::cubin::lines::LineTable;
 use crate::cubin::{Function, Image};
+use crate::registers::code::Counting;
 use crate::report::listing::{self, ListedFunction};
 
 /// A cubin with its functions by name.

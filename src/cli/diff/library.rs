@@ -12,13 +12,13 @@ use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 
 use super::{Code, DiffArgs, Loaded, Refused};
-use crate::analysis::code::Counting;
 use crate::base::Pc;
 use crate::cli::compile::Session;
 use crate::cli::given::{self, Given, Inside};
 use crate::cli::report;
 use crate::compare::{SassChange, sass_changes};
 use crate::cubin::{Function, Image, lines::LineTable};
+use crate::registers::code::Counting;
 use crate::report::listing::{self, ListedFunction};
 use crate::report::{Kernel, Resources, Unit};
 

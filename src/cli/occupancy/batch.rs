@@ -10,8 +10,8 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::analysis::occupancy::{Launch, OccupancyError, SmemMode, occupancy};
 use crate::base::{Arch, ArchError};
+use crate::registers::occupancy::{Launch, OccupancyError, SmemMode, occupancy};
 
 /// A longer line is an error; it is read past without being kept.
 const MAX_LINE_BYTES: u64 = 1 << 20;

@@ -15,9 +15,9 @@ use anyhow::{Context, Result, bail};
 use clap::{ValueEnum, ValueHint};
 use serde_json::json;
 
-use crate::analysis::occupancy::{Launch, Occupancy, RegisterRange, SmemMode, occupancy, register_table};
 use crate::base::Arch;
 use crate::emit::clean::Form;
+use crate::registers::occupancy::{Launch, Occupancy, RegisterRange, SmemMode, occupancy, register_table};
 
 pub use batch::{Summary, batch};
 

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use super::Answer;
-use crate::analysis::occupancy::{Launch, Limiter, Obstacle, Occupancy, RegisterRange, SmemMode};
 use crate::base::hardware::{
     PORTABLE_CLUSTER_BLOCKS, PORTABLE_SMEM_PER_BLOCK_BYTES, REGISTERS_PER_SM, SmLimits, WARP_SIZE,
 };
+use crate::registers::occupancy::{Launch, Limiter, Obstacle, Occupancy, RegisterRange, SmemMode};
 
 /// How wide a line may be.
 const WIDTH: usize = 80;

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use rayon::prelude::*;
 
 use super::*;
-use crate::analysis::budget::budgets;
-use crate::analysis::code::{Code, Counting};
-use crate::analysis::occupancy::{self, register_table};
-use crate::analysis::values::value_spans;
 use crate::base::{RegFile, work};
 use crate::cubin::lines::{FunctionLines, LineTable};
 use crate::cubin::{Function, Image};
 use crate::ptx::Module;
+use crate::registers::budget::budgets;
+use crate::registers::code::{Code, Counting};
+use crate::registers::occupancy::{self, register_table};
+use crate::registers::value_spans::value_spans;
 use crate::report::code::marked_spills;
 use crate::report::live_values::matrix_line;
 use crate::report::model::Kernel;
@@ -227,7 +227,7 @@ fn names(kernel: &AnnotatedKernel, module: &Module<'_>) -> Vec<(Line, Vec<String
 }
 
 fn loops(code: &Code) -> Vec<LoopSpan> {
-    let start = |block: crate::flow::BlockId| code.cfg.blocks.get(block.0 as usize).map_or(0, |block| block.start);
+    let start = |block: crate::graph::BlockId| code.cfg.blocks.get(block.0 as usize).map_or(0, |block| block.start);
     let mut spans: Vec<LoopSpan> = code
         .loops
         .loops
@@ -238,7 +238,7 @@ fn loops(code: &Code) -> Vec<LoopSpan> {
         })
         .collect();
     for (number, block) in code.cfg.blocks.iter().enumerate() {
-        let inner = code.loops.of(crate::flow::BlockId(u32::try_from(number).unwrap_or(u32::MAX)));
+        let inner = code.loops.of(crate::graph::BlockId(u32::try_from(number).unwrap_or(u32::MAX)));
         if let Some(span) = inner.and_then(|id| spans.get_mut(id.0 as usize)) {
             span.first = span.first.min(Pc(block.start * 16));
             span.last = span.last.max(Pc(block.end.saturating_sub(1) * 16));
@@ -316,7 +316,7 @@ impl<'a> Reader<'a> {
             }),
             ptx_line: self.ptx_line(pc),
             source: self.source(pc),
-            loop_depth: self.code.map(|code| code.loops.depth_at(&code.cfg, pc)),
+            loop_depth: self.code.map(|code| code.cfg.loop_depth(&code.loops, pc)),
             budget: None,
             target: target.and_then(|target| u32::try_from(target).ok()).map(Pc),
             text,

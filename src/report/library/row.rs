@@ -6,10 +6,10 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use serde::{Serialize, Serializer};
 
-use crate::analysis::code::{Code, Counting, WordKind};
-use crate::analysis::spills;
 use crate::base::{RegFile, work};
 use crate::cubin::{Function, FunctionKind, Image};
+use crate::registers::code::{Code, Counting, WordKind};
+use crate::registers::spills;
 use crate::report::code::{marked_spills, own_ranges};
 use crate::report::join::{cubin_facts, launch_of, occupancy_of, resources_of};
 use crate::report::{Instructions, KernelKind, LaunchHints, Occupancy, Peak, Resources};

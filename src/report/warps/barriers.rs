@@ -5,10 +5,10 @@ use std::collections::{BTreeSet, HashMap};
 use super::join::{Known, block_size};
 use super::model::*;
 use super::of_ptx::{self, OfPtx};
-use crate::analysis::check::{self, Check};
 use crate::base::{Line, Pc};
 use crate::ptx::{FunctionKind, Module, RegisterAction};
 use crate::report::{Kernel, LaunchHints, Severity};
+use crate::sync::rules::finding::{self, Check};
 
 /// The code of a register pool that cannot give what is asked of it.
 const POOL: &str = "PI102";
@@ -80,7 +80,7 @@ pub(in crate::report) fn without_cubin(module: &Module<'_>, launch: &LaunchHints
         let Ok(of_ptx) = OfPtx::new(&function, size, of_ptx::steps(&function, true)) else { continue };
         let mut checks = of_ptx.checks;
         checks.sort_by_key(|check| (check.line, check.code));
-        checks.retain(|check| check.confidence > check::Confidence::Possible);
+        checks.retain(|check| check.confidence > finding::Confidence::Possible);
         found.extend(checks.into_iter().map(|check| issue(check, module)));
     }
     found
@@ -88,9 +88,9 @@ pub(in crate::report) fn without_cubin(module: &Module<'_>, launch: &LaunchHints
 
 fn issue(check: Check, module: &Module<'_>) -> Issue {
     let confidence = match check.confidence {
-        check::Confidence::Possible => Confidence::Possible,
-        check::Confidence::Likely => Confidence::Likely,
-        check::Confidence::Certain => Confidence::Certain,
+        finding::Confidence::Possible => Confidence::Possible,
+        finding::Confidence::Likely => Confidence::Likely,
+        finding::Confidence::Certain => Confidence::Certain,
     };
     Issue {
         code: check.code.to_owned(),
@@ -117,7 +117,7 @@ fn setmaxnreg(kernel: &Kernel, of_ptx: &OfPtx, module: &Module<'_>) -> Vec<Check
         checks.push(Check {
             code: "PI101",
             fatal: false,
-            confidence: check::Confidence::Certain,
+            confidence: finding::Confidence::Certain,
             line: first.line,
             message: "ptxas dropped every setmaxnreg of the kernel".to_owned(),
             reasoning: format!("the SASS has no USETMAXREG: {why}{fix}"),
@@ -134,9 +134,9 @@ fn setmaxnreg(kernel: &Kernel, of_ptx: &OfPtx, module: &Module<'_>) -> Vec<Check
             code: POOL,
             fatal: true,
             confidence: if of_ptx.exact && told && !of_ptx.by_memory && pool.condition.is_none() {
-                check::Confidence::Certain
+                finding::Confidence::Certain
             } else {
-                check::Confidence::Likely
+                finding::Confidence::Likely
             },
             line: site.line,
             message: "this setmaxnreg.inc can never get its registers: the kernel hangs".to_owned(),

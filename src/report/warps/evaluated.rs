@@ -4,11 +4,12 @@ use std::collections::HashMap;
 
 use super::join::block_size;
 use super::of_ptx::{self, OfPtx};
-use crate::analysis::threads::BlockSize;
-use crate::analysis::{cap, setmaxnreg};
 use crate::base::work::{self, TooManySteps};
 use crate::ptx::{Function, FunctionKind, Module};
+use crate::registers::cap;
 use crate::report::LaunchHints;
+use crate::roles::setmaxnreg;
+use crate::simt::BlockSize;
 
 /// Kernels by where they are defined, with the size of a block that they were evaluated for. Not by name: a name may be defined twice,
 /// and how many are evaluated is a matter of time.

@@ -5,18 +5,18 @@ use std::ops::Range;
 use super::Evaluated;
 use super::model::*;
 use super::of_ptx::{self, OfPtx};
-use crate::analysis::budget::budgets;
-use crate::analysis::code::pcs;
-use crate::analysis::phases;
-use crate::analysis::pool::{self, Fit, Share};
-use crate::analysis::roles::{self, Duty};
-use crate::analysis::setmaxnreg;
-use crate::analysis::threads::BlockSize;
 use crate::base::work::{self, TooManySteps};
 use crate::base::{Line, Pc, RegFile};
 use crate::ptx::{self, RegisterAction};
+use crate::registers::budget::budgets;
+use crate::registers::code::pcs;
 use crate::report::code::Section;
 use crate::report::{Advisory, Kernel, LaunchHints};
+use crate::roles::pool::{self, Fit, Share};
+use crate::roles::setmaxnreg;
+use crate::roles::{self, Duty};
+use crate::simt::BlockSize;
+use crate::sync::register_schedule;
 
 /// What the join knows beside the kernel itself.
 pub(in crate::report) struct Known<'a> {
@@ -338,7 +338,7 @@ impl Joiner<'_> {
     }
 
     /// The pool where budgets change in an order that barriers impose.
-    fn in_phases(&self, entry: u32, walked: &phases::Outcome, condition: Option<String>) -> RegisterPool {
+    fn in_phases(&self, entry: u32, walked: &register_schedule::Outcome, condition: Option<String>) -> RegisterPool {
         let found = &self.of_ptx.roles;
         let warps: u32 = found.iter().filter_map(roles::Role::warps).sum();
         let available = entry.saturating_mul(warps);

@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 
 use super::model::*;
-use crate::analysis::check::{self, Check};
-use crate::analysis::phases::Courses;
-use crate::analysis::roles::{self, Role};
-use crate::analysis::setmaxnreg::{self, Requested};
-use crate::analysis::threads::{BlockSize, Warps};
-use crate::analysis::{barriers, cluster, groups, mbarrier_checks, mbarriers, tensor};
 use crate::base::Line;
 use crate::base::work::{self, TooManySteps};
 use crate::ptx::{BarrierAction, ClusterBarrierAction, Function, Module, Operation};
+use crate::roles::setmaxnreg::{self, Requested};
+use crate::roles::{self, Role};
+use crate::simt::{BlockSize, Warps};
+use crate::sync::register_schedule::Courses;
+use crate::sync::rules::finding::{self, Check};
+use crate::sync::rules::{barriers, cluster, groups, mbarrier_checks, mbarriers, tensor};
 use crate::sync::{self, Cause, Checked, Verdict};
 
 /// Named barriers of a block.
@@ -157,7 +157,7 @@ fn checks(
     checks.extend(groups::check(warps));
     // What memory hands out is told only likely.
     for check in checks.iter_mut().filter(|check| check.code.starts_with("PI2") && warps.values.by_memory) {
-        check.confidence = check.confidence.min(check::Confidence::Likely);
+        check.confidence = check.confidence.min(finding::Confidence::Likely);
     }
     if let Some(executed) = executed {
         executed.overrule(&mut checks);

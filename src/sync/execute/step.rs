@@ -2,9 +2,9 @@
 
 use super::compute::apply;
 use super::{Brings, Flight, QUOTA, Run, State, Stop, Strand, Wait, Warp};
-use crate::analysis::threads::number::Comparison;
 use crate::base::Line;
 use crate::ptx::{BarrierAction, ClusterBarrierAction, RegisterAction};
+use crate::simt::number::Comparison;
 use crate::sync::LANES;
 use crate::sync::machine::{Arrival, BARRIERS, Fault, SharedAddress};
 use crate::sync::program::{Address, Atomic, Bytes, Gather, MbarrierOp, Op, Reg, Shuffle, Source, Space, Special};

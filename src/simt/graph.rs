@@ -1,0 +1,314 @@
+//! Basic blocks of a PTX function.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::OnceLock;
+
+use crate::base::{Line, work};
+use crate::graph::{BlockId, Loop, Loops};
+use crate::ptx::{Function, Located, Operation, Register, Registers, StatementKind};
+
+/// An instruction in its block.
+#[derive(Clone, Copy, Debug)]
+pub struct Site<'a> {
+    /// The instruction with its place.
+    pub located: Located<'a>,
+    /// What it does.
+    pub operation: Operation<'a>,
+    /// The predicate that guards it, and whether it runs where that is false.
+    pub guard: Option<(Register, bool)>,
+    /// Index of its block.
+    pub block: u32,
+}
+
+impl Site<'_> {
+    /// Its line, as ptxas counts.
+    pub fn line(&self) -> Line {
+        self.located.line
+    }
+}
+
+/// A way out of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// Index of the block it leads to.
+    pub to: u32,
+    /// The predicate that must hold, with the value that it must have; none for a way that is always open.
+    pub when: Option<(Register, bool)>,
+    /// Which entry of the table a `brx.idx` must choose.
+    pub case: Option<u32>,
+}
+
+/// Instructions that run one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct Block {
+    /// Index of its first instruction.
+    pub start: u32,
+    /// One past its last.
+    pub end: u32,
+    /// Where it leads.
+    pub successors: Vec<Edge>,
+}
+
+/// The instructions of a function and its blocks. The first block is where it starts.
+#[derive(Clone, Debug)]
+pub struct Graph<'a> {
+    /// Instructions in the order of the text.
+    pub sites: Vec<Site<'a>>,
+    /// Blocks in the order of the text.
+    pub blocks: Vec<Block>,
+    /// Virtual registers.
+    pub registers: Registers<'a>,
+    /// Whether every branch has a target that was found.
+    pub complete: bool,
+    /// Whether it calls functions that may use barriers or asynchronous instructions: theirs are not looked at.
+    pub calls: bool,
+    loops: OnceLock<Loops>,
+}
+
+/// Where labels are visible: a scope and the ones around it.
+struct Scopes<'a> {
+    parent: Vec<usize>,
+    labels: HashMap<(usize, &'a str), u32>,
+}
+
+impl Scopes<'_> {
+    fn resolve(&self, mut scope: usize, label: &str) -> Option<u32> {
+        loop {
+            work::spend(1);
+            if let Some(&index) = self.labels.get(&(scope, label)) {
+                return Some(index);
+            }
+            let outer = *self.parent.get(scope)?;
+            if outer == scope {
+                return None;
+            }
+            scope = outer;
+        }
+    }
+}
+
+impl<'a> Graph<'a> {
+    /// Cuts a function into blocks.
+    pub fn build(function: &Function<'_, 'a>) -> Graph<'a> {
+        let registers = function.registers();
+        let text = function.module().text();
+        let mut scopes = Scopes { parent: vec![0], labels: HashMap::new() };
+        let mut scope = 0;
+        let mut scope_of = Vec::new();
+        for statement in function.body() {
+            match statement.kind {
+                StatementKind::ScopeOpen => {
+                    scopes.parent.push(scope);
+                    scope = scopes.parent.len() - 1;
+                }
+                StatementKind::ScopeClose => scope = scopes.parent.get(scope).copied().unwrap_or(0),
+                StatementKind::Label => {
+                    if let Some(name) = statement.label(text) {
+                        scopes.labels.insert((scope, name), scope_of.len() as u32);
+                    }
+                }
+                StatementKind::Instruction => scope_of.push(scope),
+                _ => {}
+            }
+        }
+        // Most of the room that a graph takes: not twice as much, as growing would.
+        let mut sites: Vec<Site<'a>> = Vec::with_capacity(scope_of.len());
+        sites.extend(function.instructions().map(|located| {
+            let guard = located
+                .instruction
+                .guard()
+                .and_then(|guard| Some((registers.resolve(guard.register, located.id)?, guard.negated)));
+            Site { located, operation: located.instruction.operation(), guard, block: 0 }
+        }));
+        let tables: HashMap<&str, Vec<String>> = function
+            .tables()
+            .map(|table| (table.label, table.targets().map(|name| name.into_owned()).collect()))
+            .collect();
+
+        // Where control can go from an instruction that ends a block.
+        let mut complete = true;
+        let mut targets: HashMap<u32, Vec<u32>> = HashMap::new();
+        for (index, site) in sites.iter().enumerate() {
+            let within = scope_of.get(index).copied().unwrap_or(0);
+            let names: Vec<&str> = match site.operation {
+                Operation::Branch { target: Some(target), .. } => vec![target],
+                Operation::IndexedBranch { table: Some(table), .. } => {
+                    tables.get(table).map(|names| names.iter().map(String::as_str).collect()).unwrap_or_default()
+                }
+                Operation::Branch { .. } | Operation::IndexedBranch { .. } => Vec::new(),
+                _ => continue,
+            };
+            // Branches may share a table: all their ways are the product of both.
+            work::spend_on(names.len() * 4);
+            let found: Vec<u32> = names.iter().filter_map(|name| scopes.resolve(within, name)).collect();
+            complete &= !found.is_empty() && found.len() == names.len();
+            targets.insert(index as u32, found);
+        }
+        let ends = |site: &Site<'_>| {
+            matches!(
+                site.operation,
+                Operation::Branch { .. }
+                    | Operation::IndexedBranch { .. }
+                    | Operation::Return
+                    | Operation::Exit
+                    | Operation::Trap
+            )
+        };
+        let mut leads = vec![false; sites.len() + 1];
+        leads[0] = true;
+        for &index in scopes.labels.values().chain(targets.values().flatten()) {
+            if let Some(lead) = leads.get_mut(index as usize) {
+                *lead = true;
+            }
+        }
+        for (index, site) in sites.iter().enumerate() {
+            if ends(site) {
+                leads[index + 1] = true;
+            }
+        }
+        let mut blocks: Vec<Block> = Vec::new();
+        for (index, lead) in leads.iter().enumerate().take(sites.len()) {
+            if *lead {
+                blocks.push(Block { start: index as u32, end: index as u32, successors: Vec::new() });
+            }
+            let at = blocks.len().saturating_sub(1);
+            if let (Some(block), Some(site)) = (blocks.last_mut(), sites.get_mut(index)) {
+                block.end = index as u32 + 1;
+                site.block = at as u32;
+            }
+        }
+        let count = blocks.len() as u32;
+        for at in 0..count {
+            let Some(last) = blocks.get(at as usize).and_then(|block| block.end.checked_sub(1)) else { continue };
+            let Some(site) = sites.get(last as usize) else { continue };
+            let next = (at + 1 < count).then_some(at + 1);
+            let mut successors = Vec::new();
+            // Unknown guards (`@%envreg`) leave both ways open.
+            let guarded = site.located.instruction.guard().is_some();
+            let taken = site.guard.map(|(register, negated)| (register, !negated));
+            let not_taken = site.guard;
+            if ends(site) {
+                let indexed = matches!(site.operation, Operation::IndexedBranch { .. });
+                for (case, index) in targets.get(&last).into_iter().flatten().enumerate() {
+                    if let Some(to) = sites.get(*index as usize).map(|site| site.block) {
+                        successors.push(Edge { to, when: taken, case: indexed.then_some(case as u32) });
+                    }
+                }
+                if guarded && let Some(to) = next {
+                    successors.push(Edge { to, when: not_taken, case: None });
+                }
+            } else if let Some(to) = next {
+                successors.push(Edge { to, when: None, case: None });
+            }
+            if let Some(block) = blocks.get_mut(at as usize) {
+                block.successors = successors;
+            }
+        }
+        let called: BTreeSet<Option<&str>> = sites
+            .iter()
+            .filter_map(|site| match site.operation {
+                Operation::Call => Some(site.located.instruction.call().callee),
+                _ => None,
+            })
+            .collect();
+        let calls = matter(function, called);
+        Graph { sites, blocks, registers, complete, calls, loops: OnceLock::new() }
+    }
+
+    /// The instructions of a block with their indices.
+    pub fn sites_of(&self, block: u32) -> impl Iterator<Item = (usize, &Site<'a>)> {
+        let range = self.blocks.get(block as usize).map_or(0..0, |block| block.start as usize..block.end as usize);
+        range.clone().zip(self.sites.get(range).unwrap_or(&[])).inspect(|_| work::spend(1))
+    }
+
+    /// By block: those that lead to it.
+    pub fn predecessors(&self) -> Vec<Vec<u32>> {
+        let mut before: Vec<Vec<u32>> = vec![Vec::new(); self.blocks.len()];
+        for (at, block) in (0u32..).zip(&self.blocks) {
+            work::spend_on(block.successors.len());
+            for edge in &block.successors {
+                if let Some(list) = before.get_mut(edge.to as usize) {
+                    list.push(at);
+                }
+            }
+        }
+        before
+    }
+
+    /// Whether an instruction can run more than once in a thread.
+    pub fn is_in_a_loop(&self, index: usize) -> bool {
+        let home = self.sites.get(index).map(|site| BlockId(site.block));
+        home.is_none_or(|home| self.loops().of(home).is_some())
+    }
+
+    /// The innermost loop around a block that every way into leads through its start, by that start.
+    pub fn loop_of(&self, block: u32) -> Option<u32> {
+        self.loops_around(block).find(|found| !found.irreducible).map(|found| found.header.0)
+    }
+
+    /// The blocks of that loop.
+    pub fn innermost_loop(&self, block: u32) -> Option<Vec<u32>> {
+        let start = BlockId(self.loop_of(block)?);
+        work::spend_on(self.blocks.len());
+        let is_within = |block: &u32| self.loops_around(*block).any(|found| found.header == start);
+        Some((0..self.blocks.len() as u32).filter(is_within).collect())
+    }
+
+    fn loops_around(&self, block: u32) -> impl Iterator<Item = &Loop> {
+        let loops = self.loops();
+        let around = loops.around(BlockId(block)).inspect(|_| work::spend(1));
+        around.filter_map(|id| loops.loops.get(id.0 as usize))
+    }
+
+    fn loops(&self) -> &Loops {
+        self.loops.get_or_init(|| {
+            let blocks = self.blocks.len() as u32;
+            let known = |block: &Block| block.successors.iter().map(|edge| edge.to).filter(|to| *to < blocks).collect();
+            let successors: Vec<Vec<u32>> = self.blocks.iter().map(known).collect();
+            let next = |block: u32| successors.get(block as usize).map_or(&[][..], Vec::as_slice);
+            Loops::of_graph(successors.len(), if successors.is_empty() { &[] } else { &[0] }, &next)
+        })
+    }
+}
+
+/// Functions of the runtime that neither wait for other threads nor touch barriers.
+const HARMLESS: &[&str] = &["vprintf", "__assertfail", "malloc", "free", "__nv_printf"];
+
+/// Whether calls may lead to instructions that the questions about warps ask for.
+fn matter(function: &Function<'_, '_>, called: BTreeSet<Option<&str>>) -> bool {
+    let module = function.module();
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let Some(open) = called.into_iter().map(|name| name.map(str::to_owned)).collect::<Option<Vec<String>>>() else {
+        return true;
+    };
+    let mut open = open;
+    while let Some(name) = open.pop() {
+        work::spend(1);
+        if HARMLESS.contains(&name.as_str()) || !seen.insert(name.clone()) {
+            continue;
+        }
+        // One that is elsewhere, or in a register, may do anything.
+        let Some(called) = module.function(&name).filter(|found| found.is_definition()) else {
+            return true;
+        };
+        for located in called.instructions() {
+            match located.instruction.operation() {
+                Operation::Call => match located.instruction.call().callee {
+                    Some(name) => open.push(name.to_owned()),
+                    None => return true,
+                },
+                Operation::SetMaxNReg { .. }
+                | Operation::NamedBarrier(_)
+                | Operation::ClusterBarrier { .. }
+                | Operation::Mbarrier(_)
+                | Operation::Wgmma(_)
+                | Operation::Tcgen05 { .. }
+                | Operation::CpAsync(_)
+                | Operation::Bulk(_)
+                | Operation::Exit => return true,
+                _ => {}
+            }
+        }
+    }
+    false
+}

@@ -1,0 +1,106 @@
+//! Which threads of a block run which part of a kernel's PTX.
+//!
+//! In: a function of the PTX and the size of a block. Out: its basic blocks, what its registers hold as far as constants, thread
+//! ids and addresses of variables tell, and the set of threads that may reach each instruction. It refuses to guess: a value
+//! that memory, a parameter or a loop decides is unknown, and a branch on it may go either way for every thread.
+
+mod bits;
+mod bounds;
+mod compute;
+mod evaluate;
+mod graph;
+mod memory;
+pub(crate) mod number;
+mod origins;
+mod places;
+mod prepare;
+mod question;
+mod reach;
+mod solve;
+mod together;
+mod turns;
+mod uses;
+mod value;
+mod versions;
+mod ways;
+
+pub use evaluate::Values;
+pub use graph::{Block, Edge, Graph, Site};
+pub use places::Places;
+pub use reach::{Reach, ThreadSet, passing};
+pub use together::Together;
+pub use value::{Value, Variation};
+pub use ways::Ways;
+
+use crate::ptx::Function;
+
+/// Threads of a block, by dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockSize {
+    /// x, y, z.
+    pub dimensions: [u32; 3],
+    /// Whether a launch of another size is refused: `.reqntid`, or what the user says.
+    pub exact: bool,
+}
+
+impl BlockSize {
+    /// The most threads a block can have.
+    pub const MAX: u32 = 1024;
+
+    /// All of them; none when that is no size that can be launched.
+    pub fn threads(&self) -> Option<u32> {
+        let [x, y, z] = self.dimensions;
+        x.checked_mul(y)?.checked_mul(z).filter(|threads| (1..=BlockSize::MAX).contains(threads))
+    }
+}
+
+/// A kernel with everything that the questions about its warps start from.
+pub struct Warps<'a> {
+    /// Its instructions and blocks.
+    pub graph: Graph<'a>,
+    /// What its registers hold.
+    pub values: Values,
+    /// Who gets where.
+    pub reach: Reach,
+    /// Threads of a block; none when they are not known.
+    pub threads: Option<u32>,
+    /// Blocks of a cluster, where a launch with another number is refused.
+    pub cluster: Option<u32>,
+}
+
+impl<'a> Warps<'a> {
+    /// Evaluates a function.
+    pub fn of(function: &Function<'_, 'a>, size: Option<BlockSize>) -> Warps<'a> {
+        let size = size.filter(|size| size.threads().is_some());
+        let graph = Graph::build(function);
+        let (values, reach) = Values::solve(function, &graph, size);
+        let cluster = function.header().required_cluster();
+        let cluster = cluster.and_then(|[x, y, z]| x.checked_mul(y)?.checked_mul(z)).filter(|blocks| *blocks > 0);
+        Warps { graph, values, reach, threads: size.and_then(|size| size.threads()), cluster }
+    }
+
+    /// The threads that may run an instruction, its guard taken into account.
+    pub fn at(&self, index: usize) -> ThreadSet {
+        let Some(site) = self.graph.sites.get(index) else { return ThreadSet::EMPTY };
+        let reaching = self.reach.block(site.block);
+        match site.guard {
+            Some((register, negated)) => reach::split(reaching, self.values.at(index, register), !negated),
+            None => reaching,
+        }
+    }
+
+    /// How many threads that is; none when the size of a block is not known.
+    pub fn count_at(&self, index: usize) -> Option<u32> {
+        self.threads.map(|_| self.at(index).len())
+    }
+
+    /// The threads of every warp that may run an instruction.
+    pub fn warps_at(&self, index: usize) -> ThreadSet {
+        self.at(index).whole_warps()
+    }
+
+    /// Whether one of some threads may get to a block.
+    pub fn may_go(&self, who: &ThreadSet, block: u32) -> bool {
+        self.reach.is_reached(block, who)
+    }
+}

@@ -1,0 +1,192 @@
+//! Named barriers: who arrives where, and whether the counts can add up.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::base::Line;
+use crate::ptx::{BarrierAction, Operation};
+use crate::simt::{ThreadSet, Value, Warps};
+use crate::sync::rules::barrier_counts::Counts;
+use crate::sync::rules::finding::{Check, Confidence};
+
+/// An instruction on a named barrier.
+#[derive(Clone, Debug)]
+pub struct BarrierSite {
+    /// Its place among the instructions.
+    pub index: usize,
+    /// Its line.
+    pub line: Line,
+    /// Sync, arrive or reduce.
+    pub action: BarrierAction,
+    /// Whether all threads of a warp must run it together.
+    pub aligned: bool,
+    /// Threads that it counts to; all of the block when it gives no number, none when that is not known.
+    pub count: Option<u32>,
+    /// The threads that may run it on this barrier; none when the block size is not known.
+    pub threads: Option<ThreadSet>,
+    /// Whether they may run it on another barrier instead, as those do that take turns with two.
+    pub in_turns: bool,
+}
+
+/// What a kernel does with its named barriers.
+#[derive(Clone, Debug, Default)]
+pub struct Named {
+    /// By id.
+    pub barriers: BTreeMap<u32, Vec<BarrierSite>>,
+    /// Instructions whose id is not known.
+    pub unresolved: Vec<BarrierSite>,
+}
+
+/// Collects the sites of each id.
+pub fn named(warps: &Warps<'_>) -> Named {
+    let mut found = Named::default();
+    for (index, site) in warps.graph.sites.iter().enumerate() {
+        let Operation::NamedBarrier(barrier) = site.operation else { continue };
+        let value = |operand| warps.values.operand(&warps.graph, index, operand);
+        let count = match barrier.threads {
+            None => warps.threads,
+            Some(threads) => value(threads).constant().and_then(|count| u32::try_from(count).ok()),
+        };
+        let here = warps.at(index);
+        let threads = warps.threads.map(|_| here);
+        let (line, action, aligned) = (site.line(), barrier.action, barrier.aligned);
+        let at = BarrierSite { index, line, action, aligned, count, threads, in_turns: false };
+        // Each warpgroup has a barrier of its own, or one of several.
+        let mut by_thread = |layers: &[Arc<[u64]>]| {
+            let mut own: BTreeMap<u64, ThreadSet> = BTreeMap::new();
+            for (thread, layer) in layers.iter().flat_map(|layer| here.iter().map(move |thread| (thread, layer))) {
+                let Some(id) = layer.get(thread as usize) else { continue };
+                let set = own.entry(*id).or_insert(ThreadSet::EMPTY);
+                *set = set.union(&ThreadSet::from_iter([thread]));
+            }
+            for (id, own) in own {
+                let Ok(id) = u32::try_from(id) else { continue };
+                let site = BarrierSite { threads: Some(own), in_turns: layers.len() > 1, ..at.clone() };
+                found.barriers.entry(id).or_default().push(site);
+            }
+        };
+        let alternatives = || warps.values.alternatives(&warps.graph, index, barrier.id?);
+        match barrier.id.map(value) {
+            Some(Value::Threads { values, .. }) => by_thread(&[values]),
+            Some(Value::Constant(id)) => match u32::try_from(id) {
+                Ok(id @ 0..16) => found.barriers.entry(id).or_default().push(at),
+                _ => found.unresolved.push(at),
+            },
+            _ => match alternatives().filter(|layers| are_ids(layers, &here)) {
+                Some(layers) => by_thread(&layers),
+                None => found.unresolved.push(at),
+            },
+        }
+    }
+    found
+}
+
+/// Whether every number that some threads may have is that of a barrier.
+fn are_ids(layers: &[Arc<[u64]>], threads: &ThreadSet) -> bool {
+    let is_id = |layer: &Arc<[u64]>, thread: u32| layer.get(thread as usize).is_some_and(|id| *id < 16);
+    layers.iter().all(|layer| threads.iter().all(|thread| is_id(layer, thread)))
+}
+
+/// Checks of named barriers. `exact` says that the block cannot have another size.
+pub fn check(warps: &Warps<'_>, named: &Named, exact: bool) -> Vec<Check> {
+    let mut checks = Vec::new();
+    let whole = warps.graph.complete && !warps.graph.calls && named.unresolved.is_empty();
+    divergence(warps, &mut checks);
+    let mut by_threads = Counts::new(warps, exact);
+    for (id, sites) in &named.barriers {
+        counts(*id, sites, &mut checks);
+        if !whole {
+            continue;
+        }
+        by_threads.check(*id, sites, &mut checks);
+        let arrives = sites.iter().find(|site| site.action == BarrierAction::Arrive);
+        let waits = sites.iter().any(|site| site.action != BarrierAction::Arrive);
+        if let Some(site) = arrives.filter(|site| !waits && !site.in_turns) {
+            checks.push(Check {
+                code: "PI205",
+                fatal: false,
+                confidence: Confidence::Likely,
+                line: site.line,
+                message: format!("barrier {id} is arrived at, but nobody waits for it"),
+                reasoning: "no bar.sync, barrier.sync or .red of the kernel has this id".to_owned(),
+            });
+        }
+    }
+    checks
+}
+
+fn counts(id: u32, sites: &[BarrierSite], checks: &mut Vec<Check>) {
+    let mut seen: BTreeMap<u32, Line> = BTreeMap::new();
+    for site in sites {
+        let Some(count) = site.count else { continue };
+        // A block whose size is no multiple of 32 has a last warp that is not full.
+        if count % 32 != 0 && site.threads.is_none_or(|threads| threads.len() != count) {
+            checks.push(Check {
+                code: "PI201",
+                fatal: true,
+                confidence: Confidence::Likely,
+                line: site.line,
+                message: format!("barrier {id} counts to {count}, which is not a multiple of 32"),
+                reasoning: "whole warps arrive: the ISA wants a multiple of the warp size".to_owned(),
+            });
+        }
+        seen.entry(count).or_insert(site.line);
+    }
+    if seen.len() > 1 {
+        let list: Vec<String> = seen.iter().map(|(count, line)| format!("{count} at line {line}")).collect();
+        checks.push(Check {
+            code: "PI202",
+            fatal: false,
+            confidence: Confidence::Possible,
+            line: seen.values().copied().max().unwrap_or(Line(1)),
+            message: format!("barrier {id} is used with different counts: {}", list.join(", ")),
+            reasoning:
+                "sites that complete a barrier together need one count; others may differ where they never overlap"
+                    .to_owned(),
+        });
+    }
+}
+
+/// Instructions that whole warps must run together, where some lanes cannot come.
+fn divergence(warps: &Warps<'_>, checks: &mut Vec<Check>) {
+    let Some(threads) = warps.threads else { return };
+    let all = ThreadSet::first(threads);
+    let mut lanes_wait: Option<ThreadSet> = None;
+    for (index, site) in warps.graph.sites.iter().enumerate() {
+        let what = match site.operation {
+            Operation::NamedBarrier(barrier) if barrier.aligned => "barrier",
+            Operation::ClusterBarrier { aligned: true, .. } => "cluster barrier",
+            Operation::SetMaxNReg { .. } => "setmaxnreg",
+            Operation::Wgmma(_) => "wgmma",
+            _ => continue,
+        };
+        let here = warps.at(index);
+        let missing = here.whole_warps().intersection(&all);
+        if here.is_empty() || missing == here {
+            continue;
+        }
+        // Lanes that have left the kernel are not missed; those that go on to wait elsewhere are.
+        let elsewhere = *lanes_wait.get_or_insert_with(|| {
+            let waits = warps.graph.sites.iter().enumerate().filter(|(_, site)| {
+                matches!(
+                    site.operation,
+                    Operation::NamedBarrier(_) | Operation::ClusterBarrier { .. } | Operation::Wgmma(_)
+                )
+            });
+            waits.fold(ThreadSet::EMPTY, |all, (index, _)| all.union(&warps.at(index)))
+        });
+        let lost = missing.iter().filter(|thread| !here.has(*thread)).any(|thread| elsewhere.has(thread));
+        let first = here.warps().first().copied().unwrap_or(0);
+        let lanes = here.iter().filter(|thread| thread / 32 == first).count();
+        checks.push(Check {
+            code: "PI206",
+            fatal: true,
+            confidence: if lost { Confidence::Likely } else { Confidence::Possible },
+            line: site.line(),
+            message: format!("only {lanes} of the 32 lanes of warp {first} come to this aligned {what}"),
+            reasoning: "all threads of a warp must run it together; a branch or predicate keeps the others away"
+                .to_owned(),
+        });
+        return;
+    }
+}

@@ -1,0 +1,301 @@
+//! Cluster barriers: every wait has its arrive before it.
+
+use crate::base::{Line, work};
+use crate::ptx::{ClusterBarrierAction, Operation};
+use crate::simt::{Graph, Site, ThreadSet, Warps};
+use crate::sync::rules::finding::{Check, Confidence};
+
+/// Half of a cluster barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClusterSite {
+    /// Its line.
+    pub line: Line,
+    /// Arrive or wait.
+    pub action: ClusterBarrierAction,
+    /// Whether all threads of a warp must run it together.
+    pub aligned: bool,
+}
+
+/// Every half, in order.
+pub fn sites(warps: &Warps<'_>) -> Vec<ClusterSite> {
+    let site = |site: &Site<'_>| match site.operation {
+        Operation::ClusterBarrier { action, aligned } => Some(ClusterSite { line: site.line(), action, aligned }),
+        _ => None,
+    };
+    warps.graph.sites.iter().filter_map(site).collect()
+}
+
+/// The thread has not arrived yet.
+const NEVER: u8 = 1;
+/// The thread has arrived and not waited.
+const ARRIVED: u8 = 2;
+/// The thread has waited for what it arrived at.
+const WAITED: u8 = 4;
+
+fn half(site: &Site<'_>) -> Option<ClusterBarrierAction> {
+    match site.operation {
+        Operation::ClusterBarrier { action, .. } => Some(action),
+        _ => None,
+    }
+}
+
+fn is_guarded(site: &Site<'_>) -> bool {
+    site.located.instruction.guard().is_some()
+}
+
+fn step(state: u8, site: &Site<'_>) -> u8 {
+    let Some(action) = half(site) else { return state };
+    let after = if action == ClusterBarrierAction::Arrive { ARRIVED } else { WAITED };
+    // A half that a predicate guards may be left out.
+    if is_guarded(site) { state | after } else { after }
+}
+
+/// Arrivals so far, one bit for each number; the last for more than can be told apart.
+const MANY: u16 = 1 << 15;
+
+fn count(arrivals: u16, site: &Site<'_>) -> u16 {
+    if half(site) != Some(ClusterBarrierAction::Arrive) {
+        return arrivals;
+    }
+    let after = (arrivals & !MANY) << 1 | arrivals & MANY;
+    if is_guarded(site) { arrivals | after } else { after }
+}
+
+/// What may hold at the start of each block, followed along every path.
+fn follow<T: Copy + PartialEq + std::ops::BitOr<Output = T>>(
+    graph: &Graph<'_>,
+    none: T,
+    first: T,
+    step: impl Fn(T, &Site<'_>) -> T,
+) -> Vec<T> {
+    work::spend_on(graph.blocks.len() / 16);
+    let mut before = vec![none; graph.blocks.len()];
+    let mut open = vec![0u32];
+    if let Some(start) = before.first_mut() {
+        *start = first;
+    }
+    while let Some(at) = open.pop() {
+        work::spend(1);
+        let Some(&start) = before.get(at as usize) else { continue };
+        let after = graph.sites_of(at).fold(start, |state, (_, site)| step(state, site));
+        for edge in graph.blocks.get(at as usize).iter().flat_map(|block| &block.successors) {
+            if let Some(state) = before.get_mut(edge.to as usize)
+                && *state | after != *state
+            {
+                *state = *state | after;
+                open.push(edge.to);
+            }
+        }
+    }
+    before
+}
+
+/// Follows arrive and wait along every path. Nothing is certain: what the ISA leaves undefined was seen to run (docs/hardware.md).
+pub fn check(warps: &Warps<'_>) -> Vec<Check> {
+    let graph = &warps.graph;
+    let mut checks = Vec::new();
+    if sites(warps).is_empty() || graph.calls || !graph.complete {
+        return checks;
+    }
+    let all = sites(warps);
+    let waits = all.iter().any(|site| site.action == ClusterBarrierAction::Wait);
+    if let Some(first) = all.first().filter(|_| !waits) {
+        let reasoning = "no barrier.cluster.wait is there: the blocks of a cluster are never in step";
+        checks.push(unanswered(first.line, "barrier.cluster.arrive in a kernel that never waits", reasoning));
+        return checks;
+    }
+    let before = follow(graph, 0u8, NEVER, step);
+    let mut ends = 0;
+    for (block, start) in before.iter().enumerate().filter(|(_, start)| **start != 0) {
+        let mut state = *start;
+        for (_, site) in graph.sites_of(block as u32) {
+            let found = match site.operation {
+                Operation::ClusterBarrier { action: ClusterBarrierAction::Wait, .. } if state & ARRIVED == 0 => Some((
+                    "PI401",
+                    Confidence::Likely,
+                    "barrier.cluster.wait without an arrive before it",
+                    "no path to this line has a barrier.cluster.arrive that no wait has answered",
+                )),
+                Operation::ClusterBarrier { action: ClusterBarrierAction::Arrive, .. } if state == ARRIVED => Some((
+                    "PI402",
+                    Confidence::Likely,
+                    "barrier.cluster.arrive for the second time, with no wait between",
+                    "every path to this line has arrived already and not waited",
+                )),
+                Operation::Return | Operation::Exit if state == ARRIVED => Some((
+                    "PI403",
+                    Confidence::Possible,
+                    "leaves the kernel after barrier.cluster.arrive without a wait",
+                    "every path to this line has arrived and not waited: shared memory may go while other blocks read it",
+                )),
+                _ => None,
+            };
+            if matches!(site.operation, Operation::Return | Operation::Exit) {
+                ends |= state;
+            }
+            if let Some((code, confidence, message, reasoning)) = found {
+                let (message, reasoning) = (message.to_owned(), reasoning.to_owned());
+                checks.push(Check { code, fatal: code != "PI403", confidence, line: site.line(), message, reasoning });
+            }
+            state = step(state, site);
+        }
+    }
+    // What is wrong in other ways leaves arrivals behind too.
+    if checks.iter().any(|check| check.code != "PI403") {
+        return checks;
+    }
+    let (again, last): (Vec<Check>, Vec<Check>) =
+        never_waited_for(warps).into_iter().partition(|check| check.code == "PI402");
+    if !again.is_empty() {
+        return again;
+    }
+    let reasoning = "whoever gets here has arrived as often as nobody has who waits: no thread of the cluster waits for this \
+                     arrival, so that the wait is missing, or the arrival does nothing";
+    let found = |line: Line| unanswered(line, "barrier.cluster.arrive that no thread waits for", reasoning);
+    let for_nobody: Vec<Check> = for_nobody(graph, ends).into_iter().map(found).collect();
+    if !for_nobody.is_empty() {
+        return for_nobody;
+    }
+    // The arrival says more than the exit that it leads to.
+    if last.is_empty() { checks } else { last }
+}
+
+/// Arrivals that nobody of a warp that makes them waits for: whichever way is taken, another arrival comes next, or the end of the kernel.
+/// Where branches meet that arrived elsewhere, the second may be right for some of those who come to it: the first is at fault.
+fn never_waited_for(warps: &Warps<'_>) -> Vec<Check> {
+    let graph = &warps.graph;
+    let mut checks = Vec::new();
+    for (index, site) in graph.sites.iter().enumerate() {
+        if half(site) != Some(ClusterBarrierAction::Arrive) || is_guarded(site) {
+            continue;
+        }
+        let half_at = |index: &usize| graph.sites.get(*index).and_then(half);
+        let waits = |next: &Next| next.halves.iter().any(|index| half_at(index) == Some(ClusterBarrierAction::Wait));
+        let here = warps.warps_at(index);
+        let all = next_halves(warps, index, &here);
+        let mut each = here.warps().into_iter().map(|warp| (warp * 32..warp * 32 + 32).collect::<ThreadSet>());
+        // Warps that have nothing else to do may leave at once.
+        let leaves = |warp: &ThreadSet| next_halves(warps, index, warp).filter(|next| !waits(next) && next.works);
+        let Some(next) = all.filter(|next| !waits(next)).or_else(|| each.find_map(|warp| leaves(&warp))) else {
+            continue;
+        };
+        let second = next.halves.first().and_then(|first| graph.sites.get(*first)).map(Site::line);
+        checks.push(match second.filter(|_| !next.ends) {
+            Some(second) => Check {
+                code: "PI402",
+                fatal: true,
+                confidence: Confidence::Likely,
+                line: site.line(),
+                message: format!("barrier.cluster.arrive with no wait before the next one, at line {}", second.0),
+                reasoning: "every way from here leads to another barrier.cluster.arrive, none through a wait"
+                    .to_owned(),
+            },
+            None => unanswered(
+                site.line(),
+                "barrier.cluster.arrive that some who arrive do not wait for",
+                "other threads wait, but no way that is open to these leads to a wait: it is missing, or they let others go on and \
+                 need nothing of them, not even that this block's shared memory stays",
+            ),
+        });
+    }
+    checks
+}
+
+/// What comes next after a half, on all ways that are open to those who run it.
+struct Next {
+    /// Other halves.
+    halves: Vec<usize>,
+    /// Whether an end of the kernel comes first on some way.
+    ends: bool,
+    /// Whether anything asynchronous is done, or waited for, on some way there.
+    works: bool,
+}
+
+fn next_halves(warps: &Warps<'_>, from: usize, who: &ThreadSet) -> Option<Next> {
+    let graph = &warps.graph;
+    let home = graph.sites.get(from)?.block;
+    work::spend_on(graph.blocks.len() / 16);
+    let mut seen = vec![false; graph.blocks.len()];
+    let mut open = vec![(home, from + 1)];
+    let mut next = Next { halves: Vec::new(), ends: false, works: false };
+    while let Some((at, first)) = open.pop() {
+        work::spend(1);
+        let mut ended = false;
+        for (index, site) in graph.sites_of(at).filter(|(index, _)| *index >= first) {
+            let leaves = matches!(site.operation, Operation::Return | Operation::Exit);
+            if half(site).is_some() {
+                next.halves.push(index);
+            }
+            next.ends |= leaves;
+            next.works |= matches!(
+                site.operation,
+                Operation::Mbarrier(_) | Operation::Bulk(_) | Operation::Wgmma(_) | Operation::Tcgen05 { .. }
+            );
+            ended = (half(site).is_some() || leaves) && !is_guarded(site);
+            if ended {
+                break;
+            }
+        }
+        if ended {
+            continue;
+        }
+        for edge in graph.blocks.get(at as usize)?.successors.iter().filter(|edge| warps.may_go(who, edge.to)) {
+            if !std::mem::replace(seen.get_mut(edge.to as usize)?, true) {
+                open.push((edge.to, 0));
+            }
+        }
+    }
+    next.halves.sort_unstable();
+    Some(next)
+}
+
+fn unanswered(line: Line, message: &str, reasoning: &str) -> Check {
+    let (message, reasoning) = (message.to_owned(), reasoning.to_owned());
+    Check { code: "PI403", fatal: false, confidence: Confidence::Likely, line, message, reasoning }
+}
+
+/// Arrivals that no thread of any block waits for. All run the same code, and a thread's arrivals are for the phases in their order: an
+/// arrival is for nobody where no wait can come after just as many, or where every thread that arrives ends without waiting again.
+fn for_nobody(graph: &Graph<'_>, ends: u8) -> Vec<Line> {
+    let before = follow(graph, 0u16, 1, count);
+    let (mut arrivals, mut waited): (Vec<(usize, u16)>, u16) = (Vec::new(), 0);
+    for (block, start) in before.iter().enumerate() {
+        let mut so_far = *start;
+        for (index, site) in graph.sites_of(block as u32) {
+            let arrived = (so_far & !MANY) << 1 | so_far & MANY;
+            match half(site) {
+                Some(ClusterBarrierAction::Arrive) => arrivals.push((index, arrived)),
+                Some(ClusterBarrierAction::Wait) => waited |= so_far,
+                None => {}
+            }
+            so_far = count(so_far, site);
+        }
+    }
+    let never_again = ends & ARRIVED != 0 && ends & WAITED == 0;
+    let is_last = |index: usize| !leads_to_half(graph, index);
+    let alone = |&(index, arrived): &(usize, u16)| {
+        arrived != 0 && (arrived & (waited | MANY) == 0 || never_again && is_last(index))
+    };
+    let lines = arrivals.iter().filter(|arrival| alone(arrival));
+    lines.filter_map(|(index, _)| Some(graph.sites.get(*index)?.line())).collect()
+}
+
+/// Whether any path leads on to another half.
+fn leads_to_half(graph: &Graph<'_>, from: usize) -> bool {
+    let Some(home) = graph.sites.get(from).map(|site| site.block) else { return true };
+    work::spend_on(graph.blocks.len() / 16);
+    let mut seen = vec![false; graph.blocks.len()];
+    let mut open = vec![(home, from + 1)];
+    while let Some((at, first)) = open.pop() {
+        work::spend(1);
+        if graph.sites_of(at).any(|(index, site)| index >= first && half(site).is_some()) {
+            return true;
+        }
+        for edge in graph.blocks.get(at as usize).iter().flat_map(|block| &block.successors) {
+            if !std::mem::replace(seen.get_mut(edge.to as usize).unwrap_or(&mut true), true) {
+                open.push((edge.to, 0));
+            }
+        }
+    }
+    false
+}

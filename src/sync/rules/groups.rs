@@ -1,0 +1,241 @@
+//! Groups of asynchronous work along every path: wgmma fenced, committed and waited for; copies committed and waited for.
+
+use crate::base::{FastSet, work};
+use crate::ptx::{Bulk, CpAsync, Operation, Register, Wgmma};
+use crate::simt::{Graph, Site, Warps};
+use crate::sync::rules::finding::{Check, Confidence};
+
+/// What a path has done last, one bit each; several where paths meet.
+type States = u16;
+
+/// Nothing yet.
+const START: States = 1;
+/// A fence.
+const FENCED: States = 2;
+/// Work that belongs to no group yet.
+const OPEN: States = 4;
+/// A group that nobody has waited for.
+const COMMITTED: States = 8;
+/// A wait that leaves groups on their way.
+const SOME_LEFT: States = 16;
+/// A wait for all.
+const DONE: States = 32;
+
+/// What may have come last at each instruction, by index; 0 where none is reached.
+fn along(graph: &Graph<'_>, step: impl Fn(&Site<'_>) -> Option<States>) -> Vec<States> {
+    work::spend_on(graph.blocks.len() / 16);
+    let mut before: Vec<States> = vec![0; graph.blocks.len()];
+    let mut at: Vec<States> = vec![0; graph.sites.len()];
+    let mut open = vec![0u32];
+    if let Some(first) = before.first_mut() {
+        *first = START;
+    }
+    while let Some(block) = open.pop() {
+        work::spend(1);
+        let mut state = before.get(block as usize).copied().unwrap_or(0);
+        for (index, site) in graph.sites_of(block) {
+            if let Some(slot) = at.get_mut(index) {
+                *slot |= state;
+            }
+            if let Some(after) = step(site) {
+                let guarded = site.located.instruction.guard().is_some();
+                state = if guarded { state | after } else { after };
+            }
+        }
+        for edge in graph.blocks.get(block as usize).into_iter().flat_map(|block| &block.successors) {
+            if let Some(there) = before.get_mut(edge.to as usize)
+                && *there | state != *there
+            {
+                *there |= state;
+                open.push(edge.to);
+            }
+        }
+    }
+    at
+}
+
+/// Checks of groups.
+pub fn check(warps: &Warps<'_>) -> Vec<Check> {
+    let mut checks = Vec::new();
+    if warps.graph.calls || !warps.graph.complete {
+        return checks;
+    }
+    wgmma(&warps.graph, &mut checks);
+    for check in crate::sync::rules::wgmma::check(warps) {
+        work::spend_on(checks.len());
+        if !checks.iter().any(|known| known.code == check.code && known.line == check.line) {
+            checks.push(check);
+        }
+    }
+    copies(&warps.graph, &mut checks);
+    checks
+}
+
+/// The instruction of some kind that comes last before a place in the text.
+fn last_before<'g, 'a>(
+    graph: &'g Graph<'a>,
+    index: usize,
+    is: impl Fn(&Operation<'a>) -> bool,
+) -> Option<&'g Site<'a>> {
+    graph.sites.get(..index)?.iter().rev().inspect(|_| work::spend(1)).find(|site| is(&site.operation))
+}
+
+fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Check>) {
+    let is_mma = |operation: &Operation<'_>| matches!(operation, Operation::Wgmma(Wgmma::MmaAsync));
+    if !graph.sites.iter().any(|site| is_mma(&site.operation)) {
+        return;
+    }
+    unfenced(graph, is_mma, checks);
+    let states = along(graph, |site| match site.operation {
+        Operation::Wgmma(Wgmma::Fence) => Some(FENCED),
+        Operation::Wgmma(Wgmma::MmaAsync) => Some(OPEN),
+        Operation::Wgmma(Wgmma::CommitGroup) => Some(COMMITTED),
+        Operation::Wgmma(Wgmma::WaitGroup(Some(0))) => Some(DONE),
+        Operation::Wgmma(Wgmma::WaitGroup(_)) => Some(SOME_LEFT),
+        _ => None,
+    });
+    let mut add = |code, line, message: &str, reasoning: &str| {
+        work::spend_on(checks.len());
+        if !checks.iter().any(|known: &Check| known.code == code && known.line == line) {
+            let (message, reasoning) = (message.to_owned(), reasoning.to_owned());
+            checks.push(Check { code, fatal: false, confidence: Confidence::Likely, line, message, reasoning });
+        }
+    };
+    // Multiplications that the next fence finds in no group. Where there are several, groups are meant to go across fences.
+    let mut refenced: Vec<&Site<'_>> = Vec::new();
+    for ((index, site), state) in graph.sites.iter().enumerate().zip(&states) {
+        let state = *state;
+        if state == 0 {
+            continue;
+        }
+        let only = |bits: States| state & !bits == 0;
+        match site.operation {
+            Operation::Wgmma(Wgmma::WaitGroup(_)) | Operation::Return | Operation::Exit if only(OPEN) => {
+                if let Some(last) = last_before(graph, index, is_mma) {
+                    add(
+                        "PI502",
+                        last.line(),
+                        "wgmma.mma_async that no commit_group follows",
+                        "every path waits or ends with multiplications that belong to no group: no wait covers them",
+                    );
+                }
+            }
+            Operation::Wgmma(Wgmma::Fence) if only(OPEN) => refenced.extend(last_before(graph, index, is_mma)),
+            Operation::Wgmma(_) => {}
+            Operation::Return | Operation::Exit if only(COMMITTED | SOME_LEFT) => {
+                let is = |operation: &Operation<'_>| matches!(operation, Operation::Wgmma(Wgmma::CommitGroup));
+                if let Some(last) = last_before(graph, index, is) {
+                    add(
+                        "PI503",
+                        last.line(),
+                        "wgmma groups that are never waited for",
+                        "every path to the end leaves groups on their way: results may be read only after wgmma.wait_group",
+                    );
+                }
+            }
+            _ => {}
+        }
+    }
+    if let [last] = refenced[..] {
+        add(
+            "PI502",
+            last.line(),
+            "wgmma.mma_async that no commit_group follows",
+            "every path to the next wgmma.fence leaves it in no group of its own, as no other does: waits count one group less",
+        );
+    }
+}
+
+/// The first multiplication that a path leads to from the start without a fence, or that no path brings one to from where its accumulators
+/// were computed anew. One after the other into the same accumulators need none between them.
+fn unfenced(graph: &Graph<'_>, is_mma: impl Fn(&Operation<'_>) -> bool, checks: &mut Vec<Check>) {
+    let multiplications = || graph.sites.iter().filter(|site| is_mma(&site.operation));
+    let accumulators: FastSet<Register> =
+        multiplications().flat_map(|site| graph.registers.written_by(&site.located)).collect();
+    let states = along(graph, |site| match site.operation {
+        Operation::Wgmma(Wgmma::Fence) => Some(FENCED),
+        Operation::Wgmma(_) => None,
+        // Compilers move copies about as they like: what was copied was computed before.
+        _ if site.located.instruction.mnemonic() == "mov" => None,
+        _ => graph.registers.written_by(&site.located).any(|to| accumulators.contains(&to)).then_some(OPEN),
+    });
+    let bare = |(site, state): &(&Site<'_>, &States)| {
+        is_mma(&site.operation) && (**state & START != 0 || **state != 0 && **state & FENCED == 0)
+    };
+    if let Some((site, state)) = graph.sites.iter().zip(&states).find(bare) {
+        let since = if *state & START != 0 { "the start" } else { "its accumulators were computed" };
+        checks.push(Check {
+            code: "PI501",
+            fatal: false,
+            confidence: Confidence::Likely,
+            line: site.line(),
+            message: format!("wgmma.mma_async with no wgmma.fence since {since}"),
+            reasoning: format!(
+                "wgmma.fence comes between writing registers and the multiplications that have them: {} has none",
+                if *state & START != 0 { "a path to this line" } else { "every path to this line" }
+            ),
+        });
+    }
+}
+
+/// Copies in groups: `cp.async` and the bulk ones out of shared memory.
+fn copies(graph: &Graph<'_>, checks: &mut Vec<Check>) {
+    for bulk in [false, true] {
+        let kind = |site: &Site<'_>| match site.operation {
+            Operation::CpAsync(CpAsync::Copy) if !bulk => Some(OPEN),
+            Operation::CpAsync(CpAsync::CommitGroup) if !bulk => Some(COMMITTED),
+            // An mbarrier takes them over.
+            Operation::CpAsync(CpAsync::WaitAll | CpAsync::MbarrierArrive) if !bulk => Some(DONE),
+            Operation::CpAsync(CpAsync::WaitGroup(_)) if !bulk => Some(SOME_LEFT),
+            Operation::Bulk(Bulk::Copy { .. } | Bulk::Reduce { .. }) if bulk => {
+                site.located.instruction.opcode().contains("bulk_group").then_some(OPEN)
+            }
+            Operation::Bulk(Bulk::CommitGroup) if bulk => Some(COMMITTED),
+            Operation::Bulk(Bulk::WaitGroup { .. }) if bulk => Some(SOME_LEFT),
+            _ => None,
+        };
+        let first = |wanted: States| graph.sites.iter().find(|site| kind(site) == Some(wanted));
+        let name = if bulk { "cp.async.bulk" } else { "cp.async" };
+        let Some(copy) = first(OPEN) else { continue };
+        let mut add = |code, confidence, line, message: String, reasoning: &str| {
+            let reasoning = reasoning.to_owned();
+            checks.push(Check { code, fatal: false, confidence, line, message, reasoning });
+        };
+        if first(COMMITTED).is_none() && first(DONE).is_none() {
+            let message = format!("{name} copies in a kernel without {name}.commit_group");
+            let reasoning = "copies that belong to no group are covered by no wait_group";
+            add("PI504", Confidence::Likely, copy.line(), message, reasoning);
+            continue;
+        }
+        let committed = first(COMMITTED);
+        if let Some(committed) = committed.filter(|_| first(SOME_LEFT).is_none() && first(DONE).is_none()) {
+            let message = format!("{name} groups in a kernel without {name}.wait_group");
+            // Published kernels end with a store under way.
+            let mut copies = graph.sites.iter().enumerate().filter(|(_, site)| kind(site) == Some(OPEN));
+            let ends = bulk && copies.all(|(index, site)| is_store(site) && !graph.is_in_a_loop(index));
+            let confidence = if ends { Confidence::Possible } else { Confidence::Likely };
+            add("PI505", confidence, committed.line(), message, "nothing says when the copies are done");
+            continue;
+        }
+        let states = along(graph, kind);
+        for ((index, site), state) in graph.sites.iter().enumerate().zip(states) {
+            if kind(site) == Some(SOME_LEFT) && state == OPEN {
+                let is = |operation: &Operation<'_>| match operation {
+                    Operation::CpAsync(CpAsync::Copy) => !bulk,
+                    Operation::Bulk(Bulk::Copy { .. } | Bulk::Reduce { .. }) => bulk,
+                    _ => false,
+                };
+                if let Some(last) = last_before(graph, index, is) {
+                    let message = format!("{name} copy that no commit_group follows before the wait");
+                    let reasoning = "every path to the wait_group after it leaves it in no group";
+                    add("PI504", Confidence::Likely, last.line(), message, reasoning);
+                }
+            }
+        }
+    }
+}
+
+/// Whether a bulk copy goes from shared memory to global memory.
+fn is_store(site: &Site<'_>) -> bool {
+    site.located.instruction.opcode().contains(".global.shared::cta")
+}

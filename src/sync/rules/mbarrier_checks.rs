@@ -1,0 +1,498 @@
+//! Whether mbarriers can work as they are set up: initialised, arrived at, counted right, known to others before they use them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::base::{Line, work};
+use crate::ptx::{BarrierAction, ClusterBarrierAction, MbarrierAction, Operation, Register};
+use crate::simt::{Edge, Site, ThreadSet, Value, Warps, Ways, passing};
+use crate::sync::rules::finding::{Check, Confidence};
+use crate::sync::rules::mbarriers::{Act, MbarrierSite, Place};
+
+/// The objects that an instruction may be on: the variable, and the places in it where they are known.
+pub(super) type Group = (u32, Option<Arc<[i64]>>);
+
+/// Whether it is a single object.
+fn is_one(group: &Group) -> bool {
+    group.1.as_ref().is_some_and(|places| places.len() == 1)
+}
+
+/// Whether an instruction waits for the phase before the first one, which is over from the start.
+fn is_first(site: &MbarrierSite) -> bool {
+    site.act == Act::Wait && site.argument.is_some_and(|parity| parity & 1 == 1)
+}
+
+/// Instructions with the objects that they may be on.
+pub(super) struct Objects<'a> {
+    pub(super) sites: &'a [MbarrierSite],
+    pub(super) groups: Vec<Option<Group>>,
+}
+
+impl<'a> Objects<'a> {
+    fn new(sites: &'a [MbarrierSite]) -> Objects<'a> {
+        // What an array's start tells is not taken for its places: compilers fold parts of the index into it.
+        let group = |site: &MbarrierSite| Some((site.variable?, site.places.as_deref().map(Arc::from)));
+        Objects { sites, groups: sites.iter().map(group).collect() }
+    }
+
+    /// The instructions that may be on an object of a group.
+    pub(super) fn of<'g>(&'g self, group: &'g Group) -> impl Iterator<Item = &'a MbarrierSite> + 'g {
+        let meets = |other: &Option<Group>| {
+            work::spend(1);
+            other.as_ref().is_none_or(|(variable, places)| {
+                let both = places.as_ref().zip(group.1.as_ref());
+                *variable == group.0
+                    && both.is_none_or(|(a, b)| {
+                        work::spend_on(a.len() * b.len());
+                        a.iter().any(|place| b.contains(place))
+                    })
+            })
+        };
+        self.sites.iter().zip(&self.groups).filter(move |(_, other)| meets(other)).map(|(site, _)| site)
+    }
+
+    /// Whether no index has a part in any of them.
+    fn are_fixed(&self) -> bool {
+        work::spend_on(self.sites.len());
+        self.sites.iter().all(|site| matches!(site.place, Place::At(_)))
+    }
+
+    fn any(&self, group: &Group, acts: &[Act]) -> bool {
+        self.of(group).any(|site| acts.contains(&site.act))
+    }
+}
+
+/// Checks of mbarriers. `exact` says that the block cannot have another size.
+pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite], exact: bool) -> Vec<Check> {
+    let mut checks: Vec<Check> = Vec::new();
+    if warps.graph.calls || !warps.graph.complete {
+        return checks;
+    }
+    // What nobody runs, as compilers leave it behind where they inline, bears on no object.
+    let live = sites.iter().filter(|site| site.threads != Some(0)).cloned();
+    let (known, unknown): (Vec<MbarrierSite>, Vec<MbarrierSite>) = live.partition(|site| site.variable.is_some());
+    let objects = Objects::new(&known);
+    // One address that does not tell its object could be any of them. Arrivals at one announce no bytes to any.
+    if !unknown.is_empty() {
+        if unknown.iter().all(|site| matches!(site.act, Act::Arrive | Act::AsyncArrive | Act::Wait)) {
+            presence(warps, &objects, &mut checks);
+            checks.retain(|check| check.code == "PI303");
+            if checks.is_empty() {
+                checks.extend(crate::sync::rules::mbarrier_expect::check(warps, &objects));
+            }
+        }
+        return checks;
+    }
+    presence(warps, &objects, &mut checks);
+    if !checks.iter().any(|check| check.code == "PI303") {
+        checks.extend(crate::sync::rules::mbarrier_expect::check(warps, &objects));
+    }
+    arrivals(warps, &objects, exact, &mut checks);
+    // What is told of a count already is not told once more.
+    let add = |checks: &mut Vec<Check>, found: Vec<Check>| {
+        for check in found {
+            if !is_count_told(checks, check.line) {
+                checks.push(check);
+            }
+        }
+    };
+    add(&mut checks, crate::sync::rules::mbarrier_units::check(warps, &objects, sites));
+    let alike = crate::sync::rules::mbarrier_alike::check(warps, &objects, &checks);
+    add(&mut checks, alike);
+    add(&mut checks, crate::sync::rules::mbarrier_rounds::check(warps, &objects).into_iter().collect());
+    bytes(warps, &objects, exact, &mut checks);
+    publication(warps, &objects, &mut checks);
+    checks.extend(crate::sync::rules::mbarrier_parity::check(warps, &known));
+    checks
+}
+
+/// Whether something is told of the count of the object that a line initialises.
+pub(super) fn is_count_told(checks: &[Check], line: Line) -> bool {
+    work::spend_on(checks.len());
+    checks.iter().any(|check| ["PI305", "PI310"].contains(&check.code) && check.line == line)
+}
+
+/// What must be there at all: an init, an arrival, an announcement.
+fn presence(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
+    let arrivals = [Act::Arrive, Act::ArriveExpect, Act::AsyncArrive, Act::Other];
+    for (site, group) in objects.sites.iter().zip(&objects.groups) {
+        let Some(group) = group else { continue };
+        let name = site.object(warps).unwrap_or_default();
+        let found = match site.act {
+            Act::Wait if !objects.any(group, &[Act::Init, Act::Other]) => Some((
+                "PI301",
+                format!("waits for the mbarrier {name}, which nothing initialises"),
+                "no mbarrier.init of the kernel has an address in this variable at this offset",
+            )),
+            // The phase before the first is over: whoever waits for its parity, to fill a buffer for the first time, goes on at once.
+            Act::Wait if !is_first(site) && !objects.any(group, &arrivals) && !is_poll(warps, site) => Some((
+                "PI302",
+                format!("waits for the mbarrier {name}, which nobody arrives at"),
+                "no arrive, tcgen05.commit or cp.async.mbarrier.arrive of the kernel has this object: its phase never completes",
+            )),
+            Act::Complete if !objects.any(group, &[Act::ArriveExpect, Act::Expect, Act::Other]) => Some((
+                "PI303",
+                format!("completes bytes on the mbarrier {name} that no expect_tx announces"),
+                "without expect_tx the phase can complete before the bytes are there, or never",
+            )),
+            Act::Init if site.argument.is_some_and(|count| !(1..=0xf_ffff).contains(&count)) => Some((
+                "PI304",
+                format!("the mbarrier {name} is initialised with a count out of range"),
+                "counts go from 1 to 1,048,575",
+            )),
+            _ => None,
+        };
+        let Some((code, message, reasoning)) = found else { continue };
+        // One finding an object: its first line.
+        work::spend_on(checks.len());
+        if !checks.iter().any(|known| known.code == code && known.message == message) {
+            let (line, reasoning) = (site.line, reasoning.to_owned());
+            // A parity that is not known may be that of the phase before the first.
+            let unsure = code == "PI302" && site.argument.is_none();
+            let confidence = if unsure { Confidence::Possible } else { Confidence::Likely };
+            checks.push(Check { code, fatal: true, confidence, line, message, reasoning });
+        }
+    }
+}
+
+/// Whether whoever waits goes on either way: what is written is asked by no branch, and something else is done before it is asked for again.
+fn is_poll(warps: &Warps<'_>, wait: &MbarrierSite) -> bool {
+    let graph = &warps.graph;
+    let Some(site) = graph.sites.get(wait.index) else { return false };
+    let done: Vec<Register> = graph.registers.written_by(&site.located).collect();
+    let asks = |edge: &Edge| edge.when.is_some_and(|(register, _)| done.contains(&register));
+    work::spend_on(graph.blocks.len());
+    if graph.blocks.iter().any(|block| block.successors.iter().any(asks)) {
+        return false;
+    }
+    let acts = |site: &Site<'_>| matches!(site.operation, Operation::Mbarrier(_) | Operation::Bulk(_));
+    graph.innermost_loop(site.block).is_none_or(|blocks| {
+        let sites = blocks.into_iter().flat_map(|block| graph.sites_of(block));
+        sites.filter(|(_, site)| acts(site)).count() > 1
+    })
+}
+
+/// Blocks of a cluster at most: all of them may arrive at one's object.
+const CLUSTER: u64 = 16;
+
+/// Counts that more threads would have to make up than can arrive.
+fn arrivals(warps: &Warps<'_>, objects: &Objects<'_>, exact: bool, checks: &mut Vec<Check>) {
+    let mut told: BTreeSet<Group> = BTreeSet::new();
+    for (site, group) in objects.sites.iter().zip(&objects.groups).filter(|(site, _)| site.act == Act::Init) {
+        let (Some((variable, Some(places))), Some(count)) = (group, site.argument) else { continue };
+        // Where one instruction initialises several, they are all alike: one is enough to tell of.
+        let short = places.iter().find_map(|place| {
+            let group: Group = (*variable, Some(Arc::from([*place])));
+            if told.contains(&group) {
+                return None;
+            }
+            let (total, repeats) = too_few(warps, objects, &group, count, places.len() == 1)?;
+            Some((group, *place, total, repeats))
+        });
+        let Some((group, place, total, repeats)) = short else { continue };
+        told.insert(group);
+        let loops = if repeats { ", once each time around" } else { "" };
+        let is_one = places.len() == 1;
+        let name = site.object(warps).unwrap_or_default();
+        let which = if is_one { String::new() } else { format!(" at offset {place}") };
+        checks.push(Check {
+            code: "PI305",
+            fatal: true,
+            confidence: if repeats || !exact || warps.values.by_memory || !objects.are_fixed() || !is_one {
+                Confidence::Likely
+            } else {
+                Confidence::Certain
+            },
+            line: site.line,
+            message: format!("the mbarrier {name}{which} waits for {count} arrivals, but only {total} can come"),
+            reasoning: format!(
+                "the threads that can reach its arrivals add up to {total}{loops}: its phase never completes"
+            ),
+        });
+    }
+}
+
+/// Whether somebody may arrive at an object again and again in a loop in which nobody waits for anything.
+fn arrives_again(warps: &Warps<'_>, objects: &Objects<'_>, group: &Group) -> bool {
+    let graph = &warps.graph;
+    work::spend_on(graph.sites.len() + objects.sites.len());
+    let waits = objects.sites.iter().filter(|site| site.act == Act::Wait).map(|site| site.index);
+    let barriers = graph.sites.iter().enumerate().filter(|(_, site)| synchronises(&site.operation));
+    let block_of = |index: usize| graph.sites.get(index).map(|site| site.block);
+    let waiting: BTreeSet<u32> = waits.chain(barriers.map(|(index, _)| index)).filter_map(block_of).collect();
+    let arrives = |site: &&MbarrierSite| site.act.arrives();
+    let blocks: BTreeSet<u32> = objects.of(group).filter(arrives).filter_map(|site| block_of(site.index)).collect();
+    let mut loops = blocks.into_iter().filter_map(|block| graph.innermost_loop(block));
+    loops.any(|blocks| !blocks.iter().any(|block| waiting.contains(block)))
+}
+
+/// Whether an arrival says for how many it stands.
+fn has_count(warps: &Warps<'_>, site: &MbarrierSite) -> bool {
+    let operation = warps.graph.sites.get(site.index).map(|site| site.operation);
+    matches!(operation, Some(Operation::Mbarrier(mbarrier)) if mbarrier.argument.is_some())
+}
+
+/// How many arrivals a thread makes at a site: none where it makes none there, or some number that is not known.
+pub(super) fn each_arrives(warps: &Warps<'_>, site: &MbarrierSite) -> Option<Option<u64>> {
+    Some(match site.act {
+        Act::Arrive => site.most.or(Some(1).filter(|_| !has_count(warps, site))),
+        Act::ArriveExpect => Some(1),
+        Act::AsyncArrive => {
+            // Without `.noinc` the pending count goes up first: it is as before then.
+            let opcode = warps.graph.sites.get(site.index).map_or("", |site| site.located.instruction.opcode());
+            Some(u64::from(!opcode.starts_with("cp.") || opcode.contains("noinc")))
+        }
+        _ => return None,
+    })
+}
+
+/// Whether somebody is known to wait for the end of a phase of an object, all uses of which are known: others may be there for nothing.
+pub(super) fn is_waited_for(objects: &Objects<'_>, group: &Group) -> bool {
+    let waits = |site: &MbarrierSite| site.act == Act::Wait && site.places.is_some() && !is_first(site);
+    objects.of(group).any(waits) && !objects.any(group, &[Act::Other])
+}
+
+/// How many threads of a block arrive at the object of one and the same block of the cluster, at most: lanes may have one each.
+pub(super) fn for_one_block(warps: &Warps<'_>, site: &MbarrierSite) -> Option<u64> {
+    let rank = site.address(warps).and_then(|address| warps.values.rank(&warps.graph, site.index, address));
+    let Some(Value::Threads { values, elected: false }) = rank else { return site.threads.map(u64::from) };
+    site.threads?;
+    let mut by_block: BTreeMap<u64, u64> = BTreeMap::new();
+    for thread in warps.at(site.index).iter() {
+        *by_block.entry(*values.get(thread as usize)?).or_default() += 1;
+    }
+    by_block.into_values().max()
+}
+
+/// How many arrivals can come at an object, where that is less than a count that it is initialised with, and whether they come again and
+/// again. `alone` says that the instruction with this count initialises nothing else.
+fn too_few(warps: &Warps<'_>, objects: &Objects<'_>, group: &Group, count: u64, alone: bool) -> Option<(u64, bool)> {
+    let inits = objects.of(group).filter(|site| site.act == Act::Init);
+    let counts: Vec<Option<u64>> = inits.map(|site| site.argument).collect();
+    if !is_waited_for(objects, group) {
+        return None;
+    }
+    let blocks = warps.cluster.map_or(CLUSTER, u64::from);
+    let mut total: u64 = 0;
+    let mut repeats = false;
+    for site in objects.of(group) {
+        let Some(each) = each_arrives(warps, site) else { continue };
+        let threads = if site.remote { blocks.checked_mul(for_one_block(warps, site)?)? } else { site.threads?.into() };
+        repeats |= warps.graph.is_in_a_loop(site.index);
+        total = total.checked_add(threads.checked_mul(each?)?)?;
+    }
+    // Where most counts of a variable are out of reach, something is not understood.
+    let alike = counts.iter().all(|other| *other == Some(count));
+    let within = counts.iter().filter(|other| other.is_some_and(|other| other <= total)).count();
+    let understood = alike || alone && within * 2 >= counts.len();
+    let short = understood && total > 0 && total < count;
+    // Whoever arrives again and again without waiting for anything may do so many times in one phase.
+    (short && !(repeats && arrives_again(warps, objects, group))).then_some((total, repeats))
+}
+
+/// Bytes announced against bytes copied, where the copies say their size.
+fn bytes(warps: &Warps<'_>, objects: &Objects<'_>, exact: bool, checks: &mut Vec<Check>) {
+    let mut seen: BTreeSet<Group> = BTreeSet::new();
+    // `st.async` and `red.async` move four bytes, or eight.
+    let is_bulk = |site: &MbarrierSite| {
+        let opcode = warps.graph.sites.get(site.index).map_or("", |site| site.located.instruction.opcode());
+        site.act != Act::Complete || !opcode.starts_with("st.async") && !opcode.starts_with("red.async")
+    };
+    let only_bulk = objects.sites.iter().all(is_bulk);
+    for (site, group) in objects.sites.iter().zip(&objects.groups) {
+        let expects = matches!(site.act, Act::ArriveExpect | Act::Expect);
+        let name = site.object(warps).unwrap_or_default();
+        if let Some(odd) = site.argument.filter(|bytes| expects && bytes % 16 != 0 && only_bulk) {
+            checks.push(Check {
+                code: "PI306",
+                fatal: true,
+                confidence: Confidence::Likely,
+                line: site.line,
+                message: format!("{odd} bytes are announced to the mbarrier {name}"),
+                reasoning: "bulk copies move multiples of 16 bytes: the sum of theirs can never be this".to_owned(),
+            });
+        }
+        let one = |group: &&Group| expects && is_one(group) && seen.insert((*group).clone());
+        let Some(group) = group.as_ref().filter(one) else { continue };
+        let block_of = |site: &MbarrierSite| warps.graph.sites.get(site.index).map(|site| site.block);
+        let all: Vec<&MbarrierSite> = objects
+            .of(group)
+            .filter(|site| matches!(site.act, Act::ArriveExpect | Act::Expect | Act::Complete | Act::Other))
+            .collect();
+        // In one block they run equally often.
+        if all.iter().any(|other| block_of(other) != block_of(site) || other.remote || other.act == Act::Other) {
+            continue;
+        }
+        let sum = |copies: bool| {
+            let sites = all.iter().filter(|site| (site.act == Act::Complete) == copies);
+            sites.map(|site| if copies { site.bytes } else { site.argument }.zip(site.threads)).try_fold(
+                0u64,
+                |sum, known| {
+                    let (bytes, threads) = known?;
+                    sum.checked_add(bytes.checked_mul(u64::from(threads))?)
+                },
+            )
+        };
+        let (Some(announced), Some(copied)) = (sum(false), sum(true)) else { continue };
+        if announced == copied || copied == 0 {
+            continue;
+        }
+        let end =
+            if announced > copied { "its phase never completes" } else { "its phase may complete too early, or never" };
+        let fixed = exact && objects.are_fixed() && !warps.values.by_memory;
+        let certain = fixed && announced > copied && !warps.graph.is_in_a_loop(site.index);
+        checks.push(Check {
+            code: "PI306",
+            fatal: true,
+            confidence: if certain { Confidence::Certain } else { Confidence::Likely },
+            line: site.line,
+            message: format!("{announced} bytes are announced to the mbarrier {name}, {copied} are copied"),
+            reasoning: format!("expect_tx and the copies are in one block of the kernel and run equally often: {end}"),
+        });
+    }
+}
+
+/// Whether an instruction makes what came before it known to the other threads of a block.
+fn synchronises(operation: &Operation<'_>) -> bool {
+    match operation {
+        Operation::NamedBarrier(barrier) => barrier.action != BarrierAction::Arrive,
+        Operation::ClusterBarrier { action, .. } => *action == ClusterBarrierAction::Wait,
+        _ => false,
+    }
+}
+
+/// Uses that threads can come to before anything has told them that the object is there.
+fn publication(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
+    if warps.threads.is_none() || !objects.sites.iter().any(|site| site.act == Act::Init) {
+        return;
+    }
+    let graph = &warps.graph;
+    // Threads that may come to the start of a block without having waited at a barrier.
+    work::spend_on(graph.blocks.len() / 16);
+    let mut early = vec![ThreadSet::EMPTY; graph.blocks.len()];
+    let mut open = vec![0u32];
+    if let Some(first) = early.first_mut() {
+        *first = warps.reach.block(0);
+    }
+    while let Some(at) = open.pop() {
+        work::spend(1);
+        let Some(block) = graph.blocks.get(at as usize) else { continue };
+        if graph.sites_of(at).any(|(_, site)| synchronises(&site.operation)) {
+            continue;
+        }
+        let here = early.get(at as usize).copied().unwrap_or(ThreadSet::EMPTY);
+        for edge in &block.successors {
+            let going = passing(graph, &warps.values, block, edge, here);
+            if let Some(there) = early.get_mut(edge.to as usize) {
+                let met = there.union(&going);
+                if met != *there {
+                    *there = met;
+                    open.push(edge.to);
+                }
+            }
+        }
+    }
+    let ways = Ways::new(warps);
+    let is_init = |site: &Site<'_>| matches!(site.operation, Operation::Mbarrier(mbarrier) if mbarrier.action == MbarrierAction::Init);
+    let starts = graph.sites.iter().enumerate().filter(|(_, site)| is_init(site) || synchronises(&site.operation));
+    let starts: BTreeSet<usize> = starts.map(|(index, _)| index).collect();
+    let mut seen: BTreeSet<Group> = BTreeSet::new();
+    for (site, group) in objects.sites.iter().zip(&objects.groups) {
+        let uses = matches!(site.act, Act::Wait | Act::Arrive | Act::ArriveExpect | Act::Complete | Act::AsyncArrive);
+        let Some(group) = group.as_ref().filter(|_| uses) else { continue };
+        let Some(block) = graph.sites.get(site.index).map(|site| site.block) else { continue };
+        let before = graph.sites_of(block).take_while(|(index, _)| *index < site.index);
+        if before.map(|(_, site)| site.operation).any(|operation| synchronises(&operation)) {
+            continue;
+        }
+        let here = early.get(block as usize).copied().unwrap_or(ThreadSet::EMPTY).intersection(&warps.at(site.index));
+        let made = objects.of(group).filter(|site| site.act == Act::Init);
+        let makers = made.fold(ThreadSet::EMPTY, |all, site| all.union(&warps.at(site.index)));
+        // Who goes on to initialise others is among those who do.
+        let mut next = ways.first(site.index, false, &[&starts]).into_iter();
+        if next.any(|index| graph.sites.get(index).is_some_and(is_init)) {
+            continue;
+        }
+        // Whoever initialised it needs no barrier; others of its warp may be in step with it.
+        if makers.is_empty() || here.within(&makers.whole_warps()) || !seen.insert(group.clone()) {
+            continue;
+        }
+        checks.push(Check {
+            code: "PI307",
+            fatal: true,
+            confidence: Confidence::Likely,
+            line: site.line,
+            message: format!(
+                "uses the mbarrier {} with no barrier since the start of the kernel",
+                site.object(warps).unwrap_or_default()
+            ),
+            reasoning: "another thread initialises it: without a barrier between, this one may come first".to_owned(),
+        });
+    }
+    relaxed(warps, objects, checks);
+}
+
+/// A cluster barrier whose arrival is relaxed tells the others nothing: a fence must have.
+fn relaxed(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
+    let graph = &warps.graph;
+    let mut first: Option<&MbarrierSite> = None;
+    let mut all = true;
+    for site in objects.sites.iter().filter(|site| site.act == Act::Init) {
+        let Some(start) = graph.sites.get(site.index).map(|site| site.block) else { continue };
+        work::spend_on(graph.blocks.len() / 16);
+        let mut seen = vec![false; graph.blocks.len()];
+        let mut open: Vec<(u32, usize)> = vec![(start, site.index + 1)];
+        let (mut bare, mut fenced) = (false, false);
+        while let Some((at, from)) = open.pop() {
+            work::spend(1);
+            let mut closed = false;
+            for (_, site) in graph.sites_of(at).filter(|(index, _)| *index >= from) {
+                let opcode = site.located.instruction.opcode();
+                let fence = matches!(site.operation, Operation::Fence { .. });
+                let arrives =
+                    matches!(site.operation, Operation::ClusterBarrier { action: ClusterBarrierAction::Arrive, .. });
+                if arrives && opcode.contains("relaxed") {
+                    bare = true;
+                }
+                fenced |= fence;
+                // A barrier of the block alone tells other blocks nothing. By the first use all must have been told.
+                let uses = match site.operation {
+                    Operation::Mbarrier(mbarrier) => mbarrier.action != MbarrierAction::Init,
+                    Operation::Bulk(_) => true,
+                    Operation::ClusterBarrier { .. } => true,
+                    _ => false,
+                };
+                if fence || uses {
+                    closed = true;
+                    break;
+                }
+            }
+            if closed {
+                continue;
+            }
+            for edge in graph.blocks.get(at as usize).into_iter().flat_map(|block| &block.successors) {
+                if !std::mem::replace(seen.get_mut(edge.to as usize).unwrap_or(&mut true), true) {
+                    open.push((edge.to, 0));
+                }
+            }
+        }
+        all &= bare || !fenced;
+        first = first.or(Some(site).filter(|_| bare));
+    }
+    // Kernels that are known to work leave the fence out for an object that only the cluster barrier orders.
+    let Some(site) = first else { return };
+    checks.push(Check {
+        code: "PI308",
+        fatal: true,
+        confidence: if all { Confidence::Likely } else { Confidence::Possible },
+        line: site.line,
+        message: format!(
+            "the mbarrier {} is initialised with no fence before the relaxed cluster barrier",
+            site.object(warps).unwrap_or_default()
+        ),
+        reasoning:
+            "barrier.cluster.arrive.relaxed orders nothing: fence.mbarrier_init.release.cluster must come between, or \
+                    other blocks may not see the object"
+                .to_owned(),
+    });
+}

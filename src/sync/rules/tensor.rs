@@ -1,0 +1,232 @@
+//! Asynchronous work in order: groups of copies, wgmma, tcgen05 and its tensor memory.
+
+use std::collections::BTreeSet;
+
+use crate::base::{Line, work};
+use crate::ptx::{Bulk, CpAsync, Operation, Tcgen05, Wgmma};
+use crate::simt::{Site, ThreadSet, Warps, Ways, passing};
+use crate::sync::rules::finding::{Check, Confidence};
+
+/// Columns of tensor memory (PTX ISA, "tcgen05.alloc").
+const COLUMNS: u64 = 512;
+
+/// An instruction that starts, ends or orders asynchronous work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AsyncSite {
+    /// Its line.
+    pub line: Line,
+    /// `wgmma.commit_group`, `tcgen05.alloc`, …
+    pub what: &'static str,
+    /// 1 or 2 of `.cta_group::N`.
+    pub cta_group: Option<u32>,
+    /// Groups that may stay in flight, or columns of tensor memory.
+    pub argument: Option<u64>,
+    /// Threads that may run it; none when the size of a block is not known.
+    pub threads: Option<u32>,
+}
+
+fn columns(warps: &Warps<'_>, index: usize) -> Option<u64> {
+    let operand = warps.graph.sites.get(index)?.located.instruction.operand(1)?;
+    warps.values.operand(&warps.graph, index, operand).constant()
+}
+
+/// Every such instruction, copies and multiplications themselves left out.
+pub fn sites(warps: &Warps<'_>) -> Vec<AsyncSite> {
+    let mut found = Vec::new();
+    for (index, site) in warps.graph.sites.iter().enumerate() {
+        let (what, argument) = match site.operation {
+            Operation::Wgmma(Wgmma::Fence) => ("wgmma.fence", None),
+            Operation::Wgmma(Wgmma::CommitGroup) => ("wgmma.commit_group", None),
+            Operation::Wgmma(Wgmma::WaitGroup(pending)) => ("wgmma.wait_group", pending.map(u64::from)),
+            Operation::CpAsync(CpAsync::CommitGroup) => ("cp.async.commit_group", None),
+            Operation::CpAsync(CpAsync::WaitGroup(pending)) => ("cp.async.wait_group", pending.map(u64::from)),
+            Operation::CpAsync(CpAsync::WaitAll) => ("cp.async.wait_all", None),
+            Operation::Bulk(Bulk::CommitGroup) => ("cp.async.bulk.commit_group", None),
+            Operation::Bulk(Bulk::WaitGroup { pending, .. }) => ("cp.async.bulk.wait_group", pending.map(u64::from)),
+            Operation::GridDepControl { wait: true } => ("griddepcontrol.wait", None),
+            Operation::GridDepControl { wait: false } => ("griddepcontrol.launch_dependents", None),
+            Operation::Tcgen05 { action, .. } => match action {
+                Tcgen05::Alloc => ("tcgen05.alloc", columns(warps, index)),
+                Tcgen05::Dealloc => ("tcgen05.dealloc", columns(warps, index)),
+                Tcgen05::Relinquish => ("tcgen05.relinquish_alloc_permit", None),
+                Tcgen05::Commit => ("tcgen05.commit", None),
+                Tcgen05::Wait => ("tcgen05.wait", None),
+                _ => continue,
+            },
+            _ => continue,
+        };
+        let cta_group = match site.operation {
+            Operation::Tcgen05 { cta_group, .. } => cta_group,
+            _ => None,
+        };
+        let threads = warps.count_at(index);
+        found.push(AsyncSite { line: site.line(), what, cta_group, argument, threads });
+    }
+    found
+}
+
+/// Checks of the order of asynchronous work.
+pub fn check(warps: &Warps<'_>) -> Vec<Check> {
+    let mut checks = cta_groups(warps);
+    if !warps.graph.calls && warps.graph.complete {
+        tensor_memory(warps, &mut checks);
+    }
+    checks
+}
+
+fn cta_groups(warps: &Warps<'_>) -> Vec<Check> {
+    let group = |site: &Site<'_>| match site.operation {
+        Operation::Tcgen05 { cta_group: Some(group), .. } => Some((site.line(), group)),
+        _ => None,
+    };
+    let groups: Vec<(Line, u32)> = warps.graph.sites.iter().filter_map(group).collect();
+    let of = |group: u32| groups.iter().filter(|(_, found)| *found == group).count();
+    let usual = if of(2) > of(1) { 2 } else { 1 };
+    let other = groups.iter().filter(|(_, group)| *group != usual && of(usual) > 0);
+    let check = |(line, group): &(Line, u32)| Check {
+        code: "PI601",
+        fatal: true,
+        confidence: Confidence::Certain,
+        line: *line,
+        message: format!("cta_group::{group} in a kernel whose other tcgen05 instructions have cta_group::{usual}"),
+        reasoning: "all tcgen05 instructions of a kernel must have one .cta_group".to_owned(),
+    };
+    other.map(check).collect()
+}
+
+fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Check>) {
+    let of = |wanted: Tcgen05| -> Vec<(usize, &Site<'_>)> {
+        let is = |site: &Site<'_>| matches!(site.operation, Operation::Tcgen05 { action, .. } if action == wanted);
+        let sites = warps.graph.sites.iter().enumerate();
+        sites.filter(|(index, site)| is(site) && !warps.at(*index).is_empty()).collect()
+    };
+    let (allocs, deallocs) = (of(Tcgen05::Alloc), of(Tcgen05::Dealloc));
+    let Some((_, first)) = allocs.first() else { return };
+    for (index, site) in allocs.iter().chain(&deallocs) {
+        if let Some(columns) = columns(warps, *index)
+            && !(columns.is_power_of_two() && (32..=COLUMNS).contains(&columns))
+        {
+            checks.push(Check {
+                code: "PI603",
+                fatal: true,
+                confidence: Confidence::Certain,
+                line: site.line(),
+                message: format!("{columns} columns of tensor memory"),
+                reasoning: "the number must be a power of two from 32 to 512".to_owned(),
+            });
+        }
+    }
+    let sum = |sites: &[(usize, &Site<'_>)]| {
+        sites.iter().map(|(index, _)| columns(warps, *index)).try_fold(0u64, |sum, columns| sum.checked_add(columns?))
+    };
+    // Columns taken before any are given back, each once.
+    let before = |(index, _): &&(usize, &Site<'_>)| {
+        deallocs.iter().all(|(dealloc, _)| index < dealloc) && !warps.graph.is_in_a_loop(*index)
+    };
+    let taken: Vec<(usize, &Site<'_>)> = allocs.iter().filter(before).copied().collect();
+    if let (Some(got), Some((_, last))) = (sum(&taken), taken.last())
+        && got > COLUMNS
+    {
+        checks.push(Check {
+            code: "PI604",
+            fatal: true,
+            confidence: Confidence::Likely,
+            line: last.line(),
+            message: format!("{got} columns of tensor memory are allocated, of {COLUMNS}"),
+            reasoning: "an allocation that finds too few waits for ever, for this block itself holds the others"
+                .to_owned(),
+        });
+    }
+    if of(Tcgen05::Relinquish).is_empty() {
+        checks.push(Check {
+            code: "PI605",
+            fatal: false,
+            confidence: Confidence::Possible,
+            line: first.line(),
+            message: "tcgen05.alloc without tcgen05.relinquish_alloc_permit".to_owned(),
+            reasoning: "other blocks on the SM cannot allocate until this one gives the permit up or ends".to_owned(),
+        });
+    }
+    let (confidence, message) = match (deallocs.is_empty(), sum(&allocs), sum(&deallocs)) {
+        (true, ..) => (Confidence::Certain, "tensor memory is allocated and never freed".to_owned()),
+        (false, Some(got), Some(freed)) if freed < got => {
+            (Confidence::Likely, format!("{got} columns of tensor memory are allocated, {freed} are freed"))
+        }
+        _ => match (one_way(warps, &deallocs), sum(&allocs), escape(warps, &allocs, &deallocs)) {
+            (Some(freed), Some(got), _) if freed < got => (
+                Confidence::Likely,
+                format!("{got} columns of tensor memory are allocated, {freed} are freed on any way"),
+            ),
+            (.., Some(end)) => {
+                (Confidence::Likely, format!("tensor memory is not freed on the way to the end at line {end}"))
+            }
+            _ => return,
+        },
+    };
+    checks.push(Check {
+        code: "PI602",
+        fatal: true,
+        confidence,
+        line: first.line(),
+        message,
+        reasoning: "all tensor memory must be freed by tcgen05.dealloc before the kernel ends".to_owned(),
+    });
+}
+
+/// The most columns that are freed on one way, where the same threads free everything and no way leads by two that free.
+fn one_way(warps: &Warps<'_>, deallocs: &[(usize, &Site<'_>)]) -> Option<u64> {
+    let (first, _) = deallocs.first()?;
+    let ways = Ways::new(warps);
+    let frees: BTreeSet<usize> = deallocs.iter().map(|(index, _)| *index).collect();
+    let apart = |index: usize| warps.at(index) == warps.at(*first) && ways.first(index, false, &[&frees]).is_empty();
+    if !deallocs.iter().all(|(index, _)| apart(*index)) {
+        return None;
+    }
+    deallocs.iter().map(|(index, _)| columns(warps, *index)).collect::<Option<Vec<u64>>>()?.into_iter().max()
+}
+
+/// An end of the kernel that whoever allocates can come to without freeing, where nobody else frees.
+fn escape(warps: &Warps<'_>, allocs: &[(usize, &Site<'_>)], deallocs: &[(usize, &Site<'_>)]) -> Option<Line> {
+    let graph = &warps.graph;
+    let [(alloc, start)] = allocs else { return None };
+    let holders = warps.at(*alloc).whole_warps();
+    // Where some free all there is, one that frees less leaves the rest.
+    let frees_less =
+        |index: usize| columns(warps, index).zip(columns(warps, *alloc)).is_some_and(|(freed, got)| freed < got);
+    let (less, whole): (Vec<_>, Vec<_>) = deallocs.iter().copied().partition(|(index, _)| frees_less(*index));
+    let deallocs = if whole.is_empty() { less } else { whole };
+    if !deallocs.iter().all(|(index, _)| warps.at(*index).within(&holders)) {
+        return None;
+    }
+    work::spend_on(graph.blocks.len() / 16);
+    let mut holding = vec![ThreadSet::EMPTY; graph.blocks.len()];
+    let mut open = vec![(start.block, *alloc + 1, warps.at(*alloc))];
+    while let Some((at, from, mut here)) = open.pop() {
+        work::spend(1);
+        for (index, _) in deallocs.iter().filter(|(index, site)| site.block == at && *index >= from) {
+            let freed = warps.at(*index);
+            here = here.iter().filter(|thread| !freed.has(*thread)).collect();
+        }
+        let block = graph.blocks.get(at as usize)?;
+        let last = graph.sites.get(block.end.checked_sub(1)? as usize)?;
+        if here.is_empty() {
+            continue;
+        }
+        if matches!(last.operation, Operation::Return | Operation::Exit) || block.successors.is_empty() {
+            let guarded = last.located.instruction.guard().is_some();
+            if !guarded && !matches!(last.operation, Operation::Trap) {
+                return Some(last.line());
+            }
+        }
+        for edge in &block.successors {
+            let going = passing(graph, &warps.values, block, edge, here);
+            let there = holding.get_mut(edge.to as usize)?;
+            let met = there.union(&going);
+            if met != *there {
+                *there = met;
+                open.push((edge.to, 0, met));
+            }
+        }
+    }
+    None
+}
