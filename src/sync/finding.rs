@@ -4,7 +4,7 @@ use super::execute::{Lack, Schedule, Stuck};
 use super::machine::{Fault, SharedAddress};
 use super::program::Program;
 use super::value::Basis;
-use super::verdict::{Cause, Verdict, Witness};
+use super::verdict::{Cause, Verdict, Witness, root};
 use crate::base::Line;
 use crate::ptx::Module;
 use crate::sync::rules::finding::{Check, Confidence};
@@ -31,14 +31,15 @@ pub fn finding(verdict: &Verdict, program: &Program, module: &Module<'_>, shape:
     };
     // What memory brings was guessed; so was the shape of a cluster that the launch decides.
     let confidence = match (witness.basis, witness.always) {
+        (Basis::Fact, true) if shape.is_known && shape.is_exact && defined => Confidence::Certain,
+        _ if witness.is_firm => Confidence::Likely,
         _ if !shape.is_known || witness.is_of_extents() => Confidence::Possible,
-        (Basis::Fact, true) if shape.is_exact && defined => Confidence::Certain,
         (Basis::Fact | Basis::Input, _) => Confidence::Likely,
         _ => Confidence::Possible,
     };
     let (code, line, message, mut reasoning) = match &witness.cause {
         Cause::Hang(stuck) => {
-            let first = stuck.iter().min_by_key(|group| (group.lacks, group.rank, group.line))?;
+            let first = root(stuck)?;
             let rest = stuck.iter().filter(|group| *group != first).map(|group| sentence(group, module));
             let message = format!("the kernel hangs: {}", sentence(first, module));
             (code_of(first.lacks), first.line, message, rest.collect::<Vec<String>>().join("; "))
@@ -58,11 +59,10 @@ pub fn finding(verdict: &Verdict, program: &Program, module: &Module<'_>, shape:
 fn circumstances(witness: &Witness) -> String {
     let inputs = match witness.basis {
         Basis::Fact => String::new(),
-        Basis::Input => format!("executed with every parameter {}", witness.scenario.input),
-        Basis::Memory | Basis::Order => format!(
-            "executed with every parameter {} and {} for what memory brings",
-            witness.scenario.input, witness.scenario.memory
-        ),
+        Basis::Input => format!("executed with {}", witness.scenario.input),
+        Basis::Memory | Basis::Order => {
+            format!("executed with {} and {} for what memory brings", witness.scenario.input, witness.scenario.memory)
+        }
     };
     let order = match (&witness.schedule, witness.always) {
         (_, true) => "in every order of the warps that was tried".to_owned(),
@@ -82,8 +82,8 @@ fn code_of(lack: Lack) -> &'static str {
         Lack::Bytes => "PI306",
         Lack::Announcement { other: false } => "PI303",
         Lack::Announcement { other: true } => "PI306",
-        Lack::Threads { too_many: true } => "PI204",
-        Lack::Threads { too_many: false } => "PI203",
+        Lack::Threads { too_many: true, .. } => "PI204",
+        Lack::Threads { too_many: false, .. } => "PI203",
         Lack::Columns => "PI602",
         Lack::Lanes => "PI206",
         Lack::Cluster => "PI404",

@@ -31,6 +31,24 @@ use self::value::Basis;
 
 /// Blocks of a cluster at most.
 const MAX_CLUSTER: u32 = 16;
+/// Shapes of a cluster that are tried where the launch decides.
+const CLUSTERS: [[u32; 3]; 15] = [
+    [2, 1, 1],
+    [1, 1, 1],
+    [1, 2, 1],
+    [2, 2, 1],
+    [4, 1, 1],
+    [1, 4, 1],
+    [4, 2, 1],
+    [2, 4, 1],
+    [8, 1, 1],
+    [1, 8, 1],
+    [4, 4, 1],
+    [8, 2, 1],
+    [2, 8, 1],
+    [16, 1, 1],
+    [1, 16, 1],
+];
 /// Lanes of a warp.
 pub const LANES: usize = 32;
 
@@ -49,25 +67,16 @@ pub fn check(function: &Function<'_, '_>, graph: &Graph<'_>, size: BlockSize) ->
             .try_fold(1u32, |all, axis| all.checked_mul(*axis))
             .is_some_and(|all| (1..=MAX_CLUSTER).contains(&all))
     });
-    // Where the launch decides: a pair, and a block alone. What goes wrong must go wrong in both.
     let clusters = match required {
         Some(cluster) => vec![cluster],
-        None if program.uses_cluster => vec![[2, 1, 1], [1, 1, 1]],
+        None if program.uses_cluster => CLUSTERS.to_vec(),
         None => vec![[1, 1, 1]],
     };
-    let shape = Shape { is_exact: size.exact, is_known: clusters.len() == 1 };
-    let mut last = None;
-    for cluster in clusters {
-        let registers = Some(registers.next_multiple_of(setmaxnreg::STEP));
-        let launch = Launch { block: size.dimensions, cluster, registers };
-        let verdict = judge(&program, &launch, Limits::default());
-        let wrong = matches!(verdict, Verdict::Wrong(_));
-        last = Some(verdict);
-        if !wrong {
-            break;
-        }
-    }
-    let verdict = last?;
+    let registers = Some(registers.next_multiple_of(setmaxnreg::STEP));
+    let launch = |cluster: &[u32; 3]| Launch { block: size.dimensions, cluster: *cluster, registers };
+    let launches: Vec<Launch> = clusters.iter().map(launch).collect();
+    let shape = Shape { is_exact: size.exact, is_known: launches.len() == 1 };
+    let (verdict, _) = judge(&program, &launches, Limits::default())?;
     Some(Checked { finding: finding(&verdict, &program, function.module(), shape), verdict })
 }
 

@@ -281,13 +281,15 @@ pub enum Op {
     /// `mbarrier.*`
     Mbarrier { op: MbarrierOp, at: Address },
     /// A copy that completes bytes on an mbarrier.
-    Copy { at: Address, bytes: Bytes, multicast: Option<Source> },
+    Copy { at: Address, bytes: Bytes, multicast: Option<Multicast>, response: Option<Address> },
     /// `cp.async.mbarrier.arrive`: the arrival of each lane's copies.
     CopyArrive { at: Address, increments: bool },
     /// `tcgen05.commit`
-    Commit { at: Address, multicast: Option<Source> },
+    Commit { at: Address, multicast: Option<Multicast> },
     /// `setmaxnreg`
     SetRegisters { action: RegisterAction, count: u32 },
+    /// `clusterlaunchcontrol.query_cancel.is_canceled`: whether there is more work.
+    IsCanceled { to: Option<Reg>, response: Source },
     /// `tcgen05.alloc`
     Allocate { at: Address, columns: Source },
     /// `tcgen05.dealloc`
@@ -310,6 +312,15 @@ impl Op {
                 | Op::Free { .. }
         )
     }
+}
+
+/// Blocks of the cluster that something goes to.
+#[derive(Clone, Copy, Debug)]
+pub struct Multicast {
+    /// A bit for each.
+    pub mask: Source,
+    /// Whether the signal goes to that block of each pair which has the parity of the mbarrier's (`.cta_group::2`).
+    pub pairs: bool,
 }
 
 /// How many bytes a copy brings.
@@ -810,17 +821,25 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
                 } else {
                     Bytes::Number(self.source(*operands.get(last.checked_sub(1)?)?, at))
                 };
+                let pairs = instruction.has("cta_group::2");
                 Op::Copy {
                     at: self.address(operands[last], at)?,
                     bytes,
-                    multicast: if multicast { Some(self.source(mask?, at)) } else { None },
+                    multicast: if multicast { Some(Multicast { mask: self.source(mask?, at), pairs }) } else { None },
+                    response: None,
                 }
             }
             Operation::ClusterLaunchControl if instruction.has("try_cancel") => Op::Copy {
                 at: self.address(operand(1)?, at)?,
                 bytes: Bytes::Number(Source::Number(16)),
-                multicast: instruction.has("multicast::cluster::all").then_some(everybody),
+                multicast: instruction
+                    .has("multicast::cluster::all")
+                    .then_some(Multicast { mask: everybody, pairs: false }),
+                response: self.address(operand(0)?, at),
             },
+            Operation::ClusterLaunchControl if instruction.has("is_canceled") => {
+                Op::IsCanceled { to: self.register(operand(0)?, at), response: self.source(operand(1)?, at) }
+            }
             Operation::CpAsync(CpAsync::MbarrierArrive) => {
                 Op::CopyArrive { at: self.address(operand(0)?, at)?, increments: !instruction.has("noinc") }
             }
@@ -828,7 +847,11 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
                 let multicast = instruction.has("multicast::cluster");
                 Op::Commit {
                     at: self.address(operand(0)?, at)?,
-                    multicast: if multicast { Some(self.source(operand(1)?, at)) } else { None },
+                    multicast: if multicast {
+                        Some(Multicast { mask: self.source(operand(1)?, at), pairs: false })
+                    } else {
+                        None
+                    },
                 }
             }
             Operation::Tcgen05 { action: Tcgen05::Alloc, .. } => {
@@ -853,7 +876,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             _ if ends_slice(mnemonic, site) => None,
             _ => self.compute(index),
         };
-        let order = matches!(mnemonic, "atom" | "match" | "clusterlaunchcontrol");
+        let order = matches!(mnemonic, "atom" | "match");
         found.unwrap_or_else(|| self.unknown(index, order))
     }
 
@@ -864,6 +887,8 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         let to = self.registers(instruction.operand(0)?, at);
         let address = self.address(instruction.operand(1)?, at)?;
         let space = space_of(instruction.modifiers());
+        // Of a wider one the low half is followed.
+        let bits = if bits == 128 { 64 } else { bits };
         if !(8..=64).contains(&bits) {
             return None;
         }
@@ -893,7 +918,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             _ => 1,
         };
         let bytes = Bytes::Number(Source::Number(bits / 8 * parts));
-        Some(Op::Copy { at: self.address(instruction.operand(2)?, at)?, bytes, multicast: None })
+        Some(Op::Copy { at: self.address(instruction.operand(2)?, at)?, bytes, multicast: None, response: None })
     }
 
     fn atomic(&mut self, index: usize) -> Option<Op> {
@@ -1168,6 +1193,7 @@ fn names_of_copy<'a>(instruction: crate::ptx::Instruction<'a>) -> Vec<&'a str> {
             let size = last.checked_sub(1).and_then(|at| operands.get(at)).filter(|_| !instruction.has("tensor"));
             map.into_iter().chain(size).chain(operands.iter().skip(last)).filter_map(base).collect()
         }
+        "clusterlaunchcontrol" => operands.iter().filter_map(base).collect(),
         _ => operands.last().and_then(base).into_iter().collect(),
     }
 }

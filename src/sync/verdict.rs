@@ -1,19 +1,32 @@
 //! From single executions to an answer: which inputs and schedules are tried, and what they say together.
 
 use super::equations::contradiction;
-use super::execute::{Executed, Launch, Outcome, Scenario, Schedule, Stuck, execute};
+use super::execute::{Executed, Input, Lack, Launch, Outcome, Scenario, Schedule, Stuck, execute};
 use super::machine::Fault;
 use super::program::{Bytes, Instr, Op, Program};
 use super::value::Basis;
 use crate::base::{Line, work};
 
-/// What every parameter is taken to be, in turn: trip counts around the sizes of rings (1 to 4 stages: less, as many, one more,
-/// twice and one).
-const COUNTS: [u64; 5] = [5, 9, 1, 2, 3];
-/// The same where these make no difference: extents that kernels divide into tiles.
-const EXTENTS: [u64; 2] = [384, 1152];
+/// What parameters are taken to be, in turn: trip counts around the sizes of rings (1 to 4 stages: less, as many, one more, twice
+/// and one); then, while there are barriers that nobody has come to, extents that kernels divide into tiles, and mixed numbers.
+const INPUTS: [Input; 9] = [
+    Input::All(5),
+    Input::All(9),
+    Input::All(1),
+    Input::All(2),
+    Input::All(3),
+    Input::All(384),
+    Input::All(1152),
+    Input::Mixed(1),
+    Input::Mixed(2),
+];
+/// The first of them that are no counts of trips.
+const COUNTS: usize = 5;
 /// What memory is taken to bring: a condition goes one way and the other.
 const MEMORY: [u64; 2] = [0, 1];
+/// Inputs that a fault is tried with once more, to see whether it hangs on those that it was found with.
+const AGAIN: [Input; 6] =
+    [Input::All(5), Input::All(384), Input::Mixed(1), Input::All(9), Input::Mixed(2), Input::All(1152)];
 /// Inputs for which every schedule is tried; the others are executed in turn alone.
 const VARIED: usize = 2;
 /// Schedules by lot.
@@ -31,12 +44,14 @@ pub struct Limits {
     pub steps: u64,
     /// Steps of all of them.
     pub total: u64,
+    /// The same with those that see whether a fault shows with other inputs, too.
+    pub again: u64,
 }
 
 impl Default for Limits {
     /// A ring of four stages turned nine times by twelve warps takes some five thousand steps.
     fn default() -> Self {
-        Limits { steps: 100_000, total: 500_000 }
+        Limits { steps: 100_000, total: 500_000, again: 2_000_000 }
     }
 }
 
@@ -55,6 +70,8 @@ pub enum Cause {
         warp: u32,
         /// Where.
         line: Line,
+        /// The same as an instruction of the skeleton.
+        pc: u32,
     },
     /// Announcements and copies by tensor maps that no size of their boxes makes equal.
     Bytes {
@@ -63,6 +80,29 @@ pub enum Cause {
         /// What.
         text: String,
     },
+}
+
+impl Cause {
+    /// The instruction that it shows at.
+    pub fn pc(&self) -> Option<u32> {
+        match self {
+            Cause::Hang(stuck) => Some(root(stuck)?.pc),
+            Cause::Undefined { pc, .. } => Some(*pc),
+            Cause::Bytes { .. } => None,
+        }
+    }
+}
+
+/// Of those that cannot go on the one that the others wait for, as far as that can be told: whoever waits for threads that stand
+/// elsewhere waits because they do.
+pub fn root(stuck: &[Stuck]) -> Option<&Stuck> {
+    let standing = |group: &Stuck| stuck.iter().filter(|other| *other != group).map(|other| other.warps.len()).sum();
+    let is_kept = |group: &Stuck| match group.lacks {
+        Lack::Threads { too_many: false, missing } => missing.div_ceil(32) as usize <= standing(group),
+        Lack::Cluster => standing(group) > 0,
+        _ => false,
+    };
+    stuck.iter().min_by_key(|group| (is_kept(group), group.lacks, group.rank, group.pc))
 }
 
 /// An execution that goes wrong.
@@ -80,12 +120,14 @@ pub struct Witness {
     pub alike: bool,
     /// What its decisions rest on.
     pub basis: Basis,
+    /// Whether it goes wrong with all other inputs, too, that lead to the same instruction.
+    pub is_firm: bool,
 }
 
 impl Witness {
     /// Whether it rests on extents: a host gives those that fit each other, and here all are the same.
     pub fn is_of_extents(&self) -> bool {
-        self.basis >= Basis::Input && EXTENTS.contains(&self.scenario.input)
+        self.basis >= Basis::Input && !INPUTS[..COUNTS].contains(&self.scenario.input)
     }
 }
 
@@ -110,113 +152,193 @@ pub enum Verdict {
     },
 }
 
-/// Executes a kernel with every scenario and schedule that the limits leave room for.
-pub fn judge(program: &Program, launch: &Launch, limits: Limits) -> Verdict {
-    if let Some((line, why)) = program.refused {
-        return Verdict::Undecided { line, why };
-    }
-    let warps = u64::from(launch.threads().div_ceil(32)) * u64::from(launch.blocks());
-    if warps * u64::from(program.registers) > MOST_REGISTERS {
-        let line = program.code.first().map_or(Line(1), |instr| instr.line);
-        return Verdict::Undecided { line, why: "it has too many registers to be executed" };
-    }
-    let mut undecided = None;
-    let mut spent = 0;
-    let (mut ended, mut cut) = (false, false);
-    let mut basis = Basis::Fact;
-    for memory in MEMORY {
-        // Memory decides nothing in most kernels, inputs nothing in some: what nothing depends on is not varied.
-        if memory != MEMORY[0] && basis < Basis::Memory {
-            break;
+/// Why inputs, or a shape, decide nothing.
+const NOT_MADE_FOR: &str = "these inputs are none that the kernel is made for";
+
+/// Executes a kernel in launches of several shapes, any of which may be the one that it is made for: what goes wrong must go
+/// wrong in each that it can run in at all. Gives the launch that the verdict is of, too.
+pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> Option<(Verdict, &'l Launch)> {
+    let mut judge = Judge { program, limits, spent: 0 };
+    let (mut wrong, mut undecided): (Option<(Box<Witness>, &Launch)>, _) = (None, None);
+    let mut is_firm = true;
+    for launch in launches {
+        if let Some((witness, _)) = &wrong
+            && let Some(goes_wrong) = judge.goes_wrong_in(launch, witness)
+        {
+            is_firm &= goes_wrong;
+            continue;
         }
-        let mut lengths = Vec::new();
-        for (at, input) in COUNTS.into_iter().chain(EXTENTS).enumerate() {
-            let is_extent = at >= COUNTS.len();
-            let counts = lengths.windows(2).any(|pair| pair[0] != pair[1]);
-            if at > 0 && basis < Basis::Input || is_extent && counts {
-                break;
-            }
-            if spent > limits.total {
-                cut = true;
-                break;
-            }
-            let scenario = Scenario { input, memory };
-            work::check_time();
-            let fair = execute(program, launch, scenario, &Schedule::Fair, limits.steps);
-            spent += fair.steps;
-            lengths.push(fair.steps);
-            basis = basis.max(fair.basis);
-            match &fair.outcome {
-                Outcome::Undecided { line, why } => {
-                    undecided = undecided.or(Some((*line, *why)));
-                    continue;
-                }
-                Outcome::Undefined { fault, line, .. } if fault.is_of_inputs() => {
-                    undecided = undecided.or(Some((*line, "these inputs are none that the kernel is made for")));
-                    continue;
-                }
-                Outcome::Ends => ended = true,
-                _ => {}
-            }
-            let all = at < VARIED || is_extent || !matches!(fair.outcome, Outcome::Ends);
-            if let Some(witness) =
-                vary(program, launch, scenario, &fair, if all { limits.total } else { 0 }, &mut spent)
-            {
-                return Verdict::Wrong(Box::new(witness));
-            }
-            if let Some(cause) = unequal(program, &fair) {
-                let (schedule, basis) = (Schedule::Fair, fair.basis);
-                return Verdict::Wrong(Box::new(Witness {
-                    cause,
-                    scenario,
-                    schedule,
-                    always: true,
-                    alike: true,
-                    basis,
-                }));
+        match judge.launch(launch) {
+            verdict @ Verdict::Ends { .. } => return Some((verdict, launch)),
+            Verdict::Wrong(witness) => wrong = wrong.or(Some((witness, launch))),
+            verdict @ Verdict::Undecided { why, .. } => {
+                is_firm &= why == NOT_MADE_FOR;
+                undecided = undecided.or(Some((verdict, launch)));
             }
         }
     }
-    match undecided {
-        Some((line, why)) if !ended => Verdict::Undecided { line, why },
-        _ => Verdict::Ends { basis, cut: cut || undecided.is_some() },
-    }
+    let wrong = wrong.map(|(mut witness, launch)| {
+        witness.is_firm &= is_firm;
+        (Verdict::Wrong(witness), launch)
+    });
+    wrong.or(undecided)
 }
 
-/// The other schedules, until so many steps are spent: what goes wrong in one of them, with whether it does in all.
-fn vary(
-    program: &Program,
-    launch: &Launch,
-    scenario: Scenario,
-    fair: &Executed,
-    total: u64,
-    spent: &mut u64,
-) -> Option<Witness> {
-    let mut first = cause(&fair.outcome).map(|cause| (cause, Schedule::Fair, fair.basis));
-    let mut always = first.is_some();
-    let mut alike = true;
-    // An execution that takes much longer than the fair one spins.
-    let steps = fair.steps.saturating_mul(4).max(10_000);
-    for schedule in schedules(fair) {
-        if *spent > total {
-            break;
-        }
+/// Executions of one kernel, and what they have cost.
+struct Judge<'p> {
+    program: &'p Program,
+    limits: Limits,
+    spent: u64,
+}
+
+impl Judge<'_> {
+    fn run(&mut self, launch: &Launch, scenario: Scenario, schedule: &Schedule, steps: u64) -> Executed {
         work::check_time();
-        let run = execute(program, launch, scenario, &schedule, steps);
-        *spent += run.steps;
-        match cause(&run.outcome) {
-            Some(cause) => match &first {
-                Some((known, ..)) => alike &= *known == cause,
-                None => first = Some((cause, schedule, run.basis)),
-            },
-            None => always = false,
+        let run = execute(self.program, launch, scenario, schedule, steps.min(self.limits.steps));
+        self.spent += run.steps;
+        run
+    }
+
+    fn is_spent(&self) -> bool {
+        self.spent > self.limits.total
+    }
+
+    /// Whether what goes wrong in a launch of one shape goes wrong in one of another; none where it may end there.
+    fn goes_wrong_in(&mut self, launch: &Launch, witness: &Witness) -> Option<bool> {
+        if self.spent > self.limits.again {
+            return Some(false);
         }
-        // Once it is known that it goes wrong in one and not in another there is nothing more to learn.
-        if first.is_some() && !always {
-            break;
+        let run = self.run(launch, witness.scenario, &witness.schedule, self.limits.steps);
+        let is_reached = witness.cause.pc().is_none_or(|pc| run.reached.get(pc as usize) == Some(&true));
+        match &run.outcome {
+            Outcome::Ends if is_reached => None,
+            Outcome::Undecided { .. } => Some(false),
+            // One that does not come to it says nothing.
+            Outcome::Ends | Outcome::Hangs(_) | Outcome::Undefined { .. } => Some(true),
         }
     }
-    first.map(|(cause, schedule, basis)| Witness { cause, scenario, schedule, always, alike, basis })
+
+    /// Executes a kernel with every scenario and schedule that the limits leave room for.
+    fn launch(&mut self, launch: &Launch) -> Verdict {
+        let program = self.program;
+        if let Some((line, why)) = program.refused {
+            return Verdict::Undecided { line, why };
+        }
+        let warps = u64::from(launch.threads().div_ceil(32)) * u64::from(launch.blocks());
+        if warps * u64::from(program.registers) > MOST_REGISTERS {
+            let line = program.code.first().map_or(Line(1), |instr| instr.line);
+            return Verdict::Undecided { line, why: "it has too many registers to be executed" };
+        }
+        let mut undecided = None;
+        let (mut ended, mut cut) = (false, false);
+        let mut basis = Basis::Fact;
+        let mut weak: Option<Witness> = None;
+        // Instructions that synchronise and that nobody has come to.
+        let synchronises = |at: &usize| program.code.get(*at).is_some_and(|instr| instr.op.synchronises());
+        let mut unreached: Vec<usize> = (0..program.code.len()).filter(synchronises).collect();
+        for memory in MEMORY {
+            // Memory decides nothing in most kernels, inputs nothing in some: what nothing depends on is not varied.
+            if memory != MEMORY[0] && basis < Basis::Memory {
+                break;
+            }
+            for (at, input) in INPUTS.into_iter().enumerate() {
+                if at > 0 && basis < Basis::Input || at >= COUNTS && unreached.is_empty() {
+                    break;
+                }
+                if self.is_spent() {
+                    cut = true;
+                    break;
+                }
+                let scenario = Scenario { input, memory };
+                let fair = self.run(launch, scenario, &Schedule::Fair, u64::MAX);
+                basis = basis.max(fair.basis);
+                let before = unreached.len();
+                unreached.retain(|at| fair.reached.get(*at) != Some(&true));
+                match &fair.outcome {
+                    Outcome::Undecided { line, why } => {
+                        undecided = undecided.or(Some((*line, *why)));
+                        continue;
+                    }
+                    Outcome::Undefined { fault, line, .. } if fault.is_of_inputs() => {
+                        undecided = undecided.or(Some((*line, NOT_MADE_FOR)));
+                        continue;
+                    }
+                    Outcome::Ends => ended = true,
+                    _ => {}
+                }
+                let is_new = at < VARIED || at >= COUNTS && unreached.len() < before;
+                let varied = is_new || !matches!(fair.outcome, Outcome::Ends);
+                let wrong = if varied { self.vary(launch, scenario, &fair) } else { None };
+                if let Some(mut witness) = wrong.or_else(|| unequal(program, scenario, &fair)) {
+                    witness.is_firm = self.is_firm(launch, &witness);
+                    if witness.is_firm || witness.basis <= Basis::Input && at < COUNTS {
+                        return Verdict::Wrong(Box::new(witness));
+                    }
+                    weak = weak.or(Some(witness));
+                }
+            }
+        }
+        match (weak, undecided) {
+            (Some(witness), _) => Verdict::Wrong(Box::new(witness)),
+            (None, Some((line, why))) if !ended => Verdict::Undecided { line, why },
+            (None, undecided) => Verdict::Ends { basis, cut: cut || undecided.is_some() },
+        }
+    }
+
+    /// Whether a fault shows with all other inputs, too, that lead to where it shows: then it does not hang on a combination of
+    /// inputs that no host gives.
+    fn is_firm(&mut self, launch: &Launch, witness: &Witness) -> bool {
+        if matches!(witness.basis, Basis::Fact | Basis::Order) {
+            return witness.basis == Basis::Fact;
+        }
+        let Some(pc) = witness.cause.pc() else { return witness.basis <= Basis::Input };
+        let memories = if witness.basis >= Basis::Memory { &MEMORY[..] } else { &MEMORY[..1] };
+        let mut shown = 0;
+        for memory in memories {
+            for input in AGAIN {
+                let scenario = Scenario { input, memory: *memory };
+                if scenario == witness.scenario || self.spent > self.limits.again {
+                    continue;
+                }
+                let run = self.run(launch, scenario, &witness.schedule, u64::MAX);
+                match run.outcome {
+                    _ if cause(&run.outcome).is_some() => shown += 1,
+                    Outcome::Ends if run.reached.get(pc as usize) == Some(&true) => return false,
+                    _ => {}
+                }
+            }
+        }
+        shown > 0
+    }
+
+    /// The other schedules, until the steps are spent: what goes wrong in one of them, with whether it does in all.
+    fn vary(&mut self, launch: &Launch, scenario: Scenario, fair: &Executed) -> Option<Witness> {
+        let mut first = cause(&fair.outcome).map(|cause| (cause, Schedule::Fair, fair.basis));
+        let mut always = first.is_some();
+        let mut alike = true;
+        // An execution that takes much longer than the fair one spins.
+        let steps = fair.steps.saturating_mul(4).max(10_000);
+        for schedule in schedules(fair) {
+            if self.is_spent() {
+                break;
+            }
+            let run = self.run(launch, scenario, &schedule, steps);
+            match cause(&run.outcome) {
+                Some(cause) => match &first {
+                    Some((known, ..)) => alike &= *known == cause,
+                    None => first = Some((cause, schedule, run.basis)),
+                },
+                None => always = false,
+            }
+            // Once it is known that it goes wrong in one and not in another there is nothing more to learn.
+            if first.is_some() && !always {
+                break;
+            }
+        }
+        let witness =
+            |(cause, schedule, basis)| Witness { cause, scenario, schedule, always, alike, basis, is_firm: false };
+        first.map(witness)
+    }
 }
 
 /// Beside the fair one: late copies, each role and one warp of each role held back, and some by lot.
@@ -240,24 +362,26 @@ fn schedules(fair: &Executed) -> Vec<Schedule> {
 }
 
 /// Announcements that no sizes of the tensor maps' boxes make right.
-fn unequal(program: &Program, run: &Executed) -> Option<Cause> {
+fn unequal(program: &Program, scenario: Scenario, run: &Executed) -> Option<Witness> {
     let equation = contradiction(&run.equations)?;
     let copies: u32 = equation.copies.iter().map(|(_, copies)| *copies).sum();
     let is_copy = |instr: &&Instr| matches!(instr.op, Op::Copy { bytes: Bytes::Map(_), .. });
-    Some(Cause::Bytes {
+    let cause = Cause::Bytes {
         line: program.code.iter().find(is_copy)?.line,
         text: format!(
             "{} bytes are announced for {copies} copies by tensor maps; other phases have these maps bring another number",
             equation.bytes
         ),
-    })
+    };
+    let (schedule, basis) = (Schedule::Fair, run.basis);
+    Some(Witness { cause, scenario, schedule, always: true, alike: true, basis, is_firm: false })
 }
 
 fn cause(outcome: &Outcome) -> Option<Cause> {
     match outcome {
         Outcome::Hangs(stuck) => Some(Cause::Hang(stuck.clone())),
-        Outcome::Undefined { fault, line, rank, warp } if !fault.is_of_inputs() => {
-            Some(Cause::Undefined { fault: fault.clone(), line: *line, rank: *rank, warp: *warp })
+        Outcome::Undefined { fault, line, pc, rank, warp } if !fault.is_of_inputs() => {
+            Some(Cause::Undefined { fault: fault.clone(), line: *line, pc: *pc, rank: *rank, warp: *warp })
         }
         Outcome::Ends | Outcome::Undefined { .. } | Outcome::Undecided { .. } => None,
     }

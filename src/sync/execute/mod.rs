@@ -8,17 +8,20 @@ mod compute;
 mod step;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 
 use super::LANES;
 use super::machine::{Columns, Equation, Fault, Machine, Pool, SharedAddress};
 use super::program::{Op, Program};
-use super::value::{Basis, Lanes, Word};
+use super::value::{Basis, Lanes, Word, opaque};
 use crate::base::Line;
 
 /// Instructions that a warp may run without changing anything before others get their turn.
 const QUOTA: u32 = 4_096;
 /// Turns of that length in which nothing changes: whoever spins then waits for something that is not followed.
 const SPINS: u32 = 8;
+/// Clusters whose work whoever asks for more gets before there is none.
+const CANCELED: u32 = 2;
 /// How often a `try_wait` that runs into its time limit is let go on while nothing changes.
 const TIMEOUTS: u32 = 3;
 
@@ -45,11 +48,44 @@ impl Launch {
     }
 }
 
+/// What parameters are taken to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// All of them this number.
+    All(u64),
+    /// Each one of several usual numbers, by lot.
+    Mixed(u64),
+}
+
+impl Input {
+    const USUAL: [u64; 8] = [1, 2, 4, 16, 64, 128, 256, 1024];
+
+    /// The parameter at an address.
+    fn at(self, address: u64) -> u64 {
+        match self {
+            Input::All(number) => number,
+            Input::Mixed(seed) => {
+                let lot = opaque(seed, [address]) >> 32;
+                Input::USUAL[lot as usize % Input::USUAL.len()]
+            }
+        }
+    }
+}
+
+impl fmt::Display for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Input::All(number) => write!(f, "every parameter {number}"),
+            Input::Mixed(seed) => write!(f, "parameters by lot ({seed})"),
+        }
+    }
+}
+
 /// What inputs are taken to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scenario {
-    /// Every parameter.
-    pub input: u64,
+    /// Parameters.
+    pub input: Input,
     /// Everything that memory, or arithmetic that is not followed, brings.
     pub memory: u64,
 }
@@ -142,8 +178,10 @@ pub(super) struct Warp {
     held: u32,
     /// Lanes that arrived at the cluster barrier and have not waited.
     in_cluster: u32,
-    /// The round that they arrived in.
+    /// The round that lanes arrived in last.
     arrived_in: u64,
+    /// Those that did.
+    arrived: u32,
     /// Stands for every place where it synchronised, in order.
     trace: u64,
 }
@@ -170,6 +208,8 @@ struct Flight {
     brings: Brings,
     /// The phase that it was issued in, where it must come in that phase.
     phase: Option<u64>,
+    /// A number that it leaves in shared memory.
+    leaves: Option<(SharedAddress, u64)>,
     /// Who issued it, and where.
     from: (usize, Line),
 }
@@ -185,6 +225,8 @@ pub struct Stuck {
     pub lanes: u32,
     /// Where.
     pub line: Line,
+    /// The same as an instruction of the skeleton.
+    pub pc: u32,
     /// For what.
     pub wait: Wait,
     /// What is there of it.
@@ -214,6 +256,8 @@ pub enum Lack {
     Threads {
         /// Whether they do.
         too_many: bool,
+        /// How many have not come.
+        missing: u32,
     },
     /// Columns of tensor memory.
     Columns,
@@ -241,6 +285,8 @@ pub enum Outcome {
         fault: Fault,
         /// Where.
         line: Line,
+        /// The same as an instruction of the skeleton.
+        pc: u32,
         /// Who.
         rank: u64,
         /// Who.
@@ -266,6 +312,8 @@ pub struct Executed {
     pub steps: u64,
     /// What announcements say of copies by tensor maps.
     pub equations: BTreeSet<Equation>,
+    /// Which instructions of the skeleton somebody came to.
+    pub reached: Vec<bool>,
     /// By warp of the first block: what stands for everything that it synchronised by. Warps with the same play one role.
     pub traces: Vec<u64>,
 }
@@ -290,10 +338,13 @@ pub(super) struct Run<'p> {
     copied: BTreeMap<SharedAddress, (usize, Line)>,
     /// Numbers that atomics of memory that is not followed give.
     tickets: u64,
+    /// How often more work was asked for.
+    cancels: u32,
     basis: Basis,
     steps: u64,
     budget: u64,
     equations: BTreeSet<Equation>,
+    reached: Vec<bool>,
     random: u64,
 }
 
@@ -305,11 +356,14 @@ pub fn execute(program: &Program, launch: &Launch, scenario: Scenario, schedule:
         Err(Stop::Undecided(line, why)) => Outcome::Undecided { line, why },
         Err(Stop::Fault(fault, line, warp)) => {
             let (rank, warp) = run.warps.get(warp).map_or((0, 0), |warp| (warp.rank, warp.index));
-            Outcome::Undefined { fault, line, rank, warp }
+            // What comes later is issued somewhere else than where its issuer is by now.
+            let pc = program.code.iter().position(|instr| instr.line == line).unwrap_or_default() as u32;
+            Outcome::Undefined { fault, line, pc, rank, warp }
         }
     };
     let traces = run.warps.iter().filter(|warp| warp.rank == 0).map(|warp| warp.trace).collect();
-    Executed { outcome, basis: run.basis, steps: run.steps, equations: run.equations, traces }
+    let Run { basis, steps, equations, reached, .. } = run;
+    Executed { outcome, basis, steps, equations, reached, traces }
 }
 
 impl<'p> Run<'p> {
@@ -330,6 +384,7 @@ impl<'p> Run<'p> {
                     held: launch.registers.unwrap_or(0),
                     in_cluster: 0,
                     arrived_in: 0,
+                    arrived: 0,
                     trace: 0,
                 });
             }
@@ -349,10 +404,12 @@ impl<'p> Run<'p> {
             flights: VecDeque::new(),
             copied: BTreeMap::new(),
             tickets: 0,
+            cancels: 0,
             basis: Basis::Fact,
             steps: 0,
             budget,
             equations: BTreeSet::new(),
+            reached: vec![false; program.code.len()],
             random: 0,
         }
     }
@@ -473,7 +530,7 @@ impl<'p> Run<'p> {
     fn land(&mut self, all: bool) -> Result<(), Stop> {
         let mut left = VecDeque::new();
         while let Some(flight) = self.flights.pop_front() {
-            let Flight { at, brings, phase, from: (warp, line) } = flight;
+            let Flight { at, brings, phase, leaves, from: (warp, line) } = flight;
             if !all && matches!(brings, Brings::Box(_)) {
                 left.push_back(flight);
                 continue;
@@ -481,6 +538,9 @@ impl<'p> Run<'p> {
             self.machine.changes += 1;
             if phase.is_some() {
                 self.copied.insert(at, (warp, line));
+            }
+            if let Some((place, bits)) = leaves {
+                self.put(place, Word { bits, basis: Basis::Input }, 64);
             }
             let fault = |fault| Stop::Fault(fault, line, warp);
             // Where it comes to an mbarrier that is gone, its phase is nobody's any more.
@@ -511,23 +571,23 @@ impl<'p> Run<'p> {
 
     /// Who stands where, alike ones together.
     fn stuck(&self) -> Vec<Stuck> {
-        let mut groups: BTreeMap<(u64, Line, Wait), (Vec<u32>, u32)> = BTreeMap::new();
+        let mut groups: BTreeMap<(u64, u32, Wait), (Vec<u32>, u32)> = BTreeMap::new();
         for warp in &self.warps {
             for strand in &warp.strands {
                 let State::Waiting { what, .. } = strand.state else { continue };
-                let line = self.program.code.get(strand.pc as usize).map_or(Line(0), |instr| instr.line);
-                let group = groups.entry((warp.rank, line, what)).or_default();
+                let group = groups.entry((warp.rank, strand.pc, what)).or_default();
                 group.0.push(warp.index);
                 group.1 = strand.mask.count_ones();
             }
         }
-        let describe = |((rank, line, wait), (warps, lanes)): ((u64, Line, Wait), (Vec<u32>, u32))| Stuck {
+        let describe = |((rank, pc, wait), (warps, lanes)): ((u64, u32, Wait), (Vec<u32>, u32))| Stuck {
             lacks: self.lacking(rank, wait),
             state: self.describe(rank, wait),
             rank,
             warps,
             lanes,
-            line,
+            line: self.program.code.get(pc as usize).map_or(Line(0), |instr| instr.line),
+            pc,
             wait,
         };
         groups.into_iter().map(describe).collect()
@@ -541,7 +601,11 @@ impl<'p> Run<'p> {
                     let expected = barrier.round?.expected?;
                     Some(32 * barrier.came.get(&Some(expected))?.count_ones() > expected)
                 });
-                Lack::Threads { too_many: came.unwrap_or(false) }
+                let round = barrier.and_then(|barrier| barrier.round);
+                let missing = round.map_or(0, |round| {
+                    round.expected.unwrap_or_else(|| self.alive(rank)).saturating_sub(round.arrived)
+                });
+                Lack::Threads { too_many: came.unwrap_or(false), missing }
             }
             Wait::Mbarrier { at, .. } => match self.machine.mbarriers.get(&at) {
                 Some(found) if found.pending == 0 && found.bytes > 0 => Lack::Bytes,

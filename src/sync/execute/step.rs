@@ -1,13 +1,15 @@
 //! One instruction of one strand.
 
 use super::compute::apply;
-use super::{Brings, Flight, QUOTA, Run, State, Stop, Strand, Wait, Warp};
+use super::{Brings, CANCELED, Flight, QUOTA, Run, State, Stop, Strand, Wait, Warp};
 use crate::base::Line;
 use crate::ptx::{BarrierAction, ClusterBarrierAction, RegisterAction};
 use crate::simt::number::Comparison;
 use crate::sync::LANES;
 use crate::sync::machine::{Arrival, BARRIERS, Fault, SharedAddress};
-use crate::sync::program::{Address, Atomic, Bytes, Gather, MbarrierOp, Op, Reg, Shuffle, Source, Space, Special};
+use crate::sync::program::{
+    Address, Atomic, Bytes, Gather, MbarrierOp, Multicast, Op, Reg, Shuffle, Source, Space, Special,
+};
 use crate::sync::value::{Basis, Lanes, Word, opaque};
 
 /// What becomes of a strand after an instruction.
@@ -218,6 +220,9 @@ impl Run<'_> {
             return Ok(());
         }
         let line = instr.line;
+        if let Some(reached) = self.reached.get_mut(pc as usize) {
+            *reached = true;
+        }
         let next = match &instr.op {
             Op::Branch { to } => {
                 self.branch(warp, strand, &[(*to, guarded), (pc + 1, mask & !guarded)]);
@@ -278,8 +283,8 @@ impl Run<'_> {
             Op::Named { action, id, count, to, .. } => self.named(warp, guarded, *action, *id, *count, *to, line)?,
             Op::Cluster { action } => self.cluster(warp, guarded, *action, line)?,
             Op::Mbarrier { op, at } => self.mbarrier(warp, guarded, op, *at, line, state == State::TimedOut)?,
-            Op::Copy { at, bytes, multicast } => {
-                self.copy(warp, guarded, *at, *bytes, *multicast, line)?;
+            Op::Copy { .. } => {
+                self.copy(warp, guarded, &instr.op, line)?;
                 Next::On
             }
             Op::CopyArrive { at, increments } => {
@@ -291,7 +296,7 @@ impl Run<'_> {
                         mbarrier.add_pending(at, 1).map_err(fault)?;
                     }
                     let brings = Brings::Arrival;
-                    self.flights.push_back(Flight { at, brings, phase: None, from: (warp, line) });
+                    self.flights.push_back(Flight { at, brings, phase: None, leaves: None, from: (warp, line) });
                 }
                 self.machine.changes += 1;
                 Next::On
@@ -301,10 +306,19 @@ impl Run<'_> {
                     for at in self.objects(warp, *at, *multicast, lane, line)? {
                         self.machine.mbarrier(at).map_err(|fault| Stop::Fault(fault, line, warp))?;
                         let brings = Brings::Arrival;
-                        self.flights.push_back(Flight { at, brings, phase: None, from: (warp, line) });
+                        self.flights.push_back(Flight { at, brings, phase: None, leaves: None, from: (warp, line) });
                     }
                 }
                 self.machine.changes += 1;
+                Next::On
+            }
+            Op::IsCanceled { to, response } => {
+                let here = &self.warps[warp];
+                let value = Lanes::each(|lane| {
+                    let word = self.word(here, *response, lane);
+                    Word { bits: word.bits & 1, ..word }
+                });
+                self.write(warp, *to, guarded, value);
                 Next::On
             }
             Op::SetRegisters { action, count } => self.set_registers(warp, *action, *count),
@@ -384,9 +398,14 @@ impl Run<'_> {
     }
 
     fn settle_cluster(&mut self) {
-        let alive = self.alive_in_cluster();
         let cluster = &mut self.machine.cluster;
-        if cluster.arrived > 0 && cluster.arrived >= alive {
+        let phase = cluster.phase;
+        // Whoever has ended after arriving has arrived, and is not waited for either.
+        let missing = |warp: &Warp| {
+            let arrived = if warp.arrived_in == phase { warp.arrived } else { 0 };
+            warp.lanes & !warp.exited & !arrived != 0
+        };
+        if cluster.arrived > 0 && !self.warps.iter().any(missing) {
             (cluster.phase, cluster.arrived) = (cluster.phase + 1, 0);
             self.machine.changes += 1;
         }
@@ -471,7 +490,9 @@ impl Run<'_> {
         for (element, to) in (0i64..).zip(to) {
             let here = &self.warps[warp];
             let value = if space == Space::Input {
-                Lanes::Same(Word { bits: keep(self.scenario.input), basis: Basis::Input })
+                let address = self.address(here, at, mask.trailing_zeros() as usize).bits;
+                let number = self.scenario.input.at(address.wrapping_add_signed(element * i64::from(bits / 8)));
+                Lanes::Same(Word { bits: keep(number), basis: Basis::Input })
             } else {
                 let unknown = Word { bits: keep(self.scenario.memory), basis: Basis::Memory };
                 let of = |lane: usize| {
@@ -507,7 +528,7 @@ impl Run<'_> {
     }
 
     /// Leaves a number of so many bits in shared memory.
-    fn put(&mut self, at: SharedAddress, word: Word, bits: u32) {
+    pub(super) fn put(&mut self, at: SharedAddress, word: Word, bits: u32) {
         let mut changed = false;
         for byte in 0..u64::from(bits / 8).min(8) {
             let part = Word { bits: word.bits >> (8 * byte) & 0xff, ..word };
@@ -731,7 +752,10 @@ impl Run<'_> {
         }
         if !waits {
             here.in_cluster |= mask;
-            here.arrived_in = self.machine.cluster.phase;
+            if here.arrived_in != self.machine.cluster.phase {
+                (here.arrived_in, here.arrived) = (self.machine.cluster.phase, 0);
+            }
+            here.arrived |= mask;
             self.machine.cluster.arrived += mask.count_ones();
             self.machine.changes += 1;
             self.settle_cluster();
@@ -846,30 +870,28 @@ impl Run<'_> {
         &mut self,
         warp: usize,
         at: Address,
-        multicast: Option<Source>,
+        multicast: Option<Multicast>,
         lane: usize,
         line: Line,
     ) -> Result<Vec<SharedAddress>, Stop> {
         let own = self.object(warp, at, lane, line)?;
-        let Some(mask) = multicast else { return Ok(vec![own]) };
+        let Some(Multicast { mask, pairs }) = multicast else { return Ok(vec![own]) };
         let word = self.word(&self.warps[warp], mask, lane);
         self.basis = self.basis.max(word.basis);
         let blocks = u64::from(self.launch.blocks());
         let ranks = (0..blocks).filter(|rank| word.bits >> rank & 1 == 1);
-        Ok(ranks.map(|rank| SharedAddress::new(rank, own.place())).collect())
+        let signalled = |rank: u64| if pairs { rank & !1 | own.rank() & 1 } else { rank };
+        Ok(ranks.map(|rank| SharedAddress::new(signalled(rank), own.place())).collect())
     }
 
-    fn copy(
-        &mut self,
-        warp: usize,
-        mask: u32,
-        at: Address,
-        bytes: Bytes,
-        multicast: Option<Source>,
-        line: Line,
-    ) -> Result<(), Stop> {
+    fn copy(&mut self, warp: usize, mask: u32, op: &Op, line: Line) -> Result<(), Stop> {
+        let Op::Copy { at, bytes, multicast, response } = *op else { return Ok(()) };
         self.steps += u64::from(mask.count_ones());
         for lane in lanes_of(mask) {
+            // One answer for all blocks that it goes to.
+            self.cancels += u32::from(response.is_some());
+            let answer = u64::from(self.cancels <= CANCELED);
+            let place = response.map(|at| SharedAddress::of(self.address(&self.warps[warp], at, lane).bits).place());
             for at in self.objects(warp, at, multicast, lane, line)? {
                 let here = &self.warps[warp];
                 let brings = match bytes {
@@ -888,7 +910,8 @@ impl Run<'_> {
                 let mbarrier = self.machine.mbarrier(at).map_err(|fault| Stop::Fault(fault, line, warp))?;
                 mbarrier.start();
                 let phase = Some(mbarrier.phase);
-                self.flights.push_back(Flight { at, brings, phase, from: (warp, line) });
+                let leaves = place.map(|place| (SharedAddress::new(at.rank(), place), answer));
+                self.flights.push_back(Flight { at, brings, phase, leaves, from: (warp, line) });
             }
         }
         self.machine.changes += 1;
