@@ -12,16 +12,18 @@ pub mod machine;
 pub mod program;
 pub mod register_schedule;
 pub mod rules;
+pub mod stands;
+pub mod timeline;
 pub mod value;
 mod verdict;
 
 use finding::{Shape, finding};
-pub use verdict::{Cause, Verdict};
+pub use verdict::{Answer, Cause, Verdict};
 use verdict::{Limits, judge};
 
 use crate::ptx::Function;
 use crate::registers::cap;
-use crate::roles::setmaxnreg;
+use crate::roles::{Role, setmaxnreg};
 use crate::simt::{BlockSize, Graph};
 use crate::sync::rules::finding::{Check, Confidence};
 
@@ -35,7 +37,7 @@ const MAX_CLUSTER: u32 = 16;
 pub const LANES: usize = 32;
 
 /// Executes a kernel for blocks of a size; none where nothing in it synchronises.
-pub fn check(function: &Function<'_, '_>, graph: &Graph<'_>, size: BlockSize) -> Option<Checked> {
+pub fn check(function: &Function<'_, '_>, graph: &Graph<'_>, size: BlockSize, roles: &[Role]) -> Option<Checked> {
     let program = Program::of(function, graph);
     if !program.synchronises {
         return None;
@@ -62,13 +64,14 @@ pub fn check(function: &Function<'_, '_>, graph: &Graph<'_>, size: BlockSize) ->
         let launch = Launch { block: size.dimensions, cluster, registers };
         let verdict = judge(&program, &launch, Limits::default());
         let wrong = matches!(verdict, Verdict::Wrong(_));
-        last = Some(verdict);
+        last = Some((verdict, launch));
         if !wrong {
             break;
         }
     }
-    let verdict = last?;
-    Some(Checked { finding: finding(&verdict, &program, function.module(), shape), verdict })
+    let (verdict, launch) = last?;
+    let finding = finding(&verdict, &program, function.module(), shape, roles);
+    Some(Checked { verdict, finding, program, launch })
 }
 
 /// What executing a kernel says, and the finding that it makes.
@@ -77,6 +80,10 @@ pub struct Checked {
     pub verdict: Verdict,
     /// What is wrong, if something is.
     pub finding: Option<Check>,
+    /// What was executed.
+    pub program: Program,
+    /// The shape of the launch that the verdict is of.
+    pub launch: Launch,
 }
 
 /// Codes that rules give where execution cannot decide. A kernel that ends shows that the first kind are wrong for it; of the
