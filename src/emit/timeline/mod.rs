@@ -28,7 +28,10 @@ fn verdict(timeline: &Timeline) -> String {
     let line = timeline.ptx_line.map(|line| format!(" at line {line}")).unwrap_or_default();
     let reason = timeline.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     match timeline.verdict {
-        Answer::Ends => format!("ends in every order of the warps that was tried{reason}"),
+        Answer::Ends => match &timeline.reason {
+            Some(reason) => format!("ends in every order of the warps that was tried, but {reason}"),
+            None => "ends in every order of the warps that was tried".to_owned(),
+        },
         Answer::Hangs => "hangs in every order of the warps that was tried".to_owned(),
         Answer::MayHang => "hangs in one order of the warps: this one".to_owned(),
         Answer::Undefined => format!("breaks a rule of the ISA{line}{reason}"),

@@ -8,7 +8,7 @@ use crate::base::figures::thousands;
 use crate::emit::escape::markup as escape;
 use crate::report::Answer;
 use crate::report::shorten;
-use crate::report::timeline::{How, Lane, LaneMark, MarkKind, StageState, Timeline, WaitSpan};
+use crate::report::timeline::{How, Lane, LaneMark, MarkKind, StageState, Timeline, WaitSpan, WorkSpan};
 
 const WIDTH: f64 = 1200.0;
 const LEFT: f64 = 150.0;
@@ -177,7 +177,7 @@ impl<'t> Panel<'t> {
                 "<path class=\"{class}\" d=\"{mark}\"/><text class=\"st\" x=\"{:.1}\" y=\"66\">{text}</text>",
                 x + 14.0
             );
-            x += 26.0 + CHARACTER * text.len() as f64;
+            x += 32.0 + wide(text);
         }
     }
 
@@ -219,7 +219,9 @@ impl<'t> Panel<'t> {
             (until - LEFT).max(0.0)
         );
         for wait in &lane.waits {
-            self.wait(band, wait, out);
+            // One lane of a warp may work while the others wait.
+            let covers = |work: &WorkSpan| work.from < wait.to.unwrap_or(u64::MAX) && work.to > wait.from;
+            self.wait(band, wait, lane.work.iter().any(covers), out);
         }
         for work in &lane.work {
             let (x, to) = (self.x(work.from), self.x(work.to));
@@ -267,7 +269,7 @@ impl<'t> Panel<'t> {
         }
     }
 
-    fn wait(&self, band: f64, wait: &WaitSpan, out: &mut String) {
+    fn wait(&self, band: f64, wait: &WaitSpan, is_covered: bool, out: &mut String) {
         if wait.to == Some(wait.from) {
             return;
         }
@@ -281,7 +283,7 @@ impl<'t> Panel<'t> {
             wait.ptx_line, wait.object, wait.phase, wait.from
         );
         let name = self.names.short(&wait.object);
-        let text = if fits(&name, to - x) { &*name } else { "" };
+        let text = if fits(&name, to - x) && !is_covered { &*name } else { "" };
         self.bar((x, band, to, HIGH), class, &title, (text, "on"), out);
     }
 
@@ -358,9 +360,19 @@ impl<'t> Panel<'t> {
     }
 }
 
+/// How wide a small label is, about.
+fn wide(text: &str) -> f64 {
+    let of = |c: char| match c {
+        'm' | 'w' | 'M' | 'W' => 9.5,
+        'i' | 'l' | 't' | 'f' | '[' | ']' | '.' | ' ' => 4.0,
+        _ => CHARACTER + 0.4,
+    };
+    text.chars().map(of).sum()
+}
+
 /// Whether a small label has room.
-fn fits(text: &str, wide: f64) -> bool {
-    text.chars().count() as f64 * CHARACTER + 4.0 <= wide
+fn fits(text: &str, room: f64) -> bool {
+    wide(text) + 3.0 <= room
 }
 
 /// A triangle with its tip at a place.

@@ -21,7 +21,7 @@ const MOST: usize = 200_000;
 /// How many steps a stretch of work takes.
 fn cost(duty: Duty) -> u64 {
     match duty {
-        Duty::Wgmma | Duty::Mma => 8,
+        Duty::Wgmma | Duty::Mma => 10,
         Duty::Tcgen05Load | Duty::Tcgen05Store => 4,
         Duty::Store | Duty::Tcgen05Mma => 2,
         Duty::Load | Duty::CpAsync | Duty::Schedule => 0,

@@ -6,7 +6,7 @@ use super::{
     Dependency, How, Lane, LaneMark, MarkKind, Release, Stage, StageSpan, StageState, Timeline, WaitSpan, WorkSpan,
 };
 use crate::base::Line;
-use crate::base::figures::{thousands, warps};
+use crate::base::figures::thousands;
 use crate::ptx::Module;
 use crate::roles::Role;
 use crate::sync::execute::record::{Mark, Recording, Waited, WarpId, What};
@@ -20,6 +20,8 @@ use crate::sync::{Answer, Checked};
 const MOST_LANES: usize = 16;
 /// Stages that are drawn.
 const MOST_STAGES: usize = 12;
+/// Steps by which warps of a lane may differ: less than a multiplication takes.
+const NEAR: u64 = 8;
 /// Steps that are drawn behind the last thing that happens before a hang.
 const TAIL: u64 = 12;
 
@@ -35,7 +37,20 @@ pub fn draw(recording: &Recording, checked: &Checked, module: &Module<'_>, roles
     let end = happened.chain(worked).max().unwrap_or(0) + if hangs { TAIL } else { 1 };
     // What leads to a hang is at its end.
     let first = if recording.outcome == Outcome::Ends { 0 } else { end.saturating_sub(most) };
-    let drawing = Drawing { recording, checked, module, first, last: end.min(first + most) };
+    let init = |mark: &Mark| match mark.what {
+        What::Init { at, .. } => Some(at),
+        _ => None,
+    };
+    let copies = checked.program.code.iter().filter(|instr| matches!(instr.op, Op::Copy { .. }));
+    let drawing = Drawing {
+        recording,
+        checked,
+        module,
+        first,
+        last: end.min(first + most),
+        objects: recording.marks.iter().filter_map(init).collect(),
+        copies: copies.map(|instr| instr.line).collect(),
+    };
     let mut left_out = Vec::new();
     if first > 0 {
         left_out.push(format!("the first {} steps", thousands(first)));
@@ -74,6 +89,22 @@ struct Group {
     rank: u64,
     warps: Vec<u32>,
     drawn: WarpId,
+    takes_part: bool,
+}
+
+/// Whether warps wait at the same places until about the same steps.
+fn are_alike(a: &[&Waited], b: &[&Waited]) -> bool {
+    let near = |x: u64, y: u64| x.abs_diff(y) <= NEAR;
+    a.len() == b.len()
+        && a.iter().zip(b).all(|(a, b)| {
+            let ends = match (a.to, b.to) {
+                (Some(x), Some(y)) => near(x, y),
+                (None, None) => awaited(a) == awaited(b),
+                _ => false,
+            };
+            // One that sets things up comes late to its first waits, and leaves with the others.
+            a.line == b.line && ends
+        })
 }
 
 struct Drawing<'a> {
@@ -82,6 +113,10 @@ struct Drawing<'a> {
     module: &'a Module<'a>,
     first: u64,
     last: u64,
+    /// Every mbarrier.
+    objects: BTreeSet<SharedAddress>,
+    /// Lines that issue copies.
+    copies: BTreeSet<Line>,
 }
 
 /// What is waited for, without what depends on who waits.
@@ -97,9 +132,9 @@ fn awaited(wait: &Waited) -> (u8, u64, u64) {
 }
 
 impl Drawing<'_> {
-    /// Warps that wait for the same in the same order, and play one role.
+    /// Warps of one role that wait at the same places until about the same steps.
     fn groups(&self, roles: &[Role], left_out: &mut Vec<String>) -> Vec<Group> {
-        let mut waits: BTreeMap<WarpId, Vec<(u8, u64, u64)>> = BTreeMap::new();
+        let mut waits: BTreeMap<WarpId, Vec<&Waited>> = BTreeMap::new();
         let mut busy: BTreeMap<WarpId, usize> = BTreeMap::new();
         let launch = &self.checked.launch;
         for rank in 0..u64::from(launch.blocks()) {
@@ -110,8 +145,9 @@ impl Drawing<'_> {
         let mut takes_part: BTreeSet<WarpId> = BTreeSet::new();
         for wait in &self.recording.waits {
             // Registers and columns are there for some warps of a role at once, and for others later.
-            if matches!(wait.on, Wait::Named { .. } | Wait::Mbarrier { .. } | Wait::Cluster { .. }) {
-                waits.entry(wait.warp).or_default().push(awaited(wait));
+            let is_told = matches!(wait.on, Wait::Named { .. } | Wait::Mbarrier { .. } | Wait::Cluster { .. });
+            if wait.to.is_none() || is_told && self.is_drawn(wait.from, wait.to) {
+                waits.entry(wait.warp).or_default().push(wait);
             }
             if wait.to.is_none() || matches!(wait.on, Wait::Mbarrier { .. }) {
                 takes_part.insert(wait.warp);
@@ -131,24 +167,38 @@ impl Drawing<'_> {
             *busy.entry(work.warp).or_default() += 1;
             takes_part.insert(work.warp);
         }
-        let mut groups: BTreeMap<(Option<&str>, u64, &[(u8, u64, u64)]), Vec<u32>> = BTreeMap::new();
-        for (warp, sequence) in &waits {
-            let role = role_of(&[warp.index], roles);
-            groups.entry((role, warp.rank, sequence.as_slice())).or_default().push(warp.index);
-        }
         let mut found: Vec<Group> = Vec::new();
-        for ((role, rank, _), warps) in groups {
+        for (warp, own) in &waits {
+            let role = role_of(&[warp.index], roles);
+            let alike = |group: &&mut Group| {
+                let first = group.warps.first().map(|index| WarpId { rank: group.rank, index: *index });
+                let theirs = first.and_then(|first| waits.get(&first)).map_or(&[][..], Vec::as_slice);
+                group.rank == warp.rank
+                    && group.role.as_deref() == role
+                    && group.takes_part == takes_part.contains(warp)
+                    && are_alike(own, theirs)
+            };
+            match found.iter_mut().find(alike) {
+                Some(group) => group.warps.push(warp.index),
+                None => found.push(Group {
+                    role: role.map(str::to_owned),
+                    rank: warp.rank,
+                    warps: vec![warp.index],
+                    drawn: *warp,
+                    takes_part: takes_part.contains(warp),
+                }),
+            }
+        }
+        for group in &mut found {
+            let rank = group.rank;
             let most = |index: &&u32| {
                 (busy.get(&WarpId { rank, index: **index }).copied().unwrap_or(0), std::cmp::Reverse(**index))
             };
-            let drawn = WarpId { rank, index: warps.iter().max_by_key(most).copied().unwrap_or(0) };
-            found.push(Group { role: role.map(str::to_owned), rank, warps, drawn });
+            group.drawn.index = group.warps.iter().max_by_key(most).copied().unwrap_or(0);
         }
         found.sort_by_key(|group| (group.rank, group.warps.first().copied()));
         // Other blocks of a cluster are shown where they do something else, or stand still.
-        let idle = |group: &Group| {
-            !group.warps.iter().any(|index| takes_part.contains(&WarpId { rank: group.rank, index: *index }))
-        };
+        let idle = |group: &Group| !group.takes_part;
         if found.iter().any(|group| !idle(group)) {
             let (out, kept): (Vec<Group>, Vec<Group>) = found.into_iter().partition(idle);
             for group in out.iter().filter(|group| group.rank == 0) {
@@ -176,10 +226,7 @@ impl Drawing<'_> {
     }
 
     fn name(&self, at: SharedAddress) -> String {
-        let is_object = |place: u64| {
-            let at = SharedAddress::new(at.rank(), place);
-            self.recording.marks.iter().any(|mark| matches!(mark.what, What::Init { at: known, .. } if known == at))
-        };
+        let is_object = |place: u64| self.objects.contains(&SharedAddress::new(at.rank(), place));
         let name = self.checked.program.name_of(at.place(), is_object);
         if at.rank() > 0 { format!("{name} of block {}", at.rank()) } else { name }
     }
@@ -212,14 +259,22 @@ impl Drawing<'_> {
             released_by: None,
         });
         let work = self.recording.work.iter().filter(|work| own(work.warp) && self.is_drawn(work.from, Some(work.to)));
-        let work = work.map(|work| WorkSpan { from: work.from, to: work.to, what: work.duty.name() });
+        let mut worked: Vec<WorkSpan> = Vec::new();
+        for work in work {
+            let what = work.duty.name();
+            match worked.last_mut() {
+                // One stretch of the same, whatever the blocks of the code.
+                Some(last) if last.what == what && last.to == work.from => last.to = work.to,
+                _ => worked.push(WorkSpan { from: work.from, to: work.to, what }),
+            }
+        }
         let ends = self.recording.marks.iter().find(|mark| own(mark.warp) && mark.what == What::Ends);
         Lane {
             role: group.role.clone(),
             warps: group.warps.clone(),
             block: group.rank,
             waits: waits.collect(),
-            work: work.collect(),
+            work: worked,
             marks: self.marks(group),
             ends: ends.map(|mark| mark.step).filter(|step| self.is_drawn(*step, Some(*step))),
         }
@@ -269,7 +324,11 @@ impl Drawing<'_> {
     fn dependencies(&self, groups: &[Group], lanes: &mut [Lane]) -> Vec<Dependency> {
         let marks = &self.recording.marks;
         let mut ended: BTreeMap<(u8, u64, u64, u64), usize> = BTreeMap::new();
+        let mut issued: BTreeMap<(u64, WarpId, Line), Vec<(usize, u64)>> = BTreeMap::new();
         for (at, mark) in marks.iter().enumerate() {
+            if let What::Copies { at: object, .. } | What::Commits { at: object } = mark.what {
+                issued.entry((object.0, mark.warp, mark.line)).or_default().push((at, mark.step));
+            }
             let key = match mark.what {
                 What::Completes { at, phase } => (1, 0, at.0, phase),
                 What::CompletesNamed { id, round } => (0, mark.warp.rank, id, round),
@@ -295,16 +354,14 @@ impl Drawing<'_> {
                 let landed = landed.is_some_and(|before| matches!(before.what, What::Lands { .. }));
                 let how = match landed {
                     false => How::Arrival,
-                    true if self.is_copy(mark.line) => How::Copy,
+                    true if self.copies.contains(&mark.line) => How::Copy,
                     true => How::Commit,
                 };
                 // What came was issued before.
-                let issued = |other: &&Mark| {
-                    let same = matches!(other.what, What::Copies { at, .. } | What::Commits { at } if at.0 == object);
-                    same && other.warp == mark.warp && other.line == mark.line
-                };
-                let issued = marks.get(..at).unwrap_or_default().iter().rev().find(issued);
-                let step = issued.filter(|_| landed).map_or(mark.step, |issued| issued.step);
+                let sent = issued.get(&(object, mark.warp, mark.line)).map_or(&[][..], Vec::as_slice);
+                let before = sent.partition_point(|(other, _)| *other < at).checked_sub(1);
+                let sent = before.and_then(|before| sent.get(before)).filter(|_| landed);
+                let step = sent.map_or(mark.step, |(_, step)| *step);
                 let by = self.line(mark.line);
                 span.released_by = Some(Release { lane, ptx_line: by, how, step });
                 let sum = sums.entry((number, span.ptx_line, lane, by, how)).or_default();
@@ -328,10 +385,6 @@ impl Drawing<'_> {
         let mut found: Vec<Dependency> = sums.into_iter().map(one).collect();
         found.sort_by_key(|found| (std::cmp::Reverse(found.steps), found.lane, found.ptx_line));
         found
-    }
-
-    fn is_copy(&self, line: Line) -> bool {
-        self.checked.program.code.iter().any(|instr| instr.line == line && matches!(instr.op, Op::Copy { .. }))
     }
 
     /// mbarriers of the first block that copies complete.
@@ -421,14 +474,10 @@ fn seen(mark: &Mark) -> Option<(MarkKind, Option<SharedAddress>, u64, Option<i64
     })
 }
 
-/// `producer (warp 0)` for the reader of a lane.
 impl Lane {
-    /// What it is called in a picture.
+    /// What it is called in a sentence: `producer (warp 0)`.
     pub fn label(&self) -> String {
         let block = if self.block > 0 { format!(" of block {}", self.block) } else { String::new() };
-        match &self.role {
-            Some(role) => format!("{role} ({}){block}", warps(&self.warps)),
-            None => warps(&self.warps) + &block,
-        }
+        label(self.role.as_deref(), &self.warps) + &block
     }
 }
