@@ -46,10 +46,9 @@ pub fn finding(
     let (code, line, message, mut reasoning) = match &witness.cause {
         Cause::Hang(stuck) => {
             let first = stuck.iter().min_by_key(|group| (group.lacks, group.rank, group.line))?;
-            let sentence = |group| Stands::of(group, module, roles).to_string();
-            let rest = stuck.iter().filter(|group| *group != first).map(sentence);
-            let message = format!("the kernel hangs: {}", sentence(first));
-            (code_of(first.lacks), first.line, message, rest.collect::<Vec<String>>().join("; "))
+            let message = format!("the kernel hangs: {}", Stands::of(first, module, roles));
+            // Where the others stand is in the witness.
+            (code_of(first.lacks), first.line, message, String::new())
         }
         Cause::Undefined { fault, warp, line, .. } => {
             let (code, what) = rule(fault, program)?;

@@ -6,7 +6,8 @@ use crate::gate::{
     Baseline, Change, Check, Comparison, Date, FigureChange, Finding, FindingKind, GATE_SCHEMA, Level, Metric, Outcome,
     Patch, Policy, Scope, Totals, UnitVerdict, Verdict, check,
 };
-use crate::report::PtxasFile;
+use crate::report::timeline::Kind;
+use crate::report::{PtxasFile, Stands};
 
 const EVIL: &str = "k<script>|`%,::error\n\x1b[31m]]>&\"'@a";
 
@@ -23,6 +24,19 @@ fn verdict() -> Verdict {
         after: Some(48),
         ptx_line: Some(Line(12)),
         message: format!("{EVIL}: registers 40 → 48"),
+        witness: vec![Stands {
+            role: Some(EVIL.to_owned()),
+            warps: vec![4, 5],
+            block: 0,
+            ptx_line: Line(187),
+            kind: Kind::Mbarrier,
+            waits_for: EVIL.to_owned(),
+            arrived: Some(0),
+            expected: Some(1),
+            bytes: Some(0),
+            bytes_expected: Some(32_768),
+            phase: Some(1),
+        }],
     };
     let lone = Finding { before: None, level: Level::Error, kind: FindingKind::NotKnown, ..finding.clone() };
     let kernel = Comparison {

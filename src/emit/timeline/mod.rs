@@ -7,7 +7,7 @@ mod text;
 use std::borrow::Cow;
 
 pub use json::write_json;
-pub use svg::{write_panel, write_svg};
+pub use svg::{panel, write_svg};
 pub use text::write_text;
 
 use crate::base::figures::{thousands, warps};
@@ -24,7 +24,7 @@ pub struct Options {
 }
 
 /// The verdict as a sentence.
-fn verdict(timeline: &Timeline) -> String {
+pub fn verdict(timeline: &Timeline) -> String {
     let line = timeline.ptx_line.map(|line| format!(" at line {line}")).unwrap_or_default();
     let reason = timeline.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     match timeline.verdict {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::{Names, circumstances, dependency, label, verdict};
+use crate::base::Line;
 use crate::base::figures::thousands;
 use crate::emit::escape::markup as escape;
 use crate::report::Answer;
@@ -48,7 +49,7 @@ const STYLE: &str = "\
 pub fn write_svg(timelines: &[Timeline], out: &mut dyn Write) -> io::Result<()> {
     let panels: Vec<Panel<'_>> = timelines.iter().map(Panel::new).collect();
     let height: f64 = panels.iter().map(|panel| panel.height).sum();
-    open(height, "Who waits for whom, step by step", out)?;
+    writeln!(out, "{}\n<style>{STYLE}</style>", open(height))?;
     let mut top = 0.0;
     for panel in &panels {
         writeln!(out, "<g transform=\"translate(0 {top:.0})\">{}</g>", panel.draw())?;
@@ -57,16 +58,16 @@ pub fn write_svg(timelines: &[Timeline], out: &mut dyn Write) -> io::Result<()> 
     writeln!(out, "</svg>")
 }
 
-/// Writes the picture of one kernel: the panel of a page.
-pub fn write_panel(timeline: &Timeline, out: &mut dyn Write) -> io::Result<()> {
-    write_svg(std::slice::from_ref(timeline), out)
+/// The picture of one kernel, for a page that has the colours.
+pub fn panel(timeline: &Timeline) -> String {
+    let panel = Panel::new(timeline);
+    format!("{}{}</svg>", open(panel.height), panel.draw())
 }
 
-fn open(height: f64, what: &str, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(
-        out,
+fn open(height: f64) -> String {
+    format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"tl\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\" \
-         height=\"{height:.0}\" role=\"img\" aria-label=\"{what}\">\n<style>{STYLE}</style>"
+         height=\"{height:.0}\" role=\"img\" aria-label=\"Who waits for whom, step by step\">"
     )
 }
 
@@ -227,7 +228,8 @@ impl<'t> Panel<'t> {
             let (x, to) = (self.x(work.from), self.x(work.to));
             let class = if work.what.contains("mma") { "mul" } else { "work" };
             let text = if fits(work.what, to - x) { work.what } else { "" };
-            self.bar((x, band, to, HIGH), class, &format!("{} at step {}", work.what, work.from), (text, "in"), out);
+            let title = format!("{} at step {}", work.what, work.from);
+            Bar { x, to, y: band, high: HIGH, class, text, style: "in", title, line: None }.draw(out);
         }
         if let Some(step) = lane.ends {
             let x = self.x(step);
@@ -240,32 +242,6 @@ impl<'t> Panel<'t> {
         }
         for mark in &lane.marks {
             self.mark(band, mark, out);
-        }
-    }
-
-    fn bar(
-        &self,
-        (x, y, to, high): (f64, f64, f64, f64),
-        class: &str,
-        title: &str,
-        (text, style): (&str, &str),
-        out: &mut String,
-    ) {
-        let wide = (to - x).max(0.8);
-        // A hair of room between neighbours.
-        let shown = if wide > 3.0 { wide - 0.7 } else { wide };
-        let _ = write!(
-            out,
-            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{shown:.1}\" height=\"{high}\" rx=\"1.5\"><title>{}</title></rect>",
-            escape(title)
-        );
-        if !text.is_empty() {
-            let (x, y) = (x + wide / 2.0, y + high / 2.0 + 3.7);
-            let _ = write!(
-                out,
-                "<text class=\"{style}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" pointer-events=\"none\">{}</text>",
-                escape(text)
-            );
         }
     }
 
@@ -284,7 +260,8 @@ impl<'t> Panel<'t> {
         );
         let name = self.names.short(&wait.object);
         let text = if fits(&name, to - x) && !is_covered { &*name } else { "" };
-        self.bar((x, band, to, HIGH), class, &title, (text, "on"), out);
+        let line = Some(wait.ptx_line);
+        Bar { x, to, y: band, high: HIGH, class, text, style: "on", title, line }.draw(out);
     }
 
     fn mark(&self, band: f64, mark: &LaneMark, out: &mut String) {
@@ -305,7 +282,12 @@ impl<'t> Panel<'t> {
             MarkKind::Init | MarkKind::Alloc | MarkKind::Free => return,
         };
         let title = format!("{what}, line {}, step {}", mark.ptx_line, mark.step);
-        let _ = write!(out, "<path class=\"{class}\" d=\"{path}\"><title>{}</title></path>", escape(&title));
+        let _ = write!(
+            out,
+            "<path class=\"{class}\" d=\"{path}\" data-line=\"{}\"><title>{}</title></path>",
+            mark.ptx_line,
+            escape(&title)
+        );
     }
 
     /// A line from what ended a wait to its end.
@@ -354,8 +336,48 @@ impl<'t> Panel<'t> {
                 };
                 let until = span.to.map(|to| format!(" to {to}")).unwrap_or_default();
                 let title = format!("{}, phase {}: {what}, step {}{until}", stage.object, span.phase, span.from);
-                self.bar((x, y, to, STAGE - 4.0), class, &title, ("", ""), out);
+                let high = STAGE - 4.0;
+                Bar { x, to, y, high, class, text: "", style: "", title, line: None }.draw(out);
             }
+        }
+    }
+}
+
+/// A stretch of a lane or a stage.
+struct Bar<'a> {
+    x: f64,
+    to: f64,
+    y: f64,
+    high: f64,
+    class: &'a str,
+    text: &'a str,
+    style: &'a str,
+    /// What a pointer that rests on it shows.
+    title: String,
+    /// The PTX line that a page goes to.
+    line: Option<Line>,
+}
+
+impl Bar<'_> {
+    fn draw(&self, out: &mut String) {
+        let Bar { x, to, y, high, class, text, style, title, line } = self;
+        let wide = (to - x).max(0.8);
+        // A hair of room between neighbours.
+        let shown = if wide > 3.0 { wide - 0.7 } else { wide };
+        let line = line.map(|line| format!(" data-line=\"{line}\"")).unwrap_or_default();
+        let _ = write!(
+            out,
+            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{shown:.1}\" height=\"{high}\" rx=\"1.5\"{line}>\
+             <title>{}</title></rect>",
+            escape(title)
+        );
+        if !text.is_empty() {
+            let (x, y) = (x + wide / 2.0, y + high / 2.0 + 3.7);
+            let _ = write!(
+                out,
+                "<text class=\"{style}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" pointer-events=\"none\">{}</text>",
+                escape(text)
+            );
         }
     }
 }

@@ -173,6 +173,9 @@ pub struct Issue {
     pub message: String,
     /// Why.
     pub reasoning: String,
+    /// Of one that execution made: where everybody stands when nobody can go on, the one that it is about first.
+    #[serde(default)]
+    pub witness: Vec<Stands>,
 }
 
 /// The verdict of executing a kernel's barriers.

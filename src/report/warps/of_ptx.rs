@@ -59,6 +59,8 @@ pub(super) struct OfPtx {
     pub checks: Vec<Check>,
     /// What executing its barriers says; none where the size of a block is not known, or nothing synchronises.
     pub execution: Option<Execution>,
+    /// Code and line of the finding that execution made.
+    pub executed: Option<(&'static str, Line)>,
     /// Whether the size of a block is certain.
     pub exact: bool,
     /// Whether something was taken from what constant stores left in shared memory.
@@ -135,6 +137,7 @@ impl OfPtx {
             asynchronous: tensor::sites(&warps).into_iter().map(asynchronous).collect(),
             checks: checks(&warps, &named, &objects, exact, executed.as_ref()),
             execution: executed.as_ref().map(|executed| execution(&executed.verdict, module, &roles)),
+            executed: executed.and_then(|executed| executed.finding).map(|found| (found.code, found.line)),
             exact,
             by_memory: warps.values.by_memory,
             courses: if requested.is_empty() { None } else { Courses::of(&warps, &roles, &requested, &named) },
