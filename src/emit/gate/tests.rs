@@ -98,6 +98,13 @@ fn names_do_not_break_out() {
     let uri = &sarif["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
     assert!(uri.as_str().unwrap().starts_with("k%3Cscript%3E%7C%60%25,%3A%3Aerror%0A%1B"), "{uri}");
     assert_eq!(sarif["runs"][0]["invocations"][0]["executionSuccessful"], false);
+    // Where each role stands is a thread of its own.
+    let flow = &sarif["runs"][0]["results"][0]["codeFlows"][0]["threadFlows"][0];
+    assert_eq!(flow["id"], format!("{EVIL} (warps 4 to 5)"));
+    let location = &flow["locations"][0]["location"];
+    assert_eq!(location["physicalLocation"]["region"]["startLine"], 187);
+    let said = location["message"]["text"].as_str().unwrap();
+    assert!(said.ends_with(", 0 of 1 arrivals, 0 of 32,768 bytes"), "{said}");
     let json: serde_json::Value = serde_json::from_str(&written(write_json)).unwrap();
     assert_eq!(json["units"][0]["kernels"][0]["kernel"], EVIL);
 }

@@ -32,6 +32,13 @@ pub fn verdict(timeline: &Timeline) -> String {
             Some(reason) => format!("ends in every order of the warps that was tried, but {reason}"),
             None => "ends in every order of the warps that was tried".to_owned(),
         },
+        // What memory brings was guessed.
+        Answer::Hangs if timeline.by_memory => {
+            format!(
+                "may hang: it does where memory brings {}, in every order of the warps that was tried",
+                timeline.memory
+            )
+        }
         Answer::Hangs => "hangs in every order of the warps that was tried".to_owned(),
         Answer::MayHang => "hangs in one order of the warps: this one".to_owned(),
         Answer::Undefined => format!("breaks a rule of the ISA{line}{reason}"),
@@ -48,6 +55,9 @@ fn circumstances(timeline: &Timeline) -> String {
         said.push(format!("clusters of {blocks} blocks"));
     }
     said.push(format!("every parameter {}", timeline.parameters));
+    if timeline.by_memory {
+        said.push(format!("{} for what memory brings", timeline.memory));
+    }
     said.push(timeline.order.clone());
     said.join(", ")
 }
@@ -63,13 +73,14 @@ impl<'t> Names<'t> {
     fn of(timeline: &'t Timeline) -> Names<'t> {
         let waits = timeline.lanes.iter().flat_map(|lane| &lane.waits);
         let waits = waits.filter(|wait| wait.kind == crate::report::timeline::Kind::Mbarrier);
-        let mut objects =
+        let objects =
             waits.map(|wait| wait.object.as_str()).chain(timeline.stages.iter().map(|stage| stage.object.as_str()));
-        let variable = |object: &'t str| object.split_once('+').map(|(variable, _)| variable);
-        let common = objects.next().map(|first| variable(first).unwrap_or(first));
-        let same = objects.all(|object| variable(object).unwrap_or(object) == common.unwrap_or_default());
-        // A variable that is no longer than what it would save is shown.
-        Names { common: common.filter(|name| same && name.len() > 4) }
+        let objects: Vec<&'t str> = objects.collect();
+        let variable = |object: &'t str| object.split_once('+').map_or(object, |(variable, _)| variable);
+        let common = objects.first().map(|first| variable(first));
+        let same = objects.iter().all(|object| Some(variable(object)) == common);
+        let several = objects.iter().any(|object| object.contains('+'));
+        Names { common: common.filter(|_| same && several) }
     }
 
     fn short<'a>(&self, object: &'a str) -> Cow<'a, str> {

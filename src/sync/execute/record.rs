@@ -10,6 +10,7 @@ use super::{Brings, Flight, Launch, Outcome, Run, Scenario, Schedule, State, Wai
 use crate::base::Line;
 use crate::ptx::{BarrierAction, ClusterBarrierAction};
 use crate::roles::Duty;
+use crate::sync::LANES;
 use crate::sync::machine::SharedAddress;
 use crate::sync::program::{MbarrierOp, Op, Program};
 
@@ -35,6 +36,8 @@ pub struct Work {
     pub before: Vec<Option<Duty>>,
     /// Done by whoever has passed one.
     pub after: Vec<Option<Duty>>,
+    /// Done by whoever comes to an instruction from the one before it in the text, and not by a branch.
+    pub between: Vec<Option<Duty>>,
 }
 
 /// A warp of a cluster.
@@ -143,6 +146,15 @@ struct Seen {
     announced: i64,
 }
 
+/// Where a lane has been.
+#[derive(Clone, Copy, Default)]
+struct LaneState {
+    /// The instruction that it ran last.
+    last: Option<u32>,
+    /// The one that it has done the work before, and stands at.
+    done: Option<u32>,
+}
+
 /// A wait that is not over.
 struct Open {
     warp: usize,
@@ -176,8 +188,10 @@ pub(super) struct Recorder {
     seen: BTreeMap<SharedAddress, Seen>,
     rounds: BTreeMap<(u64, u64), u64>,
     cluster: u64,
-    /// By warp: until when it works, and the instruction that it did its work before.
-    busy: Vec<(u64, Option<u32>)>,
+    /// By warp: until when it works.
+    busy: Vec<u64>,
+    /// By warp and lane.
+    lanes: Vec<[LaneState; LANES]>,
     /// When what is under way to an mbarrier comes.
     due: BTreeMap<SharedAddress, u64>,
     ended: Vec<bool>,
@@ -196,7 +210,8 @@ impl Recorder {
             seen: BTreeMap::new(),
             rounds: BTreeMap::new(),
             cluster: 0,
-            busy: vec![(0, None); warps],
+            busy: vec![0; warps],
+            lanes: vec![[LaneState::default(); LANES]; warps],
             due: BTreeMap::new(),
             ended: vec![false; warps],
         }
@@ -257,14 +272,14 @@ impl Run<'_> {
 
     /// Whether a warp still works.
     pub(super) fn is_busy(&self, warp: usize) -> bool {
-        let until = |recorder: &Recorder| recorder.busy.get(warp).is_some_and(|(until, _)| *until > recorder.now);
+        let until = |recorder: &Recorder| recorder.busy.get(warp).is_some_and(|until| *until > recorder.now);
         self.recorder.as_deref().is_some_and(until)
     }
 
     /// Whether more comes when more steps have passed.
     pub(super) fn passes_time(&self) -> bool {
         let Some(recorder) = self.recorder.as_deref().filter(|recorder| recorder.paced) else { return false };
-        let works = recorder.busy.iter().any(|(until, _)| *until > recorder.now);
+        let works = recorder.busy.iter().any(|until| *until > recorder.now);
         works || self.flights.iter().any(|flight| self.is_early(flight))
     }
 
@@ -286,11 +301,15 @@ impl Run<'_> {
         let id = self.id(warp);
         let Some(recorder) = &mut self.recorder else { return false };
         recorder.close(warp, strand.mask, |open| open.pc != strand.pc && !open.timed_out);
-        let duty = recorder.work.before.get(strand.pc as usize).copied().flatten();
-        let done = recorder.busy.get(warp).is_some_and(|(_, at)| *at == Some(strand.pc));
-        match duty {
-            Some(duty) if !done => recorder.start(warp, id, duty, Some(strand.pc)),
-            _ => false,
+        let at = strand.pc as usize;
+        let state = recorder.lanes.get_mut(warp).and_then(|lanes| lanes.get_mut(strand.mask.trailing_zeros() as usize));
+        let Some(state) = state.filter(|state| state.done != Some(strand.pc)) else { return false };
+        state.done = Some(strand.pc);
+        let falls = state.last.is_some_and(|last| last.checked_add(1) == Some(strand.pc));
+        let between = recorder.work.between.get(at).copied().flatten().filter(|_| falls);
+        match recorder.work.before.get(at).copied().flatten().or(between) {
+            Some(duty) => recorder.start(warp, id, duty),
+            None => false,
         }
     }
 
@@ -322,9 +341,6 @@ impl Run<'_> {
     pub(super) fn observe(&mut self, warp: usize, before: &Before) {
         let Some(mut recorder) = self.recorder.take() else { return };
         let (id, line) = (self.id(warp), self.line(before.pc));
-        if let Some((_, at)) = recorder.busy.get_mut(warp) {
-            *at = None;
-        }
         let op = self.program.code.get(before.pc as usize).map(|instr| &instr.op);
         let stands = self.warps.get(warp).and_then(|here| {
             here.strands.iter().find_map(|strand| match strand.state {
@@ -332,6 +348,12 @@ impl Run<'_> {
                 _ => None,
             })
         });
+        if stands.is_none() {
+            let lanes = recorder.lanes.get_mut(warp).into_iter().flatten().enumerate();
+            for (_, state) in lanes.filter(|(lane, _)| before.mask >> lane & 1 == 1) {
+                *state = LaneState { last: Some(before.pc), done: None };
+            }
+        }
         if self.machine.changes != before.changes {
             self.compare(&mut recorder, id, line, false);
             self.flown(&mut recorder, id, line, before.flights);
@@ -427,7 +449,7 @@ impl Run<'_> {
         }
         let after = recorder.work.after.get(before.pc as usize).copied().flatten();
         if let Some(duty) = after {
-            recorder.start(warp, id, duty, None);
+            recorder.start(warp, id, duty);
         }
     }
 
@@ -515,14 +537,14 @@ impl Run<'_> {
 
 impl Recorder {
     /// Begins a stretch of work; says whether it takes any steps.
-    fn start(&mut self, warp: usize, id: WarpId, duty: Duty, before: Option<u32>) -> bool {
+    fn start(&mut self, warp: usize, id: WarpId, duty: Duty) -> bool {
         let takes = if self.paced { cost(duty) } else { 0 };
         let to = self.now + takes.max(1);
         if self.worked.len() < MOST && cost(duty) > 0 {
             self.worked.push(Worked { warp: id, duty, from: self.now, to });
         }
         if let Some(busy) = self.busy.get_mut(warp) {
-            *busy = (self.now + takes, before);
+            *busy = self.now + takes;
         }
         takes > 0
     }

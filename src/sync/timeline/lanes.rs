@@ -68,6 +68,7 @@ pub fn draw(recording: &Recording, checked: &Checked, module: &Module<'_>, roles
         cluster: checked.launch.cluster,
         parameters: 0,
         memory: 0,
+        by_memory: false,
         order: String::new(),
         verdict: Answer::Undecided,
         ptx_line: None,
@@ -206,11 +207,16 @@ impl Drawing<'_> {
             }
             found = kept;
         }
-        let own: BTreeSet<Vec<u32>> =
-            found.iter().filter(|group| group.rank == 0).map(|group| group.warps.clone()).collect();
         let stands = matches!(self.recording.outcome, Outcome::Hangs(_));
         let before = found.len();
-        found.retain(|group| group.rank == 0 || stands || !own.contains(&group.warps));
+        let of = |warp: WarpId| waits.get(&warp).map_or(&[][..], Vec::as_slice);
+        let own: Vec<(Option<String>, WarpId)> =
+            found.iter().filter(|group| group.rank == 0).map(|group| (group.role.clone(), group.drawn)).collect();
+        found.retain(|group| {
+            let same =
+                |(role, warp): &(Option<String>, WarpId)| *role == group.role && are_alike(of(*warp), of(group.drawn));
+            group.rank == 0 || stands || !own.iter().any(same)
+        });
         if found.len() < before {
             left_out.push("other blocks of the cluster, which do the same".to_owned());
         }

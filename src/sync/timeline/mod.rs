@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::execute::record::{Recording, What, record};
 use super::execute::{Outcome, Scenario, Schedule};
 use super::stands::{Kind, Stands};
+use super::value::Basis;
 use super::verdict::{Cause, Limits, Witness};
 use super::{Answer, Checked, Verdict};
 use crate::base::{Line, work as budget};
@@ -41,6 +42,8 @@ pub struct Timeline {
     pub parameters: u64,
     /// What memory was taken to bring.
     pub memory: u64,
+    /// Whether that decided anything.
+    pub by_memory: bool,
     /// In which order warps went on.
     pub order: String,
     /// What executing the kernel says, in all that was tried.
@@ -259,6 +262,11 @@ pub fn timeline(
         },
         Verdict::Undecided { line: at, why } => (line(*at), Some((*why).to_owned())),
     };
+    let basis = match verdict {
+        Verdict::Ends { basis, .. } => *basis,
+        Verdict::Wrong(witness) => witness.basis,
+        Verdict::Undecided { .. } => Basis::Memory,
+    };
     if let (Verdict::Ends { .. }, Outcome::Undecided { why, .. }) = (verdict, &recording.outcome) {
         drawn.left_out.push(format!("the execution that is drawn is longer: {why}"));
     }
@@ -268,6 +276,7 @@ pub fn timeline(
         cluster: checked.launch.cluster,
         parameters: scenario.input,
         memory: scenario.memory,
+        by_memory: basis >= Basis::Memory,
         order,
         verdict: verdict.answer(),
         ptx_line,
@@ -301,7 +310,7 @@ fn recording(checked: &Checked, graph: &Graph<'_>) -> (Recording, Scenario, Stri
             budget::check_time();
             let found = run(scenario, &Schedule::Fair, true);
             let completed = |what: &What| match what {
-                What::Completes { phase, .. } => Some(*phase),
+                What::Completes { phase, .. } | What::CompletesNamed { round: phase, .. } => Some(*phase),
                 _ => None,
             };
             let turns = found.marks.iter().filter_map(|mark| completed(&mark.what)).max();

@@ -6,10 +6,10 @@ use crate::sync::execute::record::Work;
 use crate::sync::program::Program;
 
 /// Multiplications and copies out, each at the instruction of the skeleton that is run whenever they are: the next one of their
-/// block, or the last one before them in it.
+/// block, or the last one before them in it. A block without any is run by whoever comes from the instruction before it.
 pub fn of(program: &Program, graph: &Graph<'_>) -> Work {
     let count = program.code.len();
-    let mut work = Work { before: vec![None; count + 1], after: vec![None; count + 1] };
+    let mut work = Work { before: vec![None; count + 1], after: vec![None; count + 1], between: vec![None; count + 1] };
     // The skeleton is a part of the text, in its order.
     let mut kept = Vec::with_capacity(count);
     let mut sites = graph.sites.iter().enumerate();
@@ -23,10 +23,11 @@ pub fn of(program: &Program, graph: &Graph<'_>) -> Work {
             next += 1;
         }
         let Some(duty) = Duty::of(&site.operation, site.located.instruction.opcode()) else { continue };
-        let is_last = next.checked_sub(1).filter(|last| block(*last) == Some(site.block));
-        let slot = match is_last {
-            Some(last) if block(next) != Some(site.block) => work.after.get_mut(last),
-            _ => work.before.get_mut(next),
+        let last = next.checked_sub(1).filter(|last| block(*last) == Some(site.block));
+        let slot = match last {
+            _ if block(next) == Some(site.block) => work.before.get_mut(next),
+            Some(last) => work.after.get_mut(last),
+            None => work.between.get_mut(next),
         };
         // A multiplication says more of a stretch than a copy out of it.
         if let Some(slot) = slot {
