@@ -4,15 +4,13 @@ mod json;
 mod svg;
 mod text;
 
-use std::borrow::Cow;
-
 pub use json::write_json;
 pub use svg::{panel, write_svg};
 pub use text::write_text;
 
 use crate::base::figures::{thousands, warps};
 use crate::report::Answer;
-use crate::report::timeline::{Dependency, How, Timeline};
+use crate::report::timeline::{Dependency, How, Kind, Lane, Timeline};
 
 /// How text is written.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +70,7 @@ impl<'t> Names<'t> {
     /// Looks at every object of a timeline: where all are `variable+offset` with one variable, offsets tell them.
     fn of(timeline: &'t Timeline) -> Names<'t> {
         let waits = timeline.lanes.iter().flat_map(|lane| &lane.waits);
-        let waits = waits.filter(|wait| wait.kind == crate::report::timeline::Kind::Mbarrier);
+        let waits = waits.filter(|wait| wait.kind == Kind::Mbarrier);
         let objects =
             waits.map(|wait| wait.object.as_str()).chain(timeline.stages.iter().map(|stage| stage.object.as_str()));
         let objects: Vec<&'t str> = objects.collect();
@@ -83,12 +81,11 @@ impl<'t> Names<'t> {
         Names { common: common.filter(|_| same && several) }
     }
 
-    fn short<'a>(&self, object: &'a str) -> Cow<'a, str> {
-        let Some(common) = self.common else { return Cow::Borrowed(object) };
-        match object.strip_prefix(common) {
-            Some("") => Cow::Borrowed("+0"),
-            Some(rest) if rest.starts_with('+') => Cow::Borrowed(rest),
-            _ => Cow::Borrowed(object),
+    fn short<'a>(&self, object: &'a str) -> &'a str {
+        match self.common.and_then(|common| object.strip_prefix(common)) {
+            Some("") => "+0",
+            Some(rest) if rest.starts_with('+') => rest,
+            _ => object,
         }
     }
 }
@@ -102,7 +99,7 @@ fn who(timeline: &Timeline, lane: usize) -> String {
 fn dependency(timeline: &Timeline, names: &Names<'_>, found: &Dependency) -> String {
     let objects = match found.objects.as_slice() {
         [] => String::new(),
-        [only] => names.short(only).into_owned(),
+        [only] => names.short(only).to_owned(),
         [first, last] => format!("{}, {}", names.short(first), names.short(last)),
         [first, .., last] => format!("{} … {}", names.short(first), names.short(last)),
     };
@@ -122,7 +119,7 @@ fn dependency(timeline: &Timeline, names: &Names<'_>, found: &Dependency) -> Str
 }
 
 /// Two lines of a lane's label: its role, its warps.
-fn label(lane: &crate::report::timeline::Lane) -> (String, String) {
+fn label(lane: &Lane) -> (String, String) {
     let block = if lane.block > 0 { format!(", block {}", lane.block) } else { String::new() };
     let members = warps(&lane.warps) + &block;
     match &lane.role {

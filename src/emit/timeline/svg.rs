@@ -259,7 +259,7 @@ impl<'t> Panel<'t> {
             wait.ptx_line, wait.object, wait.phase, wait.from
         );
         let name = self.names.short(&wait.object);
-        let text = if fits(&name, to - x) && !is_covered { &*name } else { "" };
+        let text = if fits(name, to - x) && !is_covered { name } else { "" };
         let line = Some(wait.ptx_line);
         Bar { x, to, y: band, high: HIGH, class, text, style: "on", title, line }.draw(out);
     }
@@ -326,7 +326,7 @@ impl<'t> Panel<'t> {
             let y = self.stages + 22.0 + STAGE * at as f64;
             let name = self.names.short(&stage.object);
             let _ =
-                write!(out, "<text class=\"st\" x=\"28\" y=\"{:.1}\">{}</text>", y + 10.0, escape(&shorten(&name, 20)));
+                write!(out, "<text class=\"st\" x=\"28\" y=\"{:.1}\">{}</text>", y + 10.0, escape(&shorten(name, 20)));
             for span in &stage.spans {
                 let (x, to) = (self.x(span.from), span.to.map_or(self.end(), |to| self.x(to)));
                 let (class, what) = match span.state {

@@ -84,7 +84,7 @@ fn write_one(timeline: &Timeline, options: &Options, out: &mut dyn Write) -> io:
     let said = format!("{style}{}{RESET}; {}", terminal(&verdict(timeline)), circumstances(timeline));
     paragraph(&said, "  ", options, out)?;
     let labels: Vec<String> = timeline.lanes.iter().map(lane_label).collect();
-    let stages: Vec<String> = timeline.stages.iter().map(|stage| names.short(&stage.object).into_owned()).collect();
+    let stages: Vec<String> = timeline.stages.iter().map(|stage| names.short(&stage.object).to_owned()).collect();
     let most = options.width / 3;
     let wide = labels.iter().chain(&stages).map(|text| text.chars().count()).max().unwrap_or(4);
     let wide = wide.clamp(4, LABEL.min(most.max(8)));
@@ -267,7 +267,7 @@ impl Columns {
             let room = cells.get(range.clone()).unwrap_or_default();
             let free = room.iter().all(|cell| matches!(cell, Cell::Waits | Cell::Stuck));
             if free && name.chars().count() + 2 <= room.len() {
-                for (place, letter) in cells.iter_mut().skip(range.start + 1).zip(terminal(&name).chars()) {
+                for (place, letter) in cells.iter_mut().skip(range.start + 1).zip(terminal(name).chars()) {
                     *place = Cell::Letter(letter);
                 }
             }
