@@ -212,6 +212,11 @@ fn a_hostile_ptx_and_a_ptxas_that_says_anything() {
     let with = args(&[&ptx, &"--arch", &"sm_90", &"--ptxas", &place.ptxas]);
     in_every_format(&place, &[], &with);
     in_every_format(&place, &["annotate"], &with);
+    // Names of variables are the file's, too.
+    let waits = fs::read_to_string(root("testdata/ptx/hopper_warp_specialised.ptx")).unwrap();
+    let drawn = place.file("drawn.ptx");
+    fs::write(&drawn, waits.replace("empty", "e$</title>").replace("gemm_specialised", "k\u{202e}\u{1b}[8m")).unwrap();
+    in_every_format(&place, &["timeline"], &args(&[&drawn]));
     for failure in ["exit 1", "kill -9 $$", "echo x >output.cubin", "true"] {
         place.ptxas(failure);
         place.clean(&with);

@@ -1,4 +1,4 @@
-//! What programs read: every JSON that the gate, diff, matrix, disasm and annotate write is as `docs/schema` says, and no looser.
+//! What programs read: every JSON that the gate, diff, matrix, disasm, annotate and timeline write is as `docs/schema` says, and no looser.
 
 mod support;
 
@@ -206,4 +206,22 @@ fn matrix() {
     schema.holds(&swept);
     assert!(swept["cells"].as_array().unwrap().iter().any(|cell| !cell["error"].is_null()));
     schema.is_tight(&swept, &[]);
+}
+
+#[test]
+fn timelines() {
+    let schema = Schema::new("timeline");
+    let folder = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(root("testdata/ptx/hopper_warp_specialised.ptx")).unwrap();
+    fs::write(folder.path().join("ends.ptx"), &text).unwrap();
+    fs::write(folder.path().join("hangs.ptx"), text.replace("[%r7+16], 256;", "[%r7+16], 257;")).unwrap();
+    for name in ["ends.ptx", "hangs.ptx"] {
+        let drawn = json(folder.path(), &["timeline", name, "--format", "json"]);
+        schema.holds(&drawn);
+        schema.is_tight(&drawn, &[]);
+    }
+    for name in ["blackwell_tcgen05", "named_barriers", "cluster_dsmem", "cluster_work_stealing"] {
+        let file = root(&format!("testdata/ptx/{name}.ptx"));
+        schema.holds(&json(folder.path(), &["timeline", file.to_str().unwrap(), "--format", "json"]));
+    }
 }

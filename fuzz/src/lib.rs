@@ -34,7 +34,7 @@ pub fn unit(image: &Image<'_>, module: Option<&Module<'_>>, text: &str) -> (Unit
         module,
         kernels: &unit.kernels,
         wanted: &|_| true,
-        smem_dynamic_bytes: 0,
+        launch: LaunchHints::default(),
         values: true,
     });
     (unit, annotation)

@@ -5,6 +5,7 @@
 
 mod arch;
 mod fast;
+pub mod figures;
 pub mod hardware;
 mod limits;
 mod pos;

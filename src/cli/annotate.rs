@@ -142,7 +142,7 @@ fn join(
         module: parsed.map(|parsed| &parsed.module),
         kernels: &unit.kernels,
         wanted: &wanted,
-        smem_dynamic_bytes: session.launch.smem_dynamic_bytes,
+        launch: session.launch,
         values,
     })
 }

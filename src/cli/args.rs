@@ -23,6 +23,7 @@ Examples:
   ptxinspect libfoo.so --arch sm_90a --sort spills the kernels of a library, wheel or folder
   ptxinspect annotate kernel.ptx                   each PTX line with its SASS and live registers
   ptxinspect disasm kernel.cubin                   SASS with live registers and PTX lines
+  ptxinspect timeline kernel.ptx                   its barriers executed: who waits for whom
   ptxinspect gate kernels/*.ptx                    compare with what is recorded
   ptxinspect diff old.ptx new.ptx                  what a change did
   ptxinspect toolchain install 13.4                get a ptxas
@@ -63,6 +64,8 @@ pub enum Command {
     Matrix(super::matrix::MatrixArgs),
     /// How many blocks an SM holds: a calculator, for one launch or for JSON lines of them
     Occupancy(OccupancyArgs),
+    /// Barriers executed and drawn: who waits, arrives, copies and multiplies, and who waits for whom
+    Timeline(super::timeline::TimelineArgs),
     /// Managed ptxas versions: list, install, path, remove
     Toolchain(ToolchainArgs),
     /// What ptxas has made before: info, clear, verify

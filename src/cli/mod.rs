@@ -30,6 +30,7 @@ mod room;
 mod source;
 mod streams;
 mod threads;
+pub mod timeline;
 mod toolchain;
 
 use std::io::{self, IsTerminal, Write};
@@ -130,6 +131,7 @@ fn run(args: Args) -> Result<Outcome> {
             let summary = occupancy::run(&args, &mut stdin.lock(), terminal, &mut output::stdout(args.form()))?;
             Ok(if summary.refused > 0 { Outcome::Failed } else { Outcome::Fine })
         }
+        Some(Command::Timeline(args)) => timeline::run(&args),
         Some(Command::Toolchain(args)) => toolchain::run(&args),
         Some(Command::Gate(args)) => gate::run(&args),
         Some(Command::Cache(args)) => cache::run(&args),

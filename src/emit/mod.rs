@@ -17,3 +17,4 @@ pub mod matrix;
 mod page;
 pub mod svg;
 pub mod text;
+pub mod timeline;

@@ -372,6 +372,7 @@ fn found(code: &str, confidence: Confidence) -> Measured {
         ptx_line: Some(Line(44)),
         message: "hangs".to_owned(),
         reasoning: String::new(),
+        witness: Vec::new(),
     });
     measured
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::metric::Metric;
 use crate::base::Line;
 use crate::compare::LineChange;
-use crate::report::PtxasFile;
+use crate::report::{PtxasFile, Stands};
 
 /// The name and version of the JSON's shape.
 pub const GATE_SCHEMA: &str = "ptxinspect.gate/1";
@@ -170,6 +170,8 @@ pub struct Finding {
     pub ptx_line: Option<Line>,
     /// What, in a sentence.
     pub message: String,
+    /// Of a kernel that hangs: where everybody stands then.
+    pub witness: Vec<Stands>,
 }
 
 /// Whether a figure moved, and which way.

@@ -15,6 +15,12 @@ mod model;
 mod names;
 mod registers;
 mod text;
+pub mod timeline {
+    //! One execution of a kernel's barriers, drawn.
+    pub use super::warps::timeline::{NoTimeline, timeline};
+    pub use crate::sync::stands::Kind;
+    pub use crate::sync::timeline::*;
+}
 mod warps;
 
 pub use demangle::demangle;

@@ -37,6 +37,21 @@ pub enum Duty {
 }
 
 impl Duty {
+    /// `tma load`, `wgmma`, …
+    pub fn name(self) -> &'static str {
+        match self {
+            Duty::Load => "tma load",
+            Duty::CpAsync => "cp.async",
+            Duty::Wgmma => "wgmma",
+            Duty::Mma => "mma",
+            Duty::Tcgen05Mma => "tcgen05.mma",
+            Duty::Tcgen05Load => "tcgen05.ld",
+            Duty::Tcgen05Store => "tcgen05.st",
+            Duty::Store => "tma store",
+            Duty::Schedule => "clusterlaunchcontrol",
+        }
+    }
+
     /// What an instruction tells.
     pub fn of(operation: &Operation<'_>, modifiers: &str) -> Option<Duty> {
         Some(match operation {

@@ -1,12 +1,13 @@
 //! Verdicts in the words of the report: which code a witness stands for, and what it says.
 
-use super::execute::{Lack, Schedule, Stuck};
+use super::execute::Lack;
 use super::machine::{Fault, SharedAddress};
 use super::program::Program;
+use super::stands::Stands;
 use super::value::Basis;
 use super::verdict::{Cause, Verdict, Witness, root};
-use crate::base::Line;
 use crate::ptx::Module;
+use crate::roles::Role;
 use crate::sync::rules::finding::{Check, Confidence};
 
 /// How sure it is that a launch has the shape that was executed.
@@ -19,7 +20,13 @@ pub struct Shape {
 }
 
 /// The finding of a verdict, if it is one.
-pub fn finding(verdict: &Verdict, program: &Program, module: &Module<'_>, shape: Shape) -> Option<Check> {
+pub fn finding(
+    verdict: &Verdict,
+    program: &Program,
+    module: &Module<'_>,
+    shape: Shape,
+    roles: &[Role],
+) -> Option<Check> {
     let Verdict::Wrong(witness) = verdict else { return None };
     // What the ISA leaves undefined may run all the same.
     let defined = match &witness.cause {
@@ -40,9 +47,9 @@ pub fn finding(verdict: &Verdict, program: &Program, module: &Module<'_>, shape:
     let (code, line, message, mut reasoning) = match &witness.cause {
         Cause::Hang(stuck) => {
             let first = root(stuck)?;
-            let rest = stuck.iter().filter(|group| *group != first).map(|group| sentence(group, module));
-            let message = format!("the kernel hangs: {}", sentence(first, module));
-            (code_of(first.lacks), first.line, message, rest.collect::<Vec<String>>().join("; "))
+            let message = format!("the kernel hangs: {}", Stands::of(first, module, roles));
+            // Where the others stand is in the witness.
+            (code_of(first.lacks), first.line, message, String::new())
         }
         Cause::Undefined { fault, warp, line, .. } => {
             let (code, what) = rule(fault, program)?;
@@ -66,10 +73,7 @@ fn circumstances(witness: &Witness) -> String {
     };
     let order = match (&witness.schedule, witness.always) {
         (_, true) => "in every order of the warps that was tried".to_owned(),
-        (Schedule::Fair, false) => "where all warps go on in turn".to_owned(),
-        (Schedule::LateCopies, false) => "where copies come late".to_owned(),
-        (Schedule::Lag(warps), false) => format!("where {} comes late", warps_text(warps)),
-        (Schedule::Random(_), false) => "in one order of the warps".to_owned(),
+        (schedule, false) => schedule.words(),
     };
     [inputs, order].into_iter().filter(|part| !part.is_empty()).collect::<Vec<String>>().join(", ")
 }
@@ -94,7 +98,7 @@ fn code_of(lack: Lack) -> &'static str {
 
 /// The code of a broken rule and what it says; none for one that other checks tell, or that no barrier is part of.
 fn rule(fault: &Fault, program: &Program) -> Option<(&'static str, String)> {
-    let name = |at: &SharedAddress| program.name_of(at.place());
+    let name = |at: &SharedAddress| program.name_of(at.place(), |_| false);
     Some(match fault {
         Fault::Counts { id, begun, given } if begun == given => (
             "PI203",
@@ -133,29 +137,4 @@ fn rule(fault: &Fault, program: &Program) -> Option<(&'static str, String)> {
             return None;
         }
     })
-}
-
-fn sentence(group: &Stuck, module: &Module<'_>) -> String {
-    let block = if group.rank > 0 { format!(" of block {}", group.rank) } else { String::new() };
-    let verb = if group.warps.len() == 1 { "waits" } else { "wait" };
-    let line: Line = module.number_of(group.line);
-    format!("{}{block} {verb} at line {line} for {}", warps_text(&group.warps), group.state)
-}
-
-/// `warp 3`, `warps 4 to 11`, `warps 0, 2 and 5`
-fn warps_text(warps: &[u32]) -> String {
-    let runs: Vec<String> = warps
-        .chunk_by(|a, b| a + 1 == *b)
-        .map(|run| match run {
-            [only] => only.to_string(),
-            [first, .., last] => format!("{first} to {last}"),
-            [] => String::new(),
-        })
-        .collect();
-    match (warps.len(), runs.as_slice()) {
-        (1, [run]) => format!("warp {run}"),
-        (_, [head @ .., last]) if !head.is_empty() => format!("warps {} and {last}", head.join(", ")),
-        (_, [run]) => format!("warps {run}"),
-        _ => "nobody".to_owned(),
-    }
 }

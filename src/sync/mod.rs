@@ -12,16 +12,18 @@ pub mod machine;
 pub mod program;
 pub mod register_schedule;
 pub mod rules;
+pub mod stands;
+pub mod timeline;
 pub mod value;
 mod verdict;
 
 use finding::{Shape, finding};
-pub use verdict::{Cause, Verdict};
+pub use verdict::{Answer, Cause, Verdict};
 use verdict::{Limits, judge};
 
 use crate::ptx::Function;
 use crate::registers::cap;
-use crate::roles::setmaxnreg;
+use crate::roles::{Role, setmaxnreg};
 use crate::simt::{BlockSize, Graph};
 use crate::sync::rules::finding::{Check, Confidence};
 
@@ -53,7 +55,7 @@ const CLUSTERS: [[u32; 3]; 15] = [
 pub const LANES: usize = 32;
 
 /// Executes a kernel for blocks of a size; none where nothing in it synchronises.
-pub fn check(function: &Function<'_, '_>, graph: &Graph<'_>, size: BlockSize) -> Option<Checked> {
+pub fn check(function: &Function<'_, '_>, graph: &Graph<'_>, size: BlockSize, roles: &[Role]) -> Option<Checked> {
     let program = Program::of(function, graph);
     if !program.synchronises {
         return None;
@@ -76,8 +78,10 @@ pub fn check(function: &Function<'_, '_>, graph: &Graph<'_>, size: BlockSize) ->
     let launch = |cluster: &[u32; 3]| Launch { block: size.dimensions, cluster: *cluster, registers };
     let launches: Vec<Launch> = clusters.iter().map(launch).collect();
     let shape = Shape { is_exact: size.exact, is_known: launches.len() == 1 };
-    let (verdict, _) = judge(&program, &launches, Limits::default())?;
-    Some(Checked { finding: finding(&verdict, &program, function.module(), shape), verdict })
+    let (verdict, launch) = judge(&program, &launches, Limits::default())?;
+    let launch = launch.clone();
+    let finding = finding(&verdict, &program, function.module(), shape, roles);
+    Some(Checked { verdict, finding, program, launch })
 }
 
 /// What executing a kernel says, and the finding that it makes.
@@ -86,6 +90,10 @@ pub struct Checked {
     pub verdict: Verdict,
     /// What is wrong, if something is.
     pub finding: Option<Check>,
+    /// What was executed.
+    pub program: Program,
+    /// The shape of the launch that the verdict is of.
+    pub launch: Launch,
 }
 
 /// Codes that rules give where execution cannot decide. A kernel that ends shows that the first kind are wrong for it; of the

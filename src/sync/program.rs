@@ -18,6 +18,8 @@ use crate::simt::number::{Arithmetic, Comparison, Type};
 const SHARED_START: u64 = 1024;
 /// Where variables of other spaces are taken to lie: far from any shared address.
 const ELSEWHERE: u64 = 1 << 44;
+/// Bytes of an array that is looked through for mbarriers: a ring has some dozens at most.
+const MOST_NAMED: u64 = 1024;
 
 /// A virtual register of the slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -375,7 +377,14 @@ pub struct Variable {
     pub name: String,
     /// Where it starts.
     pub start: u64,
+    /// Its bytes; none where the launch decides.
+    pub bytes: Option<u64>,
+    /// Whether it is declared as an array of numbers as wide as an mbarrier.
+    pub is_wide: bool,
 }
+
+/// Bytes of an mbarrier.
+const OBJECT: u64 = 8;
 
 /// The synchronisation skeleton of a kernel.
 #[derive(Debug)]
@@ -400,10 +409,23 @@ impl Program {
         Lowering::new(function, graph).program()
     }
 
-    /// `full+8` for a shared address, without the number of its block.
-    pub fn name_of(&self, place: u64) -> String {
+    /// `full[1]` for a shared address in an array of mbarriers, `storage+8` in anything else, without the number of its block.
+    /// An array of bytes is one of mbarriers where there is one in every place of it.
+    pub fn name_of(&self, place: u64, is_object: impl Fn(u64) -> bool) -> String {
         let at = self.variables.partition_point(|variable| variable.start <= place);
-        match at.checked_sub(1).and_then(|at| self.variables.get(at)) {
+        let variable = at.checked_sub(1).and_then(|at| self.variables.get(at));
+        let indexed = |variable: &&Variable| {
+            let Some(bytes) = variable.bytes.filter(|bytes| bytes % OBJECT == 0 && *bytes > OBJECT) else {
+                return false;
+            };
+            let inside = (place - variable.start) % OBJECT == 0 && place - variable.start < bytes;
+            let full = || bytes <= MOST_NAMED && (0..bytes / OBJECT).all(|at| is_object(variable.start + at * OBJECT));
+            inside && (variable.is_wide || full())
+        };
+        match variable {
+            Some(variable) if indexed(&variable) => {
+                format!("{}[{}]", variable.name, (place - variable.start) / OBJECT)
+            }
             Some(variable) if place == variable.start => variable.name.clone(),
             Some(variable) => format!("{}+{}", variable.name, place - variable.start),
             None => format!("{place:#x}"),
@@ -484,7 +506,8 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
                 match size_of(&declaration, &declarator) {
                     Some(bytes) => {
                         next = next.next_multiple_of(align);
-                        self.put(declarator.name, next);
+                        let is_wide = type_bits(declaration.ty) == Some(64) && declaration.vector == 1;
+                        self.put(declarator.name, next, Some(bytes), is_wide);
                         next = next.saturating_add(bytes).min(1 << 23);
                     }
                     None => open.push((declarator.name, align)),
@@ -495,14 +518,14 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         let align = open.iter().map(|(_, align)| *align).max().unwrap_or(16).max(1024);
         let start = next.next_multiple_of(align);
         for (name, _) in open {
-            self.put(name, start);
+            self.put(name, start, None, false);
         }
         self.variables.sort_by_key(|variable| variable.start);
     }
 
-    fn put(&mut self, name: &'a str, start: u64) {
+    fn put(&mut self, name: &'a str, start: u64, bytes: Option<u64>, is_wide: bool) {
         self.shared.entry(name).or_insert_with(|| {
-            self.variables.push(Variable { name: name.to_owned(), start });
+            self.variables.push(Variable { name: name.to_owned(), start, bytes, is_wide });
             start
         });
     }

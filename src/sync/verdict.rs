@@ -6,6 +6,7 @@ use super::machine::Fault;
 use super::program::{Bytes, Instr, Op, Program};
 use super::value::Basis;
 use crate::base::{Line, work};
+use serde::{Deserialize, Serialize};
 
 /// What parameters are taken to be, in turn: trip counts around the sizes of rings (1 to 4 stages: less, as many, one more, twice
 /// and one); then, while there are barriers that nobody has come to, extents that kernels divide into tiles, and mixed numbers.
@@ -150,6 +151,37 @@ pub enum Verdict {
         /// Why that is not known.
         why: &'static str,
     },
+}
+
+/// What executing a kernel's barriers says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It ends in every order of the warps that was tried.
+    Ends,
+    /// It hangs in every one.
+    Hangs,
+    /// It hangs in one.
+    MayHang,
+    /// It does what the ISA leaves undefined.
+    Undefined,
+    /// It cannot be told.
+    Undecided,
+}
+
+impl Verdict {
+    /// The verdict in a word.
+    pub fn answer(&self) -> Answer {
+        match self {
+            Verdict::Ends { .. } => Answer::Ends,
+            Verdict::Wrong(witness) => match witness.cause {
+                Cause::Hang(_) if witness.always => Answer::Hangs,
+                Cause::Hang(_) => Answer::MayHang,
+                Cause::Undefined { .. } | Cause::Bytes { .. } => Answer::Undefined,
+            },
+            Verdict::Undecided { .. } => Answer::Undecided,
+        }
+    }
 }
 
 /// Why inputs, or a shape, decide nothing.

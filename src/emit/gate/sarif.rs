@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::place;
 use crate::gate::{Finding, FindingKind, Level, Outcome, Verdict};
+use crate::report::Stands;
 
 /// Where the format is described.
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
@@ -76,13 +77,38 @@ fn result(finding: &Finding, verdict: &Verdict) -> Value {
     if let Some(kernel) = &finding.kernel {
         location["logicalLocations"] = json!([{"name": kernel, "kind": "function"}]);
     }
-    json!({
+    let mut result = json!({
         "ruleId": finding.kind.id(),
         "ruleIndex": FindingKind::ALL.iter().position(|kind| *kind == finding.kind),
         "level": level,
         "message": {"text": format!("{}{arch}", finding.message)},
         "locations": [location],
         "partialFingerprints": {"ptxinspectFinding/v1": key.join("|")},
+    });
+    if !finding.witness.is_empty() {
+        // Where each role stands when nobody can go on: they got there side by side.
+        let flows: Vec<Value> = finding.witness.iter().map(|stands| thread_flow(stands, file)).collect();
+        result["codeFlows"] = json!([{
+            "message": {"text": "where everybody stands when nobody can go on"},
+            "threadFlows": flows,
+        }]);
+    }
+    result
+}
+
+fn thread_flow(stands: &Stands, file: &str) -> Value {
+    json!({
+        "id": stands.who(),
+        "message": {"text": stands.to_string()},
+        "locations": [{
+            "location": {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": uri(file)},
+                    "region": {"startLine": stands.ptx_line},
+                },
+                "message": {"text": format!("{} waits for {}", stands.who(), stands.what())},
+            },
+        }],
     })
 }
 

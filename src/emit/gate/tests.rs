@@ -6,7 +6,8 @@ use crate::gate::{
     Baseline, Change, Check, Comparison, Date, FigureChange, Finding, FindingKind, GATE_SCHEMA, Level, Metric, Outcome,
     Patch, Policy, Scope, Totals, UnitVerdict, Verdict, check,
 };
-use crate::report::PtxasFile;
+use crate::report::timeline::Kind;
+use crate::report::{PtxasFile, Stands};
 
 const EVIL: &str = "k<script>|`%,::error\n\x1b[31m]]>&\"'@a";
 
@@ -23,6 +24,19 @@ fn verdict() -> Verdict {
         after: Some(48),
         ptx_line: Some(Line(12)),
         message: format!("{EVIL}: registers 40 → 48"),
+        witness: vec![Stands {
+            role: Some(EVIL.to_owned()),
+            warps: vec![4, 5],
+            block: 0,
+            ptx_line: Line(187),
+            kind: Kind::Mbarrier,
+            waits_for: EVIL.to_owned(),
+            arrived: Some(0),
+            expected: Some(1),
+            bytes: Some(0),
+            bytes_expected: Some(32_768),
+            phase: Some(1),
+        }],
     };
     let lone = Finding { before: None, level: Level::Error, kind: FindingKind::NotKnown, ..finding.clone() };
     let kernel = Comparison {
@@ -84,6 +98,13 @@ fn names_do_not_break_out() {
     let uri = &sarif["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
     assert!(uri.as_str().unwrap().starts_with("k%3Cscript%3E%7C%60%25,%3A%3Aerror%0A%1B"), "{uri}");
     assert_eq!(sarif["runs"][0]["invocations"][0]["executionSuccessful"], false);
+    // Where each role stands is a thread of its own.
+    let flow = &sarif["runs"][0]["results"][0]["codeFlows"][0]["threadFlows"][0];
+    assert_eq!(flow["id"], format!("{EVIL} (warps 4 to 5)"));
+    let location = &flow["locations"][0]["location"];
+    assert_eq!(location["physicalLocation"]["region"]["startLine"], 187);
+    let said = location["message"]["text"].as_str().unwrap();
+    assert!(said.ends_with(", 0 of 1 arrivals, 0 of 32,768 bytes"), "{said}");
     let json: serde_json::Value = serde_json::from_str(&written(write_json)).unwrap();
     assert_eq!(json["units"][0]["kernels"][0]["kernel"], EVIL);
 }

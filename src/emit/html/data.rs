@@ -7,11 +7,12 @@ use serde::Serialize;
 
 use super::Opening;
 use crate::base::Line;
-use crate::emit::page;
+use crate::emit::{page, timeline};
 use crate::report::annotation::{AnnotatedKernel, Annotation, By, Mark, ValueSpan, View};
+use crate::report::timeline::Timeline;
 use crate::report::{
-    Advisory, Instructions, Issue, Kernel, KernelKind, Launch, Occupancy, Pressure, Problem, PtxText, PtxasUsed,
-    RegisterCap, Resources, Role, Unit, UnitError,
+    Advisory, Answer, Instructions, Issue, Kernel, KernelKind, Launch, Occupancy, Pressure, Problem, PtxText,
+    PtxasUsed, RegisterCap, Resources, Role, Unit, UnitError,
 };
 
 /// Lines of source kept around those that became code.
@@ -90,6 +91,9 @@ pub(super) fn write(units: &[(Unit, Annotation)], opening: Opening, out: &mut dy
         let near = neighbours(&view);
         for (kernel, (code, near)) in annotation.kernels.iter().zip(near).enumerate() {
             page::data(&format!("code-{number}-{kernel}"), &code_facts(code, near), out)?;
+            if let Some(drawn) = &code.timeline {
+                page::data(&format!("timeline-{number}-{kernel}"), &timeline_facts(drawn), out)?;
+            }
         }
     }
     Ok(())
@@ -177,6 +181,25 @@ fn neighbours(view: &View<'_>) -> Vec<Vec<u32>> {
         }
     }
     near
+}
+
+/// The barriers of a kernel, executed.
+#[derive(Serialize)]
+struct TimelineFacts {
+    /// What executing them says.
+    verdict: String,
+    /// Whether that is worth a look at once.
+    bad: bool,
+    /// The picture, in the page's colours.
+    svg: String,
+}
+
+fn timeline_facts(drawn: &Timeline) -> TimelineFacts {
+    TimelineFacts {
+        verdict: timeline::verdict(drawn),
+        bad: !matches!(drawn.verdict, Answer::Ends | Answer::Undecided),
+        svg: timeline::panel(drawn),
+    }
 }
 
 /// One section's code. Columns have one entry an instruction; instructions are numbers, 16 bytes each.

@@ -58,6 +58,19 @@ function showFigures(kernel) {
   $("figures").innerHTML = list.join("");
 }
 
+/** Barriers executed: a picture that was drawn before. What goes wrong is shown at once. */
+function showTimeline(kernel) {
+  const box = $("timeline-box");
+  const drawn = parse(`timeline-${kernel.u}-${kernel.facts.code}`);
+  box.hidden = !drawn;
+  $("timeline").replaceChildren();
+  if (!drawn) return;
+  box.querySelector("summary").innerHTML = `<b>Timeline</b> <span${drawn.bad ? ' class="bad"' : ""}>${escapeText(drawn.verdict)}</span>`;
+  box.open = drawn.bad;
+  const picture = new DOMParser().parseFromString(drawn.svg, "image/svg+xml").documentElement;
+  $("timeline").append(document.importNode(picture, true));
+}
+
 function showLegend(code) {
   const has = (kind) => code.marks.some((mark) => mark.kind.startsWith(kind));
   const items = [];
@@ -97,6 +110,7 @@ function open(number, place) {
   const code = (state.code = codeOf(kernel));
   showFigures(kernel);
   for (const id of ["curve-box", "bar", "panes"]) $(id).hidden = !code;
+  if (!code) $("timeline-box").hidden = true;
   if (!code) return;
   code.findings = new Map();
   for (const mark of code.marks) if (mark.kind === "finding" && mark.line) (code.findings.get(mark.line) || code.findings.set(mark.line, []).get(mark.line)).push({ ...mark, value: mark.value.split(":")[0] });
@@ -108,6 +122,7 @@ function open(number, place) {
   panes.sass.list.set(code.count, longest(code.asm) + (state.control ? 24 : 0));
   panes.ptx.small.textContent = code.ptx.length ? plural(code.ptx.length, "line") : "not in the cubin";
   panes.sass.small.textContent = plural(code.count, "instruction");
+  showTimeline(kernel);
   openSource(code);
   showRoles(code);
   showLegend(code);
@@ -342,6 +357,7 @@ function onKey(event) {
     "/": () => { $("search").focus(); $("search").select(); },
     b: () => { $("kernels").hidden = !$("kernels").hidden; },
     c: () => state.code && toggle("control"),
+    w: () => { $("timeline-box").open = !$("timeline-box").open; },
     t: () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"),
     "?": () => $("keys").showModal(),
   };
@@ -395,6 +411,8 @@ function start() {
     redraw();
     curve.later();
   });
+  $("timeline").addEventListener("click", (event) => { const go = event.target.closest("[data-line]"); if (go) select({ pane: "ptx", row: Number(go.dataset.line) - 1 }, { centre: true }); });
+  $("timeline-box").addEventListener("toggle", () => { layout(); redraw(); });
   $("pane-buttons").addEventListener("click", (event) => event.target.dataset.pane && toggle(event.target.dataset.pane));
   panes.source.pane.addEventListener("change", (event) => { loadSource(Number(event.target.value)); rulers(); });
   $("search").addEventListener("input", (event) => search(event.target.value));

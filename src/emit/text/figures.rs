@@ -1,17 +1,6 @@
 //! Numbers as people read them.
 
-/// 12345 as `12,345`.
-pub fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
+pub use crate::base::figures::thousands;
 
 /// Bytes: exact below 10 KiB, rounded above.
 pub fn bytes(number: u64) -> String {
@@ -37,9 +26,6 @@ mod tests {
 
     #[test]
     fn figures() {
-        assert_eq!(thousands(0), "0");
-        assert_eq!(thousands(999), "999");
-        assert_eq!(thousands(1_234_567), "1,234,567");
         assert_eq!(bytes(10_239), "10,239 B");
         assert_eq!(bytes(10_240), "10.0 KiB");
         assert_eq!(bytes(3 << 20), "3.0 MiB");

@@ -6,6 +6,7 @@ use super::Options;
 use super::figures::thousands;
 use super::kernel::row;
 use super::style::{BAD, DIM, GOOD, RESET, WARN};
+use super::wrap::wrap;
 use crate::base::Line;
 use crate::emit::escape::terminal;
 use crate::report::{Advisory, Kernel, NamedBarrierSite, PtxText, Role, RolePart, SetMaxNReg};
@@ -94,6 +95,13 @@ pub fn write_issues(kernel: &Kernel, ptx: &PtxText, options: &Options, out: &mut
             message: format!("{} ({confidence}: {})", issue.message, issue.reasoning),
         };
         super::diagnostic::write_advisory(&advisory, ptx, "  ", options, out)?;
+        // The first is what the message says.
+        for stands in issue.witness.iter().skip(1) {
+            let text = terminal(&stands.to_string()).into_owned();
+            for (at, line) in wrap(&text, options.width.saturating_sub(8)).iter().enumerate() {
+                writeln!(out, "    {}{line}", if at == 0 { "" } else { "  " })?;
+            }
+        }
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Lines no wider than the terminal.
 
 /// A text cut into lines at spaces, as many columns wide at most as there is a space to cut at. Two spaces stay two.
-pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut used = 0;
     for word in text.split(' ') {

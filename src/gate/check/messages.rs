@@ -75,7 +75,9 @@ impl UnitCheck<'_> {
         let text = format!("{}: {} ({}) {}", title(names), issue.code, issue.confidence.word(), issue.message);
         let (text, allowed) = self.allowed(None, Some(&issue.code), None, names, text);
         let kind = if allowed < Level::Failure { FindingKind::Allowed } else { kind };
-        self.say(kind, said.min(allowed), text).ptx_line = issue.ptx_line.or(place.ptx_line);
+        let said = self.say(kind, said.min(allowed), text);
+        said.ptx_line = issue.ptx_line.or(place.ptx_line);
+        said.witness.clone_from(&issue.witness);
     }
 
     /// Messages that are denied, recorded or not.

@@ -125,6 +125,7 @@ fn finding(kind: FindingKind, level: Level, message: String) -> Finding {
         after: None,
         ptx_line: None,
         message,
+        witness: Vec::new(),
     }
 }
 

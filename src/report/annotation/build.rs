@@ -8,7 +8,7 @@ use super::*;
 use crate::base::{RegFile, work};
 use crate::cubin::lines::{FunctionLines, LineTable};
 use crate::cubin::{Function, Image};
-use crate::ptx::Module;
+use crate::ptx::{FunctionKind, Module};
 use crate::registers::budget::budgets;
 use crate::registers::code::{Code, Counting};
 use crate::registers::occupancy::{self, register_table};
@@ -16,6 +16,7 @@ use crate::registers::value_spans::value_spans;
 use crate::report::code::marked_spills;
 use crate::report::live_values::matrix_line;
 use crate::report::model::Kernel;
+use crate::report::{LaunchHints, timeline};
 use crate::sass::{Decoder, Inst, Word};
 
 /// What an annotation is made of.
@@ -30,9 +31,9 @@ pub struct Inputs<'a> {
     pub kernels: &'a [Kernel],
     /// Whether a section is wanted, by its name.
     pub wanted: &'a (dyn Fn(&str) -> bool + Sync),
-    /// Shared memory asked for at launch.
-    pub smem_dynamic_bytes: u64,
-    /// Whether who holds which register is to be worked out.
+    /// What the user says of the launch.
+    pub launch: LaunchHints,
+    /// Whether who holds which register is to be worked out, and barriers are to be drawn.
     pub values: bool,
 }
 
@@ -116,6 +117,7 @@ fn section(
         span: module.and_then(|module| module.function(&function.name)).map(|function| function.lines()),
         registers: function.resources.registers,
         steps: report.map(|report| steps(inputs, report)).unwrap_or_default(),
+        timeline: if inputs.values { drawn(inputs, &function.name, module) } else { None },
         ..AnnotatedKernel::default()
     };
     for part in function.parts.iter().filter(|part| part.end > part.start) {
@@ -145,6 +147,12 @@ fn section(
         }
     }
     (kernel, reader.names)
+}
+
+/// The timeline of a kernel, where there is something to draw.
+fn drawn(inputs: &Inputs<'_>, name: &str, module: Option<&Module<'_>>) -> Option<Box<Timeline>> {
+    let function = module?.function(name).filter(|function| function.kind() == FunctionKind::Entry)?;
+    timeline::timeline(&function, &inputs.launch, timeline::STEPS).ok().map(Box::new)
 }
 
 /// Adds what control flow and liveness tell.
@@ -263,7 +271,7 @@ fn steps(inputs: &Inputs<'_>, kernel: &Kernel) -> Vec<OccupancyStep> {
         threads: found.threads,
         registers: kernel.resources.registers.unwrap_or(0),
         smem_static: kernel.resources.smem_bytes.unwrap_or(0),
-        smem_dynamic: inputs.smem_dynamic_bytes,
+        smem_dynamic: inputs.launch.smem_dynamic_bytes,
         barriers: kernel.resources.barriers.unwrap_or(0),
         cluster,
         ..occupancy::Launch::default()

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::PtxText;
 use super::listing::{ListedControl, ListedSource, LiveCounts};
 use super::model::OccupancyStep;
+use super::timeline::Timeline;
 use crate::base::{Line, Pc};
 pub use crate::registers::budget::Budget;
 pub use crate::registers::value_spans::ValueSpan;
@@ -88,6 +89,8 @@ pub struct AnnotatedKernel {
     pub names: Vec<(Line, Vec<String>)>,
     /// Loops, by their header.
     pub loops: Vec<LoopSpan>,
+    /// Its barriers, executed; none where they were not asked for, or there is nothing to draw.
+    pub timeline: Option<Box<Timeline>>,
 }
 
 /// A function inside a kernel's section.

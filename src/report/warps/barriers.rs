@@ -45,7 +45,7 @@ pub(super) fn barriers(kernel: &Kernel, known: &Known<'_>, of_ptx: &OfPtx, modul
         cluster: of_ptx.cluster.clone(),
         asynchronous: of_ptx.asynchronous.clone(),
         execution: of_ptx.execution.clone(),
-        issues: checks.into_iter().map(|check| issue(check, module)).collect(),
+        issues: checks.into_iter().map(|check| issue(check, of_ptx, module)).collect(),
     }
 }
 
@@ -78,15 +78,15 @@ pub(in crate::report) fn without_cubin(module: &Module<'_>, launch: &LaunchHints
         }
         let size = block_size(header.required_threads(), header.max_threads(), launch);
         let Ok(of_ptx) = OfPtx::new(&function, size, of_ptx::steps(&function, true)) else { continue };
-        let mut checks = of_ptx.checks;
+        let mut checks = of_ptx.checks.clone();
         checks.sort_by_key(|check| (check.line, check.code));
         checks.retain(|check| check.confidence > finding::Confidence::Possible);
-        found.extend(checks.into_iter().map(|check| issue(check, module)));
+        found.extend(checks.into_iter().map(|check| issue(check, &of_ptx, module)));
     }
     found
 }
 
-fn issue(check: Check, module: &Module<'_>) -> Issue {
+fn issue(check: Check, of_ptx: &OfPtx, module: &Module<'_>) -> Issue {
     let confidence = match check.confidence {
         finding::Confidence::Possible => Confidence::Possible,
         finding::Confidence::Likely => Confidence::Likely,
@@ -103,7 +103,17 @@ fn issue(check: Check, module: &Module<'_>) -> Issue {
         ptx_line: Some(module.number_of(check.line)),
         message: check.message,
         reasoning: check.reasoning,
+        witness: witness(of_ptx, (check.code, check.line), module),
     }
+}
+
+/// What a finding that execution made rests on, its own line first.
+fn witness(of_ptx: &OfPtx, at: (&'static str, Line), module: &Module<'_>) -> Vec<Stands> {
+    let of_execution = of_ptx.execution.as_ref().filter(|_| of_ptx.executed == Some(at));
+    let mut witness = of_execution.map(|found| found.witness.clone()).unwrap_or_default();
+    let line = module.number_of(at.1);
+    witness.sort_by_key(|stands| stands.ptx_line != line);
+    witness
 }
 
 /// What is wrong with setmaxnreg itself.

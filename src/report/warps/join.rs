@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::Evaluated;
 use super::model::*;
 use super::of_ptx::{self, OfPtx};
+use crate::base::figures::ranges;
 use crate::base::work::{self, TooManySteps};
 use crate::base::{Line, Pc, RegFile};
 use crate::ptx::{self, RegisterAction};
@@ -12,9 +13,9 @@ use crate::registers::budget::budgets;
 use crate::registers::code::pcs;
 use crate::report::code::Section;
 use crate::report::{Advisory, Kernel, LaunchHints};
+use crate::roles;
 use crate::roles::pool::{self, Fit, Share};
 use crate::roles::setmaxnreg;
-use crate::roles::{self, Duty};
 use crate::simt::BlockSize;
 use crate::sync::register_schedule;
 
@@ -95,21 +96,6 @@ fn action(action: RegisterAction) -> String {
     }
 }
 
-fn duty(duty: &Duty) -> String {
-    let text = match duty {
-        Duty::Load => "tma load",
-        Duty::CpAsync => "cp.async",
-        Duty::Wgmma => "wgmma",
-        Duty::Mma => "mma",
-        Duty::Tcgen05Mma => "tcgen05.mma",
-        Duty::Tcgen05Load => "tcgen05.ld",
-        Duty::Tcgen05Store => "tcgen05.st",
-        Duty::Store => "tma store",
-        Duty::Schedule => "clusterlaunchcontrol",
-    };
-    text.to_owned()
-}
-
 fn emitted_sites(known: &Known<'_>, emitted: &[setmaxnreg::Emitted]) -> Vec<EmittedRegisters> {
     let site = |site: &setmaxnreg::Emitted| EmittedRegisters {
         pc: site.pc,
@@ -133,19 +119,6 @@ fn without_ptx(known: &Known<'_>, emitted: Option<&[setmaxnreg::Emitted]>) -> Op
         fix: None,
         pool: None,
     })
-}
-
-/// `0-3, 8`
-fn ranges_text(numbers: &[u32]) -> String {
-    let runs: Vec<String> = numbers
-        .chunk_by(|a, b| a + 1 == *b)
-        .map(|run| match run {
-            [only] => only.to_string(),
-            [first, .., last] => format!("{first}-{last}"),
-            [] => String::new(),
-        })
-        .collect();
-    runs.join(", ")
 }
 
 struct Joiner<'a> {
@@ -210,14 +183,14 @@ impl Joiner<'_> {
                 spills: spills(index),
                 instructions: instructions.get(index).copied(),
                 warps: hint.map(|hint| hint.warps).or(role.warps()),
-                warp_ids: warp_ids.filter(|_| hint.is_none()).map(|warps| ranges_text(&warps)),
+                warp_ids: warp_ids.filter(|_| hint.is_none()).map(|warps| ranges(&warps)),
                 barriers: self.of_ptx.barriers_of.get(index).cloned().unwrap_or_default(),
-                does: role.duties.iter().map(duty).collect(),
+                does: role.duties.iter().map(|duty| duty.name().to_owned()).collect(),
                 parts: role
                     .part
                     .iter()
                     .filter(|_| hint.is_none())
-                    .map(|(done, warps)| RolePart { does: duty(done), warp_ids: ranges_text(warps) })
+                    .map(|(done, warps)| RolePart { does: done.name().to_owned(), warp_ids: ranges(warps) })
                     .collect(),
             }
         };

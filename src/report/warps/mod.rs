@@ -8,6 +8,7 @@ mod evaluated;
 mod join;
 mod model;
 mod of_ptx;
+pub(super) mod timeline;
 
 pub(super) use barriers::without_cubin;
 pub use evaluated::Evaluated;

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::{Line, Pc};
 use crate::report::Severity;
+pub use crate::sync::Answer;
+pub use crate::sync::stands::Stands;
 
 /// What a user says of a role: `--roles producer=4,consumer=8`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,33 +173,23 @@ pub struct Issue {
     pub message: String,
     /// Why.
     pub reasoning: String,
-}
-
-/// What executing a kernel's barriers says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Executed {
-    /// It ends in every order of the warps that was tried.
-    Ends,
-    /// It hangs in every one.
-    Hangs,
-    /// It hangs in one.
-    MayHang,
-    /// It does what the ISA leaves undefined.
-    Undefined,
-    /// It cannot be told.
-    Undecided,
+    /// Of one that execution made: where everybody stands when nobody can go on, the one that it is about first.
+    #[serde(default)]
+    pub witness: Vec<Stands>,
 }
 
 /// The verdict of executing a kernel's barriers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Execution {
     /// The verdict.
-    pub verdict: Executed,
+    pub verdict: Answer,
     /// The line that decides; null where none does.
     pub ptx_line: Option<Line>,
     /// Why it is undecided, or what was left untried; null otherwise.
     pub reason: Option<String>,
+    /// Where everybody stands when nobody can go on; empty where it does not come to that.
+    #[serde(default)]
+    pub witness: Vec<Stands>,
 }
 
 /// Barriers of all kinds.

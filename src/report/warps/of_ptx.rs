@@ -12,6 +12,7 @@ use crate::simt::{BlockSize, Warps};
 use crate::sync::register_schedule::Courses;
 use crate::sync::rules::finding::{self, Check};
 use crate::sync::rules::{barriers, cluster, groups, mbarrier_checks, mbarriers, tensor};
+use crate::sync::stands::Stands;
 use crate::sync::{self, Cause, Checked, Verdict};
 
 /// Named barriers of a block.
@@ -58,6 +59,8 @@ pub(super) struct OfPtx {
     pub checks: Vec<Check>,
     /// What executing its barriers says; none where the size of a block is not known, or nothing synchronises.
     pub execution: Option<Execution>,
+    /// Code and line of the finding that execution made.
+    pub executed: Option<(&'static str, Line)>,
     /// Whether the size of a block is certain.
     pub exact: bool,
     /// Whether something was taken from what constant stores left in shared memory.
@@ -81,7 +84,7 @@ impl OfPtx {
         let requested = setmaxnreg::requested(&warps);
         let roles = roles::roles(&warps, &requested);
         let known = size.filter(|size| size.threads().is_some());
-        let executed = known.and_then(|size| sync::check(function, &warps.graph, size));
+        let executed = known.and_then(|size| sync::check(function, &warps.graph, size, &roles));
         let line = |line: Line| module.number_of(line);
         let site = |site: &barriers::BarrierSite| NamedBarrierSite {
             ptx_line: line(site.line),
@@ -133,7 +136,8 @@ impl OfPtx {
             cluster: cluster::sites(&warps).iter().map(half).collect(),
             asynchronous: tensor::sites(&warps).into_iter().map(asynchronous).collect(),
             checks: checks(&warps, &named, &objects, exact, executed.as_ref()),
-            execution: executed.as_ref().map(|executed| execution(&executed.verdict, module)),
+            execution: executed.as_ref().map(|executed| execution(&executed.verdict, module, &roles)),
+            executed: executed.and_then(|executed| executed.finding).map(|found| (found.code, found.line)),
             exact,
             by_memory: warps.values.by_memory,
             courses: if requested.is_empty() { None } else { Courses::of(&warps, &roles, &requested, &named) },
@@ -165,17 +169,21 @@ fn checks(
     checks
 }
 
-fn execution(verdict: &Verdict, module: &Module<'_>) -> Execution {
-    let (verdict, line, reason) = match verdict {
-        Verdict::Ends { cut, .. } => (Executed::Ends, None, cut.then_some("not everything could be tried")),
+fn execution(verdict: &Verdict, module: &Module<'_>, roles: &[Role]) -> Execution {
+    let (line, reason, witness) = match verdict {
+        Verdict::Ends { cut, .. } => (None, cut.then_some("not everything could be tried"), Vec::new()),
         Verdict::Wrong(witness) => match &witness.cause {
-            Cause::Hang(_) if witness.always => (Executed::Hangs, None, None),
-            Cause::Hang(_) => (Executed::MayHang, None, None),
-            Cause::Undefined { line, .. } | Cause::Bytes { line, .. } => (Executed::Undefined, Some(*line), None),
+            Cause::Hang(stuck) => (None, None, stuck.iter().map(|group| Stands::of(group, module, roles)).collect()),
+            Cause::Undefined { line, .. } | Cause::Bytes { line, .. } => (Some(*line), None, Vec::new()),
         },
-        Verdict::Undecided { line, why } => (Executed::Undecided, Some(*line), Some(*why)),
+        Verdict::Undecided { line, why } => (Some(*line), Some(*why), Vec::new()),
     };
-    Execution { verdict, ptx_line: line.map(|line| module.number_of(line)), reason: reason.map(str::to_owned) }
+    Execution {
+        verdict: verdict.answer(),
+        ptx_line: line.map(|line| module.number_of(line)),
+        reason: reason.map(str::to_owned),
+        witness,
+    }
 }
 
 fn role_of_line(warps: &Warps<'_>, module: &Module<'_>, roles: &[Role]) -> HashMap<Line, usize> {

@@ -5,6 +5,7 @@
 //! be told and this line decides. Nothing is permuted that commutes: a warp runs until it changes the machine or waits.
 
 mod compute;
+pub mod record;
 mod step;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -15,6 +16,7 @@ use super::machine::{Columns, Equation, Fault, Machine, Pool, SharedAddress};
 use super::program::{Op, Program};
 use super::value::{Basis, Lanes, Word, opaque};
 use crate::base::Line;
+use crate::base::figures::warps;
 
 /// Instructions that a warp may run without changing anything before others get their turn.
 const QUOTA: u32 = 4_096;
@@ -101,6 +103,18 @@ pub enum Schedule {
     Lag(Vec<u32>),
     /// By lot.
     Random(u64),
+}
+
+impl Schedule {
+    /// When that is: `where copies come late`.
+    pub fn words(&self) -> String {
+        match self {
+            Schedule::Fair => "where all warps go on in turn".to_owned(),
+            Schedule::LateCopies => "where copies come late".to_owned(),
+            Schedule::Lag(late) => format!("where {} comes late", warps(late)),
+            Schedule::Random(_) => "in one order of the warps".to_owned(),
+        }
+    }
 }
 
 /// What a strand of a warp waits for.
@@ -231,8 +245,21 @@ pub struct Stuck {
     pub wait: Wait,
     /// What is there of it.
     pub lacks: Lack,
-    /// The same in words.
-    pub state: String,
+    /// The same in numbers.
+    pub awaited: Awaited,
+}
+
+/// What a wait is for, and how much of it has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Awaited {
+    /// The object, as the kernel names it: `full[2]`, `barrier 1`.
+    pub object: String,
+    /// The number of the phase, from 0; none for what has no phases.
+    pub phase: Option<u64>,
+    /// Arrivals, threads, registers a thread or columns that are there, and how many are needed.
+    pub arrived: Option<(u64, u64)>,
+    /// Bytes that have come, of those that were announced.
+    pub bytes: Option<(i64, i64)>,
 }
 
 /// What keeps a wait from ending.
@@ -346,21 +373,14 @@ pub(super) struct Run<'p> {
     equations: BTreeSet<Equation>,
     reached: Vec<bool>,
     random: u64,
+    /// Where somebody wants to see what it does.
+    recorder: Option<Box<record::Recorder>>,
 }
 
 /// Executes a program once.
 pub fn execute(program: &Program, launch: &Launch, scenario: Scenario, schedule: &Schedule, budget: u64) -> Executed {
     let mut run = Run::new(program, launch, scenario, budget);
-    let outcome = match run.go(schedule) {
-        Ok(outcome) => outcome,
-        Err(Stop::Undecided(line, why)) => Outcome::Undecided { line, why },
-        Err(Stop::Fault(fault, line, warp)) => {
-            let (rank, warp) = run.warps.get(warp).map_or((0, 0), |warp| (warp.rank, warp.index));
-            // What comes later is issued somewhere else than where its issuer is by now.
-            let pc = program.code.iter().position(|instr| instr.line == line).unwrap_or_default() as u32;
-            Outcome::Undefined { fault, line, pc, rank, warp }
-        }
-    };
+    let outcome = run.outcome(schedule);
     let traces = run.warps.iter().filter(|warp| warp.rank == 0).map(|warp| warp.trace).collect();
     let Run { basis, steps, equations, reached, .. } = run;
     Executed { outcome, basis, steps, equations, reached, traces }
@@ -411,6 +431,20 @@ impl<'p> Run<'p> {
             equations: BTreeSet::new(),
             reached: vec![false; program.code.len()],
             random: 0,
+            recorder: None,
+        }
+    }
+
+    fn outcome(&mut self, schedule: &Schedule) -> Outcome {
+        match self.go(schedule) {
+            Ok(outcome) => outcome,
+            Err(Stop::Undecided(line, why)) => Outcome::Undecided { line, why },
+            Err(Stop::Fault(fault, line, warp)) => {
+                let (rank, warp) = self.warps.get(warp).map_or((0, 0), |warp| (warp.rank, warp.index));
+                // What comes later is issued somewhere else than where its issuer is by now.
+                let pc = self.program.code.iter().position(|instr| instr.line == line).unwrap_or_default() as u32;
+                Outcome::Undefined { fault, line, pc, rank, warp }
+            }
         }
     }
 
@@ -430,6 +464,7 @@ impl<'p> Run<'p> {
         loop {
             let before = self.machine.changes;
             let mut spinning = None;
+            self.tick();
             if let Schedule::Random(_) = schedule {
                 for at in (1..order.len()).rev() {
                     let other = self.draw(at + 1);
@@ -437,7 +472,7 @@ impl<'p> Run<'p> {
                 }
             }
             for &warp in &order {
-                if self.warps.get(warp).is_some_and(&lags) {
+                if self.warps.get(warp).is_some_and(&lags) || self.is_busy(warp) {
                     continue;
                 }
                 spinning = self.turn(warp, 1)?.or(spinning);
@@ -446,8 +481,12 @@ impl<'p> Run<'p> {
                     _ => !late_copies,
                 };
                 if lands {
-                    self.land(false)?;
+                    self.land(self.is_paced())?;
                 }
+            }
+            if self.passes_time() {
+                (spins, timeouts) = (0, 0);
+                continue;
             }
             if self.warps.iter().all(Warp::is_done) {
                 self.land(true)?;
@@ -531,7 +570,7 @@ impl<'p> Run<'p> {
         let mut left = VecDeque::new();
         while let Some(flight) = self.flights.pop_front() {
             let Flight { at, brings, phase, leaves, from: (warp, line) } = flight;
-            if !all && matches!(brings, Brings::Box(_)) {
+            if !all && matches!(brings, Brings::Box(_)) || self.is_early(&flight) {
                 left.push_back(flight);
                 continue;
             }
@@ -554,6 +593,7 @@ impl<'p> Run<'p> {
                 Brings::Arrival => mbarrier.arrive(at, 1, Default::default()),
             };
             self.equations.extend(equation.map_err(fault)?);
+            self.observe_landing(at, warp, line);
         }
         self.flights = left;
         Ok(())
@@ -582,7 +622,7 @@ impl<'p> Run<'p> {
         }
         let describe = |((rank, pc, wait), (warps, lanes)): ((u64, u32, Wait), (Vec<u32>, u32))| Stuck {
             lacks: self.lacking(rank, wait),
-            state: self.describe(rank, wait),
+            awaited: self.awaited(rank, wait),
             rank,
             warps,
             lanes,
@@ -622,52 +662,58 @@ impl<'p> Run<'p> {
     }
 
     /// What has come and what is missing.
-    fn describe(&self, rank: u64, wait: Wait) -> String {
+    fn awaited(&self, rank: u64, wait: Wait) -> Awaited {
         match wait {
-            Wait::Named { id, .. } => match self.machine.named.get(&(rank, id)).and_then(|barrier| barrier.round) {
-                Some(round) => {
-                    let expected = round.expected.unwrap_or_else(|| self.alive(rank));
-                    format!("barrier {id}, {} of {expected} threads have come", round.arrived)
-                }
-                None => format!("barrier {id}"),
-            },
-            Wait::Mbarrier { at, phase, parity } => {
-                let name = self.name(at);
-                let which = if parity { "the phase of parity" } else { "phase" };
+            Wait::Named { id, round } => {
+                let under_way = self.machine.named.get(&(rank, id)).and_then(|barrier| barrier.round);
+                let counts = under_way.map(|round| (round.arrived, round.expected.unwrap_or_else(|| self.alive(rank))));
+                let arrived = counts.map(|(arrived, expected)| (u64::from(arrived), u64::from(expected)));
+                Awaited { object: format!("barrier {id}"), phase: Some(round), arrived, ..Awaited::default() }
+            }
+            Wait::Mbarrier { at, phase, .. } => {
+                let object = self.name(at);
                 match self.machine.mbarriers.get(&at) {
-                    Some(found) => {
-                        let came = found.count.saturating_sub(found.pending);
-                        let mut text =
-                            format!("{which} {phase} of {name}, {came} of {} arrivals have come", found.count);
-                        if found.announced > 0 || found.bytes != 0 {
-                            let landed = found.announced - found.bytes;
-                            text += &format!(", {landed} of {} bytes announced", found.announced);
-                        }
-                        text
-                    }
-                    None => format!("{which} {phase} of {name}, which nothing initialised"),
+                    Some(found) => Awaited {
+                        object,
+                        // Who waits for a parity waits for the phase under way, which has it.
+                        phase: Some(found.phase),
+                        arrived: Some((u64::from(found.count.saturating_sub(found.pending)), u64::from(found.count))),
+                        bytes: (found.announced > 0 || found.bytes != 0)
+                            .then_some((found.announced - found.bytes, found.announced)),
+                    },
+                    None => Awaited { object, phase: Some(phase), ..Awaited::default() },
                 }
             }
-            Wait::Cluster { .. } => format!(
-                "the cluster barrier, {} of {} threads have arrived",
-                self.machine.cluster.arrived,
-                self.alive_in_cluster()
-            ),
+            Wait::Cluster { phase } => Awaited {
+                object: "the cluster barrier".to_owned(),
+                phase: Some(phase),
+                arrived: Some((u64::from(self.machine.cluster.arrived), u64::from(self.alive_in_cluster()))),
+                ..Awaited::default()
+            },
             Wait::Registers { count } => {
                 let free = self.machine.pools.get(rank as usize).map_or(0, |pool| pool.free);
-                format!("{count} registers a thread; {free} are free for a warp")
+                Awaited {
+                    object: "registers of the pool".to_owned(),
+                    arrived: Some((u64::from(free), u64::from(count))),
+                    ..Awaited::default()
+                }
             }
             Wait::Columns { count } => {
                 let taken = self.machine.columns.get(rank as usize).map_or(0, |columns| columns.taken);
-                format!("{count} columns of tensor memory; {taken} of 512 are taken")
+                Awaited {
+                    object: "columns of tensor memory".to_owned(),
+                    arrived: Some((512u64.saturating_sub(taken), count)),
+                    ..Awaited::default()
+                }
             }
-            Wait::Lanes { mask } => format!("the other lanes of {mask:#x}"),
+            Wait::Lanes { mask } => Awaited { object: format!("the other lanes of {mask:#x}"), ..Awaited::default() },
         }
     }
 
-    /// `full+8`, with its block where there are several.
+    /// `full[1]`, with its block where there are several.
     fn name(&self, at: SharedAddress) -> String {
-        let name = self.program.name_of(at.place());
+        let is_object = |place: u64| self.machine.mbarriers.contains_key(&SharedAddress::new(at.rank(), place));
+        let name = self.program.name_of(at.place(), is_object);
         if self.launch.blocks() > 1 { format!("{name} of block {}", at.rank()) } else { name }
     }
 }

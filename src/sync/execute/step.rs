@@ -45,12 +45,19 @@ impl Run<'_> {
             if self.steps > self.budget {
                 return Err(Stop::Undecided(line, "the budget of steps is spent"));
             }
+            if self.works(warp, strand) {
+                return Ok(None);
+            }
+            let before = self.before(warp, strand);
             self.step(warp, strand)?;
+            if let Some(before) = before {
+                self.observe(warp, &before);
+            }
         }
         Ok(None)
     }
 
-    fn line(&self, pc: u32) -> Line {
+    pub(super) fn line(&self, pc: u32) -> Line {
         self.program.code.get(pc as usize).or(self.program.code.last()).map_or(Line(0), |instr| instr.line)
     }
 
@@ -83,7 +90,7 @@ impl Run<'_> {
         ready.min_by_key(|(_, strand)| strand.pc).map(|(at, _)| at)
     }
 
-    fn word(&self, warp: &Warp, source: Source, lane: usize) -> Word {
+    pub(super) fn word(&self, warp: &Warp, source: Source, lane: usize) -> Word {
         match source {
             Source::Reg(reg) => warp.registers.get(reg.0 as usize).map_or_else(Word::default, |held| held.lane(lane)),
             Source::Not(reg) => {
@@ -166,7 +173,7 @@ impl Run<'_> {
         }
     }
 
-    fn address(&self, warp: &Warp, at: Address, lane: usize) -> Word {
+    pub(super) fn address(&self, warp: &Warp, at: Address, lane: usize) -> Word {
         let word = self.word(warp, at.base, lane);
         Word { bits: word.bits.wrapping_add_signed(at.offset), ..word }
     }

@@ -1,0 +1,348 @@
+//! The picture of a kernel's synchronisation: who waits, arrives, copies and works, over the steps of one execution.
+//!
+//! In: a kernel and what executing it said. Out: a [`Timeline`] with a lane for each group of warps that do the same, the stages
+//! of its pipeline, and who waits for whom. For a kernel that ends it is one fair execution, paced so that a multiplication and
+//! a copy take some steps; for one that goes wrong the execution that shows it. Steps order what happens: they are no time.
+
+mod lanes;
+mod work;
+
+use serde::Serialize;
+
+use super::execute::record::{Recording, What, record};
+use super::execute::{Input, Outcome, Scenario, Schedule};
+use super::stands::{Kind, Stands};
+use super::value::Basis;
+use super::verdict::{Cause, Limits, Witness};
+use super::{Answer, Checked, Verdict};
+use crate::base::{Line, work as budget};
+use crate::ptx::Module;
+use crate::roles::Role;
+use crate::simt::Graph;
+
+/// What every parameter is taken to be, in turn, until a ring has turned twice.
+const INPUTS: [Input; 7] =
+    [Input::All(9), Input::All(5), Input::All(3), Input::All(2), Input::All(1), Input::All(384), Input::All(1152)];
+/// What memory is taken to bring, in turn.
+const MEMORY: [u64; 2] = [0, 1];
+/// The phase that a ring has come to when it has turned twice.
+const TURNED: u64 = 2;
+/// Steps that are drawn where nobody says how many.
+pub const STEPS: u64 = 240;
+
+/// One execution of a kernel, drawn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Timeline {
+    /// The kernel.
+    pub kernel: String,
+    /// Threads of a block by dimension.
+    pub block: [u32; 3],
+    /// Blocks of a cluster by dimension.
+    pub cluster: [u32; 3],
+    /// What parameters were taken to be.
+    pub parameters: String,
+    /// What memory was taken to bring.
+    pub memory: u64,
+    /// Whether that decided anything.
+    pub by_memory: bool,
+    /// In which order warps went on.
+    pub order: String,
+    /// What executing the kernel says, in all that was tried.
+    pub verdict: Answer,
+    /// The line that decides, or that breaks a rule; null where none does.
+    pub ptx_line: Option<Line>,
+    /// Why, where the verdict is no plain one; null otherwise.
+    pub reason: Option<String>,
+    /// Steps of the whole execution.
+    pub steps: u64,
+    /// The first step that is drawn.
+    pub first: u64,
+    /// The last.
+    pub last: u64,
+    /// Warps that do the same, in the order of their roles.
+    pub lanes: Vec<Lane>,
+    /// mbarriers that copies complete.
+    pub stages: Vec<Stage>,
+    /// Who waits for whom, the longest first.
+    pub dependencies: Vec<Dependency>,
+    /// Where everybody stands when nobody can go on; empty where it does not come to that.
+    pub witness: Vec<Stands>,
+    /// What is not drawn, in words.
+    pub left_out: Vec<String>,
+}
+
+/// Warps that wait for the same things in the same order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Lane {
+    /// What they are called by what they do; null where all warps do the same.
+    pub role: Option<String>,
+    /// Which warps.
+    pub warps: Vec<u32>,
+    /// Of which block of the cluster.
+    pub block: u64,
+    /// Their waits, in order.
+    pub waits: Vec<WaitSpan>,
+    /// Their work, in order.
+    pub work: Vec<WorkSpan>,
+    /// What else they do, in order.
+    pub marks: Vec<LaneMark>,
+    /// The step at which they end; null where they do not, or not in what is drawn.
+    pub ends: Option<u64>,
+}
+
+/// A wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WaitSpan {
+    /// The step at which it begins.
+    pub from: u64,
+    /// The step at which it is over, the same where nothing had to be waited for; null where it is not.
+    pub to: Option<u64>,
+    /// Where.
+    pub ptx_line: Line,
+    /// For what kind of thing.
+    pub kind: Kind,
+    /// For what.
+    pub object: String,
+    /// Which phase or round of it.
+    pub phase: u64,
+    /// What ended it; null where it did not have to wait, or still does.
+    pub released_by: Option<Release>,
+}
+
+/// What ends a wait: the last that was lacking.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Release {
+    /// Whose it was, among the lanes.
+    pub lane: usize,
+    /// Where.
+    pub ptx_line: Line,
+    /// How.
+    pub how: How,
+    /// When it was done, or issued.
+    pub step: u64,
+}
+
+/// How a wait is ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+    /// By a copy that came.
+    Copy,
+    /// By asynchronous work that was done.
+    Commit,
+    /// By an arrival, or by threads that came.
+    Arrival,
+}
+
+/// Work that is no synchronisation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WorkSpan {
+    /// The step at which it begins.
+    pub from: u64,
+    /// The step at which it is done.
+    pub to: u64,
+    /// `wgmma`, `tma store`, …
+    pub what: &'static str,
+}
+
+/// What a warp does at a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MarkKind {
+    /// Initialises an mbarrier.
+    Init,
+    /// Arrives at a barrier of any kind.
+    Arrive,
+    /// Announces bytes, with or without an arrival.
+    ExpectTx,
+    /// Issues copies.
+    Copy,
+    /// Asks for an arrival when what it issued is done.
+    Commit,
+    /// Changes its registers.
+    Setmaxnreg,
+    /// Takes columns of tensor memory.
+    Alloc,
+    /// Gives them back.
+    Free,
+}
+
+/// Something that warps of a lane do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LaneMark {
+    /// When: where several warps do it, when the last of them does.
+    pub step: u64,
+    /// Where.
+    pub ptx_line: Line,
+    /// What.
+    pub what: MarkKind,
+    /// To what; null for what concerns no barrier.
+    pub object: Option<String>,
+    /// Arrivals, copies or registers, of all the warps together.
+    pub count: u64,
+    /// Bytes announced or copied; null where there are none, or a tensor map decides.
+    pub bytes: Option<i64>,
+    /// How many warps of the lane do it.
+    pub warps: u32,
+}
+
+/// What a stage of a pipeline is up to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StageState {
+    /// Copies are under way.
+    Filling,
+    /// They have come, and nobody has gone on by it.
+    Full,
+    /// Somebody has; until it is filled again.
+    Used,
+}
+
+/// An mbarrier that copies complete, over the steps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Stage {
+    /// The mbarrier.
+    pub object: String,
+    /// What it is up to, in order.
+    pub spans: Vec<StageSpan>,
+}
+
+/// A stretch of a stage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StageSpan {
+    /// The step at which it begins.
+    pub from: u64,
+    /// The step at which it is over; null where it is not.
+    pub to: Option<u64>,
+    /// What it is up to.
+    pub state: StageState,
+    /// The phase.
+    pub phase: u64,
+}
+
+/// Waits at one line that the same instruction ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Dependency {
+    /// Who waits, among the lanes.
+    pub lane: usize,
+    /// Where.
+    pub ptx_line: Line,
+    /// For what: `full[0]` to `full[3]`, first and last.
+    pub objects: Vec<String>,
+    /// For whom, among the lanes.
+    pub on: usize,
+    /// Where they end it.
+    pub by_ptx_line: Line,
+    /// How.
+    pub how: How,
+    /// How often.
+    pub times: u64,
+    /// How many steps were waited, all together.
+    pub steps: u64,
+}
+
+/// Draws an execution of a kernel. `most` is how many steps of it.
+pub fn timeline(
+    checked: &Checked,
+    kernel: &str,
+    (module, graph): (&Module<'_>, &Graph<'_>),
+    roles: &[Role],
+    most: u64,
+) -> Timeline {
+    let (recording, scenario, order) = recording(checked, graph);
+    let mut drawn = lanes::draw(&recording, checked, module, roles, most.max(1));
+    let line = |line: Line| Some(module.number_of(line));
+    let verdict = &checked.verdict;
+    let (ptx_line, reason) = match verdict {
+        Verdict::Ends { cut, .. } => (None, cut.then(|| "not everything could be tried".to_owned())),
+        Verdict::Wrong(witness) => match &witness.cause {
+            Cause::Hang(_) => (None, None),
+            Cause::Undefined { line: at, .. } | Cause::Bytes { line: at, .. } => {
+                (line(*at), checked.finding.as_ref().map(|finding| finding.message.clone()))
+            }
+        },
+        Verdict::Undecided { line: at, why } => (line(*at), Some((*why).to_owned())),
+    };
+    let basis = match verdict {
+        Verdict::Ends { basis, .. } => *basis,
+        Verdict::Wrong(witness) => witness.basis,
+        Verdict::Undecided { .. } => Basis::Memory,
+    };
+    if let (Verdict::Ends { .. }, Outcome::Undecided { why, .. }) = (verdict, &recording.outcome) {
+        drawn.left_out.push(format!("the execution that is drawn is longer: {why}"));
+    }
+    Timeline {
+        kernel: kernel.to_owned(),
+        block: checked.launch.block,
+        cluster: checked.launch.cluster,
+        parameters: scenario.input.to_string(),
+        memory: scenario.memory,
+        by_memory: basis >= Basis::Memory,
+        order,
+        verdict: verdict.answer(),
+        ptx_line,
+        reason,
+        ..drawn
+    }
+}
+
+/// The execution to draw: the one that goes wrong, or the first in which a ring turns twice, or the one with the most phases.
+fn recording(checked: &Checked, graph: &Graph<'_>) -> (Recording, Scenario, String) {
+    let steps = Limits::default().steps;
+    let run = |scenario: Scenario, schedule: &Schedule, paced: bool| {
+        let work = work::of(&checked.program, graph);
+        record(&checked.program, &checked.launch, scenario, schedule, steps, (work, paced))
+    };
+    if let Verdict::Wrong(witness) = &checked.verdict {
+        let paced = Some(&witness.schedule).filter(|schedule| **schedule == Schedule::Fair);
+        let paced = paced.map(|schedule| run(witness.scenario, schedule, true));
+        let same = paced.filter(|found| is_witness(&found.outcome, witness));
+        let found = same.unwrap_or_else(|| run(witness.scenario, &witness.schedule, false));
+        return (found, witness.scenario, witness.schedule.words());
+    }
+    let mut best: Option<((bool, usize), Recording, Scenario)> = None;
+    for memory in MEMORY {
+        // What memory brings matters where nothing ends without it.
+        if best.as_ref().is_some_and(|((ends, _), ..)| *ends) {
+            break;
+        }
+        for input in INPUTS {
+            let scenario = Scenario { input, memory };
+            budget::check_time();
+            let found = run(scenario, &Schedule::Fair, true);
+            let completed = |what: &What| match what {
+                What::Completes { phase, .. } | What::CompletesNamed { round: phase, .. } => Some(*phase),
+                _ => None,
+            };
+            let turns = found.marks.iter().filter_map(|mark| completed(&mark.what)).max();
+            let ends = found.outcome == Outcome::Ends;
+            if ends && turns.is_some_and(|turns| turns >= TURNED) {
+                return (found, scenario, Schedule::Fair.words());
+            }
+            let score = (ends, found.marks.len());
+            if best.as_ref().is_none_or(|(known, ..)| score > *known) {
+                best = Some((score, found, scenario));
+            }
+        }
+    }
+    match best {
+        Some((_, found, scenario)) => (found, scenario, Schedule::Fair.words()),
+        // There is always a first one.
+        None => {
+            let scenario = Scenario { input: INPUTS[0], memory: MEMORY[0] };
+            (run(scenario, &Schedule::Fair, false), scenario, Schedule::Fair.words())
+        }
+    }
+}
+
+/// Whether an execution shows what a witness does.
+fn is_witness(outcome: &Outcome, witness: &Witness) -> bool {
+    match (outcome, &witness.cause) {
+        (Outcome::Hangs(stuck), Cause::Hang(known)) => stuck == known,
+        (Outcome::Undefined { fault, line, .. }, Cause::Undefined { fault: known, line: at, .. }) => {
+            fault == known && line == at
+        }
+        (Outcome::Ends, Cause::Bytes { .. }) => true,
+        _ => false,
+    }
+}
