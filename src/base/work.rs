@@ -138,6 +138,14 @@ pub fn within<T>(steps: u64, work: impl FnOnce() -> T) -> Result<T, TooManySteps
     })
 }
 
+/// Does some work and says how many steps it took; none where steps are not counted here.
+pub fn counted<T>(work: impl FnOnce() -> T) -> (T, u64) {
+    let before = METER.get().left();
+    let done = work();
+    let steps = if before == NO_LIMIT { 0 } else { before.saturating_sub(METER.get().left()) };
+    (done, steps)
+}
+
 /// Does some work until a deadline, or not at all. It takes the place of one that was set before.
 pub fn until<T>(deadline: Deadline, work: impl FnOnce() -> T) -> Result<T, TimeOver> {
     caught(METER.get().left(), deadline, work).map_err(|left| match left {
@@ -193,6 +201,8 @@ mod tests {
         assert_eq!(within(10, count(11)), Err(TooManySteps { steps: 10 }));
         assert_eq!(within(10, || within(100, count(50))), Ok(Ok(50)), "a limit inside stands on its own");
         assert_eq!(within(10, || (within(5, count(6)), count(10)())), Ok((Err(TooManySteps { steps: 5 }), 10)));
+        assert_eq!(within(10_000, || counted(count(9000))), Ok((9000, 9000)));
+        assert_eq!(counted(count(9)), (9, 0), "nobody counts");
         // Without a limit there is none.
         spend(u64::MAX);
         spend(u64::MAX);
