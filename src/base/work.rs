@@ -76,6 +76,7 @@ impl Meter {
 }
 
 thread_local! {
+    static TICKS: Cell<u32> = const { Cell::new(0) };
     static METER: Cell<Meter> = const { Cell::new(Meter { ahead: u64::MAX, beyond: NO_LIMIT }) };
     static DEADLINE: RefCell<Deadline> = const { RefCell::new(Deadline::NEVER) };
 }
@@ -106,6 +107,17 @@ pub fn spend(steps: u64) {
     match meter.ahead.checked_sub(steps) {
         Some(ahead) => METER.set(Meter { ahead, ..meter }),
         None => look(meter, steps),
+    }
+}
+
+/// Passes one of the things that a loop goes through once each: looks at the clock from time to time, as [`spend`] does, and counts no
+/// step. For readers, which are linear in what they read.
+#[inline]
+pub fn tick() {
+    let ticks = TICKS.get().wrapping_add(1);
+    TICKS.set(ticks);
+    if u64::from(ticks) % STEPS_BETWEEN_LOOKS == 0 {
+        check_time();
     }
 }
 
@@ -160,6 +172,7 @@ pub fn deadline() -> Deadline {
 }
 
 /// Looks at the clock now, as [`spend`] does from time to time.
+#[inline(never)]
 pub fn check_time() {
     if deadline().is_over() {
         panic::resume_unwind(Box::new(Left::Time));
@@ -221,6 +234,13 @@ mod tests {
         assert_eq!(within(10, || until(Deadline::NEVER, forever)), Err(TooManySteps { steps: 10 }));
         assert!(deadline().left().is_none(), "nothing is left behind");
         assert_eq!(until(past, deadline).map(|deadline| deadline.left()), Ok(Some(Duration::ZERO)));
+    }
+
+    #[test]
+    fn readers_look_at_the_clock_and_take_no_steps() {
+        let read = |n: u64| move || (0..n).inspect(|_| tick()).count();
+        assert_eq!(within(1, read(20_000)), Ok(20_000));
+        assert_eq!(until(Deadline::after(Duration::ZERO), read(20_000)), Err(TimeOver));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Two units: kernel by kernel, every figure, every line.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -73,13 +75,19 @@ pub struct KernelDifference {
     pub lines: Vec<LineChange>,
     /// How the code differs; null where it was not compared.
     pub sass: Option<SassChange>,
+    /// Whether the code differs and it would have been too much to work out how: `sass` is null then.
+    pub sass_left_out: bool,
 }
 
 impl KernelDifference {
     /// Whether the two are alike in everything that was compared.
     pub fn is_empty(&self) -> bool {
         let code = self.sass.as_ref().is_some_and(|sass| sass.gone + sass.new > 0);
-        self.side == "both" && self.fields.is_empty() && !code && !self.lines.iter().any(LineChange::moved)
+        self.side == "both"
+            && self.fields.is_empty()
+            && !code
+            && !self.sass_left_out
+            && !self.lines.iter().any(LineChange::moved)
     }
 }
 
@@ -137,6 +145,7 @@ pub fn differences(before: &Unit, after: &Unit) -> UnitDifference {
                 lines
             }),
             sass: None,
+            sass_left_out: false,
         })
     };
     let pairs = matcher.finish();
@@ -159,10 +168,13 @@ pub fn differences(before: &Unit, after: &Unit) -> UnitDifference {
 
 /// What the first has more of than the second.
 fn without(these: &[String], those: &[String]) -> Vec<String> {
-    let mut left = those.to_vec();
-    let is_new = |text: &&String| match left.iter().position(|other| other == *text) {
-        Some(at) => {
-            left.swap_remove(at);
+    let mut left: HashMap<&str, usize> = HashMap::new();
+    for text in those {
+        *left.entry(text).or_default() += 1;
+    }
+    let is_new = |text: &&String| match left.get_mut(text.as_str()).filter(|count| **count > 0) {
+        Some(count) => {
+            *count -= 1;
             false
         }
         None => true,

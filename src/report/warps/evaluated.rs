@@ -54,6 +54,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+    use crate::sync::register_schedule::Courses;
 
     #[test]
     fn a_kernel_defined_twice_is_not_taken_for_the_other() {
@@ -89,7 +90,7 @@ mod tests {
             let threads = size.and_then(|size| size.threads()).expect("a size");
             let entry = cap::by_directives(header.max_registers(), threads, header.min_blocks_per_sm());
             let entry = entry.next_multiple_of(setmaxnreg::STEP);
-            let steps = |courses: &crate::analysis::phases::Courses| {
+            let steps = |courses: &Courses| {
                 work::within(1 << 40, || work::counted(|| courses.walk(entry)).1).expect("steps enough")
             };
             assert_eq!(steps(early), steps(late));
