@@ -283,6 +283,8 @@ fn pairs<'a>(before: &'a [Loaded], after: &'a [Loaded]) -> Result<Vec<(&'a Loade
 }
 
 fn compare_code(kernels: &mut [KernelDifference], old: &Loaded, new: &Loaded, room: &mut usize) {
+    // A kernel of one side may have the name of the other's.
+    let kernels = kernels.iter_mut().filter(|kernel| kernel.side == "both");
     match (&old.code, &new.code) {
         (Code::Cubin(old), Code::Cubin(new)) => {
             let (Ok(old), Ok(new)) = (Image::parse(old), Image::parse(new)) else { return };
