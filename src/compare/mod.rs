@@ -11,7 +11,7 @@ mod sass;
 mod units;
 
 pub use align::align;
-pub use lines::{LineChange, culprits, line_changes, statement_key};
+pub use lines::{LineChange, Room as LineRoom, culprits, line_changes, statement_key};
 pub use pairing::{How, Matcher, Pair, without_hashes};
 pub use patch::unified;
 pub use sass::{Hunk, HunkLine, Instructions, SassChange, instruction_key, sass_changes};

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-use super::{CODE_LEFT_OUT, Options, left_out, moved_lines, side, step};
+use super::{CODE_LEFT_OUT, LINES_LEFT_OUT, Options, left_out, moved_lines, side, step};
 use crate::compare::{Difference, FieldChange, KernelDifference, LineChange, SassChange, UnitDifference};
 use crate::emit::escape::markup;
 use crate::emit::page;
@@ -110,6 +110,9 @@ fn write_kernel(kernel: &KernelDifference, options: &Options, number: u32, out: 
     }
     write_curve(&kernel.lines, out)?;
     write_lines(&kernel.lines, options, out)?;
+    if kernel.lines_left_out {
+        writeln!(out, "<p class=\"note\">{LINES_LEFT_OUT}</p>")?;
+    }
     match &kernel.sass {
         Some(sass) => write_code(sass, out),
         None if kernel.sass_left_out => writeln!(out, "<p class=\"note\">{CODE_LEFT_OUT}</p>"),

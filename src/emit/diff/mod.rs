@@ -22,6 +22,9 @@ pub struct Options {
 /// What is said of code whose changes were not worked out.
 const CODE_LEFT_OUT: &str = "the code differs; how is too much to work out";
 
+/// What is said of kernels whose lines were not compared.
+const LINES_LEFT_OUT: &str = "its lines were not compared: those of all kernels are too many";
+
 /// What is said of changes that are in no hunk.
 fn left_out(sass: &SassChange) -> String {
     format!("and {} instructions more, gone or new", sass.left_out)

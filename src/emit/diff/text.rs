@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-use super::{CODE_LEFT_OUT, Options, left_out, moved_lines, side, step};
+use super::{CODE_LEFT_OUT, LINES_LEFT_OUT, Options, left_out, moved_lines, side, step};
 use crate::compare::{Difference, KernelDifference, LineChange, SassChange, UnitDifference};
 use crate::emit::escape::terminal;
 use crate::emit::text::{BAD, BOLD, DIM, GOOD, RESET, WARN};
@@ -56,6 +56,9 @@ fn write_kernel(kernel: &KernelDifference, options: &Options, out: &mut dyn Writ
         writeln!(out, "  {field:<34}{:>12} → {}{}", value(&change.before), value(&change.after), delta(change))?;
     }
     write_lines(&kernel.lines, options, out)?;
+    if kernel.lines_left_out {
+        writeln!(out, "  {LINES_LEFT_OUT}")?;
+    }
     match &kernel.sass {
         Some(sass) => write_code(sass, options, out),
         None if kernel.sass_left_out => writeln!(out, "  {CODE_LEFT_OUT}"),
