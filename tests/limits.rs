@@ -184,3 +184,25 @@ fn every_command_ends_when_its_time_is_over() {
         assert!(stderr(&output).contains("within 0.001 s"), "{command:?}: {}", stderr(&output));
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_shrinks_while_it_is_read_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let huge = folder.path().join("huge.so");
+    std::fs::write(&huge, [b"\x7fELF\x02\x01\x01".as_slice(), &[0; 57]].concat()).unwrap();
+    // Holes: to look through them takes far longer than the test waits.
+    let file = std::fs::File::options().write(true).open(&huge).unwrap();
+    file.set_len(256 << 30).unwrap();
+    let listing = support::program()
+        .args(["list", "--scan", path(&huge)])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    file.set_len(64).unwrap();
+    let output = listing.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{:?} {}{}", output.status, stdout(&output), stderr(&output));
+    assert!(stderr(&output).contains("became shorter"), "{}", stderr(&output));
+}
