@@ -19,8 +19,11 @@ fn kernel(size: usize, line: &dyn Fn(usize) -> String) -> String {
     format!("{head}.visible .entry k()\n.reqntid 128, 1, 1\n{{\n{registers}\nmov.u32 %r1, %tid.x;\n{body}ret;\n}}\n")
 }
 
+/// A line of a body, by its number.
+type Body = Box<dyn Fn(usize) -> String>;
+
 /// What the bodies are made of.
-fn inputs() -> Vec<(&'static str, Box<dyn Fn(usize) -> String>)> {
+fn inputs() -> Vec<(&'static str, Body)> {
     vec![
         ("adds", Box::new(|at| format!("add.u32 %r{}, %r{}, %r1;\n", at % 60 + 2, at * 7 % 60 + 2))),
         (

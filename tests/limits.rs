@@ -109,6 +109,9 @@ fn links_in_folders_are_followed_on_request() {
     assert!(followed.status.code() == Some(0) && stdout(&followed).contains("link/k.cubin"), "{}", stdout(&followed));
 }
 
+/// Name, kind, flags, link, info, content, bytes of an element.
+type Section<'a> = (u32, u32, u64, u32, u32, &'a [u8], u64);
+
 /// A cubin of sm_80 with one kernel `k` of these words.
 fn cubin(words: impl Iterator<Item = (u64, u64)>) -> Vec<u8> {
     let code: Vec<u8> = words.flat_map(|(low, high)| [low.to_le_bytes(), high.to_le_bytes()].concat()).collect();
@@ -116,7 +119,7 @@ fn cubin(words: impl Iterator<Item = (u64, u64)>) -> Vec<u8> {
     let mut symbols = vec![0_u8; 24];
     symbols.extend([1_u32.to_le_bytes(), [0x12, 0x10, 4, 0]].concat());
     symbols.extend([0_u64.to_le_bytes(), (code.len() as u64).to_le_bytes()].concat());
-    let sections: [(u32, u32, u64, u32, u32, &[u8], u64); 5] = [
+    let sections: [Section<'_>; 5] = [
         (0, 0, 0, 0, 0, b"", 0),
         (1, 3, 0, 0, 0, names, 0),
         (11, 3, 0, 0, 0, b"\0k\0", 0),
