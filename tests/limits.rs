@@ -209,3 +209,15 @@ fn a_file_that_shrinks_while_it_is_read_is_an_error() {
     assert_eq!(output.status.code(), Some(2), "{:?} {}{}", output.status, stdout(&output), stderr(&output));
     assert!(stderr(&output).contains("became shorter"), "{}", stderr(&output));
 }
+
+#[cfg(unix)]
+#[test]
+fn a_search_through_a_huge_file_ends_in_its_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let huge = folder.path().join("huge.so");
+    std::fs::write(&huge, [b"\x7fELF\x02\x01\x01".as_slice(), &[0; 57]].concat()).unwrap();
+    std::fs::File::options().write(true).open(&huge).unwrap().set_len(256 << 30).unwrap();
+    let output = run(&["list", "--scan", path(&huge), "--timeout", "0.1"]);
+    assert_eq!(output.status.code(), Some(2), "{}{}", stdout(&output), stderr(&output));
+    assert!(stderr(&output).contains("within 0.1 s"), "{}", stderr(&output));
+}
