@@ -186,6 +186,17 @@ fn variables_that_mean_the_current_folder_mean_nothing() {
 }
 
 #[test]
+fn a_checkout_supplies_no_cache() {
+    let machine = Machine::new();
+    for args in [&["gate"][..], &["cache", "info"], &["cache", "clear"], &["diff", "k.ptx", "k2.ptx"]] {
+        let output = machine.run("cache", machine.command(args).env("PTXINSPECT_CACHE", ".cache"));
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
+        let said = stderr(&output);
+        assert!(said.contains("PTXINSPECT_CACHE is '.cache'") && said.contains("absolute"), "{args:?}: {said}");
+    }
+}
+
+#[test]
 fn a_bare_name_is_on_path_and_never_here() {
     let machine = Machine::new();
     plant_everything(&machine);

@@ -108,3 +108,116 @@ fn links_in_folders_are_followed_on_request() {
     let followed = run(&["list", path(folder.path()), "--follow-links"]);
     assert!(followed.status.code() == Some(0) && stdout(&followed).contains("link/k.cubin"), "{}", stdout(&followed));
 }
+
+/// Name, kind, flags, link, info, content, bytes of an element.
+type Section<'a> = (u32, u32, u64, u32, u32, &'a [u8], u64);
+
+/// A cubin of sm_80 with one kernel `k` of these words.
+fn cubin(words: impl Iterator<Item = (u64, u64)>) -> Vec<u8> {
+    let code: Vec<u8> = words.flat_map(|(low, high)| [low.to_le_bytes(), high.to_le_bytes()].concat()).collect();
+    let names = b"\0.shstrtab\0.strtab\0.symtab\0.text.k\0";
+    let mut symbols = vec![0_u8; 24];
+    symbols.extend([1_u32.to_le_bytes(), [0x12, 0x10, 4, 0]].concat());
+    symbols.extend([0_u64.to_le_bytes(), (code.len() as u64).to_le_bytes()].concat());
+    let sections: [Section<'_>; 5] = [
+        (0, 0, 0, 0, 0, b"", 0),
+        (1, 3, 0, 0, 0, names, 0),
+        (11, 3, 0, 0, 0, b"\0k\0", 0),
+        (19, 2, 0, 2, 1, &symbols, 24),
+        (27, 1, 6, 3, 1 | 32 << 24, &code, 0),
+    ];
+    let (mut body, mut headers) = (vec![0_u8; 64], Vec::new());
+    for (name, kind, flags, link, info, data, each) in sections {
+        body.resize(body.len().next_multiple_of(16), 0);
+        headers.extend([name.to_le_bytes(), kind.to_le_bytes()].concat());
+        let wide = [flags, 0, body.len() as u64, data.len() as u64, u64::from(link) | u64::from(info) << 32, 16, each];
+        headers.extend(wide.iter().flat_map(|field| field.to_le_bytes()));
+        body.extend(data);
+    }
+    body.resize(body.len().next_multiple_of(16), 0);
+    let mut header = b"\x7fELF\x02\x01\x01\x33\x07\0\0\0\0\0\0\0\x02\0\xbe\0\x80\0\0\0".to_vec();
+    header.extend([0, 0, body.len() as u64].iter().flat_map(|field| field.to_le_bytes()));
+    header.extend((80_u32 | 80 << 16 | 0x500).to_le_bytes());
+    header.extend([64_u16, 56, 0, 64, 5, 1].iter().flat_map(|field| field.to_le_bytes()));
+    body[..64].copy_from_slice(&header);
+    body.extend(headers);
+    body
+}
+
+const EXIT: (u64, u64) = (0x0000_0000_0000_794D, 0x000F_EA00_0380_0000);
+
+/// `MOV` from one register to another.
+fn moves(count: u64) -> impl Iterator<Item = (u64, u64)> {
+    (0..count).map(|at| (0x7202 | (at % 250) << 16 | (at % 100) << 32, 0x000F_E200_0000_0F00))
+}
+
+#[test]
+fn code_of_any_size_is_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let (before, after) = (folder.path().join("before.cubin"), folder.path().join("after.cubin"));
+    std::fs::write(&before, cubin(moves(150_000).chain([EXIT]))).unwrap();
+    // One instruction more, and nothing that the figures tell.
+    std::fs::write(&after, cubin(moves(70_000).chain([EXIT]).chain(moves(150_000).skip(70_001)).chain([EXIT])))
+        .unwrap();
+    let output = run(&["diff", path(&before), path(&after), "--exit-code"]);
+    assert_eq!(output.status.code(), Some(1), "{}{}", stdout(&output), stderr(&output));
+    assert!(stdout(&output).contains("150000 the same, 1 gone, 1 new"), "{}", stdout(&output));
+    let output = run(&["diff", path(&before), path(&before), "--exit-code"]);
+    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+}
+
+#[test]
+fn every_command_ends_when_its_time_is_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let large = folder.path().join("large.cubin");
+    std::fs::write(&large, cubin(moves(200_000).chain([EXIT]))).unwrap();
+    let baseline = folder.path().join("lock.json");
+    let (large, small) = (path(&large), root("testdata/container/add.sm_90a.cubin"));
+    for command in [
+        &[large] as &[&str],
+        &["annotate", large],
+        &["disasm", large],
+        &["disasm", large, "--format", "json"],
+        &["diff", large, path(&small)],
+        &["gate", large, "--no-cache", "--update", "--baseline", path(&baseline)],
+        &[large, "--sort", "live"],
+    ] {
+        let output = run(&[command, &["--timeout", "0.001"]].concat());
+        assert_eq!(output.status.code(), Some(2), "{command:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("within 0.001 s"), "{command:?}: {}", stderr(&output));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_shrinks_while_it_is_read_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let huge = folder.path().join("huge.so");
+    std::fs::write(&huge, [b"\x7fELF\x02\x01\x01".as_slice(), &[0; 57]].concat()).unwrap();
+    // Holes: to look through them takes far longer than the test waits.
+    let file = std::fs::File::options().write(true).open(&huge).unwrap();
+    file.set_len(256 << 30).unwrap();
+    let listing = support::program()
+        .args(["list", "--scan", path(&huge)])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    file.set_len(64).unwrap();
+    let output = listing.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{:?} {}{}", output.status, stdout(&output), stderr(&output));
+    assert!(stderr(&output).contains("became shorter"), "{}", stderr(&output));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_search_through_a_huge_file_ends_in_its_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let huge = folder.path().join("huge.so");
+    std::fs::write(&huge, [b"\x7fELF\x02\x01\x01".as_slice(), &[0; 57]].concat()).unwrap();
+    std::fs::File::options().write(true).open(&huge).unwrap().set_len(256 << 30).unwrap();
+    let output = run(&["list", "--scan", path(&huge), "--timeout", "0.1"]);
+    assert_eq!(output.status.code(), Some(2), "{}{}", stdout(&output), stderr(&output));
+    assert!(stderr(&output).contains("within 0.1 s"), "{}", stderr(&output));
+}

@@ -76,6 +76,7 @@ impl Meter {
 }
 
 thread_local! {
+    static TICKS: Cell<u32> = const { Cell::new(0) };
     static METER: Cell<Meter> = const { Cell::new(Meter { ahead: u64::MAX, beyond: NO_LIMIT }) };
     static DEADLINE: RefCell<Deadline> = const { RefCell::new(Deadline::NEVER) };
 }
@@ -109,6 +110,17 @@ pub fn spend(steps: u64) {
     }
 }
 
+/// Passes one of the things that a loop goes through once each: looks at the clock from time to time, as [`spend`] does, and counts no
+/// step. For readers, which are linear in what they read.
+#[inline]
+pub fn tick() {
+    let ticks = TICKS.get().wrapping_add(1);
+    TICKS.set(ticks);
+    if u64::from(ticks) % STEPS_BETWEEN_LOOKS == 0 {
+        check_time();
+    }
+}
+
 /// Counts steps for a number of things.
 #[inline]
 pub fn spend_on(count: usize) {
@@ -138,6 +150,14 @@ pub fn within<T>(steps: u64, work: impl FnOnce() -> T) -> Result<T, TooManySteps
     })
 }
 
+/// Does some work and says how many steps it took; none where steps are not counted here.
+pub fn counted<T>(work: impl FnOnce() -> T) -> (T, u64) {
+    let before = METER.get().left();
+    let done = work();
+    let steps = if before == NO_LIMIT { 0 } else { before.saturating_sub(METER.get().left()) };
+    (done, steps)
+}
+
 /// Does some work until a deadline, or not at all. It takes the place of one that was set before.
 pub fn until<T>(deadline: Deadline, work: impl FnOnce() -> T) -> Result<T, TimeOver> {
     caught(METER.get().left(), deadline, work).map_err(|left| match left {
@@ -152,6 +172,7 @@ pub fn deadline() -> Deadline {
 }
 
 /// Looks at the clock now, as [`spend`] does from time to time.
+#[inline(never)]
 pub fn check_time() {
     if deadline().is_over() {
         panic::resume_unwind(Box::new(Left::Time));
@@ -193,6 +214,8 @@ mod tests {
         assert_eq!(within(10, count(11)), Err(TooManySteps { steps: 10 }));
         assert_eq!(within(10, || within(100, count(50))), Ok(Ok(50)), "a limit inside stands on its own");
         assert_eq!(within(10, || (within(5, count(6)), count(10)())), Ok((Err(TooManySteps { steps: 5 }), 10)));
+        assert_eq!(within(10_000, || counted(count(9000))), Ok((9000, 9000)));
+        assert_eq!(counted(count(9)), (9, 0), "nobody counts");
         // Without a limit there is none.
         spend(u64::MAX);
         spend(u64::MAX);
@@ -211,6 +234,13 @@ mod tests {
         assert_eq!(within(10, || until(Deadline::NEVER, forever)), Err(TooManySteps { steps: 10 }));
         assert!(deadline().left().is_none(), "nothing is left behind");
         assert_eq!(until(past, deadline).map(|deadline| deadline.left()), Ok(Some(Duration::ZERO)));
+    }
+
+    #[test]
+    fn readers_look_at_the_clock_and_take_no_steps() {
+        let read = |n: u64| move || (0..n).inspect(|_| tick()).count();
+        assert_eq!(within(1, read(20_000)), Ok(20_000));
+        assert_eq!(until(Deadline::after(Duration::ZERO), read(20_000)), Err(TimeOver));
     }
 
     #[test]

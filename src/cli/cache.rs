@@ -13,7 +13,7 @@ use crate::cache::Cache;
 use crate::emit::clean::Form;
 use crate::emit::escape::terminal;
 use crate::emit::text::bytes;
-use crate::toolchain::Env;
+use crate::toolchain::{Env, ToolchainError};
 
 /// `ptxinspect cache …`
 #[derive(Debug, ClapArgs)]
@@ -34,10 +34,12 @@ pub enum CacheAction {
     Verify,
 }
 
+const VARIABLE: &str = "PTXINSPECT_CACHE";
+
 /// Runs the command.
 pub fn run(args: &CacheArgs) -> Result<Outcome> {
     let env = environment()?;
-    let Some(cache) = of(&env)? else { bail!("there is no folder for a cache: set HOME or PTXINSPECT_CACHE") };
+    let Some(cache) = of(&env)? else { bail!("there is no folder for a cache: set HOME or {VARIABLE}") };
     let mut out = output::stdout(Form::Text);
     match args.action {
         CacheAction::Info => {
@@ -64,12 +66,16 @@ pub fn run(args: &CacheArgs) -> Result<Outcome> {
 pub fn of(env: &Env) -> Result<Option<Arc<Cache>>> {
     let home = |below: &str| env.home.as_ref().map(|home| home.join(below));
     let caches = || match std::env::consts::OS {
-        "windows" => env.path_var("LOCALAPPDATA").or_else(|| home("AppData/Local")),
+        "windows" => env.folder_var("LOCALAPPDATA").or_else(|| home("AppData/Local")),
         "macos" => home("Library/Caches"),
         // The XDG specification: a relative path is to be ignored.
-        _ => env.var("XDG_CACHE_HOME").map(PathBuf::from).filter(|p| p.is_absolute()).or_else(|| home(".cache")),
+        _ => env.folder_var("XDG_CACHE_HOME").or_else(|| home(".cache")),
     };
-    let folder = env.path_var("PTXINSPECT_CACHE").or_else(|| Some(caches()?.join("ptxinspect")));
+    if let Some(value) = env.var(VARIABLE).map(PathBuf::from).filter(|folder| folder.is_relative()) {
+        // What a cache holds is believed: a checkout could come with one.
+        return Err(ToolchainError::RelativeVariable { name: VARIABLE, value }.into());
+    }
+    let folder = env.folder_var(VARIABLE).or_else(|| Some(caches()?.join("ptxinspect")));
     let limit = match env.var("PTXINSPECT_CACHE_MIB") {
         None => None,
         Some(text) => match text.to_str().and_then(|text| text.trim().parse::<u64>().ok()) {

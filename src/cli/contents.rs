@@ -122,8 +122,12 @@ impl Choice {
         let total = if shown { self.containers.iter().map(ahead).sum() } else { 0 };
         let progress = Progress::of_bytes(total, "reading", self.quiet);
         let inputs: Vec<Progressing> = self.containers.iter().map(|_| Progressing::default()).collect();
-        let split =
-            |(input, container): (usize, &Container)| container.parts().into_iter().map(move |part| (input, part));
+        let split = |(input, container): (usize, &Container)| {
+            let deadline = inputs.get(input).map_or(Deadline::NEVER, |state| state.deadline(&self.limits));
+            // Whoever looks at the one part will find that the time is over.
+            let parts = work::until(deadline, || container.parts()).unwrap_or_else(|TimeOver| vec![container.clone()]);
+            parts.into_iter().map(move |part| (input, part))
+        };
         let mut parts = self.containers.iter().enumerate().flat_map(split);
         let mut queue = InOrder::default();
         let (sender, receiver) = mpsc::channel();
@@ -181,7 +185,7 @@ impl Choice {
         progress: &Progress,
         sender: &mpsc::Sender<(Place, OfInput<T>)>,
     ) {
-        let deadline = state.deadline.get_or_init(|| Deadline::after(self.limits.time));
+        let deadline = state.deadline(&self.limits);
         let count = AtomicUsize::new(0);
         let left = AtomicU64::new(if Progress::is_shown(self.quiet) { container.bytes_ahead() } else { 0 });
         let advance = |bytes: u64| {
@@ -189,7 +193,19 @@ impl Choice {
             let before = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).unwrap_or(0);
             progress.advance(before.min(bytes));
         };
-        let entries = container.entries().filter(|entry| {
+        let mut inside = Some(container.entries());
+        // To find the next one may take long: members that hold nothing are unpacked, files are searched.
+        let in_time = std::iter::from_fn(|| {
+            let next = work::until(deadline.clone(), || {
+                work::check_time();
+                inside.as_mut()?.next()
+            });
+            next.unwrap_or_else(|TimeOver| {
+                inside = None;
+                Some(Err(ContainerError { path: container.name(), problem: Problem::out_of_time(&self.limits) }))
+            })
+        });
+        let entries = in_time.filter(|entry| {
             entry.as_ref().map_or(true, |entry| {
                 let wanted = self.wants(entry);
                 if !wanted {
@@ -254,6 +270,13 @@ impl Choice {
     /// Whether this architecture was asked for.
     pub fn wants_arch(&self, arch: Option<Arch>) -> bool {
         self.arches.is_empty() || arch.is_some_and(|arch| self.arches.contains(&arch))
+    }
+}
+
+impl Progressing {
+    /// When the time of the input is over: it begins when somebody asks for the first time.
+    fn deadline(&self, limits: &Limits) -> Deadline {
+        self.deadline.get_or_init(|| Deadline::after(limits.time)).clone()
     }
 }
 

@@ -3,7 +3,7 @@
 mod functions;
 mod library;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -11,19 +11,20 @@ use anyhow::{Context, Result, bail};
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 
 use super::args::{CompileArgs, OutputArgs, RunArgs};
-use super::compile::Session;
+use super::compile::{Session, out_of_time};
 use super::given::WithinArgs;
 use super::input::{self, Input};
 use super::threads::Pool;
 use super::{Outcome, output, report};
 use crate::base::Arch;
+use crate::base::work::{self, Deadline, TimeOver};
 use crate::compare::{DIFF_SCHEMA, Difference, KernelDifference, differences};
 use crate::cubin::{Image, lines::LineTable};
 use crate::emit;
 use crate::emit::clean::Form;
 use crate::report::{Report, SCHEMA, Unit};
 use functions::Functions;
-use library::Library;
+use library::{Changes, Library};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,6 +38,9 @@ Examples:
   ptxinspect diff a.ptx b.ptx --format html -o d.html  as a page
 
 Exit status: 0 compared, 1 something differs (--exit-code), 2 it could not do the job.";
+
+/// Instructions that all hunks hold together; those beyond are counted.
+const MOST_LINES: usize = 1 << 20;
 
 /// Forms of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -140,10 +144,18 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
     }
     let (before, after) = (before?, after?);
     let mut units = Vec::new();
+    let mut room = MOST_LINES;
+    let time = args.run.limits.limits()?.time;
     for (old, new) in pairs(&before, &after)? {
-        let mut unit = differences(&old.unit, &new.unit);
-        compare_code(&mut unit.kernels, old, new);
-        units.push(unit);
+        let compared = work::until(Deadline::after(time), || {
+            let mut unit = differences(&old.unit, &new.unit);
+            compare_code(&mut unit.kernels, old, new, &mut room);
+            unit
+        });
+        match compared {
+            Ok(unit) => units.push(unit),
+            Err(TimeOver) => bail!("{} and {}: {}", old.unit.input, new.unit.input, out_of_time(time)),
+        }
     }
     let difference = Difference { schema: DIFF_SCHEMA.to_owned(), units };
     let options = emit::diff::Options { top: args.top, width: output::width(&args.output) };
@@ -259,15 +271,20 @@ fn pairs<'a>(before: &'a [Loaded], after: &'a [Loaded]) -> Result<Vec<(&'a Loade
         let name = Path::new(&loaded.unit.input).file_name().filter(|_| named).map(|name| name.to_owned());
         (name, loaded.unit.arch.clone())
     };
-    let found: Vec<_> =
-        after.iter().filter_map(|new| before.iter().find(|old| key(old) == key(new)).map(|old| (old, new))).collect();
+    let mut first = HashMap::new();
+    for old in before {
+        first.entry(key(old)).or_insert(old);
+    }
+    let found: Vec<_> = after.iter().filter_map(|new| Some((*first.get(&key(new))?, new))).collect();
     if found.is_empty() {
         bail!("the two reports have no input and architecture in common");
     }
     Ok(found)
 }
 
-fn compare_code(kernels: &mut [KernelDifference], old: &Loaded, new: &Loaded) {
+fn compare_code(kernels: &mut [KernelDifference], old: &Loaded, new: &Loaded, room: &mut usize) {
+    // A kernel of one side may have the name of the other's.
+    let kernels = kernels.iter_mut().filter(|kernel| kernel.side == "both");
     match (&old.code, &new.code) {
         (Code::Cubin(old), Code::Cubin(new)) => {
             let (Ok(old), Ok(new)) = (Image::parse(old), Image::parse(new)) else { return };
@@ -275,7 +292,7 @@ fn compare_code(kernels: &mut [KernelDifference], old: &Loaded, new: &Loaded) {
             let (old, new) = (Functions::new(&old, &old_lines), Functions::new(&new, &new_lines));
             for kernel in kernels {
                 let old_name = kernel.before_name.as_ref().unwrap_or(&kernel.name);
-                kernel.sass = old.changes(old_name, &new, &kernel.name);
+                kernel.sass = old.changes(old_name, &new, &kernel.name, room);
             }
         }
         (Code::Library(old), Code::Library(new)) => {
@@ -283,7 +300,11 @@ fn compare_code(kernels: &mut [KernelDifference], old: &Loaded, new: &Loaded) {
                 let old_name = kernel.before_name.as_ref().unwrap_or(&kernel.name).clone();
                 let (old_key, key) =
                     ((old_name, kernel.before_within.clone()), (kernel.name.clone(), kernel.within.clone()));
-                kernel.sass = old.changes(&old_key, new, &key);
+                match old.changes(&old_key, new, &key, room) {
+                    Some(Changes::Worked(changes)) => kernel.sass = Some(changes),
+                    Some(Changes::TooMuch) => kernel.sass_left_out = true,
+                    None => {}
+                }
             }
         }
         _ => {}

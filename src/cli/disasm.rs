@@ -12,6 +12,7 @@ use super::compile::{self, Session};
 use super::given::{self, Given};
 use super::input::Input;
 use super::output;
+use crate::base::work::{self, Deadline, TimeOver};
 use crate::cubin::{Image, lines::LineTable};
 use crate::emit;
 use crate::emit::escape::terminal;
@@ -56,14 +57,17 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
             let built: Vec<_> = pool.install(|| {
                 let all = read.par_iter().flat_map(|(given, input)| {
                     let (session, arches) = (&session, &arches);
-                    arches
-                        .par_iter()
-                        .enumerate()
-                        .filter_map(move |(index, arch)| compile::build(session, input, &given.path, *arch, index == 0))
+                    arches.par_iter().enumerate().filter_map(move |(index, arch)| {
+                        let deadline = Deadline::after(session.timeout);
+                        let (unit, built) = compile::build(session, input, &given.path, *arch, index == 0)?;
+                        // Others may be listed before: that takes nothing of its time.
+                        Some((unit, built, deadline.left()))
+                    })
                 });
                 all.collect()
             });
-            for (mut unit, built) in built {
+            for (mut unit, built, left) in built {
+                let deadline = left.map_or(Deadline::NEVER, Deadline::after);
                 let Some(built) = built else {
                     failed.push(quoted(unit, &read));
                     continue;
@@ -76,10 +80,14 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
                     unit.error = Some(UnitError { stage: stage.to_owned(), message, diagnostics: Vec::new() });
                     failed.push(quoted(unit.clone(), &read));
                 };
-                let image = match Image::parse(&built.cubin) {
-                    Ok(image) => image,
-                    Err(error) => {
+                let image = match work::until(deadline.clone(), || Image::parse(&built.cubin)) {
+                    Ok(Ok(image)) => image,
+                    Ok(Err(error)) => {
                         fail("cubin", error.to_string());
+                        continue;
+                    }
+                    Err(TimeOver) => {
+                        fail("timeout", compile::out_of_time(session.timeout));
                         continue;
                     }
                 };
@@ -88,7 +96,7 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
                     Disassembler::Nvdisasm => {
                         let listed = nvdisasm::find(&session.env).and_then(|path| {
                             ran.insert(format!("nvdisasm: {}", path.display()));
-                            nvdisasm::disassemble(&path, &built.cubin, Some(session.timeout), &session.env)
+                            nvdisasm::disassemble(&path, &built.cubin, deadline.left(), &session.env)
                         });
                         match listed {
                             Ok(listing) => Some(listing),
@@ -105,10 +113,14 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
                     (None, Some(out)) => emit::listing::write_text(function, &options, *out),
                     (None, None) => Ok(()),
                 };
-                list(&session, &image, rule, wanted, &mut |function: &ListedFunction| {
+                let mut emit_listed = |function: &ListedFunction| {
                     listed += 1;
                     emit(function)
-                })?;
+                };
+                match work::until(deadline, || list(&session, &image, rule, wanted, &mut emit_listed)) {
+                    Ok(done) => done?,
+                    Err(TimeOver) => fail("timeout", compile::out_of_time(session.timeout)),
+                }
             }
         }
         json.map_or(Ok(()), JsonWriter::finish)

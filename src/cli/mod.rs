@@ -85,6 +85,7 @@ pub fn main() -> ExitCode {
     // Without handlers an interrupted run only leaves a temporary folder behind: no reason not to run.
     let _ = crate::toolchain::remove_leftovers_on_signals();
     memory::exit_where_there_is_none(Outcome::Failed.code());
+    memory::exit_where_a_file_shrinks(Outcome::Failed.code());
     // On Linux the program that runs, even where its file has been replaced meanwhile.
     let itself = if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() };
     if let (Ok(itself), true) = (itself, cfg!(unix)) {

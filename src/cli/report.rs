@@ -252,7 +252,7 @@ fn build_in_time<'a, T>(
     // Parsing and evaluating cost nothing: they are done while ptxas runs.
     let (parsed, built) = std::thread::scope(|scope| {
         let parse = || {
-            let parsed = shared.parsed();
+            let parsed = work::under(&deadline, || shared.parsed());
             // What ptxas refuses is said at once: nobody waits for what the threads would do.
             let in_time = deadline.clone().or_when(Arc::clone(&refused));
             let _ = work::until(in_time, || parsed.map(|parsed| shared.evaluate(parsed, session)));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::align::align;
-use crate::base::Line;
+use crate::base::{Line, work};
 use crate::report::{Kernel, PtxText};
 
 /// What happened at a PTX line.
@@ -93,6 +93,20 @@ struct Facts {
     instructions: u32,
 }
 
+/// How many lines may still be compared. Kernels whose code is all over the text would each take all of it.
+pub struct Room(usize);
+
+impl Room {
+    const LEAST: usize = 1 << 21;
+    const FOR_EACH: usize = 4;
+
+    /// For all kernels of two builds.
+    pub fn of(before: &PtxText, after: &PtxText) -> Room {
+        let lines = before.line_count() as usize + after.line_count() as usize;
+        Room(Room::LEAST.saturating_add(lines.saturating_mul(Room::FOR_EACH)))
+    }
+}
+
 /// One build of a kernel: its lines with code, and what each became.
 struct Side<'a> {
     numbers: Vec<Line>,
@@ -103,7 +117,7 @@ struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    fn new(kernel: &Kernel, ptx: &'a PtxText) -> Self {
+    fn new(kernel: &Kernel, ptx: &'a PtxText, room: &mut Room) -> Option<Self> {
         let mut facts: BTreeMap<Line, Facts> = BTreeMap::new();
         let spills_known = kernel.spills.is_some();
         for line in &kernel.lines {
@@ -120,14 +134,16 @@ impl<'a> Side<'a> {
         let last = facts.keys().next_back().copied();
         let (mut numbers, mut keys) = (Vec::new(), Vec::new());
         if let (Some(first), Some(last)) = (first, last) {
-            for number in first.0..=last.0 {
-                if let Some(key) = ptx.line(Line(number)).and_then(statement_key) {
-                    numbers.push(Line(number));
+            for number in ptx.numbers(first, last) {
+                work::tick();
+                room.0 = room.0.checked_sub(1)?;
+                if let Some(key) = ptx.line(number).and_then(statement_key) {
+                    numbers.push(number);
                     keys.push(key);
                 }
             }
         }
-        Side { numbers, keys, facts, ptx, spills_known }
+        Some(Side { numbers, keys, facts, ptx, spills_known })
     }
 
     fn text(&self, line: Line) -> String {
@@ -136,9 +152,13 @@ impl<'a> Side<'a> {
 }
 
 /// Every line of both builds that became code on either side, in the order of the new one, lines that are gone where they were.
-/// Without PTX on a side the lines are matched by their numbers.
-pub fn line_changes(before: (&Kernel, &PtxText), after: (&Kernel, &PtxText)) -> Vec<LineChange> {
-    let (old, new) = (Side::new(before.0, before.1), Side::new(after.0, after.1));
+/// Without PTX on a side the lines are matched by their numbers. None where there is no room for it.
+pub fn line_changes(
+    before: (&Kernel, &PtxText),
+    after: (&Kernel, &PtxText),
+    room: &mut Room,
+) -> Option<Vec<LineChange>> {
+    let (old, new) = (Side::new(before.0, before.1, room)?, Side::new(after.0, after.1, room)?);
     let pairs: Vec<(Option<Line>, Option<Line>)> = if old.keys.is_empty() || new.keys.is_empty() {
         let all: std::collections::BTreeSet<Line> = old.facts.keys().chain(new.facts.keys()).copied().collect();
         all.into_iter().map(|line| (Some(line), Some(line))).collect()
@@ -164,7 +184,7 @@ pub fn line_changes(before: (&Kernel, &PtxText), after: (&Kernel, &PtxText)) -> 
             instructions_after: is.map_or(0, |facts| facts.instructions),
         })
     };
-    pairs.into_iter().filter_map(change).collect()
+    Some(pairs.into_iter().filter_map(change).collect())
 }
 
 /// The lines that tell most about why it got worse, at most so many, in their order: new spills, new lines, more alive.
@@ -215,5 +235,29 @@ mod tests {
         assert_ne!(key("add.f32 %f1, %f2, %f3;"), key("mul.f32 %f1, %f2, %f3;"));
         assert_ne!(key("ld.global.f32 %f1, [%rd1+4];"), key("ld.global.f32 %f1, [%rd1+8];"));
         assert_eq!((key("// only a comment"), key(""), key("\t.loc 1 2 3")), (None, None, None));
+    }
+
+    #[test]
+    fn lines_that_no_text_has_take_no_time_and_too_many_are_left_out() {
+        let line = |number: u32| crate::report::LineFacts {
+            ptx_line: Line(number),
+            pcs: Vec::new(),
+            padding: 0,
+            live_gpr_max: Some(number % 7),
+            spill_stores: None,
+            spill_loads: None,
+        };
+        let kernel = Kernel { lines: vec![line(1), line(u32::MAX)], ..Kernel::default() };
+        let other = Kernel { lines: vec![line(2), line(u32::MAX)], ..Kernel::default() };
+        // By their own numbers, and by those that a marker gives them.
+        for text in ["add.u32 %r1, %r1, 1;\nret;\n", "# 4294967290 \"a\"\nadd.u32 %r1, %r1, 1;\nret;\n"] {
+            let ptx = PtxText::parse(text.to_owned());
+            let mut room = Room(20);
+            let changes = line_changes((&kernel, &ptx), (&other, &ptx), &mut room);
+            assert!(changes.is_some_and(|changes| !changes.is_empty()), "{text}");
+            assert!(room.0 > 0, "{text}");
+        }
+        let ptx = PtxText::parse("ret;\nret;\nret;\n".to_owned());
+        assert!(line_changes((&kernel, &ptx), (&kernel, &ptx), &mut Room(5)).is_none());
     }
 }

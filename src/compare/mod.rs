@@ -11,10 +11,10 @@ mod sass;
 mod units;
 
 pub use align::align;
-pub use lines::{LineChange, culprits, line_changes, statement_key};
+pub use lines::{LineChange, Room as LineRoom, culprits, line_changes, statement_key};
 pub use pairing::{How, Matcher, Pair, without_hashes};
 pub use patch::unified;
-pub use sass::{Hunk, HunkLine, SassChange, instruction_key, sass_changes};
+pub use sass::{Hunk, HunkLine, Instructions, SassChange, instruction_key, sass_changes};
 pub use units::{
     DIFF_SCHEMA, Difference, FieldChange, KernelDifference, SideFacts, UnitDifference, differences, field_changes,
 };

@@ -1,10 +1,13 @@
 //! SASS of two builds: which instructions differ once registers are renamed away.
 
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
+
 use serde::Serialize;
 
 use super::align::align;
 use crate::base::{Line, Pc};
-use crate::report::listing::{ListedFunction, ListedInstruction};
+use crate::report::listing::Texts;
 
 /// How many unchanged instructions are shown around a change.
 const CONTEXT: usize = 2;
@@ -20,6 +23,15 @@ pub struct SassChange {
     pub new: u64,
     /// The changes with what is around them.
     pub hunks: Vec<Hunk>,
+    /// Instructions that are gone or new and in no hunk: there are too many.
+    pub left_out: u64,
+}
+
+impl SassChange {
+    /// Of code that is the same, word by word.
+    pub fn none(instructions: u64) -> SassChange {
+        SassChange { same: instructions, gone: 0, new: 0, hunks: Vec::new(), left_out: 0 }
+    }
 }
 
 /// A change and what is around it.
@@ -75,54 +87,127 @@ pub fn instruction_key(text: &str) -> String {
     key
 }
 
-fn key(instruction: &ListedInstruction) -> String {
-    instruction.text.as_deref().map_or_else(|| format!("?{}", instruction.hex), instruction_key)
+/// The instructions of a function, read where they are: nobody keeps the texts of millions.
+pub trait Instructions {
+    /// Where they are, ascending.
+    fn pcs(&self) -> Vec<Pc>;
+    /// As nvdisasm prints it; none when it is not decoded.
+    fn text(&self, pc: Pc) -> Option<String>;
+    /// The 32 digits of its word.
+    fn hex(&self, pc: Pc) -> String;
+    /// The PTX line it was made of.
+    fn ptx_line(&self, pc: Pc) -> Option<Line>;
 }
 
-/// What only fills a section up says nothing.
-fn code(function: &ListedFunction) -> &[ListedInstruction] {
-    let is_filler = |instruction: &ListedInstruction| instruction.text.as_deref().is_some_and(|text| text == "NOP");
-    let end = function.instructions.iter().rposition(|instruction| !is_filler(instruction)).map_or(0, |last| last + 1);
-    &function.instructions[..end]
+impl Instructions for Texts<'_> {
+    fn pcs(&self) -> Vec<Pc> {
+        Texts::pcs(self).collect()
+    }
+
+    fn text(&self, pc: Pc) -> Option<String> {
+        Texts::text(self, pc)
+    }
+
+    fn hex(&self, pc: Pc) -> String {
+        Texts::hex(self, pc)
+    }
+
+    fn ptx_line(&self, pc: Pc) -> Option<Line> {
+        Texts::ptx_line(self, pc)
+    }
 }
 
-/// Compares two functions.
-pub fn sass_changes(before: &ListedFunction, after: &ListedFunction) -> SassChange {
-    let (old, new) = (code(before), code(after));
-    let keys = |side: &[ListedInstruction]| side.iter().map(key).collect::<Vec<_>>();
-    let pairs = align(&keys(old), &keys(new));
-    let same = pairs.len() as u64;
-    // All of both, matched ones together.
-    let mut all: Vec<(Option<usize>, Option<usize>)> = Vec::with_capacity(old.len() + new.len());
+/// The code of one side: where each instruction is, and what stands for its key. What only fills a section up says nothing.
+struct Side<'a, I> {
+    texts: &'a I,
+    pcs: Vec<Pc>,
+    keys: Vec<u128>,
+}
+
+impl<'a, I: Instructions> Side<'a, I> {
+    fn new(texts: &'a I, [high, low]: &[RandomState; 2]) -> Self {
+        let mut pcs = texts.pcs();
+        let is_filler = |pc: &Pc| texts.text(*pc).is_some_and(|text| text == "NOP");
+        pcs.truncate(pcs.iter().rposition(|pc| !is_filler(pc)).map_or(0, |last| last + 1));
+        let key = |pc: &Pc| {
+            let key = texts.text(*pc).map_or_else(|| format!("?{}", texts.hex(*pc)), |text| instruction_key(&text));
+            // Nobody can make two keys that both hashes, seeded by lot, take for one.
+            u128::from(high.hash_one(&key)) << 64 | u128::from(low.hash_one(&key))
+        };
+        let keys = pcs.iter().map(key).collect();
+        Side { texts, pcs, keys }
+    }
+
+    fn line(&self, at: usize) -> (Option<Pc>, Option<Line>, String) {
+        let Some(&pc) = self.pcs.get(at) else { return (None, None, String::new()) };
+        let text = self.texts.text(pc).unwrap_or_else(|| format!("not decoded: {}", self.texts.hex(pc)));
+        (Some(pc), self.texts.ptx_line(pc), text)
+    }
+}
+
+/// Instructions that are not matched, and how many matched ones come before.
+struct Gap {
+    matched: usize,
+    before: Range<usize>,
+    after: Range<usize>,
+}
+
+/// Compares two functions. Hunks take lines of `room`, and end where there is none left.
+pub fn sass_changes<I: Instructions>(before: &I, after: &I, room: &mut usize) -> SassChange {
+    let seeds = [RandomState::new(), RandomState::new()];
+    let (old, new) = (Side::new(before, &seeds), Side::new(after, &seeds));
+    let pairs = align(&old.keys, &new.keys);
+    let mut gaps: Vec<Gap> = Vec::new();
     let (mut b, mut a) = (0, 0);
-    for (next_b, next_a) in pairs.into_iter().chain([(old.len(), new.len())]) {
-        all.extend((b..next_b).map(|at| (Some(at), None)));
-        all.extend((a..next_a).map(|at| (None, Some(at))));
-        if next_b < old.len() && next_a < new.len() {
-            all.push((Some(next_b), Some(next_a)));
+    for (matched, &(next_b, next_a)) in pairs.iter().chain([&(old.pcs.len(), new.pcs.len())]).enumerate() {
+        if b < next_b || a < next_a {
+            gaps.push(Gap { matched, before: b..next_b, after: a..next_a });
         }
         (b, a) = (next_b + 1, next_a + 1);
     }
-    let changed: Vec<usize> = (0..all.len()).filter(|at| all[*at].0.is_none() || all[*at].1.is_none()).collect();
+    let is_gone = |at: usize| {
+        let (pc, ptx_line, text) = old.line(at);
+        HunkLine { before_pc: pc, after_pc: None, ptx_line, text }
+    };
+    let is_new = |at: usize| {
+        let (pc, ptx_line, text) = new.line(at);
+        HunkLine { before_pc: None, after_pc: pc, ptx_line, text }
+    };
+    let is_same = |&(b, a): &(usize, usize)| HunkLine { before_pc: old.pcs.get(b).copied(), ..is_new(a) };
     let mut hunks: Vec<Hunk> = Vec::new();
-    for group in changed.chunk_by(|a, b| b - a <= 2 * CONTEXT + 1) {
+    let mut left_out = 0;
+    // Between two changes there is less than what is shown around each.
+    for group in gaps.chunk_by(|one, next| next.matched - one.matched <= 2 * CONTEXT) {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
-        let range = first.saturating_sub(CONTEXT)..(last + CONTEXT + 1).min(all.len());
-        let line = |(b, a): &(Option<usize>, Option<usize>)| {
-            let (was, is) = (b.and_then(|at| old.get(at)), a.and_then(|at| new.get(at)));
-            let shown = is.or(was)?;
-            Some(HunkLine {
-                before_pc: was.map(|instruction| instruction.pc),
-                after_pc: is.map(|instruction| instruction.pc),
-                ptx_line: shown.ptx_line,
-                text: shown.text.clone().unwrap_or_else(|| format!("not decoded: {}", shown.hex)),
-            })
-        };
-        hunks.push(Hunk { lines: all[range].iter().filter_map(line).collect() });
+        let mut lines: Vec<HunkLine> = Vec::new();
+        let mut next = first.matched.saturating_sub(CONTEXT);
+        for gap in group {
+            lines.extend(pairs[next..gap.matched].iter().map(is_same));
+            next = gap.matched;
+            let taken = |range: &Range<usize>, lines: &[HunkLine]| {
+                range.start..range.end.min(range.start + room.saturating_sub(lines.len()))
+            };
+            let gone = taken(&gap.before, &lines);
+            lines.extend(gone.clone().map(is_gone));
+            let come = taken(&gap.after, &lines);
+            lines.extend(come.clone().map(is_new));
+            left_out += (gap.before.len() - gone.len() + gap.after.len() - come.len()) as u64;
+        }
+        lines.extend(pairs[next..(last.matched + CONTEXT).min(pairs.len())].iter().map(is_same));
+        let is_change = |line: &HunkLine| line.before_pc.is_none() || line.after_pc.is_none();
+        if lines.iter().any(is_change) {
+            *room = room.saturating_sub(lines.len());
+            hunks.push(Hunk { lines });
+        }
     }
-    let gone = all.iter().filter(|(_, after)| after.is_none()).count() as u64;
-    let new = all.iter().filter(|(before, _)| before.is_none()).count() as u64;
-    SassChange { same, gone, new, hunks }
+    let count = |of: fn(&Gap) -> &Range<usize>| gaps.iter().map(|gap| of(gap).len() as u64).sum();
+    SassChange {
+        same: pairs.len() as u64,
+        gone: count(|gap| &gap.before),
+        new: count(|gap| &gap.after),
+        hunks,
+        left_out,
+    }
 }
 
 #[cfg(test)]
@@ -144,33 +229,46 @@ mod tests {
         assert!(!same("S2R R0, SR_TID.X", "S2R R0, SR_CTAID.X"));
     }
 
-    fn function(texts: &[&str]) -> ListedFunction {
-        let instruction = |(at, text): (usize, &&str)| ListedInstruction {
-            pc: Pc(at as u32 * 16),
-            hex: String::new(),
-            text: Some(text.to_string()),
-            live: None,
-            ptx_line: None,
-            source: None,
-            reads: None,
-            writes: None,
-            spill: None,
-            control: None,
-            live_registers: None,
-        };
-        let instructions = texts.iter().enumerate().map(instruction).collect();
-        ListedFunction { name: "k".to_owned(), kernel: "k".to_owned(), instructions }
+    struct Listed<'a>(&'a [&'a str]);
+
+    impl Instructions for Listed<'_> {
+        fn pcs(&self) -> Vec<Pc> {
+            (0..self.0.len()).map(|at| Pc(at as u32 * 16)).collect()
+        }
+
+        fn text(&self, pc: Pc) -> Option<String> {
+            self.0.get(pc.0 as usize / 16).map(|text| text.to_string())
+        }
+
+        fn hex(&self, _: Pc) -> String {
+            String::new()
+        }
+
+        fn ptx_line(&self, _: Pc) -> Option<Line> {
+            None
+        }
     }
 
     #[test]
     fn only_real_differences_show() {
-        let before = function(&["MOV R1, RZ", "FADD R2, R1, R3", "STG [R4], R2", "EXIT", "NOP", "NOP"]);
-        let renamed = function(&["MOV R7, RZ", "FADD R8, R7, R9", "STG [R6], R8", "EXIT", "NOP"]);
-        let change = sass_changes(&before, &renamed);
+        let before = Listed(&["MOV R1, RZ", "FADD R2, R1, R3", "STG [R4], R2", "EXIT", "NOP", "NOP"]);
+        let renamed = Listed(&["MOV R7, RZ", "FADD R8, R7, R9", "STG [R6], R8", "EXIT", "NOP"]);
+        let change = sass_changes(&before, &renamed, &mut 100);
         assert_eq!((change.same, change.gone, change.new, change.hunks.len()), (4, 0, 0, 0));
-        let other = function(&["MOV R7, RZ", "FMUL R8, R7, R9", "STG [R6], R8", "EXIT"]);
-        let change = sass_changes(&before, &other);
+        let other = Listed(&["MOV R7, RZ", "FMUL R8, R7, R9", "STG [R6], R8", "EXIT"]);
+        let change = sass_changes(&before, &other, &mut 100);
         assert_eq!((change.same, change.gone, change.new, change.hunks.len()), (3, 1, 1, 1));
         assert_eq!(change.hunks[0].lines.len(), 5);
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_is_counted() {
+        let (before, after) = (Listed(&["FADD R1, R1, 0x1"; 50]), Listed(&["FMUL R1, R1, 0x2"; 60]));
+        let mut room = 70;
+        let change = sass_changes(&before, &after, &mut room);
+        assert_eq!((change.same, change.gone, change.new, change.left_out, room), (0, 50, 60, 40, 0));
+        assert_eq!(change.hunks.iter().map(|hunk| hunk.lines.len()).sum::<usize>(), 70);
+        let change = sass_changes(&before, &after, &mut room);
+        assert_eq!((change.gone, change.new, change.left_out, change.hunks.len()), (50, 60, 110, 0));
     }
 }

@@ -1,9 +1,11 @@
 //! Two units: kernel by kernel, every figure, every line.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 use serde_json::Value;
 
-use super::lines::{LineChange, line_changes};
+use super::lines::{LineChange, Room, line_changes};
 use super::pairing::{How, Matcher, without_hashes};
 use super::sass::SassChange;
 use crate::report::{Kernel, Unit};
@@ -71,15 +73,24 @@ pub struct KernelDifference {
     pub fields: Vec<FieldChange>,
     /// Lines where live registers or spills moved, or that are new or gone.
     pub lines: Vec<LineChange>,
+    /// Whether its lines were not compared: the kernels' lines are all over the text, and it would have been too much.
+    pub lines_left_out: bool,
     /// How the code differs; null where it was not compared.
     pub sass: Option<SassChange>,
+    /// Whether the code differs and it would have been too much to work out how: `sass` is null then.
+    pub sass_left_out: bool,
 }
 
 impl KernelDifference {
     /// Whether the two are alike in everything that was compared.
     pub fn is_empty(&self) -> bool {
         let code = self.sass.as_ref().is_some_and(|sass| sass.gone + sass.new > 0);
-        self.side == "both" && self.fields.is_empty() && !code && !self.lines.iter().any(LineChange::moved)
+        self.side == "both"
+            && self.fields.is_empty()
+            && !code
+            && !self.sass_left_out
+            && !self.lines_left_out
+            && !self.lines.iter().any(LineChange::moved)
     }
 }
 
@@ -117,8 +128,20 @@ pub fn differences(before: &Unit, after: &Unit) -> UnitDifference {
     // What is left over on both sides, if it is one each of a kind, is what the user means to compare.
     let kind = |kernel: &Kernel| Some(kernel.within.is_some());
     matcher.join(How::Renamed, |at| kind(&before.kernels[at]), |at| kind(&after.kernels[at]));
-    let pair = |old: Option<&Kernel>, new: Option<&Kernel>| {
+    let mut room = Room::of(&before.ptx, &after.ptx);
+    let is_same_text = before.ptx == after.ptx;
+    let mut pair = |old: Option<&Kernel>, new: Option<&Kernel>| {
         let shown = new.or(old)?;
+        let lines = match old.zip(new) {
+            None => Some(Vec::new()),
+            Some((old, new)) if is_same_text && old.lines == new.lines && old.spills == new.spills => Some(Vec::new()),
+            Some((old, new)) => line_changes((old, &before.ptx), (new, &after.ptx), &mut room),
+        };
+        let moved = |mut lines: Vec<LineChange>| {
+            lines.retain(LineChange::moved);
+            lines
+        };
+        let lines = lines.map(moved);
         Some(KernelDifference {
             name: shown.name.clone(),
             demangled: shown.demangled.clone(),
@@ -131,12 +154,10 @@ pub fn differences(before: &Unit, after: &Unit) -> UnitDifference {
                 _ => "after",
             },
             fields: old.zip(new).map(|(old, new)| field_changes(old, new)).unwrap_or_default(),
-            lines: old.zip(new).map_or_else(Vec::new, |(old, new)| {
-                let mut lines = line_changes((old, &before.ptx), (new, &after.ptx));
-                lines.retain(LineChange::moved);
-                lines
-            }),
+            lines_left_out: lines.is_none(),
+            lines: lines.unwrap_or_default(),
             sass: None,
+            sass_left_out: false,
         })
     };
     let pairs = matcher.finish();
@@ -159,10 +180,13 @@ pub fn differences(before: &Unit, after: &Unit) -> UnitDifference {
 
 /// What the first has more of than the second.
 fn without(these: &[String], those: &[String]) -> Vec<String> {
-    let mut left = those.to_vec();
-    let is_new = |text: &&String| match left.iter().position(|other| other == *text) {
-        Some(at) => {
-            left.swap_remove(at);
+    let mut left: HashMap<&str, usize> = HashMap::new();
+    for text in those {
+        *left.entry(text).or_default() += 1;
+    }
+    let is_new = |text: &&String| match left.get_mut(text.as_str()).filter(|count| **count > 0) {
+        Some(count) => {
+            *count -= 1;
             false
         }
         None => true,

@@ -200,7 +200,19 @@ pub(super) fn stray(source: &Source, known: &[Section]) -> (Vec<Stray>, Option<P
     let mut at = 0;
     // Tables of real cubins do not lie over each other: all of them together are no larger than the file.
     let mut rows_left = bytes.len() / SECTION_ROW + MOST_SECTIONS;
-    while let Some(hit) = bytes.get(at..).and_then(|_| start.find_at(bytes, at)) {
+    while at < bytes.len() {
+        // What starts in a piece may end behind it.
+        let end = at.saturating_add(PIECE).min(bytes.len());
+        let piece = bytes.get(..end.saturating_add(LONGEST_START).min(bytes.len())).unwrap_or(bytes);
+        let Some(hit) = start.find_at(piece, at) else {
+            work::check_time();
+            // Nothing of it is needed again.
+            if let Some(passed) = source.slice(at as u64, (end - at) as u64) {
+                passed.release();
+            }
+            at = end;
+            continue;
+        };
         let offset = hit.start();
         at = offset + 4;
         let before = known.partition_point(|(from, _)| *from <= offset).checked_sub(1).and_then(|at| known.get(at));
@@ -238,6 +250,10 @@ pub(super) fn stray(source: &Source, known: &[Section]) -> (Vec<Stray>, Option<P
     (found, None)
 }
 
+/// Bytes that are searched at once: between them the clock is looked at, and what was mapped is let go.
+const PIECE: usize = 64 << 20;
+/// Bytes that tell the start of a fatbin or a cubin.
+const LONGEST_START: usize = 8;
 /// Bytes of a row of an ELF file's table of sections.
 const SECTION_ROW: usize = 64;
 /// The most sections that a header can say.

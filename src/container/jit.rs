@@ -1,5 +1,6 @@
 //! Compilers' caches: the files beside a cubin or PTX that say how it was made.
 
+use std::io;
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -22,36 +23,48 @@ pub struct JitMetadata {
     pub companion: Option<String>,
 }
 
-/// Reads what lies beside a file; `None` where nothing does.
-pub(super) fn beside(path: &Path) -> Option<JitMetadata> {
-    let other = match path.extension()?.to_str()? {
-        "ptx" => "cubin",
-        "cubin" => "ptx",
-        _ => return None,
+/// Reads what lies beside a file; `None` where nothing does. What is there and cannot be read is an error: without it the entry
+/// would be another one.
+pub(super) fn beside(path: &Path) -> io::Result<Option<JitMetadata>> {
+    let other = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("ptx") => "cubin",
+        Some("cubin") => "ptx",
+        _ => return Ok(None),
     };
     let other = path.with_extension(other);
     // A link may lead anywhere.
-    let is_file = other.symlink_metadata().is_ok_and(|found| found.is_file());
+    let is_file = there(other.symlink_metadata())?.is_some_and(|found| found.is_file());
     let companion = is_file.then(|| other.file_name().map(|name| name.to_string_lossy().into_owned())).flatten();
-    let options = options(&path.with_extension("json")).unwrap_or_default();
+    let options = options(&path.with_extension("json"))?.unwrap_or_default();
     if options.is_empty() && companion.is_none() {
-        return None;
+        return Ok(None);
     }
     let kernel = options.get("name").and_then(Value::as_str).map(str::to_owned);
     // "target": {"backend": "cuda", "arch": 90, "warp_size": 32}, and "arch": "sm90" beside it
     let number = options.get("target").and_then(|target| target.get("arch")).and_then(Value::as_u64);
     let arch = options.get("arch").and_then(Value::as_str).and_then(|arch| arch.parse().ok());
     let arch = arch.or_else(|| number.and_then(|sm| u16::try_from(sm).ok()).map(Arch::new));
-    Some(JitMetadata { kernel, arch, options, companion })
+    Ok(Some(JitMetadata { kernel, arch, options, companion }))
 }
 
-fn options(path: &Path) -> Option<Map<String, Value>> {
-    let metadata = std::fs::symlink_metadata(path).ok()?;
-    if !metadata.is_file() || metadata.len() > MAX_BYTES {
-        return None;
+/// What there is; none where there is nothing, or nothing that the user may look at.
+fn there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    use io::ErrorKind::{InvalidFilename, NotADirectory, NotFound, PermissionDenied};
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if matches!(error.kind(), InvalidFilename | NotADirectory | NotFound | PermissionDenied) => Ok(None),
+        Err(error) => Err(error),
     }
-    match serde_json::from_slice(&std::fs::read(path).ok()?).ok()? {
-        Value::Object(options) => Some(options),
-        _ => None,
+}
+
+fn options(path: &Path) -> io::Result<Option<Map<String, Value>>> {
+    let metadata = there(std::fs::symlink_metadata(path))?;
+    if metadata.is_none_or(|metadata| !metadata.is_file() || metadata.len() > MAX_BYTES) {
+        return Ok(None);
+    }
+    let Some(bytes) = there(std::fs::read(path))? else { return Ok(None) };
+    match serde_json::from_slice(&bytes) {
+        Ok(Value::Object(options)) => Ok(Some(options)),
+        _ => Ok(None),
     }
 }

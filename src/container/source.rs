@@ -52,8 +52,8 @@ impl Source {
         let metadata = file.metadata()?;
         if metadata.len() > 0 {
             // SAFETY: the map is read-only and private to this process. Should another process change the file meanwhile, the
-            // bytes differ from one read to the next, which no reader here relies on; a file cut short ends the process with
-            // SIGBUS, as it does every program that maps its input.
+            // bytes differ from one read to the next, which no reader here relies on; a file cut short is SIGBUS, which the
+            // program says and ends with, and another process that uses the library has to expect.
             #[allow(unsafe_code)]
             let map = unsafe { memmap2::Mmap::map(&file)? };
             return Ok(Source::whole(Backing::Mapped(map)));

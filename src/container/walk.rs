@@ -359,7 +359,13 @@ fn bare(
     version: Option<(u16, u16)>,
     source: Source,
 ) -> Step {
-    let jit = node.place.as_deref().and_then(jit::beside);
+    let jit = match node.place.as_deref().map_or(Ok(None), jit::beside) {
+        Ok(jit) => jit,
+        Err(error) => {
+            let problem = Problem::Io(format!("what lies beside it cannot be read: {error}"));
+            return Step::Ready(Box::new(Err(ContainerError { path: node.path.clone(), problem })));
+        }
+    };
     Step::Ready(Box::new(Ok(Entry {
         path: node.path.clone(),
         file: Arc::from(&*node.path),

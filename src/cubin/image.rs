@@ -12,7 +12,7 @@ use super::elf::{self, Elf, Relocation, Section, SectionIndex, Symbol, SymbolInd
 use super::frame;
 use super::function::{ConstantBank, Function};
 use super::note::{self, Note, Toolkit};
-use crate::base::{Arch, Pc, Variant};
+use crate::base::{Arch, Pc, Variant, work};
 
 /// Why a file is no cubin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -264,6 +264,7 @@ impl<'a> Image<'a> {
         let wanted = |code: u8| !resources_only || attribute::is_resource(code);
         let (mut functions, owners) = self.find_functions(elf, &mut budget);
         for section in &elf.sections {
+            work::tick();
             if section.is_mercury() {
                 continue;
             }
@@ -363,6 +364,7 @@ impl<'a> Image<'a> {
             functions.push(function);
         }
         for (index, symbol) in elf.symbols.iter().enumerate() {
+            work::tick();
             let owner = symbol.section.and_then(|s| owners.of_section(s.0));
             let (Some(at), SymbolKind::Function, Ok(index)) = (owner, symbol.kind, u32::try_from(index)) else {
                 continue;

@@ -9,7 +9,7 @@ use super::lexer::{Kind, Lexer, Token};
 use super::module::{Module, Outside};
 use super::statement::{LineMarker, Statement, StatementKind};
 use super::variable::{Linkage, StateSpace};
-use crate::base::Line;
+use crate::base::{Line, work};
 
 /// Bytes of a token that an error shows.
 const SHOWN: usize = 40;
@@ -23,6 +23,7 @@ pub fn parse(text: &str) -> Module<'_> {
     }
     let mut parser = Parser::new(text.get(..length).unwrap_or(""));
     while parser.token.kind != Kind::Eof {
+        work::tick();
         parser.statement();
     }
     parser.end(length < text.len())

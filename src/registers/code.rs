@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::base::{Arch, FastMap, Pc, RegFile, RegSet};
+use crate::base::{Arch, FastMap, Pc, RegFile, RegSet, work};
 use crate::cubin;
 use crate::flow::{Cfg, Counts, Layout, Liveness, Program, Rule, SassProgram};
 use crate::graph::{BlockId, Loop, LoopId, Loops};
@@ -94,7 +94,10 @@ impl Code {
     /// Decodes and solves a function's section; none for an architecture whose SASS is not known.
     pub fn analyse(arch: Arch, function: &cubin::Function<'_>, counting: &Counting) -> Option<Code> {
         let decoder = Decoder::new(arch)?;
+        // Each of these is linear in the code.
+        work::check_time();
         let program = SassProgram::decode(decoder, function.code);
+        work::check_time();
         let layout = Layout {
             entries: std::iter::once(Pc(0)).chain(function.parts.iter().map(|part| part.start)).collect(),
             indirect: function.branch_targets.iter().map(|branch| (branch.pc, branch.targets.clone())).collect(),
@@ -102,8 +105,11 @@ impl Code {
             named: counting.named,
         };
         let cfg = Cfg::build(&program, &layout);
+        work::check_time();
         let liveness = Liveness::solve(&program, &cfg, counting.rule);
+        work::check_time();
         let counts = liveness.counts(&program, &cfg);
+        work::check_time();
         let loops = cfg.loops();
         Some(Code { program, cfg, loops, liveness, counts })
     }

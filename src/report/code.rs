@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use super::join::Facts;
 use super::model::*;
-use crate::base::{FastSet, Line, Pc, RegFile};
+use crate::base::{FastSet, Line, Pc, RegFile, work};
 use crate::cubin::lines::{FunctionLines, LineTable};
 use crate::cubin::{self, Abi, Image};
 use crate::graph::LoopId;
@@ -82,6 +82,7 @@ impl<'a> Section<'a> {
         let (mut total, mut padding, mut unknown) = (0, 0, 0);
         let mut lines = self.lines.as_ref().map(FunctionLines::along);
         for pc in pcs(ranges) {
+            work::tick();
             let (line, has_source) = lines.as_mut().map_or((None, false), |lines| lines.at(pc));
             total += 1;
             match line {

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use super::code::{marked_spills, own_ranges};
-use crate::base::{Line, Pc, RegFile, RegSet};
+use crate::base::{Line, Pc, RegFile, RegSet, work};
 use crate::cubin::lines::{FunctionLines, LineTable, SourcePos};
 use crate::cubin::{Function, Image};
 use crate::flow::Program;
@@ -215,6 +215,56 @@ pub fn list(
     std::iter::once(own).chain(parts).collect()
 }
 
+/// The texts of one function's instructions, made when they are asked for: a listing takes hundreds of bytes for each.
+pub struct Texts<'a> {
+    decoder: Option<Decoder>,
+    words: &'a [[u8; 16]],
+    ranges: Vec<std::ops::Range<Pc>>,
+    lines: Option<FunctionLines<'a>>,
+}
+
+impl<'a> Texts<'a> {
+    /// Those of the function itself, or of one that shares its section; none where neither has the name.
+    pub fn of(
+        image: &Image<'_>,
+        lines: &'a LineTable<'a>,
+        function: &'a Function<'a>,
+        name: &str,
+    ) -> Option<Texts<'a>> {
+        let part = || function.parts.iter().find(|part| part.callee() == name).map(|part| vec![part.start..part.end]);
+        let ranges = if *function.name == *name { own_ranges(function) } else { part()? };
+        let words = function.code.as_chunks::<16>().0;
+        Some(Texts { decoder: Decoder::new(image.arch), words, ranges, lines: lines.function(function) })
+    }
+
+    /// Where its instructions are, ascending.
+    pub fn pcs(&self) -> impl Iterator<Item = Pc> {
+        let all = self.ranges.iter().flat_map(|range| (range.start.0..range.end.0).step_by(16));
+        all.filter(|pc| self.words.len() > *pc as usize / 16).map(Pc)
+    }
+
+    /// As nvdisasm prints it; none when it is not decoded.
+    pub fn text(&self, pc: Pc) -> Option<String> {
+        work::tick();
+        let decoder = self.decoder?;
+        let instruction = decoder.decode(Word::from_bytes(self.words.get(pc.0 as usize / 16)?));
+        let mut text = String::new();
+        (!instruction.is_unknown()).then(|| decoder.text(&instruction, pc, &mut text))?;
+        Some(text)
+    }
+
+    /// The 32 digits of the word, high half first.
+    pub fn hex(&self, pc: Pc) -> String {
+        let word = self.words.get(pc.0 as usize / 16).copied().unwrap_or_default();
+        format!("{:032x}", u128::from_le_bytes(word))
+    }
+
+    /// The PTX line it was made of.
+    pub fn ptx_line(&self, pc: Pc) -> Option<Line> {
+        self.lines.as_ref()?.ptx_line(pc)
+    }
+}
+
 struct Section<'a> {
     function: &'a Function<'a>,
     /// The section's name.
@@ -241,6 +291,7 @@ impl Section<'_> {
     }
 
     fn instruction(&self, pc: Pc, word: &[u8; 16]) -> ListedInstruction {
+        work::tick();
         let decoded = self.decoder.map(|decoder| (decoder, decoder.decode(Word::from_bytes(word))));
         let text = decoded.filter(|(_, instruction)| !instruction.is_unknown()).map(|(decoder, instruction)| {
             let mut text = String::new();

@@ -109,6 +109,14 @@ impl PtxText {
         self.own_line(self.layout.resolve(number))
     }
 
+    /// The numbers that ptxas gives lines of this text, from one to another, ascending.
+    pub fn numbers(&self, first: Line, last: Line) -> impl Iterator<Item = Line> {
+        let is_plain = self.layout.markers.is_empty();
+        let plain = if is_plain { first.0..last.0.min(self.line_count()).saturating_add(1) } else { 0..0 };
+        let last = last.max(first);
+        plain.map(Line).chain(self.layout.renumbered.range(first..=last).map(|(number, _)| *number))
+    }
+
     /// The statement around the line that ptxas gives this number: where it has several lines all of them, put together.
     pub fn statement(&self, number: Line) -> Option<Cow<'_, str>> {
         let line = self.layout.resolve(number);

@@ -15,7 +15,7 @@ use super::solve::{Before, Solver};
 use super::uses::Slice;
 use super::value::{Value, Variation};
 use super::versions::Versions;
-use crate::base::work;
+use crate::base::{FastMap, work};
 use crate::ptx::{Declaration, Function, Module, Operand, Operation, Register, StateSpace, StatementId};
 
 /// Shared variables of a module up to which all are known to each of its functions; of more, those that it names.
@@ -76,6 +76,8 @@ pub struct Values {
     pub(super) alignments: Vec<u64>,
     /// Variables that addresses speak of.
     pub variables: Vec<String>,
+    /// Where each is among them.
+    variable_numbers: FastMap<String, u32>,
     /// Whether a load from shared memory was taken to give what constant stores left there.
     pub by_memory: bool,
 }
@@ -186,8 +188,8 @@ impl Values {
         if let Some(register) = id.and_then(|id| graph.registers.resolve(name, id)) {
             return self.at(index, register).clone();
         }
-        match self.variables.iter().position(|variable| variable == name) {
-            Some(variable) => Value::Address { variable: variable as u32, offset: Some(0) },
+        match self.variable_numbers.get(name) {
+            Some(&variable) => Value::Address { variable, offset: Some(0) },
             None => Value::Unknown(Variation::Block),
         }
     }
@@ -222,6 +224,7 @@ impl Values {
             writers: Vec::new(),
             size,
             alignments: Vec::new(),
+            variable_numbers: (0..).zip(&variables).map(|(number, name)| (name.clone(), number)).collect(),
             variables,
             by_memory: false,
         };

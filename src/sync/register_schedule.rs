@@ -213,8 +213,8 @@ fn follow(
 /// What every role of a kernel does, in its order.
 pub struct Courses {
     of_roles: Vec<Course>,
-    /// The registers at entry that were expected, and what becomes of them.
-    expected: Option<(u32, Option<Outcome>)>,
+    /// The registers at entry that were expected, what becomes of them, and the steps that it took to find out.
+    expected: Option<(u32, Option<Outcome>, u64)>,
 }
 
 impl Courses {
@@ -229,13 +229,18 @@ impl Courses {
 
     /// Walks for a number of registers at entry before anybody asks.
     pub fn expect(&mut self, entry: u32) {
-        self.expected = Some((entry, walk(self.of_roles.clone(), entry)));
+        let (outcome, steps) = work::counted(|| walk(self.of_roles.clone(), entry));
+        self.expected = Some((entry, outcome, steps));
     }
 
     /// Tries every order for a number of registers at entry. None where there are too many.
     pub fn walk(&self, entry: u32) -> Option<Outcome> {
         match &self.expected {
-            Some((expected, outcome)) if *expected == entry => outcome.clone(),
+            // Whether there was time to walk before must not decide whether there are steps enough.
+            Some((expected, outcome, steps)) if *expected == entry => {
+                work::spend(*steps);
+                outcome.clone()
+            }
             _ => walk(self.of_roles.clone(), entry),
         }
     }

@@ -49,11 +49,6 @@ impl Env {
         self.vars.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
     }
 
-    /// A variable that holds a folder or file, made absolute.
-    pub fn path_var(&self, name: &str) -> Option<PathBuf> {
-        self.var(name).map(|value| self.absolute(Path::new(value)))
-    }
-
     /// A variable that names a folder whose programs may be run. A relative one would mean another folder in every checkout, so
     /// that whoever wrote the checkout would choose the program: it counts as unset.
     pub fn folder_var(&self, name: &str) -> Option<PathBuf> {

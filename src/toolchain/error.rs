@@ -41,8 +41,8 @@ pub enum ToolchainError {
         /// What is wrong with it.
         problem: String,
     },
-    /// What says which programs run would be something else in every checkout.
-    #[error("{name} is '{}': expected an absolute path, since it says which programs run", value.display())]
+    /// What says which programs run, or what is believed, would be something else in every checkout.
+    #[error("{name} is '{}': expected an absolute path: a relative one is something else in every checkout", value.display())]
     RelativeVariable {
         /// The variable.
         name: &'static str,

@@ -169,7 +169,7 @@ pub fn find(request: &Request, env: &Env, progress: &dyn Fn(&Progress)) -> Resul
                     first = Some(ptxas);
                     ControlFlow::Break(())
                 });
-                first.ok_or_else(|| ToolchainError::NotFound { searched: searched(env) })
+                first.unwrap_or_else(|| Err(ToolchainError::NotFound { searched: searched(env) }))
             }
         },
     }
@@ -192,10 +192,8 @@ pub fn candidates(env: &Env) -> Vec<Ptxas> {
         Request::Path(path) => at_path(&path, origin, env).ok(),
         Request::Auto => None,
     }));
-    visit(env, &mut |ptxas| {
-        if all.iter().all(|known| known.path != ptxas.path) {
-            all.push(ptxas);
-        }
+    visit(env, &mut |found| {
+        all.extend(found.ok().filter(|ptxas| all.iter().all(|known| known.path != ptxas.path)));
         ControlFlow::Continue(())
     });
     all
@@ -234,16 +232,19 @@ fn managed(toolchain: Installed, request: Option<VersionRequest>) -> Ptxas {
     Ptxas::new(toolchain.path, Origin::Managed { request }, Some(toolchain.version))
 }
 
-/// Shows what the machine has until told to stop.
-fn visit(env: &Env, take: &mut dyn FnMut(Ptxas) -> ControlFlow<()>) {
+/// Shows what the machine has until told to stop. A place that cannot be looked at is shown as an error: it may have had another ptxas
+/// than the one that comes next.
+fn visit(env: &Env, take: &mut dyn FnMut(Result<Ptxas, ToolchainError>) -> ControlFlow<()>) {
     let _ = (|| {
         let mut offer = |path: PathBuf, origin: Origin, version| {
-            if !is_executable(&path) {
-                return ControlFlow::Continue(());
+            match executable(&path) {
+                Ok(true) => {}
+                Ok(false) => return ControlFlow::Continue(()),
+                Err(error) => return take(Err(ToolchainError::io("look at", &path, error))),
             }
             let triton = matches!(origin, Origin::Wheel { package: "triton", .. });
             let ptxas = Ptxas::new(path, origin, version);
-            take(if triton { ptxas.with_blackwell() } else { ptxas })
+            take(Ok(if triton { ptxas.with_blackwell() } else { ptxas }))
         };
         for name in ["CUDA_HOME", "CUDA_PATH"] {
             if let Some(home) = env.folder_var(name) {
@@ -290,12 +291,26 @@ fn searched(env: &Env) -> Vec<String> {
 
 /// Whether this is a file that may be run.
 pub(super) fn is_executable(path: &Path) -> bool {
-    let Ok(metadata) = std::fs::metadata(path) else { return false };
+    executable(path).unwrap_or(false)
+}
+
+/// The same; an error where something may be there and the system does not say.
+fn executable(path: &Path) -> io::Result<bool> {
+    use io::ErrorKind::{InvalidFilename, NotADirectory, NotFound, PermissionDenied};
+    let metadata = match std::fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) => {
+            return match error.kind() {
+                InvalidFilename | NotADirectory | NotFound | PermissionDenied => Ok(false),
+                _ => Err(error),
+            };
+        }
+    };
     #[cfg(unix)]
     let runs = std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o111 != 0;
     #[cfg(not(unix))]
     let runs = true;
-    metadata.is_file() && runs
+    Ok(metadata.is_file() && runs)
 }
 
 #[cfg(all(test, unix))]

@@ -1,24 +1,20 @@
-//! The functions of one cubin as one side of a comparison. Instructions are listed only where the code is not the same, for a listing
-//! takes hundreds of bytes for each.
+//! The functions of one cubin as one side of a comparison. Instructions are read only where the code is not the same.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::library::{MOST_IN_ALL, MOST_LISTED, digest};
+use super::library::digest;
 use crate::base::Pc;
 use crate::compare::{SassChange, sass_changes};
 use crate::cubin::lines::LineTable;
 use crate::cubin::{Function, Image};
-use crate::registers::code::Counting;
-use crate::report::listing::{self, ListedFunction};
+use crate::report::listing::Texts;
 
 /// A cubin with its functions by name.
 pub struct Functions<'a> {
     image: &'a Image<'a>,
     lines: &'a LineTable<'a>,
     by_name: HashMap<&'a str, Place<'a>>,
-    listed: Cell<u64>,
 }
 
 /// Where a function is: the section, and the part of it that is its own where it is not all.
@@ -47,27 +43,17 @@ impl<'a> Functions<'a> {
                 by_name.entry(part.callee()).or_insert_with(|| place(part.start..part.end.max(part.start), 0));
             }
         }
-        Functions { image, lines, by_name, listed: Cell::new(0) }
+        Functions { image, lines, by_name }
     }
 
-    /// How the code of a function differs from another's; none where that is too much to say.
-    pub fn changes(&self, name: &str, other: &Functions<'_>, other_name: &str) -> Option<SassChange> {
+    /// How the code of a function differs from another's; none where one of them has no such function.
+    pub fn changes(&self, name: &str, other: &Functions<'_>, other_name: &str, room: &mut usize) -> Option<SassChange> {
         let (old, new) = (self.by_name.get(name)?, other.by_name.get(other_name)?);
         if digest(self.image, old.function, old.range.clone()) == digest(other.image, new.function, new.range.clone()) {
-            return Some(SassChange { same: new.instructions, gone: 0, new: 0, hunks: Vec::new() });
+            return Some(SassChange::none(new.instructions));
         }
-        Some(sass_changes(&self.list(name, old)?, &other.list(other_name, new)?))
-    }
-
-    fn list(&self, name: &str, place: &Place<'_>) -> Option<ListedFunction> {
-        // All that lies in one section is listed together.
-        let instructions = place.function.code.len() as u64 / 16;
-        let listed = self.listed.replace(self.listed.get().saturating_add(instructions));
-        if instructions > MOST_LISTED || listed > MOST_IN_ALL {
-            return None;
-        }
-        let wanted = listing::Wanted::default();
-        let all = listing::list(self.image, self.lines, place.function, &Counting::default(), wanted);
-        all.into_iter().find(|function| function.name == name)
+        let old = Texts::of(self.image, self.lines, old.function, name)?;
+        let new = Texts::of(other.image, other.lines, new.function, other_name)?;
+        Some(sass_changes(&old, &new, room))
     }
 }

@@ -1,5 +1,5 @@
-//! A library as one side of a comparison: its cubins' kernels put together by architecture, each once. Instructions are listed
-//! only where the code is not the same, for a listing takes hundreds of bytes for each.
+//! A library as one side of a comparison: its cubins' kernels put together by architecture, each once. Instructions are read
+//! only where the code is not the same.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -18,16 +18,10 @@ use crate::cli::given::{self, Given, Inside};
 use crate::cli::report;
 use crate::compare::{SassChange, sass_changes};
 use crate::cubin::{Function, Image, lines::LineTable};
-use crate::registers::code::Counting;
-use crate::report::listing::{self, ListedFunction};
+use crate::report::listing::Texts;
 use crate::report::{Kernel, Resources, Unit};
 
-/// Functions with more instructions are compared by their figures alone.
-pub(super) const MOST_LISTED: u64 = 100_000;
-/// Instructions that are listed altogether; what differs beyond is compared by its figures.
-pub(super) const MOST_IN_ALL: u64 = 2_000_000;
-
-/// Bytes of cubins that are read again, once for each of their functions that differs; what differs beyond is compared by its figures.
+/// Bytes of cubins that are read again, once for each of their functions that differs; how the code differs beyond is not worked out.
 const MOST_READ_AGAIN: u64 = 1 << 30;
 
 /// A function: its name, and the one it lies in.
@@ -49,11 +43,18 @@ struct Source {
 pub struct Library {
     sources: Arc<Vec<Source>>,
     functions: HashMap<Key, Place>,
-    /// The cubin that was listed from last.
+    /// The cubin that was read last.
     last: Mutex<Option<(usize, Arc<Vec<u8>>)>>,
-    listed: AtomicU64,
-    /// Bytes of cubins that were read again to list a function of them.
+    /// Bytes of cubins that were read again to compare a function of them.
     read_again: AtomicU64,
+}
+
+/// What is known of how two functions' code differs.
+pub enum Changes {
+    /// How.
+    Worked(SassChange),
+    /// It does; to say how would be too much.
+    TooMuch,
 }
 
 /// The code of a function.
@@ -118,7 +119,6 @@ pub fn load(session: &Session, path: &Path, args: &DiffArgs) -> Result<Vec<Loade
             sources: Arc::clone(&sources),
             functions: together.functions,
             last: Mutex::new(None),
-            listed: AtomicU64::new(0),
             read_again: AtomicU64::new(0),
         };
         Loaded { unit, code: Code::Library(library) }
@@ -194,20 +194,17 @@ pub(super) fn digest(image: &Image<'_>, function: &Function<'_>, range: std::ops
 }
 
 impl Library {
-    /// How the code of a function differs from another's; none where that is too much to say.
-    pub fn changes(&self, key: &Key, other: &Library, other_key: &Key) -> Option<SassChange> {
+    /// How the code of a function differs from another's; none where one of them has none.
+    pub fn changes(&self, key: &Key, other: &Library, other_key: &Key, room: &mut usize) -> Option<Changes> {
         let (old, new) = (self.functions.get(key)?, other.functions.get(other_key)?);
         if old.digest == new.digest {
-            return Some(SassChange { same: new.instructions, gone: 0, new: 0, hunks: Vec::new() });
+            return Some(Changes::Worked(SassChange::none(new.instructions)));
         }
-        Some(sass_changes(&self.list(old)?, &other.list(new)?))
+        let change = self.with_texts(old, |old| other.with_texts(new, |new| sass_changes(old, new, room)));
+        Some(change.flatten().map_or(Changes::TooMuch, Changes::Worked))
     }
 
-    fn list(&self, place: &Place) -> Option<ListedFunction> {
-        let listed = self.listed.fetch_add(place.instructions, Ordering::Relaxed);
-        if place.instructions > MOST_LISTED || listed > MOST_IN_ALL {
-            return None;
-        }
+    fn with_texts<T>(&self, place: &Place, then: impl FnOnce(&Texts<'_>) -> T) -> Option<T> {
         let bytes = self.bytes(place.source)?;
         if self.read_again.fetch_add(bytes.len() as u64, Ordering::Relaxed) > MOST_READ_AGAIN {
             return None;
@@ -215,14 +212,8 @@ impl Library {
         let image = Image::parse(&bytes).ok()?;
         let (name, within) = &place.key;
         let function = image.functions.iter().find(|function| function.name == *within.as_ref().unwrap_or(name))?;
-        let all = listing::list(
-            &image,
-            &LineTable::parse(&image),
-            function,
-            &Counting::default(),
-            listing::Wanted::default(),
-        );
-        all.into_iter().find(|function| function.name == *name)
+        let lines = LineTable::parse(&image);
+        Some(then(&Texts::of(&image, &lines, function, name)?))
     }
 
     /// Functions come in the order of the library: most are in the cubin of the last one.

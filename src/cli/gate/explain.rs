@@ -8,7 +8,7 @@ use crate::base::Arch;
 use crate::cache::Key;
 use crate::cli::compile::{Built, Session};
 use crate::cli::{input, report};
-use crate::compare::{LineChange, culprits, line_changes};
+use crate::compare::{LineChange, LineRoom, culprits, line_changes};
 use crate::gate::{Baseline, Comparison, Level, UnitFigures, UnitVerdict, Verdict};
 use crate::report::{Kernel, PtxText, Report, SCHEMA, Unit};
 use crate::toolchain::{self, Job};
@@ -54,13 +54,14 @@ pub fn explain(plan: &Plan, baseline: &Baseline, old: Option<&Path>, verdict: &m
         });
         let before = old_build(plan, session, recorded, unit, old);
         let chosen: Vec<bool> = unit.kernels.iter().map(|kernel| fails(unit, kernel)).collect();
+        let mut room = LineRoom::of(before.as_ref().map_or(&now.ptx, |(unit, _)| &unit.ptx), &now.ptx);
         for (kernel, _) in unit.kernels.iter_mut().zip(chosen).filter(|(_, chosen)| *chosen) {
-            explain_kernel(kernel, &now, &before);
+            explain_kernel(kernel, &now, &before, &mut room);
         }
     }
 }
 
-fn explain_kernel(row: &mut Comparison, now: &Unit, before: &Result<(Unit, String), String>) {
+fn explain_kernel(row: &mut Comparison, now: &Unit, before: &Result<(Unit, String), String>, room: &mut LineRoom) {
     let find = |unit: &'_ Unit, name: &str| unit.kernels.iter().position(|kernel| kernel.name == name);
     let Some(kernel) = find(now, &row.kernel).and_then(|at| now.kernels.get(at)) else { return };
     match before {
@@ -70,7 +71,11 @@ fn explain_kernel(row: &mut Comparison, now: &Unit, before: &Result<(Unit, Strin
                 row.lines_from = Some(format!("{from} has no {name}"));
                 return;
             };
-            row.lines = culprits(line_changes((old, &unit.ptx), (kernel, &now.ptx)), LINES);
+            let Some(lines) = line_changes((old, &unit.ptx), (kernel, &now.ptx), room) else {
+                row.lines_from = Some("no lines are shown: those of all kernels are too many to compare".to_owned());
+                return;
+            };
+            row.lines = culprits(lines, LINES);
             row.lines_from = Some(format!("compared line by line with {from}"));
         }
         Err(why) => {

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use gimli::{DebugLine, DebugLineOffset, LineInstruction, LittleEndian, Reader, RelocateReader};
 
 use super::super::{Image, Problem, Relocation, SectionIndex};
+use crate::base::work;
 
 /// `DW_LNE_NVIDIA_inlined_call`.
 const INLINED_CALL: u8 = 0x90;
@@ -86,6 +87,7 @@ pub(super) fn run(image: &Image<'_>, section: SectionIndex, problems: &mut Vec<P
     let lines = DebugLine::from(reader);
     let mut offset = 0;
     while offset < found.data.len() {
+        work::tick();
         let mut runner = Runner {
             data: found.data,
             image,
@@ -190,6 +192,7 @@ impl Runner<'_, '_> {
         let mut sequence = Sequence::default();
         let mut instructions = header.instructions();
         loop {
+            work::tick();
             let instruction = match instructions.next_instruction(header) {
                 Ok(Some(instruction)) => instruction,
                 Ok(None) => break,

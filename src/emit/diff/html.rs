@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-use super::{Options, moved_lines, side, step};
+use super::{CODE_LEFT_OUT, LINES_LEFT_OUT, Options, left_out, moved_lines, side, step};
 use crate::compare::{Difference, FieldChange, KernelDifference, LineChange, SassChange, UnitDifference};
 use crate::emit::escape::markup;
 use crate::emit::page;
@@ -66,6 +66,7 @@ fn gist(kernel: &KernelDifference) -> String {
     match (told.is_empty(), &kernel.sass) {
         (false, _) => told.join(", "),
         (true, Some(sass)) => format!("{} instructions gone, {} new", sass.gone, sass.new),
+        (true, None) if kernel.sass_left_out => "code".to_owned(),
         (true, None) => format!("{} figures", kernel.fields.len()),
     }
 }
@@ -109,8 +110,12 @@ fn write_kernel(kernel: &KernelDifference, options: &Options, number: u32, out: 
     }
     write_curve(&kernel.lines, out)?;
     write_lines(&kernel.lines, options, out)?;
+    if kernel.lines_left_out {
+        writeln!(out, "<p class=\"note\">{LINES_LEFT_OUT}</p>")?;
+    }
     match &kernel.sass {
         Some(sass) => write_code(sass, out),
+        None if kernel.sass_left_out => writeln!(out, "<p class=\"note\">{CODE_LEFT_OUT}</p>"),
         None => Ok(()),
     }
 }
@@ -200,6 +205,9 @@ fn write_code(sass: &SassChange, out: &mut dyn Write) -> io::Result<()> {
             let place = format!("{sign} {:>5} {:>5} {at:>6}", pc(line.before_pc), pc(line.after_pc));
             writeln!(out, "<span class=\"{class}\">{place}  {}</span>", markup(&line.text))?;
         }
+    }
+    if sass.left_out > 0 {
+        writeln!(out, "<span class=\"note\">… {}</span>", left_out(sass))?;
     }
     writeln!(out, "</pre></details>")
 }

@@ -5,7 +5,7 @@ mod text;
 
 use std::io::{self, Write};
 
-use crate::compare::{Difference, LineChange, SideFacts};
+use crate::compare::{Difference, LineChange, SassChange, SideFacts};
 
 pub use html::write as write_html;
 pub use text::write as write_text;
@@ -17,6 +17,17 @@ pub struct Options {
     pub top: usize,
     /// Columns.
     pub width: usize,
+}
+
+/// What is said of code whose changes were not worked out.
+const CODE_LEFT_OUT: &str = "the code differs; how is too much to work out";
+
+/// What is said of kernels whose lines were not compared.
+const LINES_LEFT_OUT: &str = "its lines were not compared: those of all kernels are too many";
+
+/// What is said of changes that are in no hunk.
+fn left_out(sass: &SassChange) -> String {
+    format!("and {} instructions more, gone or new", sass.left_out)
 }
 
 /// The comparison as it is: one object and a line feed.

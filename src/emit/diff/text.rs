@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-use super::{Options, moved_lines, side, step};
+use super::{CODE_LEFT_OUT, LINES_LEFT_OUT, Options, left_out, moved_lines, side, step};
 use crate::compare::{Difference, KernelDifference, LineChange, SassChange, UnitDifference};
 use crate::emit::escape::terminal;
 use crate::emit::text::{BAD, BOLD, DIM, GOOD, RESET, WARN};
@@ -56,8 +56,12 @@ fn write_kernel(kernel: &KernelDifference, options: &Options, out: &mut dyn Writ
         writeln!(out, "  {field:<34}{:>12} → {}{}", value(&change.before), value(&change.after), delta(change))?;
     }
     write_lines(&kernel.lines, options, out)?;
+    if kernel.lines_left_out {
+        writeln!(out, "  {LINES_LEFT_OUT}")?;
+    }
     match &kernel.sass {
         Some(sass) => write_code(sass, options, out),
+        None if kernel.sass_left_out => writeln!(out, "  {CODE_LEFT_OUT}"),
         None => Ok(()),
     }
 }
@@ -130,6 +134,9 @@ fn write_code(sass: &SassChange, options: &Options, out: &mut dyn Write) -> io::
                 left = left.saturating_sub(1);
             }
         }
+    }
+    if sass.left_out > 0 {
+        writeln!(out, "  {DIM}… {}{RESET}", left_out(sass))?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rayon::prelude::*;
 
 use super::*;
-use crate::base::{RegFile, work};
+use crate::base::{FastSet, RegFile, work};
 use crate::cubin::lines::{FunctionLines, LineTable};
 use crate::cubin::{Function, Image};
 use crate::ptx::{FunctionKind, Module};
@@ -51,13 +51,18 @@ pub fn annotate(inputs: &Inputs<'_>) -> Annotation {
             parsed.iter().collect()
         }
     };
+    let mut reports: HashMap<&str, &Kernel> = HashMap::new();
+    for kernel in inputs.kernels.iter().filter(|kernel| kernel.within.is_none()) {
+        reports.entry(&kernel.name).or_insert(kernel);
+    }
     let deadline = work::deadline();
     let sections: Vec<(AnnotatedKernel, Vec<String>)> = functions
         .par_iter()
         .zip(text_of.par_iter())
         .map(|(function, text)| {
             let module = text.and_then(|text| modules.get(text).copied());
-            work::under(&deadline, || section(inputs, function, *text, module))
+            let report = reports.get(&*function.name).copied();
+            work::under(&deadline, || section(inputs, function, report, *text, module))
         })
         .collect();
     let mut annotation = Annotation { texts, ..Annotation::default() };
@@ -106,11 +111,11 @@ fn texts(inputs: &Inputs<'_>, functions: &[&Function<'_>]) -> (Vec<PtxText>, Vec
 fn section(
     inputs: &Inputs<'_>,
     function: &Function<'_>,
+    report: Option<&Kernel>,
     text: Option<usize>,
     module: Option<&Module<'_>>,
 ) -> (AnnotatedKernel, Vec<String>) {
     let image = inputs.image;
-    let report = inputs.kernels.iter().find(|kernel| kernel.within.is_none() && kernel.name == *function.name);
     let mut kernel = AnnotatedKernel {
         name: function.name.to_string(),
         text,
@@ -137,8 +142,11 @@ fn section(
         names: Vec::new(),
     };
     let words = function.code.as_chunks::<16>().0;
-    kernel.instructions =
-        words.iter().enumerate().map(|(index, bytes)| reader.instruction(index, u128::from_le_bytes(*bytes))).collect();
+    let instruction = |(index, bytes): (usize, &[u8; 16])| {
+        work::tick();
+        reader.instruction(index, u128::from_le_bytes(*bytes))
+    };
+    kernel.instructions = words.iter().enumerate().map(instruction).collect();
     if let Some(code) = &code {
         solve(&mut kernel, code, inputs.values);
         if let Some(module) = module {
@@ -222,9 +230,10 @@ fn names(kernel: &AnnotatedKernel, module: &Module<'_>) -> Vec<(Line, Vec<String
     lines.dedup();
     let defined = |line: Line| {
         let mut names: Vec<String> = Vec::new();
+        let mut known: FastSet<&str> = FastSet::default();
         for instruction in module.statements_at(line).iter().filter_map(|found| found.instruction(module.text())) {
             for name in instruction.names().filter(|name| name.is_def) {
-                if !names.iter().any(|known| known == name.name) {
+                if known.insert(name.name) {
                     names.push(name.name.to_owned());
                 }
             }

@@ -54,6 +54,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+    use crate::sync::register_schedule::Courses;
 
     #[test]
     fn a_kernel_defined_twice_is_not_taken_for_the_other() {
@@ -72,5 +73,29 @@ mod tests {
             })
             .collect();
         assert_eq!(found, [true, false]);
+    }
+
+    #[test]
+    fn what_was_walked_before_takes_as_many_steps_as_what_was_not() {
+        let module = crate::ptx::parse(include_str!("../../../testdata/ptx/hopper_warp_specialised.ptx"));
+        let launch = LaunchHints::default();
+        let early = Evaluated::new(&module, &launch, || true);
+        let mut walked = 0;
+        for function in module.functions() {
+            let header = function.header();
+            let size = block_size(header.required_threads(), header.max_threads(), &launch);
+            let late = OfPtx::new(&function, size, u64::MAX / 2);
+            let (Some(Ok(early)), Ok(late)) = (early.get(&function, size), &late) else { continue };
+            let (Some(early), Some(late)) = (&early.courses, &late.courses) else { continue };
+            let threads = size.and_then(|size| size.threads()).expect("a size");
+            let entry = cap::by_directives(header.max_registers(), threads, header.min_blocks_per_sm());
+            let entry = entry.next_multiple_of(setmaxnreg::STEP);
+            let steps = |courses: &Courses| {
+                work::within(1 << 40, || work::counted(|| courses.walk(entry)).1).expect("steps enough")
+            };
+            assert_eq!(steps(early), steps(late));
+            walked += steps(early);
+        }
+        assert!(walked > 0, "the kernel is one whose roles share out registers");
     }
 }

@@ -188,6 +188,20 @@ fn what_is_relative_is_not_looked_at() {
     }
 }
 
+/// It may have been the one that was meant: another is not taken in its place.
+#[test]
+fn a_place_that_cannot_be_looked_at_is_an_error() {
+    let mut machine = Machine::new();
+    machine.file("cuda/bin/ptxas", 0o755);
+    fs::create_dir_all(machine.path("odd/bin")).unwrap();
+    std::os::unix::fs::symlink("ptxas", machine.path("odd/bin/ptxas")).unwrap();
+    machine.set_path("CUDA_HOME", "odd");
+    machine.set_path("CUDA_PATH", "cuda");
+    let error = machine.auto().unwrap_err().to_string();
+    assert!(error.contains("could not look at") && error.contains("odd/bin/ptxas"), "{error}");
+    assert_eq!(candidates(&machine.env).len(), 1);
+}
+
 #[test]
 fn the_users_configuration_comes_after_the_environment() {
     let mut machine = Machine::new();
