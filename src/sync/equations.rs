@@ -7,11 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::machine::Equation;
 
+/// Boxes of tensor maps are multiples of so many bytes (CUDA driver API, `cuTensorMapEncodeTiled`).
+pub const GRAIN: i64 = 16;
 /// Equations beyond this many are not looked at: a kernel has a handful of maps, and more kinds of phases say nothing new.
 const MOST: usize = 64;
 
 /// The first equation that contradicts those before it, in order.
 pub fn contradiction(equations: &BTreeSet<Equation>) -> Option<&Equation> {
+    if let Some(uneven) = equations.iter().find(|equation| equation.bytes % GRAIN != 0) {
+        return Some(uneven);
+    }
     // A row for each map that was eliminated: its coefficients, and the bytes.
     let mut rows: Vec<(u64, BTreeMap<u64, i128>, i128)> = Vec::new();
     for equation in equations.iter().take(MOST) {

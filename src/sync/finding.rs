@@ -2,7 +2,8 @@
 
 use super::execute::Lack;
 use super::machine::{Fault, SharedAddress};
-use super::program::Program;
+use super::mend::{Change, Mend};
+use super::program::{Op, Program};
 use super::stands::Stands;
 use super::value::Basis;
 use super::verdict::{Cause, Verdict, Witness, root};
@@ -26,6 +27,7 @@ pub fn finding(
     module: &Module<'_>,
     shape: Shape,
     roles: &[Role],
+    mend: Option<&Mend>,
 ) -> Option<Check> {
     let Verdict::Wrong(witness) = verdict else { return None };
     // What the ISA leaves undefined may run all the same.
@@ -39,8 +41,9 @@ pub fn finding(
     // What memory brings was guessed; so was the shape of a cluster that the launch decides.
     let confidence = match (witness.basis, witness.always) {
         (Basis::Fact, true) if shape.is_known && shape.is_exact && defined => Confidence::Certain,
-        _ if witness.is_firm => Confidence::Likely,
-        _ if !shape.is_known || witness.is_of_extents() => Confidence::Possible,
+        _ if !shape.is_known && !witness.in_every_shape => Confidence::Possible,
+        _ if witness.is_firm || mend.is_some() => Confidence::Likely,
+        _ if witness.is_of_extents() => Confidence::Possible,
         (Basis::Fact | Basis::Input, _) => Confidence::Likely,
         _ => Confidence::Possible,
     };
@@ -57,9 +60,45 @@ pub fn finding(
         }
         Cause::Bytes { line, text } => ("PI306", *line, text.clone(), String::new()),
     };
+    // Where a change mends it, what it changes is what is wrong.
+    let (code, line) = match mend.and_then(|mend| Some((blamed(mend, program)?, mend.line))) {
+        Some((code, at)) => (code, at),
+        None => (code, line),
+    };
     let how = circumstances(witness);
-    reasoning = [reasoning, how].into_iter().filter(|part| !part.is_empty()).collect::<Vec<String>>().join("; ");
+    let cure = mend.map(|mend| format!("{}: executed so, it ends", in_words(mend, module))).unwrap_or_default();
+    reasoning = [reasoning, how, cure].into_iter().filter(|part| !part.is_empty()).collect::<Vec<String>>().join("; ");
     Some(Check { code, fatal: true, confidence, line, message, reasoning })
+}
+
+/// The code of what a change puts right, where that stands on the line of the change.
+fn blamed(mend: &Mend, program: &Program) -> Option<&'static str> {
+    let is_named = matches!(program.code.get(mend.pc as usize)?.op, Op::Named { .. });
+    match mend.change {
+        Change::Count { from: Some(from), to } if is_named && to > from => Some("PI204"),
+        Change::Count { .. } | Change::Id { .. } if is_named => Some("PI203"),
+        Change::Count { from: Some(from), to } if to > from => Some("PI310"),
+        Change::Count { .. } => Some("PI305"),
+        Change::Bytes { .. } => Some("PI306"),
+        Change::Parity => Some("PI309"),
+        Change::Registers { .. } => Some("PI102"),
+        Change::Announce { .. } | Change::Id { .. } | Change::Remove => None,
+    }
+}
+
+/// A change as one would tell it.
+pub fn in_words(mend: &Mend, module: &Module<'_>) -> String {
+    let line = module.number_of(mend.line);
+    let instead = |from: Option<u64>| from.map(|from| format!(" instead of {from}")).unwrap_or_default();
+    match mend.change {
+        Change::Count { from, to } => format!("a count of {to}{} at line {line} mends it", instead(from)),
+        Change::Bytes { from, to } => format!("announcing {to} bytes{} at line {line} mends it", instead(from)),
+        Change::Announce { bytes } => format!("announcing {bytes} bytes (expect_tx) at line {line} mends it"),
+        Change::Id { to } => format!("barrier {to} at line {line} mends it"),
+        Change::Parity => format!("waiting for the other parity at line {line} mends it"),
+        Change::Registers { from, to } => format!("{to} registers instead of {from} at line {line} mend it"),
+        Change::Remove => format!("leaving out line {line} mends it"),
+    }
 }
 
 /// What was tried: inputs where they matter, and the order where another one ends.

@@ -9,6 +9,7 @@ mod equations;
 pub mod execute;
 mod finding;
 pub mod machine;
+pub mod mend;
 pub mod program;
 pub mod register_schedule;
 pub mod rules;
@@ -18,6 +19,7 @@ pub mod value;
 mod verdict;
 
 use finding::{Shape, finding};
+use mend::{Mend, mend};
 pub use verdict::{Answer, Cause, Verdict};
 use verdict::{Limits, judge};
 
@@ -78,10 +80,14 @@ pub fn check(function: &Function<'_, '_>, graph: &Graph<'_>, size: BlockSize, ro
     let launch = |cluster: &[u32; 3]| Launch { block: size.dimensions, cluster: *cluster, registers };
     let launches: Vec<Launch> = clusters.iter().map(launch).collect();
     let shape = Shape { is_exact: size.exact, is_known: launches.len() == 1 };
-    let (verdict, launch) = judge(&program, &launches, Limits::default())?;
+    let (verdict, launch, _) = judge(&program, &launches, Limits::default())?;
     let launch = launch.clone();
-    let finding = finding(&verdict, &program, function.module(), shape, roles);
-    Some(Checked { verdict, finding, program, launch })
+    let mend = match &verdict {
+        Verdict::Wrong(witness) => mend(&program, &launch, witness),
+        _ => None,
+    };
+    let finding = finding(&verdict, &program, function.module(), shape, roles, mend.as_ref());
+    Some(Checked { verdict, finding, mend, program, launch })
 }
 
 /// What executing a kernel says, and the finding that it makes.
@@ -90,6 +96,8 @@ pub struct Checked {
     pub verdict: Verdict,
     /// What is wrong, if something is.
     pub finding: Option<Check>,
+    /// A change that mends it.
+    pub mend: Option<Mend>,
     /// What was executed.
     pub program: Program,
     /// The shape of the launch that the verdict is of.

@@ -215,6 +215,8 @@ pub enum MbarrierOp {
         phase: Source,
         /// Which of the two.
         parity: bool,
+        /// Whether the other parity is meant: a change that is tried.
+        flipped: bool,
     },
 }
 
@@ -387,7 +389,7 @@ pub struct Variable {
 const OBJECT: u64 = 8;
 
 /// The synchronisation skeleton of a kernel.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Program {
     /// Its instructions, in the order of the text.
     pub code: Vec<Instr>,
@@ -827,7 +829,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
                         }
                     }
                     MbarrierAction::TestWait | MbarrierAction::TryWait => {
-                        MbarrierOp::Wait { to, phase: argument?, parity: mbarrier.parity }
+                        MbarrierOp::Wait { to, phase: argument?, parity: mbarrier.parity, flipped: false }
                     }
                     MbarrierAction::PendingCount | MbarrierAction::Other => return None,
                 };

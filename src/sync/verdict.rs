@@ -1,9 +1,9 @@
 //! From single executions to an answer: which inputs and schedules are tried, and what they say together.
 
-use super::equations::contradiction;
+use super::equations::{GRAIN, contradiction};
 use super::execute::{Executed, Input, Lack, Launch, Outcome, Scenario, Schedule, Stuck, execute};
 use super::machine::Fault;
-use super::program::{Bytes, Instr, Op, Program};
+use super::program::{Bytes, Instr, MbarrierOp, Op, Program, Source};
 use super::value::Basis;
 use crate::base::{Line, work};
 use serde::{Deserialize, Serialize};
@@ -123,6 +123,8 @@ pub struct Witness {
     pub basis: Basis,
     /// Whether it goes wrong with all other inputs, too, that lead to the same instruction.
     pub is_firm: bool,
+    /// Whether it goes wrong in every shape of a cluster that the kernel can run in.
+    pub in_every_shape: bool,
 }
 
 impl Witness {
@@ -188,32 +190,32 @@ impl Verdict {
 const NOT_MADE_FOR: &str = "these inputs are none that the kernel is made for";
 
 /// Executes a kernel in launches of several shapes, any of which may be the one that it is made for: what goes wrong must go
-/// wrong in each that it can run in at all. Gives the launch that the verdict is of, too.
-pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> Option<(Verdict, &'l Launch)> {
+/// wrong in each that it can run in at all. Gives the launch that the verdict is of, too, and the steps that it took.
+pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> Option<(Verdict, &'l Launch, u64)> {
     let mut judge = Judge { program, limits, spent: 0 };
     let (mut wrong, mut undecided): (Option<(Box<Witness>, &Launch)>, _) = (None, None);
-    let mut is_firm = true;
+    let mut in_every_shape = true;
     for launch in launches {
         if let Some((witness, _)) = &wrong
             && let Some(goes_wrong) = judge.goes_wrong_in(launch, witness)
         {
-            is_firm &= goes_wrong;
+            in_every_shape &= goes_wrong;
             continue;
         }
         match judge.launch(launch) {
-            verdict @ Verdict::Ends { .. } => return Some((verdict, launch)),
+            verdict @ Verdict::Ends { .. } => return Some((verdict, launch, judge.spent)),
             Verdict::Wrong(witness) => wrong = wrong.or(Some((witness, launch))),
             verdict @ Verdict::Undecided { why, .. } => {
-                is_firm &= why == NOT_MADE_FOR;
+                in_every_shape &= why == NOT_MADE_FOR;
                 undecided = undecided.or(Some((verdict, launch)));
             }
         }
     }
     let wrong = wrong.map(|(mut witness, launch)| {
-        witness.is_firm &= is_firm;
+        witness.in_every_shape = in_every_shape;
         (Verdict::Wrong(witness), launch)
     });
-    wrong.or(undecided)
+    wrong.or(undecided).map(|(verdict, launch)| (verdict, launch, judge.spent))
 }
 
 /// Executions of one kernel, and what they have cost.
@@ -367,9 +369,9 @@ impl Judge<'_> {
                 break;
             }
         }
-        let witness =
-            |(cause, schedule, basis)| Witness { cause, scenario, schedule, always, alike, basis, is_firm: false };
-        first.map(witness)
+        let (cause, schedule, basis) = first?;
+        let (is_firm, in_every_shape) = (false, true);
+        Some(Witness { cause, scenario, schedule, always, alike, basis, is_firm, in_every_shape })
     }
 }
 
@@ -397,16 +399,27 @@ fn schedules(fair: &Executed) -> Vec<Schedule> {
 fn unequal(program: &Program, scenario: Scenario, run: &Executed) -> Option<Witness> {
     let equation = contradiction(&run.equations)?;
     let copies: u32 = equation.copies.iter().map(|(_, copies)| *copies).sum();
-    let is_copy = |instr: &&Instr| matches!(instr.op, Op::Copy { bytes: Bytes::Map(_), .. });
+    let bytes = Source::Number(equation.bytes as u64);
+    let announces = |instr: &&Instr| match &instr.op {
+        Op::Mbarrier {
+            op: MbarrierOp::Arrive { bytes: Some(of), .. } | MbarrierOp::ExpectTx { bytes: of }, ..
+        } => *of == bytes,
+        _ => false,
+    };
+    let copies_by_map = |instr: &&Instr| matches!(instr.op, Op::Copy { bytes: Bytes::Map(_), .. });
+    let instr = program.code.iter().find(announces).or_else(|| program.code.iter().find(copies_by_map))?;
+    let why = if equation.bytes % GRAIN == 0 {
+        "other phases have these maps bring another number".to_owned()
+    } else {
+        format!("the box of a map is a multiple of {GRAIN} bytes")
+    };
     let cause = Cause::Bytes {
-        line: program.code.iter().find(is_copy)?.line,
-        text: format!(
-            "{} bytes are announced for {copies} copies by tensor maps; other phases have these maps bring another number",
-            equation.bytes
-        ),
+        line: instr.line,
+        text: format!("{} bytes are announced for {copies} copies by tensor maps: {why}", equation.bytes),
     };
     let (schedule, basis) = (Schedule::Fair, run.basis);
-    Some(Witness { cause, scenario, schedule, always: true, alike: true, basis, is_firm: false })
+    let (is_firm, in_every_shape) = (false, true);
+    Some(Witness { cause, scenario, schedule, always: true, alike: true, basis, is_firm, in_every_shape })
 }
 
 fn cause(outcome: &Outcome) -> Option<Cause> {

@@ -790,12 +790,14 @@ impl Run<'_> {
                     let at = self.object(warp, at, lane, line)?;
                     let word = self.word(&self.warps[warp], count, lane);
                     self.basis = self.basis.max(word.basis);
+                    self.check_flights(at)?;
                     self.machine.init(at, word.bits & 0xffff_ffff).map_err(fault)?;
                 }
             }
             MbarrierOp::Inval => {
                 for lane in lanes_of(mask) {
                     let at = self.object(warp, at, lane, line)?;
+                    self.check_flights(at)?;
                     self.machine.mbarrier(at).map_err(fault)?.invalidate();
                 }
             }
@@ -842,12 +844,13 @@ impl Run<'_> {
                     self.write(warp, to, lanes, Lanes::Same(Word::fact(phase)));
                 }
             }
-            MbarrierOp::Wait { to, phase, parity } => {
+            MbarrierOp::Wait { to, phase, parity, flipped } => {
                 let mut done = 0u32;
                 let mut missing = None;
                 for lane in lanes_of(mask) {
                     let at = self.object(warp, at, lane, line)?;
-                    let word = self.word(&self.warps[warp], phase, lane);
+                    let mut word = self.word(&self.warps[warp], phase, lane);
+                    word.bits ^= u64::from(flipped);
                     self.basis = self.basis.max(word.basis);
                     let mbarrier = self.machine.mbarrier(at).map_err(fault)?;
                     let over = if parity { mbarrier.is_over(word.bits) } else { mbarrier.phase != word.bits };
@@ -870,6 +873,17 @@ impl Run<'_> {
         }
         self.machine.changes += 1;
         Ok(Next::On)
+    }
+
+    /// Looks for copies under way to an object that is given up, whose phase is over: nobody waits for them any more.
+    fn check_flights(&mut self, at: SharedAddress) -> Result<(), Stop> {
+        let Ok(mbarrier) = self.machine.mbarrier(at) else { return Ok(()) };
+        let now = mbarrier.phase;
+        let late = self.flights.iter().find(|flight| flight.at == at && flight.phase.is_some_and(|phase| phase != now));
+        match late {
+            Some(flight) => Err(Stop::Fault(Fault::Unannounced(at), flight.from.1, flight.from.0)),
+            None => Ok(()),
+        }
     }
 
     /// The objects that a lane names, in every block of a mask where it has one.

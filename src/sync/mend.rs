@@ -1,0 +1,387 @@
+//! What would mend a kernel that goes wrong: one small change of its skeleton, found by trying.
+//!
+//! In: a witness and a recording of its execution. Out: the first change (a count, bytes, a parity, an announcement) with which
+//! the kernel ends whatever is tried. What counters say at the end suggests the changes; only execution says that one mends.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::execute::record::{Mark, Recording, What, Work, record};
+use super::execute::{Lack, Launch, Stuck, Wait};
+use super::machine::{Fault, SharedAddress};
+use super::program::{MbarrierOp, Op, Program, Source};
+use super::verdict::{Cause, Limits, Verdict, Witness, judge, root};
+use crate::base::Line;
+
+/// Changes that are tried.
+const MOST_TRIED: usize = 24;
+/// Steps of all executions that try changes: some tens of milliseconds.
+const MOST_STEPS: u64 = 3_000_000;
+/// Warps of threads that a barrier counts in.
+const WARP: u64 = 32;
+
+/// What is changed of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// The arrivals that an mbarrier, or the threads that a named barrier, counts to.
+    Count {
+        /// What it is; null where it is computed, or all threads of the block.
+        from: Option<u64>,
+        /// What it must be.
+        to: u64,
+    },
+    /// Bytes that are announced.
+    Bytes {
+        /// What it is; null where it is computed.
+        from: Option<u64>,
+        /// What it must be.
+        to: u64,
+    },
+    /// An arrival announces bytes, too.
+    Announce {
+        /// How many.
+        bytes: u64,
+    },
+    /// The number of a named barrier.
+    Id {
+        /// What it must be.
+        to: u64,
+    },
+    /// The other parity is waited for.
+    Parity,
+    /// Registers that a setmaxnreg asks for.
+    Registers {
+        /// What it is.
+        from: u32,
+        /// What it must be.
+        to: u32,
+    },
+    /// The instruction goes.
+    Remove,
+}
+
+/// A change that mends a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mend {
+    /// The instruction of the skeleton.
+    pub pc: u32,
+    /// Its line.
+    pub line: Line,
+    /// What is changed of it.
+    pub change: Change,
+}
+
+/// A change that may mend.
+type Candidate = (u32, Change);
+
+/// Finds a change that mends a kernel.
+pub fn mend(program: &Program, launch: &Launch, witness: &Witness) -> Option<Mend> {
+    let limits = Limits::default();
+    let recording =
+        record(program, launch, witness.scenario, &witness.schedule, limits.steps, (Work::default(), false));
+    let mut candidates: Vec<Candidate> = Vec::new();
+    for candidate in (Suggestions { program, recording: &recording }).of(&witness.cause) {
+        if !candidates.contains(&candidate) {
+            candidates.push(candidate);
+        }
+    }
+    let mut spent = 0;
+    for (pc, change) in candidates.into_iter().take(MOST_TRIED) {
+        if spent > MOST_STEPS {
+            return None;
+        }
+        let Some(mended) = apply(program, pc, change) else { continue };
+        let (verdict, _, steps) = judge(&mended, std::slice::from_ref(launch), limits)?;
+        spent += steps;
+        if matches!(verdict, Verdict::Ends { .. }) {
+            let line = program.code.get(pc as usize)?.line;
+            return Some(Mend { pc, line, change });
+        }
+    }
+    None
+}
+
+/// The program with one change; none where it cannot be made.
+fn apply(program: &Program, pc: u32, change: Change) -> Option<Program> {
+    let mut mended = program.clone();
+    let op = &mut mended.code.get_mut(pc as usize)?.op;
+    match (change, op) {
+        (Change::Count { to, .. }, Op::Mbarrier { op: MbarrierOp::Init { count }, .. }) => *count = Source::Number(to),
+        (Change::Count { to, .. }, Op::Named { count, .. }) => *count = Some(Source::Number(to)),
+        (Change::Bytes { to, .. }, Op::Mbarrier { op: MbarrierOp::Arrive { bytes, .. }, .. }) => {
+            *bytes = Some(Source::Number(to));
+        }
+        (Change::Bytes { to, .. }, Op::Mbarrier { op: MbarrierOp::ExpectTx { bytes }, .. }) => {
+            *bytes = Source::Number(to);
+        }
+        (
+            Change::Announce { bytes: added },
+            Op::Mbarrier { op: MbarrierOp::Arrive { bytes: bytes @ None, .. }, .. },
+        ) => *bytes = Some(Source::Number(added)),
+        (Change::Id { to }, Op::Named { id, .. }) => *id = Source::Number(to),
+        (Change::Parity, Op::Mbarrier { op: MbarrierOp::Wait { parity: true, flipped, .. }, .. }) => {
+            *flipped = !*flipped;
+        }
+        (Change::Registers { to, .. }, Op::SetRegisters { count, .. }) => *count = to,
+        (Change::Remove, op) => *op = Op::Unknown { to: Vec::new(), varies_in_order: false },
+        _ => return None,
+    }
+    Some(mended)
+}
+
+/// What counters say of what may be wrong.
+struct Suggestions<'p> {
+    program: &'p Program,
+    recording: &'p Recording,
+}
+
+impl Suggestions<'_> {
+    fn of(&self, cause: &Cause) -> Vec<Candidate> {
+        match cause {
+            Cause::Hang(stuck) => {
+                let first = root(stuck);
+                let rest = stuck.iter().filter(|group| Some(*group) != first);
+                first.into_iter().chain(rest).flat_map(|group| self.of_stuck(group, stuck)).collect()
+            }
+            Cause::Undefined { fault, pc, .. } => self.of_fault(fault, *pc),
+            Cause::Bytes { .. } => self.announcements(None).into_iter().flat_map(|pc| self.other_bytes(pc)).collect(),
+        }
+    }
+
+    fn of_stuck(&self, group: &Stuck, all: &[Stuck]) -> Vec<Candidate> {
+        match group.wait {
+            Wait::Mbarrier { at, .. } => self.of_mbarrier(group, at),
+            Wait::Named { id, .. } => self.of_named(id, group, all),
+            Wait::Registers { count } => {
+                let free = group.awaited.arrived.map_or(0, |(free, _)| free as u32);
+                let fits = (1..count / 8).map(|less| count - 8 * less);
+                let registers = |to| (group.pc, Change::Registers { from: count, to });
+                fits.filter(|to| *to <= free.max(24)).take(2).map(registers).collect()
+            }
+            Wait::Cluster { .. } | Wait::Columns { .. } | Wait::Lanes { .. } => Vec::new(),
+        }
+    }
+
+    fn of_mbarrier(&self, group: &Stuck, at: SharedAddress) -> Vec<Candidate> {
+        let mut found = Vec::new();
+        let (came, _) = group.awaited.arrived.unwrap_or_default();
+        let per_phase = self.arrivals_of_a_phase(at);
+        match group.lacks {
+            Lack::Arrivals { later: false } => {
+                found.extend(self.counts(at, came));
+                found.extend(self.counts(at, per_phase));
+            }
+            Lack::Arrivals { later: true } | Lack::Everything { .. } => {
+                found.push((group.pc, Change::Parity));
+                found.extend(self.counts(at, per_phase));
+                found.extend(self.counts(at, came));
+                // Whoever waits for an object that nobody comes to may miss those that were over too early elsewhere.
+                let others: Vec<SharedAddress> = self.objects().filter(|other| *other != at).collect();
+                found.extend(others.into_iter().flat_map(|at| self.counts(at, self.arrivals_of_a_phase(at))));
+            }
+            Lack::Bytes => {
+                let (landed, announced) = group.awaited.bytes.unwrap_or_default();
+                let missing = announced.saturating_sub(landed);
+                for pc in self.announcements(Some(at)) {
+                    let from = self.bytes_of(pc);
+                    let to = from.and_then(|from| from.checked_sub(u64::try_from(missing).ok()?));
+                    found.extend(to.map(|to| (pc, Change::Bytes { from, to })));
+                    found.extend(self.other_bytes(pc));
+                }
+            }
+            Lack::Announcement { .. } => found.extend(self.announce(at)),
+            _ => {}
+        }
+        found
+    }
+
+    fn of_named(&self, id: u64, group: &Stuck, all: &[Stuck]) -> Vec<Candidate> {
+        let sites = self.sites_of(id);
+        let arrived = group.awaited.arrived.map_or(0, |(arrived, _)| arrived);
+        let counts: Vec<u64> = sites.iter().filter_map(|pc| self.count_of(*pc)).collect();
+        let mut found = Vec::new();
+        for pc in &sites {
+            let from = self.count_of(*pc);
+            let others = counts.iter().copied().chain([arrived]);
+            let others = others.filter(|to| Some(*to) != from && *to > 0 && *to % WARP == 0);
+            found.extend(others.map(|to| (*pc, Change::Count { from, to })));
+        }
+        // Another barrier that others wait at, or that nobody else comes to.
+        let waited = all.iter().filter_map(|other| match other.wait {
+            Wait::Named { id: other, .. } if other != id => Some(other),
+            _ => None,
+        });
+        for other in waited {
+            found.extend(sites.iter().map(|pc| (*pc, Change::Id { to: other })));
+            found.extend(self.sites_of(other).into_iter().map(|pc| (pc, Change::Id { to: id })));
+        }
+        found
+    }
+
+    fn of_fault(&self, fault: &Fault, pc: u32) -> Vec<Candidate> {
+        match fault {
+            Fault::Counts { id, begun, given } => {
+                let to = |pc: u32, to: u32| (pc, Change::Count { from: self.count_of(pc), to: u64::from(to) });
+                let others =
+                    self.sites_of(*id).into_iter().filter(|other| self.count_of(*other) != Some((*given).into()));
+                let others: Vec<u32> = others.collect();
+                let mut found = vec![to(pc, *begun)];
+                found.extend(others.into_iter().map(|other| to(other, *given)));
+                found
+            }
+            Fault::BarrierCount { count, .. } => {
+                let from = self.count_of(pc);
+                let near = [count.next_multiple_of(WARP), count / WARP * WARP];
+                near.into_iter().filter(|to| *to > 0).map(|to| (pc, Change::Count { from, to })).collect()
+            }
+            Fault::TooManyArrivals { at, .. } => {
+                let mut found = self.counts(*at, self.arrivals_of_a_phase(*at));
+                found.push((pc, Change::Remove));
+                found
+            }
+            Fault::Unannounced(at) => {
+                let mut found = self.announce(*at);
+                found.extend(self.counts(*at, self.arrivals_of_a_phase(*at)));
+                found
+            }
+            Fault::ClusterOrder { .. } => vec![(pc, Change::Remove)],
+            _ => Vec::new(),
+        }
+    }
+
+    fn pcs_at(&self, line: Line) -> impl Iterator<Item = u32> + '_ {
+        (0u32..).zip(&self.program.code).filter(move |(_, instr)| instr.line == line).map(|(pc, _)| pc)
+    }
+
+    fn marks_at(&self, at: SharedAddress) -> impl Iterator<Item = &Mark> + '_ {
+        self.recording.marks.iter().filter(move |mark| match mark.what {
+            What::Init { at: of, .. } | What::Arrives { at: of, .. } | What::Commits { at: of } => of == at,
+            What::Copies { at: of, .. } => of == at,
+            _ => false,
+        })
+    }
+
+    /// Every mbarrier that was initialised.
+    fn objects(&self) -> impl Iterator<Item = SharedAddress> + '_ {
+        self.recording.marks.iter().filter_map(|mark| match mark.what {
+            What::Init { at, .. } => Some(at),
+            _ => None,
+        })
+    }
+
+    /// Arrivals that come once from each place that arrives at an object: as many as a phase of it can count on.
+    fn arrivals_of_a_phase(&self, at: SharedAddress) -> u64 {
+        let mut by_place: BTreeMap<(u64, u32, Line), u64> = BTreeMap::new();
+        for mark in self.marks_at(at) {
+            let arrivals = match mark.what {
+                What::Arrives { arrivals, .. } => u64::from(arrivals),
+                What::Commits { .. } => 1,
+                _ => continue,
+            };
+            by_place.entry((mark.warp.rank, mark.warp.index, mark.line)).or_insert(arrivals);
+        }
+        by_place.into_values().sum()
+    }
+
+    /// Another count where an object is initialised.
+    fn counts(&self, at: SharedAddress, to: u64) -> Vec<Candidate> {
+        let inits = self.marks_at(at).filter(|mark| matches!(mark.what, What::Init { .. }));
+        let pcs = inits.flat_map(|mark| self.pcs_at(mark.line));
+        let candidate = |pc: u32| {
+            let Op::Mbarrier { op: MbarrierOp::Init { count }, .. } = &self.program.code.get(pc as usize)?.op else {
+                return None;
+            };
+            let from = number(*count);
+            (to > 0 && from != Some(to)).then_some((pc, Change::Count { from, to }))
+        };
+        pcs.filter_map(candidate).collect()
+    }
+
+    /// Where bytes are announced, to one object or to any.
+    fn announcements(&self, at: Option<SharedAddress>) -> Vec<u32> {
+        let is_one = |mark: &&Mark| match mark.what {
+            What::Arrives { at: of, bytes, .. } => bytes > 0 && at.is_none_or(|at| at == of),
+            _ => false,
+        };
+        let mut pcs: Vec<u32> =
+            self.recording.marks.iter().filter(is_one).flat_map(|mark| self.pcs_at(mark.line)).collect();
+        pcs.sort_unstable();
+        pcs.dedup();
+        pcs
+    }
+
+    fn bytes_of(&self, pc: u32) -> Option<u64> {
+        match &self.program.code.get(pc as usize)?.op {
+            Op::Mbarrier {
+                op: MbarrierOp::Arrive { bytes: Some(bytes), .. } | MbarrierOp::ExpectTx { bytes }, ..
+            } => number(*bytes),
+            _ => None,
+        }
+    }
+
+    /// Numbers that are announced elsewhere.
+    fn other_bytes(&self, pc: u32) -> Vec<Candidate> {
+        let from = self.bytes_of(pc);
+        let mut others: Vec<u64> = self.announcements(None).into_iter().filter_map(|pc| self.bytes_of(pc)).collect();
+        others.sort_unstable();
+        others.dedup();
+        let others = others.into_iter().filter(|to| Some(*to) != from);
+        others.map(|to| (pc, Change::Bytes { from, to })).collect()
+    }
+
+    /// Arrivals at an object that could announce what is copied for it.
+    fn announce(&self, at: SharedAddress) -> Vec<Candidate> {
+        let mut found = Vec::new();
+        let copied = self.marks_at(at).filter_map(|mark| match mark.what {
+            What::Copies { copies, bytes, .. } => Some((mark.line, i64::from(copies).checked_mul(bytes?)?)),
+            _ => None,
+        });
+        // Once from each place: those of one phase.
+        let by_line: BTreeMap<Line, i64> = copied.collect();
+        let own = u64::try_from(by_line.into_values().sum::<i64>()).ok().filter(|bytes| *bytes > 0);
+        let elsewhere = self.announcements(None).into_iter().filter_map(|pc| self.bytes_of(pc));
+        let numbers: Vec<u64> = own.into_iter().chain(elsewhere).take(4).collect();
+        let arrives = self.marks_at(at).filter(|mark| matches!(mark.what, What::Arrives { .. }));
+        let mut pcs: Vec<u32> = arrives.flat_map(|mark| self.pcs_at(mark.line)).collect();
+        pcs.sort_unstable();
+        pcs.dedup();
+        for pc in pcs {
+            let from = self.bytes_of(pc);
+            found.extend(numbers.iter().map(|bytes| match from {
+                Some(_) => (pc, Change::Bytes { from, to: *bytes }),
+                None => (pc, Change::Announce { bytes: *bytes }),
+            }));
+        }
+        found
+    }
+
+    /// Where a named barrier is used.
+    fn sites_of(&self, id: u64) -> Vec<u32> {
+        let waits =
+            self.recording.waits.iter().filter(|wait| matches!(wait.on, Wait::Named { id: of, .. } if of == id));
+        let marks = self.recording.marks.iter();
+        let arrives = marks.filter(|mark| matches!(mark.what, What::ArrivesNamed { id: of } if of == id));
+        let lines = waits.map(|wait| wait.line).chain(arrives.map(|mark| mark.line));
+        let mut pcs: Vec<u32> = lines.flat_map(|line| self.pcs_at(line)).collect();
+        pcs.sort_unstable();
+        pcs.dedup();
+        pcs.retain(|pc| matches!(self.program.code.get(*pc as usize).map(|instr| &instr.op), Some(Op::Named { .. })));
+        pcs
+    }
+
+    fn count_of(&self, pc: u32) -> Option<u64> {
+        match &self.program.code.get(pc as usize)?.op {
+            Op::Named { count: Some(count), .. } => number(*count),
+            _ => None,
+        }
+    }
+}
+
+fn number(source: Source) -> Option<u64> {
+    match source {
+        Source::Number(number) => Some(number),
+        _ => None,
+    }
+}
