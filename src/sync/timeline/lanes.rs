@@ -16,6 +16,8 @@ use crate::sync::program::Op;
 use crate::sync::stands::{Stands, label, role_of};
 use crate::sync::{Answer, Checked};
 
+/// Lanes that are drawn of a kernel that goes wrong, whatever they do.
+const FEW_LANES: usize = 8;
 /// Lanes that are drawn.
 const MOST_LANES: usize = 16;
 /// Stages that are drawn.
@@ -144,13 +146,28 @@ impl Drawing<'_> {
             }
         }
         let mut takes_part: BTreeSet<WarpId> = BTreeSet::new();
+        // Where everybody comes nobody is set apart.
+        let mut came: BTreeMap<(u64, u64), BTreeSet<u32>> = BTreeMap::new();
+        for wait in &self.recording.waits {
+            if let Wait::Named { id, .. } = wait.on {
+                came.entry((wait.warp.rank, id)).or_default().insert(wait.warp.index);
+            }
+        }
+        let everybody = launch.threads().div_ceil(32) as usize;
+        let of_all: BTreeSet<(u64, u64)> =
+            came.into_iter().filter(|(_, warps)| warps.len() == everybody).map(|(barrier, _)| barrier).collect();
         for wait in &self.recording.waits {
             // Registers and columns are there for some warps of a role at once, and for others later.
             let is_told = matches!(wait.on, Wait::Named { .. } | Wait::Mbarrier { .. } | Wait::Cluster { .. });
             if wait.to.is_none() || is_told && self.is_drawn(wait.from, wait.to) {
                 waits.entry(wait.warp).or_default().push(wait);
             }
-            if wait.to.is_none() || matches!(wait.on, Wait::Mbarrier { .. }) {
+            let matters = match wait.on {
+                Wait::Mbarrier { .. } => true,
+                Wait::Named { id, .. } => !of_all.contains(&(wait.warp.rank, id)),
+                _ => wait.to.is_none(),
+            };
+            if matters {
                 takes_part.insert(wait.warp);
             }
         }
@@ -200,7 +217,9 @@ impl Drawing<'_> {
         found.sort_by_key(|group| (group.rank, group.warps.first().copied()));
         // Other blocks of a cluster are shown where they do something else, or stand still.
         let idle = |group: &Group| !group.takes_part;
-        if found.iter().any(|group| !idle(group)) {
+        // What goes wrong may be about those who did their part.
+        let is_right = self.recording.outcome == Outcome::Ends;
+        if found.iter().any(|group| !idle(group)) && (is_right || found.len() > FEW_LANES) {
             let (out, kept): (Vec<Group>, Vec<Group>) = found.into_iter().partition(idle);
             for group in out.iter().filter(|group| group.rank == 0) {
                 left_out.push(format!("{}, no part of it", label(group.role.as_deref(), &group.warps)));
@@ -345,7 +364,7 @@ impl Drawing<'_> {
         }
         let lane_of =
             |warp: WarpId| groups.iter().position(|group| group.rank == warp.rank && group.warps.contains(&warp.index));
-        let mut sums: BTreeMap<(usize, Line, usize, Line, How), (Vec<String>, u64, u64)> = BTreeMap::new();
+        let mut sums: BTreeMap<(usize, Line, usize, Line, How), Dependency> = BTreeMap::new();
         for (number, group) in groups.iter().enumerate() {
             let own = self.recording.waits.iter().filter(|wait| wait.warp == group.drawn);
             let own = own.filter(|wait| self.is_drawn(wait.from, wait.to));
@@ -370,25 +389,24 @@ impl Drawing<'_> {
                 let step = sent.map_or(mark.step, |(_, step)| *step);
                 let by = self.line(mark.line);
                 span.released_by = Some(Release { lane, ptx_line: by, how, step });
-                let sum = sums.entry((number, span.ptx_line, lane, by, how)).or_default();
-                if !sum.0.contains(&span.object) {
-                    sum.0.push(span.object.clone());
+                let sum = sums.entry((number, span.ptx_line, lane, by, how)).or_insert_with(|| Dependency {
+                    lane: number,
+                    ptx_line: span.ptx_line,
+                    objects: Vec::new(),
+                    on: lane,
+                    by_ptx_line: by,
+                    how,
+                    times: 0,
+                    steps: 0,
+                });
+                if !sum.objects.contains(&span.object) {
+                    sum.objects.push(span.object.clone());
                 }
-                sum.1 += 1;
-                sum.2 += to - wait.from;
+                sum.times += 1;
+                sum.steps += to - wait.from;
             }
         }
-        let one = |((lane, ptx_line, on, by_ptx_line, how), (objects, times, steps))| Dependency {
-            lane,
-            ptx_line,
-            objects,
-            on,
-            by_ptx_line,
-            how,
-            times,
-            steps,
-        };
-        let mut found: Vec<Dependency> = sums.into_iter().map(one).collect();
+        let mut found: Vec<Dependency> = sums.into_values().collect();
         found.sort_by_key(|found| (std::cmp::Reverse(found.steps), found.lane, found.ptx_line));
         found
     }
