@@ -10,14 +10,12 @@ use crate::base::figures::thousands;
 use crate::ptx::Module;
 use crate::roles::Role;
 use crate::sync::execute::record::{Mark, Recording, Waited, WarpId, What};
-use crate::sync::execute::{Outcome, Wait};
+use crate::sync::execute::{Outcome, Stuck, Wait};
 use crate::sync::machine::SharedAddress;
 use crate::sync::program::Op;
 use crate::sync::stands::{Stands, label, role_of};
 use crate::sync::{Answer, Checked};
 
-/// Lanes that are drawn of a kernel that goes wrong, whatever they do.
-const FEW_LANES: usize = 8;
 /// Lanes that are drawn.
 const MOST_LANES: usize = 16;
 /// Stages that are drawn.
@@ -164,19 +162,26 @@ impl Drawing<'_> {
             }
             let matters = match wait.on {
                 Wait::Mbarrier { .. } => true,
-                Wait::Named { id, .. } => !of_all.contains(&(wait.warp.rank, id)),
+                Wait::Named { id, .. } => wait.to.is_none() || !of_all.contains(&(wait.warp.rank, id)),
                 _ => wait.to.is_none(),
             };
             if matters {
                 takes_part.insert(wait.warp);
             }
         }
+        // Who holds registers matters to who waits for some; who breaks a rule does in any case.
+        let is_pool = |group: &Stuck| matches!(group.wait, Wait::Registers { .. });
+        let of_pool = matches!(&self.recording.outcome, Outcome::Hangs(stuck) if stuck.iter().any(is_pool));
+        if let Outcome::Undefined { rank, warp, .. } = self.recording.outcome {
+            takes_part.insert(WarpId { rank, index: warp });
+        }
         for mark in &self.recording.marks {
             *busy.entry(mark.warp).or_default() += 1;
-            let matters = matches!(
-                mark.what,
-                What::Arrives { .. } | What::Copies { .. } | What::Commits { .. } | What::ArrivesNamed { .. }
-            );
+            let matters = match mark.what {
+                What::Arrives { .. } | What::Copies { .. } | What::Commits { .. } | What::ArrivesNamed { .. } => true,
+                What::SetsRegisters { .. } => of_pool,
+                _ => false,
+            };
             if matters {
                 takes_part.insert(mark.warp);
             }
@@ -217,9 +222,7 @@ impl Drawing<'_> {
         found.sort_by_key(|group| (group.rank, group.warps.first().copied()));
         // Other blocks of a cluster are shown where they do something else, or stand still.
         let idle = |group: &Group| !group.takes_part;
-        // What goes wrong may be about those who did their part.
-        let is_right = self.recording.outcome == Outcome::Ends;
-        if found.iter().any(|group| !idle(group)) && (is_right || found.len() > FEW_LANES) {
+        if found.iter().any(|group| !idle(group)) {
             let (out, kept): (Vec<Group>, Vec<Group>) = found.into_iter().partition(idle);
             for group in out.iter().filter(|group| group.rank == 0) {
                 left_out.push(format!("{}, no part of it", label(group.role.as_deref(), &group.warps)));
