@@ -252,6 +252,7 @@ impl<'t> Panel<'t> {
         let (x, to) = (self.x(wait.from), wait.to.map_or(self.end(), |to| self.x(to)));
         let (class, until) = match wait.to {
             Some(to) => ("wait", format!("until step {to}")),
+            None if self.timeline.witness.is_empty() => ("wait", "on".to_owned()),
             None => ("stuck", "and never goes on".to_owned()),
         };
         let title = format!(

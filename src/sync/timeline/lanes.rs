@@ -14,7 +14,7 @@ use crate::sync::execute::{Outcome, Stuck, Wait};
 use crate::sync::machine::SharedAddress;
 use crate::sync::program::Op;
 use crate::sync::stands::{Stands, label, role_of};
-use crate::sync::{Answer, Checked};
+use crate::sync::{Answer, Checked, Verdict};
 
 /// Lanes that are drawn.
 const MOST_LANES: usize = 16;
@@ -35,8 +35,9 @@ pub fn draw(recording: &Recording, checked: &Checked, module: &Module<'_>, roles
     let happened = recording.marks.iter().map(|mark| mark.step).chain(recording.waits.iter().map(|wait| wait.from));
     let worked = recording.work.iter().map(|work| work.to);
     let end = happened.chain(worked).max().unwrap_or(0) + if hangs { TAIL } else { 1 };
-    // What leads to a hang is at its end.
-    let first = if recording.outcome == Outcome::Ends { 0 } else { end.saturating_sub(most) };
+    // What leads to a hang, or to what decides, is at the end.
+    let from_start = recording.outcome == Outcome::Ends || matches!(checked.verdict, Verdict::Ends { .. });
+    let first = if from_start { 0 } else { end.saturating_sub(most) };
     let init = |mark: &Mark| match mark.what {
         What::Init { at, .. } => Some(at),
         _ => None,

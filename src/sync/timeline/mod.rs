@@ -302,8 +302,8 @@ fn recording(checked: &Checked, graph: &Graph<'_>, most: u64) -> (Recording, Sce
     }
     let mut tried: Vec<Tried> = Vec::new();
     for memory in MEMORY {
-        // What memory brings matters where nothing ends without it.
-        if tried.iter().any(|tried| tried.ends) {
+        // What memory brings matters where nothing can be drawn whole without it.
+        if tried.iter().any(|tried| tried.is_whole) {
             break;
         }
         for input in INPUTS {
@@ -319,7 +319,8 @@ fn recording(checked: &Checked, graph: &Graph<'_>, most: u64) -> (Recording, Sce
 /// An execution, as far as it matters to whether it is drawn.
 struct Tried {
     scenario: Scenario,
-    ends: bool,
+    /// Whether it ends, or goes on beyond what would be drawn.
+    is_whole: bool,
     /// Whether a ring turned twice.
     turns: bool,
     /// Copies and phases over in the steps that would be drawn, and how many steps these are.
@@ -332,7 +333,7 @@ impl Tried {
     fn of(scenario: Scenario, recording: &Recording, most: u64) -> Tried {
         let mut tried = Tried {
             scenario,
-            ends: recording.outcome == Outcome::Ends,
+            is_whole: recording.outcome == Outcome::Ends || recording.marks.last().is_some_and(|mark| mark.step > most),
             turns: false,
             copies: 0,
             phases: 0,
@@ -358,14 +359,15 @@ impl Tried {
     }
 }
 
-/// The first of those that end and turn, if some do, in which the pipeline is about as busy as in any.
+/// The first of those that are whole and turn, if some do, in which the pipeline is about as busy as in any: where extents are
+/// small a tile has one turn of its main loop, and most of what is seen is its end.
 fn choose(tried: &[Tried]) -> Scenario {
-    let ends = tried.iter().any(|tried| tried.ends);
-    let turns = tried.iter().any(|tried| tried.ends == ends && tried.turns);
-    let best: Vec<&Tried> = tried.iter().filter(|tried| tried.ends == ends && tried.turns == turns).collect();
+    let whole = tried.iter().any(|tried| tried.is_whole);
+    let turns = tried.iter().any(|tried| tried.is_whole == whole && tried.turns);
+    let best: Vec<&Tried> = tried.iter().filter(|tried| tried.is_whole == whole && tried.turns == turns).collect();
     let by_copies = best.iter().any(|tried| tried.copies > 0);
     let most = best.iter().map(|tried| tried.rate(by_copies)).max().unwrap_or(0);
-    let busy = best.iter().find(|tried| tried.rate(by_copies) * 5 >= most * 4);
+    let busy = best.iter().find(|tried| tried.rate(by_copies) * 10 >= most * 7);
     busy.map_or(Scenario { input: INPUTS[0], memory: MEMORY[0] }, |tried| tried.scenario)
 }
 
