@@ -27,6 +27,8 @@ const INPUTS: [Input; 7] =
 const MEMORY: [u64; 2] = [0, 1];
 /// The phase that a ring has come to when it has turned twice.
 const TURNED: u64 = 2;
+/// Instructions that a warp runs for a step of the picture, in kernels that change something now and then.
+const INSTRUCTIONS: u64 = 16;
 /// Steps that are drawn where nobody says how many.
 pub const STEPS: u64 = 240;
 
@@ -289,18 +291,21 @@ pub fn timeline(
 /// The execution to draw: the one that goes wrong, or a fair one that shows the pipeline.
 fn recording(checked: &Checked, graph: &Graph<'_>, most: u64) -> (Recording, Scenario, String) {
     let steps = Limits::default().steps;
-    let run = |scenario: Scenario, schedule: &Schedule, paced: bool| {
+    let run = |scenario: Scenario, schedule: &Schedule, paced: bool, steps: u64| {
         let work = work::of(&checked.program, graph);
         record(&checked.program, &checked.launch, scenario, schedule, steps, (work, paced))
     };
     if let Verdict::Wrong(witness) = &checked.verdict {
         let paced = Some(&witness.schedule).filter(|schedule| **schedule == Schedule::Fair);
-        let paced = paced.map(|schedule| run(witness.scenario, schedule, true));
+        let paced = paced.map(|schedule| run(witness.scenario, schedule, true, steps));
         let same = paced.filter(|found| is_witness(&found.outcome, witness));
-        let found = same.unwrap_or_else(|| run(witness.scenario, &witness.schedule, false));
+        let found = same.unwrap_or_else(|| run(witness.scenario, &witness.schedule, false, steps));
         return (found, witness.scenario, witness.schedule.words());
     }
     let mut tried: Vec<Tried> = Vec::new();
+    // To choose, what would be drawn is enough.
+    let warps = u64::from(checked.launch.threads().div_ceil(32)) * u64::from(checked.launch.blocks());
+    let enough = most.saturating_mul(warps * INSTRUCTIONS).min(steps);
     for memory in MEMORY {
         // What memory brings matters where nothing can be drawn whole without it.
         if tried.iter().any(|tried| tried.is_whole) {
@@ -309,11 +314,11 @@ fn recording(checked: &Checked, graph: &Graph<'_>, most: u64) -> (Recording, Sce
         for input in INPUTS {
             let scenario = Scenario { input, memory };
             budget::check_time();
-            tried.push(Tried::of(scenario, &run(scenario, &Schedule::Fair, true), most));
+            tried.push(Tried::of(scenario, &run(scenario, &Schedule::Fair, true, enough), most));
         }
     }
     let scenario = choose(&tried);
-    (run(scenario, &Schedule::Fair, true), scenario, Schedule::Fair.words())
+    (run(scenario, &Schedule::Fair, true, steps), scenario, Schedule::Fair.words())
 }
 
 /// An execution, as far as it matters to whether it is drawn.
