@@ -417,10 +417,10 @@ impl Program {
         let at = self.variables.partition_point(|variable| variable.start <= place);
         let variable = at.checked_sub(1).and_then(|at| self.variables.get(at));
         let indexed = |variable: &&Variable| {
-            let Some(bytes) = variable.bytes.filter(|bytes| bytes % OBJECT == 0 && *bytes > OBJECT) else {
+            let Some(bytes) = variable.bytes.filter(|bytes| bytes.is_multiple_of(OBJECT) && *bytes > OBJECT) else {
                 return false;
             };
-            let inside = (place - variable.start) % OBJECT == 0 && place - variable.start < bytes;
+            let inside = (place - variable.start).is_multiple_of(OBJECT) && place - variable.start < bytes;
             let full = || bytes <= MOST_NAMED && (0..bytes / OBJECT).all(|at| is_object(variable.start + at * OBJECT));
             inside && (variable.is_wide || full())
         };

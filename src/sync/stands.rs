@@ -143,3 +143,41 @@ pub fn label(role: Option<&str>, members: &[u32]) -> String {
         None => warps(members),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stands(kind: Kind, waits_for: &str) -> Stands {
+        Stands {
+            role: Some("consumer".to_owned()),
+            warps: vec![4, 5, 6, 7],
+            block: 0,
+            ptx_line: Line(187),
+            kind,
+            waits_for: waits_for.to_owned(),
+            arrived: Some(0),
+            expected: Some(1),
+            bytes: None,
+            bytes_expected: None,
+            phase: Some(1),
+        }
+    }
+
+    #[test]
+    fn a_row_of_a_witness_reads_as_a_sentence() {
+        let full = Stands { bytes: Some(0), bytes_expected: Some(32_768), ..stands(Kind::Mbarrier, "full[2]") };
+        assert_eq!(
+            full.to_string(),
+            "consumer (warps 4 to 7) waits at line 187 for phase 1 of full[2], 0 of 1 arrivals, 0 of 32,768 bytes"
+        );
+        let unknown = Stands { arrived: None, expected: None, ..stands(Kind::Mbarrier, "full[2]") };
+        assert!(unknown.to_string().ends_with("for phase 1 of full[2], which nothing initialised"));
+        let named = Stands { role: None, block: 1, expected: Some(64), ..stands(Kind::Barrier, "barrier 1") };
+        assert_eq!(named.to_string(), "warps 4 to 7 of block 1 wait at line 187 for barrier 1, 0 of 64 threads");
+        let pool = Stands { expected: Some(232), phase: None, ..stands(Kind::Registers, "registers of the pool") };
+        assert!(pool.to_string().ends_with("registers of the pool, 232 a thread asked for, 0 free beside its own"));
+        let alone = Stands { role: None, warps: vec![3], ..full };
+        assert!(alone.to_string().starts_with("warp 3 waits at line 187"));
+    }
+}

@@ -67,8 +67,8 @@ function showTimeline(kernel) {
   if (!drawn) return;
   box.querySelector("summary").innerHTML = `<b>Timeline</b> <span${drawn.bad ? ' class="bad"' : ""}>${escapeText(drawn.verdict)}</span>`;
   box.open = drawn.bad;
-  const picture = new DOMParser().parseFromString(drawn.svg, "image/svg+xml").documentElement;
-  $("timeline").append(document.importNode(picture, true));
+  const picture = new DOMParser().parseFromString(drawn.svg, "text/html").body;
+  $("timeline").append(...picture.childNodes);
 }
 
 function showLegend(code) {

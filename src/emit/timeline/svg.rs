@@ -49,7 +49,7 @@ const STYLE: &str = "\
 pub fn write_svg(timelines: &[Timeline], out: &mut dyn Write) -> io::Result<()> {
     let panels: Vec<Panel<'_>> = timelines.iter().map(Panel::new).collect();
     let height: f64 = panels.iter().map(|panel| panel.height).sum();
-    writeln!(out, "{}\n<style>{STYLE}</style>", open(height))?;
+    writeln!(out, "{}\n<style>{STYLE}</style>", open(height, " xmlns=\"http://www.w3.org/2000/svg\""))?;
     let mut top = 0.0;
     for panel in &panels {
         writeln!(out, "<g transform=\"translate(0 {top:.0})\">{}</g>", panel.draw())?;
@@ -61,12 +61,12 @@ pub fn write_svg(timelines: &[Timeline], out: &mut dyn Write) -> io::Result<()> 
 /// The picture of one kernel, for a page that has the colours.
 pub fn panel(timeline: &Timeline) -> String {
     let panel = Panel::new(timeline);
-    format!("{}{}</svg>", open(panel.height), panel.draw())
+    format!("{}{}</svg>", open(panel.height, ""), panel.draw())
 }
 
-fn open(height: f64) -> String {
+fn open(height: f64, namespace: &str) -> String {
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"tl\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\" \
+        "<svg{namespace} class=\"tl\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\" \
          height=\"{height:.0}\" role=\"img\" aria-label=\"Who waits for whom, step by step\">"
     )
 }
@@ -252,6 +252,7 @@ impl<'t> Panel<'t> {
         let (x, to) = (self.x(wait.from), wait.to.map_or(self.end(), |to| self.x(to)));
         let (class, until) = match wait.to {
             Some(to) => ("wait", format!("until step {to}")),
+            None if self.timeline.witness.is_empty() => ("wait", "on".to_owned()),
             None => ("stuck", "and never goes on".to_owned()),
         };
         let title = format!(

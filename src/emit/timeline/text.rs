@@ -107,7 +107,7 @@ fn write_one(timeline: &Timeline, options: &Options, out: &mut dyn Write) -> io:
         writeln!(out)
     };
     for (lane, label) in timeline.lanes.iter().zip(&labels) {
-        row(label, &columns.lane(lane, &names), out)?;
+        row(label, &columns.lane(lane, &names, !timeline.witness.is_empty()), out)?;
     }
     if !timeline.stages.is_empty() {
         writeln!(out, "  {DIM}stages{RESET}")?;
@@ -158,6 +158,7 @@ fn write_events(timeline: &Timeline, out: &mut dyn Write) -> io::Result<()> {
             let until = match wait.to {
                 Some(to) if to == wait.from => String::new(),
                 Some(to) => format!(", until step {to}"),
+                None if timeline.witness.is_empty() => String::new(),
                 None => ", and never goes on".to_owned(),
             };
             let what = format!("line {}: waits for {}, phase {}{until}", wait.ptx_line, wait.object, wait.phase);
@@ -237,13 +238,13 @@ impl Columns {
         start..end.max(start + 1)
     }
 
-    fn lane(&self, lane: &Lane, names: &Names<'_>) -> Vec<Cell> {
+    fn lane(&self, lane: &Lane, names: &Names<'_>, hangs: bool) -> Vec<Cell> {
         let mut cells = vec![Cell::Runs; self.count];
         let mut fill = |range: std::ops::Range<usize>, cell: Cell| {
             cells.iter_mut().take(range.end).skip(range.start).for_each(|place| *place = cell);
         };
         for wait in lane.waits.iter().filter(|wait| wait.to.is_none_or(|to| to > wait.from)) {
-            fill(self.span(wait.from, wait.to), if wait.to.is_some() { Cell::Waits } else { Cell::Stuck });
+            fill(self.span(wait.from, wait.to), if wait.to.is_none() && hangs { Cell::Stuck } else { Cell::Waits });
         }
         for work in &lane.work {
             let cell = if work.what.contains("mma") { Cell::Multiplies } else { Cell::Works };

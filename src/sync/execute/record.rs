@@ -295,6 +295,9 @@ impl Run<'_> {
 
     /// Lets a strand do the work that comes before an instruction. Says whether it is busy with it now.
     pub(super) fn works(&mut self, warp: usize, strand: usize) -> bool {
+        if self.recorder.is_none() {
+            return false;
+        }
         let Some(strand) = self.warps.get(warp).and_then(|warp| warp.strands.get(strand)).copied() else {
             return false;
         };

@@ -10,11 +10,11 @@ use crate::base::figures::thousands;
 use crate::ptx::Module;
 use crate::roles::Role;
 use crate::sync::execute::record::{Mark, Recording, Waited, WarpId, What};
-use crate::sync::execute::{Outcome, Wait};
+use crate::sync::execute::{Outcome, Stuck, Wait};
 use crate::sync::machine::SharedAddress;
 use crate::sync::program::Op;
 use crate::sync::stands::{Stands, label, role_of};
-use crate::sync::{Answer, Checked};
+use crate::sync::{Answer, Checked, Verdict};
 
 /// Lanes that are drawn.
 const MOST_LANES: usize = 16;
@@ -35,8 +35,9 @@ pub fn draw(recording: &Recording, checked: &Checked, module: &Module<'_>, roles
     let happened = recording.marks.iter().map(|mark| mark.step).chain(recording.waits.iter().map(|wait| wait.from));
     let worked = recording.work.iter().map(|work| work.to);
     let end = happened.chain(worked).max().unwrap_or(0) + if hangs { TAIL } else { 1 };
-    // What leads to a hang is at its end.
-    let first = if recording.outcome == Outcome::Ends { 0 } else { end.saturating_sub(most) };
+    // What leads to a hang, or to what decides, is at the end.
+    let from_start = recording.outcome == Outcome::Ends || matches!(checked.verdict, Verdict::Ends { .. });
+    let first = if from_start { 0 } else { end.saturating_sub(most) };
     let init = |mark: &Mark| match mark.what {
         What::Init { at, .. } => Some(at),
         _ => None,
@@ -144,22 +145,44 @@ impl Drawing<'_> {
             }
         }
         let mut takes_part: BTreeSet<WarpId> = BTreeSet::new();
+        // Where everybody comes nobody is set apart.
+        let mut came: BTreeMap<(u64, u64), BTreeSet<u32>> = BTreeMap::new();
+        for wait in &self.recording.waits {
+            if let Wait::Named { id, .. } = wait.on {
+                came.entry((wait.warp.rank, id)).or_default().insert(wait.warp.index);
+            }
+        }
+        let everybody = launch.threads().div_ceil(32) as usize;
+        let of_all: BTreeSet<(u64, u64)> =
+            came.into_iter().filter(|(_, warps)| warps.len() == everybody).map(|(barrier, _)| barrier).collect();
         for wait in &self.recording.waits {
             // Registers and columns are there for some warps of a role at once, and for others later.
             let is_told = matches!(wait.on, Wait::Named { .. } | Wait::Mbarrier { .. } | Wait::Cluster { .. });
             if wait.to.is_none() || is_told && self.is_drawn(wait.from, wait.to) {
                 waits.entry(wait.warp).or_default().push(wait);
             }
-            if wait.to.is_none() || matches!(wait.on, Wait::Mbarrier { .. }) {
+            let matters = match wait.on {
+                Wait::Mbarrier { .. } => true,
+                Wait::Named { id, .. } => wait.to.is_none() || !of_all.contains(&(wait.warp.rank, id)),
+                _ => wait.to.is_none(),
+            };
+            if matters {
                 takes_part.insert(wait.warp);
             }
         }
+        // Who holds registers matters to who waits for some; who breaks a rule does in any case.
+        let is_pool = |group: &Stuck| matches!(group.wait, Wait::Registers { .. });
+        let of_pool = matches!(&self.recording.outcome, Outcome::Hangs(stuck) if stuck.iter().any(is_pool));
+        if let Outcome::Undefined { rank, warp, .. } = self.recording.outcome {
+            takes_part.insert(WarpId { rank, index: warp });
+        }
         for mark in &self.recording.marks {
             *busy.entry(mark.warp).or_default() += 1;
-            let matters = matches!(
-                mark.what,
-                What::Arrives { .. } | What::Copies { .. } | What::Commits { .. } | What::ArrivesNamed { .. }
-            );
+            let matters = match mark.what {
+                What::Arrives { .. } | What::Copies { .. } | What::Commits { .. } | What::ArrivesNamed { .. } => true,
+                What::SetsRegisters { .. } => of_pool,
+                _ => false,
+            };
             if matters {
                 takes_part.insert(mark.warp);
             }
@@ -345,7 +368,7 @@ impl Drawing<'_> {
         }
         let lane_of =
             |warp: WarpId| groups.iter().position(|group| group.rank == warp.rank && group.warps.contains(&warp.index));
-        let mut sums: BTreeMap<(usize, Line, usize, Line, How), (Vec<String>, u64, u64)> = BTreeMap::new();
+        let mut sums: BTreeMap<(usize, Line, usize, Line, How), Dependency> = BTreeMap::new();
         for (number, group) in groups.iter().enumerate() {
             let own = self.recording.waits.iter().filter(|wait| wait.warp == group.drawn);
             let own = own.filter(|wait| self.is_drawn(wait.from, wait.to));
@@ -370,25 +393,24 @@ impl Drawing<'_> {
                 let step = sent.map_or(mark.step, |(_, step)| *step);
                 let by = self.line(mark.line);
                 span.released_by = Some(Release { lane, ptx_line: by, how, step });
-                let sum = sums.entry((number, span.ptx_line, lane, by, how)).or_default();
-                if !sum.0.contains(&span.object) {
-                    sum.0.push(span.object.clone());
+                let sum = sums.entry((number, span.ptx_line, lane, by, how)).or_insert_with(|| Dependency {
+                    lane: number,
+                    ptx_line: span.ptx_line,
+                    objects: Vec::new(),
+                    on: lane,
+                    by_ptx_line: by,
+                    how,
+                    times: 0,
+                    steps: 0,
+                });
+                if !sum.objects.contains(&span.object) {
+                    sum.objects.push(span.object.clone());
                 }
-                sum.1 += 1;
-                sum.2 += to - wait.from;
+                sum.times += 1;
+                sum.steps += to - wait.from;
             }
         }
-        let one = |((lane, ptx_line, on, by_ptx_line, how), (objects, times, steps))| Dependency {
-            lane,
-            ptx_line,
-            objects,
-            on,
-            by_ptx_line,
-            how,
-            times,
-            steps,
-        };
-        let mut found: Vec<Dependency> = sums.into_iter().map(one).collect();
+        let mut found: Vec<Dependency> = sums.into_values().collect();
         found.sort_by_key(|found| (std::cmp::Reverse(found.steps), found.lane, found.ptx_line));
         found
     }

@@ -20,13 +20,15 @@ use crate::ptx::Module;
 use crate::roles::Role;
 use crate::simt::Graph;
 
-/// What every parameter is taken to be, in turn, until a ring has turned twice.
+/// What every parameter is taken to be, in turn.
 const INPUTS: [Input; 7] =
     [Input::All(9), Input::All(5), Input::All(3), Input::All(2), Input::All(1), Input::All(384), Input::All(1152)];
 /// What memory is taken to bring, in turn.
 const MEMORY: [u64; 2] = [0, 1];
 /// The phase that a ring has come to when it has turned twice.
 const TURNED: u64 = 2;
+/// Instructions that a warp runs for a step of the picture, in kernels that change something now and then.
+const INSTRUCTIONS: u64 = 16;
 /// Steps that are drawn where nobody says how many.
 pub const STEPS: u64 = 240;
 
@@ -249,7 +251,7 @@ pub fn timeline(
     roles: &[Role],
     most: u64,
 ) -> Timeline {
-    let (recording, scenario, order) = recording(checked, graph);
+    let (recording, scenario, order) = recording(checked, graph, most);
     let mut drawn = lanes::draw(&recording, checked, module, roles, most.max(1));
     let line = |line: Line| Some(module.number_of(line));
     let verdict = &checked.verdict;
@@ -286,53 +288,92 @@ pub fn timeline(
     }
 }
 
-/// The execution to draw: the one that goes wrong, or the first in which a ring turns twice, or the one with the most phases.
-fn recording(checked: &Checked, graph: &Graph<'_>) -> (Recording, Scenario, String) {
+/// The execution to draw: the one that goes wrong, or a fair one that shows the pipeline.
+fn recording(checked: &Checked, graph: &Graph<'_>, most: u64) -> (Recording, Scenario, String) {
     let steps = Limits::default().steps;
-    let run = |scenario: Scenario, schedule: &Schedule, paced: bool| {
+    let run = |scenario: Scenario, schedule: &Schedule, paced: bool, steps: u64| {
         let work = work::of(&checked.program, graph);
         record(&checked.program, &checked.launch, scenario, schedule, steps, (work, paced))
     };
     if let Verdict::Wrong(witness) = &checked.verdict {
         let paced = Some(&witness.schedule).filter(|schedule| **schedule == Schedule::Fair);
-        let paced = paced.map(|schedule| run(witness.scenario, schedule, true));
+        let paced = paced.map(|schedule| run(witness.scenario, schedule, true, steps));
         let same = paced.filter(|found| is_witness(&found.outcome, witness));
-        let found = same.unwrap_or_else(|| run(witness.scenario, &witness.schedule, false));
+        let found = same.unwrap_or_else(|| run(witness.scenario, &witness.schedule, false, steps));
         return (found, witness.scenario, witness.schedule.words());
     }
-    let mut best: Option<((bool, usize), Recording, Scenario)> = None;
+    let mut tried: Vec<Tried> = Vec::new();
+    // To choose, what would be drawn is enough.
+    let warps = u64::from(checked.launch.threads().div_ceil(32)) * u64::from(checked.launch.blocks());
+    let enough = most.saturating_mul(warps * INSTRUCTIONS).min(steps);
     for memory in MEMORY {
-        // What memory brings matters where nothing ends without it.
-        if best.as_ref().is_some_and(|((ends, _), ..)| *ends) {
+        // What memory brings matters where nothing can be drawn whole without it.
+        if tried.iter().any(|tried| tried.is_whole) {
             break;
         }
         for input in INPUTS {
             let scenario = Scenario { input, memory };
             budget::check_time();
-            let found = run(scenario, &Schedule::Fair, true);
-            let completed = |what: &What| match what {
-                What::Completes { phase, .. } | What::CompletesNamed { round: phase, .. } => Some(*phase),
-                _ => None,
-            };
-            let turns = found.marks.iter().filter_map(|mark| completed(&mark.what)).max();
-            let ends = found.outcome == Outcome::Ends;
-            if ends && turns.is_some_and(|turns| turns >= TURNED) {
-                return (found, scenario, Schedule::Fair.words());
-            }
-            let score = (ends, found.marks.len());
-            if best.as_ref().is_none_or(|(known, ..)| score > *known) {
-                best = Some((score, found, scenario));
-            }
+            tried.push(Tried::of(scenario, &run(scenario, &Schedule::Fair, true, enough), most));
         }
     }
-    match best {
-        Some((_, found, scenario)) => (found, scenario, Schedule::Fair.words()),
-        // There is always a first one.
-        None => {
-            let scenario = Scenario { input: INPUTS[0], memory: MEMORY[0] };
-            (run(scenario, &Schedule::Fair, false), scenario, Schedule::Fair.words())
+    let scenario = choose(&tried);
+    (run(scenario, &Schedule::Fair, true, steps), scenario, Schedule::Fair.words())
+}
+
+/// An execution, as far as it matters to whether it is drawn.
+struct Tried {
+    scenario: Scenario,
+    /// Whether it ends, or goes on beyond what would be drawn.
+    is_whole: bool,
+    /// Whether a ring turned twice.
+    turns: bool,
+    /// Copies and phases over in the steps that would be drawn, and how many steps these are.
+    copies: u64,
+    phases: u64,
+    steps: u64,
+}
+
+impl Tried {
+    fn of(scenario: Scenario, recording: &Recording, most: u64) -> Tried {
+        let mut tried = Tried {
+            scenario,
+            is_whole: recording.outcome == Outcome::Ends || recording.marks.last().is_some_and(|mark| mark.step > most),
+            turns: false,
+            copies: 0,
+            phases: 0,
+            steps: recording.marks.last().map_or(1, |mark| mark.step.clamp(1, most)),
+        };
+        for mark in &recording.marks {
+            let is_drawn = mark.step <= most;
+            match mark.what {
+                What::Copies { copies, .. } if is_drawn => tried.copies += u64::from(copies),
+                What::Completes { phase, .. } | What::CompletesNamed { round: phase, .. } => {
+                    tried.turns |= phase >= TURNED;
+                    tried.phases += u64::from(is_drawn);
+                }
+                _ => {}
+            }
         }
+        tried
     }
+
+    /// How much of the picture is the pipeline: a thousandth of a copy, or of a phase, a step.
+    fn rate(&self, by_copies: bool) -> u64 {
+        (if by_copies { self.copies } else { self.phases }).saturating_mul(1000) / self.steps
+    }
+}
+
+/// The first of those that are whole and turn, if some do, in which the pipeline is about as busy as in any: where extents are
+/// small a tile has one turn of its main loop, and most of what is seen is its end.
+fn choose(tried: &[Tried]) -> Scenario {
+    let whole = tried.iter().any(|tried| tried.is_whole);
+    let turns = tried.iter().any(|tried| tried.is_whole == whole && tried.turns);
+    let best: Vec<&Tried> = tried.iter().filter(|tried| tried.is_whole == whole && tried.turns == turns).collect();
+    let by_copies = best.iter().any(|tried| tried.copies > 0);
+    let most = best.iter().map(|tried| tried.rate(by_copies)).max().unwrap_or(0);
+    let busy = best.iter().find(|tried| tried.rate(by_copies) * 10 >= most * 7);
+    busy.map_or(Scenario { input: INPUTS[0], memory: MEMORY[0] }, |tried| tried.scenario)
 }
 
 /// Whether an execution shows what a witness does.
