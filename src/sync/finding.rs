@@ -42,9 +42,10 @@ pub fn finding(
     let confidence = match (witness.basis, witness.always) {
         (Basis::Fact, true) if shape.is_known && shape.is_exact && defined => Confidence::Certain,
         _ if !shape.is_known && !witness.in_every_shape => Confidence::Possible,
+        // A race that numbers from memory have a part in may be one of those numbers.
+        (Basis::Memory | Basis::Order, false) => Confidence::Possible,
         _ if witness.is_firm || mend.is_some() => Confidence::Likely,
-        _ if witness.is_of_extents() => Confidence::Possible,
-        (Basis::Fact | Basis::Input, _) => Confidence::Likely,
+        (Basis::Fact, _) => Confidence::Likely,
         _ => Confidence::Possible,
     };
     let (code, line, message, mut reasoning) = match &witness.cause {

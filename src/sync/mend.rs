@@ -5,25 +5,25 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use super::execute::record::{Mark, Recording, What, Work, record};
 use super::execute::{Lack, Launch, Stuck, Wait};
 use super::machine::{Fault, SharedAddress};
 use super::program::{MbarrierOp, Op, Program, Source};
 use super::verdict::{Cause, Limits, Verdict, Witness, judge, root};
 use crate::base::Line;
+use crate::ptx::{MbarrierAction, Operation};
+use crate::roles::setmaxnreg;
+use crate::simt::{Graph, Site};
 
 /// Changes that are tried.
-const MOST_TRIED: usize = 24;
+const MOST_TRIED: usize = 64;
 /// Steps of all executions that try changes: some tens of milliseconds.
 const MOST_STEPS: u64 = 3_000_000;
 /// Warps of threads that a barrier counts in.
 const WARP: u64 = 32;
 
 /// What is changed of an instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The arrivals that an mbarrier, or the threads that a named barrier, counts to.
     Count {
@@ -73,6 +73,40 @@ pub struct Mend {
     pub change: Change,
 }
 
+impl Mend {
+    /// The instruction as it would read; none where more than its operands would have to change.
+    pub fn replacement(&self, graph: &Graph<'_>) -> Option<String> {
+        let is_it = |site: &&Site<'_>| match (self.change, &site.operation) {
+            (Change::Count { .. }, Operation::Mbarrier(mbarrier)) => mbarrier.action == MbarrierAction::Init,
+            (Change::Count { .. }, Operation::NamedBarrier(barrier)) => barrier.threads.is_some(),
+            (Change::Bytes { .. } | Change::Announce { .. }, Operation::Mbarrier(_)) => true,
+            (Change::Registers { .. }, Operation::SetMaxNReg { .. }) => true,
+            _ => false,
+        };
+        let mut sites = graph.sites.iter().filter(|site| site.line() == self.line).filter(is_it);
+        let (site, None) = (sites.next()?, sites.next()) else { return None };
+        let instruction = site.located.instruction;
+        let text = instruction.text();
+        let operand = match site.operation {
+            Operation::NamedBarrier(barrier) => barrier.threads?,
+            _ => instruction.operands().last()?,
+        };
+        let last = operand.text();
+        // The opcode has digits, too: `.b64`.
+        let start = text.find(char::is_whitespace)?;
+        let at = start + text.get(start..)?.rfind(last)?;
+        let (before, after) = (text.get(..at)?, text.get(at + last.len()..)?);
+        Some(match self.change {
+            Change::Count { to, .. } | Change::Bytes { to, .. } => format!("{before}{to}{after}"),
+            Change::Registers { to, .. } => format!("{before}{to}{after}"),
+            Change::Announce { bytes } => {
+                format!("{}{last}, {bytes}{after}", before.replacen(".arrive", ".arrive.expect_tx", 1))
+            }
+            Change::Id { .. } | Change::Parity | Change::Remove => return None,
+        })
+    }
+}
+
 /// A change that may mend.
 type Candidate = (u32, Change);
 
@@ -95,7 +129,15 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness) -> Option<Men
         let Some(mended) = apply(program, pc, change) else { continue };
         let (verdict, _, steps) = judge(&mended, std::slice::from_ref(launch), limits)?;
         spent += steps;
-        if matches!(verdict, Verdict::Ends { .. }) {
+        let mends = match &verdict {
+            Verdict::Ends { .. } => true,
+            // What shows with other inputs, and not with all of them, was there before.
+            Verdict::Wrong(other) => {
+                !other.is_firm && other.scenario != witness.scenario && other.cause.pc() != witness.cause.pc()
+            }
+            Verdict::Undecided { .. } => false,
+        };
+        if mends {
             let line = program.code.get(pc as usize)?.line;
             return Some(Mend { pc, line, change });
         }
@@ -154,12 +196,7 @@ impl Suggestions<'_> {
         match group.wait {
             Wait::Mbarrier { at, .. } => self.of_mbarrier(group, at),
             Wait::Named { id, .. } => self.of_named(id, group, all),
-            Wait::Registers { count } => {
-                let free = group.awaited.arrived.map_or(0, |(free, _)| free as u32);
-                let fits = (1..count / 8).map(|less| count - 8 * less);
-                let registers = |to| (group.pc, Change::Registers { from: count, to });
-                fits.filter(|to| *to <= free.max(24)).take(2).map(registers).collect()
-            }
+            Wait::Registers { .. } => self.of_pool(group.pc),
             Wait::Cluster { .. } | Wait::Columns { .. } | Wait::Lanes { .. } => Vec::new(),
         }
     }
@@ -174,7 +211,10 @@ impl Suggestions<'_> {
                 found.extend(self.counts(at, per_phase));
             }
             Lack::Arrivals { later: true } | Lack::Everything { .. } => {
-                found.push((group.pc, Change::Parity));
+                // The other parity of an object that nobody comes to is over from the start: that would be no wait at all.
+                if per_phase > 0 {
+                    found.push((group.pc, Change::Parity));
+                }
                 found.extend(self.counts(at, per_phase));
                 found.extend(self.counts(at, came));
                 // Whoever waits for an object that nobody comes to may miss those that were over too early elsewhere.
@@ -193,6 +233,29 @@ impl Suggestions<'_> {
             }
             Lack::Announcement { .. } => found.extend(self.announce(at)),
             _ => {}
+        }
+        found
+    }
+
+    /// Fewer registers for whoever waits for them, or for another: the most that mend it.
+    fn of_pool(&self, stuck: u32) -> Vec<Candidate> {
+        let sets = (0u32..).zip(&self.program.code).filter_map(|(pc, instr)| match instr.op {
+            Op::SetRegisters { count, .. } => Some((pc, count)),
+            _ => None,
+        });
+        let mut sets: Vec<(u32, u32)> = sets.collect();
+        sets.sort_by_key(|(pc, _)| *pc != stuck);
+        let fewer = |&(pc, from): &(u32, u32)| {
+            let least = *setmaxnreg::COUNTS.start();
+            let steps = (least..from).rev().step_by(setmaxnreg::STEP as usize).skip(1);
+            let multiples = steps.map(|to| (to + 1).next_multiple_of(setmaxnreg::STEP)).filter(move |to| *to < from);
+            multiples.map(move |to| (pc, Change::Registers { from, to }))
+        };
+        // Turn by turn, so that each has its chance.
+        let mut columns: Vec<Vec<Candidate>> = sets.iter().map(|set| fewer(set).collect()).collect();
+        let mut found = Vec::new();
+        while columns.iter().any(|column| !column.is_empty()) {
+            found.extend(columns.iter_mut().filter(|column| !column.is_empty()).map(|column| column.remove(0)));
         }
         found
     }

@@ -18,6 +18,7 @@ pub mod timeline;
 pub mod value;
 mod verdict;
 
+pub use finding::in_words;
 use finding::{Shape, finding};
 use mend::{Mend, mend};
 pub use verdict::{Answer, Cause, Verdict};
@@ -118,9 +119,10 @@ impl Checked {
                 *basis <= Basis::Input && OF_NAMED.contains(&code)
                     || *basis == Basis::Fact && OF_MBARRIERS.contains(&code)
             }
+            // A hang shows where somebody waits, which may be far from what is wrong; a change that mends it is not.
             Verdict::Wrong(_) => {
                 let told = self.finding.as_ref().is_some_and(|found| found.confidence > Confidence::Possible);
-                told && (OF_NAMED.contains(&code) || OF_MBARRIERS.contains(&code))
+                told && self.mend.is_some() && (OF_NAMED.contains(&code) || OF_MBARRIERS.contains(&code))
             }
         };
         checks.retain(|check| !decides(check.code));
@@ -131,3 +133,6 @@ impl Checked {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -121,6 +121,8 @@ pub struct Witness {
     pub alike: bool,
     /// What its decisions rest on.
     pub basis: Basis,
+    /// How often the instruction that it shows at was passed before.
+    pub passes: u32,
     /// Whether it goes wrong with all other inputs, too, that lead to the same instruction.
     pub is_firm: bool,
     /// Whether it goes wrong in every shape of a cluster that the kernel can run in.
@@ -128,9 +130,9 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// Whether it rests on extents: a host gives those that fit each other, and here all are the same.
-    pub fn is_of_extents(&self) -> bool {
-        self.basis >= Basis::Input && !INPUTS[..COUNTS].contains(&self.scenario.input)
+    /// Whether another execution gets past the place, as often as this one comes to it.
+    fn is_passed_by(&self, run: &Executed) -> bool {
+        self.cause.pc().is_some_and(|pc| run.passes_of(pc) > self.passes)
     }
 }
 
@@ -192,7 +194,7 @@ const NOT_MADE_FOR: &str = "these inputs are none that the kernel is made for";
 /// Executes a kernel in launches of several shapes, any of which may be the one that it is made for: what goes wrong must go
 /// wrong in each that it can run in at all. Gives the launch that the verdict is of, too, and the steps that it took.
 pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> Option<(Verdict, &'l Launch, u64)> {
-    let mut judge = Judge { program, limits, spent: 0 };
+    let mut judge = Judge { program, limits, spent: 0, before: 0 };
     let (mut wrong, mut undecided): (Option<(Box<Witness>, &Launch)>, _) = (None, None);
     let mut in_every_shape = true;
     for launch in launches {
@@ -223,6 +225,8 @@ struct Judge<'p> {
     program: &'p Program,
     limits: Limits,
     spent: u64,
+    /// What was spent before the launch that is looked at.
+    before: u64,
 }
 
 impl Judge<'_> {
@@ -234,7 +238,7 @@ impl Judge<'_> {
     }
 
     fn is_spent(&self) -> bool {
-        self.spent > self.limits.total
+        self.spent > self.before + self.limits.total || self.spent > self.limits.again
     }
 
     /// Whether what goes wrong in a launch of one shape goes wrong in one of another; none where it may end there.
@@ -243,9 +247,13 @@ impl Judge<'_> {
             return Some(false);
         }
         let run = self.run(launch, witness.scenario, &witness.schedule, self.limits.steps);
-        let is_reached = witness.cause.pc().is_none_or(|pc| run.reached.get(pc as usize) == Some(&true));
+        if let Cause::Bytes { .. } = witness.cause {
+            return unequal(self.program, witness.scenario, &run).is_some().then_some(true);
+        }
+        // Other blocks pass it, too: how often says nothing here.
+        let is_passed = witness.cause.pc().is_none_or(|pc| run.passes_of(pc) > 0);
         match &run.outcome {
-            Outcome::Ends if is_reached => None,
+            Outcome::Ends if is_passed => None,
             Outcome::Undecided { .. } => Some(false),
             // One that does not come to it says nothing.
             Outcome::Ends | Outcome::Hangs(_) | Outcome::Undefined { .. } => Some(true),
@@ -262,6 +270,11 @@ impl Judge<'_> {
         if warps * u64::from(program.registers) > MOST_REGISTERS {
             let line = program.code.first().map_or(Line(1), |instr| instr.line);
             return Verdict::Undecided { line, why: "it has too many registers to be executed" };
+        }
+        self.before = self.spent;
+        if self.is_spent() {
+            let line = program.code.first().map_or(Line(1), |instr| instr.line);
+            return Verdict::Undecided { line, why: "the budget of steps is spent" };
         }
         let mut undecided = None;
         let (mut ended, mut cut) = (false, false);
@@ -287,7 +300,7 @@ impl Judge<'_> {
                 let fair = self.run(launch, scenario, &Schedule::Fair, u64::MAX);
                 basis = basis.max(fair.basis);
                 let before = unreached.len();
-                unreached.retain(|at| fair.reached.get(*at) != Some(&true));
+                unreached.retain(|at| fair.passes.get(*at) == Some(&0));
                 match &fair.outcome {
                     Outcome::Undecided { line, why } => {
                         undecided = undecided.or(Some((*line, *why)));
@@ -304,7 +317,7 @@ impl Judge<'_> {
                 let varied = is_new || !matches!(fair.outcome, Outcome::Ends);
                 let wrong = if varied { self.vary(launch, scenario, &fair) } else { None };
                 if let Some(mut witness) = wrong.or_else(|| unequal(program, scenario, &fair)) {
-                    witness.is_firm = self.is_firm(launch, &witness);
+                    witness.is_firm = self.is_firm(launch, &witness, at < COUNTS);
                     if witness.is_firm || witness.basis <= Basis::Input && at < COUNTS {
                         return Verdict::Wrong(Box::new(witness));
                     }
@@ -319,15 +332,20 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether a fault shows with all other inputs, too, that lead to where it shows: then it does not hang on a combination of
-    /// inputs that no host gives.
-    fn is_firm(&mut self, launch: &Launch, witness: &Witness) -> bool {
-        if matches!(witness.basis, Basis::Fact | Basis::Order) {
-            return witness.basis == Basis::Fact;
+    /// Whether a fault shows with all other inputs, too, that lead to where it shows as often: then it does not hang on a
+    /// combination of inputs that no host gives. `of_counts` says that it was found with a likely count of trips; one that was
+    /// found with extents, or with numbers from memory, must show with mixed inputs, too.
+    fn is_firm(&mut self, launch: &Launch, witness: &Witness, of_counts: bool) -> bool {
+        match witness.basis {
+            Basis::Fact => return true,
+            Basis::Order => return false,
+            Basis::Input | Basis::Memory => {}
         }
-        let Some(pc) = witness.cause.pc() else { return witness.basis <= Basis::Input };
+        if let Cause::Bytes { .. } = witness.cause {
+            return witness.basis == Basis::Input;
+        }
         let memories = if witness.basis >= Basis::Memory { &MEMORY[..] } else { &MEMORY[..1] };
-        let mut shown = 0;
+        let (mut shown, mut mixed) = (false, false);
         for memory in memories {
             for input in AGAIN {
                 let scenario = Scenario { input, memory: *memory };
@@ -336,18 +354,22 @@ impl Judge<'_> {
                 }
                 let run = self.run(launch, scenario, &witness.schedule, u64::MAX);
                 match run.outcome {
-                    _ if cause(&run.outcome).is_some() => shown += 1,
-                    Outcome::Ends if run.reached.get(pc as usize) == Some(&true) => return false,
-                    _ => {}
+                    Outcome::Ends if witness.is_passed_by(&run) => return false,
+                    _ if cause(&run.outcome).is_none() => {}
+                    _ => (shown, mixed) = (true, mixed || matches!(input, Input::Mixed(_))),
                 }
             }
         }
-        shown > 0
+        shown && (mixed || of_counts && witness.basis == Basis::Input)
     }
 
     /// The other schedules, until the steps are spent: what goes wrong in one of them, with whether it does in all.
     fn vary(&mut self, launch: &Launch, scenario: Scenario, fair: &Executed) -> Option<Witness> {
-        let mut first = cause(&fair.outcome).map(|cause| (cause, Schedule::Fair, fair.basis));
+        let passes = |run: &Executed, cause: &Cause| cause.pc().map_or(0, |pc| run.passes_of(pc));
+        let mut first = cause(&fair.outcome).map(|cause| {
+            let passes = passes(fair, &cause);
+            (cause, Schedule::Fair, fair.basis, passes)
+        });
         let mut always = first.is_some();
         let mut alike = true;
         // An execution that takes much longer than the fair one spins.
@@ -360,7 +382,10 @@ impl Judge<'_> {
             match cause(&run.outcome) {
                 Some(cause) => match &first {
                     Some((known, ..)) => alike &= *known == cause,
-                    None => first = Some((cause, schedule, run.basis)),
+                    None => {
+                        let passes = passes(&run, &cause);
+                        first = Some((cause, schedule, run.basis, passes));
+                    }
                 },
                 None => always = false,
             }
@@ -369,9 +394,9 @@ impl Judge<'_> {
                 break;
             }
         }
-        let (cause, schedule, basis) = first?;
+        let (cause, schedule, basis, passes) = first?;
         let (is_firm, in_every_shape) = (false, true);
-        Some(Witness { cause, scenario, schedule, always, alike, basis, is_firm, in_every_shape })
+        Some(Witness { cause, scenario, schedule, always, alike, basis, passes, is_firm, in_every_shape })
     }
 }
 
@@ -418,8 +443,8 @@ fn unequal(program: &Program, scenario: Scenario, run: &Executed) -> Option<Witn
         text: format!("{} bytes are announced for {copies} copies by tensor maps: {why}", equation.bytes),
     };
     let (schedule, basis) = (Schedule::Fair, run.basis);
-    let (is_firm, in_every_shape) = (false, true);
-    Some(Witness { cause, scenario, schedule, always: true, alike: true, basis, is_firm, in_every_shape })
+    let (passes, is_firm, in_every_shape) = (0, false, true);
+    Some(Witness { cause, scenario, schedule, always: true, alike: true, basis, passes, is_firm, in_every_shape })
 }
 
 fn cause(outcome: &Outcome) -> Option<Cause> {

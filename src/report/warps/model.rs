@@ -190,6 +190,20 @@ pub struct Execution {
     /// Where everybody stands when nobody can go on; empty where it does not come to that.
     #[serde(default)]
     pub witness: Vec<Stands>,
+    /// A change that mends a kernel which goes wrong; null where none was found.
+    #[serde(default)]
+    pub mend: Option<Mended>,
+}
+
+/// A change with which a kernel that goes wrong ends, whatever was tried.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mended {
+    /// The line that it changes.
+    pub ptx_line: Line,
+    /// The change in words.
+    pub change: String,
+    /// The instruction as it would read; null where more than its operands would change.
+    pub instruction: Option<String>,
 }
 
 /// Barriers of all kinds.

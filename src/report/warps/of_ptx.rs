@@ -8,7 +8,7 @@ use crate::base::work::{self, TooManySteps};
 use crate::ptx::{BarrierAction, ClusterBarrierAction, Function, Module, Operation};
 use crate::roles::setmaxnreg::{self, Requested};
 use crate::roles::{self, Role};
-use crate::simt::{BlockSize, Warps};
+use crate::simt::{BlockSize, Graph, Warps};
 use crate::sync::register_schedule::Courses;
 use crate::sync::rules::finding::{self, Check};
 use crate::sync::rules::{barriers, cluster, groups, mbarrier_checks, mbarriers, tensor};
@@ -136,7 +136,7 @@ impl OfPtx {
             cluster: cluster::sites(&warps).iter().map(half).collect(),
             asynchronous: tensor::sites(&warps).into_iter().map(asynchronous).collect(),
             checks: checks(&warps, &named, &objects, exact, executed.as_ref()),
-            execution: executed.as_ref().map(|executed| execution(&executed.verdict, module, &roles)),
+            execution: executed.as_ref().map(|executed| execution(executed, &warps.graph, module, &roles)),
             executed: executed.and_then(|executed| executed.finding).map(|found| (found.code, found.line)),
             exact,
             by_memory: warps.values.by_memory,
@@ -169,7 +169,13 @@ fn checks(
     checks
 }
 
-fn execution(verdict: &Verdict, module: &Module<'_>, roles: &[Role]) -> Execution {
+fn execution(executed: &Checked, graph: &Graph<'_>, module: &Module<'_>, roles: &[Role]) -> Execution {
+    let verdict = &executed.verdict;
+    let mend = executed.mend.as_ref().map(|mend| Mended {
+        ptx_line: module.number_of(mend.line),
+        change: sync::in_words(mend, module),
+        instruction: mend.replacement(graph),
+    });
     let (line, reason, witness) = match verdict {
         Verdict::Ends { cut, .. } => (None, cut.then_some("not everything could be tried"), Vec::new()),
         Verdict::Wrong(witness) => match &witness.cause {
@@ -183,6 +189,7 @@ fn execution(verdict: &Verdict, module: &Module<'_>, roles: &[Role]) -> Executio
         ptx_line: line.map(|line| module.number_of(line)),
         reason: reason.map(str::to_owned),
         witness,
+        mend,
     }
 }
 

@@ -299,6 +299,13 @@ pub enum Lack {
     },
 }
 
+impl Executed {
+    /// How often an instruction was passed.
+    pub fn passes_of(&self, pc: u32) -> u32 {
+        self.passes.get(pc as usize).copied().unwrap_or(0)
+    }
+}
+
 /// How an execution ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -339,8 +346,8 @@ pub struct Executed {
     pub steps: u64,
     /// What announcements say of copies by tensor maps.
     pub equations: BTreeSet<Equation>,
-    /// Which instructions of the skeleton somebody came to.
-    pub reached: Vec<bool>,
+    /// How often each instruction of the skeleton was passed.
+    pub passes: Vec<u32>,
     /// By warp of the first block: what stands for everything that it synchronised by. Warps with the same play one role.
     pub traces: Vec<u64>,
 }
@@ -371,7 +378,7 @@ pub(super) struct Run<'p> {
     steps: u64,
     budget: u64,
     equations: BTreeSet<Equation>,
-    reached: Vec<bool>,
+    passes: Vec<u32>,
     random: u64,
     /// Where somebody wants to see what it does.
     recorder: Option<Box<record::Recorder>>,
@@ -382,8 +389,8 @@ pub fn execute(program: &Program, launch: &Launch, scenario: Scenario, schedule:
     let mut run = Run::new(program, launch, scenario, budget);
     let outcome = run.outcome(schedule);
     let traces = run.warps.iter().filter(|warp| warp.rank == 0).map(|warp| warp.trace).collect();
-    let Run { basis, steps, equations, reached, .. } = run;
-    Executed { outcome, basis, steps, equations, reached, traces }
+    let Run { basis, steps, equations, passes, .. } = run;
+    Executed { outcome, basis, steps, equations, passes, traces }
 }
 
 impl<'p> Run<'p> {
@@ -429,7 +436,7 @@ impl<'p> Run<'p> {
             steps: 0,
             budget,
             equations: BTreeSet::new(),
-            reached: vec![false; program.code.len()],
+            passes: vec![0; program.code.len()],
             random: 0,
             recorder: None,
         }

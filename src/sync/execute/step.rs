@@ -227,9 +227,6 @@ impl Run<'_> {
             return Ok(());
         }
         let line = instr.line;
-        if let Some(reached) = self.reached.get_mut(pc as usize) {
-            *reached = true;
-        }
         let next = match &instr.op {
             Op::Branch { to } => {
                 self.branch(warp, strand, &[(*to, guarded), (pc + 1, mask & !guarded)]);
@@ -354,6 +351,11 @@ impl Run<'_> {
             }
         };
         let seen = self.machine.changes;
+        if !matches!(next, Next::Again(_))
+            && let Some(passes) = self.passes.get_mut(pc as usize)
+        {
+            *passes = passes.saturating_add(1);
+        }
         if matches!(next, Next::On | Next::Then(_)) && instr.op.synchronises() {
             self.warps[warp].trace = opaque(self.warps[warp].trace, [u64::from(pc)]);
         }
@@ -878,10 +880,11 @@ impl Run<'_> {
     /// Looks for copies under way to an object that is given up, whose phase is over: nobody waits for them any more.
     fn check_flights(&mut self, at: SharedAddress) -> Result<(), Stop> {
         let Ok(mbarrier) = self.machine.mbarrier(at) else { return Ok(()) };
-        let now = mbarrier.phase;
-        let late = self.flights.iter().find(|flight| flight.at == at && flight.phase.is_some_and(|phase| phase != now));
-        match late {
-            Some(flight) => Err(Stop::Fault(Fault::Unannounced(at), flight.from.1, flight.from.0)),
+        let (now, owed, announced) = (mbarrier.phase, mbarrier.is_owed(), mbarrier.announced > 0);
+        let is_late = |flight: &&Flight| flight.at == at && flight.phase.is_some_and(|of| of != now || !announced);
+        let late = self.flights.iter().find(is_late).map(|flight| flight.from);
+        match late.or_else(|| self.copied.get(&at).copied().filter(|_| owed)) {
+            Some((warp, line)) => Err(Stop::Fault(Fault::Unannounced(at), line, warp)),
             None => Ok(()),
         }
     }
