@@ -63,7 +63,7 @@ impl Evaluator<'_> {
             return None;
         }
         let condition = self.binary(0)?;
-        let value = if self.next.kind == Kind::Question {
+        let value = if self.next.kind == Kind::AddressSlice {
             self.advance();
             let yes = self.conditional()?;
             if self.advance().kind != Kind::Colon {

@@ -37,7 +37,7 @@ pub(super) enum Kind {
     At,
     Equals,
     Pipe,
-    Question,
+    AddressSlice,
     /// Any other operator of constant expressions: `*`, `/`, `%`, `&`, `^`, `<<`, `>>`, `<=`, `>=`, `==`, `!=`, `&&`, `||`.
     Binary,
     /// A comment that never ends; runs to the end of the text.
@@ -95,7 +95,7 @@ const ALONE: [Kind; 256] = {
     table[b'-' as usize] = Kind::Minus;
     table[b':' as usize] = Kind::Colon;
     table[b'~' as usize] = Kind::Tilde;
-    table[b'?' as usize] = Kind::Question;
+    table[b'?' as usize] = Kind::AddressSlice;
     table
 };
 

@@ -347,7 +347,7 @@ impl<'a> Parser<'a> {
                     | Kind::Pipe
                     | Kind::Less
                     | Kind::Greater
-                    | Kind::Question
+                    | Kind::AddressSlice
                     | Kind::Colon
                     | Kind::Equals
                     | Kind::Binary => {

@@ -4,33 +4,21 @@
 //! ids and addresses of variables tell, and the set of threads that may reach each instruction. It refuses to guess: a value
 //! that memory, a parameter or a loop decides is unknown, and a branch on it may go either way for every thread.
 
-mod bits;
-mod bounds;
-mod compute;
-mod evaluate;
+pub(crate) mod address;
+pub(crate) mod eval;
 mod graph;
-mod memory;
-pub(crate) mod number;
-mod origins;
-mod places;
-mod prepare;
-mod question;
-mod reach;
-mod solve;
-mod together;
-mod turns;
-mod uses;
-mod value;
-mod versions;
-mod ways;
+mod paths;
+mod reachability;
+mod ssa;
+mod uniformity;
 
-pub use evaluate::Values;
+pub use address::sets::AddressSets;
+pub use eval::evaluate::Values;
+pub use eval::value::{Value, Variation};
 pub use graph::{Block, Edge, Graph, Site};
-pub use places::Places;
-pub use reach::{Reach, ThreadSet, passing};
-pub use together::Together;
-pub use value::{Value, Variation};
-pub use ways::Ways;
+pub use paths::Paths;
+pub use reachability::{Reach, ThreadSet, passing};
+pub use uniformity::Uniformity;
 
 use crate::ptx::Function;
 
@@ -84,7 +72,7 @@ impl<'a> Warps<'a> {
         let Some(site) = self.graph.sites.get(index) else { return ThreadSet::EMPTY };
         let reaching = self.reach.block(site.block);
         match site.guard {
-            Some((register, negated)) => reach::split(reaching, self.values.at(index, register), !negated),
+            Some((register, negated)) => reachability::split(reaching, self.values.at(index, register), !negated),
             None => reaching,
         }
     }

@@ -9,7 +9,7 @@ use super::value::Basis;
 use super::verdict::{Cause, Verdict, Witness, root};
 use crate::ptx::Module;
 use crate::roles::Role;
-use crate::sync::rules::finding::{Check, Confidence};
+use crate::sync::rules::finding::{Confidence, Finding};
 
 /// How sure it is that a launch has the shape that was executed.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ pub fn finding(
     shape: Shape,
     roles: &[Role],
     mend: Option<&Mend>,
-) -> Option<Check> {
+) -> Option<Finding> {
     let Verdict::Wrong(witness) = verdict else { return None };
     // What the ISA leaves undefined may run all the same.
     let defined = match &witness.cause {
@@ -69,7 +69,7 @@ pub fn finding(
     let how = circumstances(witness);
     let cure = mend.map(|mend| format!("{}: executed so, it ends", in_words(mend, module))).unwrap_or_default();
     reasoning = [reasoning, how, cure].into_iter().filter(|part| !part.is_empty()).collect::<Vec<String>>().join("; ");
-    Some(Check { code, fatal: true, confidence, line, message, reasoning })
+    Some(Finding { code, fatal: true, confidence, line, message, reasoning })
 }
 
 /// The code of what a change puts right, where that stands on the line of the change.

@@ -28,7 +28,7 @@ use crate::ptx::Function;
 use crate::registers::cap;
 use crate::roles::{Role, setmaxnreg};
 use crate::simt::{BlockSize, Graph};
-use crate::sync::rules::finding::{Check, Confidence};
+use crate::sync::rules::finding::{Confidence, Finding};
 
 use self::execute::Launch;
 use self::program::Program;
@@ -96,7 +96,7 @@ pub struct Checked {
     /// The verdict.
     pub verdict: Verdict,
     /// What is wrong, if something is.
-    pub finding: Option<Check>,
+    pub finding: Option<Finding>,
     /// A change that mends it.
     pub mend: Option<Mend>,
     /// What was executed.
@@ -112,7 +112,7 @@ const OF_MBARRIERS: [&str; 6] = ["PI302", "PI303", "PI305", "PI306", "PI309", "P
 
 impl Checked {
     /// Puts what was executed in the place of what rules say of the same.
-    pub fn overrule(&self, checks: &mut Vec<Check>) {
+    pub fn overrule(&self, checks: &mut Vec<Finding>) {
         let decides = |code: &str| match &self.verdict {
             Verdict::Ends { cut: true, .. } | Verdict::Undecided { .. } => false,
             Verdict::Ends { basis, .. } => {

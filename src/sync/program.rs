@@ -12,7 +12,7 @@ use crate::ptx::{
     Register, RegisterAction, Shape, StateSpace, StatementId, Tcgen05, type_bits,
 };
 use crate::simt::Graph;
-use crate::simt::number::{Arithmetic, Comparison, Type};
+use crate::simt::eval::number::{Arithmetic, Comparison, Type};
 
 /// Where the first shared variable lies: the first kilobyte is the driver's from sm_90 on.
 const SHARED_START: u64 = 1024;

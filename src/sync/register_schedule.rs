@@ -17,7 +17,7 @@ use crate::sync::rules::barriers::Named;
 const MAX_STATES: usize = 100_000;
 /// Roles that are told apart.
 const MAX_ROLES: usize = 16;
-/// Ways by a setmaxnreg that are tried on their own.
+/// Paths by a setmaxnreg that are tried on their own.
 const MAX_WAYS: usize = 16;
 
 /// What became of a walk through all orders.
@@ -211,20 +211,20 @@ fn follow(
 }
 
 /// What every role of a kernel does, in its order.
-pub struct Courses {
+pub struct RoleTraces {
     of_roles: Vec<Course>,
     /// The registers at entry that were expected, what becomes of them, and the steps that it took to find out.
     expected: Option<(u32, Option<Outcome>, u64)>,
 }
 
-impl Courses {
+impl RoleTraces {
     /// None where too little is known.
     pub fn of(warps: &Warps<'_>, roles: &[Role], requested: &[Requested], named: &Named) -> Option<Self> {
         if warps.graph.calls || !warps.graph.complete || roles.is_empty() || roles.len() > MAX_ROLES {
             return None;
         }
         let of_roles = roles.iter().map(|role| course(warps, role, requested, named)).collect::<Option<Vec<_>>>()?;
-        Some(Courses { of_roles, expected: None })
+        Some(RoleTraces { of_roles, expected: None })
     }
 
     /// Walks for a number of registers at entry before anybody asks.

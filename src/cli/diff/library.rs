@@ -96,7 +96,7 @@ pub fn load(session: &Session, path: &Path, args: &DiffArgs) -> Result<Vec<Loade
     if !refused.is_empty() {
         return Err(Refused { units: refused }.into());
     }
-    let mut merged: BTreeMap<Option<String>, (Unit, Together)> = BTreeMap::new();
+    let mut merged: BTreeMap<Option<String>, (Unit, Uniformity)> = BTreeMap::new();
     let mut sources: Vec<Source> = Vec::new();
     for (given, built) in all.into_iter().zip(built) {
         let Ok((mut unit, digests, compiled)) = built else { continue };
@@ -106,7 +106,7 @@ pub fn load(session: &Session, path: &Path, args: &DiffArgs) -> Result<Vec<Loade
         let problems = std::mem::take(&mut unit.problems);
         let (whole, together) = merged.entry(unit.arch.clone()).or_insert_with(|| {
             unit.input = path.display().to_string();
-            (unit, Together::default())
+            (unit, Uniformity::default())
         });
         whole.problems.extend(problems);
         for kernel in kernels {
@@ -136,13 +136,13 @@ fn leave_out_places(kernel: &mut Kernel) {
 
 /// The functions of one architecture, told apart.
 #[derive(Default)]
-struct Together {
+struct Uniformity {
     functions: HashMap<Key, Place>,
     /// What goes by a name, as far as it differs.
     variants: HashMap<Key, Vec<(Option<Digest>, Resources)>>,
 }
 
-impl Together {
+impl Uniformity {
     /// Takes a function; none when the same one came before. Others of its name get a number.
     fn add(&mut self, mut kernel: Kernel, source: usize, digests: &HashMap<Key, Digest>) -> Option<Kernel> {
         let key = (kernel.name.clone(), kernel.within.clone());

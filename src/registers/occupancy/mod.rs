@@ -22,7 +22,7 @@ use crate::base::hardware::{
     REGISTER_GRANULARITY, REGISTERS_PER_SM, SUB_PARTITIONS, SmLimits, WARP_SIZE,
 };
 
-pub use steps::{RegisterRange, RegisterStep, SmemStep, Together, register_table};
+pub use steps::{RegisterRange, RegisterStep, SmemStep, Uniformity, register_table};
 
 /// What a kernel asks of an SM, for each block.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -240,7 +240,7 @@ pub struct Occupancy {
     /// The same as `cliff` for shared memory.
     pub cliff_smem: Option<SmemStep>,
     /// All that has to shrink together for one block more; `None` where threads or blocks are the limit.
-    pub next_step_together: Option<Together>,
+    pub next_step_together: Option<Uniformity>,
 }
 
 /// Why there is no answer.

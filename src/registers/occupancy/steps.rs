@@ -29,7 +29,7 @@ pub struct SmemStep {
 
 /// What has to shrink at once for one block more; `None` is what may stay as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Together {
+pub struct Uniformity {
     /// The most registers of a thread.
     pub registers: Option<u32>,
     /// The most bytes of shared memory of a block.
@@ -168,13 +168,13 @@ pub(super) fn more_smem(model: &Model, limits: &BlockLimits) -> Option<SmemStep>
     Some(SmemStep { smem: smem_of(model, portions) + 1, blocks_per_sm: limit.min(now) })
 }
 
-pub(super) fn together(model: &Model, limits: &BlockLimits) -> Option<Together> {
+pub(super) fn together(model: &Model, limits: &BlockLimits) -> Option<Uniformity> {
     let wanted = limits.least() + 1;
     if limits.threads < wanted || limits.blocks < wanted {
         return None;
     }
     let mut then = *limits;
-    let mut step = Together { registers: None, smem: None, barriers: None, blocks_per_sm: wanted };
+    let mut step = Uniformity { registers: None, smem: None, barriers: None, blocks_per_sm: wanted };
     if !allows(limits.registers, wanted) {
         let registers = registers_for(model, wanted)?;
         then.registers = model.register_limit(registers);

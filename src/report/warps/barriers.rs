@@ -4,23 +4,23 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::join::{Known, block_size};
 use super::model::*;
-use super::of_ptx::{self, OfPtx};
+use super::warp_facts::{self, WarpFacts};
 use crate::base::{Line, Pc};
 use crate::ptx::{FunctionKind, Module, RegisterAction};
 use crate::report::{Kernel, LaunchHints, Severity};
-use crate::sync::rules::finding::{self, Check};
+use crate::sync::rules::finding::{self, Finding};
 
 /// The code of a register pool that cannot give what is asked of it.
 const POOL: &str = "PI102";
 
 /// Fills in `barriers`.
-pub(super) fn barriers(kernel: &Kernel, known: &Known<'_>, of_ptx: &OfPtx, module: &Module<'_>) -> Barriers {
-    let mut checks = setmaxnreg(kernel, of_ptx, module);
+pub(super) fn barriers(kernel: &Kernel, known: &Known<'_>, warp_facts: &WarpFacts, module: &Module<'_>) -> Barriers {
+    let mut checks = setmaxnreg(kernel, warp_facts, module);
     // The pool was executed for the registers that the directives leave. Where ptxas drops setmaxnreg there is none, and its
     // arithmetic says more.
     let kept = kernel.setmaxnreg.as_ref().is_some_and(|found| found.honoured == Some(true));
     let told = checks.iter().any(|check| check.code == POOL);
-    checks.extend(of_ptx.checks.iter().filter(|check| check.code != POOL || kept && !told).cloned());
+    checks.extend(warp_facts.checks.iter().filter(|check| check.code != POOL || kept && !told).cloned());
     checks.sort_by_key(|check| (check.line, check.code));
     let mut of_line: HashMap<Line, Vec<Pc>> = HashMap::new();
     for record in &known.section.function.mbarriers {
@@ -34,25 +34,25 @@ pub(super) fn barriers(kernel: &Kernel, known: &Known<'_>, of_ptx: &OfPtx, modul
     };
     Barriers {
         declared: kernel.resources.barriers,
-        free_ids: of_ptx.free_ids.clone(),
-        named: of_ptx.named.clone(),
-        unresolved: of_ptx.unresolved.clone(),
-        inserted: inserted(known, of_ptx),
+        free_ids: warp_facts.free_ids.clone(),
+        named: warp_facts.named.clone(),
+        unresolved: warp_facts.unresolved.clone(),
+        inserted: inserted(known, warp_facts),
         mbarriers: Mbarriers {
             declared: known.section.function.mbarrier_count,
-            sites: of_ptx.mbarriers.iter().map(placed).collect(),
+            sites: warp_facts.mbarriers.iter().map(placed).collect(),
         },
-        cluster: of_ptx.cluster.clone(),
-        asynchronous: of_ptx.asynchronous.clone(),
-        execution: of_ptx.execution.clone(),
-        issues: checks.into_iter().map(|check| issue(check, of_ptx, module)).collect(),
+        cluster: warp_facts.cluster.clone(),
+        asynchronous: warp_facts.asynchronous.clone(),
+        execution: warp_facts.execution.clone(),
+        issues: checks.into_iter().map(|check| issue(check, warp_facts, module)).collect(),
     }
 }
 
 /// The BAR instructions on lines that have no named barrier.
-fn inserted(known: &Known<'_>, of_ptx: &OfPtx) -> Vec<InsertedBarrier> {
+fn inserted(known: &Known<'_>, warp_facts: &WarpFacts) -> Vec<InsertedBarrier> {
     let Some(code) = known.section.code.as_ref() else { return Vec::new() };
-    let sites = of_ptx.named.iter().flat_map(|barrier| &barrier.sites).chain(&of_ptx.unresolved);
+    let sites = warp_facts.named.iter().flat_map(|barrier| &barrier.sites).chain(&warp_facts.unresolved);
     let lines: BTreeSet<Line> = sites.map(|site| site.ptx_line).collect();
     let mut found = Vec::new();
     for (pc, instruction) in code.named("BAR", known.ranges) {
@@ -77,16 +77,16 @@ pub(in crate::report) fn without_cubin(module: &Module<'_>, launch: &LaunchHints
             continue;
         }
         let size = block_size(header.required_threads(), header.max_threads(), launch);
-        let Ok(of_ptx) = OfPtx::new(&function, size, of_ptx::steps(&function, true)) else { continue };
-        let mut checks = of_ptx.checks.clone();
+        let Ok(warp_facts) = WarpFacts::new(&function, size, warp_facts::steps(&function, true)) else { continue };
+        let mut checks = warp_facts.checks.clone();
         checks.sort_by_key(|check| (check.line, check.code));
         checks.retain(|check| check.confidence > finding::Confidence::Possible);
-        found.extend(checks.into_iter().map(|check| issue(check, &of_ptx, module)));
+        found.extend(checks.into_iter().map(|check| issue(check, &warp_facts, module)));
     }
     found
 }
 
-fn issue(check: Check, of_ptx: &OfPtx, module: &Module<'_>) -> Issue {
+fn issue(check: Finding, warp_facts: &WarpFacts, module: &Module<'_>) -> Issue {
     let confidence = match check.confidence {
         finding::Confidence::Possible => Confidence::Possible,
         finding::Confidence::Likely => Confidence::Likely,
@@ -103,13 +103,13 @@ fn issue(check: Check, of_ptx: &OfPtx, module: &Module<'_>) -> Issue {
         ptx_line: Some(module.number_of(check.line)),
         message: check.message,
         reasoning: check.reasoning,
-        witness: witness(of_ptx, (check.code, check.line), module),
+        witness: witness(warp_facts, (check.code, check.line), module),
     }
 }
 
 /// What a finding that execution made rests on, its own line first.
-fn witness(of_ptx: &OfPtx, at: (&'static str, Line), module: &Module<'_>) -> Vec<Stands> {
-    let of_execution = of_ptx.execution.as_ref().filter(|_| of_ptx.executed == Some(at));
+fn witness(warp_facts: &WarpFacts, at: (&'static str, Line), module: &Module<'_>) -> Vec<Stands> {
+    let of_execution = warp_facts.execution.as_ref().filter(|_| warp_facts.executed == Some(at));
     let mut witness = of_execution.map(|found| found.witness.clone()).unwrap_or_default();
     let line = module.number_of(at.1);
     witness.sort_by_key(|stands| stands.ptx_line != line);
@@ -117,14 +117,14 @@ fn witness(of_ptx: &OfPtx, at: (&'static str, Line), module: &Module<'_>) -> Vec
 }
 
 /// What is wrong with setmaxnreg itself.
-fn setmaxnreg(kernel: &Kernel, of_ptx: &OfPtx, module: &Module<'_>) -> Vec<Check> {
-    let requested = &of_ptx.requested;
+fn setmaxnreg(kernel: &Kernel, warp_facts: &WarpFacts, module: &Module<'_>) -> Vec<Finding> {
+    let requested = &warp_facts.requested;
     let mut checks = Vec::new();
     let Some(found) = &kernel.setmaxnreg else { return checks };
     if let (Some(false), Some(first)) = (found.honoured, requested.first()) {
         let why = found.reason.as_deref().unwrap_or("ptxas does not say why");
         let fix = found.fix.as_deref().map(|fix| format!("; {fix}")).unwrap_or_default();
-        checks.push(Check {
+        checks.push(Finding {
             code: "PI101",
             fatal: false,
             confidence: finding::Confidence::Certain,
@@ -140,10 +140,10 @@ fn setmaxnreg(kernel: &Kernel, of_ptx: &OfPtx, module: &Module<'_>) -> Vec<Check
     if let Some((pool, site)) = never.zip(takes) {
         let told = kernel.roles.iter().flatten().all(|role| role.warp_ids.is_some());
         let condition = pool.condition.as_ref().map(|text| format!(" ({text})")).unwrap_or_default();
-        checks.push(Check {
+        checks.push(Finding {
             code: POOL,
             fatal: true,
-            confidence: if of_ptx.exact && told && !of_ptx.by_memory && pool.condition.is_none() {
+            confidence: if warp_facts.exact && told && !warp_facts.by_memory && pool.condition.is_none() {
                 finding::Confidence::Certain
             } else {
                 finding::Confidence::Likely

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::join::block_size;
-use super::of_ptx::{self, OfPtx};
+use super::warp_facts::{self, WarpFacts};
 use crate::base::work::{self, TooManySteps};
 use crate::ptx::{Function, FunctionKind, Module};
 use crate::registers::cap;
@@ -14,7 +14,7 @@ use crate::simt::BlockSize;
 /// Kernels by where they are defined, with the size of a block that they were evaluated for. Not by name: a name may be defined twice,
 /// and how many are evaluated is a matter of time.
 #[derive(Default)]
-pub struct Evaluated(HashMap<u32, (Option<BlockSize>, Result<OfPtx, TooManySteps>)>);
+pub struct Evaluated(HashMap<u32, (Option<BlockSize>, Result<WarpFacts, TooManySteps>)>);
 
 impl Evaluated {
     /// Evaluates the kernels that have a body, until there is no more time for it. Those that are left are evaluated where they are
@@ -25,16 +25,16 @@ impl Evaluated {
         let evaluated = kernels.take_while(|_| is_time()).map(|function| {
             let header = function.header();
             let size = block_size(header.required_threads(), header.max_threads(), launch);
-            let steps = of_ptx::steps(&function, false);
-            let mut of_ptx = OfPtx::new(&function, size, steps);
-            if let Ok(OfPtx { courses: Some(courses), .. }) = &mut of_ptx
+            let steps = warp_facts::steps(&function, false);
+            let mut warp_facts = WarpFacts::new(&function, size, steps);
+            if let Ok(WarpFacts { courses: Some(courses), .. }) = &mut warp_facts
                 && let Some(threads) = size.and_then(|size| size.threads())
             {
                 let entry = cap::by_directives(header.max_registers(), threads, header.min_blocks_per_sm());
                 // Whoever asks later walks again, under a limit of its own.
                 let _ = work::within(steps, || courses.expect(entry.next_multiple_of(setmaxnreg::STEP)));
             }
-            (function.body_range().start, (size, of_ptx))
+            (function.body_range().start, (size, warp_facts))
         });
         Evaluated(evaluated.collect())
     }
@@ -44,8 +44,8 @@ impl Evaluated {
         &self,
         function: &Function<'_, '_>,
         size: Option<BlockSize>,
-    ) -> Option<&Result<OfPtx, TooManySteps>> {
-        self.0.get(&function.body_range().start).filter(|(of, _)| *of == size).map(|(_, of_ptx)| of_ptx)
+    ) -> Option<&Result<WarpFacts, TooManySteps>> {
+        self.0.get(&function.body_range().start).filter(|(of, _)| *of == size).map(|(_, warp_facts)| warp_facts)
     }
 }
 
@@ -54,7 +54,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::sync::register_schedule::Courses;
+    use crate::sync::register_schedule::RoleTraces;
 
     #[test]
     fn a_kernel_defined_twice_is_not_taken_for_the_other() {
@@ -84,13 +84,13 @@ mod tests {
         for function in module.functions() {
             let header = function.header();
             let size = block_size(header.required_threads(), header.max_threads(), &launch);
-            let late = OfPtx::new(&function, size, u64::MAX / 2);
+            let late = WarpFacts::new(&function, size, u64::MAX / 2);
             let (Some(Ok(early)), Ok(late)) = (early.get(&function, size), &late) else { continue };
             let (Some(early), Some(late)) = (&early.courses, &late.courses) else { continue };
             let threads = size.and_then(|size| size.threads()).expect("a size");
             let entry = cap::by_directives(header.max_registers(), threads, header.min_blocks_per_sm());
             let entry = entry.next_multiple_of(setmaxnreg::STEP);
-            let steps = |courses: &Courses| {
+            let steps = |courses: &RoleTraces| {
                 work::within(1 << 40, || work::counted(|| courses.walk(entry)).1).expect("steps enough")
             };
             assert_eq!(steps(early), steps(late));

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::Evaluated;
 use super::model::*;
-use super::of_ptx::{self, OfPtx};
+use super::warp_facts::{self, WarpFacts};
 use crate::base::figures::ranges;
 use crate::base::work::{self, TooManySteps};
 use crate::base::{Line, Pc, RegFile};
@@ -39,24 +39,24 @@ pub(in crate::report) fn fill(kernel: &mut Kernel, known: &Known<'_>) -> Result<
         return Ok(());
     };
     let size = block_size(kernel.launch.reqntid, kernel.launch.maxntid, known.launch);
-    let steps = of_ptx::steps(function, false);
+    let steps = warp_facts::steps(function, false);
     let own;
-    let of_ptx = match known.evaluated.and_then(|all| all.get(function, size)) {
-        Some(of_ptx) => of_ptx,
+    let warp_facts = match known.evaluated.and_then(|all| all.get(function, size)) {
+        Some(warp_facts) => warp_facts,
         None => {
-            own = OfPtx::new(function, size, steps);
+            own = WarpFacts::new(function, size, steps);
             &own
         }
     };
-    let joined = of_ptx.as_ref().map_err(|error| *error).and_then(|of_ptx| {
-        let joiner = Joiner { known, of_ptx, module: function.module() };
+    let joined = warp_facts.as_ref().map_err(|error| *error).and_then(|warp_facts| {
+        let joiner = Joiner { known, warp_facts, module: function.module() };
         work::within(steps, || {
             let described = joiner.roles(kernel, emitted.as_deref());
             let setmaxnreg = joiner.setmaxnreg(kernel, &described, emitted.as_deref(), size);
-            (of_ptx, described, setmaxnreg)
+            (warp_facts, described, setmaxnreg)
         })
     });
-    let (of_ptx, described, setmaxnreg) = match joined {
+    let (warp_facts, described, setmaxnreg) = match joined {
         Ok(joined) => joined,
         Err(error) => {
             kernel.setmaxnreg = without_ptx(known, emitted.as_deref());
@@ -66,12 +66,12 @@ pub(in crate::report) fn fill(kernel: &mut Kernel, known: &Known<'_>) -> Result<
     kernel.setmaxnreg = setmaxnreg;
     if let Some(spills) = &mut kernel.spills {
         for spill in spills {
-            let role = spill.ptx_line.and_then(|line| of_ptx.role_of_line.get(&line));
-            spill.role = role.and_then(|role| of_ptx.roles.get(*role)).map(|role| role.name.clone());
+            let role = spill.ptx_line.and_then(|line| warp_facts.role_of_line.get(&line));
+            spill.role = role.and_then(|role| warp_facts.roles.get(*role)).map(|role| role.name.clone());
         }
     }
     kernel.roles = Some(described);
-    kernel.barriers = Some(super::barriers::barriers(kernel, known, of_ptx, function.module()));
+    kernel.barriers = Some(super::barriers::barriers(kernel, known, warp_facts, function.module()));
     Ok(())
 }
 
@@ -123,13 +123,13 @@ fn without_ptx(known: &Known<'_>, emitted: Option<&[setmaxnreg::Emitted]>) -> Op
 
 struct Joiner<'a> {
     known: &'a Known<'a>,
-    of_ptx: &'a OfPtx,
+    warp_facts: &'a WarpFacts,
     module: &'a ptx::Module<'a>,
 }
 
 impl Joiner<'_> {
     fn roles(&self, kernel: &Kernel, emitted: Option<&[setmaxnreg::Emitted]>) -> Vec<Role> {
-        let OfPtx { roles: found, role_of_line: of_line, role_of_set, .. } = self.of_ptx;
+        let WarpFacts { roles: found, role_of_line: of_line, role_of_set, .. } = self.warp_facts;
         let mut instructions = vec![0u64; found.len()];
         let mut peaks: Vec<Option<(u32, Option<Line>)>> = vec![None; found.len()];
         let code = self.known.section.code.as_ref();
@@ -184,7 +184,7 @@ impl Joiner<'_> {
                 instructions: instructions.get(index).copied(),
                 warps: hint.map(|hint| hint.warps).or(role.warps()),
                 warp_ids: warp_ids.filter(|_| hint.is_none()).map(|warps| ranges(&warps)),
-                barriers: self.of_ptx.barriers_of.get(index).cloned().unwrap_or_default(),
+                barriers: self.warp_facts.barriers_of.get(index).cloned().unwrap_or_default(),
                 does: role.duties.iter().map(|duty| duty.name().to_owned()).collect(),
                 parts: role
                     .part
@@ -204,7 +204,7 @@ impl Joiner<'_> {
         emitted: Option<&[setmaxnreg::Emitted]>,
         size: Option<BlockSize>,
     ) -> Option<SetMaxNReg> {
-        if self.of_ptx.requested.is_empty() && emitted.is_none_or(<[_]>::is_empty) {
+        if self.warp_facts.requested.is_empty() && emitted.is_none_or(<[_]>::is_empty) {
             return None;
         }
         let honoured = emitted.map(|emitted| !emitted.is_empty());
@@ -217,7 +217,7 @@ impl Joiner<'_> {
         let why = why.filter(|_| honoured != Some(true));
         Some(SetMaxNReg {
             requested: self
-                .of_ptx
+                .warp_facts
                 .requested
                 .iter()
                 .map(|site| RequestedRegisters {
@@ -238,7 +238,7 @@ impl Joiner<'_> {
     }
 
     fn pool(&self, kernel: &Kernel, described: &[Role], size: Option<BlockSize>) -> RegisterPool {
-        let found = &self.of_ptx.roles;
+        let found = &self.warp_facts.roles;
         let unknown = |explanation: String| RegisterPool {
             available: None,
             required: None,
@@ -255,7 +255,7 @@ impl Joiner<'_> {
             return unknown("every warp runs every setmaxnreg, or who runs which cannot be told".to_owned());
         }
         let rounded = entry.next_multiple_of(setmaxnreg::STEP);
-        let walked = self.of_ptx.courses.as_ref().and_then(|courses| courses.walk(rounded));
+        let walked = self.warp_facts.courses.as_ref().and_then(|courses| courses.walk(rounded));
         let assumed = size.filter(|size| !size.exact).and_then(|size| size.threads());
         let condition = assumed.map(|threads| format!("launched with all {threads} threads of .maxntid"));
         if found.iter().any(|role| role.counts.len() > 1) {
@@ -312,7 +312,7 @@ impl Joiner<'_> {
 
     /// The pool where budgets change in an order that barriers impose.
     fn in_phases(&self, entry: u32, walked: &register_schedule::Outcome, condition: Option<String>) -> RegisterPool {
-        let found = &self.of_ptx.roles;
+        let found = &self.warp_facts.roles;
         let warps: u32 = found.iter().filter_map(roles::Role::warps).sum();
         let available = entry.saturating_mul(warps);
         let stuck = walked.stuck.filter(|_| !walked.ends);

@@ -7,8 +7,8 @@ mod barriers;
 mod evaluated;
 mod join;
 mod model;
-mod of_ptx;
 pub(super) mod timeline;
+mod warp_facts;
 
 pub(super) use barriers::without_cubin;
 pub use evaluated::Evaluated;

@@ -1,7 +1,7 @@
 //! The timeline of a kernel, from its PTX alone.
 
 use super::join::block_size;
-use super::of_ptx::steps;
+use super::warp_facts::steps;
 use crate::base::work::{self, TooManySteps};
 use crate::ptx::Function;
 use crate::report::LaunchHints;

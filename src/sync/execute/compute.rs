@@ -1,6 +1,6 @@
 //! Arithmetic on the numbers of one lane.
 
-use crate::simt::number::Type;
+use crate::simt::eval::number::Type;
 use crate::sync::machine::SharedAddress;
 use crate::sync::program::{Combine, Compute};
 

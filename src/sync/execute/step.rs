@@ -4,7 +4,7 @@ use super::compute::apply;
 use super::{Brings, CANCELED, Flight, QUOTA, Run, State, Stop, Strand, Wait, Warp};
 use crate::base::Line;
 use crate::ptx::{BarrierAction, ClusterBarrierAction, RegisterAction};
-use crate::simt::number::Comparison;
+use crate::simt::eval::number::Comparison;
 use crate::sync::LANES;
 use crate::sync::machine::{Arrival, BARRIERS, Fault, SharedAddress};
 use crate::sync::program::{

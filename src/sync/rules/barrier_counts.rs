@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::work;
 use crate::ptx::BarrierAction;
-use crate::simt::{ThreadSet, Together, Warps, Ways, passing};
+use crate::simt::{Paths, ThreadSet, Uniformity, Warps, passing};
 use crate::sync::rules::barriers::BarrierSite;
-use crate::sync::rules::finding::{Check, Confidence};
+use crate::sync::rules::finding::{Confidence, Finding};
 
 /// Looks at barriers one by one; how warps move together is told once for each set of them.
 pub struct Counts<'w, 'a> {
     warps: &'w Warps<'a>,
     exact: bool,
-    together: BTreeMap<ThreadSet, Together>,
-    ways: Ways<'w, 'a>,
+    together: BTreeMap<ThreadSet, Uniformity>,
+    ways: Paths<'w, 'a>,
 }
 
 fn all_of<'s>(sites: impl IntoIterator<Item = &'s BarrierSite>) -> ThreadSet {
@@ -45,7 +45,7 @@ fn is_paired(sites: &[&BarrierSite]) -> bool {
 
 /// One site of a barrier where all others agree on a count that the threads make up, and each of them needs another one: some arrive for
 /// others, sites are in pairs, or nobody else makes a round alone as those do who come here.
-fn odd_one(id: u32, sites: &[&BarrierSite]) -> Option<Check> {
+fn odd_one(id: u32, sites: &[&BarrierSite]) -> Option<Finding> {
     if sites.len() < 3 {
         return None;
     }
@@ -76,7 +76,7 @@ fn odd_one(id: u32, sites: &[&BarrierSite]) -> Option<Check> {
 }
 
 /// An arrival with a count that nobody waits with.
-fn for_nobody(id: u32, sites: &[&BarrierSite]) -> Option<Check> {
+fn for_nobody(id: u32, sites: &[&BarrierSite]) -> Option<Finding> {
     let waited: BTreeSet<Option<u32>> = sites.iter().filter(|site| !arrives(site)).map(|site| site.count).collect();
     let site = sites.iter().find(|site| arrives(site) && !waited.is_empty() && !waited.contains(&site.count))?;
     let counts: Vec<String> = waited.into_iter().flatten().map(|count| count.to_string()).collect();
@@ -88,7 +88,7 @@ fn for_nobody(id: u32, sites: &[&BarrierSite]) -> Option<Check> {
 }
 
 /// Where one arrives and one waits, with counts that differ and nothing to tell which is meant, the other one of the two.
-fn other_half(id: u32, sites: &[&BarrierSite], told: &Check) -> Option<Check> {
+fn other_half(id: u32, sites: &[&BarrierSite], told: &Finding) -> Option<Finding> {
     let ([arrival], [wait]) = (
         &sites.iter().filter(|site| arrives(site)).collect::<Vec<_>>()[..],
         &sites.iter().filter(|site| !arrives(site)).collect::<Vec<_>>()[..],
@@ -110,8 +110,8 @@ fn other_half(id: u32, sites: &[&BarrierSite], told: &Check) -> Option<Check> {
 }
 
 /// A barrier that waits for threads that do not come, likely so.
-fn never_full(site: &BarrierSite, message: String, reasoning: String) -> Check {
-    Check { code: "PI203", fatal: true, confidence: Confidence::Likely, line: site.line, message, reasoning }
+fn never_full(site: &BarrierSite, message: String, reasoning: String) -> Finding {
+    Finding { code: "PI203", fatal: true, confidence: Confidence::Likely, line: site.line, message, reasoning }
 }
 
 /// Who gets where before those who wait at an instruction have passed it.
@@ -132,11 +132,11 @@ impl Early {
 impl<'w, 'a> Counts<'w, 'a> {
     /// `exact` says that the block cannot have another size.
     pub fn new(warps: &'w Warps<'a>, exact: bool) -> Counts<'w, 'a> {
-        Counts { warps, exact, together: BTreeMap::new(), ways: Ways::new(warps) }
+        Counts { warps, exact, together: BTreeMap::new(), ways: Paths::new(warps) }
     }
 
     /// Checks one barrier: all its sites.
-    pub fn check(&mut self, id: u32, sites: &[BarrierSite], checks: &mut Vec<Check>) {
+    pub fn check(&mut self, id: u32, sites: &[BarrierSite], checks: &mut Vec<Finding>) {
         if sites.iter().any(|site| site.threads.is_none()) {
             return;
         }
@@ -175,7 +175,7 @@ impl<'w, 'a> Counts<'w, 'a> {
     }
 
     /// A count that all who come to any site cannot make up.
-    fn too_few(&self, id: u32, sites: &[&BarrierSite]) -> Option<Check> {
+    fn too_few(&self, id: u32, sites: &[&BarrierSite]) -> Option<Finding> {
         let able = all_of(sites.iter().copied());
         let over = |site: &&&BarrierSite| {
             !arrives(site) && site.count.is_some_and(|count| count % 32 == 0 && able.len() < count)
@@ -186,7 +186,7 @@ impl<'w, 'a> Counts<'w, 'a> {
         // Where the others agree on a count that those who come do make up, this one is alone.
         let others = sites.iter().filter(|other| other.index != site.index);
         let odd = sites.len() > 1 && others.clone().all(|other| other.count == Some(round(sites)));
-        Some(Check {
+        Some(Finding {
             code: "PI203",
             fatal: true,
             confidence: match (only_sync || self.once(sites), self.exact) {
@@ -207,7 +207,7 @@ impl<'w, 'a> Counts<'w, 'a> {
     }
 
     /// Sites of one barrier whose counts differ, so that none of them can complete with the others.
-    fn apart(&self, id: u32, sites: &[&BarrierSite]) -> Option<Check> {
+    fn apart(&self, id: u32, sites: &[&BarrierSite]) -> Option<Finding> {
         let counts: BTreeSet<u32> = sites.iter().filter_map(|site| site.count).collect();
         if counts.len() < 2 {
             return None;
@@ -278,7 +278,7 @@ impl<'w, 'a> Counts<'w, 'a> {
     }
 
     /// Where whoever arrives for a round also waits for it, and nobody else comes: arrivals since the round before, and those who wait.
-    fn own_arrivals(&self, id: u32, sites: &[&BarrierSite]) -> Option<Check> {
+    fn own_arrivals(&self, id: u32, sites: &[&BarrierSite]) -> Option<Finding> {
         let here = |site: &BarrierSite| site.threads.unwrap_or(ThreadSet::EMPTY).whole_warps();
         let of = |index: usize| sites.iter().copied().inspect(|_| work::spend(1)).find(|site| site.index == index);
         let all: BTreeSet<usize> = sites.iter().map(|site| site.index).collect();
@@ -322,7 +322,7 @@ impl<'w, 'a> Counts<'w, 'a> {
     }
 
     /// A count that those who can come before anybody has passed do not make up: others arrive only once they have.
-    fn first_round(&self, id: u32, sites: &[&BarrierSite]) -> Option<Check> {
+    fn first_round(&self, id: u32, sites: &[&BarrierSite]) -> Option<Finding> {
         for site in sites.iter().filter(|site| !arrives(site)) {
             let (Some(count), Some(here)) = (site.count, site.threads) else { continue };
             let guarded = self.warps.graph.sites.get(site.index).is_none_or(|site| site.guard.is_some());
@@ -383,7 +383,7 @@ impl<'w, 'a> Counts<'w, 'a> {
     }
 
     /// Warps of a site that come to it as often as each other: more than it counts to.
-    fn too_many(&mut self, id: u32, sites: &[&BarrierSite], checks: &mut Vec<Check>) {
+    fn too_many(&mut self, id: u32, sites: &[&BarrierSite], checks: &mut Vec<Finding>) {
         for site in sites {
             let (Some(count), Some(here)) = (site.count, site.threads) else { continue };
             let come = here.whole_warps();
@@ -430,7 +430,7 @@ impl<'w, 'a> Counts<'w, 'a> {
             } else {
                 continue;
             };
-            checks.push(Check {
+            checks.push(Finding {
                 code: "PI204",
                 fatal: true,
                 confidence: Confidence::Likely,
@@ -443,6 +443,6 @@ impl<'w, 'a> Counts<'w, 'a> {
 
     fn equally(&mut self, site: &BarrierSite, come: ThreadSet) -> bool {
         let warps = self.warps;
-        self.together.entry(come).or_insert_with(|| Together::of(warps, come)).at(warps, site.index)
+        self.together.entry(come).or_insert_with(|| Uniformity::of(warps, come)).at(warps, site.index)
     }
 }

@@ -7,7 +7,7 @@ use crate::base::Line;
 use crate::ptx::{BarrierAction, Operation};
 use crate::simt::{ThreadSet, Value, Warps};
 use crate::sync::rules::barrier_counts::Counts;
-use crate::sync::rules::finding::{Check, Confidence};
+use crate::sync::rules::finding::{Confidence, Finding};
 
 /// An instruction on a named barrier.
 #[derive(Clone, Debug)]
@@ -88,7 +88,7 @@ fn are_ids(layers: &[Arc<[u64]>], threads: &ThreadSet) -> bool {
 }
 
 /// Checks of named barriers. `exact` says that the block cannot have another size.
-pub fn check(warps: &Warps<'_>, named: &Named, exact: bool) -> Vec<Check> {
+pub fn check(warps: &Warps<'_>, named: &Named, exact: bool) -> Vec<Finding> {
     let mut checks = Vec::new();
     let whole = warps.graph.complete && !warps.graph.calls && named.unresolved.is_empty();
     divergence(warps, &mut checks);
@@ -102,7 +102,7 @@ pub fn check(warps: &Warps<'_>, named: &Named, exact: bool) -> Vec<Check> {
         let arrives = sites.iter().find(|site| site.action == BarrierAction::Arrive);
         let waits = sites.iter().any(|site| site.action != BarrierAction::Arrive);
         if let Some(site) = arrives.filter(|site| !waits && !site.in_turns) {
-            checks.push(Check {
+            checks.push(Finding {
                 code: "PI205",
                 fatal: false,
                 confidence: Confidence::Likely,
@@ -115,13 +115,13 @@ pub fn check(warps: &Warps<'_>, named: &Named, exact: bool) -> Vec<Check> {
     checks
 }
 
-fn counts(id: u32, sites: &[BarrierSite], checks: &mut Vec<Check>) {
+fn counts(id: u32, sites: &[BarrierSite], checks: &mut Vec<Finding>) {
     let mut seen: BTreeMap<u32, Line> = BTreeMap::new();
     for site in sites {
         let Some(count) = site.count else { continue };
         // A block whose size is no multiple of 32 has a last warp that is not full.
         if count % 32 != 0 && site.threads.is_none_or(|threads| threads.len() != count) {
-            checks.push(Check {
+            checks.push(Finding {
                 code: "PI201",
                 fatal: true,
                 confidence: Confidence::Likely,
@@ -134,7 +134,7 @@ fn counts(id: u32, sites: &[BarrierSite], checks: &mut Vec<Check>) {
     }
     if seen.len() > 1 {
         let list: Vec<String> = seen.iter().map(|(count, line)| format!("{count} at line {line}")).collect();
-        checks.push(Check {
+        checks.push(Finding {
             code: "PI202",
             fatal: false,
             confidence: Confidence::Possible,
@@ -148,7 +148,7 @@ fn counts(id: u32, sites: &[BarrierSite], checks: &mut Vec<Check>) {
 }
 
 /// Instructions that whole warps must run together, where some lanes cannot come.
-fn divergence(warps: &Warps<'_>, checks: &mut Vec<Check>) {
+fn divergence(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
     let Some(threads) = warps.threads else { return };
     let all = ThreadSet::first(threads);
     let mut lanes_wait: Option<ThreadSet> = None;
@@ -178,7 +178,7 @@ fn divergence(warps: &Warps<'_>, checks: &mut Vec<Check>) {
         let lost = missing.iter().filter(|thread| !here.has(*thread)).any(|thread| elsewhere.has(thread));
         let first = here.warps().first().copied().unwrap_or(0);
         let lanes = here.iter().filter(|thread| thread / 32 == first).count();
-        checks.push(Check {
+        checks.push(Finding {
             code: "PI206",
             fatal: true,
             confidence: if lost { Confidence::Likely } else { Confidence::Possible },

@@ -3,7 +3,7 @@
 use crate::base::{Line, work};
 use crate::ptx::{ClusterBarrierAction, Operation};
 use crate::simt::{Graph, Site, ThreadSet, Warps};
-use crate::sync::rules::finding::{Check, Confidence};
+use crate::sync::rules::finding::{Confidence, Finding};
 
 /// Half of a cluster barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ fn follow<T: Copy + PartialEq + std::ops::BitOr<Output = T>>(
 }
 
 /// Follows arrive and wait along every path. Nothing is certain: what the ISA leaves undefined was seen to run (docs/hardware.md).
-pub fn check(warps: &Warps<'_>) -> Vec<Check> {
+pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
     let graph = &warps.graph;
     let mut checks = Vec::new();
     if sites(warps).is_empty() || graph.calls || !graph.complete {
@@ -135,7 +135,14 @@ pub fn check(warps: &Warps<'_>) -> Vec<Check> {
             }
             if let Some((code, confidence, message, reasoning)) = found {
                 let (message, reasoning) = (message.to_owned(), reasoning.to_owned());
-                checks.push(Check { code, fatal: code != "PI403", confidence, line: site.line(), message, reasoning });
+                checks.push(Finding {
+                    code,
+                    fatal: code != "PI403",
+                    confidence,
+                    line: site.line(),
+                    message,
+                    reasoning,
+                });
             }
             state = step(state, site);
         }
@@ -144,7 +151,7 @@ pub fn check(warps: &Warps<'_>) -> Vec<Check> {
     if checks.iter().any(|check| check.code != "PI403") {
         return checks;
     }
-    let (again, last): (Vec<Check>, Vec<Check>) =
+    let (again, last): (Vec<Finding>, Vec<Finding>) =
         never_waited_for(warps).into_iter().partition(|check| check.code == "PI402");
     if !again.is_empty() {
         return again;
@@ -152,7 +159,7 @@ pub fn check(warps: &Warps<'_>) -> Vec<Check> {
     let reasoning = "whoever gets here has arrived as often as nobody has who waits: no thread of the cluster waits for this \
                      arrival, so that the wait is missing, or the arrival does nothing";
     let found = |line: Line| unanswered(line, "barrier.cluster.arrive that no thread waits for", reasoning);
-    let for_nobody: Vec<Check> = for_nobody(graph, ends).into_iter().map(found).collect();
+    let for_nobody: Vec<Finding> = for_nobody(graph, ends).into_iter().map(found).collect();
     if !for_nobody.is_empty() {
         return for_nobody;
     }
@@ -162,7 +169,7 @@ pub fn check(warps: &Warps<'_>) -> Vec<Check> {
 
 /// Arrivals that nobody of a warp that makes them waits for: whichever way is taken, another arrival comes next, or the end of the kernel.
 /// Where branches meet that arrived elsewhere, the second may be right for some of those who come to it: the first is at fault.
-fn never_waited_for(warps: &Warps<'_>) -> Vec<Check> {
+fn never_waited_for(warps: &Warps<'_>) -> Vec<Finding> {
     let graph = &warps.graph;
     let mut checks = Vec::new();
     for (index, site) in graph.sites.iter().enumerate() {
@@ -181,7 +188,7 @@ fn never_waited_for(warps: &Warps<'_>) -> Vec<Check> {
         };
         let second = next.halves.first().and_then(|first| graph.sites.get(*first)).map(Site::line);
         checks.push(match second.filter(|_| !next.ends) {
-            Some(second) => Check {
+            Some(second) => Finding {
                 code: "PI402",
                 fatal: true,
                 confidence: Confidence::Likely,
@@ -249,9 +256,9 @@ fn next_halves(warps: &Warps<'_>, from: usize, who: &ThreadSet) -> Option<Next> 
     Some(next)
 }
 
-fn unanswered(line: Line, message: &str, reasoning: &str) -> Check {
+fn unanswered(line: Line, message: &str, reasoning: &str) -> Finding {
     let (message, reasoning) = (message.to_owned(), reasoning.to_owned());
-    Check { code: "PI403", fatal: false, confidence: Confidence::Likely, line, message, reasoning }
+    Finding { code: "PI403", fatal: false, confidence: Confidence::Likely, line, message, reasoning }
 }
 
 /// Arrivals that no thread of any block waits for. All run the same code, and a thread's arrivals are for the phases in their order: an

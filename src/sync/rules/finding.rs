@@ -15,7 +15,7 @@ pub enum Confidence {
 
 /// What a check found. `docs/codes` has a page for each code.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Check {
+pub struct Finding {
     /// `PI201`
     pub code: &'static str,
     /// Whether the kernel hangs or is refused, rather than runs otherwise than meant.

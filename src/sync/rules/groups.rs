@@ -3,7 +3,7 @@
 use crate::base::{FastSet, work};
 use crate::ptx::{Bulk, CpAsync, Operation, Register, Wgmma};
 use crate::simt::{Graph, Site, Warps};
-use crate::sync::rules::finding::{Check, Confidence};
+use crate::sync::rules::finding::{Confidence, Finding};
 
 /// What a path has done last, one bit each; several where paths meet.
 type States = u16;
@@ -55,7 +55,7 @@ fn along(graph: &Graph<'_>, step: impl Fn(&Site<'_>) -> Option<States>) -> Vec<S
 }
 
 /// Checks of groups.
-pub fn check(warps: &Warps<'_>) -> Vec<Check> {
+pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
     let mut checks = Vec::new();
     if warps.graph.calls || !warps.graph.complete {
         return checks;
@@ -80,7 +80,7 @@ fn last_before<'g, 'a>(
     graph.sites.get(..index)?.iter().rev().inspect(|_| work::spend(1)).find(|site| is(&site.operation))
 }
 
-fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Check>) {
+fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
     let is_mma = |operation: &Operation<'_>| matches!(operation, Operation::Wgmma(Wgmma::MmaAsync));
     if !graph.sites.iter().any(|site| is_mma(&site.operation)) {
         return;
@@ -96,9 +96,9 @@ fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Check>) {
     });
     let mut add = |code, line, message: &str, reasoning: &str| {
         work::spend_on(checks.len());
-        if !checks.iter().any(|known: &Check| known.code == code && known.line == line) {
+        if !checks.iter().any(|known: &Finding| known.code == code && known.line == line) {
             let (message, reasoning) = (message.to_owned(), reasoning.to_owned());
-            checks.push(Check { code, fatal: false, confidence: Confidence::Likely, line, message, reasoning });
+            checks.push(Finding { code, fatal: false, confidence: Confidence::Likely, line, message, reasoning });
         }
     };
     // Multiplications that the next fence finds in no group. Where there are several, groups are meant to go across fences.
@@ -148,7 +148,7 @@ fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Check>) {
 
 /// The first multiplication that a path leads to from the start without a fence, or that no path brings one to from where its accumulators
 /// were computed anew. One after the other into the same accumulators need none between them.
-fn unfenced(graph: &Graph<'_>, is_mma: impl Fn(&Operation<'_>) -> bool, checks: &mut Vec<Check>) {
+fn unfenced(graph: &Graph<'_>, is_mma: impl Fn(&Operation<'_>) -> bool, checks: &mut Vec<Finding>) {
     let multiplications = || graph.sites.iter().filter(|site| is_mma(&site.operation));
     let accumulators: FastSet<Register> =
         multiplications().flat_map(|site| graph.registers.written_by(&site.located)).collect();
@@ -164,7 +164,7 @@ fn unfenced(graph: &Graph<'_>, is_mma: impl Fn(&Operation<'_>) -> bool, checks: 
     };
     if let Some((site, state)) = graph.sites.iter().zip(&states).find(bare) {
         let since = if *state & START != 0 { "the start" } else { "its accumulators were computed" };
-        checks.push(Check {
+        checks.push(Finding {
             code: "PI501",
             fatal: false,
             confidence: Confidence::Likely,
@@ -179,7 +179,7 @@ fn unfenced(graph: &Graph<'_>, is_mma: impl Fn(&Operation<'_>) -> bool, checks: 
 }
 
 /// Copies in groups: `cp.async` and the bulk ones out of shared memory.
-fn copies(graph: &Graph<'_>, checks: &mut Vec<Check>) {
+fn copies(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
     for bulk in [false, true] {
         let kind = |site: &Site<'_>| match site.operation {
             Operation::CpAsync(CpAsync::Copy) if !bulk => Some(OPEN),
@@ -199,7 +199,7 @@ fn copies(graph: &Graph<'_>, checks: &mut Vec<Check>) {
         let Some(copy) = first(OPEN) else { continue };
         let mut add = |code, confidence, line, message: String, reasoning: &str| {
             let reasoning = reasoning.to_owned();
-            checks.push(Check { code, fatal: false, confidence, line, message, reasoning });
+            checks.push(Finding { code, fatal: false, confidence, line, message, reasoning });
         };
         if first(COMMITTED).is_none() && first(DONE).is_none() {
             let message = format!("{name} copies in a kernel without {name}.commit_group");

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{Line, work};
 use crate::simt::{Value, Warps};
-use crate::sync::rules::finding::{Check, Confidence};
+use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::mbarrier_checks::{Group, Objects, is_count_told};
 use crate::sync::rules::mbarriers::{Act, MbarrierSite, Place};
 
@@ -31,10 +31,10 @@ struct Object {
 }
 
 /// Objects that count otherwise than all others that are used as they are. Of what is told already nothing more is told.
-pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>, told: &[Check]) -> Vec<Check> {
+pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>, told: &[Finding]) -> Vec<Finding> {
     let inits = objects.sites.iter().filter(|site| site.act == Act::Init);
     let known: Vec<Object> = inits.filter_map(|init| object(warps, objects, init)).collect();
-    let mut checks: Vec<Check> = Vec::new();
+    let mut checks: Vec<Finding> = Vec::new();
     let mut by_arrivals: BTreeMap<_, Vec<&Object>> = BTreeMap::new();
     let mut by_shape: BTreeMap<_, Vec<&Object>> = BTreeMap::new();
     for object in &known {
@@ -60,7 +60,7 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>, told: &[Check]) ->
     }
     // Of two either may be wrong, unless one is known to be.
     let is_told =
-        |checks: &[Check], object: &Object| is_count_told(checks, object.line) || is_count_told(told, object.line);
+        |checks: &[Finding], object: &Object| is_count_told(checks, object.line) || is_count_told(told, object.line);
     for alike in by_arrivals.values().filter(|alike| is_pair(alike)).chain(rings.iter().filter(|ring| is_pair(ring))) {
         let [a, b] = alike[..] else { continue };
         if !is_told(&checks, a) && !is_told(&checks, b) && is_peeled(alike, &(a, b.count)) {
@@ -71,7 +71,7 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>, told: &[Check]) ->
 }
 
 /// Adds what is not told yet.
-fn add<'o>(checks: &mut Vec<Check>, found: impl IntoIterator<Item = (&'o Object, u64)>, why: &str) {
+fn add<'o>(checks: &mut Vec<Finding>, found: impl IntoIterator<Item = (&'o Object, u64)>, why: &str) {
     for (object, usual) in found {
         work::spend_on(checks.len());
         if !checks.iter().any(|known| known.line == object.line) {
@@ -124,8 +124,8 @@ fn loops(warps: &Warps<'_>, object: &Object) -> Vec<Option<u32>> {
     found
 }
 
-fn differs(object: &Object, usual: u64, why: &str) -> Check {
-    Check {
+fn differs(object: &Object, usual: u64, why: &str) -> Finding {
+    Finding {
         code: "PI310",
         fatal: true,
         confidence: Confidence::Likely,

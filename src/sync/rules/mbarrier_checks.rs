@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::base::{Line, work};
 use crate::ptx::{BarrierAction, ClusterBarrierAction, MbarrierAction, Operation, Register};
-use crate::simt::{Edge, Site, ThreadSet, Value, Warps, Ways, passing};
-use crate::sync::rules::finding::{Check, Confidence};
+use crate::simt::{Edge, Paths, Site, ThreadSet, Value, Warps, passing};
+use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::mbarriers::{Act, MbarrierSite, Place};
 
 /// The objects that an instruction may be on: the variable, and the places in it where they are known.
@@ -63,8 +63,8 @@ impl<'a> Objects<'a> {
 }
 
 /// Checks of mbarriers. `exact` says that the block cannot have another size.
-pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite], exact: bool) -> Vec<Check> {
-    let mut checks: Vec<Check> = Vec::new();
+pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite], exact: bool) -> Vec<Finding> {
+    let mut checks: Vec<Finding> = Vec::new();
     if warps.graph.calls || !warps.graph.complete {
         return checks;
     }
@@ -89,7 +89,7 @@ pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite], exact: bool) -> Vec<Chec
     }
     arrivals(warps, &objects, exact, &mut checks);
     // What is told of a count already is not told once more.
-    let add = |checks: &mut Vec<Check>, found: Vec<Check>| {
+    let add = |checks: &mut Vec<Finding>, found: Vec<Finding>| {
         for check in found {
             if !is_count_told(checks, check.line) {
                 checks.push(check);
@@ -107,13 +107,13 @@ pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite], exact: bool) -> Vec<Chec
 }
 
 /// Whether something is told of the count of the object that a line initialises.
-pub(super) fn is_count_told(checks: &[Check], line: Line) -> bool {
+pub(super) fn is_count_told(checks: &[Finding], line: Line) -> bool {
     work::spend_on(checks.len());
     checks.iter().any(|check| ["PI305", "PI310"].contains(&check.code) && check.line == line)
 }
 
 /// What must be there at all: an init, an arrival, an announcement.
-fn presence(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
+fn presence(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Finding>) {
     let arrivals = [Act::Arrive, Act::ArriveExpect, Act::AsyncArrive, Act::Other];
     for (site, group) in objects.sites.iter().zip(&objects.groups) {
         let Some(group) = group else { continue };
@@ -150,7 +150,7 @@ fn presence(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
             // A parity that is not known may be that of the phase before the first.
             let unsure = code == "PI302" && site.argument.is_none();
             let confidence = if unsure { Confidence::Possible } else { Confidence::Likely };
-            checks.push(Check { code, fatal: true, confidence, line, message, reasoning });
+            checks.push(Finding { code, fatal: true, confidence, line, message, reasoning });
         }
     }
 }
@@ -176,7 +176,7 @@ fn is_poll(warps: &Warps<'_>, wait: &MbarrierSite) -> bool {
 const CLUSTER: u64 = 16;
 
 /// Counts that more threads would have to make up than can arrive.
-fn arrivals(warps: &Warps<'_>, objects: &Objects<'_>, exact: bool, checks: &mut Vec<Check>) {
+fn arrivals(warps: &Warps<'_>, objects: &Objects<'_>, exact: bool, checks: &mut Vec<Finding>) {
     let mut told: BTreeSet<Group> = BTreeSet::new();
     for (site, group) in objects.sites.iter().zip(&objects.groups).filter(|(site, _)| site.act == Act::Init) {
         let (Some((variable, Some(places))), Some(count)) = (group, site.argument) else { continue };
@@ -195,7 +195,7 @@ fn arrivals(warps: &Warps<'_>, objects: &Objects<'_>, exact: bool, checks: &mut 
         let is_one = places.len() == 1;
         let name = site.object(warps).unwrap_or_default();
         let which = if is_one { String::new() } else { format!(" at offset {place}") };
-        checks.push(Check {
+        checks.push(Finding {
             code: "PI305",
             fatal: true,
             confidence: if repeats || !exact || warps.values.by_memory || !objects.are_fixed() || !is_one {
@@ -291,7 +291,7 @@ fn too_few(warps: &Warps<'_>, objects: &Objects<'_>, group: &Group, count: u64, 
 }
 
 /// Bytes announced against bytes copied, where the copies say their size.
-fn bytes(warps: &Warps<'_>, objects: &Objects<'_>, exact: bool, checks: &mut Vec<Check>) {
+fn bytes(warps: &Warps<'_>, objects: &Objects<'_>, exact: bool, checks: &mut Vec<Finding>) {
     let mut seen: BTreeSet<Group> = BTreeSet::new();
     // `st.async` and `red.async` move four bytes, or eight.
     let is_bulk = |site: &MbarrierSite| {
@@ -303,7 +303,7 @@ fn bytes(warps: &Warps<'_>, objects: &Objects<'_>, exact: bool, checks: &mut Vec
         let expects = matches!(site.act, Act::ArriveExpect | Act::Expect);
         let name = site.object(warps).unwrap_or_default();
         if let Some(odd) = site.argument.filter(|bytes| expects && bytes % 16 != 0 && only_bulk) {
-            checks.push(Check {
+            checks.push(Finding {
                 code: "PI306",
                 fatal: true,
                 confidence: Confidence::Likely,
@@ -341,7 +341,7 @@ fn bytes(warps: &Warps<'_>, objects: &Objects<'_>, exact: bool, checks: &mut Vec
             if announced > copied { "its phase never completes" } else { "its phase may complete too early, or never" };
         let fixed = exact && objects.are_fixed() && !warps.values.by_memory;
         let certain = fixed && announced > copied && !warps.graph.is_in_a_loop(site.index);
-        checks.push(Check {
+        checks.push(Finding {
             code: "PI306",
             fatal: true,
             confidence: if certain { Confidence::Certain } else { Confidence::Likely },
@@ -362,7 +362,7 @@ fn synchronises(operation: &Operation<'_>) -> bool {
 }
 
 /// Uses that threads can come to before anything has told them that the object is there.
-fn publication(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
+fn publication(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Finding>) {
     if warps.threads.is_none() || !objects.sites.iter().any(|site| site.act == Act::Init) {
         return;
     }
@@ -392,7 +392,7 @@ fn publication(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>
             }
         }
     }
-    let ways = Ways::new(warps);
+    let ways = Paths::new(warps);
     let is_init = |site: &Site<'_>| matches!(site.operation, Operation::Mbarrier(mbarrier) if mbarrier.action == MbarrierAction::Init);
     let starts = graph.sites.iter().enumerate().filter(|(_, site)| is_init(site) || synchronises(&site.operation));
     let starts: BTreeSet<usize> = starts.map(|(index, _)| index).collect();
@@ -417,7 +417,7 @@ fn publication(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>
         if makers.is_empty() || here.within(&makers.whole_warps()) || !seen.insert(group.clone()) {
             continue;
         }
-        checks.push(Check {
+        checks.push(Finding {
             code: "PI307",
             fatal: true,
             confidence: Confidence::Likely,
@@ -433,7 +433,7 @@ fn publication(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>
 }
 
 /// A cluster barrier whose arrival is relaxed tells the others nothing: a fence must have.
-fn relaxed(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
+fn relaxed(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Finding>) {
     let graph = &warps.graph;
     let mut first: Option<&MbarrierSite> = None;
     let mut all = true;
@@ -481,7 +481,7 @@ fn relaxed(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Check>) {
     }
     // Kernels that are known to work leave the fence out for an object that only the cluster barrier orders.
     let Some(site) = first else { return };
-    checks.push(Check {
+    checks.push(Finding {
         code: "PI308",
         fatal: true,
         confidence: if all { Confidence::Likely } else { Confidence::Possible },

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::base::work;
-use crate::simt::{Block, Edge, Warps, Ways};
-use crate::sync::rules::finding::{Check, Confidence};
+use crate::simt::{Block, Edge, Paths, Warps};
+use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::mbarrier_batches::{Around, Batches};
 use crate::sync::rules::mbarrier_checks::Objects;
 use crate::sync::rules::mbarriers::{Act, MbarrierSite, Place};
@@ -22,7 +22,7 @@ pub(super) fn one_object(a: &MbarrierSite, b: &MbarrierSite) -> bool {
 
 /// The first copy with an announcement somewhere, but none for it: whoever copies arrives without one, or there is none between the
 /// waits before and after it.
-pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
+pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Finding> {
     if !objects.sites.iter().any(|site| site.act == Act::Complete) {
         return None;
     }
@@ -204,8 +204,8 @@ fn gates(objects: &Objects<'_>, walk: &Walk<'_, '_>, announcements: &[&MbarrierS
     branches.chain(gates.iter().copied()).collect()
 }
 
-fn unannounced(warps: &Warps<'_>, copy: &MbarrierSite, what: &str, why: &str) -> Check {
-    Check {
+fn unannounced(warps: &Warps<'_>, copy: &MbarrierSite, what: &str, why: &str) -> Finding {
+    Finding {
         code: "PI303",
         fatal: true,
         confidence: Confidence::Likely,
@@ -241,13 +241,13 @@ fn left_out(warps: &Warps<'_>, objects: &Objects<'_>, copy: &MbarrierSite, own: 
 /// Walks from an instruction, up to the waits before and after it, on the ways that are open to those who run it.
 struct Walk<'g, 'a> {
     warps: &'g Warps<'a>,
-    ways: Ways<'g, 'a>,
+    ways: Paths<'g, 'a>,
     waits: BTreeSet<usize>,
 }
 
 impl<'g, 'a> Walk<'g, 'a> {
     fn new(warps: &'g Warps<'a>, waits: BTreeSet<usize>) -> Walk<'g, 'a> {
-        Walk { warps, ways: Ways::new(warps), waits }
+        Walk { warps, ways: Paths::new(warps), waits }
     }
 
     /// The same, up to other waits.

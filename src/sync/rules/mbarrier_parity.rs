@@ -5,7 +5,7 @@
 
 use crate::base::{FastMap, work};
 use crate::simt::{Edge, Warps};
-use crate::sync::rules::finding::{Check, Confidence};
+use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::mbarriers::{Act, MbarrierSite, Place};
 
 /// Waits from which paths are followed.
@@ -23,8 +23,8 @@ enum Meaning {
 }
 
 /// Finds waits for a parity that was waited for already.
-pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite]) -> Vec<Check> {
-    let mut checks: Vec<Check> = Vec::new();
+pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite]) -> Vec<Finding> {
+    let mut checks: Vec<Finding> = Vec::new();
     let fixed = |site: &MbarrierSite| match (site.variable, site.place) {
         (Some(variable), Place::At(offset)) => Some((variable, offset)),
         _ => None,
@@ -63,7 +63,7 @@ pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite]) -> Vec<Check> {
         let name = wait.object(warps).unwrap_or_default();
         // The same wait again is one of a loop, which may run once.
         let confidence = if again == wait.index { Confidence::Possible } else { Confidence::Likely };
-        checks.push(Check {
+        checks.push(Finding {
             code: "PI309",
             fatal: false,
             confidence,

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::simt::{Warps, Ways};
-use crate::sync::rules::finding::{Check, Confidence};
+use crate::simt::{Paths, Warps};
+use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::mbarrier_checks::{Group, Objects, each_arrives, for_one_block, is_waited_for};
 use crate::sync::rules::mbarriers::{Act, MbarrierSite, Place};
 
@@ -43,7 +43,7 @@ impl Object<'_> {
 }
 
 /// The object whose count alone does not agree with its arrivals.
-pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
+pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Finding> {
     let rounds = Rounds::new(warps, objects);
     let mut known: BTreeMap<Group, Option<Arrivals>> = BTreeMap::new();
     let mut all: Vec<Object<'_>> = Vec::new();
@@ -82,7 +82,7 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
     };
     // More may come than do: two instructions that follow one another need not both run in one phase.
     let confidence = if object.is_short() { Confidence::Likely } else { Confidence::Possible };
-    (agreeing >= MIN_AGREEING).then(|| Check {
+    (agreeing >= MIN_AGREEING).then(|| Finding {
         code,
         fatal: true,
         confidence,
@@ -98,14 +98,14 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>) -> Option<Check> {
 struct Rounds<'w, 'a, 's> {
     warps: &'w Warps<'a>,
     objects: &'w Objects<'s>,
-    ways: Ways<'w, 'a>,
+    ways: Paths<'w, 'a>,
     waits: BTreeSet<usize>,
 }
 
 impl<'w, 'a, 's> Rounds<'w, 'a, 's> {
     fn new(warps: &'w Warps<'a>, objects: &'w Objects<'s>) -> Self {
         let waits = objects.sites.iter().filter(|site| site.act == Act::Wait).map(|site| site.index).collect();
-        Rounds { warps, objects, ways: Ways::new(warps), waits }
+        Rounds { warps, objects, ways: Paths::new(warps), waits }
     }
 
     /// The arrivals that one phase of an object can get; none where that cannot be told.

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::base::Line;
-use crate::simt::{ThreadSet, Together, Value, Variation, Warps};
-use crate::sync::rules::finding::{Check, Confidence};
+use crate::simt::{ThreadSet, Uniformity, Value, Variation, Warps};
+use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::mbarrier_checks::{Group, Objects, each_arrives, is_waited_for};
 use crate::sync::rules::mbarriers::{Act, MbarrierSite};
 
@@ -18,9 +18,9 @@ const MAX_OBJECTS: usize = 512;
 const MAX_SETS: usize = 64;
 
 /// Counts that are no multiple of what arrives at once. `all` has the instructions too that nobody runs.
-pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>, all: &[MbarrierSite]) -> Vec<Check> {
+pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>, all: &[MbarrierSite]) -> Vec<Finding> {
     let mut units = Units { warps, objects, all, together: BTreeMap::new() };
-    let mut checks: Vec<Check> = Vec::new();
+    let mut checks: Vec<Finding> = Vec::new();
     let mut told: BTreeSet<Line> = BTreeSet::new();
     let inits = objects.sites.iter().filter(|site| site.act == Act::Init);
     let of = |init: &MbarrierSite| Some((init.variable?, init.places.clone()?, init.argument?));
@@ -33,7 +33,7 @@ pub(super) fn check(warps: &Warps<'_>, objects: &Objects<'_>, all: &[MbarrierSit
         let Some(unit) = units.of(&group, place).filter(|unit| count % unit != 0) else { continue };
         if told.insert(init.line) {
             let name = init.object(warps).unwrap_or_default();
-            checks.push(Check {
+            checks.push(Finding {
                 code: "PI310",
                 fatal: true,
                 confidence: Confidence::Likely,
@@ -53,7 +53,7 @@ struct Units<'w, 'a, 's> {
     warps: &'w Warps<'a>,
     objects: &'w Objects<'s>,
     all: &'w [MbarrierSite],
-    together: BTreeMap<ThreadSet, Together>,
+    together: BTreeMap<ThreadSet, Uniformity>,
 }
 
 impl Units<'_, '_, '_> {
@@ -89,7 +89,7 @@ impl Units<'_, '_, '_> {
         if self.together.len() >= MAX_SETS && !self.together.contains_key(&here) {
             return None;
         }
-        let together = self.together.entry(here).or_insert_with(|| Together::of_threads(warps, here));
+        let together = self.together.entry(here).or_insert_with(|| Uniformity::of_threads(warps, here));
         if !together.equally(warps, site.index) {
             return None;
         }

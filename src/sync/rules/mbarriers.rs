@@ -4,7 +4,7 @@
 
 use crate::base::{Line, work};
 use crate::ptx::{Bulk, CpAsync, MbarrierAction, Operand, Operation, Shape, Tcgen05};
-use crate::simt::{Places, Site, Value, Variation, Warps};
+use crate::simt::{AddressSets, Site, Value, Variation, Warps};
 
 /// What is done to an mbarrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +156,7 @@ fn last_address<'a>(site: &Site<'a>) -> Option<Operand<'a>> {
 /// Every instruction on an mbarrier, in order.
 pub fn sites(warps: &Warps<'_>) -> Vec<MbarrierSite> {
     let mut found = Vec::new();
-    let mut places = Places::new(&warps.graph, &warps.values, &warps.reach);
+    let mut places = AddressSets::new(&warps.graph, &warps.values, &warps.reach);
     for (index, site) in warps.graph.sites.iter().enumerate() {
         let opcode = site.located.instruction.opcode();
         let (act, address, argument) = match site.operation {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::base::{Line, work};
 use crate::ptx::{Bulk, CpAsync, Operation, Tcgen05, Wgmma};
-use crate::simt::{Site, ThreadSet, Warps, Ways, passing};
-use crate::sync::rules::finding::{Check, Confidence};
+use crate::simt::{Paths, Site, ThreadSet, Warps, passing};
+use crate::sync::rules::finding::{Confidence, Finding};
 
 /// Columns of tensor memory (PTX ISA, "tcgen05.alloc").
 const COLUMNS: u64 = 512;
@@ -66,7 +66,7 @@ pub fn sites(warps: &Warps<'_>) -> Vec<AsyncSite> {
 }
 
 /// Checks of the order of asynchronous work.
-pub fn check(warps: &Warps<'_>) -> Vec<Check> {
+pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
     let mut checks = cta_groups(warps);
     if !warps.graph.calls && warps.graph.complete {
         tensor_memory(warps, &mut checks);
@@ -74,7 +74,7 @@ pub fn check(warps: &Warps<'_>) -> Vec<Check> {
     checks
 }
 
-fn cta_groups(warps: &Warps<'_>) -> Vec<Check> {
+fn cta_groups(warps: &Warps<'_>) -> Vec<Finding> {
     let group = |site: &Site<'_>| match site.operation {
         Operation::Tcgen05 { cta_group: Some(group), .. } => Some((site.line(), group)),
         _ => None,
@@ -83,7 +83,7 @@ fn cta_groups(warps: &Warps<'_>) -> Vec<Check> {
     let of = |group: u32| groups.iter().filter(|(_, found)| *found == group).count();
     let usual = if of(2) > of(1) { 2 } else { 1 };
     let other = groups.iter().filter(|(_, group)| *group != usual && of(usual) > 0);
-    let check = |(line, group): &(Line, u32)| Check {
+    let check = |(line, group): &(Line, u32)| Finding {
         code: "PI601",
         fatal: true,
         confidence: Confidence::Certain,
@@ -94,7 +94,7 @@ fn cta_groups(warps: &Warps<'_>) -> Vec<Check> {
     other.map(check).collect()
 }
 
-fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Check>) {
+fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
     let of = |wanted: Tcgen05| -> Vec<(usize, &Site<'_>)> {
         let is = |site: &Site<'_>| matches!(site.operation, Operation::Tcgen05 { action, .. } if action == wanted);
         let sites = warps.graph.sites.iter().enumerate();
@@ -106,7 +106,7 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Check>) {
         if let Some(columns) = columns(warps, *index)
             && !(columns.is_power_of_two() && (32..=COLUMNS).contains(&columns))
         {
-            checks.push(Check {
+            checks.push(Finding {
                 code: "PI603",
                 fatal: true,
                 confidence: Confidence::Certain,
@@ -127,7 +127,7 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Check>) {
     if let (Some(got), Some((_, last))) = (sum(&taken), taken.last())
         && got > COLUMNS
     {
-        checks.push(Check {
+        checks.push(Finding {
             code: "PI604",
             fatal: true,
             confidence: Confidence::Likely,
@@ -138,7 +138,7 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Check>) {
         });
     }
     if of(Tcgen05::Relinquish).is_empty() {
-        checks.push(Check {
+        checks.push(Finding {
             code: "PI605",
             fatal: false,
             confidence: Confidence::Possible,
@@ -163,7 +163,7 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Check>) {
             _ => return,
         },
     };
-    checks.push(Check {
+    checks.push(Finding {
         code: "PI602",
         fatal: true,
         confidence,
@@ -176,7 +176,7 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Check>) {
 /// The most columns that are freed on one way, where the same threads free everything and no way leads by two that free.
 fn one_way(warps: &Warps<'_>, deallocs: &[(usize, &Site<'_>)]) -> Option<u64> {
     let (first, _) = deallocs.first()?;
-    let ways = Ways::new(warps);
+    let ways = Paths::new(warps);
     let frees: BTreeSet<usize> = deallocs.iter().map(|(index, _)| *index).collect();
     let apart = |index: usize| warps.at(index) == warps.at(*first) && ways.first(index, false, &[&frees]).is_empty();
     if !deallocs.iter().all(|(index, _)| apart(*index)) {

@@ -5,7 +5,7 @@
 use crate::base::{FastMap, FastSet, work};
 use crate::ptx::{MbarrierAction, Operation, Register, Wgmma};
 use crate::simt::{Graph, Site, Warps};
-use crate::sync::rules::finding::{Check, Confidence};
+use crate::sync::rules::finding::{Confidence, Finding};
 
 /// How far the youngest multiplication into a set of accumulators is along some path; the higher, the younger.
 type Age = u8;
@@ -111,7 +111,7 @@ fn step(site: &Site<'_>, set: Option<usize>, ages: &mut [Age]) {
 }
 
 /// Checks of wgmma.
-pub fn check(warps: &Warps<'_>) -> Vec<Check> {
+pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
     let graph = &warps.graph;
     let mut checks = Vec::new();
     if warps.graph.calls || !warps.graph.complete || !graph.sites.iter().any(|site| is_mma(&site.operation)) {
@@ -176,7 +176,7 @@ fn used(
     accumulators: &Accumulators,
     sets: &[Option<usize>],
     before: &[Option<Vec<Age>>],
-    checks: &mut Vec<Check>,
+    checks: &mut Vec<Finding>,
 ) {
     let mut told: FastSet<(usize, bool)> = FastSet::default();
     for (block, state) in before.iter().enumerate() {
@@ -250,13 +250,13 @@ fn open_before<'g, 'a>(graph: &'g Graph<'a>, sets: &[Option<usize>], set: usize,
     None
 }
 
-fn likely(code: &'static str, site: &Site<'_>, message: &str, reasoning: &str) -> Check {
+fn likely(code: &'static str, site: &Site<'_>, message: &str, reasoning: &str) -> Finding {
     let (line, message, reasoning) = (site.line(), message.to_owned(), reasoning.to_owned());
-    Check { code, fatal: false, confidence: Confidence::Likely, line, message, reasoning }
+    Finding { code, fatal: false, confidence: Confidence::Likely, line, message, reasoning }
 }
 
 /// A loop that commits multiplications and arrives at mbarriers, with no wait: whoever waits there may overwrite what they still read.
-fn given_back(graph: &Graph<'_>, checks: &mut Vec<Check>) {
+fn given_back(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
     let commits = |site: &Site<'_>| matches!(site.operation, Operation::Wgmma(Wgmma::CommitGroup));
     let waits = |site: &Site<'_>| matches!(site.operation, Operation::Wgmma(Wgmma::WaitGroup(_)));
     let arrives = |site: &Site<'_>| match site.operation {

@@ -220,7 +220,8 @@ fn a_cluster_that_steals_work() {
         let function = module.functions().next().unwrap();
         let warps = Warps::of(&function, Some(BlockSize { dimensions: [64, 1, 1], exact: true }));
         let checks = mbarrier_checks::check(&warps, &mbarriers::sites(&warps), true);
-        let line = |check: &finding::Check| text.lines().nth(check.line.0 as usize - 1).unwrap_or("").trim().to_owned();
+        let line =
+            |check: &finding::Finding| text.lines().nth(check.line.0 as usize - 1).unwrap_or("").trim().to_owned();
         checks.iter().map(|check| (check.code, line(check))).collect::<Vec<_>>()
     };
     for (register, bare) in

@@ -2,13 +2,14 @@
 
 use std::rc::Rc;
 
-use super::bits::Bits;
-use super::evaluate::Writer;
-use super::places::Walker;
-use super::prepare::Step;
-use super::value::Value;
-use super::{Values, versions::Meeting};
 use crate::base::{FastMap, work};
+use crate::simt::Values;
+use crate::simt::address::bits::Bits;
+use crate::simt::address::sets::Walker;
+use crate::simt::eval::evaluate::Writer;
+use crate::simt::eval::value::Value;
+use crate::simt::ssa::construct::Phi;
+use crate::simt::ssa::lowering::Step;
 
 /// Versions that one address may depend on.
 const MAX_VERSIONS: usize = Bits::ROOM;
@@ -25,7 +26,7 @@ fn is_known(value: &Value) -> bool {
 }
 
 /// What one address depends on.
-pub(super) struct Question<'w> {
+pub(in crate::simt) struct AddressSlice<'w> {
     pub address: u32,
     /// Where it is asked for.
     pub home: u32,
@@ -34,7 +35,7 @@ pub(super) struct Question<'w> {
     /// By block: the instructions that compute them, in order.
     pub steps: FastMap<u32, Vec<&'w Step>>,
     /// By block: where some of them meet.
-    pub meets: FastMap<u32, Vec<&'w Meeting>>,
+    pub meets: FastMap<u32, Vec<&'w Phi>>,
     /// By block: the version of the predicate that it ends with, if that is one of them.
     pub decides: FastMap<u32, u32>,
     /// By block: those of `versions` that are read there or later, as bits.
@@ -43,9 +44,9 @@ pub(super) struct Question<'w> {
     pub free: FastMap<u32, Rc<[u64]>>,
 }
 
-impl Question<'_> {
+impl AddressSlice<'_> {
     /// Where some of its versions meet, in a block.
-    pub fn meets_in(&self, block: u32) -> &[&Meeting] {
+    pub fn meets_in(&self, block: u32) -> &[&Phi] {
         self.meets.get(&block).map_or(&[], Vec::as_slice)
     }
 
@@ -71,13 +72,13 @@ impl Question<'_> {
 }
 
 impl<'w> Walker<'w, '_> {
-    pub(super) fn is_known(&self, version: u32) -> bool {
+    pub(in crate::simt) fn is_known(&self, version: u32) -> bool {
         self.values.held.get(version as usize).is_none_or(is_known)
     }
 
     /// What an address depends on that is not known. With `freely`, numbers of which little is known but their bounds are not looked into.
-    pub(super) fn question(&mut self, address: u32, home: u32, freely: bool) -> Option<Question<'w>> {
-        let mut question = Question {
+    pub(in crate::simt) fn question(&mut self, address: u32, home: u32, freely: bool) -> Option<AddressSlice<'w>> {
+        let mut question = AddressSlice {
             address,
             home,
             versions: Vec::new(),
@@ -114,7 +115,7 @@ impl<'w> Walker<'w, '_> {
         for version in &question.versions {
             match self.values.writers.get(*version as usize) {
                 Some(Writer::Step(at)) => computed.push(*at),
-                Some(Writer::Meeting(at)) => {
+                Some(Writer::Phi(at)) => {
                     let Some(meeting) = values.versions.meetings.get(*at as usize) else { continue };
                     question.meets.entry(meeting.block).or_default().push(meeting);
                 }
@@ -133,7 +134,7 @@ impl<'w> Walker<'w, '_> {
         Some(question)
     }
 
-    fn gather(&mut self, from: u32, question: &mut Question<'_>, freely: bool) -> Option<()> {
+    fn gather(&mut self, from: u32, question: &mut AddressSlice<'_>, freely: bool) -> Option<()> {
         let mut open = vec![from];
         while let Some(version) = open.pop() {
             work::spend(1);
@@ -153,7 +154,7 @@ impl<'w> Walker<'w, '_> {
                 Some(Writer::Step(at)) => {
                     open.extend(self.values.steps.get(*at as usize).into_iter().flat_map(|step| step.depends()));
                 }
-                Some(Writer::Meeting(at)) => {
+                Some(Writer::Phi(at)) => {
                     let meeting = self.values.versions.meetings.get(*at as usize);
                     open.extend(meeting.into_iter().flat_map(|meeting| &meeting.from).map(|(.., version)| *version));
                 }
@@ -164,7 +165,7 @@ impl<'w> Walker<'w, '_> {
     }
 
     /// By block: the versions of a question that are read there or later before they are written anew.
-    fn live(&self, question: &Question<'_>, leads: &[bool]) -> Vec<Bits> {
+    fn live(&self, question: &AddressSlice<'_>, leads: &[bool]) -> Vec<Bits> {
         let bit = |version: u32| question.place.get(&version).map_or(Bits::NONE, |place| Bits::one(*place));
         let blocks = &self.graph.blocks;
         let (mut reads, mut writes) = (vec![Bits::NONE; blocks.len()], vec![Bits::NONE; blocks.len()]);
@@ -216,7 +217,7 @@ impl<'w> Walker<'w, '_> {
     }
 
     /// Whether nothing has a part in a version that a question does not have anyway.
-    fn decided(&self, version: u32, question: &Question<'_>, depth: u32) -> bool {
+    fn decided(&self, version: u32, question: &AddressSlice<'_>, depth: u32) -> bool {
         if self.is_known(version) || question.place.contains_key(&version) {
             return true;
         }

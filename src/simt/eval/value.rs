@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::reach::ThreadSet;
+use crate::simt::reachability::ThreadSet;
 
 /// Among whom a value that is not known may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -169,7 +169,7 @@ impl Value {
             (Value::Undefined, other) => other,
             (this, Value::Undefined) => this,
             (this, other) if this == other => this,
-            // Places in one variable: an element of the array that starts at the lower.
+            // AddressSets in one variable: an element of the array that starts at the lower.
             (this, other) if this.variable().is_some() && this.variable() == other.variable() => {
                 let variable = this.variable().unwrap_or(0);
                 match this.lowest().zip(other.lowest()) {

@@ -4,20 +4,21 @@
 //! each of them. A branch decides over an instruction where one of its ways must lead there and another need not (control dependence);
 //! what decides the branch is followed back through all that it is computed from.
 
-use super::evaluate::Values;
-use super::graph::Graph;
-use super::reach::{ThreadSet, passing};
-use super::value::{Value, Variation};
-use super::{Reach, Warps};
 use crate::base::work;
 use crate::ptx::Operand;
+use crate::simt::Reach;
+use crate::simt::Warps;
+use crate::simt::eval::evaluate::Values;
+use crate::simt::eval::value::{Value, Variation};
+use crate::simt::graph::Graph;
+use crate::simt::reachability::{ThreadSet, passing};
 
 /// Rounds in which what differs is followed on.
 const MAX_ROUNDS: usize = 64;
 const NONE: u32 = u32::MAX;
 
 /// What differs among the warps of a set, or among its threads.
-pub struct Together {
+pub struct Uniformity {
     set: ThreadSet,
     /// Whether lanes of a warp may differ without anybody asking.
     by_warp: bool,
@@ -31,23 +32,23 @@ struct Control {
     deciders: Vec<Vec<u32>>,
 }
 
-impl Together {
+impl Uniformity {
     /// Looks at a kernel as the warps of a set run it.
-    pub fn of(warps: &Warps<'_>, set: ThreadSet) -> Together {
-        Together::among(warps, set.whole_warps(), true)
+    pub fn of(warps: &Warps<'_>, set: ThreadSet) -> Uniformity {
+        Uniformity::among(warps, set.whole_warps(), true)
     }
 
     /// Looks at a kernel as the threads of a set run it, each for itself.
-    pub fn of_threads(warps: &Warps<'_>, set: ThreadSet) -> Together {
-        Together::among(warps, set, false)
+    pub fn of_threads(warps: &Warps<'_>, set: ThreadSet) -> Uniformity {
+        Uniformity::among(warps, set, false)
     }
 
-    fn among(warps: &Warps<'_>, set: ThreadSet, by_warp: bool) -> Together {
+    fn among(warps: &Warps<'_>, set: ThreadSet, by_warp: bool) -> Uniformity {
         let (graph, values) = (&warps.graph, &warps.values);
         let control = Control::of(graph, values, &warps.reach, &set);
         let count = values.versions.count as usize;
         let mut found =
-            Together { set, by_warp, blocks: vec![false; graph.blocks.len()], versions: vec![false; count] };
+            Uniformity { set, by_warp, blocks: vec![false; graph.blocks.len()], versions: vec![false; count] };
         for _ in 0..MAX_ROUNDS {
             if !found.round(graph, values, &warps.reach, &control) {
                 return found;
@@ -181,7 +182,7 @@ impl Control {
             if !open[at] {
                 continue;
             }
-            let is_open = |edge: &&super::Edge| !passing(graph, values, block, edge, here).is_empty();
+            let is_open = |edge: &&crate::simt::Edge| !passing(graph, values, block, edge, here).is_empty();
             ways[at] = block.successors.iter().filter(is_open).map(|edge| edge.to).collect();
             if ways[at].is_empty() {
                 ways[at].push(exit);

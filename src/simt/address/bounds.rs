@@ -5,11 +5,11 @@
 
 use std::rc::Rc;
 
-use super::evaluate::Writer;
-use super::number::{Arithmetic, Type};
-use super::places::Walker;
-use super::prepare::{Compute, Source, Step};
-use super::value::Value;
+use crate::simt::address::sets::Walker;
+use crate::simt::eval::evaluate::Writer;
+use crate::simt::eval::number::{Arithmetic, Type};
+use crate::simt::eval::value::Value;
+use crate::simt::ssa::lowering::{Compute, Source, Step};
 
 /// Bits of which all combinations are tried.
 const MAX_BITS: u32 = 5;
@@ -20,7 +20,7 @@ const MAX_STEPS: usize = 16;
 
 impl<'w> Walker<'w, '_> {
     /// The numbers that a version may be, ascending, as far as the instruction that writes it tells; none where these are many.
-    pub(super) fn bounds(&mut self, version: u32) -> Option<Rc<[u64]>> {
+    pub(in crate::simt) fn bounds(&mut self, version: u32) -> Option<Rc<[u64]>> {
         if let Some(known) = self.bounded.get(&version) {
             return known.clone();
         }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::number::{Arithmetic, Type};
-use super::origins::PLACE;
-use super::prepare::{Combine, Compute, Step};
-use super::solve::Solver;
-use super::value::{Value, Variation};
+use crate::simt::eval::number::{Arithmetic, Type};
+use crate::simt::eval::solve::Solver;
+use crate::simt::eval::value::{Value, Variation};
+use crate::simt::ssa::lowering::{Combine, Compute, Step};
+use crate::simt::ssa::value_numbering::PLACE;
 
 /// A place in a variable, a number further on or back.
 fn place(base: &Value, number: &Value, ty: Type, back: bool) -> Value {
@@ -37,7 +37,7 @@ fn place(base: &Value, number: &Value, ty: Type, back: bool) -> Value {
 
 impl Solver<'_, '_> {
     /// What an instruction puts into its first destination; none if it is not evaluated.
-    pub(super) fn compute(&mut self, step: &Step) -> Option<Value> {
+    pub(in crate::simt) fn compute(&mut self, step: &Step) -> Option<Value> {
         if matches!(step.compute, Compute::Nothing) {
             return None;
         }

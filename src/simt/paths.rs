@@ -1,23 +1,23 @@
-//! Ways through a kernel from one instruction, as far as they are open to the warps that run it.
+//! Paths through a kernel from one instruction, as far as they are open to the warps that run it.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use super::Warps;
 use crate::base::work;
+use crate::simt::Warps;
 
 /// Walks back and on from instructions.
 #[derive(Clone)]
-pub struct Ways<'w, 'a> {
+pub struct Paths<'w, 'a> {
     warps: &'w Warps<'a>,
     /// By block: those that lead to it.
     before: Rc<[Vec<u32>]>,
 }
 
-impl<'w, 'a> Ways<'w, 'a> {
+impl<'w, 'a> Paths<'w, 'a> {
     /// Those of a kernel.
-    pub fn new(warps: &'w Warps<'a>) -> Ways<'w, 'a> {
-        Ways { warps, before: warps.graph.predecessors().into() }
+    pub fn new(warps: &'w Warps<'a>) -> Paths<'w, 'a> {
+        Paths { warps, before: warps.graph.predecessors().into() }
     }
 
     /// The first of some instructions, those in any of several sets, on every way back or on from one.

@@ -5,17 +5,17 @@
 
 use std::sync::Arc;
 
-use super::evaluate::Values;
-use super::graph::Graph;
-use super::reach::{Reach, ThreadSet};
-use super::value::{Value, Variation};
 use crate::ptx::{Instruction, Shape};
+use crate::simt::eval::evaluate::Values;
+use crate::simt::eval::value::{Value, Variation};
+use crate::simt::graph::Graph;
+use crate::simt::reachability::{Reach, ThreadSet};
 
 /// Different numbers that one place may hold.
 const MAX_LAYERS: usize = 8;
 
 /// Whether an instruction works on shared memory.
-pub(super) fn is_shared(instruction: &Instruction<'_>) -> bool {
+pub(in crate::simt) fn is_shared(instruction: &Instruction<'_>) -> bool {
     instruction.modifiers().any(|word| word == "shared" || word == "shared::cta")
 }
 
@@ -29,20 +29,20 @@ struct Store {
 
 /// All of them.
 #[derive(Default)]
-pub(super) struct Cells {
+pub(in crate::simt) struct Cells {
     stores: Vec<Store>,
 }
 
 impl Cells {
     /// Collects the stores that somebody can reach.
-    pub(super) fn gather(graph: &Graph<'_>, values: &Values, reach: &Reach) -> Cells {
+    pub(in crate::simt) fn gather(graph: &Graph<'_>, values: &Values, reach: &Reach) -> Cells {
         let mut cells = Cells::default();
         for (index, site) in graph.sites.iter().enumerate() {
             let instruction = &site.located.instruction;
             if instruction.mnemonic() != "st" || !is_shared(instruction) || reach.block(site.block).is_empty() {
                 continue;
             }
-            let width = instruction.modifiers().filter_map(super::number::Type::of).last();
+            let width = instruction.modifiers().filter_map(crate::simt::eval::number::Type::of).last();
             let (Some(width), Some(address), Some(stored)) = (width, instruction.operand(0), instruction.operand(1))
             else {
                 continue;
@@ -65,7 +65,7 @@ impl Cells {
     }
 
     /// What threads load from an address: none where a store does not tell.
-    pub(super) fn load(&self, address: &Value, width: u32, threads: &ThreadSet, count: u32) -> Option<Value> {
+    pub(in crate::simt) fn load(&self, address: &Value, width: u32, threads: &ThreadSet, count: u32) -> Option<Value> {
         let variable = address.variable()?;
         let offset_of = |thread: u32| match address {
             Value::Address { offset, .. } => *offset,

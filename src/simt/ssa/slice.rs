@@ -3,10 +3,10 @@
 //! Registers have numbers in the order in which they are first seen. The text of an instruction is read once, and only as far as
 //! needed: all instructions say what they write, and only those of the slice what they read.
 
-use super::graph::{Graph, Site};
-use super::memory::is_shared;
 use crate::base::{FastMap, work};
 use crate::ptx::{CpAsync, Operand, Operation, Register, Shape, Tcgen05};
+use crate::simt::eval::memory::is_shared;
+use crate::simt::graph::{Graph, Site};
 
 /// Stores into shared memory that are looked at.
 const MAX_STORES: usize = 512;
@@ -15,7 +15,7 @@ const END: u32 = u32::MAX;
 
 /// Numbers of registers.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Numbers {
+pub(in crate::simt) struct Numbers {
     of: FastMap<Register, u32>,
     registers: Vec<Register>,
 }
@@ -43,14 +43,14 @@ impl Numbers {
 
 /// A register that an instruction mentions.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Use {
+pub(in crate::simt) struct Use {
     pub number: u32,
     pub is_def: bool,
 }
 
 /// The instructions that decide branches, guards and the operands of barriers.
 #[derive(Default)]
-pub(super) struct Slice {
+pub(in crate::simt) struct Slice {
     pub numbers: Numbers,
     /// By number: whether it is followed.
     pub wanted: Vec<bool>,

@@ -1,13 +1,13 @@
 //! Which versions are the same number, or so many bytes apart: compilers compute an address anew for every instruction that has it.
 
-use super::number::{Arithmetic, Type};
-use super::prepare::{Compute, Source, Step};
-use super::value::Value;
-use super::versions::Versions;
 use crate::base::FastMap;
+use crate::simt::eval::number::{Arithmetic, Type};
+use crate::simt::eval::value::Value;
+use crate::simt::ssa::construct::Versions;
+use crate::simt::ssa::lowering::{Compute, Source, Step};
 
 /// Bits of a shared address that say where in a block's memory it is, down to the alignment of an mbarrier.
-pub(super) const PLACE: u64 = 0xff_fff8;
+pub(in crate::simt) const PLACE: u64 = 0xff_fff8;
 
 /// What an operand is, as far as that tells whether two are equal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,7 +20,7 @@ enum Term {
 
 /// By version: the one that it is so many bytes away from, or that of the same place in another block of the cluster; itself where it
 /// is neither. Of those that are computed from the same in the same way the first stands for all.
-pub(super) fn origins(steps: &[Step], versions: &Versions) -> Vec<(u32, i64)> {
+pub(in crate::simt) fn origins(steps: &[Step], versions: &Versions) -> Vec<(u32, i64)> {
     let mut origins: Vec<(u32, i64)> = (0..versions.count).map(|version| (version, 0)).collect();
     let mut computed: FastMap<(Compute, Box<[Term]>), u32> = FastMap::default();
     for step in steps {

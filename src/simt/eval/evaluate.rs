@@ -5,18 +5,18 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::BlockSize;
-use super::graph::Graph;
-use super::memory::Cells;
-use super::origins;
-use super::prepare::{Compute, Preparer, Source, Step};
-use super::reach::Reach;
-use super::solve::{Before, Solver};
-use super::uses::Slice;
-use super::value::{Value, Variation};
-use super::versions::Versions;
 use crate::base::{FastMap, work};
 use crate::ptx::{Declaration, Function, Module, Operand, Operation, Register, StateSpace, StatementId};
+use crate::simt::BlockSize;
+use crate::simt::eval::memory::Cells;
+use crate::simt::eval::solve::{Before, Solver};
+use crate::simt::eval::value::{Value, Variation};
+use crate::simt::graph::Graph;
+use crate::simt::reachability::Reach;
+use crate::simt::ssa::construct::Versions;
+use crate::simt::ssa::lowering::{Compute, Lowering, Source, Step};
+use crate::simt::ssa::slice::Slice;
+use crate::simt::ssa::value_numbering;
 
 /// Shared variables of a module up to which all are known to each of its functions; of more, those that it names.
 const FEW_NAMES: usize = 64;
@@ -25,10 +25,10 @@ const MAX_MOVES: usize = 8;
 
 /// What writes a version.
 #[derive(Clone, Copy)]
-pub(super) enum Writer {
+pub(in crate::simt) enum Writer {
     Nobody,
     Step(u32),
-    Meeting(u32),
+    Phi(u32),
     Several,
 }
 
@@ -44,7 +44,7 @@ fn writers(steps: &[Step], versions: &Versions) -> Vec<Writer> {
     }
     for (at, meeting) in (0u32..).zip(&versions.meetings) {
         if let Some(writer) = writers.get_mut(meeting.version as usize) {
-            *writer = Writer::Meeting(at);
+            *writer = Writer::Phi(at);
         }
     }
     writers
@@ -63,17 +63,17 @@ fn shared<'a>(module: &Module<'a>, graph: &Graph<'_>) -> Vec<Declaration<'a>> {
 
 /// What registers hold.
 pub struct Values {
-    pub(super) versions: Versions,
-    pub(super) held: Vec<Value>,
+    pub(in crate::simt) versions: Versions,
+    pub(in crate::simt) held: Vec<Value>,
     /// By version: the one that it is so many bytes away from, in this block of the cluster or another.
     origins: Vec<(u32, i64)>,
     /// The instructions that were evaluated.
-    pub(super) steps: Vec<Step>,
+    pub(in crate::simt) steps: Vec<Step>,
     /// By version: what writes it.
-    pub(super) writers: Vec<Writer>,
-    pub(super) size: Option<BlockSize>,
+    pub(in crate::simt) writers: Vec<Writer>,
+    pub(in crate::simt) size: Option<BlockSize>,
     /// Of the variables, in bytes.
-    pub(super) alignments: Vec<u64>,
+    pub(in crate::simt) alignments: Vec<u64>,
     /// Variables that addresses speak of.
     pub variables: Vec<String>,
     /// Where each is among them.
@@ -122,7 +122,12 @@ impl Values {
     }
 
     /// The version of the register that an instruction has an address in, and what is added to it.
-    pub(super) fn address(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Option<(u32, Option<i64>)> {
+    pub(in crate::simt) fn address(
+        &self,
+        graph: &Graph<'_>,
+        index: usize,
+        operand: Operand<'_>,
+    ) -> Option<(u32, Option<i64>)> {
         let address = operand.address()?;
         let register = graph.registers.resolve(address.base?, graph.sites.get(index)?.located.id)?;
         Some((self.versions.read(index, register)?, address.offset))
@@ -168,7 +173,7 @@ impl Values {
     }
 
     /// The instruction that alone writes a version.
-    pub(super) fn writer(&self, version: u32) -> Option<&Step> {
+    pub(in crate::simt) fn writer(&self, version: u32) -> Option<&Step> {
         let Writer::Step(at) = self.writers.get(version as usize)? else { return None };
         let step = self.steps.get(*at as usize)?;
         // What is written once, under a guard, is what is read wherever it is defined at all.
@@ -177,7 +182,7 @@ impl Values {
     }
 
     /// The register that a `brx.idx` chooses by.
-    pub(super) fn index_register(&self, graph: &Graph<'_>, index: usize) -> Option<Register> {
+    pub(in crate::simt) fn index_register(&self, graph: &Graph<'_>, index: usize) -> Option<Register> {
         let site = graph.sites.get(index)?;
         let Operation::IndexedBranch { index: Some(operand), .. } = site.operation else { return None };
         graph.registers.resolve(operand.name()?, site.located.id)
@@ -211,11 +216,11 @@ impl Values {
         }
         let mut slice = Slice::of(graph);
         let versions = Versions::build(graph, &mut slice);
-        let steps = Preparer::new(graph, &names, size, &versions).steps(&slice);
+        let steps = Lowering::new(graph, &names, size, &versions).steps(&slice);
         let loads = slice.loads;
         drop(slice);
         let threads = size.and_then(|size| size.threads());
-        let origins = origins::origins(&steps, &versions);
+        let origins = value_numbering::origins(&steps, &versions);
         let mut values = Values {
             versions,
             held: Vec::new(),

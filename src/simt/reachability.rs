@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use super::graph::{Block, Edge, Graph};
-use super::value::Value;
-use super::{BlockSize, Values};
 use crate::base::work;
 use crate::ptx::Operation;
+use crate::simt::BlockSize;
+use crate::simt::Values;
+use crate::simt::eval::value::Value;
+use crate::simt::graph::{Block, Edge, Graph};
 
 const WORDS: usize = BlockSize::MAX as usize / 64;
 
@@ -186,7 +187,7 @@ impl Reach {
     }
 
     /// The threads that may leave a block by one of its ways.
-    pub(super) fn along(&self, graph: &Graph<'_>, values: &Values, block: u32, way: usize) -> ThreadSet {
+    pub(in crate::simt) fn along(&self, graph: &Graph<'_>, values: &Values, block: u32, way: usize) -> ThreadSet {
         let Some(info) = graph.blocks.get(block as usize) else { return ThreadSet::EMPTY };
         let Some(edge) = info.successors.get(way) else { return ThreadSet::EMPTY };
         passing(graph, values, info, edge, self.block(block))

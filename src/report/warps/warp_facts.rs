@@ -9,8 +9,8 @@ use crate::ptx::{BarrierAction, ClusterBarrierAction, Function, Module, Operatio
 use crate::roles::setmaxnreg::{self, Requested};
 use crate::roles::{self, Role};
 use crate::simt::{BlockSize, Graph, Warps};
-use crate::sync::register_schedule::Courses;
-use crate::sync::rules::finding::{self, Check};
+use crate::sync::register_schedule::RoleTraces;
+use crate::sync::rules::finding::{self, Finding};
 use crate::sync::rules::{barriers, cluster, groups, mbarrier_checks, mbarriers, tensor};
 use crate::sync::stands::Stands;
 use crate::sync::{self, Cause, Checked, Verdict};
@@ -36,7 +36,7 @@ pub(super) fn steps(function: &Function<'_, '_>, is_refused: bool) -> u64 {
 }
 
 /// Roles, barriers and findings of one kernel. Lines of the model are numbered as ptxas does.
-pub(super) struct OfPtx {
+pub(super) struct WarpFacts {
     /// Every setmaxnreg.
     pub requested: Vec<Requested>,
     /// Regions that only some warps run.
@@ -56,7 +56,7 @@ pub(super) struct OfPtx {
     pub cluster: Vec<ClusterBarrierSite>,
     pub asynchronous: Vec<AsynchronousSite>,
     /// What is inconsistent.
-    pub checks: Vec<Check>,
+    pub checks: Vec<Finding>,
     /// What executing its barriers says; none where the size of a block is not known, or nothing synchronises.
     pub execution: Option<Execution>,
     /// Code and line of the finding that execution made.
@@ -66,13 +66,13 @@ pub(super) struct OfPtx {
     /// Whether something was taken from what constant stores left in shared memory.
     pub by_memory: bool,
     /// What roles do, where they share out registers and it can be told.
-    pub courses: Option<Courses>,
+    pub courses: Option<RoleTraces>,
 }
 
-impl OfPtx {
+impl WarpFacts {
     /// Evaluates a kernel for blocks of a size, in so many steps.
     pub fn new(function: &Function<'_, '_>, size: Option<BlockSize>, steps: u64) -> Result<Self, TooManySteps> {
-        work::within(steps, || OfPtx::evaluate(function, size))
+        work::within(steps, || WarpFacts::evaluate(function, size))
     }
 
     fn evaluate(function: &Function<'_, '_>, size: Option<BlockSize>) -> Self {
@@ -121,7 +121,7 @@ impl OfPtx {
             reached_by: site.threads,
         };
         let free = || (0..IDS).filter(|id| !named.barriers.contains_key(id)).collect();
-        OfPtx {
+        WarpFacts {
             barriers_of: roles.iter().map(|role| barriers_of(&warps, role)).collect(),
             role_of_line: role_of_line(&warps, module, &roles),
             role_of_set: role_of_set(&warps, module, &roles),
@@ -140,7 +140,7 @@ impl OfPtx {
             executed: executed.and_then(|executed| executed.finding).map(|found| (found.code, found.line)),
             exact,
             by_memory: warps.values.by_memory,
-            courses: if requested.is_empty() { None } else { Courses::of(&warps, &roles, &requested, &named) },
+            courses: if requested.is_empty() { None } else { RoleTraces::of(&warps, &roles, &requested, &named) },
             requested,
             roles,
         }
@@ -153,7 +153,7 @@ fn checks(
     objects: &[mbarriers::MbarrierSite],
     exact: bool,
     executed: Option<&Checked>,
-) -> Vec<Check> {
+) -> Vec<Finding> {
     let mut checks = barriers::check(warps, named, exact);
     checks.extend(mbarrier_checks::check(warps, objects, exact));
     checks.extend(cluster::check(warps));
@@ -250,12 +250,12 @@ mod tests {
         let function = module.functions().next().expect("a kernel");
         let steps = steps(&function, true);
         assert!(steps <= STEPS_OF_REFUSED && steps > STEPS_OF_REFUSED / 2, "{steps}");
-        assert_eq!(OfPtx::new(&function, None, steps).err(), Some(TooManySteps { steps }));
+        assert_eq!(WarpFacts::new(&function, None, steps).err(), Some(TooManySteps { steps }));
         // A plain one is far from it.
         let text = one_table(3);
         let module = ptx::parse(&text);
         let function = module.functions().next().expect("a kernel");
-        assert!(OfPtx::new(&function, None, super::steps(&function, true)).is_ok());
+        assert!(WarpFacts::new(&function, None, super::steps(&function, true)).is_ok());
     }
 
     #[test]

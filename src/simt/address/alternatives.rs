@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use super::evaluate::Values;
-use super::graph::Graph;
-use super::number::Arithmetic;
-use super::prepare::{Compute, Source, Step};
-use super::value::Value;
 use crate::base::work;
 use crate::ptx::Operand;
+use crate::simt::eval::evaluate::Values;
+use crate::simt::eval::number::Arithmetic;
+use crate::simt::eval::value::Value;
+use crate::simt::graph::Graph;
+use crate::simt::ssa::lowering::{Compute, Source, Step};
 
 /// Numbers that one may be, at most.
 const MAX_LAYERS: usize = 8;

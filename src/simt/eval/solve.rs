@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::BlockSize;
-use super::evaluate::Values;
-use super::graph::Graph;
-use super::memory::Cells;
-use super::prepare::{Destination, Otherwise, Source, Step};
-use super::reach::{Reach, ThreadSet};
-use super::value::{Value, Variation};
-use super::versions::{Meeting, Versions};
 use crate::base::work;
+use crate::simt::BlockSize;
+use crate::simt::eval::evaluate::Values;
+use crate::simt::eval::memory::Cells;
+use crate::simt::eval::value::{Value, Variation};
+use crate::simt::graph::Graph;
+use crate::simt::reachability::{Reach, ThreadSet};
+use crate::simt::ssa::construct::{Phi, Versions};
+use crate::simt::ssa::lowering::{Destination, Otherwise, Source, Step};
 
 /// Versions that hold a number for each thread are at most this many: memory is bounded whatever the input.
 const MAX_VECTORS: usize = 8192;
@@ -22,29 +22,29 @@ const MAX_LAYERS: usize = 8;
 const MAX_CHANGES: u8 = 6;
 
 /// What an earlier evaluation found.
-pub(super) struct Before<'g> {
+pub(in crate::simt) struct Before<'g> {
     pub values: &'g Values,
     pub reach: &'g Reach,
     pub cells: Cells,
 }
 
 /// Evaluates the instructions of a function.
-pub(super) struct Solver<'g, 'a> {
+pub(in crate::simt) struct Solver<'g, 'a> {
     graph: &'g Graph<'a>,
-    pub(super) size: Option<BlockSize>,
+    pub(in crate::simt) size: Option<BlockSize>,
     /// Of the variables, in bytes.
-    pub(super) alignments: &'g [u64],
+    pub(in crate::simt) alignments: &'g [u64],
     held: Vec<Value>,
     changes: Vec<u8>,
     /// The round after the one in which each version changed last.
     stamps: Vec<usize>,
     round: usize,
     vectors: usize,
-    pub(super) before: Option<Before<'g>>,
+    pub(in crate::simt) before: Option<Before<'g>>,
     /// Threads that go along each way, by block: what the evaluation before says does not change during this one.
     along: Vec<Vec<Option<ThreadSet>>>,
     elected: Option<Value>,
-    pub(super) by_memory: bool,
+    pub(in crate::simt) by_memory: bool,
 }
 
 fn is_vector(value: &Value) -> bool {
@@ -52,7 +52,7 @@ fn is_vector(value: &Value) -> bool {
 }
 
 impl<'g, 'a> Solver<'g, 'a> {
-    pub(super) fn new(
+    pub(in crate::simt) fn new(
         graph: &'g Graph<'a>,
         size: Option<BlockSize>,
         alignments: &'g [u64],
@@ -80,7 +80,7 @@ impl<'g, 'a> Solver<'g, 'a> {
     }
 
     /// What every version holds, and whether memory had a part in it.
-    pub(super) fn solve(mut self, steps: &[Step], versions: &Versions) -> (Vec<Value>, bool) {
+    pub(in crate::simt) fn solve(mut self, steps: &[Step], versions: &Versions) -> (Vec<Value>, bool) {
         let count = versions.count as usize;
         (self.held, self.changes, self.stamps) = (vec![Value::Undefined; count], vec![0; count], vec![0; count]);
         let again = self.before.as_ref().map(|before| before.values);
@@ -169,7 +169,7 @@ impl<'g, 'a> Solver<'g, 'a> {
     }
 
     /// What a register holds where versions of it meet: thread by thread, of those versions that may come with it.
-    fn meet(&mut self, meeting: &Meeting) -> bool {
+    fn meet(&mut self, meeting: &Phi) -> bool {
         work::spend_on(meeting.from.len());
         let mut coming: Vec<(&Value, Option<ThreadSet>)> = Vec::with_capacity(meeting.from.len());
         let along: Vec<Option<ThreadSet>> =
@@ -258,25 +258,25 @@ impl<'g, 'a> Solver<'g, 'a> {
     }
 
     /// Starts from what is known already.
-    pub(super) fn knowing(mut self, held: &[Value]) -> Solver<'g, 'a> {
+    pub(in crate::simt) fn knowing(mut self, held: &[Value]) -> Solver<'g, 'a> {
         self.held = held.to_vec();
         self
     }
 
     /// What a version holds now.
-    pub(super) fn holds(&self, version: u32) -> &Value {
+    pub(in crate::simt) fn holds(&self, version: u32) -> &Value {
         self.version(Some(version))
     }
 
     /// Has a version hold something, whatever it held.
-    pub(super) fn put(&mut self, version: u32, value: Value) {
+    pub(in crate::simt) fn put(&mut self, version: u32, value: Value) {
         if let Some(slot) = self.held.get_mut(version as usize) {
             *slot = value;
         }
     }
 
     /// Runs an instruction once, with what its registers hold now.
-    pub(super) fn run(&mut self, step: &Step) {
+    pub(in crate::simt) fn run(&mut self, step: &Step) {
         work::spend(1);
         let computed = self.compute(step);
         for (at, to) in step.destinations.iter().enumerate() {
@@ -336,7 +336,7 @@ impl<'g, 'a> Solver<'g, 'a> {
     }
 
     /// What an operand is.
-    pub(super) fn value(&self, source: &Source) -> Value {
+    pub(in crate::simt) fn value(&self, source: &Source) -> Value {
         match source {
             Source::Known(_) | Source::Version(_) | Source::OwnRank | Source::Opaque => self.borrowed(source).clone(),
             Source::Not(inner) => complement(&self.value(inner)),
@@ -348,7 +348,7 @@ impl<'g, 'a> Solver<'g, 'a> {
     }
 
     /// Applies a function to numbers, thread by thread where they differ.
-    pub(super) fn lift(&self, arguments: &[&Value], of: impl Fn(&[u64; 4]) -> Option<u64>) -> Value {
+    pub(in crate::simt) fn lift(&self, arguments: &[&Value], of: impl Fn(&[u64; 4]) -> Option<u64>) -> Value {
         self.apply(arguments, &of)
     }
 
@@ -421,7 +421,11 @@ impl<'g, 'a> Solver<'g, 'a> {
     }
 
     /// `and`, `or` and `xor` of predicates of which one is not known: whatever that is, the other may decide.
-    pub(super) fn with_unknown(&self, arguments: &[&Value], of: impl Fn(&[u64; 4]) -> Option<u64>) -> Option<Value> {
+    pub(in crate::simt) fn with_unknown(
+        &self,
+        arguments: &[&Value],
+        of: impl Fn(&[u64; 4]) -> Option<u64>,
+    ) -> Option<Value> {
         let threads = self.size?.threads()? as usize;
         let (at, variation) = arguments.iter().enumerate().find_map(|(at, value)| match value {
             Value::Unknown(variation) => Some((at, *variation)),

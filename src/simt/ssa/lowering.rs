@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 
-use super::BlockSize;
-use super::graph::{Graph, Site};
-use super::number::{Arithmetic, Comparison, Type};
-use super::uses::Slice;
-use super::value::{Value, Variation};
-use super::versions::{NEVER, Versions};
 use crate::ptx::{Operand, Operation, Shape};
+use crate::simt::BlockSize;
+use crate::simt::eval::number::{Arithmetic, Comparison, Type};
+use crate::simt::eval::value::{Value, Variation};
+use crate::simt::graph::{Graph, Site};
+use crate::simt::ssa::construct::{NEVER, Versions};
+use crate::simt::ssa::slice::Slice;
 
 /// Where an operand's value comes from.
-pub(super) enum Source {
+pub(in crate::simt) enum Source {
     /// It is known.
     Known(Value),
     /// A version of a register; never set where nothing defines it.
@@ -28,7 +28,7 @@ pub(super) enum Source {
 
 /// How predicates are combined by `setp`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Combine {
+pub(in crate::simt) enum Combine {
     No,
     And,
     Or,
@@ -37,7 +37,7 @@ pub(super) enum Combine {
 
 /// What an instruction computes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Compute {
+pub(in crate::simt) enum Compute {
     /// Nothing that is followed.
     Nothing,
     Move,
@@ -72,7 +72,7 @@ pub(super) enum Compute {
 }
 
 /// A destination.
-pub(super) struct Destination {
+pub(in crate::simt) struct Destination {
     pub version: u32,
     /// What it held before.
     pub old: Option<u32>,
@@ -83,7 +83,7 @@ pub(super) struct Destination {
 }
 
 /// What an instruction that is not evaluated gives.
-pub(super) enum Otherwise {
+pub(in crate::simt) enum Otherwise {
     /// As varied as this.
     Variation(Variation),
     /// As varied as what it reads.
@@ -91,7 +91,7 @@ pub(super) enum Otherwise {
 }
 
 /// An instruction, ready.
-pub(super) struct Step {
+pub(in crate::simt) struct Step {
     pub compute: Compute,
     pub arguments: Box<[Source]>,
     pub otherwise: Otherwise,
@@ -119,7 +119,7 @@ impl Step {
 }
 
 /// Makes instructions ready.
-pub(super) struct Preparer<'g, 'a> {
+pub(in crate::simt) struct Lowering<'g, 'a> {
     pub graph: &'g Graph<'a>,
     pub names: &'g HashMap<&'a str, u32>,
     pub size: Option<BlockSize>,
@@ -127,14 +127,14 @@ pub(super) struct Preparer<'g, 'a> {
     specials: Vec<(&'a str, usize, Value)>,
 }
 
-impl<'g, 'a> Preparer<'g, 'a> {
+impl<'g, 'a> Lowering<'g, 'a> {
     pub fn new(
         graph: &'g Graph<'a>,
         names: &'g HashMap<&'a str, u32>,
         size: Option<BlockSize>,
         versions: &'g Versions,
-    ) -> Preparer<'g, 'a> {
-        Preparer { graph, names, size, versions, specials: Vec::new() }
+    ) -> Lowering<'g, 'a> {
+        Lowering { graph, names, size, versions, specials: Vec::new() }
     }
 
     /// All instructions of a slice, in order.

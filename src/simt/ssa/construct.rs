@@ -5,24 +5,24 @@
 
 use std::collections::BTreeSet;
 
-use super::graph::Graph;
-use super::uses::{Numbers, Slice};
 use crate::base::{FastMap, work};
 use crate::ptx::Register;
+use crate::simt::graph::Graph;
+use crate::simt::ssa::slice::{Numbers, Slice};
 
 /// Registers times blocks that are followed; beyond it a register has one version, whatever the place.
 const MAX_STATES: usize = 1 << 23;
 /// No definition has been seen.
 const UNSET: u32 = u32::MAX;
 /// The version of a register before its first definition.
-pub(super) const NEVER: u32 = 0;
+pub(in crate::simt) const NEVER: u32 = 0;
 
 /// Block, way out of it and version that comes along it.
-pub(super) type Coming = (u32, usize, u32);
+pub(in crate::simt) type Coming = (u32, usize, u32);
 
 /// A block in which versions of a register meet.
 #[derive(Clone, Debug)]
-pub(super) struct Meeting {
+pub(in crate::simt) struct Phi {
     /// What is read after it.
     pub version: u32,
     /// The block.
@@ -36,7 +36,7 @@ type Touch = (u32, u32, Option<u32>);
 
 /// Versions of the registers that an evaluation asks about.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Versions {
+pub(in crate::simt) struct Versions {
     numbers: Numbers,
     /// By number of the register; `UNSET` for one with several and for one that is not followed.
     single: Vec<u32>,
@@ -44,7 +44,7 @@ pub(super) struct Versions {
     reads: Vec<(u32, u32, u32)>,
     writes: Vec<(u32, u32, u32)>,
     /// Where versions meet, by block.
-    pub meetings: Vec<Meeting>,
+    pub meetings: Vec<Phi>,
     /// One more than the highest version.
     pub count: u32,
 }
@@ -221,11 +221,11 @@ impl Versions {
         graph: &Graph<'_>,
         meets: FastMap<(u32, u32), u32>,
         leaves: impl Fn(&mut Vec<u32>, u32),
-    ) -> Vec<Meeting> {
+    ) -> Vec<Phi> {
         let mut sorted: Vec<(u32, u32, u32)> = meets.into_iter().map(|((block, at), met)| (block, at, met)).collect();
         sorted.sort_unstable();
-        let mut found: Vec<Meeting> =
-            sorted.iter().map(|&(block, _, version)| Meeting { version, block, from: Vec::new() }).collect();
+        let mut found: Vec<Phi> =
+            sorted.iter().map(|&(block, _, version)| Phi { version, block, from: Vec::new() }).collect();
         let within = |block: u32| {
             let start = sorted.partition_point(|(other, ..)| *other < block);
             start..start + sorted[start..].iter().take_while(|(other, ..)| *other == block).count()

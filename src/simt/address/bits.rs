@@ -6,7 +6,7 @@ const WORDS: usize = 4;
 
 /// Numbers below `Bits::ROOM`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Bits([u128; WORDS]);
+pub(in crate::simt) struct Bits([u128; WORDS]);
 
 impl Bits {
     /// One more than the highest number.

@@ -8,16 +8,16 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use super::Values;
-use super::evaluate::Writer;
-use super::graph::{Edge, Graph};
-use super::prepare::{Compute, Step};
-use super::question::Question;
-use super::reach::{Reach, ThreadSet, passing};
-use super::solve::Solver;
-use super::value::{Value, Variation};
 use crate::base::{FastMap, work};
 use crate::ptx::Operand;
+use crate::simt::Values;
+use crate::simt::address::slice::AddressSlice;
+use crate::simt::eval::evaluate::Writer;
+use crate::simt::eval::solve::Solver;
+use crate::simt::eval::value::{Value, Variation};
+use crate::simt::graph::{Edge, Graph};
+use crate::simt::reachability::{Reach, ThreadSet, passing};
+use crate::simt::ssa::lowering::{Compute, Step};
 
 /// States of a block that are told apart. Indices that count on for ever have ever new ones.
 const MAX_STATES: usize = 96;
@@ -26,11 +26,11 @@ const ENOUGH: usize = 48;
 /// Visits of blocks for one address, and for all of a kernel.
 const MAX_VISITS: usize = 1 << 15;
 const MAX_ALL_VISITS: usize = 1 << 19;
-/// Places that one address may have.
+/// AddressSets that one address may have.
 const MAX_PLACES: usize = 64;
 
 /// Finds places.
-pub struct Places<'w, 'a> {
+pub struct AddressSets<'w, 'a> {
     graph: &'w Graph<'a>,
     values: &'w Values,
     reach: &'w Reach,
@@ -39,7 +39,7 @@ pub struct Places<'w, 'a> {
 }
 
 /// Walks through the blocks.
-pub(super) struct Walker<'w, 'a> {
+pub(in crate::simt) struct Walker<'w, 'a> {
     pub graph: &'w Graph<'a>,
     pub values: &'w Values,
     reach: &'w Reach,
@@ -65,10 +65,10 @@ pub(super) struct Walker<'w, 'a> {
 /// A way out of a block that something happens in: which one, what must hold for it, and where something happens next.
 type Way = (usize, Option<bool>, Vec<u32>);
 
-impl<'w, 'a> Places<'w, 'a> {
+impl<'w, 'a> AddressSets<'w, 'a> {
     /// Of a kernel.
-    pub fn new(graph: &'w Graph<'a>, values: &'w Values, reach: &'w Reach) -> Places<'w, 'a> {
-        Places { graph, values, reach, walker: None }
+    pub fn new(graph: &'w Graph<'a>, values: &'w Values, reach: &'w Reach) -> AddressSets<'w, 'a> {
+        AddressSets { graph, values, reach, walker: None }
     }
 
     /// The offsets that an address operand can have, ascending; none where that is not known.
@@ -123,7 +123,7 @@ impl<'w, 'a> Walker<'w, 'a> {
     fn is_before(&mut self, version: u32, home: u32) -> bool {
         let block = match self.values.writers.get(version as usize) {
             Some(Writer::Step(at)) => self.values.steps.get(*at as usize).map(|step| step.block),
-            Some(Writer::Meeting(at)) => self.values.versions.meetings.get(*at as usize).map(|meeting| meeting.block),
+            Some(Writer::Phi(at)) => self.values.versions.meetings.get(*at as usize).map(|meeting| meeting.block),
             _ => None,
         };
         block.is_none_or(|block| match self.through.get(&(block, home)) {
@@ -173,7 +173,7 @@ impl<'w, 'a> Walker<'w, 'a> {
     }
 
     /// Walks for all threads at once, or for one warp after the other where the numbers differ among them.
-    fn walks(&mut self, question: &Question<'_>) -> Option<Vec<i64>> {
+    fn walks(&mut self, question: &AddressSlice<'_>) -> Option<Vec<i64>> {
         self.varied = None;
         if let Some(found) = self.walk(question, None) {
             return Some(found);
@@ -207,7 +207,7 @@ impl<'w, 'a> Walker<'w, 'a> {
     }
 
     /// Walks from the start with what an address depends on, from block to block in which something happens to that.
-    fn walk(&mut self, question: &Question<'_>, thread: Option<u32>) -> Option<Vec<i64>> {
+    fn walk(&mut self, question: &AddressSlice<'_>, thread: Option<u32>) -> Option<Vec<i64>> {
         let those = self.reach.block(question.home);
         let those = thread.map_or(those, |thread| [thread].into_iter().collect());
         let leads = self.leads_to(question.home);
@@ -316,7 +316,7 @@ impl<'w, 'a> Walker<'w, 'a> {
     }
 
     /// The ways out of a block that some threads may go on the way to where an address is asked for.
-    fn ways(&self, question: &Question<'_>, leads: &[bool], those: &ThreadSet, from: u32) -> Vec<Way> {
+    fn ways(&self, question: &AddressSlice<'_>, leads: &[bool], those: &ThreadSet, from: u32) -> Vec<Way> {
         let Some(block) = self.graph.blocks.get(from as usize) else { return Vec::new() };
         let edges = block.successors.iter().enumerate().filter(|(_, edge)| self.is_open(from, edge, those));
         edges
@@ -334,7 +334,7 @@ impl<'w, 'a> Walker<'w, 'a> {
     }
 
     /// Where something happens next, from the start of a block.
-    fn next(&self, question: &Question<'_>, leads: &[bool], those: &ThreadSet, start: u32) -> Vec<u32> {
+    fn next(&self, question: &AddressSlice<'_>, leads: &[bool], those: &ThreadSet, start: u32) -> Vec<u32> {
         let (mut found, mut seen, mut open) = (Vec::new(), FastMap::default(), vec![start]);
         while let Some(at) = open.pop() {
             work::spend(1);
@@ -382,7 +382,7 @@ impl<'w, 'a> Walker<'w, 'a> {
     }
 
     /// What comes to a block by a way from another: of the versions that are read there or later.
-    fn after(&self, question: &Question<'_>, from: u32, way: usize, to: u32, thread: Option<u32>) -> Vec<Value> {
+    fn after(&self, question: &AddressSlice<'_>, from: u32, way: usize, to: u32, thread: Option<u32>) -> Vec<Value> {
         let live = question.live.get(to as usize).copied().unwrap_or_default();
         let meetings = question.meets_in(to);
         let coming = |version: u32| {
