@@ -18,7 +18,7 @@ use crate::simt::{Graph, Site};
 /// Changes that are tried.
 const MOST_TRIED: usize = 64;
 /// Steps of all executions that try changes: some tens of milliseconds.
-const MOST_STEPS: u64 = 3_000_000;
+const MOST_STEPS: u64 = 2_000_000;
 /// Warps of threads that a barrier counts in.
 const WARP: u64 = 32;
 
@@ -112,7 +112,9 @@ type Candidate = (u32, Change);
 
 /// Finds a change that mends a kernel.
 pub fn mend(program: &Program, launch: &Launch, witness: &Witness) -> Option<Mend> {
-    let limits = Limits::default();
+    let all = Limits::default();
+    // Whether what is left is firm matters little.
+    let limits = Limits { again: all.total + all.steps, ..all };
     let recording =
         record(program, launch, witness.scenario, &witness.schedule, limits.steps, (Work::default(), false));
     let mut candidates: Vec<Candidate> = Vec::new();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use ptxinspect::analysis::code::named_registers;
+use ptxinspect::registers::code::named_registers;
 use ptxinspect::base::{Pc, RegFile, RegSet};
 use ptxinspect::cubin::{Function, Image};
 use ptxinspect::flow::{Cfg, Layout, Liveness, Program, Rule, SassProgram};
