@@ -17,8 +17,6 @@ use crate::simt::{Graph, Site};
 
 /// Changes that are tried.
 const MOST_TRIED: usize = 64;
-/// Steps of all executions that try changes: some tens of milliseconds.
-const MOST_STEPS: u64 = 2_000_000;
 /// Warps of threads that a barrier counts in.
 const WARP: u64 = 32;
 
@@ -111,8 +109,7 @@ impl Mend {
 type Candidate = (u32, Change);
 
 /// Finds a change that mends a kernel.
-pub fn mend(program: &Program, launch: &Launch, witness: &Witness) -> Option<Mend> {
-    let all = Limits::default();
+pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) -> Option<Mend> {
     // Whether what is left is firm matters little.
     let limits = Limits { again: all.total + all.steps, ..all };
     let recording =
@@ -125,7 +122,7 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness) -> Option<Men
     }
     let mut spent = 0;
     for (pc, change) in candidates.into_iter().take(MOST_TRIED) {
-        if spent > MOST_STEPS {
+        if spent > limits.mends {
             return None;
         }
         let Some(mended) = apply(program, pc, change) else { continue };

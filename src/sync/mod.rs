@@ -81,10 +81,11 @@ pub fn check(function: &Function<'_, '_>, graph: &Graph<'_>, size: BlockSize, ro
     let launch = |cluster: &[u32; 3]| Launch { block: size.dimensions, cluster: *cluster, registers };
     let launches: Vec<Launch> = clusters.iter().map(launch).collect();
     let shape = Shape { is_exact: size.exact, is_known: launches.len() == 1 };
-    let (verdict, launch, _) = judge(&program, &launches, Limits::default())?;
+    let limits = Limits::of_share(function.body().len(), function.module().statements().len());
+    let (verdict, launch, _) = judge(&program, &launches, limits)?;
     let launch = launch.clone();
     let mend = match &verdict {
-        Verdict::Wrong(witness) => mend(&program, &launch, witness),
+        Verdict::Wrong(witness) => mend(&program, &launch, witness, limits),
         _ => None,
     };
     let finding = finding(&verdict, &program, function.module(), shape, roles, mend.as_ref());

@@ -47,12 +47,29 @@ pub struct Limits {
     pub total: u64,
     /// The same with those that see whether a fault shows with other inputs, too.
     pub again: u64,
+    /// Steps of those that try changes.
+    pub mends: u64,
+}
+
+/// Steps of all kernels of a PTX together, by the same kinds, shared out by their statements: a file of a thousand kernels that all
+/// hang is not to take minutes.
+const OF_ALL: Limits = Limits { steps: u64::MAX, total: 20_000_000, again: 40_000_000, mends: 20_000_000 };
+
+impl Limits {
+    /// Those of a kernel with so many of the statements of its PTX. The text alone decides.
+    pub fn of_share(own: usize, all: usize) -> Limits {
+        let usual = Limits::default();
+        let share = |most: u64| (u128::from(most) * own as u128 / (all as u128).max(1)) as u64;
+        let total = usual.total.min(share(OF_ALL.total));
+        let again = usual.again.min(share(OF_ALL.again));
+        Limits { steps: usual.steps.min(total), total, again, mends: usual.mends.min(share(OF_ALL.mends)) }
+    }
 }
 
 impl Default for Limits {
     /// A ring of four stages turned nine times by twelve warps takes some five thousand steps.
     fn default() -> Self {
-        Limits { steps: 100_000, total: 500_000, again: 2_000_000 }
+        Limits { steps: 100_000, total: 500_000, again: 2_000_000, mends: 2_000_000 }
     }
 }
 

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use ptxinspect::registers::code::named_registers;
 use ptxinspect::base::{Pc, RegFile, RegSet};
 use ptxinspect::cubin::{Function, Image};
 use ptxinspect::flow::{Cfg, Layout, Liveness, Program, Rule, SassProgram};
+use ptxinspect::registers::code::named_registers;
 use ptxinspect::sass::Decoder;
 use ptxinspect::toolchain::nvdisasm::{Listing, Row};
 
