@@ -62,7 +62,7 @@ pub fn finding(
         Cause::Bytes { line, text } => ("PI306", *line, text.clone(), String::new()),
     };
     // Where a change mends it, what it changes is what is wrong.
-    let (code, line) = match mend.and_then(|mend| Some((blamed(mend, program)?, mend.line))) {
+    let (code, line) = match mend.and_then(|mend| Some((blamed(mend, program, &witness.cause)?, mend.line))) {
         Some((code, at)) => (code, at),
         None => (code, line),
     };
@@ -73,29 +73,36 @@ pub fn finding(
 }
 
 /// The code of what a change puts right, where that stands on the line of the change.
-fn blamed(mend: &Mend, program: &Program) -> Option<&'static str> {
+fn blamed(mend: &Mend, program: &Program, cause: &Cause) -> Option<&'static str> {
     let is_named = matches!(program.code.get(mend.pc as usize)?.op, Op::Named { .. });
     match mend.change {
-        Change::Count { from: Some(from), to } if is_named && to > from => Some("PI204"),
+        // Two counts in one round are no count that is too low.
+        Change::Count { from: Some(from), to } if is_named && to > from && matches!(cause, Cause::Hang(_)) => {
+            Some("PI204")
+        }
         Change::Count { .. } | Change::Id { .. } if is_named => Some("PI203"),
         Change::Count { from: Some(from), to } if to > from => Some("PI310"),
         Change::Count { .. } => Some("PI305"),
         Change::Bytes { .. } => Some("PI306"),
         Change::Parity => Some("PI309"),
         Change::Registers { .. } => Some("PI102"),
-        Change::Announce { .. } | Change::Id { .. } | Change::Remove => None,
+        Change::Announce { .. } | Change::Arrive | Change::Id { .. } | Change::Remove => None,
     }
 }
 
 /// A change as one would tell it.
 pub fn in_words(mend: &Mend, module: &Module<'_>) -> String {
-    let line = module.number_of(mend.line);
+    let mut line = module.number_of(mend.line).to_string();
+    for also in &mend.also {
+        line += &format!(", {}", module.number_of(*also));
+    }
     let instead = |from: Option<u64>| from.map(|from| format!(" instead of {from}")).unwrap_or_default();
     match mend.change {
         Change::Count { from, to } => format!("a count of {to}{} at line {line} mends it", instead(from)),
         Change::Bytes { from, to } => format!("announcing {to} bytes{} at line {line} mends it", instead(from)),
         Change::Announce { bytes } => format!("announcing {bytes} bytes (expect_tx) at line {line} mends it"),
         Change::Id { to } => format!("barrier {to} at line {line} mends it"),
+        Change::Arrive => format!("arriving with the announcement (arrive.expect_tx) at line {line} mends it"),
         Change::Parity => format!("waiting for the other parity at line {line} mends it"),
         Change::Registers { from, to } => format!("{to} registers instead of {from} at line {line} mend it"),
         Change::Remove => format!("leaving out line {line} mends it"),

@@ -3,7 +3,7 @@
 //! In: a witness and a recording of its execution. Out: the first change (a count, bytes, a parity, an announcement) with which
 //! the kernel ends whatever is tried. What counters say at the end suggests the changes; only execution says that one mends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::execute::record::{Mark, Recording, What, Work, record};
 use super::execute::{Lack, Launch, Stuck, Wait};
@@ -30,6 +30,8 @@ pub enum Change {
         /// What it must be.
         to: u64,
     },
+    /// What only announces bytes arrives, too.
+    Arrive,
     /// Bytes that are announced.
     Bytes {
         /// What it is; null where it is computed.
@@ -61,19 +63,21 @@ pub enum Change {
 }
 
 /// A change that mends a kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mend {
     /// The instruction of the skeleton.
     pub pc: u32,
     /// Its line.
     pub line: Line,
+    /// Lines of others that must be changed alike, as those that initialise the stages of a ring.
+    pub also: Vec<Line>,
     /// What is changed of it.
     pub change: Change,
 }
 
 impl Mend {
-    /// The instruction as it would read; none where more than its operands would have to change.
-    pub fn replacement(&self, graph: &Graph<'_>) -> Option<String> {
+    /// The instruction of one of its lines as it would read; none where more than its operands would have to change.
+    pub fn replacement(&self, line: Line, graph: &Graph<'_>) -> Option<String> {
         let is_it = |site: &&Site<'_>| match (self.change, &site.operation) {
             (Change::Count { .. }, Operation::Mbarrier(mbarrier)) => mbarrier.action == MbarrierAction::Init,
             (Change::Count { .. }, Operation::NamedBarrier(barrier)) => barrier.threads.is_some(),
@@ -81,7 +85,7 @@ impl Mend {
             (Change::Registers { .. }, Operation::SetMaxNReg { .. }) => true,
             _ => false,
         };
-        let mut sites = graph.sites.iter().filter(|site| site.line() == self.line).filter(is_it);
+        let mut sites = graph.sites.iter().filter(|site| site.line() == line).filter(is_it);
         let (site, None) = (sites.next()?, sites.next()) else { return None };
         let instruction = site.located.instruction;
         let text = instruction.text();
@@ -100,13 +104,13 @@ impl Mend {
             Change::Announce { bytes } => {
                 format!("{}{last}, {bytes}{after}", before.replacen(".arrive", ".arrive.expect_tx", 1))
             }
-            Change::Id { .. } | Change::Parity | Change::Remove => return None,
+            Change::Arrive | Change::Id { .. } | Change::Parity | Change::Remove => return None,
         })
     }
 }
 
-/// A change that may mend.
-type Candidate = (u32, Change);
+/// A change that may mend, of one instruction or of several alike.
+type Candidate = (Vec<u32>, Change);
 
 /// Finds a change that mends a kernel.
 pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) -> Option<Mend> {
@@ -121,11 +125,14 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
         }
     }
     let mut spent = 0;
-    for (pc, change) in candidates.into_iter().take(MOST_TRIED) {
+    for (pcs, change) in candidates.into_iter().take(MOST_TRIED) {
         if spent > limits.mends {
             return None;
         }
-        let Some(mended) = apply(program, pc, change) else { continue };
+        let mut mended = program.clone();
+        if !pcs.iter().all(|pc| apply(&mut mended, *pc, change).is_some()) {
+            continue;
+        }
         let (verdict, _, steps) = judge(&mended, std::slice::from_ref(launch), limits)?;
         spent += steps;
         let mends = match &verdict {
@@ -137,16 +144,15 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
             Verdict::Undecided { .. } => false,
         };
         if mends {
-            let line = program.code.get(pc as usize)?.line;
-            return Some(Mend { pc, line, change });
+            let mut lines = pcs.iter().filter_map(|pc| program.code.get(*pc as usize)).map(|instr| instr.line);
+            return Some(Mend { pc: *pcs.first()?, line: lines.next()?, also: lines.collect(), change });
         }
     }
     None
 }
 
-/// The program with one change; none where it cannot be made.
-fn apply(program: &Program, pc: u32, change: Change) -> Option<Program> {
-    let mut mended = program.clone();
+/// Makes a change; none where it cannot be made.
+fn apply(mended: &mut Program, pc: u32, change: Change) -> Option<()> {
     let op = &mut mended.code.get_mut(pc as usize)?.op;
     match (change, op) {
         (Change::Count { to, .. }, Op::Mbarrier { op: MbarrierOp::Init { count }, .. }) => *count = Source::Number(to),
@@ -161,6 +167,10 @@ fn apply(program: &Program, pc: u32, change: Change) -> Option<Program> {
             Change::Announce { bytes: added },
             Op::Mbarrier { op: MbarrierOp::Arrive { bytes: bytes @ None, .. }, .. },
         ) => *bytes = Some(Source::Number(added)),
+        (Change::Arrive, Op::Mbarrier { op, .. }) => {
+            let MbarrierOp::ExpectTx { bytes } = *op else { return None };
+            *op = MbarrierOp::Arrive { count: Source::Number(1), bytes: Some(bytes), drop: false, to: None };
+        }
         (Change::Id { to }, Op::Named { id, .. }) => *id = Source::Number(to),
         (Change::Parity, Op::Mbarrier { op: MbarrierOp::Wait { parity: true, flipped, .. }, .. }) => {
             *flipped = !*flipped;
@@ -169,7 +179,7 @@ fn apply(program: &Program, pc: u32, change: Change) -> Option<Program> {
         (Change::Remove, op) => *op = Op::Unknown { to: Vec::new(), varies_in_order: false },
         _ => return None,
     }
-    Some(mended)
+    Some(())
 }
 
 /// What counters say of what may be wrong.
@@ -210,9 +220,10 @@ impl Suggestions<'_> {
                 found.extend(self.counts(at, per_phase));
             }
             Lack::Arrivals { later: true } | Lack::Everything { .. } => {
+                found.extend(self.announced_alone(at).into_iter().map(|pc| (vec![pc], Change::Arrive)));
                 // The other parity of an object that nobody comes to is over from the start: that would be no wait at all.
                 if per_phase > 0 {
-                    found.push((group.pc, Change::Parity));
+                    found.push((vec![group.pc], Change::Parity));
                 }
                 found.extend(self.counts(at, per_phase));
                 found.extend(self.counts(at, came));
@@ -226,7 +237,7 @@ impl Suggestions<'_> {
                 for pc in self.announcements(Some(at)) {
                     let from = self.bytes_of(pc);
                     let to = from.and_then(|from| from.checked_sub(u64::try_from(missing).ok()?));
-                    found.extend(to.map(|to| (pc, Change::Bytes { from, to })));
+                    found.extend(to.map(|to| (vec![pc], Change::Bytes { from, to })));
                     found.extend(self.other_bytes(pc));
                 }
             }
@@ -248,7 +259,7 @@ impl Suggestions<'_> {
             let least = *setmaxnreg::COUNTS.start();
             let steps = (least..from).rev().step_by(setmaxnreg::STEP as usize).skip(1);
             let multiples = steps.map(|to| (to + 1).next_multiple_of(setmaxnreg::STEP)).filter(move |to| *to < from);
-            multiples.map(move |to| (pc, Change::Registers { from, to }))
+            multiples.map(move |to| (vec![pc], Change::Registers { from, to }))
         };
         // Turn by turn, so that each has its chance.
         let mut columns: Vec<Vec<Candidate>> = sets.iter().map(|set| fewer(set).collect()).collect();
@@ -261,14 +272,24 @@ impl Suggestions<'_> {
 
     fn of_named(&self, id: u64, group: &Stuck, all: &[Stuck]) -> Vec<Candidate> {
         let sites = self.sites_of(id);
-        let arrived = group.awaited.arrived.map_or(0, |(arrived, _)| arrived);
+        let come = self.threads_at(id, group.rank);
         let counts: Vec<u64> = sites.iter().filter_map(|pc| self.count_of(*pc)).collect();
         let mut found = Vec::new();
         for pc in &sites {
             let from = self.count_of(*pc);
-            let others = counts.iter().copied().chain([arrived]);
+            // Fewer than come would let them pass in parts: that is no barrier.
+            let others = [come].into_iter().chain(counts.iter().copied().filter(|count| *count >= come));
             let others = others.filter(|to| Some(*to) != from && *to > 0 && *to % WARP == 0);
-            found.extend(others.map(|to| (*pc, Change::Count { from, to })));
+            found.extend(others.map(|to| (vec![*pc], Change::Count { from, to })));
+        }
+        // All of its sites alike, where they have one count that nobody can make up.
+        if let [first, rest @ ..] = counts.as_slice()
+            && rest.iter().all(|count| count == first)
+            && sites.len() > 1
+            && come > 0
+            && come != *first
+        {
+            found.push((sites.clone(), Change::Count { from: Some(*first), to: come }));
         }
         // Another barrier that others wait at, or that nobody else comes to.
         let waited = all.iter().filter_map(|other| match other.wait {
@@ -276,8 +297,8 @@ impl Suggestions<'_> {
             _ => None,
         });
         for other in waited {
-            found.extend(sites.iter().map(|pc| (*pc, Change::Id { to: other })));
-            found.extend(self.sites_of(other).into_iter().map(|pc| (pc, Change::Id { to: id })));
+            found.extend(sites.iter().map(|pc| (vec![*pc], Change::Id { to: other })));
+            found.extend(self.sites_of(other).into_iter().map(|pc| (vec![pc], Change::Id { to: id })));
         }
         found
     }
@@ -285,7 +306,7 @@ impl Suggestions<'_> {
     fn of_fault(&self, fault: &Fault, pc: u32) -> Vec<Candidate> {
         match fault {
             Fault::Counts { id, begun, given } => {
-                let to = |pc: u32, to: u32| (pc, Change::Count { from: self.count_of(pc), to: u64::from(to) });
+                let to = |pc: u32, to: u32| (vec![pc], Change::Count { from: self.count_of(pc), to: u64::from(to) });
                 let others =
                     self.sites_of(*id).into_iter().filter(|other| self.count_of(*other) != Some((*given).into()));
                 let others: Vec<u32> = others.collect();
@@ -296,11 +317,11 @@ impl Suggestions<'_> {
             Fault::BarrierCount { count, .. } => {
                 let from = self.count_of(pc);
                 let near = [count.next_multiple_of(WARP), count / WARP * WARP];
-                near.into_iter().filter(|to| *to > 0).map(|to| (pc, Change::Count { from, to })).collect()
+                near.into_iter().filter(|to| *to > 0).map(|to| (vec![pc], Change::Count { from, to })).collect()
             }
             Fault::TooManyArrivals { at, .. } => {
                 let mut found = self.counts(*at, self.arrivals_of_a_phase(*at));
-                found.push((pc, Change::Remove));
+                found.push((vec![pc], Change::Remove));
                 found
             }
             Fault::Unannounced(at) => {
@@ -308,7 +329,7 @@ impl Suggestions<'_> {
                 found.extend(self.counts(*at, self.arrivals_of_a_phase(*at)));
                 found
             }
-            Fault::ClusterOrder { .. } => vec![(pc, Change::Remove)],
+            Fault::ClusterOrder { .. } => vec![(vec![pc], Change::Remove)],
             _ => Vec::new(),
         }
     }
@@ -356,9 +377,35 @@ impl Suggestions<'_> {
                 return None;
             };
             let from = number(*count);
-            (to > 0 && from != Some(to)).then_some((pc, Change::Count { from, to }))
+            (to > 0 && from != Some(to)).then_some((vec![pc], Change::Count { from, to }))
         };
-        pcs.filter_map(candidate).collect()
+        let mut found: Vec<Candidate> = pcs.filter_map(candidate).collect();
+        // Stages of a ring are initialised by several instructions, all with one count.
+        let alike = found.first().and_then(|(pcs, change)| Some((self.initialised_like(*pcs.first()?), *change)));
+        found.extend(alike.filter(|(pcs, _)| pcs.len() > 1));
+        found
+    }
+
+    /// Instructions that initialise objects of the same variable with the same count as one.
+    fn initialised_like(&self, pc: u32) -> Vec<u32> {
+        let variable = |at: SharedAddress| self.program.variables.partition_point(|of| of.start <= at.place());
+        let inits = self.recording.marks.iter().filter_map(|mark| match mark.what {
+            What::Init { at, count } => Some((variable(at), count, mark.line)),
+            _ => None,
+        });
+        let inits: Vec<(usize, u32, Line)> = inits.collect();
+        let line = self.program.code.get(pc as usize).map(|instr| instr.line);
+        let Some((of, count, _)) = inits.iter().find(|(.., at)| Some(*at) == line).copied() else { return vec![pc] };
+        let others = inits.iter().filter(|(other, same, _)| *other == of && *same == count);
+        let is_init = |pc: &u32| {
+            let op = self.program.code.get(*pc as usize).map(|instr| &instr.op);
+            matches!(op, Some(Op::Mbarrier { op: MbarrierOp::Init { .. }, .. }))
+        };
+        let mut pcs: Vec<u32> = others.flat_map(|(.., line)| self.pcs_at(*line)).filter(is_init).collect();
+        pcs.push(pc);
+        pcs.sort_unstable();
+        pcs.dedup();
+        pcs
     }
 
     /// Where bytes are announced, to one object or to any.
@@ -371,6 +418,16 @@ impl Suggestions<'_> {
             self.recording.marks.iter().filter(is_one).flat_map(|mark| self.pcs_at(mark.line)).collect();
         pcs.sort_unstable();
         pcs.dedup();
+        pcs
+    }
+
+    /// Instructions that announce bytes to an object and do not arrive.
+    fn announced_alone(&self, at: SharedAddress) -> Vec<u32> {
+        let mut pcs = self.announcements(Some(at));
+        pcs.retain(|pc| {
+            let op = self.program.code.get(*pc as usize).map(|instr| &instr.op);
+            matches!(op, Some(Op::Mbarrier { op: MbarrierOp::ExpectTx { .. }, .. }))
+        });
         pcs
     }
 
@@ -390,7 +447,7 @@ impl Suggestions<'_> {
         others.sort_unstable();
         others.dedup();
         let others = others.into_iter().filter(|to| Some(*to) != from);
-        others.map(|to| (pc, Change::Bytes { from, to })).collect()
+        others.map(|to| (vec![pc], Change::Bytes { from, to })).collect()
     }
 
     /// Arrivals at an object that could announce what is copied for it.
@@ -412,11 +469,29 @@ impl Suggestions<'_> {
         for pc in pcs {
             let from = self.bytes_of(pc);
             found.extend(numbers.iter().map(|bytes| match from {
-                Some(_) => (pc, Change::Bytes { from, to: *bytes }),
-                None => (pc, Change::Announce { bytes: *bytes }),
+                Some(_) => (vec![pc], Change::Bytes { from, to: *bytes }),
+                None => (vec![pc], Change::Announce { bytes: *bytes }),
             }));
         }
         found
+    }
+
+    /// Threads of a block that come to a named barrier with a count of its own, in whole warps.
+    fn threads_at(&self, id: u64, rank: u64) -> u64 {
+        let waits =
+            self.recording.waits.iter().filter(|wait| matches!(wait.on, Wait::Named { id: of, .. } if of == id));
+        let marks = self.recording.marks.iter();
+        let arrives = marks.filter(|mark| matches!(mark.what, What::ArrivesNamed { id: of } if of == id));
+        let came = waits.map(|wait| (wait.warp, wait.line)).chain(arrives.map(|mark| (mark.warp, mark.line)));
+        let counted = |line: Line| self.pcs_at(line).any(|pc| self.is_counted(pc));
+        let warps: BTreeSet<u32> =
+            came.filter(|(warp, line)| warp.rank == rank && counted(*line)).map(|(warp, _)| warp.index).collect();
+        WARP * warps.len() as u64
+    }
+
+    fn is_counted(&self, pc: u32) -> bool {
+        let op = self.program.code.get(pc as usize).map(|instr| &instr.op);
+        matches!(op, Some(Op::Named { count: Some(_), .. }))
     }
 
     /// Where a named barrier is used.

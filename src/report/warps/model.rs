@@ -198,10 +198,17 @@ pub struct Execution {
 /// A change with which a kernel that goes wrong ends, whatever was tried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mended {
-    /// The line that it changes.
-    pub ptx_line: Line,
     /// The change in words.
     pub change: String,
+    /// The lines that it changes.
+    pub lines: Vec<MendedLine>,
+}
+
+/// A line that a change is made to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MendedLine {
+    /// Which.
+    pub ptx_line: Line,
     /// The instruction as it would read; null where more than its operands would change.
     pub instruction: Option<String>,
 }

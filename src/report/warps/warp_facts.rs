@@ -171,10 +171,13 @@ fn checks(
 
 fn execution(executed: &Checked, graph: &Graph<'_>, module: &Module<'_>, roles: &[Role]) -> Execution {
     let verdict = &executed.verdict;
-    let mend = executed.mend.as_ref().map(|mend| Mended {
-        ptx_line: module.number_of(mend.line),
-        change: sync::in_words(mend, module),
-        instruction: mend.replacement(graph),
+    let mend = executed.mend.as_ref().map(|mend| {
+        let line =
+            |line: &Line| MendedLine { ptx_line: module.number_of(*line), instruction: mend.replacement(*line, graph) };
+        Mended {
+            change: sync::in_words(mend, module),
+            lines: std::iter::once(&mend.line).chain(&mend.also).map(line).collect(),
+        }
     });
     let (line, reason, witness) = match verdict {
         Verdict::Ends { cut, .. } => (None, cut.then_some("not everything could be tried"), Vec::new()),
