@@ -127,10 +127,13 @@ impl Checked {
             }
         };
         checks.retain(|check| !decides(check.code));
-        if let Some(found) = &self.finding
-            && !checks.iter().any(|check| check.code == found.code && check.line == found.line)
-        {
-            checks.push(found.clone());
+        if let Some(found) = &self.finding {
+            // Of two that say the same of a line the surer one stays.
+            let is_same = |check: &Finding| check.code == found.code && check.line == found.line;
+            checks.retain(|check| !is_same(check) || check.confidence > found.confidence);
+            if !checks.iter().any(is_same) {
+                checks.push(found.clone());
+            }
         }
     }
 }
