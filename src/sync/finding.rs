@@ -6,7 +6,7 @@ use super::mend::{Change, Mend};
 use super::program::{Op, Program};
 use super::stands::Stands;
 use super::value::Basis;
-use super::verdict::{Cause, Verdict, Witness, root};
+use super::verdict::{Cause, Verdict, Witness};
 use crate::ptx::Module;
 use crate::roles::Role;
 use crate::sync::rules::finding::{Confidence, Finding};
@@ -50,10 +50,15 @@ pub fn finding(
     };
     let (code, line, message, mut reasoning) = match &witness.cause {
         Cause::Hang(stuck) => {
-            let first = root(stuck)?;
+            let first = stuck.first()?;
             let message = format!("the kernel hangs: {}", Stands::of(first, module, roles));
+            // What nobody announced is at fault where it is issued.
+            let line = match first.lacks {
+                Lack::Announcement { other: false } => first.copied.unwrap_or(first.line),
+                _ => first.line,
+            };
             // Where the others stand is in the witness.
-            (code_of(first.lacks), first.line, message, String::new())
+            (code_of(first.lacks), line, message, String::new())
         }
         Cause::Undefined { fault, warp, line, .. } => {
             let (code, what) = rule(fault, program)?;
@@ -165,6 +170,13 @@ fn rule(fault: &Fault, program: &Program) -> Option<(&'static str, String)> {
         Fault::TooManyArrivals { at, pending, came } => {
             ("PI310", format!("arrives {came} times at the mbarrier {} in a phase that lacks {pending}", name(at)))
         }
+        Fault::Unordered(at) => (
+            "PI310",
+            format!(
+                "comes to the mbarrier {} and nothing says that the phase before is over: it may count there",
+                name(at)
+            ),
+        ),
         Fault::Unannounced(at) => {
             ("PI303", format!("copies for the mbarrier {}, and its phase can be over before the bytes come", name(at)))
         }

@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::execute::record::{Mark, Recording, What, Work, record};
-use super::execute::{Lack, Launch, Stuck, Wait};
+use super::execute::record::{Mark, Recording, WarpId, What, Work, record};
+use super::execute::{Lack, Launch, Outcome, Stuck, Wait, execute};
 use super::machine::{Fault, SharedAddress};
 use super::program::{MbarrierOp, Op, Program, Source};
-use super::verdict::{Cause, Limits, Verdict, Witness, judge, root};
+use super::verdict::{Cause, Limits, Verdict, Witness, judge};
 use crate::base::Line;
 use crate::ptx::{MbarrierAction, Operation};
 use crate::roles::setmaxnreg;
@@ -133,10 +133,23 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
         if !pcs.iter().all(|pc| apply(&mut mended, *pc, change).is_some()) {
             continue;
         }
+        // Most do not even mend what was seen.
+        let again = execute(&mended, launch, witness.scenario, &witness.schedule, limits.steps);
+        spent += again.steps;
+        let goes_on = match again.outcome {
+            Outcome::Ends => !(witness.cause.is_race() && again.race.is_some()),
+            // It gets past the place, and further than there are steps for.
+            Outcome::Undecided { .. } => witness.is_passed_by(&again),
+            Outcome::Hangs(_) | Outcome::Undefined { .. } => false,
+        };
+        if !goes_on {
+            continue;
+        }
         let (verdict, _, steps) = judge(&mended, std::slice::from_ref(launch), limits)?;
         spent += steps;
         let mends = match &verdict {
-            Verdict::Ends { .. } => true,
+            // A race that harms nobody may stay, unless it is what is to be mended.
+            Verdict::Ends { race, .. } => race.is_none() || !witness.cause.is_race(),
             // What shows with other inputs, and not with all of them, was there before.
             Verdict::Wrong(other) => {
                 !other.is_firm && other.scenario != witness.scenario && other.cause.pc() != witness.cause.pc()
@@ -192,11 +205,13 @@ impl Suggestions<'_> {
     fn of(&self, cause: &Cause) -> Vec<Candidate> {
         match cause {
             Cause::Hang(stuck) => {
-                let first = root(stuck);
-                let rest = stuck.iter().filter(|group| Some(*group) != first);
-                first.into_iter().chain(rest).flat_map(|group| self.of_stuck(group, stuck)).collect()
+                let mut found: Vec<Candidate> = stuck.iter().flat_map(|group| self.of_stuck(group, stuck)).collect();
+                // What nothing suggests but that it is near.
+                let objects: BTreeSet<SharedAddress> = stuck.iter().filter_map(|group| group.wait.mbarrier()).collect();
+                found.extend(objects.into_iter().flat_map(|at| self.other_counts(at)));
+                found
             }
-            Cause::Undefined { fault, pc, .. } => self.of_fault(fault, *pc),
+            Cause::Undefined { fault, pc, rank, .. } => self.of_fault(fault, *pc, *rank),
             Cause::Bytes { .. } => self.announcements(None).into_iter().flat_map(|pc| self.other_bytes(pc)).collect(),
         }
     }
@@ -213,23 +228,24 @@ impl Suggestions<'_> {
     fn of_mbarrier(&self, group: &Stuck, at: SharedAddress) -> Vec<Candidate> {
         let mut found = Vec::new();
         let (came, _) = group.awaited.arrived.unwrap_or_default();
-        let per_phase = self.arrivals_of_a_phase(at);
+        let is_arrived_at =
+            self.marks_at(at).any(|mark| matches!(mark.what, What::Arrives { .. } | What::Commits { .. }));
         match group.lacks {
             Lack::Arrivals { later: false } => {
                 found.extend(self.counts(at, came));
-                found.extend(self.counts(at, per_phase));
+                found.extend(self.counts_of_arrivals(at));
             }
             Lack::Arrivals { later: true } | Lack::Everything { .. } => {
                 found.extend(self.announced_alone(at).into_iter().map(|pc| (vec![pc], Change::Arrive)));
                 // The other parity of an object that nobody comes to is over from the start: that would be no wait at all.
-                if per_phase > 0 {
+                if is_arrived_at {
                     found.push((vec![group.pc], Change::Parity));
                 }
-                found.extend(self.counts(at, per_phase));
+                found.extend(self.counts_of_arrivals(at));
                 found.extend(self.counts(at, came));
                 // Whoever waits for an object that nobody comes to may miss those that were over too early elsewhere.
-                let others: Vec<SharedAddress> = self.objects().filter(|other| *other != at).collect();
-                found.extend(others.into_iter().flat_map(|at| self.counts(at, self.arrivals_of_a_phase(at))));
+                let others: Vec<SharedAddress> = self.objects().filter(|other| *other != at).take(MOST_TRIED).collect();
+                found.extend(others.into_iter().flat_map(|at| self.counts_of_arrivals(at)));
             }
             Lack::Bytes => {
                 let (landed, announced) = group.awaited.bytes.unwrap_or_default();
@@ -303,7 +319,7 @@ impl Suggestions<'_> {
         found
     }
 
-    fn of_fault(&self, fault: &Fault, pc: u32) -> Vec<Candidate> {
+    fn of_fault(&self, fault: &Fault, pc: u32, rank: u64) -> Vec<Candidate> {
         match fault {
             Fault::Counts { id, begun, given } => {
                 let to = |pc: u32, to: u32| (vec![pc], Change::Count { from: self.count_of(pc), to: u64::from(to) });
@@ -312,6 +328,9 @@ impl Suggestions<'_> {
                 let others: Vec<u32> = others.collect();
                 let mut found = vec![to(pc, *begun)];
                 found.extend(others.into_iter().map(|other| to(other, *given)));
+                // Fewer than come would let them pass in parts.
+                let come = self.threads_at(*id, rank);
+                found.sort_by_key(|(_, change)| matches!(change, Change::Count { to, .. } if *to < come));
                 found
             }
             Fault::BarrierCount { count, .. } => {
@@ -319,14 +338,22 @@ impl Suggestions<'_> {
                 let near = [count.next_multiple_of(WARP), count / WARP * WARP];
                 near.into_iter().filter(|to| *to > 0).map(|to| (vec![pc], Change::Count { from, to })).collect()
             }
+            // A phase that ends too early counts to too few.
+            Fault::Unordered(at) => {
+                let own = self.count_at(*at);
+                let is_more = |(_, change): &Candidate| matches!(change, Change::Count { to, .. } if Some(*to) > own);
+                let counts = self.counts_of_arrivals(*at).into_iter().chain(self.other_counts(*at));
+                counts.filter(is_more).collect()
+            }
             Fault::TooManyArrivals { at, .. } => {
-                let mut found = self.counts(*at, self.arrivals_of_a_phase(*at));
+                let mut found = self.counts_of_arrivals(*at);
                 found.push((vec![pc], Change::Remove));
+                found.extend(self.other_counts(*at));
                 found
             }
             Fault::Unannounced(at) => {
                 let mut found = self.announce(*at);
-                found.extend(self.counts(*at, self.arrivals_of_a_phase(*at)));
+                found.extend(self.counts_of_arrivals(*at));
                 found
             }
             Fault::ClusterOrder { .. } => vec![(vec![pc], Change::Remove)],
@@ -354,18 +381,41 @@ impl Suggestions<'_> {
         })
     }
 
-    /// Arrivals that come once from each place that arrives at an object: as many as a phase of it can count on.
-    fn arrivals_of_a_phase(&self, at: SharedAddress) -> u64 {
-        let mut by_place: BTreeMap<(u64, u32, Line), u64> = BTreeMap::new();
+    /// Arrivals that a phase of an object may count on: those that come once from each warp, or once from each place of each
+    /// warp that arrives, where a phase takes several.
+    fn arrivals_of_a_phase(&self, at: SharedAddress) -> [u64; 2] {
+        let mut by_place: BTreeMap<(WarpId, Line), u64> = BTreeMap::new();
         for mark in self.marks_at(at) {
             let arrivals = match mark.what {
                 What::Arrives { arrivals, .. } => u64::from(arrivals),
                 What::Commits { .. } => 1,
                 _ => continue,
             };
-            by_place.entry((mark.warp.rank, mark.warp.index, mark.line)).or_insert(arrivals);
+            by_place.entry((mark.warp, mark.line)).or_insert(arrivals);
         }
-        by_place.into_values().sum()
+        let by_warp: BTreeMap<WarpId, u64> = by_place.iter().rev().map(|((warp, _), came)| (*warp, *came)).collect();
+        [by_place.into_values().sum(), by_warp.into_values().sum()]
+    }
+
+    /// Counts of an object that are what arrives.
+    fn counts_of_arrivals(&self, at: SharedAddress) -> Vec<Candidate> {
+        self.arrivals_of_a_phase(at).into_iter().flat_map(|count| self.counts(at, count)).collect()
+    }
+
+    /// Other counts: what others of the kernel count to, one or a warp more or less.
+    fn other_counts(&self, at: SharedAddress) -> Vec<Candidate> {
+        let own = self.count_at(at).unwrap_or_default();
+        let others: BTreeSet<u64> = self.objects().filter_map(|other| self.count_at(other)).collect();
+        let near = [own + 1, own + WARP, own.saturating_sub(1), own.saturating_sub(WARP)];
+        others.into_iter().chain(near).flat_map(|count| self.counts(at, count)).collect()
+    }
+
+    /// What an object is initialised with.
+    fn count_at(&self, at: SharedAddress) -> Option<u64> {
+        self.marks_at(at).find_map(|mark| match mark.what {
+            What::Init { count, .. } => Some(u64::from(count)),
+            _ => None,
+        })
     }
 
     /// Another count where an object is initialised.
@@ -460,7 +510,15 @@ impl Suggestions<'_> {
         // Once from each place: those of one phase.
         let by_line: BTreeMap<Line, i64> = copied.collect();
         let own = u64::try_from(by_line.into_values().sum::<i64>()).ok().filter(|bytes| *bytes > 0);
-        let elsewhere = self.announcements(None).into_iter().filter_map(|pc| self.bytes_of(pc));
+        let elsewhere: BTreeSet<u64> = self
+            .recording
+            .marks
+            .iter()
+            .filter_map(|mark| match mark.what {
+                What::Arrives { bytes, .. } => u64::try_from(bytes).ok().filter(|bytes| *bytes > 0),
+                _ => None,
+            })
+            .collect();
         let numbers: Vec<u64> = own.into_iter().chain(elsewhere).take(4).collect();
         let arrives = self.marks_at(at).filter(|mark| matches!(mark.what, What::Arrives { .. }));
         let mut pcs: Vec<u32> = arrives.flat_map(|mark| self.pcs_at(mark.line)).collect();

@@ -22,7 +22,7 @@ pub use finding::in_words;
 use finding::{Shape, finding};
 use mend::{Mend, mend};
 pub use verdict::{Answer, Cause, Verdict};
-use verdict::{Limits, judge};
+use verdict::{Limits, find_culprit, judge};
 
 use crate::ptx::Function;
 use crate::registers::cap;
@@ -54,6 +54,8 @@ const CLUSTERS: [[u32; 3]; 15] = [
     [16, 1, 1],
     [1, 16, 1],
 ];
+/// Shapes beside the one that a fault was seen in, in which a change is looked for.
+const SHAPES_MENDED: usize = 3;
 /// Lanes of a warp.
 pub const LANES: usize = 32;
 
@@ -83,13 +85,52 @@ pub fn check(function: &Function<'_, '_>, graph: &Graph<'_>, size: BlockSize, ro
     let shape = Shape { is_exact: size.exact, is_known: launches.len() == 1 };
     let limits = Limits::of_share(function.body().len(), function.module().statements().len());
     let (verdict, launch, _) = judge(&program, &launches, limits)?;
+    let (verdict, launch, mend) = mended(&program, &launches, verdict, launch, limits);
     let launch = launch.clone();
-    let mend = match &verdict {
-        Verdict::Wrong(witness) => mend(&program, &launch, witness, limits),
-        _ => None,
-    };
     let finding = finding(&verdict, &program, function.module(), shape, roles, mend.as_ref());
     Some(Checked { verdict, finding, mend, program, launch })
+}
+
+/// Looks for a change that mends what goes wrong: in the launch that it was seen in, or in another shape that it goes wrong in, since
+/// one that the kernel is not made for cannot be mended.
+fn mended<'l>(
+    program: &Program,
+    launches: &'l [Launch],
+    verdict: Verdict,
+    launch: &'l Launch,
+    limits: Limits,
+) -> (Verdict, &'l Launch, Option<Mend>) {
+    let mut witness = match verdict {
+        Verdict::Wrong(witness) => witness,
+        // A race is told where a count that holds everybody up ends it: then the phase does not wait for all that it should.
+        Verdict::Ends { race: Some(witness), basis, cut } => {
+            return match mend(program, launch, &witness, limits) {
+                Some(mend) => (Verdict::Wrong(witness), launch, Some(mend)),
+                None => (Verdict::Ends { race: Some(witness), basis, cut }, launch, None),
+            };
+        }
+        verdict => return (verdict, launch, None),
+    };
+    find_culprit(program, launch, &mut witness, limits);
+    let mut mend_of = mend(program, launch, &witness, limits).map(|mend| (mend, launch));
+    let others = launches.iter().filter(|other| other.cluster != launch.cluster).take(SHAPES_MENDED);
+    for other in others {
+        if mend_of.is_some() {
+            break;
+        }
+        let Some((Verdict::Wrong(mut there), ..)) = judge(program, std::slice::from_ref(other), limits) else {
+            continue;
+        };
+        find_culprit(program, other, &mut there, limits);
+        if let Some(mend) = mend(program, other, &there, limits) {
+            there.in_every_shape = witness.in_every_shape;
+            (witness, mend_of) = (there, Some((mend, other)));
+        }
+    }
+    match mend_of {
+        Some((mend, launch)) => (Verdict::Wrong(witness), launch, Some(mend)),
+        None => (Verdict::Wrong(witness), launch, None),
+    }
 }
 
 /// What executing a kernel says, and the finding that it makes.

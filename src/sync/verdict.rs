@@ -1,7 +1,7 @@
 //! From single executions to an answer: which inputs and schedules are tried, and what they say together.
 
 use super::equations::{GRAIN, contradiction};
-use super::execute::{Executed, Input, Lack, Launch, Outcome, Scenario, Schedule, Stuck, execute};
+use super::execute::{Executed, Input, Lack, Launch, Outcome, Scenario, Schedule, Stuck, ends_past, execute};
 use super::machine::Fault;
 use super::program::{Bytes, Instr, MbarrierOp, Op, Program, Source};
 use super::value::Basis;
@@ -28,10 +28,10 @@ const MEMORY: [u64; 2] = [0, 1];
 /// Inputs that a fault is tried with once more, to see whether it hangs on those that it was found with.
 const AGAIN: [Input; 6] =
     [Input::All(5), Input::All(384), Input::Mixed(1), Input::All(9), Input::Mixed(2), Input::All(1152)];
-/// Inputs for which every schedule is tried; the others are executed in turn alone.
+/// Inputs for which every schedule is tried, those that come to the most first; the others are executed in turn alone.
 const VARIED: usize = 2;
 /// Schedules by lot.
-const LOTS: u64 = 3;
+const LOTS: u64 = 2;
 /// Roles that are held back, one after the other.
 const MOST_ROLES: usize = 8;
 
@@ -69,14 +69,14 @@ impl Limits {
 impl Default for Limits {
     /// A ring of four stages turned nine times by twelve warps takes some five thousand steps.
     fn default() -> Self {
-        Limits { steps: 100_000, total: 500_000, again: 2_000_000, mends: 2_000_000 }
+        Limits { steps: 100_000, total: 500_000, again: 6_000_000, mends: 4_000_000 }
     }
 }
 
 /// How a kernel goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// Nobody can go on.
+    /// Nobody can go on; the first group keeps the others, as far as that can be told.
     Hang(Vec<Stuck>),
     /// A rule of the ISA is broken.
     Undefined {
@@ -101,26 +101,52 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// Whether it is only that another schedule counts an arrival in another phase.
+    pub fn is_race(&self) -> bool {
+        matches!(self, Cause::Undefined { fault: Fault::Unordered(_), .. })
+    }
+
     /// The instruction that it shows at.
     pub fn pc(&self) -> Option<u32> {
         match self {
-            Cause::Hang(stuck) => Some(root(stuck)?.pc),
+            Cause::Hang(stuck) => Some(stuck.first()?.pc),
             Cause::Undefined { pc, .. } => Some(*pc),
             Cause::Bytes { .. } => None,
         }
     }
 }
 
-/// Of those that cannot go on the one that the others wait for, as far as that can be told: whoever waits for threads that stand
-/// elsewhere waits because they do.
-pub fn root(stuck: &[Stuck]) -> Option<&Stuck> {
-    let standing = |group: &Stuck| stuck.iter().filter(|other| *other != group).map(|other| other.warps.len()).sum();
+/// Puts those that the others wait for first, as far as where they stand tells: whoever waits for threads that stand elsewhere
+/// waits because they do.
+fn in_order(mut stuck: Vec<Stuck>) -> Vec<Stuck> {
+    let all: usize = stuck.iter().map(|group| group.warps.len()).sum();
     let is_kept = |group: &Stuck| match group.lacks {
-        Lack::Threads { too_many: false, missing } => missing.div_ceil(32) as usize <= standing(group),
-        Lack::Cluster => standing(group) > 0,
+        Lack::Threads { too_many: false, missing } => missing.div_ceil(32) as usize <= all - group.warps.len(),
+        Lack::Cluster => all > group.warps.len(),
         _ => false,
     };
-    stuck.iter().min_by_key(|group| (is_kept(group), group.lacks, group.rank, group.pc))
+    stuck.sort_by_key(|group| (is_kept(group), group.lacks, group.rank, group.pc));
+    stuck
+}
+
+/// Puts the group first that alone keeps a kernel from its end: were its wait over, the others would go on.
+pub fn find_culprit(program: &Program, launch: &Launch, witness: &mut Witness, limits: Limits) {
+    let Cause::Hang(stuck) = &mut witness.cause else { return };
+    let mut pcs: Vec<u32> = Vec::new();
+    for group in stuck.iter() {
+        if !pcs.contains(&group.pc) {
+            pcs.push(group.pc);
+        }
+    }
+    let ends = |pc: &u32| {
+        let run = ends_past(program, launch, witness.scenario, &witness.schedule, limits.steps, *pc);
+        matches!(run.outcome, Outcome::Ends)
+    };
+    if pcs.len() > 1
+        && let Some(culprit) = pcs.into_iter().take(MOST_ROLES).find(ends)
+    {
+        stuck.sort_by_key(|group| group.pc != culprit);
+    }
 }
 
 /// An execution that goes wrong.
@@ -148,7 +174,7 @@ pub struct Witness {
 
 impl Witness {
     /// Whether another execution gets past the place, as often as this one comes to it.
-    fn is_passed_by(&self, run: &Executed) -> bool {
+    pub fn is_passed_by(&self, run: &Executed) -> bool {
         self.cause.pc().is_some_and(|pc| run.passes_of(pc) > self.passes)
     }
 }
@@ -162,6 +188,8 @@ pub enum Verdict {
         basis: Basis,
         /// Whether something was left untried: the budget was spent, or some inputs decided nothing.
         cut: bool,
+        /// Arrivals that another schedule counts in another phase. That harms nobody where as many come in the end.
+        race: Option<Box<Witness>>,
     },
     /// It goes wrong.
     Wrong(Box<Witness>),
@@ -237,6 +265,16 @@ pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> O
     wrong.or(undecided).map(|(verdict, launch)| (verdict, launch, judge.spent))
 }
 
+/// Inputs that a kernel ends with, executed in turn.
+struct Tried {
+    scenario: Scenario,
+    /// Which of the inputs.
+    at: usize,
+    /// Synchronising instructions that nobody had come to before.
+    reached: usize,
+    fair: Executed,
+}
+
 /// Executions of one kernel, and what they have cost.
 struct Judge<'p> {
     program: &'p Program,
@@ -263,7 +301,10 @@ impl Judge<'_> {
         if self.spent > self.limits.again {
             return Some(false);
         }
-        let run = self.run(launch, witness.scenario, &witness.schedule, self.limits.steps);
+        // As many more steps as it has blocks.
+        let steps = self.limits.steps.saturating_mul(u64::from(launch.blocks()).div_ceil(2));
+        let run = execute(self.program, launch, witness.scenario, &witness.schedule, steps);
+        self.spent += run.steps;
         if let Cause::Bytes { .. } = witness.cause {
             return unequal(self.program, witness.scenario, &run).is_some().then_some(true);
         }
@@ -297,9 +338,12 @@ impl Judge<'_> {
         let (mut ended, mut cut) = (false, false);
         let mut basis = Basis::Fact;
         let mut weak: Option<Witness> = None;
+        let mut race: Option<Box<Witness>> = None;
         // Instructions that synchronise and that nobody has come to.
         let synchronises = |at: &usize| program.code.get(*at).is_some_and(|instr| instr.op.synchronises());
         let mut unreached: Vec<usize> = (0..program.code.len()).filter(synchronises).collect();
+        // Those that ended, and how many more instructions they came to than those before.
+        let mut tried: Vec<Tried> = Vec::new();
         for memory in MEMORY {
             // Memory decides nothing in most kernels, inputs nothing in some: what nothing depends on is not varied.
             if memory != MEMORY[0] && basis < Basis::Memory {
@@ -327,26 +371,56 @@ impl Judge<'_> {
                         undecided = undecided.or(Some((*line, NOT_MADE_FOR)));
                         continue;
                     }
-                    Outcome::Ends => ended = true,
-                    _ => {}
-                }
-                let is_new = at < VARIED || at >= COUNTS && unreached.len() < before;
-                let varied = is_new || !matches!(fair.outcome, Outcome::Ends);
-                let wrong = if varied { self.vary(launch, scenario, &fair) } else { None };
-                if let Some(mut witness) = wrong.or_else(|| unequal(program, scenario, &fair)) {
-                    witness.is_firm = self.is_firm(launch, &witness, at < COUNTS);
-                    if witness.is_firm || witness.basis <= Basis::Input && at < COUNTS {
-                        return Verdict::Wrong(Box::new(witness));
+                    Outcome::Ends => {
+                        ended = true;
+                        race = race.or_else(|| Some(Box::new(racing(scenario, &fair)?)));
                     }
-                    weak = weak.or(Some(witness));
+                    Outcome::Hangs(_) | Outcome::Undefined { .. } => {}
                 }
+                let wrong = match fair.outcome {
+                    Outcome::Ends => None,
+                    _ => self.vary(launch, scenario, &fair),
+                };
+                match wrong.or_else(|| unequal(program, scenario, &fair)) {
+                    Some(witness) => {
+                        if let Some(verdict) = self.weigh(launch, witness, at < COUNTS, &mut weak) {
+                            return verdict;
+                        }
+                    }
+                    None => tried.push(Tried { scenario, at, reached: before - unreached.len(), fair }),
+                }
+            }
+        }
+        // The other schedules, for those that come to the most.
+        tried.sort_by_key(|tried| (std::cmp::Reverse(tried.reached), tried.fair.steps));
+        for Tried { scenario, at, fair, .. } in tried.iter().take(VARIED) {
+            if let Some(witness) = self.vary(launch, *scenario, fair)
+                && let Some(verdict) = self.weigh(launch, witness, *at < COUNTS, &mut weak)
+            {
+                return verdict;
             }
         }
         match (weak, undecided) {
             (Some(witness), _) => Verdict::Wrong(Box::new(witness)),
             (None, Some((line, why))) if !ended => Verdict::Undecided { line, why },
-            (None, undecided) => Verdict::Ends { basis, cut: cut || undecided.is_some() },
+            (None, undecided) => Verdict::Ends { basis, cut: cut || undecided.is_some(), race },
         }
+    }
+
+    /// The verdict of a witness that is sure enough; another is kept in case there is none.
+    fn weigh(
+        &mut self,
+        launch: &Launch,
+        mut witness: Witness,
+        of_counts: bool,
+        weak: &mut Option<Witness>,
+    ) -> Option<Verdict> {
+        witness.is_firm = self.is_firm(launch, &witness, of_counts);
+        if witness.is_firm || witness.basis <= Basis::Input && of_counts {
+            return Some(Verdict::Wrong(Box::new(witness)));
+        }
+        weak.get_or_insert(witness);
+        None
     }
 
     /// Whether a fault shows with all other inputs, too, that lead to where it shows as often: then it does not hang on a
@@ -464,9 +538,18 @@ fn unequal(program: &Program, scenario: Scenario, run: &Executed) -> Option<Witn
     Some(Witness { cause, scenario, schedule, always: true, alike: true, basis, passes, is_firm, in_every_shape })
 }
 
+/// An execution that ends, but by its schedule.
+fn racing(scenario: Scenario, run: &Executed) -> Option<Witness> {
+    let cause = cause(run.race.as_ref()?)?;
+    let passes = cause.pc().map_or(0, |pc| run.passes_of(pc));
+    let (schedule, basis) = (Schedule::Fair, run.basis);
+    let (is_firm, in_every_shape) = (false, true);
+    Some(Witness { cause, scenario, schedule, always: true, alike: false, basis, passes, is_firm, in_every_shape })
+}
+
 fn cause(outcome: &Outcome) -> Option<Cause> {
     match outcome {
-        Outcome::Hangs(stuck) => Some(Cause::Hang(stuck.clone())),
+        Outcome::Hangs(stuck) => Some(Cause::Hang(in_order(stuck.clone()))),
         Outcome::Undefined { fault, line, pc, rank, warp } if !fault.is_of_inputs() => {
             Some(Cause::Undefined { fault: fault.clone(), line: *line, pc: *pc, rank: *rank, warp: *warp })
         }

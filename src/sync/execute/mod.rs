@@ -4,6 +4,7 @@
 //! [`Outcome`]: it ends, it hangs and here is who waits for what, it does something that the ISA leaves undefined, or it cannot
 //! be told and this line decides. Nothing is permuted that commutes: a warp runs until it changes the machine or waits.
 
+mod clock;
 mod compute;
 pub mod record;
 mod step;
@@ -11,9 +12,10 @@ mod step;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
+use self::clock::{Clock, Clocks, Place};
 use super::LANES;
 use super::machine::{Columns, Equation, Fault, Machine, Pool, SharedAddress};
-use super::program::{Op, Program};
+use super::program::{MbarrierOp, Op, Program};
 use super::value::{Basis, Lanes, Word, opaque};
 use crate::base::Line;
 use crate::base::figures::warps;
@@ -158,6 +160,16 @@ pub enum Wait {
     },
 }
 
+impl Wait {
+    /// The mbarrier that it is for.
+    pub fn mbarrier(&self) -> Option<SharedAddress> {
+        match self {
+            Wait::Mbarrier { at, .. } => Some(*at),
+            _ => None,
+        }
+    }
+}
+
 /// What a strand is up to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -216,7 +228,7 @@ enum Brings {
 }
 
 /// Something under way to an mbarrier.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Flight {
     at: SharedAddress,
     brings: Brings,
@@ -226,6 +238,8 @@ struct Flight {
     leaves: Option<(SharedAddress, u64)>,
     /// Who issued it, and where.
     from: (usize, Line),
+    /// What its issuer knew.
+    clock: Clock,
 }
 
 /// A group of warps that stand at the same place.
@@ -247,6 +261,8 @@ pub struct Stuck {
     pub lacks: Lack,
     /// The same in numbers.
     pub awaited: Awaited,
+    /// Where the last copy for the object was issued, if there was one.
+    pub copied: Option<Line>,
 }
 
 /// What a wait is for, and how much of it has come.
@@ -340,6 +356,8 @@ pub enum Outcome {
 pub struct Executed {
     /// How it ended.
     pub outcome: Outcome,
+    /// The first step that another schedule counts in another phase of an mbarrier.
+    pub race: Option<Outcome>,
     /// The weakest ground for any decision on the way.
     pub basis: Basis,
     /// Instructions run.
@@ -379,6 +397,11 @@ pub(super) struct Run<'p> {
     budget: u64,
     equations: BTreeSet<Equation>,
     passes: Vec<u32>,
+    clocks: Clocks,
+    /// A place that warps get past when nobody can go on.
+    passable: Option<u32>,
+    /// The first step that another schedule counts in another phase: where, and whose.
+    unordered: Option<(SharedAddress, Line, usize)>,
     random: u64,
     /// Where somebody wants to see what it does.
     recorder: Option<Box<record::Recorder>>,
@@ -386,11 +409,29 @@ pub(super) struct Run<'p> {
 
 /// Executes a program once.
 pub fn execute(program: &Program, launch: &Launch, scenario: Scenario, schedule: &Schedule, budget: u64) -> Executed {
+    finish(Run::new(program, launch, scenario, budget), schedule)
+}
+
+/// Executes a program as if nobody had to wait at one instruction longer than the others can go on: does it end then?
+pub fn ends_past(
+    program: &Program,
+    launch: &Launch,
+    scenario: Scenario,
+    schedule: &Schedule,
+    budget: u64,
+    pc: u32,
+) -> Executed {
     let mut run = Run::new(program, launch, scenario, budget);
+    run.passable = Some(pc);
+    finish(run, schedule)
+}
+
+fn finish(mut run: Run<'_>, schedule: &Schedule) -> Executed {
     let outcome = run.outcome(schedule);
     let traces = run.warps.iter().filter(|warp| warp.rank == 0).map(|warp| warp.trace).collect();
+    let race = run.unordered.map(|(at, line, warp)| run.undefined(Fault::Unordered(at), line, warp));
     let Run { basis, steps, equations, passes, .. } = run;
-    Executed { outcome, basis, steps, equations, passes, traces }
+    Executed { outcome, race, basis, steps, equations, passes, traces }
 }
 
 impl<'p> Run<'p> {
@@ -425,6 +466,9 @@ impl<'p> Run<'p> {
             program,
             launch,
             scenario,
+            clocks: Clocks::new(warps.len()),
+            passable: None,
+            unordered: None,
             warps,
             machine,
             memory: BTreeMap::new(),
@@ -446,13 +490,15 @@ impl<'p> Run<'p> {
         match self.go(schedule) {
             Ok(outcome) => outcome,
             Err(Stop::Undecided(line, why)) => Outcome::Undecided { line, why },
-            Err(Stop::Fault(fault, line, warp)) => {
-                let (rank, warp) = self.warps.get(warp).map_or((0, 0), |warp| (warp.rank, warp.index));
-                // What comes later is issued somewhere else than where its issuer is by now.
-                let pc = self.program.code.iter().position(|instr| instr.line == line).unwrap_or_default() as u32;
-                Outcome::Undefined { fault, line, pc, rank, warp }
-            }
+            Err(Stop::Fault(fault, line, warp)) => self.undefined(fault, line, warp),
         }
+    }
+
+    fn undefined(&self, fault: Fault, line: Line, warp: usize) -> Outcome {
+        let (rank, warp) = self.warps.get(warp).map_or((0, 0), |warp| (warp.rank, warp.index));
+        // What comes later is issued somewhere else than where its issuer is by now.
+        let pc = self.program.code.iter().position(|instr| instr.line == line).unwrap_or_default() as u32;
+        Outcome::Undefined { fault, line, pc, rank, warp }
     }
 
     fn draw(&mut self, below: usize) -> usize {
@@ -535,8 +581,33 @@ impl<'p> Run<'p> {
                 timeouts += 1;
                 continue;
             }
+            if self.let_pass() {
+                continue;
+            }
             return Ok(Outcome::Hangs(self.stuck()));
         }
+    }
+
+    /// Lets whoever waits at the passable place go on; says whether somebody does.
+    fn let_pass(&mut self) -> bool {
+        let Some(pc) = self.passable else { return false };
+        let done = match self.program.code.get(pc as usize).map(|instr| &instr.op) {
+            Some(Op::Mbarrier { op: MbarrierOp::Wait { to, .. }, .. }) => *to,
+            _ => None,
+        };
+        let mut any = false;
+        for warp in &mut self.warps {
+            let waiting = |strand: &&mut Strand| strand.pc == pc && matches!(strand.state, State::Waiting { .. });
+            for strand in warp.strands.iter_mut().filter(waiting) {
+                if let Some(held) = done.and_then(|to| warp.registers.get_mut(to.0 as usize)) {
+                    held.write(strand.mask, Lanes::Same(Word::fact(1)));
+                }
+                (strand.state, strand.pc) = (State::Ready, pc + 1);
+                any = true;
+            }
+        }
+        self.machine.changes += u64::from(any);
+        any
     }
 
     /// The end of all warps: bytes that nobody has announced by then are announced by nobody.
@@ -545,6 +616,13 @@ impl<'p> Run<'p> {
         match owed.and_then(|(at, _)| Some((at, self.copied.get(at)?))) {
             Some((at, (warp, line))) => Err(Stop::Fault(Fault::Unannounced(*at), *line, *warp)),
             None => Ok(Outcome::Ends),
+        }
+    }
+
+    /// Something comes to an mbarrier in a phase: a warp's own step, or what it issued.
+    fn comes(&mut self, at: SharedAddress, clock: &Clock, line: Line, warp: usize) {
+        if !self.clocks.come(Place::Mbarrier(at), clock) && self.unordered.is_none() {
+            self.unordered = Some((at, line, warp));
         }
     }
 
@@ -576,11 +654,11 @@ impl<'p> Run<'p> {
     fn land(&mut self, all: bool) -> Result<(), Stop> {
         let mut left = VecDeque::new();
         while let Some(flight) = self.flights.pop_front() {
-            let Flight { at, brings, phase, leaves, from: (warp, line) } = flight;
-            if !all && matches!(brings, Brings::Box(_)) || self.is_early(&flight) {
+            if !all && matches!(flight.brings, Brings::Box(_)) || self.is_early(&flight) {
                 left.push_back(flight);
                 continue;
             }
+            let Flight { at, brings, phase, leaves, from: (warp, line), clock } = flight;
             self.machine.changes += 1;
             if phase.is_some() {
                 self.copied.insert(at, (warp, line));
@@ -594,12 +672,18 @@ impl<'p> Run<'p> {
             if phase.is_some_and(|phase| phase != mbarrier.phase) {
                 return Err(fault(Fault::Unannounced(at)));
             }
+            let before = mbarrier.phase;
             let equation = match brings {
                 Brings::Bytes(bytes) => mbarrier.land(at, bytes),
                 Brings::Box(map) => Ok(mbarrier.finish(map)),
                 Brings::Arrival => mbarrier.arrive(at, 1, Default::default()),
             };
+            let is_over = mbarrier.phase != before;
             self.equations.extend(equation.map_err(fault)?);
+            self.comes(at, &clock, line, warp);
+            if is_over {
+                self.clocks.end(Place::Mbarrier(at));
+            }
             self.observe_landing(at, warp, line);
         }
         self.flights = left;
@@ -630,6 +714,7 @@ impl<'p> Run<'p> {
         let describe = |((rank, pc, wait), (warps, lanes)): ((u64, u32, Wait), (Vec<u32>, u32))| Stuck {
             lacks: self.lacking(rank, wait),
             awaited: self.awaited(rank, wait),
+            copied: wait.mbarrier().and_then(|at| Some(self.copied.get(&at)?.1)),
             rank,
             warps,
             lanes,
@@ -657,6 +742,7 @@ impl<'p> Run<'p> {
             Wait::Mbarrier { at, .. } => match self.machine.mbarriers.get(&at) {
                 Some(found) if found.pending == 0 && found.bytes > 0 => Lack::Bytes,
                 Some(found) if found.pending == 0 => Lack::Announcement { other: found.announced > 0 },
+                Some(found) if found.announced == 0 && found.is_owed() => Lack::Announcement { other: false },
                 Some(found) if found.pending < found.count => Lack::Arrivals { later: found.phase > 0 },
                 Some(found) => Lack::Everything { later: found.phase > 0 },
                 None => Lack::Everything { later: false },

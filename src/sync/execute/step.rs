@@ -1,5 +1,6 @@
 //! One instruction of one strand.
 
+use super::clock::Place;
 use super::compute::apply;
 use super::{Brings, CANCELED, Flight, QUOTA, Run, State, Stop, Strand, Wait, Warp};
 use crate::base::Line;
@@ -65,7 +66,8 @@ impl Run<'_> {
     fn pick(&mut self, warp: usize) -> Option<usize> {
         let now = self.machine.changes;
         let cluster = self.machine.cluster.phase;
-        let (machine, warp) = (&self.machine, self.warps.get_mut(warp)?);
+        let (machine, clocks, at) = (&self.machine, &mut self.clocks, warp);
+        let warp = self.warps.get_mut(at)?;
         for strand in &mut warp.strands {
             if let State::Waiting { what, seen } = strand.state {
                 let over = match what {
@@ -77,6 +79,10 @@ impl Run<'_> {
                 };
                 if over {
                     (strand.state, strand.pc) = (State::Ready, strand.pc + 1);
+                    match what {
+                        Wait::Named { id, .. } => clocks.learn(at, Place::Named { rank: warp.rank, id }),
+                        _ => clocks.learn(at, Place::Cluster),
+                    }
                 } else if seen != now && !matches!(what, Wait::Named { .. } | Wait::Cluster { .. }) {
                     strand.state = State::Ready;
                 }
@@ -299,8 +305,9 @@ impl Run<'_> {
                     if *increments {
                         mbarrier.add_pending(at, 1).map_err(fault)?;
                     }
-                    let brings = Brings::Arrival;
-                    self.flights.push_back(Flight { at, brings, phase: None, leaves: None, from: (warp, line) });
+                    let (brings, clock) = (Brings::Arrival, self.clocks.send(warp));
+                    let from = (warp, line);
+                    self.flights.push_back(Flight { at, brings, phase: None, leaves: None, from, clock });
                 }
                 self.machine.changes += 1;
                 Next::On
@@ -309,8 +316,9 @@ impl Run<'_> {
                 for lane in lanes_of(guarded) {
                     for at in self.objects(warp, *at, *multicast, lane, line)? {
                         self.machine.mbarrier(at).map_err(|fault| Stop::Fault(fault, line, warp))?;
-                        let brings = Brings::Arrival;
-                        self.flights.push_back(Flight { at, brings, phase: None, leaves: None, from: (warp, line) });
+                        let (brings, clock) = (Brings::Arrival, self.clocks.send(warp));
+                        let from = (warp, line);
+                        self.flights.push_back(Flight { at, brings, phase: None, leaves: None, from, clock });
                     }
                 }
                 self.machine.changes += 1;
@@ -398,9 +406,10 @@ impl Run<'_> {
         let rank = here.rank;
         // Whoever waits for all that have not ended waits for one less.
         let alive = self.alive(rank);
-        for ((_, _), barrier) in self.machine.named.range_mut((rank, 0)..(rank + 1, 0)) {
-            if barrier.round.is_some_and(|round| round.expected.is_none()) && alive > 0 {
-                barrier.settle(alive);
+        for (&(_, id), barrier) in self.machine.named.range_mut((rank, 0)..(rank + 1, 0)) {
+            let counts_all = barrier.round.is_some_and(|round| round.expected.is_none());
+            if counts_all && alive > 0 && barrier.settle(alive) {
+                self.clocks.end(Place::Named { rank, id });
             }
         }
         self.settle_cluster();
@@ -417,6 +426,7 @@ impl Run<'_> {
         if cluster.arrived > 0 && !self.warps.iter().any(missing) {
             (cluster.phase, cluster.arrived) = (cluster.phase + 1, 0);
             self.machine.changes += 1;
+            self.clocks.end(Place::Cluster);
         }
     }
 
@@ -745,6 +755,13 @@ impl Run<'_> {
         let over =
             barrier.arrive((id, index), threads, expected, alive).map_err(|fault| Stop::Fault(fault, line, warp))?;
         self.machine.changes += 1;
+        let place = Place::Named { rank, id };
+        let clock = self.clocks.send(warp);
+        self.clocks.come(place, &clock);
+        if over {
+            self.clocks.end(place);
+            self.clocks.learn(warp, place);
+        }
         if let Some(to) = to {
             let word = Word { bits: self.scenario.memory, basis: Basis::Memory };
             self.write(warp, Some(to), mask, Lanes::Same(word));
@@ -767,13 +784,19 @@ impl Run<'_> {
             here.arrived |= mask;
             self.machine.cluster.arrived += mask.count_ones();
             self.machine.changes += 1;
+            let clock = self.clocks.send(warp);
+            self.clocks.come(Place::Cluster, &clock);
             self.settle_cluster();
             return Ok(Next::On);
         }
         here.in_cluster &= !mask;
         // Its own arrival is in the round under way, or in one that is over.
         let phase = here.arrived_in;
-        Ok(if phase < self.machine.cluster.phase { Next::On } else { Next::Then(Wait::Cluster { phase }) })
+        if phase >= self.machine.cluster.phase {
+            return Ok(Next::Then(Wait::Cluster { phase }));
+        }
+        self.clocks.learn(warp, Place::Cluster);
+        Ok(Next::On)
     }
 
     fn mbarrier(
@@ -794,6 +817,7 @@ impl Run<'_> {
                     self.basis = self.basis.max(word.basis);
                     self.check_flights(at)?;
                     self.machine.init(at, word.bits & 0xffff_ffff).map_err(fault)?;
+                    self.clocks.forget(Place::Mbarrier(at));
                 }
             }
             MbarrierOp::Inval => {
@@ -811,12 +835,15 @@ impl Run<'_> {
                     self.basis = self.basis.max(word.basis);
                     let bytes = i64::from(word.bits as u32);
                     let mbarrier = self.machine.mbarrier(at).map_err(fault)?;
+                    let before = mbarrier.phase;
                     if completes {
                         let equation = mbarrier.complete(at, bytes).map_err(fault)?;
                         self.equations.extend(equation);
                     } else {
                         mbarrier.expect(at, bytes).map_err(fault)?;
                     }
+                    let is_over = mbarrier.phase != before;
+                    self.comes_now(at, line, warp, is_over);
                 }
             }
             MbarrierOp::Arrive { count, bytes, drop, to, .. } => {
@@ -842,7 +869,9 @@ impl Run<'_> {
                     let mbarrier = self.machine.mbarrier(at).map_err(fault)?;
                     let phase = mbarrier.phase;
                     let equation = mbarrier.arrive(at, arrivals, Arrival { bytes, drop }).map_err(fault)?;
+                    let is_over = mbarrier.phase != phase;
                     self.equations.extend(equation);
+                    self.comes_now(at, line, warp, is_over);
                     self.write(warp, to, lanes, Lanes::Same(Word::fact(phase)));
                 }
             }
@@ -858,6 +887,7 @@ impl Run<'_> {
                     let over = if parity { mbarrier.is_over(word.bits) } else { mbarrier.phase != word.bits };
                     if over {
                         done |= 1 << lane;
+                        self.clocks.learn(warp, Place::Mbarrier(at));
                     } else {
                         let phase = if parity { word.bits & 1 } else { word.bits };
                         missing = missing.or(Some(Wait::Mbarrier { at, phase, parity }));
@@ -875,6 +905,15 @@ impl Run<'_> {
         }
         self.machine.changes += 1;
         Ok(Next::On)
+    }
+
+    /// A warp comes to an mbarrier, which may end its phase.
+    fn comes_now(&mut self, at: SharedAddress, line: Line, warp: usize, is_over: bool) {
+        let clock = self.clocks.send(warp);
+        self.comes(at, &clock, line, warp);
+        if is_over {
+            self.clocks.end(Place::Mbarrier(at));
+        }
     }
 
     /// Looks for copies under way to an object that is given up, whose phase is over: nobody waits for them any more.
@@ -935,7 +974,8 @@ impl Run<'_> {
                 mbarrier.start();
                 let phase = Some(mbarrier.phase);
                 let leaves = place.map(|place| (SharedAddress::new(at.rank(), place), answer));
-                self.flights.push_back(Flight { at, brings, phase, leaves, from: (warp, line) });
+                let clock = self.clocks.send(warp);
+                self.flights.push_back(Flight { at, brings, phase, leaves, from: (warp, line), clock });
             }
         }
         self.machine.changes += 1;

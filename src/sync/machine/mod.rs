@@ -74,6 +74,8 @@ pub enum Fault {
     MbarrierCount { at: SharedAddress, count: u64 },
     /// More arrivals in one step than the phase still lacks.
     TooManyArrivals { at: SharedAddress, pending: u32, came: u64 },
+    /// An arrival, or a copy, that nothing keeps from coming before the phase that it is meant for.
+    Unordered(SharedAddress),
     /// Bytes of a copy that come when the phase that it was issued in is over: nobody announced them in time.
     Unannounced(SharedAddress),
     /// Bytes beyond what a transaction count can hold.
