@@ -89,7 +89,7 @@ pub fn check(function: &Function<'_, '_>, graph: &Graph<'_>, size: BlockSize, ro
         _ => None,
     };
     let finding = finding(&verdict, &program, function.module(), shape, roles, mend.as_ref());
-    Some(Checked { verdict, finding, mend, program, launch })
+    Some(Checked { verdict, finding, mend, program, launch, limits })
 }
 
 /// What executing a kernel says, and the finding that it makes.
@@ -104,6 +104,8 @@ pub struct Checked {
     pub program: Program,
     /// The shape of the launch that the verdict is of.
     pub launch: Launch,
+    /// How much of it may be executed.
+    limits: Limits,
 }
 
 /// Codes that rules give where execution cannot decide. A kernel that ends shows that the first kind are wrong for it; of the

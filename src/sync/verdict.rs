@@ -1,7 +1,7 @@
 //! From single executions to an answer: which inputs and schedules are tried, and what they say together.
 
 use super::equations::{GRAIN, contradiction};
-use super::execute::{Executed, Input, Lack, Launch, Outcome, Scenario, Schedule, Stuck, execute};
+use super::execute::{Budget, Executed, Input, Lack, Launch, Outcome, Scenario, Schedule, Stuck, execute};
 use super::machine::Fault;
 use super::program::{Bytes, Instr, MbarrierOp, Op, Program, Source};
 use super::value::Basis;
@@ -49,11 +49,14 @@ pub struct Limits {
     pub again: u64,
     /// Steps of those that try changes.
     pub mends: u64,
+    /// Pieces of work of all of them, and of those that try changes.
+    pub pieces: u64,
 }
 
 /// Steps of all kernels of a PTX together, by the same kinds, shared out by their statements: a file of a thousand kernels that all
 /// hang is not to take minutes.
-const OF_ALL: Limits = Limits { steps: u64::MAX, total: 20_000_000, again: 40_000_000, mends: 20_000_000 };
+const OF_ALL: Limits =
+    Limits { steps: u64::MAX, total: 20_000_000, again: 40_000_000, mends: 20_000_000, pieces: 250_000_000 };
 
 impl Limits {
     /// Those of a kernel with so many of the statements of its PTX. The text alone decides.
@@ -62,14 +65,16 @@ impl Limits {
         let share = |most: u64| (u128::from(most) * own as u128 / (all as u128).max(1)) as u64;
         let total = usual.total.min(share(OF_ALL.total));
         let again = usual.again.min(share(OF_ALL.again));
-        Limits { steps: usual.steps.min(total), total, again, mends: usual.mends.min(share(OF_ALL.mends)) }
+        let mends = usual.mends.min(share(OF_ALL.mends));
+        let pieces = usual.pieces.min(share(OF_ALL.pieces));
+        Limits { steps: usual.steps.min(total), total, again, mends, pieces }
     }
 }
 
 impl Default for Limits {
     /// A ring of four stages turned nine times by twelve warps takes some five thousand steps.
     fn default() -> Self {
-        Limits { steps: 100_000, total: 500_000, again: 2_000_000, mends: 2_000_000 }
+        Limits { steps: 100_000, total: 500_000, again: 2_000_000, mends: 2_000_000, pieces: 200_000_000 }
     }
 }
 
@@ -114,7 +119,8 @@ impl Cause {
 /// Of those that cannot go on the one that the others wait for, as far as that can be told: whoever waits for threads that stand
 /// elsewhere waits because they do.
 pub fn root(stuck: &[Stuck]) -> Option<&Stuck> {
-    let standing = |group: &Stuck| stuck.iter().filter(|other| *other != group).map(|other| other.warps.len()).sum();
+    let all: usize = stuck.iter().map(|group| group.warps.len()).sum();
+    let standing = |group: &Stuck| all - group.warps.len();
     let is_kept = |group: &Stuck| match group.lacks {
         Lack::Threads { too_many: false, missing } => missing.div_ceil(32) as usize <= standing(group),
         Lack::Cluster => standing(group) > 0,
@@ -209,9 +215,9 @@ impl Verdict {
 const NOT_MADE_FOR: &str = "these inputs are none that the kernel is made for";
 
 /// Executes a kernel in launches of several shapes, any of which may be the one that it is made for: what goes wrong must go
-/// wrong in each that it can run in at all. Gives the launch that the verdict is of, too, and the steps that it took.
-pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> Option<(Verdict, &'l Launch, u64)> {
-    let mut judge = Judge { program, limits, spent: 0, before: 0 };
+/// wrong in each that it can run in at all. Gives the launch that the verdict is of, too, and what it took.
+pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> Option<(Verdict, &'l Launch, Budget)> {
+    let mut judge = Judge { program, limits, spent: 0, pieces: 0, before: 0 };
     let (mut wrong, mut undecided): (Option<(Box<Witness>, &Launch)>, _) = (None, None);
     let mut in_every_shape = true;
     for launch in launches {
@@ -222,7 +228,7 @@ pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> O
             continue;
         }
         match judge.launch(launch) {
-            verdict @ Verdict::Ends { .. } => return Some((verdict, launch, judge.spent)),
+            verdict @ Verdict::Ends { .. } => return Some((verdict, launch, judge.took())),
             Verdict::Wrong(witness) => wrong = wrong.or(Some((witness, launch))),
             verdict @ Verdict::Undecided { why, .. } => {
                 in_every_shape &= why == NOT_MADE_FOR;
@@ -234,7 +240,7 @@ pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> O
         witness.in_every_shape = in_every_shape;
         (Verdict::Wrong(witness), launch)
     });
-    wrong.or(undecided).map(|(verdict, launch)| (verdict, launch, judge.spent))
+    wrong.or(undecided).map(|(verdict, launch)| (verdict, launch, judge.took()))
 }
 
 /// Executions of one kernel, and what they have cost.
@@ -242,6 +248,7 @@ struct Judge<'p> {
     program: &'p Program,
     limits: Limits,
     spent: u64,
+    pieces: u64,
     /// What was spent before the launch that is looked at.
     before: u64,
 }
@@ -249,18 +256,30 @@ struct Judge<'p> {
 impl Judge<'_> {
     fn run(&mut self, launch: &Launch, scenario: Scenario, schedule: &Schedule, steps: u64) -> Executed {
         work::check_time();
-        let run = execute(self.program, launch, scenario, schedule, steps.min(self.limits.steps));
-        self.spent += run.steps;
+        let left = self.limits.pieces.saturating_sub(self.pieces);
+        let budget = Budget { steps: steps.min(self.limits.steps), pieces: left };
+        let run = execute(self.program, launch, scenario, schedule, budget);
+        self.spent += run.took.steps;
+        self.pieces += run.took.pieces;
         run
     }
 
+    fn took(&self) -> Budget {
+        Budget { steps: self.spent, pieces: self.pieces }
+    }
+
     fn is_spent(&self) -> bool {
-        self.spent > self.before + self.limits.total || self.spent > self.limits.again
+        self.spent > self.before + self.limits.total || self.is_over()
+    }
+
+    /// Whether nothing more is tried.
+    fn is_over(&self) -> bool {
+        self.spent > self.limits.again || self.pieces > self.limits.pieces
     }
 
     /// Whether what goes wrong in a launch of one shape goes wrong in one of another; none where it may end there.
     fn goes_wrong_in(&mut self, launch: &Launch, witness: &Witness) -> Option<bool> {
-        if self.spent > self.limits.again {
+        if self.is_over() {
             return Some(false);
         }
         let run = self.run(launch, witness.scenario, &witness.schedule, self.limits.steps);
@@ -366,7 +385,7 @@ impl Judge<'_> {
         for memory in memories {
             for input in AGAIN {
                 let scenario = Scenario { input, memory: *memory };
-                if scenario == witness.scenario || self.spent > self.limits.again {
+                if scenario == witness.scenario || self.is_over() {
                     continue;
                 }
                 let run = self.run(launch, scenario, &witness.schedule, u64::MAX);
@@ -390,7 +409,7 @@ impl Judge<'_> {
         let mut always = first.is_some();
         let mut alike = true;
         // An execution that takes much longer than the fair one spins.
-        let steps = fair.steps.saturating_mul(4).max(10_000);
+        let steps = fair.took.steps.saturating_mul(4).max(10_000);
         for schedule in schedules(fair) {
             if self.is_spent() {
                 break;

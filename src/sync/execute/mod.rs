@@ -27,6 +27,18 @@ const CANCELED: u32 = 2;
 /// How often a `try_wait` that runs into its time limit is let go on while nothing changes.
 const TIMEOUTS: u32 = 3;
 
+/// Pieces of work that a group of a witness takes, which is named, compared, kept and told.
+const OF_STUCK: usize = 512;
+
+/// What an execution may take, or took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// Instructions of warps.
+    pub steps: u64,
+    /// What they and the machine cost: looks at a warp, a copy under way or an object, a number for each lane. Some nanoseconds each.
+    pub pieces: u64,
+}
+
 /// The shape of a launch.
 #[derive(Clone, Debug)]
 pub struct Launch {
@@ -342,8 +354,8 @@ pub struct Executed {
     pub outcome: Outcome,
     /// The weakest ground for any decision on the way.
     pub basis: Basis,
-    /// Instructions run.
-    pub steps: u64,
+    /// What it took.
+    pub took: Budget,
     /// What announcements say of copies by tensor maps.
     pub equations: BTreeSet<Equation>,
     /// How often each instruction of the skeleton was passed.
@@ -376,7 +388,9 @@ pub(super) struct Run<'p> {
     cancels: u32,
     basis: Basis,
     steps: u64,
-    budget: u64,
+    /// Pieces of work.
+    pieces: u64,
+    budget: Budget,
     equations: BTreeSet<Equation>,
     passes: Vec<u32>,
     random: u64,
@@ -385,16 +399,23 @@ pub(super) struct Run<'p> {
 }
 
 /// Executes a program once.
-pub fn execute(program: &Program, launch: &Launch, scenario: Scenario, schedule: &Schedule, budget: u64) -> Executed {
+pub fn execute(
+    program: &Program,
+    launch: &Launch,
+    scenario: Scenario,
+    schedule: &Schedule,
+    budget: Budget,
+) -> Executed {
     let mut run = Run::new(program, launch, scenario, budget);
     let outcome = run.outcome(schedule);
     let traces = run.warps.iter().filter(|warp| warp.rank == 0).map(|warp| warp.trace).collect();
-    let Run { basis, steps, equations, passes, .. } = run;
-    Executed { outcome, basis, steps, equations, passes, traces }
+    let took = run.took();
+    let Run { basis, equations, passes, .. } = run;
+    Executed { outcome, basis, took, equations, passes, traces }
 }
 
 impl<'p> Run<'p> {
-    fn new(program: &'p Program, launch: &'p Launch, scenario: Scenario, budget: u64) -> Self {
+    fn new(program: &'p Program, launch: &'p Launch, scenario: Scenario, budget: Budget) -> Self {
         let (threads, blocks) = (launch.threads(), launch.blocks());
         let mut warps = Vec::new();
         for rank in 0..u64::from(blocks) {
@@ -434,6 +455,9 @@ impl<'p> Run<'p> {
             cancels: 0,
             basis: Basis::Fact,
             steps: 0,
+            // Registers, and what counts how often an instruction is passed.
+            pieces: u64::from(program.registers) * u64::from(threads.div_ceil(LANES as u32) * blocks)
+                + program.code.len() as u64 / 8,
             budget,
             equations: BTreeSet::new(),
             passes: vec![0; program.code.len()],
@@ -453,6 +477,19 @@ impl<'p> Run<'p> {
                 Outcome::Undefined { fault, line, pc, rank, warp }
             }
         }
+    }
+
+    fn took(&self) -> Budget {
+        Budget { steps: self.steps, pieces: self.pieces }
+    }
+
+    fn is_spent(&self) -> bool {
+        self.steps > self.budget.steps || self.pieces > self.budget.pieces
+    }
+
+    /// Counts pieces of work for a number of things.
+    fn looks_at(&mut self, things: usize) {
+        self.pieces += things as u64;
     }
 
     fn draw(&mut self, below: usize) -> usize {
@@ -477,6 +514,10 @@ impl<'p> Run<'p> {
                     let other = self.draw(at + 1);
                     order.swap(at, other);
                 }
+            }
+            self.looks_at(2 * order.len() + self.flights.len());
+            if self.is_spent() {
+                return Err(self.spent(0));
             }
             for &warp in &order {
                 if self.warps.get(warp).is_some_and(&lags) || self.is_busy(warp) {
@@ -535,7 +576,10 @@ impl<'p> Run<'p> {
                 timeouts += 1;
                 continue;
             }
-            return Ok(Outcome::Hangs(self.stuck()));
+            let stuck = self.stuck();
+            self.looks_at(OF_STUCK * stuck.len());
+            let last = stuck.last().map_or(0, |group| group.pc);
+            return if self.is_spent() { Err(self.spent(last)) } else { Ok(Outcome::Hangs(stuck)) };
         }
     }
 
@@ -574,9 +618,14 @@ impl<'p> Run<'p> {
     /// What is under way comes. Copies by tensor maps come last: how many there are for a phase tells their sizes, and those that
     /// are not issued yet belong to it as well.
     fn land(&mut self, all: bool) -> Result<(), Stop> {
+        if self.flights.is_empty() {
+            return Ok(());
+        }
+        self.looks_at(2 * self.flights.len());
         let mut left = VecDeque::new();
         while let Some(flight) = self.flights.pop_front() {
             let Flight { at, brings, phase, leaves, from: (warp, line) } = flight;
+            self.machine.touched.clear();
             if !all && matches!(brings, Brings::Box(_)) || self.is_early(&flight) {
                 left.push_back(flight);
                 continue;
