@@ -56,7 +56,7 @@ pub struct Limits {
 /// Steps of all kernels of a PTX together, by the same kinds, shared out by their statements: a file of a thousand kernels that all
 /// hang is not to take minutes.
 const OF_ALL: Limits =
-    Limits { steps: u64::MAX, total: 20_000_000, again: 40_000_000, mends: 20_000_000, pieces: 250_000_000 };
+    Limits { steps: u64::MAX, total: 20_000_000, again: 40_000_000, mends: 20_000_000, pieces: 180_000_000 };
 
 impl Limits {
     /// Those of a kernel with so many of the statements of its PTX. The text alone decides.
@@ -74,7 +74,7 @@ impl Limits {
 impl Default for Limits {
     /// A ring of four stages turned nine times by twelve warps takes some five thousand steps.
     fn default() -> Self {
-        Limits { steps: 100_000, total: 500_000, again: 2_000_000, mends: 2_000_000, pieces: 200_000_000 }
+        Limits { steps: 100_000, total: 500_000, again: 2_000_000, mends: 2_000_000, pieces: 180_000_000 }
     }
 }
 
