@@ -16,7 +16,8 @@ use super::limits::LimitArgs;
 use super::threads::Pool;
 use crate::base::{Arch, Limits, Line, work};
 use crate::cache::{Cache, Entry, Key};
-use crate::report::{LaunchHints, PtxasUsed, RoleHint, Unit, UnitError, Wanted};
+use crate::ptx;
+use crate::report::{LaunchHints, PtxasUsed, RoleHint, Unit, UnitError, Wanted, refused_findings};
 use crate::toolchain::{self, Config, Env, Job, Origin, Ptxas, Request, RunError};
 
 /// How long a ptxas may take to say its version.
@@ -160,6 +161,22 @@ pub fn build<'a>(
     arch: Option<Arch>,
     first: bool,
 ) -> Option<(Unit, Option<Built<'a>>)> {
+    let parse = |unit: &mut Unit| {
+        let text = input.as_ref().map(Input::text).unwrap_or_default();
+        refused_findings(unit, &ptx::parse(&text), &session.launch);
+    };
+    build_or(session, input, path, arch, first, &parse)
+}
+
+/// The same, where somebody parses the PTX already: `rejected` adds what is found in PTX that ptxas rejects.
+pub fn build_or<'a>(
+    session: &Session,
+    input: &'a Result<Input, String>,
+    path: &Path,
+    arch: Option<Arch>,
+    first: bool,
+    rejected: &dyn Fn(&mut Unit),
+) -> Option<(Unit, Option<Built<'a>>)> {
     let mut unit = Unit { input: path.display().to_string(), ..Unit::default() };
     let mut refused = |message: String| {
         let mut unit = std::mem::take(&mut unit);
@@ -187,7 +204,7 @@ pub fn build<'a>(
         }
         Ok(Kind::Ptx) => {
             unit.input.clone_from(&input.name);
-            let built = compile(session, &input.bytes, arch, &mut unit);
+            let built = compile(session, &input.bytes, arch, &mut unit, rejected);
             Some((unit, built))
         }
     }
@@ -210,7 +227,13 @@ pub fn out_of_time(timeout: Duration) -> String {
 }
 
 /// Runs ptxas for an architecture and fills in what it says of itself, of the input and of its errors.
-fn compile<'a>(session: &Session, ptx: &[u8], arch: Option<Arch>, unit: &mut Unit) -> Option<Built<'a>> {
+fn compile<'a>(
+    session: &Session,
+    ptx: &[u8],
+    arch: Option<Arch>,
+    unit: &mut Unit,
+    rejected: &dyn Fn(&mut Unit),
+) -> Option<Built<'a>> {
     let Some(arch) = arch.or_else(|| toolchain::target_arch(ptx)) else {
         let message = "the PTX has no .target that names an architecture: give one with --arch".to_owned();
         unit.error = Some(UnitError { stage: "input".to_owned(), message, diagnostics: Vec::new() });
@@ -283,7 +306,7 @@ fn compile<'a>(session: &Session, ptx: &[u8], arch: Option<Arch>, unit: &mut Uni
             };
             crate::report::refuse(unit, "ptxas", message, &log);
             if matches!(error, RunError::Rejected { .. }) {
-                crate::report::refused_findings(unit, ptx, &session.launch);
+                rejected(unit);
             }
             None
         }

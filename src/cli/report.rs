@@ -261,7 +261,14 @@ fn build_in_time<'a, T>(
         // Where no thread can be had it is done afterwards.
         let beside = |parse| std::thread::Builder::new().spawn_scoped(scope, parse).ok();
         let parser = if shared.is_new() { beside(parse) } else { None };
-        let built = compile::build(session, input, path, arch, first);
+        // Parsed once: while it is being parsed, this waits.
+        let rejected = |unit: &mut Unit| {
+            refused.store(shared.builds == 1, Ordering::Relaxed);
+            if let Some(parsed) = shared.parsed() {
+                report::refused_findings(unit, &parsed.module, &session.launch);
+            }
+        };
+        let built = compile::build_or(session, input, path, arch, first, &rejected);
         shared.is_built.store(true, Ordering::Relaxed);
         let is_refused = shared.builds == 1 && built.as_ref().is_none_or(|(_, built)| built.is_none());
         refused.store(is_refused, Ordering::Relaxed);

@@ -53,11 +53,9 @@ pub fn refuse(unit: &mut Unit, stage: &str, message: String, log: &Log) {
 }
 
 /// Adds what our own checks find in PTX that ptxas refused: it may be the reason, and ptxas does not always say a line.
-pub fn refused_findings(unit: &mut Unit, ptx: &[u8], launch: &LaunchHints) {
+pub fn refused_findings(unit: &mut Unit, module: &ptx::Module<'_>, launch: &LaunchHints) {
     let Some(error) = &mut unit.error else { return };
-    let text = String::from_utf8_lossy(ptx);
-    let module = ptx::parse(&text);
-    for issue in warps::without_cubin(&module, launch) {
+    for issue in warps::without_cubin(module, launch) {
         error.diagnostics.push(Diagnostic {
             severity: issue.severity,
             code: Some(issue.code),

@@ -5,18 +5,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::execute::record::{Mark, Recording, WarpId, What, Work, record};
-use super::execute::{Lack, Launch, Outcome, Stuck, Wait, execute};
+use super::execute::record::{Mark, Recording, Waited, WarpId, What, Work, record};
+use super::execute::{Budget, Lack, Launch, Outcome, Stuck, Wait, execute};
 use super::machine::{Fault, SharedAddress};
 use super::program::{MbarrierOp, Op, Program, Source};
 use super::verdict::{Cause, Limits, Verdict, Witness, judge};
-use crate::base::Line;
+use crate::base::{Line, work};
 use crate::ptx::{MbarrierAction, Operation};
 use crate::roles::setmaxnreg;
 use crate::simt::{Graph, Site};
 
 /// Changes that are tried.
 const MOST_TRIED: usize = 64;
+/// Looks at a mark or an instruction that are as good as a step.
+const LOOKS: u64 = 16;
+/// Looks that a suggestion is as good as.
+const OF_SUGGESTION: u64 = 16;
 /// Warps of threads that a barrier counts in.
 const WARP: u64 = 32;
 
@@ -116,26 +120,26 @@ type Candidate = (Vec<u32>, Change);
 pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) -> Option<Mend> {
     // Whether what is left is firm matters little.
     let limits = Limits { again: all.total + all.steps, ..all };
-    let recording =
-        record(program, launch, witness.scenario, &witness.schedule, limits.steps, (Work::default(), false));
-    let mut candidates: Vec<Candidate> = Vec::new();
-    for candidate in (Suggestions { program, recording: &recording }).of(&witness.cause) {
-        if !candidates.contains(&candidate) {
-            candidates.push(candidate);
-        }
-    }
-    let mut spent = 0;
-    for (pcs, change) in candidates.into_iter().take(MOST_TRIED) {
-        if spent > limits.mends {
+    let budget = Budget { steps: limits.steps, pieces: limits.pieces };
+    let recording = record(program, launch, witness.scenario, &witness.schedule, budget, (Work::default(), false));
+    // Kernels with thousands of barriers suggest more than anybody could look through.
+    let looks = limits.mends.saturating_mul(LOOKS);
+    let suggestions = Suggestions { program, recording: &recording };
+    let candidates = work::within(looks, || suggestions.first(&witness.cause)).ok()?;
+    let Budget { mut steps, mut pieces } = recording.took;
+    for (pcs, change) in candidates {
+        if steps > limits.mends || pieces > limits.pieces {
             return None;
         }
+        pieces += program.code.len() as u64;
         let mut mended = program.clone();
         if !pcs.iter().all(|pc| apply(&mut mended, *pc, change).is_some()) {
             continue;
         }
+        let left = |pieces: u64| Limits { pieces: limits.pieces.saturating_sub(pieces), ..limits };
         // Most do not even mend what was seen.
-        let again = execute(&mended, launch, witness.scenario, &witness.schedule, limits.steps);
-        spent += again.steps;
+        let again = execute(&mended, launch, witness.scenario, &witness.schedule, left(pieces).of_one());
+        (steps, pieces) = (steps + again.took.steps, pieces + again.took.pieces);
         let goes_on = match again.outcome {
             Outcome::Ends => !(witness.cause.is_race() && again.race.is_some()),
             // It gets past the place, and further than there are steps for.
@@ -145,8 +149,8 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
         if !goes_on {
             continue;
         }
-        let (verdict, _, steps) = judge(&mended, std::slice::from_ref(launch), limits)?;
-        spent += steps;
+        let (verdict, _, took) = judge(&mended, std::slice::from_ref(launch), left(pieces))?;
+        (steps, pieces) = (steps + took.steps, pieces + took.pieces);
         let mends = match &verdict {
             // A race that harms nobody may stay, unless it is what is to be mended.
             Verdict::Ends { race, .. } => race.is_none() || !witness.cause.is_race(),
@@ -202,17 +206,31 @@ struct Suggestions<'p> {
 }
 
 impl Suggestions<'_> {
-    fn of(&self, cause: &Cause) -> Vec<Candidate> {
+    /// As many as are tried, each once.
+    fn first(&self, cause: &Cause) -> Vec<Candidate> {
+        let mut first: Vec<Candidate> = Vec::new();
+        for candidate in self.of(cause) {
+            work::spend(OF_SUGGESTION);
+            if !first.contains(&candidate) {
+                first.push(candidate);
+            }
+            if first.len() == MOST_TRIED {
+                break;
+            }
+        }
+        first
+    }
+
+    fn of<'s>(&'s self, cause: &'s Cause) -> Box<dyn Iterator<Item = Candidate> + 's> {
         match cause {
             Cause::Hang(stuck) => {
-                let mut found: Vec<Candidate> = stuck.iter().flat_map(|group| self.of_stuck(group, stuck)).collect();
                 // What nothing suggests but that it is near.
                 let objects: BTreeSet<SharedAddress> = stuck.iter().filter_map(|group| group.wait.mbarrier()).collect();
-                found.extend(objects.into_iter().flat_map(|at| self.other_counts(at)));
-                found
+                let near = objects.into_iter().flat_map(|at| self.other_counts(at));
+                Box::new(stuck.iter().flat_map(|group| self.of_stuck(group, stuck)).chain(near))
             }
-            Cause::Undefined { fault, pc, rank, .. } => self.of_fault(fault, *pc, *rank),
-            Cause::Bytes { .. } => self.announcements(None).into_iter().flat_map(|pc| self.other_bytes(pc)).collect(),
+            Cause::Undefined { fault, pc, rank, .. } => Box::new(self.of_fault(fault, *pc, *rank).into_iter()),
+            Cause::Bytes { .. } => Box::new(self.announcements(None).into_iter().flat_map(|pc| self.other_bytes(pc))),
         }
     }
 
@@ -274,6 +292,7 @@ impl Suggestions<'_> {
         let fewer = |&(pc, from): &(u32, u32)| {
             let least = *setmaxnreg::COUNTS.start();
             let steps = (least..from).rev().step_by(setmaxnreg::STEP as usize).skip(1);
+            work::spend(OF_SUGGESTION * u64::from(from) / u64::from(setmaxnreg::STEP));
             let multiples = steps.map(|to| (to + 1).next_multiple_of(setmaxnreg::STEP)).filter(move |to| *to < from);
             multiples.map(move |to| (vec![pc], Change::Registers { from, to }))
         };
@@ -291,10 +310,18 @@ impl Suggestions<'_> {
         let come = self.threads_at(id, group.rank);
         let counts: Vec<u64> = sites.iter().filter_map(|pc| self.count_of(*pc)).collect();
         let mut found = Vec::new();
+        let mut distinct: Vec<u64> = Vec::new();
+        for count in &counts {
+            work::spend_on(distinct.len());
+            if !distinct.contains(count) {
+                distinct.push(*count);
+            }
+        }
         for pc in &sites {
+            work::spend(OF_SUGGESTION * distinct.len() as u64);
             let from = self.count_of(*pc);
             // Fewer than come would let them pass in parts: that is no barrier.
-            let others = [come].into_iter().chain(counts.iter().copied().filter(|count| *count >= come));
+            let others = [come].into_iter().chain(distinct.iter().copied().filter(|count| *count >= come));
             let others = others.filter(|to| Some(*to) != from && *to > 0 && *to % WARP == 0);
             found.extend(others.map(|to| (vec![*pc], Change::Count { from, to })));
         }
@@ -313,6 +340,7 @@ impl Suggestions<'_> {
             _ => None,
         });
         for other in waited {
+            work::spend(OF_SUGGESTION * sites.len() as u64);
             found.extend(sites.iter().map(|pc| (vec![*pc], Change::Id { to: other })));
             found.extend(self.sites_of(other).into_iter().map(|pc| (vec![pc], Change::Id { to: id })));
         }
@@ -362,11 +390,24 @@ impl Suggestions<'_> {
     }
 
     fn pcs_at(&self, line: Line) -> impl Iterator<Item = u32> + '_ {
-        (0u32..).zip(&self.program.code).filter(move |(_, instr)| instr.line == line).map(|(pc, _)| pc)
+        // In the order of the text.
+        let from = self.program.code.partition_point(|instr| instr.line < line);
+        let there = self.program.code.iter().skip(from).take_while(move |instr| instr.line == line);
+        (from as u32..).zip(there).inspect(|_| work::spend(1)).map(|(pc, _)| pc)
+    }
+
+    fn marks(&self) -> impl Iterator<Item = &Mark> + '_ {
+        work::spend_on(self.recording.marks.len());
+        self.recording.marks.iter()
+    }
+
+    fn waits(&self) -> impl Iterator<Item = &Waited> + '_ {
+        work::spend_on(self.recording.waits.len());
+        self.recording.waits.iter()
     }
 
     fn marks_at(&self, at: SharedAddress) -> impl Iterator<Item = &Mark> + '_ {
-        self.recording.marks.iter().filter(move |mark| match mark.what {
+        self.marks().filter(move |mark| match mark.what {
             What::Init { at: of, .. } | What::Arrives { at: of, .. } | What::Commits { at: of } => of == at,
             What::Copies { at: of, .. } => of == at,
             _ => false,
@@ -375,7 +416,7 @@ impl Suggestions<'_> {
 
     /// Every mbarrier that was initialised.
     fn objects(&self) -> impl Iterator<Item = SharedAddress> + '_ {
-        self.recording.marks.iter().filter_map(|mark| match mark.what {
+        self.marks().filter_map(|mark| match mark.what {
             What::Init { at, .. } => Some(at),
             _ => None,
         })
@@ -439,7 +480,7 @@ impl Suggestions<'_> {
     /// Instructions that initialise objects of the same variable with the same count as one.
     fn initialised_like(&self, pc: u32) -> Vec<u32> {
         let variable = |at: SharedAddress| self.program.variables.partition_point(|of| of.start <= at.place());
-        let inits = self.recording.marks.iter().filter_map(|mark| match mark.what {
+        let inits = self.marks().filter_map(|mark| match mark.what {
             What::Init { at, count } => Some((variable(at), count, mark.line)),
             _ => None,
         });
@@ -464,8 +505,7 @@ impl Suggestions<'_> {
             What::Arrives { at: of, bytes, .. } => bytes > 0 && at.is_none_or(|at| at == of),
             _ => false,
         };
-        let mut pcs: Vec<u32> =
-            self.recording.marks.iter().filter(is_one).flat_map(|mark| self.pcs_at(mark.line)).collect();
+        let mut pcs: Vec<u32> = self.marks().filter(is_one).flat_map(|mark| self.pcs_at(mark.line)).collect();
         pcs.sort_unstable();
         pcs.dedup();
         pcs
@@ -496,6 +536,7 @@ impl Suggestions<'_> {
         let mut others: Vec<u64> = self.announcements(None).into_iter().filter_map(|pc| self.bytes_of(pc)).collect();
         others.sort_unstable();
         others.dedup();
+        work::spend(OF_SUGGESTION * others.len() as u64);
         let others = others.into_iter().filter(|to| Some(*to) != from);
         others.map(|to| (vec![pc], Change::Bytes { from, to })).collect()
     }
@@ -536,9 +577,8 @@ impl Suggestions<'_> {
 
     /// Threads of a block that come to a named barrier with a count of its own, in whole warps.
     fn threads_at(&self, id: u64, rank: u64) -> u64 {
-        let waits =
-            self.recording.waits.iter().filter(|wait| matches!(wait.on, Wait::Named { id: of, .. } if of == id));
-        let marks = self.recording.marks.iter();
+        let waits = self.waits().filter(|wait| matches!(wait.on, Wait::Named { id: of, .. } if of == id));
+        let marks = self.marks();
         let arrives = marks.filter(|mark| matches!(mark.what, What::ArrivesNamed { id: of } if of == id));
         let came = waits.map(|wait| (wait.warp, wait.line)).chain(arrives.map(|mark| (mark.warp, mark.line)));
         let counted = |line: Line| self.pcs_at(line).any(|pc| self.is_counted(pc));
@@ -554,9 +594,8 @@ impl Suggestions<'_> {
 
     /// Where a named barrier is used.
     fn sites_of(&self, id: u64) -> Vec<u32> {
-        let waits =
-            self.recording.waits.iter().filter(|wait| matches!(wait.on, Wait::Named { id: of, .. } if of == id));
-        let marks = self.recording.marks.iter();
+        let waits = self.waits().filter(|wait| matches!(wait.on, Wait::Named { id: of, .. } if of == id));
+        let marks = self.marks();
         let arrives = marks.filter(|mark| matches!(mark.what, What::ArrivesNamed { id: of } if of == id));
         let lines = waits.map(|wait| wait.line).chain(arrives.map(|mark| mark.line));
         let mut pcs: Vec<u32> = lines.flat_map(|line| self.pcs_at(line)).collect();

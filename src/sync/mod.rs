@@ -88,7 +88,7 @@ pub fn check(function: &Function<'_, '_>, graph: &Graph<'_>, size: BlockSize, ro
     let (verdict, launch, mend) = mended(&program, &launches, verdict, launch, limits);
     let launch = launch.clone();
     let finding = finding(&verdict, &program, function.module(), shape, roles, mend.as_ref());
-    Some(Checked { verdict, finding, mend, program, launch })
+    Some(Checked { verdict, finding, mend, program, launch, limits })
 }
 
 /// Looks for a change that mends what goes wrong: in the launch that it was seen in, or in another shape that it goes wrong in, since
@@ -114,6 +114,7 @@ fn mended<'l>(
     find_culprit(program, launch, &mut witness, limits);
     let mut mend_of = mend(program, launch, &witness, limits).map(|mend| (mend, launch));
     let others = launches.iter().filter(|other| other.cluster != launch.cluster).take(SHAPES_MENDED);
+    let limits = Limits { mends: limits.mends / 2, pieces: limits.pieces / 4, again: limits.again / 4, ..limits };
     for other in others {
         if mend_of.is_some() {
             break;
@@ -145,6 +146,8 @@ pub struct Checked {
     pub program: Program,
     /// The shape of the launch that the verdict is of.
     pub launch: Launch,
+    /// How much of it may be executed.
+    limits: Limits,
 }
 
 /// Codes that rules give where execution cannot decide. A kernel that ends shows that the first kind are wrong for it; of the

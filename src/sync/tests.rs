@@ -3,7 +3,10 @@
 
 use std::path::PathBuf;
 
+use super::execute::Launch;
+use super::program::Program;
 use super::rules::finding::Confidence;
+use super::verdict::{Limits, judge};
 use super::{Answer, in_words};
 use crate::ptx;
 use crate::simt::{BlockSize, Graph};
@@ -100,4 +103,61 @@ fn blessed(text: &str, said: &Said) -> String {
         lines.insert(at, mend);
     }
     lines.join("\n") + "\n"
+}
+
+/// A kernel of so many threads, in a cluster where it says so.
+fn kernel(threads: u32, cluster: u32, body: &str) -> String {
+    format!(
+        ".version 8.8\n.target sm_90a\n.address_size 64\n.visible .entry k()\n.reqntid {threads}, 1, 1\n\
+         .reqnctapercluster {cluster}, 1, 1\n.maxnreg 64\n{{\n.reg .pred %p<4>;\n.reg .b16 %rs<2>;\n.reg .b32 %r<16>;\n\
+         .reg .b64 %rd<4>;\n.shared .align 8 .b64 b;\n.shared .align 128 .b8 m[1024];\nmov.u32 %r1, %tid.x;\n\
+         setp.eq.u32 %p1, %r1, 0;\n{body}ret;\n}}\n"
+    )
+}
+
+/// One warp of hundreds that goes on alone, copies that stay under way, lanes that all differ: what an execution costs is bounded, not only
+/// how many instructions it runs.
+#[test]
+fn work_beside_instructions_is_bounded() {
+    let wait = "W: mbarrier.try_wait.parity.shared.b64 %p2, [b], 0;\n@!%p2 bra W;\n";
+    let turns = "add.u32 %r2, %r2, 1;\nsetp.lt.u32 %p3, %r2, 1000000;\n@%p3 bra L;\n";
+    let alone = kernel(1024, 16, &format!("@!%p1 bra E;\nL: st.shared.b32 [m], %r2;\n{turns}E: bar.sync 0;\n"));
+    let copies = kernel(
+        1024,
+        16,
+        &format!(
+            "@%p1 mbarrier.init.shared.b64 [b], 1;\nbarrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n\
+             mov.u16 %rs1, 65535;\n@!%p1 bra E;\nL: cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx\
+             ::bytes.multicast::cluster [m], [%rd1, {{%r3, %r3}}], [b], %rs1;\n{turns}E:\n{wait}"
+        ),
+    );
+    let lanes = kernel(
+        1024,
+        1,
+        &format!(
+            "L: mad.lo.u32 %r3, %r1, 8, %r2;\nst.shared.b32 [%r3+1024], %r3;\natom.shared.add.u32 %r4, [m], 8;\n{turns}\
+             bar.sync 0;\n"
+        ),
+    );
+    for text in [alone, copies, lanes] {
+        let module = ptx::parse(&text);
+        let function = module.functions().next().unwrap();
+        let program = Program::of(&function, &Graph::build(&function));
+        let header = function.header();
+        let cluster = header.required_cluster().unwrap();
+        let launch = Launch { block: header.required_threads().unwrap(), cluster, registers: Some(64) };
+        let limits = Limits { pieces: 2_000_000, ..Limits::default() };
+        let (_, _, took) = judge(&program, &[launch], limits).unwrap();
+        assert!(took.pieces < 2 * limits.pieces, "{took:?}");
+    }
+}
+
+/// Thousands of instructions that could be changed: what is suggested is not compared with all that was suggested before.
+#[test]
+fn suggestions_are_bounded() {
+    let many = "setmaxnreg.inc.sync.aligned.u32 256;\nsetmaxnreg.inc.sync.aligned.u32 248;\n".repeat(4_000);
+    let text = kernel(1024, 1, &format!("{many}bar.sync 0;\n"));
+    let started = std::time::Instant::now();
+    assert_eq!(found(&text).verdict, Answer::Hangs);
+    assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
 }

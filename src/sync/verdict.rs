@@ -1,7 +1,7 @@
 //! From single executions to an answer: which inputs and schedules are tried, and what they say together.
 
 use super::equations::{GRAIN, contradiction};
-use super::execute::{Executed, Input, Lack, Launch, Outcome, Scenario, Schedule, Stuck, ends_past, execute};
+use super::execute::{Budget, Executed, Input, Lack, Launch, Outcome, Scenario, Schedule, Stuck, ends_past, execute};
 use super::machine::Fault;
 use super::program::{Bytes, Instr, MbarrierOp, Op, Program, Source};
 use super::value::Basis;
@@ -49,11 +49,14 @@ pub struct Limits {
     pub again: u64,
     /// Steps of those that try changes.
     pub mends: u64,
+    /// Pieces of work of all of them, and of those that try changes.
+    pub pieces: u64,
 }
 
 /// Steps of all kernels of a PTX together, by the same kinds, shared out by their statements: a file of a thousand kernels that all
 /// hang is not to take minutes.
-const OF_ALL: Limits = Limits { steps: u64::MAX, total: 20_000_000, again: 40_000_000, mends: 20_000_000 };
+const OF_ALL: Limits =
+    Limits { steps: u64::MAX, total: 20_000_000, again: 40_000_000, mends: 20_000_000, pieces: 180_000_000 };
 
 impl Limits {
     /// Those of a kernel with so many of the statements of its PTX. The text alone decides.
@@ -62,14 +65,23 @@ impl Limits {
         let share = |most: u64| (u128::from(most) * own as u128 / (all as u128).max(1)) as u64;
         let total = usual.total.min(share(OF_ALL.total));
         let again = usual.again.min(share(OF_ALL.again));
-        Limits { steps: usual.steps.min(total), total, again, mends: usual.mends.min(share(OF_ALL.mends)) }
+        let mends = usual.mends.min(share(OF_ALL.mends));
+        let pieces = usual.pieces.min(share(OF_ALL.pieces));
+        Limits { steps: usual.steps.min(total), total, again, mends, pieces }
+    }
+}
+
+impl Limits {
+    /// Those of a single execution.
+    pub fn of_one(&self) -> Budget {
+        Budget { steps: self.steps, pieces: self.pieces }
     }
 }
 
 impl Default for Limits {
     /// A ring of four stages turned nine times by twelve warps takes some five thousand steps.
     fn default() -> Self {
-        Limits { steps: 100_000, total: 500_000, again: 6_000_000, mends: 4_000_000 }
+        Limits { steps: 100_000, total: 500_000, again: 6_000_000, mends: 4_000_000, pieces: 180_000_000 }
     }
 }
 
@@ -139,7 +151,7 @@ pub fn find_culprit(program: &Program, launch: &Launch, witness: &mut Witness, l
         }
     }
     let ends = |pc: &u32| {
-        let run = ends_past(program, launch, witness.scenario, &witness.schedule, limits.steps, *pc);
+        let run = ends_past(program, launch, witness.scenario, &witness.schedule, limits.of_one(), *pc);
         matches!(run.outcome, Outcome::Ends)
     };
     if pcs.len() > 1
@@ -237,9 +249,9 @@ impl Verdict {
 const NOT_MADE_FOR: &str = "these inputs are none that the kernel is made for";
 
 /// Executes a kernel in launches of several shapes, any of which may be the one that it is made for: what goes wrong must go
-/// wrong in each that it can run in at all. Gives the launch that the verdict is of, too, and the steps that it took.
-pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> Option<(Verdict, &'l Launch, u64)> {
-    let mut judge = Judge { program, limits, spent: 0, before: 0 };
+/// wrong in each that it can run in at all. Gives the launch that the verdict is of, too, and what it took.
+pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> Option<(Verdict, &'l Launch, Budget)> {
+    let mut judge = Judge { program, limits, spent: 0, pieces: 0, before: 0 };
     let (mut wrong, mut undecided): (Option<(Box<Witness>, &Launch)>, _) = (None, None);
     let mut in_every_shape = true;
     for launch in launches {
@@ -250,7 +262,7 @@ pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> O
             continue;
         }
         match judge.launch(launch) {
-            verdict @ Verdict::Ends { .. } => return Some((verdict, launch, judge.spent)),
+            verdict @ Verdict::Ends { .. } => return Some((verdict, launch, judge.took())),
             Verdict::Wrong(witness) => wrong = wrong.or(Some((witness, launch))),
             verdict @ Verdict::Undecided { why, .. } => {
                 in_every_shape &= why == NOT_MADE_FOR;
@@ -262,7 +274,7 @@ pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> O
         witness.in_every_shape = in_every_shape;
         (Verdict::Wrong(witness), launch)
     });
-    wrong.or(undecided).map(|(verdict, launch)| (verdict, launch, judge.spent))
+    wrong.or(undecided).map(|(verdict, launch)| (verdict, launch, judge.took()))
 }
 
 /// Inputs that a kernel ends with, executed in turn.
@@ -280,31 +292,46 @@ struct Judge<'p> {
     program: &'p Program,
     limits: Limits,
     spent: u64,
+    pieces: u64,
     /// What was spent before the launch that is looked at.
     before: u64,
 }
 
 impl Judge<'_> {
     fn run(&mut self, launch: &Launch, scenario: Scenario, schedule: &Schedule, steps: u64) -> Executed {
+        self.run_for(launch, scenario, schedule, steps.min(self.limits.steps))
+    }
+
+    fn run_for(&mut self, launch: &Launch, scenario: Scenario, schedule: &Schedule, steps: u64) -> Executed {
         work::check_time();
-        let run = execute(self.program, launch, scenario, schedule, steps.min(self.limits.steps));
-        self.spent += run.steps;
+        let budget = Budget { steps, pieces: self.limits.pieces.saturating_sub(self.pieces) };
+        let run = execute(self.program, launch, scenario, schedule, budget);
+        self.spent += run.took.steps;
+        self.pieces += run.took.pieces;
         run
     }
 
+    fn took(&self) -> Budget {
+        Budget { steps: self.spent, pieces: self.pieces }
+    }
+
     fn is_spent(&self) -> bool {
-        self.spent > self.before + self.limits.total || self.spent > self.limits.again
+        self.spent > self.before + self.limits.total || self.is_over()
+    }
+
+    /// Whether nothing more is tried.
+    fn is_over(&self) -> bool {
+        self.spent > self.limits.again || self.pieces > self.limits.pieces
     }
 
     /// Whether what goes wrong in a launch of one shape goes wrong in one of another; none where it may end there.
     fn goes_wrong_in(&mut self, launch: &Launch, witness: &Witness) -> Option<bool> {
-        if self.spent > self.limits.again {
+        if self.is_over() {
             return Some(false);
         }
         // As many more steps as it has blocks.
         let steps = self.limits.steps.saturating_mul(u64::from(launch.blocks()).div_ceil(2));
-        let run = execute(self.program, launch, witness.scenario, &witness.schedule, steps);
-        self.spent += run.steps;
+        let run = self.run_for(launch, witness.scenario, &witness.schedule, steps);
         if let Cause::Bytes { .. } = witness.cause {
             return unequal(self.program, witness.scenario, &run).is_some().then_some(true);
         }
@@ -392,7 +419,7 @@ impl Judge<'_> {
             }
         }
         // The other schedules, for those that come to the most.
-        tried.sort_by_key(|tried| (std::cmp::Reverse(tried.reached), tried.fair.steps));
+        tried.sort_by_key(|tried| (std::cmp::Reverse(tried.reached), tried.fair.took.steps));
         for Tried { scenario, at, fair, .. } in tried.iter().take(VARIED) {
             if let Some(witness) = self.vary(launch, *scenario, fair)
                 && let Some(verdict) = self.weigh(launch, witness, *at < COUNTS, &mut weak)
@@ -440,7 +467,7 @@ impl Judge<'_> {
         for memory in memories {
             for input in AGAIN {
                 let scenario = Scenario { input, memory: *memory };
-                if scenario == witness.scenario || self.spent > self.limits.again {
+                if scenario == witness.scenario || self.is_over() {
                     continue;
                 }
                 let run = self.run(launch, scenario, &witness.schedule, u64::MAX);
@@ -464,7 +491,7 @@ impl Judge<'_> {
         let mut always = first.is_some();
         let mut alike = true;
         // An execution that takes much longer than the fair one spins.
-        let steps = fair.steps.saturating_mul(4).max(10_000);
+        let steps = fair.took.steps.saturating_mul(4).max(10_000);
         for schedule in schedules(fair) {
             if self.is_spent() {
                 break;

@@ -11,6 +11,7 @@ mod step;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
+use std::rc::Rc;
 
 use self::clock::{Clock, Clocks, Place};
 use super::LANES;
@@ -28,6 +29,18 @@ const SPINS: u32 = 8;
 const CANCELED: u32 = 2;
 /// How often a `try_wait` that runs into its time limit is let go on while nothing changes.
 const TIMEOUTS: u32 = 3;
+
+/// Pieces of work that a group of a witness takes, which is named, compared, kept and told.
+const OF_STUCK: usize = 512;
+
+/// What an execution may take, or took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// Instructions of warps.
+    pub steps: u64,
+    /// What they and the machine cost: looks at a warp, a copy under way or an object, a number for each lane. Some nanoseconds each.
+    pub pieces: u64,
+}
 
 /// The shape of a launch.
 #[derive(Clone, Debug)]
@@ -239,7 +252,7 @@ struct Flight {
     /// Who issued it, and where.
     from: (usize, Line),
     /// What its issuer knew.
-    clock: Clock,
+    clock: Rc<Clock>,
 }
 
 /// A group of warps that stand at the same place.
@@ -360,8 +373,8 @@ pub struct Executed {
     pub race: Option<Outcome>,
     /// The weakest ground for any decision on the way.
     pub basis: Basis,
-    /// Instructions run.
-    pub steps: u64,
+    /// What it took.
+    pub took: Budget,
     /// What announcements say of copies by tensor maps.
     pub equations: BTreeSet<Equation>,
     /// How often each instruction of the skeleton was passed.
@@ -394,7 +407,9 @@ pub(super) struct Run<'p> {
     cancels: u32,
     basis: Basis,
     steps: u64,
-    budget: u64,
+    /// Pieces of work.
+    pieces: u64,
+    budget: Budget,
     equations: BTreeSet<Equation>,
     passes: Vec<u32>,
     clocks: Clocks,
@@ -408,7 +423,13 @@ pub(super) struct Run<'p> {
 }
 
 /// Executes a program once.
-pub fn execute(program: &Program, launch: &Launch, scenario: Scenario, schedule: &Schedule, budget: u64) -> Executed {
+pub fn execute(
+    program: &Program,
+    launch: &Launch,
+    scenario: Scenario,
+    schedule: &Schedule,
+    budget: Budget,
+) -> Executed {
     finish(Run::new(program, launch, scenario, budget), schedule)
 }
 
@@ -418,7 +439,7 @@ pub fn ends_past(
     launch: &Launch,
     scenario: Scenario,
     schedule: &Schedule,
-    budget: u64,
+    budget: Budget,
     pc: u32,
 ) -> Executed {
     let mut run = Run::new(program, launch, scenario, budget);
@@ -430,12 +451,13 @@ fn finish(mut run: Run<'_>, schedule: &Schedule) -> Executed {
     let outcome = run.outcome(schedule);
     let traces = run.warps.iter().filter(|warp| warp.rank == 0).map(|warp| warp.trace).collect();
     let race = run.unordered.map(|(at, line, warp)| run.undefined(Fault::Unordered(at), line, warp));
-    let Run { basis, steps, equations, passes, .. } = run;
-    Executed { outcome, race, basis, steps, equations, passes, traces }
+    let took = run.took();
+    let Run { basis, equations, passes, .. } = run;
+    Executed { outcome, race, basis, took, equations, passes, traces }
 }
 
 impl<'p> Run<'p> {
-    fn new(program: &'p Program, launch: &'p Launch, scenario: Scenario, budget: u64) -> Self {
+    fn new(program: &'p Program, launch: &'p Launch, scenario: Scenario, budget: Budget) -> Self {
         let (threads, blocks) = (launch.threads(), launch.blocks());
         let mut warps = Vec::new();
         for rank in 0..u64::from(blocks) {
@@ -478,6 +500,9 @@ impl<'p> Run<'p> {
             cancels: 0,
             basis: Basis::Fact,
             steps: 0,
+            // Registers, and what counts how often an instruction is passed.
+            pieces: u64::from(program.registers) * u64::from(threads.div_ceil(LANES as u32) * blocks)
+                + program.code.len() as u64 / 8,
             budget,
             equations: BTreeSet::new(),
             passes: vec![0; program.code.len()],
@@ -499,6 +524,19 @@ impl<'p> Run<'p> {
         // What comes later is issued somewhere else than where its issuer is by now.
         let pc = self.program.code.iter().position(|instr| instr.line == line).unwrap_or_default() as u32;
         Outcome::Undefined { fault, line, pc, rank, warp }
+    }
+
+    fn took(&self) -> Budget {
+        Budget { steps: self.steps, pieces: self.pieces }
+    }
+
+    fn is_spent(&self) -> bool {
+        self.steps > self.budget.steps || self.pieces > self.budget.pieces
+    }
+
+    /// Counts pieces of work for a number of things.
+    fn looks_at(&mut self, things: usize) {
+        self.pieces += things as u64;
     }
 
     fn draw(&mut self, below: usize) -> usize {
@@ -523,6 +561,10 @@ impl<'p> Run<'p> {
                     let other = self.draw(at + 1);
                     order.swap(at, other);
                 }
+            }
+            self.looks_at(2 * order.len() + self.flights.len());
+            if self.is_spent() {
+                return Err(self.spent(0));
             }
             for &warp in &order {
                 if self.warps.get(warp).is_some_and(&lags) || self.is_busy(warp) {
@@ -584,7 +626,10 @@ impl<'p> Run<'p> {
             if self.let_pass() {
                 continue;
             }
-            return Ok(Outcome::Hangs(self.stuck()));
+            let stuck = self.stuck();
+            self.looks_at(OF_STUCK * stuck.len());
+            let last = stuck.last().map_or(0, |group| group.pc);
+            return if self.is_spent() { Err(self.spent(last)) } else { Ok(Outcome::Hangs(stuck)) };
         }
     }
 
@@ -652,8 +697,13 @@ impl<'p> Run<'p> {
     /// What is under way comes. Copies by tensor maps come last: how many there are for a phase tells their sizes, and those that
     /// are not issued yet belong to it as well.
     fn land(&mut self, all: bool) -> Result<(), Stop> {
+        if self.flights.is_empty() {
+            return Ok(());
+        }
+        self.looks_at(2 * self.flights.len());
         let mut left = VecDeque::new();
         while let Some(flight) = self.flights.pop_front() {
+            self.machine.touched.clear();
             if !all && matches!(flight.brings, Brings::Box(_)) || self.is_early(&flight) {
                 left.push_back(flight);
                 continue;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Brings, Flight, Launch, Outcome, Run, Scenario, Schedule, State, Wait};
+use super::{Brings, Budget, Flight, Launch, Outcome, Run, Scenario, Schedule, State, Wait};
 use crate::base::Line;
 use crate::ptx::{BarrierAction, ClusterBarrierAction};
 use crate::roles::Duty;
@@ -136,6 +136,8 @@ pub struct Recording {
     pub work: Vec<Worked>,
     /// In order.
     pub marks: Vec<Mark>,
+    /// What it took.
+    pub took: Budget,
 }
 
 /// What of an mbarrier was seen last.
@@ -246,15 +248,16 @@ pub fn record(
     launch: &Launch,
     scenario: Scenario,
     schedule: &Schedule,
-    budget: u64,
+    budget: Budget,
     (work, paced): (Work, bool),
 ) -> Recording {
     let mut run = Run::new(program, launch, scenario, budget);
     run.recorder = Some(Box::new(Recorder::new(work, paced, run.warps.len())));
     let outcome = run.outcome(schedule);
+    let took = run.took();
     let (waits, work, marks) =
         run.recorder.map_or_else(Default::default, |found| (found.waits, found.worked, found.marks));
-    Recording { outcome, waits, work, marks }
+    Recording { outcome, waits, work, marks, took }
 }
 
 impl Run<'_> {
@@ -303,6 +306,7 @@ impl Run<'_> {
         };
         let id = self.id(warp);
         let Some(recorder) = &mut self.recorder else { return false };
+        self.pieces += 16 + recorder.open.len() as u64 / 4;
         recorder.close(warp, strand.mask, |open| open.pc != strand.pc && !open.timed_out);
         let at = strand.pc as usize;
         let state = recorder.lanes.get_mut(warp).and_then(|lanes| lanes.get_mut(strand.mask.trailing_zeros() as usize));
@@ -475,7 +479,11 @@ impl Run<'_> {
 
     /// What changed in the machine. Of what has come, the phase that it ends is what matters.
     fn compare(&self, recorder: &mut Recorder, id: WarpId, line: Line, landed: bool) {
-        for (&at, found) in &self.machine.mbarriers {
+        let mut touched = self.machine.touched.clone();
+        touched.sort_unstable();
+        touched.dedup();
+        for at in touched {
+            let Some(found) = self.machine.mbarriers.get(&at) else { continue };
             let seen = Seen { phase: found.phase, pending: found.pending, announced: found.announced };
             let Some(old) = recorder.seen.insert(at, seen) else {
                 recorder.mark(id, line, What::Init { at, count: found.count });

@@ -1,6 +1,8 @@
 //! One instruction of one strand.
 
-use super::clock::Place;
+use std::rc::Rc;
+
+use super::clock::{Clock, Place};
 use super::compute::apply;
 use super::{Brings, CANCELED, Flight, QUOTA, Run, State, Stop, Strand, Wait, Warp};
 use crate::base::Line;
@@ -43,12 +45,14 @@ impl Run<'_> {
             }
             left -= 1;
             self.steps += 1;
-            if self.steps > self.budget {
-                return Err(Stop::Undecided(line, "the budget of steps is spent"));
+            self.pieces += 4;
+            if self.is_spent() {
+                return Err(self.spent(pc));
             }
             if self.works(warp, strand) {
                 return Ok(None);
             }
+            self.machine.touched.clear();
             let before = self.before(warp, strand);
             self.step(warp, strand)?;
             if let Some(before) = before {
@@ -56,6 +60,10 @@ impl Run<'_> {
             }
         }
         Ok(None)
+    }
+
+    pub(super) fn spent(&self, pc: u32) -> Stop {
+        Stop::Undecided(self.line(pc), "the budget of steps is spent")
     }
 
     pub(super) fn line(&self, pc: u32) -> Line {
@@ -88,7 +96,9 @@ impl Run<'_> {
                 }
             }
         }
-        if warp.strands.len() > 1 {
+        let strands = warp.strands.len();
+        if strands > 1 {
+            self.pieces += (strands * strands) as u64 / 4;
             join(&mut warp.strands);
         }
         let ready =
@@ -123,6 +133,14 @@ impl Run<'_> {
             Source::Special(Special::Tid(_) | Special::Lane | Special::LaneMask(_)) => false,
             _ => true,
         }
+    }
+
+    /// Lanes with the same of all sources together: the first of them, and all of them.
+    fn apart(&self, warp: usize, mask: u32, sources: [Source; 3]) -> impl Iterator<Item = (usize, u32)> + use<> {
+        let here = &self.warps[warp];
+        let same = sources.iter().all(|source| self.is_same(here, *source));
+        let (first, all) = if same { (mask & mask.wrapping_neg(), mask) } else { (mask, 0) };
+        lanes_of(first).map(move |lane| (lane, all | 1 << lane))
     }
 
     fn special(&self, warp: &Warp, special: Special, lane: usize) -> Word {
@@ -169,7 +187,12 @@ impl Run<'_> {
 
     /// What all lanes of a mask have, where one instruction can have only one; the ground is remembered.
     fn one(&mut self, warp: usize, source: Source, mask: u32, line: Line) -> Result<u64, Stop> {
-        let held = Lanes::each(|lane| self.word(&self.warps[warp], source, lane));
+        let here = &self.warps[warp];
+        let held = if self.is_same(here, source) {
+            Lanes::Same(self.word(here, source, 0))
+        } else {
+            Lanes::each(|lane| self.word(here, source, lane))
+        };
         match held.uniform(mask) {
             Some(word) => {
                 self.basis = self.basis.max(word.basis);
@@ -219,8 +242,14 @@ impl Run<'_> {
             None => mask,
             Some((reg, negated)) => {
                 let held = &self.warps[warp].registers[reg.0 as usize];
-                let on = lanes_of(mask).filter(|lane| (held.lane(*lane).bits & 1 == 1) != negated);
-                let on = on.fold(0, |all, lane| all | 1 << lane);
+                let on = match held {
+                    Lanes::Same(word) if (word.bits & 1 == 1) != negated => mask,
+                    Lanes::Same(_) => 0,
+                    Lanes::Each(_) => {
+                        let on = lanes_of(mask).filter(|lane| (held.lane(*lane).bits & 1 == 1) != negated);
+                        on.fold(0, |all, lane| all | 1 << lane)
+                    }
+                };
                 // Numbers that are only computed decide nothing yet.
                 if !matches!(instr.op, Op::Compute { .. } | Op::Load { .. } | Op::Unknown { .. }) {
                     self.basis = self.basis.max(held.basis(mask));
@@ -233,6 +262,7 @@ impl Run<'_> {
             return Ok(());
         }
         let line = instr.line;
+        self.pieces += self.price(warp, &instr.op, guarded);
         let next = match &instr.op {
             Op::Branch { to } => {
                 self.branch(warp, strand, &[(*to, guarded), (pc + 1, mask & !guarded)]);
@@ -298,6 +328,7 @@ impl Run<'_> {
                 Next::On
             }
             Op::CopyArrive { at, increments } => {
+                let clock = self.sent(warp);
                 for lane in lanes_of(guarded) {
                     let at = self.object(warp, *at, lane, line)?;
                     let fault = |fault| Stop::Fault(fault, line, warp);
@@ -305,19 +336,18 @@ impl Run<'_> {
                     if *increments {
                         mbarrier.add_pending(at, 1).map_err(fault)?;
                     }
-                    let (brings, clock) = (Brings::Arrival, self.clocks.send(warp));
-                    let from = (warp, line);
+                    let (brings, from, clock) = (Brings::Arrival, (warp, line), clock.clone());
                     self.flights.push_back(Flight { at, brings, phase: None, leaves: None, from, clock });
                 }
                 self.machine.changes += 1;
                 Next::On
             }
             Op::Commit { at, multicast } => {
+                let clock = self.sent(warp);
                 for lane in lanes_of(guarded) {
                     for at in self.objects(warp, *at, *multicast, lane, line)? {
                         self.machine.mbarrier(at).map_err(|fault| Stop::Fault(fault, line, warp))?;
-                        let (brings, clock) = (Brings::Arrival, self.clocks.send(warp));
-                        let from = (warp, line);
+                        let (brings, from, clock) = (Brings::Arrival, (warp, line), clock.clone());
                         self.flights.push_back(Flight { at, brings, phase: None, leaves: None, from, clock });
                     }
                 }
@@ -374,6 +404,42 @@ impl Run<'_> {
             Next::Done => {}
         }
         Ok(())
+    }
+
+    /// Pieces of work that an instruction takes.
+    fn price(&self, warp: usize, op: &Op, mask: u32) -> u64 {
+        let lanes = mask.count_ones() as usize;
+        let pieces = match op {
+            Op::Compute { .. } | Op::Branch { .. } | Op::Trap | Op::SetRegisters { .. } => 2,
+            Op::Unknown { to, .. } => 2 + to.len(),
+            Op::Pack { parts, .. } => LANES * (1 + parts.len()),
+            Op::Unpack { to, .. } => LANES * (1 + to.len()),
+            // Memory is kept byte by byte.
+            Op::Load { space: Space::Input | Space::Other, to, .. } => 2 + to.len(),
+            Op::Load { to, at, bits, .. } => {
+                let lanes = if self.is_same(&self.warps[warp], at.base) { 1 } else { lanes };
+                2 + lanes * to.len() * *bits as usize / 4
+            }
+            Op::Store { from, bits, .. } => lanes * from.len() * *bits as usize,
+            Op::Atomic { .. } => 64 * lanes,
+            Op::BranchIndexed { .. } => lanes * lanes / 2,
+            // Whoever ends, or comes to a barrier, has those counted that are still there.
+            Op::Exit | Op::Named { .. } | Op::Cluster { .. } => LANES / 2 + self.warps.len() / 2,
+            Op::Mbarrier { op: MbarrierOp::Init { .. } | MbarrierOp::Inval, .. } => {
+                lanes * (16 + self.flights.len() / 2)
+            }
+            Op::Mbarrier { op: MbarrierOp::Arrive { count, bytes, .. }, at } => {
+                8 * self.apart(warp, mask, [at.base, *count, bytes.unwrap_or(*count)]).count()
+            }
+            Op::Mbarrier { op: MbarrierOp::Wait { phase, .. }, at } => {
+                8 * self.apart(warp, mask, [at.base, *phase, *phase]).count()
+            }
+            Op::Mbarrier { .. } | Op::Copy { .. } | Op::CopyArrive { .. } | Op::Commit { .. } => 8 * lanes,
+            Op::Elect { .. } | Op::Shuffle { .. } | Op::Gather { .. } | Op::IsCanceled { .. } => 2 * LANES,
+            Op::ActiveMask { .. } | Op::WarpSync { .. } | Op::Meet { .. } => LANES,
+            Op::Allocate { .. } | Op::Free { .. } => LANES,
+        };
+        pieces as u64
     }
 
     /// Lanes of a warp that have neither ended nor are among these.
@@ -445,6 +511,9 @@ impl Run<'_> {
                 };
                 let same = args.iter().all(|source| self.is_same(here, *source));
                 let value = if same { Lanes::Same(of(0)) } else { Lanes::each(of) };
+                if !same {
+                    self.looks_at(LANES);
+                }
                 if also.is_some() {
                     let other = |lane: usize| {
                         let word = value.lane(lane);
@@ -849,20 +918,22 @@ impl Run<'_> {
             MbarrierOp::Arrive { count, bytes, drop, to, .. } => {
                 // Lanes of a warp arrive at an object as one.
                 let mut groups: Vec<(SharedAddress, u64, i64, u32)> = Vec::new();
-                for lane in lanes_of(mask) {
+                let each = self.apart(warp, mask, [at.base, count, bytes.unwrap_or(count)]);
+                for (lane, lanes) in each {
                     let at = self.object(warp, at, lane, line)?;
                     let here = &self.warps[warp];
                     let count = self.word(here, count, lane);
                     let bytes = bytes.map_or_else(Word::default, |bytes| self.word(here, bytes, lane));
                     self.basis = self.basis.max(count.basis).max(bytes.basis);
-                    let (count, bytes) = (count.bits & 0xffff_ffff, i64::from(bytes.bits as u32));
+                    let arrivals = u64::from(lanes.count_ones()) * (count.bits & 0xffff_ffff);
+                    let bytes = i64::from(lanes.count_ones()) * i64::from(bytes.bits as u32);
                     match groups.iter_mut().find(|(other, ..)| *other == at) {
-                        Some((_, arrivals, announced, lanes)) => {
-                            *arrivals += count;
+                        Some((_, all, announced, mask)) => {
+                            *all += arrivals;
                             *announced += bytes;
-                            *lanes |= 1 << lane;
+                            *mask |= lanes;
                         }
-                        None => groups.push((at, count, bytes, 1 << lane)),
+                        None => groups.push((at, arrivals, bytes, lanes)),
                     }
                 }
                 for (at, arrivals, bytes, lanes) in groups {
@@ -878,7 +949,7 @@ impl Run<'_> {
             MbarrierOp::Wait { to, phase, parity, flipped } => {
                 let mut done = 0u32;
                 let mut missing = None;
-                for lane in lanes_of(mask) {
+                for (lane, lanes) in self.apart(warp, mask, [at.base, phase, phase]) {
                     let at = self.object(warp, at, lane, line)?;
                     let mut word = self.word(&self.warps[warp], phase, lane);
                     word.bits ^= u64::from(flipped);
@@ -886,7 +957,7 @@ impl Run<'_> {
                     let mbarrier = self.machine.mbarrier(at).map_err(fault)?;
                     let over = if parity { mbarrier.is_over(word.bits) } else { mbarrier.phase != word.bits };
                     if over {
-                        done |= 1 << lane;
+                        done |= lanes;
                         self.clocks.learn(warp, Place::Mbarrier(at));
                     } else {
                         let phase = if parity { word.bits & 1 } else { word.bits };
@@ -907,8 +978,16 @@ impl Run<'_> {
         Ok(Next::On)
     }
 
+    /// What a warp knows when it issues something that comes later.
+    fn sent(&mut self, warp: usize) -> Rc<Clock> {
+        // Each is kept, as long as what it was issued with is under way.
+        self.looks_at(4 * self.warps.len());
+        Rc::new(self.clocks.send(warp))
+    }
+
     /// A warp comes to an mbarrier, which may end its phase.
     fn comes_now(&mut self, at: SharedAddress, line: Line, warp: usize, is_over: bool) {
+        self.looks_at(self.warps.len());
         let clock = self.clocks.send(warp);
         self.comes(at, &clock, line, warp);
         if is_over {
@@ -950,6 +1029,7 @@ impl Run<'_> {
     fn copy(&mut self, warp: usize, mask: u32, op: &Op, line: Line) -> Result<(), Stop> {
         let Op::Copy { at, bytes, multicast, response } = *op else { return Ok(()) };
         self.steps += u64::from(mask.count_ones());
+        let clock = self.sent(warp);
         for lane in lanes_of(mask) {
             // One answer for all blocks that it goes to.
             self.cancels += u32::from(response.is_some());
@@ -974,8 +1054,8 @@ impl Run<'_> {
                 mbarrier.start();
                 let phase = Some(mbarrier.phase);
                 let leaves = place.map(|place| (SharedAddress::new(at.rank(), place), answer));
-                let clock = self.clocks.send(warp);
-                self.flights.push_back(Flight { at, brings, phase, leaves, from: (warp, line), clock });
+                self.pieces += 8;
+                self.flights.push_back(Flight { at, brings, phase, leaves, from: (warp, line), clock: clock.clone() });
             }
         }
         self.machine.changes += 1;

@@ -125,11 +125,14 @@ pub struct Machine {
     pub columns: Vec<Columns>,
     /// How often something changed: who waits need not look again while it stays.
     pub changes: u64,
+    /// mbarriers that were looked up since somebody cleared this: no others have changed.
+    pub touched: Vec<SharedAddress>,
 }
 
 impl Machine {
     /// The mbarrier at an address, or the rule that says there must be one.
     pub fn mbarrier(&mut self, at: SharedAddress) -> Result<&mut Mbarrier, Fault> {
+        self.touched.push(at);
         self.mbarriers.get_mut(&at).filter(|found| found.is_valid()).ok_or(Fault::NoMbarrier(at))
     }
 
@@ -138,6 +141,7 @@ impl Machine {
         let fits = u32::try_from(count).ok().filter(|count| (1..=mbarrier::MAX_COUNT).contains(count));
         let Some(count) = fits else { return Err(Fault::MbarrierCount { at, count }) };
         self.changes += 1;
+        self.touched.push(at);
         self.mbarriers.insert(at, Mbarrier::new(count));
         Ok(())
     }

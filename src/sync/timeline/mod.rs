@@ -10,10 +10,10 @@ mod work;
 use serde::Serialize;
 
 use super::execute::record::{Recording, What, record};
-use super::execute::{Input, Outcome, Scenario, Schedule};
+use super::execute::{Budget, Input, Outcome, Scenario, Schedule};
 use super::stands::{Kind, Stands};
 use super::value::Basis;
-use super::verdict::{Cause, Limits, Witness};
+use super::verdict::{Cause, Witness};
 use super::{Answer, Checked, Verdict};
 use crate::base::{Line, work as budget};
 use crate::ptx::Module;
@@ -290,35 +290,44 @@ pub fn timeline(
 
 /// The execution to draw: the one that goes wrong, or a fair one that shows the pipeline.
 fn recording(checked: &Checked, graph: &Graph<'_>, most: u64) -> (Recording, Scenario, String) {
-    let steps = Limits::default().steps;
-    let run = |scenario: Scenario, schedule: &Schedule, paced: bool, steps: u64| {
+    let limits = checked.limits;
+    let whole = Budget { steps: limits.steps, pieces: limits.pieces };
+    let run = |scenario: Scenario, schedule: &Schedule, paced: bool, budget: Budget| {
         let work = work::of(&checked.program, graph);
-        record(&checked.program, &checked.launch, scenario, schedule, steps, (work, paced))
+        record(&checked.program, &checked.launch, scenario, schedule, budget, (work, paced))
     };
     if let Verdict::Wrong(witness) = &checked.verdict {
         let paced = Some(&witness.schedule).filter(|schedule| **schedule == Schedule::Fair);
-        let paced = paced.map(|schedule| run(witness.scenario, schedule, true, steps));
+        let paced = paced.map(|schedule| run(witness.scenario, schedule, true, whole));
         let same = paced.filter(|found| is_witness(&found.outcome, witness));
-        let found = same.unwrap_or_else(|| run(witness.scenario, &witness.schedule, false, steps));
+        let found = same.unwrap_or_else(|| run(witness.scenario, &witness.schedule, false, whole));
         return (found, witness.scenario, witness.schedule.words());
     }
     let mut tried: Vec<Tried> = Vec::new();
     // To choose, what would be drawn is enough.
     let warps = u64::from(checked.launch.threads().div_ceil(32)) * u64::from(checked.launch.blocks());
-    let enough = most.saturating_mul(warps * INSTRUCTIONS).min(steps);
+    let enough = most.saturating_mul(warps * INSTRUCTIONS).min(limits.steps);
+    let mut spent = Budget::default();
     for memory in MEMORY {
         // What memory brings matters where nothing can be drawn whole without it.
         if tried.iter().any(|tried| tried.is_whole) {
             break;
         }
         for input in INPUTS {
+            if spent.steps > limits.again || spent.pieces > limits.pieces {
+                break;
+            }
             let scenario = Scenario { input, memory };
             budget::check_time();
-            tried.push(Tried::of(scenario, &run(scenario, &Schedule::Fair, true, enough), most));
+            let left = limits.pieces.saturating_sub(spent.pieces);
+            let recording = run(scenario, &Schedule::Fair, true, Budget { steps: enough, pieces: left });
+            spent.steps += recording.took.steps;
+            spent.pieces += recording.took.pieces;
+            tried.push(Tried::of(scenario, &recording, most));
         }
     }
     let scenario = choose(&tried);
-    (run(scenario, &Schedule::Fair, true, steps), scenario, Schedule::Fair.words())
+    (run(scenario, &Schedule::Fair, true, whole), scenario, Schedule::Fair.words())
 }
 
 /// An execution, as far as it matters to whether it is drawn.
