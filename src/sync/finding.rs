@@ -44,6 +44,8 @@ pub fn finding(
         _ if !shape.is_known && !witness.in_every_shape => Confidence::Possible,
         // A race that numbers from memory have a part in may be one of those numbers.
         (Basis::Memory | Basis::Order, false) => Confidence::Possible,
+        // Arrivals that one late warp makes in another's stead add up in the end.
+        _ if !witness.always && mend.is_none() && is_of_arrivals(&witness.cause) => Confidence::Possible,
         _ if witness.is_firm || mend.is_some() => Confidence::Likely,
         (Basis::Fact, _) => Confidence::Likely,
         _ => Confidence::Possible,
@@ -75,6 +77,10 @@ pub fn finding(
     let cure = mend.map(|mend| format!("{}: executed so, it ends", in_words(mend, module))).unwrap_or_default();
     reasoning = [reasoning, how, cure].into_iter().filter(|part| !part.is_empty()).collect::<Vec<String>>().join("; ");
     Some(Finding { code, fatal: true, confidence, line, message, reasoning })
+}
+
+fn is_of_arrivals(cause: &Cause) -> bool {
+    matches!(cause, Cause::Undefined { fault: Fault::TooManyArrivals { .. }, .. })
 }
 
 /// The code of what a change puts right, where that stands on the line of the change.

@@ -27,8 +27,9 @@ use verdict::{Limits, find_culprit, judge};
 use crate::ptx::Function;
 use crate::registers::cap;
 use crate::roles::{Role, setmaxnreg};
-use crate::simt::{BlockSize, Graph};
+use crate::simt::{BlockSize, Graph, Warps};
 use crate::sync::rules::finding::{Confidence, Finding};
+use crate::sync::rules::{barriers, cluster, groups, mbarrier_checks, mbarriers, tensor};
 
 use self::execute::Launch;
 use self::program::Program;
@@ -59,8 +60,39 @@ const SHAPES_MENDED: usize = 3;
 /// Lanes of a warp.
 pub const LANES: usize = 32;
 
+/// What is wrong with how a kernel synchronises: what executing it for blocks of a size says, and the rules that are no execution.
+/// Nothing is executed where the size is not known, or nothing synchronises.
+pub fn check(
+    function: &Function<'_, '_>,
+    warps: &Warps<'_>,
+    size: Option<BlockSize>,
+    roles: &[Role],
+    (named, objects): (&barriers::Named, &[mbarriers::MbarrierSite]),
+) -> (Vec<Finding>, Option<Checked>) {
+    let mut found = barriers::check(warps, named);
+    found.extend(mbarrier_checks::check(warps, objects));
+    found.extend(cluster::check(warps));
+    found.extend(tensor::check(warps));
+    found.extend(groups::check(warps));
+    // What memory hands out is told only likely.
+    for check in found.iter_mut().filter(|check| check.code.starts_with("PI2") && warps.values.by_memory) {
+        check.confidence = check.confidence.min(Confidence::Likely);
+    }
+    let known = size.filter(|size| size.threads().is_some());
+    let executed = known.and_then(|size| execute_kernel(function, &warps.graph, size, roles));
+    if let Some(executed) = &executed {
+        executed.overrule(&mut found);
+    }
+    (found, executed)
+}
+
 /// Executes a kernel for blocks of a size; none where nothing in it synchronises.
-pub fn check(function: &Function<'_, '_>, graph: &Graph<'_>, size: BlockSize, roles: &[Role]) -> Option<Checked> {
+pub fn execute_kernel(
+    function: &Function<'_, '_>,
+    graph: &Graph<'_>,
+    size: BlockSize,
+    roles: &[Role],
+) -> Option<Checked> {
     let program = Program::of(function, graph);
     if !program.synchronises {
         return None;
@@ -150,32 +182,30 @@ pub struct Checked {
     limits: Limits,
 }
 
-/// Codes that rules give where execution cannot decide. A kernel that ends shows that the first kind are wrong for it; of the
-/// second kind (races, counts that another number of rounds would show) only where nothing was assumed.
-const OF_NAMED: [&str; 2] = ["PI203", "PI204"];
-const OF_MBARRIERS: [&str; 6] = ["PI302", "PI303", "PI305", "PI306", "PI309", "PI310"];
+/// Codes of rules that executing the same overrules: what must be there at all, which a kernel that ends shows to be there.
+const DECIDED: [&str; 3] = ["PI302", "PI303", "PI306"];
+/// Codes of rules that stand for what is executed, too: they name the half of a cluster barrier that is missing.
+const STANDING: [&str; 2] = ["PI401", "PI402"];
 
 impl Checked {
     /// Puts what was executed in the place of what rules say of the same.
     pub fn overrule(&self, checks: &mut Vec<Finding>) {
         let decides = |code: &str| match &self.verdict {
             Verdict::Ends { cut: true, .. } | Verdict::Undecided { .. } => false,
-            Verdict::Ends { basis, .. } => {
-                *basis <= Basis::Input && OF_NAMED.contains(&code)
-                    || *basis == Basis::Fact && OF_MBARRIERS.contains(&code)
-            }
+            Verdict::Ends { basis, .. } => *basis == Basis::Fact && DECIDED.contains(&code),
             // A hang shows where somebody waits, which may be far from what is wrong; a change that mends it is not.
             Verdict::Wrong(_) => {
                 let told = self.finding.as_ref().is_some_and(|found| found.confidence > Confidence::Possible);
-                told && self.mend.is_some() && (OF_NAMED.contains(&code) || OF_MBARRIERS.contains(&code))
+                told && self.mend.is_some() && DECIDED.contains(&code)
             }
         };
         checks.retain(|check| !decides(check.code));
         if let Some(found) = &self.finding {
             // Of two that say the same of a line the surer one stays.
+            let stands = |check: &Finding| check.code == found.code && STANDING.contains(&check.code);
             let is_same = |check: &Finding| check.code == found.code && check.line == found.line;
-            checks.retain(|check| !is_same(check) || check.confidence > found.confidence);
-            if !checks.iter().any(is_same) {
+            checks.retain(|check| stands(check) || !is_same(check) || check.confidence > found.confidence);
+            if !checks.iter().any(|check| stands(check) || is_same(check)) {
                 checks.push(found.clone());
             }
         }

@@ -37,7 +37,7 @@ fn found(text: &str) -> Said {
     let exact = header.required_threads().is_some();
     let dimensions = header.required_threads().or(header.max_threads()).unwrap();
     let graph = Graph::build(&function);
-    let checked = super::check(&function, &graph, BlockSize { dimensions, exact }, &[]).unwrap();
+    let checked = super::execute_kernel(&function, &graph, BlockSize { dimensions, exact }, &[]).unwrap();
     let finding = checked.finding.as_ref().filter(|finding| finding.confidence > Confidence::Possible);
     let findings = finding.map(|finding| {
         let confidence = if finding.confidence == Confidence::Certain { "certain" } else { "likely" };

@@ -392,6 +392,10 @@ impl Judge<'_> {
                 match &fair.outcome {
                     Outcome::Undecided { line, why } => {
                         undecided = undecided.or(Some((*line, *why)));
+                        // What memory brings may decide it, as where it holds the sizes of problems: the other is tried at once.
+                        if at == 0 && memory == MEMORY[0] && basis >= Basis::Memory {
+                            break;
+                        }
                         continue;
                     }
                     Outcome::Undefined { fault, line, .. } if fault.is_of_inputs() => {

@@ -10,8 +10,8 @@ use crate::roles::setmaxnreg::{self, Requested};
 use crate::roles::{self, Role};
 use crate::simt::{BlockSize, Graph, Warps};
 use crate::sync::register_schedule::RoleTraces;
-use crate::sync::rules::finding::{self, Finding};
-use crate::sync::rules::{barriers, cluster, groups, mbarrier_checks, mbarriers, tensor};
+use crate::sync::rules::finding::Finding;
+use crate::sync::rules::{barriers, cluster, mbarriers, tensor};
 use crate::sync::stands::Stands;
 use crate::sync::{self, Cause, Checked, Verdict};
 
@@ -83,8 +83,7 @@ impl WarpFacts {
         let objects = mbarriers::sites(&warps);
         let requested = setmaxnreg::requested(&warps);
         let roles = roles::roles(&warps, &requested);
-        let known = size.filter(|size| size.threads().is_some());
-        let executed = known.and_then(|size| sync::check(function, &warps.graph, size, &roles));
+        let (checks, executed) = sync::check(function, &warps, size, &roles, (&named, &objects));
         let line = |line: Line| module.number_of(line);
         let site = |site: &barriers::BarrierSite| NamedBarrierSite {
             ptx_line: line(site.line),
@@ -135,7 +134,7 @@ impl WarpFacts {
             mbarriers: objects.iter().map(mbarrier).collect(),
             cluster: cluster::sites(&warps).iter().map(half).collect(),
             asynchronous: tensor::sites(&warps).into_iter().map(asynchronous).collect(),
-            checks: checks(&warps, &named, &objects, exact, executed.as_ref()),
+            checks,
             execution: executed.as_ref().map(|executed| execution(executed, &warps.graph, module, &roles)),
             executed: executed.and_then(|executed| executed.finding).map(|found| (found.code, found.line)),
             exact,
@@ -145,28 +144,6 @@ impl WarpFacts {
             roles,
         }
     }
-}
-
-fn checks(
-    warps: &Warps<'_>,
-    named: &barriers::Named,
-    objects: &[mbarriers::MbarrierSite],
-    exact: bool,
-    executed: Option<&Checked>,
-) -> Vec<Finding> {
-    let mut checks = barriers::check(warps, named, exact);
-    checks.extend(mbarrier_checks::check(warps, objects, exact));
-    checks.extend(cluster::check(warps));
-    checks.extend(tensor::check(warps));
-    checks.extend(groups::check(warps));
-    // What memory hands out is told only likely.
-    for check in checks.iter_mut().filter(|check| check.code.starts_with("PI2") && warps.values.by_memory) {
-        check.confidence = check.confidence.min(finding::Confidence::Likely);
-    }
-    if let Some(executed) = executed {
-        executed.overrule(&mut checks);
-    }
-    checks
 }
 
 fn execution(executed: &Checked, graph: &Graph<'_>, module: &Module<'_>, roles: &[Role]) -> Execution {

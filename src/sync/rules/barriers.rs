@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crate::base::Line;
 use crate::ptx::{BarrierAction, Operation};
 use crate::simt::{ThreadSet, Value, Warps};
-use crate::sync::rules::barrier_counts::Counts;
 use crate::sync::rules::finding::{Confidence, Finding};
 
 /// An instruction on a named barrier.
@@ -87,18 +86,16 @@ fn are_ids(layers: &[Arc<[u64]>], threads: &ThreadSet) -> bool {
     layers.iter().all(|layer| threads.iter().all(|thread| is_id(layer, thread)))
 }
 
-/// Checks of named barriers. `exact` says that the block cannot have another size.
-pub fn check(warps: &Warps<'_>, named: &Named, exact: bool) -> Vec<Finding> {
+/// Checks of named barriers that no execution is needed for.
+pub fn check(warps: &Warps<'_>, named: &Named) -> Vec<Finding> {
     let mut checks = Vec::new();
     let whole = warps.graph.complete && !warps.graph.calls && named.unresolved.is_empty();
     divergence(warps, &mut checks);
-    let mut by_threads = Counts::new(warps, exact);
     for (id, sites) in &named.barriers {
         counts(*id, sites, &mut checks);
         if !whole {
             continue;
         }
-        by_threads.check(*id, sites, &mut checks);
         let arrives = sites.iter().find(|site| site.action == BarrierAction::Arrive);
         let waits = sites.iter().any(|site| site.action != BarrierAction::Arrive);
         if let Some(site) = arrives.filter(|site| !waits && !site.in_turns) {

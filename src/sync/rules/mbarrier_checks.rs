@@ -1,21 +1,16 @@
 //! Whether mbarriers can work as they are set up: initialised, arrived at, counted right, known to others before they use them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::base::{Line, work};
+use crate::base::work;
 use crate::ptx::{BarrierAction, ClusterBarrierAction, MbarrierAction, Operation, Register};
-use crate::simt::{Edge, Paths, Site, ThreadSet, Value, Warps, passing};
+use crate::simt::{Edge, Paths, Site, ThreadSet, Warps, passing};
 use crate::sync::rules::finding::{Confidence, Finding};
-use crate::sync::rules::mbarriers::{Act, MbarrierSite, Place};
+use crate::sync::rules::mbarriers::{Act, MbarrierSite};
 
 /// The objects that an instruction may be on: the variable, and the places in it where they are known.
 pub(super) type Group = (u32, Option<Arc<[i64]>>);
-
-/// Whether it is a single object.
-fn is_one(group: &Group) -> bool {
-    group.1.as_ref().is_some_and(|places| places.len() == 1)
-}
 
 /// Whether an instruction waits for the phase before the first one, which is over from the start.
 fn is_first(site: &MbarrierSite) -> bool {
@@ -51,19 +46,13 @@ impl<'a> Objects<'a> {
         self.sites.iter().zip(&self.groups).filter(move |(_, other)| meets(other)).map(|(site, _)| site)
     }
 
-    /// Whether no index has a part in any of them.
-    fn are_fixed(&self) -> bool {
-        work::spend_on(self.sites.len());
-        self.sites.iter().all(|site| matches!(site.place, Place::At(_)))
-    }
-
     fn any(&self, group: &Group, acts: &[Act]) -> bool {
         self.of(group).any(|site| acts.contains(&site.act))
     }
 }
 
-/// Checks of mbarriers. `exact` says that the block cannot have another size.
-pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite], exact: bool) -> Vec<Finding> {
+/// Checks of mbarriers that no execution is needed for.
+pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite]) -> Vec<Finding> {
     let mut checks: Vec<Finding> = Vec::new();
     if warps.graph.calls || !warps.graph.complete {
         return checks;
@@ -77,39 +66,13 @@ pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite], exact: bool) -> Vec<Find
         if unknown.iter().all(|site| matches!(site.act, Act::Arrive | Act::AsyncArrive | Act::Wait)) {
             presence(warps, &objects, &mut checks);
             checks.retain(|check| check.code == "PI303");
-            if checks.is_empty() {
-                checks.extend(crate::sync::rules::mbarrier_expect::check(warps, &objects));
-            }
         }
         return checks;
     }
     presence(warps, &objects, &mut checks);
-    if !checks.iter().any(|check| check.code == "PI303") {
-        checks.extend(crate::sync::rules::mbarrier_expect::check(warps, &objects));
-    }
-    arrivals(warps, &objects, exact, &mut checks);
-    // What is told of a count already is not told once more.
-    let add = |checks: &mut Vec<Finding>, found: Vec<Finding>| {
-        for check in found {
-            if !is_count_told(checks, check.line) {
-                checks.push(check);
-            }
-        }
-    };
-    add(&mut checks, crate::sync::rules::mbarrier_units::check(warps, &objects, sites));
-    let alike = crate::sync::rules::mbarrier_alike::check(warps, &objects, &checks);
-    add(&mut checks, alike);
-    add(&mut checks, crate::sync::rules::mbarrier_rounds::check(warps, &objects).into_iter().collect());
-    bytes(warps, &objects, exact, &mut checks);
+    bytes(warps, &objects, &mut checks);
     publication(warps, &objects, &mut checks);
-    checks.extend(crate::sync::rules::mbarrier_parity::check(warps, &known));
     checks
-}
-
-/// Whether something is told of the count of the object that a line initialises.
-pub(super) fn is_count_told(checks: &[Finding], line: Line) -> bool {
-    work::spend_on(checks.len());
-    checks.iter().any(|check| ["PI305", "PI310"].contains(&check.code) && check.line == line)
 }
 
 /// What must be there at all: an init, an arrival, an announcement.
@@ -172,182 +135,26 @@ fn is_poll(warps: &Warps<'_>, wait: &MbarrierSite) -> bool {
     })
 }
 
-/// Blocks of a cluster at most: all of them may arrive at one's object.
-const CLUSTER: u64 = 16;
-
-/// Counts that more threads would have to make up than can arrive.
-fn arrivals(warps: &Warps<'_>, objects: &Objects<'_>, exact: bool, checks: &mut Vec<Finding>) {
-    let mut told: BTreeSet<Group> = BTreeSet::new();
-    for (site, group) in objects.sites.iter().zip(&objects.groups).filter(|(site, _)| site.act == Act::Init) {
-        let (Some((variable, Some(places))), Some(count)) = (group, site.argument) else { continue };
-        // Where one instruction initialises several, they are all alike: one is enough to tell of.
-        let short = places.iter().find_map(|place| {
-            let group: Group = (*variable, Some(Arc::from([*place])));
-            if told.contains(&group) {
-                return None;
-            }
-            let (total, repeats) = too_few(warps, objects, &group, count, places.len() == 1)?;
-            Some((group, *place, total, repeats))
-        });
-        let Some((group, place, total, repeats)) = short else { continue };
-        told.insert(group);
-        let loops = if repeats { ", once each time around" } else { "" };
-        let is_one = places.len() == 1;
-        let name = site.object(warps).unwrap_or_default();
-        let which = if is_one { String::new() } else { format!(" at offset {place}") };
-        checks.push(Finding {
-            code: "PI305",
-            fatal: true,
-            confidence: if repeats || !exact || warps.values.by_memory || !objects.are_fixed() || !is_one {
-                Confidence::Likely
-            } else {
-                Confidence::Certain
-            },
-            line: site.line,
-            message: format!("the mbarrier {name}{which} waits for {count} arrivals, but only {total} can come"),
-            reasoning: format!(
-                "the threads that can reach its arrivals add up to {total}{loops}: its phase never completes"
-            ),
-        });
-    }
-}
-
-/// Whether somebody may arrive at an object again and again in a loop in which nobody waits for anything.
-fn arrives_again(warps: &Warps<'_>, objects: &Objects<'_>, group: &Group) -> bool {
-    let graph = &warps.graph;
-    work::spend_on(graph.sites.len() + objects.sites.len());
-    let waits = objects.sites.iter().filter(|site| site.act == Act::Wait).map(|site| site.index);
-    let barriers = graph.sites.iter().enumerate().filter(|(_, site)| synchronises(&site.operation));
-    let block_of = |index: usize| graph.sites.get(index).map(|site| site.block);
-    let waiting: BTreeSet<u32> = waits.chain(barriers.map(|(index, _)| index)).filter_map(block_of).collect();
-    let arrives = |site: &&MbarrierSite| site.act.arrives();
-    let blocks: BTreeSet<u32> = objects.of(group).filter(arrives).filter_map(|site| block_of(site.index)).collect();
-    let mut loops = blocks.into_iter().filter_map(|block| graph.innermost_loop(block));
-    loops.any(|blocks| !blocks.iter().any(|block| waiting.contains(block)))
-}
-
-/// Whether an arrival says for how many it stands.
-fn has_count(warps: &Warps<'_>, site: &MbarrierSite) -> bool {
-    let operation = warps.graph.sites.get(site.index).map(|site| site.operation);
-    matches!(operation, Some(Operation::Mbarrier(mbarrier)) if mbarrier.argument.is_some())
-}
-
-/// How many arrivals a thread makes at a site: none where it makes none there, or some number that is not known.
-pub(super) fn each_arrives(warps: &Warps<'_>, site: &MbarrierSite) -> Option<Option<u64>> {
-    Some(match site.act {
-        Act::Arrive => site.most.or(Some(1).filter(|_| !has_count(warps, site))),
-        Act::ArriveExpect => Some(1),
-        Act::AsyncArrive => {
-            // Without `.noinc` the pending count goes up first: it is as before then.
-            let opcode = warps.graph.sites.get(site.index).map_or("", |site| site.located.instruction.opcode());
-            Some(u64::from(!opcode.starts_with("cp.") || opcode.contains("noinc")))
-        }
-        _ => return None,
-    })
-}
-
-/// Whether somebody is known to wait for the end of a phase of an object, all uses of which are known: others may be there for nothing.
-pub(super) fn is_waited_for(objects: &Objects<'_>, group: &Group) -> bool {
-    let waits = |site: &MbarrierSite| site.act == Act::Wait && site.places.is_some() && !is_first(site);
-    objects.of(group).any(waits) && !objects.any(group, &[Act::Other])
-}
-
-/// How many threads of a block arrive at the object of one and the same block of the cluster, at most: lanes may have one each.
-pub(super) fn for_one_block(warps: &Warps<'_>, site: &MbarrierSite) -> Option<u64> {
-    let rank = site.address(warps).and_then(|address| warps.values.rank(&warps.graph, site.index, address));
-    let Some(Value::Threads { values, elected: false }) = rank else { return site.threads.map(u64::from) };
-    site.threads?;
-    let mut by_block: BTreeMap<u64, u64> = BTreeMap::new();
-    for thread in warps.at(site.index).iter() {
-        *by_block.entry(*values.get(thread as usize)?).or_default() += 1;
-    }
-    by_block.into_values().max()
-}
-
-/// How many arrivals can come at an object, where that is less than a count that it is initialised with, and whether they come again and
-/// again. `alone` says that the instruction with this count initialises nothing else.
-fn too_few(warps: &Warps<'_>, objects: &Objects<'_>, group: &Group, count: u64, alone: bool) -> Option<(u64, bool)> {
-    let inits = objects.of(group).filter(|site| site.act == Act::Init);
-    let counts: Vec<Option<u64>> = inits.map(|site| site.argument).collect();
-    if !is_waited_for(objects, group) {
-        return None;
-    }
-    let blocks = warps.cluster.map_or(CLUSTER, u64::from);
-    let mut total: u64 = 0;
-    let mut repeats = false;
-    for site in objects.of(group) {
-        let Some(each) = each_arrives(warps, site) else { continue };
-        let threads = if site.remote { blocks.checked_mul(for_one_block(warps, site)?)? } else { site.threads?.into() };
-        repeats |= warps.graph.is_in_a_loop(site.index);
-        total = total.checked_add(threads.checked_mul(each?)?)?;
-    }
-    // Where most counts of a variable are out of reach, something is not understood.
-    let alike = counts.iter().all(|other| *other == Some(count));
-    let within = counts.iter().filter(|other| other.is_some_and(|other| other <= total)).count();
-    let understood = alike || alone && within * 2 >= counts.len();
-    let short = understood && total > 0 && total < count;
-    // Whoever arrives again and again without waiting for anything may do so many times in one phase.
-    (short && !(repeats && arrives_again(warps, objects, group))).then_some((total, repeats))
-}
-
-/// Bytes announced against bytes copied, where the copies say their size.
-fn bytes(warps: &Warps<'_>, objects: &Objects<'_>, exact: bool, checks: &mut Vec<Finding>) {
-    let mut seen: BTreeSet<Group> = BTreeSet::new();
+/// Bytes announced that no bulk copies add up to.
+fn bytes(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Finding>) {
     // `st.async` and `red.async` move four bytes, or eight.
     let is_bulk = |site: &MbarrierSite| {
         let opcode = warps.graph.sites.get(site.index).map_or("", |site| site.located.instruction.opcode());
         site.act != Act::Complete || !opcode.starts_with("st.async") && !opcode.starts_with("red.async")
     };
-    let only_bulk = objects.sites.iter().all(is_bulk);
-    for (site, group) in objects.sites.iter().zip(&objects.groups) {
-        let expects = matches!(site.act, Act::ArriveExpect | Act::Expect);
+    if !objects.sites.iter().all(is_bulk) {
+        return;
+    }
+    for site in objects.sites.iter().filter(|site| matches!(site.act, Act::ArriveExpect | Act::Expect)) {
+        let Some(odd) = site.argument.filter(|bytes| bytes % 16 != 0) else { continue };
         let name = site.object(warps).unwrap_or_default();
-        if let Some(odd) = site.argument.filter(|bytes| expects && bytes % 16 != 0 && only_bulk) {
-            checks.push(Finding {
-                code: "PI306",
-                fatal: true,
-                confidence: Confidence::Likely,
-                line: site.line,
-                message: format!("{odd} bytes are announced to the mbarrier {name}"),
-                reasoning: "bulk copies move multiples of 16 bytes: the sum of theirs can never be this".to_owned(),
-            });
-        }
-        let one = |group: &&Group| expects && is_one(group) && seen.insert((*group).clone());
-        let Some(group) = group.as_ref().filter(one) else { continue };
-        let block_of = |site: &MbarrierSite| warps.graph.sites.get(site.index).map(|site| site.block);
-        let all: Vec<&MbarrierSite> = objects
-            .of(group)
-            .filter(|site| matches!(site.act, Act::ArriveExpect | Act::Expect | Act::Complete | Act::Other))
-            .collect();
-        // In one block they run equally often.
-        if all.iter().any(|other| block_of(other) != block_of(site) || other.remote || other.act == Act::Other) {
-            continue;
-        }
-        let sum = |copies: bool| {
-            let sites = all.iter().filter(|site| (site.act == Act::Complete) == copies);
-            sites.map(|site| if copies { site.bytes } else { site.argument }.zip(site.threads)).try_fold(
-                0u64,
-                |sum, known| {
-                    let (bytes, threads) = known?;
-                    sum.checked_add(bytes.checked_mul(u64::from(threads))?)
-                },
-            )
-        };
-        let (Some(announced), Some(copied)) = (sum(false), sum(true)) else { continue };
-        if announced == copied || copied == 0 {
-            continue;
-        }
-        let end =
-            if announced > copied { "its phase never completes" } else { "its phase may complete too early, or never" };
-        let fixed = exact && objects.are_fixed() && !warps.values.by_memory;
-        let certain = fixed && announced > copied && !warps.graph.is_in_a_loop(site.index);
         checks.push(Finding {
             code: "PI306",
             fatal: true,
-            confidence: if certain { Confidence::Certain } else { Confidence::Likely },
+            confidence: Confidence::Likely,
             line: site.line,
-            message: format!("{announced} bytes are announced to the mbarrier {name}, {copied} are copied"),
-            reasoning: format!("expect_tx and the copies are in one block of the kernel and run equally often: {end}"),
+            message: format!("{odd} bytes are announced to the mbarrier {name}"),
+            reasoning: "bulk copies move multiples of 16 bytes: the sum of theirs can never be this".to_owned(),
         });
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! An object that is chosen by an index which is not known is one of an array: the constant part of its address says which array.
 
-use crate::base::{Line, work};
+use crate::base::Line;
 use crate::ptx::{Bulk, CpAsync, MbarrierAction, Operand, Operation, Shape, Tcgen05};
 use crate::simt::{AddressSets, Site, Value, Variation, Warps};
 
@@ -30,11 +30,6 @@ pub enum Act {
 }
 
 impl Act {
-    /// Whether it counts as an arrival.
-    pub fn arrives(self) -> bool {
-        matches!(self, Act::Arrive | Act::ArriveExpect | Act::AsyncArrive)
-    }
-
     /// Its name in the report.
     pub fn name(self) -> &'static str {
         match self {
@@ -77,18 +72,10 @@ pub struct MbarrierSite {
     pub place: Place,
     /// Every place that it can have, ascending; none where that is not known.
     pub places: Option<Vec<i64>>,
-    /// Equal for instructions on one object, where a register holds its address; known or not.
-    pub identity: Option<(u32, i64)>,
     /// Count, bytes or parity, where constant.
     pub argument: Option<u64>,
-    /// The most that it can be, where threads differ in it.
-    pub most: Option<u64>,
-    /// Bytes of a copy, where the instruction says it.
-    pub bytes: Option<u64>,
     /// Threads that may run it.
     pub threads: Option<u32>,
-    /// Whether the object may be in another block of the cluster.
-    pub remote: bool,
 }
 
 impl MbarrierSite {
@@ -129,21 +116,6 @@ impl MbarrierSite {
             }
         }
         (runs.len() <= MAX_RUNS).then_some(runs)
-    }
-
-    /// The operand that is its address.
-    pub fn address<'a>(&self, warps: &Warps<'a>) -> Option<Operand<'a>> {
-        let site = warps.graph.sites.get(self.index)?;
-        match site.operation {
-            Operation::Mbarrier(mbarrier) => mbarrier.address,
-            _ => last_address(site),
-        }
-    }
-
-    /// Whether it may be on an object at a place of its variable.
-    pub fn may_be_at(&self, place: i64) -> bool {
-        work::spend_on(self.places.as_ref().map_or(1, Vec::len));
-        self.places.as_ref().is_none_or(|places| places.contains(&place))
     }
 }
 
@@ -189,7 +161,6 @@ pub fn sites(warps: &Warps<'_>) -> Vec<MbarrierSite> {
             _ => continue,
         };
         let value = |operand| warps.values.operand(&warps.graph, index, operand);
-        let identity = address.and_then(|address| warps.values.identity(&warps.graph, index, address));
         let operand = address;
         let address = address.map(value).unwrap_or(Value::Unknown(Variation::Lane));
         let place = match (&address, address.lowest()) {
@@ -205,33 +176,10 @@ pub fn sites(warps: &Warps<'_>) -> Vec<MbarrierSite> {
             },
             _ => (place, None),
         };
-        let argument = argument.map(value);
-        let most = argument.as_ref().and_then(|argument| argument.most(&warps.at(index)));
-        let argument = argument.and_then(|argument| argument.constant());
-        // `[dst], [src], size, [mbar]`
-        let sized = matches!(site.operation, Operation::Bulk(Bulk::Copy { tensor: false })) && act == Act::Complete;
-        let bytes = site.located.instruction.operand(2).filter(|_| sized).and_then(|size| value(size).constant());
-        // `mapa` with the block's own number leads back to it.
-        let own = || operand.is_some_and(|operand| warps.values.is_own(&warps.graph, index, operand));
-        let arrives = matches!(act, Act::Arrive | Act::ArriveExpect | Act::Expect);
-        let elsewhere = opcode.contains("shared::cluster") && arrives && !own();
-        let remote = elsewhere || opcode.contains("multicast") || opcode.contains("cta_group::2");
+        let argument = argument.and_then(|argument| value(argument).constant());
         let (line, threads) = (site.line(), warps.count_at(index));
         let variable = address.variable();
-        found.push(MbarrierSite {
-            index,
-            line,
-            act,
-            variable,
-            place,
-            places,
-            identity,
-            argument,
-            most,
-            bytes,
-            threads,
-            remote,
-        });
+        found.push(MbarrierSite { index, line, act, variable, place, places, argument, threads });
     }
     found
 }

@@ -1,15 +1,13 @@
-mod copies;
-mod counts;
 mod places;
 mod rounds;
-mod units;
 
 use crate::ptx;
 use crate::roles::roles;
 use crate::roles::setmaxnreg::requested;
 use crate::simt::*;
-use crate::sync::rules::finding::Confidence;
-use crate::sync::rules::{barriers, cluster, groups, mbarrier_checks, mbarriers, tensor};
+use crate::sync;
+use crate::sync::rules::finding::{Confidence, Finding};
+use crate::sync::rules::{barriers, mbarriers};
 
 fn sample(name: &str) -> String {
     std::fs::read_to_string(format!("{}/testdata/ptx/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
@@ -36,7 +34,15 @@ fn roles_of_a_blackwell_gemm() {
     assert_eq!(names, [("mma", Some(1)), ("producer", Some(1)), ("epilogue", Some(4))]);
 }
 
-/// What the checks that need no ptxas find in every kernel of a text.
+/// What the checks that need no ptxas find in a kernel.
+fn checked(function: &ptx::Function<'_, '_>, size: Option<BlockSize>) -> Vec<Finding> {
+    let warps = Warps::of(function, size);
+    let roles = roles(&warps, &requested(&warps));
+    let (named, objects) = (barriers::named(&warps), mbarriers::sites(&warps));
+    sync::check(function, &warps, size, &roles, (&named, &objects)).0
+}
+
+/// The same in every kernel of a text.
 fn findings(text: &str) -> Vec<(String, &'static str, u32, Confidence)> {
     let module = ptx::parse(text);
     let mut found = Vec::new();
@@ -47,12 +53,7 @@ fn findings(text: &str) -> Vec<(String, &'static str, u32, Confidence)> {
         let header = function.header();
         let exact = header.required_threads().is_some();
         let dimensions = header.required_threads().or(header.max_threads());
-        let warps = Warps::of(&function, dimensions.map(|dimensions| BlockSize { dimensions, exact }));
-        let mut checks = barriers::check(&warps, &barriers::named(&warps), exact);
-        checks.extend(mbarrier_checks::check(&warps, &mbarriers::sites(&warps), exact));
-        checks.extend(cluster::check(&warps));
-        checks.extend(tensor::check(&warps));
-        checks.extend(groups::check(&warps));
+        let checks = checked(&function, dimensions.map(|dimensions| BlockSize { dimensions, exact }));
         let name = function.name().to_owned();
         found.extend(checks.into_iter().map(|check| (name.clone(), check.code, check.line.0, check.confidence)));
     }
@@ -315,45 +316,6 @@ fn wgmma_on_its_way() {
     assert!(without("wgmma.commit_group.sync.aligned; // second").contains(&("PI502", last)));
 }
 
-#[test]
-fn a_parity_waited_for_twice() {
-    let text = |first: &str, second: &str, between: &str| {
-        format!(
-            "\
-.version 8.0
-.target sm_90a
-.address_size 64
-.visible .entry k(.param .u64 from)
-.reqntid 32
-{{
- .reg .pred %p<9>; .reg .b32 %r<9>; .reg .b64 %rd<9>;
- .shared .align 8 .b8 full[8];
- .shared .align 128 .b8 data[1024];
- ld.param.u64 %rd1, [from];
- mbarrier.init.shared::cta.b64 [full], 32;
- mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], 1024;
- cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [data], [%rd1], 1024, [full];
-FIRST:
- mbarrier.try_wait.parity.shared::cta.b64 %p1, [full], {first};
- @!%p1 bra FIRST;
- {between}
- mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], 1024;
- cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [data], [%rd1], 1024, [full];
-SECOND:
- mbarrier.try_wait.parity.shared::cta.b64 %p2, [full], {second}; // again
- @!%p2 bra SECOND;
- ret;
-}}
-"
-        )
-    };
-    let wrong = text("0", "0", "");
-    assert_eq!(first(&wrong, "PI309"), Some((line_of(&wrong, "// again"), Confidence::Likely)));
-    assert_eq!(first(&text("0", "1", ""), "PI309"), None, "parities alternate");
-    assert_eq!(first(&text("0", "0", "mbarrier.inval.shared::cta.b64 [full];"), "PI309"), None, "made anew");
-    assert_eq!(first(&text("0", "%r1", ""), "PI309"), None, "a parity that is not known");
-}
-
 /// Two producers with stages of their own in one variable: what one announces is for its own copies, not for the other's.
 #[test]
 fn a_copy_that_its_producer_does_not_announce() {
@@ -417,73 +379,6 @@ fn of_body(threads: u32, body: &str) -> Vec<(&'static str, u32)> {
     );
     let found = findings(&text).into_iter().filter(|(.., confidence)| *confidence > Confidence::Possible);
     found.map(|(_, code, line, _)| (code, line - 8)).collect()
-}
-
-#[test]
-fn counts_of_warps_that_come_equally_often() {
-    let body = |count: u32, end: &str| {
-        format!(
-            "mov.u32 %r1, %tid.x;\nbar.sync 0;\nsetp.ge.u32 %p1, %r1, 128;\n@%p1 bra END;\nshr.u32 %r4, %r1, 5;\n\
-             ld.param.u32 %r5, [n];\nmov.u32 %r3, 0;\nL: bar.sync 0, {count};\nadd.u32 %r3, %r3, 1;\n\
-             setp.lt.u32 %p2, %r3, {end};\n@%p2 bra L;\nEND:"
-        )
-    };
-    assert_eq!(of_body(256, &body(128, "%r5")), []);
-    assert_eq!(of_body(256, &body(96, "%r5")), [("PI204", 8)], "the loop runs as often for every warp");
-    assert_eq!(of_body(256, &body(96, "%r4")), [], "each warp has its own end");
-    assert_eq!(
-        of_body(256, &body(160, "%r5")),
-        [("PI203", 8)],
-        "the other site with this id counts to the whole block"
-    );
-    assert_eq!(of_body(256, &body(64, "%r5")), [], "two by two is possible");
-}
-
-#[test]
-fn counts_of_halves_that_need_each_other() {
-    let body = |arrive: u32, sync: u32| {
-        format!(
-            "mov.u32 %r1, %tid.x;\nsetp.ge.u32 %p1, %r1, 128;\n@%p1 bra WAIT;\nbar.arrive 1, {arrive};\nbra END;\n\
-             WAIT: bar.sync 1, {sync};\nEND:"
-        )
-    };
-    assert_eq!(of_body(256, &body(256, 256)), []);
-    for (arrive, sync, line) in [(256, 288, 6), (256, 224, 6), (224, 256, 4), (288, 256, 4)] {
-        assert_eq!(of_body(256, &body(arrive, sync)), [("PI203", line)], "{arrive} {sync}");
-    }
-    let body = |arrive: u32, sync: u32| {
-        format!(
-            "mov.u32 %r1, %tid.x;\nsetp.ge.u32 %p1, %r1, 32;\n@%p1 bra WAIT;\nbar.arrive 1, {arrive};\nbra END;\nWAIT: bar.sync 1, {sync};\nEND:"
-        )
-    };
-    assert_eq!(of_body(64, &body(64, 64)), []);
-    assert_eq!(of_body(64, &body(32, 64)), [("PI203", 4)], "32 is what arrives, but not what is waited for");
-    assert_eq!(of_body(64, &body(64, 32)), [("PI203", 6)]);
-    // Everybody waits, arrives once more, and one warp waits for that.
-    let body = |first: u32, arrive: u32, last: u32| {
-        format!(
-            "mov.u32 %r1, %tid.x;\nbar.sync 1, {first};\nbar.arrive 1, {arrive};\nsetp.ge.u32 %p1, %r1, 32;\n@%p1 bra END;\n\
-             bar.sync 1, {last};\nEND:"
-        )
-    };
-    assert_eq!(of_body(256, &body(256, 288, 288)), []);
-    assert_eq!(of_body(256, &body(288, 288, 288)), [("PI203", 2)], "nobody arrives before having passed");
-    assert_eq!(of_body(256, &body(256, 288, 256)), [("PI203", 6)]);
-    assert_eq!(of_body(256, &body(256, 288, 320)), [("PI203", 6)]);
-}
-
-#[test]
-fn counts_of_warps_that_take_turns() {
-    let body = |odd: u32| {
-        format!(
-            "mov.u32 %r1, %tid.x;\nld.param.u32 %r2, [n];\nshr.u32 %r3, %r1, 7;\nL:\nld.shared.u32 %r4, [%r3];\n\
-             setp.eq.u32 %p1, %r4, 0;\n@%p1 bra NEXT;\nbar.sync 1, 128;\nbar.sync 1, {odd};\nbar.sync 1, 128;\nNEXT:\n\
-             add.u32 %r3, %r3, 1;\nsetp.lt.u32 %p2, %r3, %r2;\n@%p2 bra L;"
-        )
-    };
-    assert_eq!(of_body(256, &body(128)), []);
-    assert_eq!(of_body(256, &body(160)), [("PI204", 9)]);
-    assert_eq!(of_body(256, &body(96)), [("PI204", 9)]);
 }
 
 #[test]

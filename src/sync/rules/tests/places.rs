@@ -2,8 +2,8 @@
 
 use crate::ptx;
 use crate::simt::*;
-use crate::sync::rules::finding::{self, Confidence};
-use crate::sync::rules::{groups, mbarrier_checks, mbarriers};
+use crate::sync::rules::finding::Confidence;
+use crate::sync::rules::mbarriers;
 
 /// A kernel of one warp with a body.
 fn kernel(body: &str) -> String {
@@ -159,88 +159,6 @@ fn counts_of_objects_that_one_instruction_initialises() {
 }
 
 #[test]
-fn counts_that_one_makes_up_in_several_rounds() {
-    let body = |inside: &str, after: &str| {
-        format!(
-            "mov.u32 %r10, %tid.x;\nsetp.eq.u32 %p4, %r10, 0;\n@%p4 mbarrier.init.shared.b64 [bars], 64;\nbar.sync 0;\nLOOP:\n\
-             mbarrier.arrive.shared.b64 _, [bars];\n{inside}add.s32 %r3, %r3, 1;\nsetp.ne.s32 %p3, %r3, 2;\n@%p3 bra LOOP;\n{after}"
-        )
-    };
-    let wait = "mbarrier.try_wait.parity.shared.b64 %p1, [bars], 0;\n";
-    assert_eq!(checks(&body("", wait)), []);
-    assert!(checks(&body(wait, "")).contains(&("PI305", Confidence::Likely)));
-}
-
-#[test]
-fn counts_that_asynchronous_arrivals_leave_as_they_are() {
-    let body = |noinc: &str, count: u32| {
-        format!(
-            "mov.u32 %r10, %tid.x;\nsetp.eq.u32 %p4, %r10, 0;\n@%p4 mbarrier.init.shared.b64 [bars], {count};\nbar.sync 0;\n\
-             cp.async.mbarrier.arrive{noinc}.shared.b64 [bars];\nmbarrier.arrive.shared.b64 _, [bars];\n\
-             mbarrier.try_wait.parity.shared.b64 %p1, [bars], 0;"
-        )
-    };
-    assert_eq!(checks(&body("", 32)), []);
-    assert_eq!(checks(&body("", 33)), [("PI305", Confidence::Certain)]);
-    assert_eq!(checks(&body(".noinc", 64)), []);
-    assert_eq!(checks(&body(".noinc", 65)), [("PI305", Confidence::Certain)]);
-}
-
-#[test]
-fn bytes_for_every_block_of_a_cluster() {
-    let body = |second: &str, rank: &str| {
-        format!(
-            "mov.u32 %r10, %tid.x;\nsetp.eq.u32 %p4, %r10, 0;\n@%p4 mbarrier.init.shared.b64 [bars], 1;\n\
-             fence.mbarrier_init.release.cluster;\nbarrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n\
-             mapa.shared::cluster.u32 %r11, %r2, 0;\nmapa.shared::cluster.u32 %r12, %r2, {rank};\n@!%p4 bra ON;\n\
-             mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%r11], 16;\n\
-             mbarrier.arrive{second};\n\
-             clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128 [data], [bars];\n\
-             ON:\nmbarrier.try_wait.parity.shared.b64 %p1, [bars], 0;"
-        )
-    };
-    let announced = ".expect_tx.release.cluster.shared::cluster.b64 _, [%r12], 16";
-    let bare = ".release.cluster.shared::cluster.b64 _, [%r12]";
-    assert_eq!(checks(&body(announced, "1")), []);
-    assert_eq!(checks(&body(bare, "1")), [("PI303", Confidence::Likely)]);
-    // An arrival at a block that has its bytes announced, and at one that is not known.
-    assert_eq!(checks(&body(bare, "0")), []);
-    assert_eq!(checks(&body(bare, "%r1")), []);
-}
-
-#[test]
-fn a_cluster_that_steals_work() {
-    let text =
-        std::fs::read_to_string(format!("{}/testdata/ptx/cluster_work_stealing.ptx", env!("CARGO_MANIFEST_DIR")))
-            .unwrap();
-    let found = |before: &str, after: &str| {
-        assert!(text.contains(before), "{before}");
-        let text = text.replace(before, after);
-        let module = ptx::parse(&text);
-        let function = module.functions().next().unwrap();
-        let warps = Warps::of(&function, Some(BlockSize { dimensions: [64, 1, 1], exact: true }));
-        let checks = mbarrier_checks::check(&warps, &mbarriers::sites(&warps), true);
-        let line =
-            |check: &finding::Finding| text.lines().nth(check.line.0 as usize - 1).unwrap_or("").trim().to_owned();
-        checks.iter().map(|check| (check.code, line(check))).collect::<Vec<_>>()
-    };
-    for (register, bare) in
-        [("%r16", "mbarrier.arrive"), ("%r17", "mbarrier.arrive.release.cluster.shared::cluster.b64")]
-    {
-        let announced = format!("mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 \t_, [{register}], 16;");
-        // Without bytes, or not at all: the cluster has two blocks.
-        for instead in [format!("{bare} _, [{register}];"), String::new()] {
-            let found = found(&announced, &instead);
-            assert_eq!(found.len(), 1, "{found:?}");
-            assert!(found[0].0 == "PI303" && found[0].1.starts_with("clusterlaunchcontrol.try_cancel"), "{found:?}");
-        }
-    }
-    // Both blocks of the cluster have 32 threads that arrive.
-    assert_eq!(found("[%r9], 64;", "[%r9], 65;"), [("PI305", "mbarrier.init.shared::cta.b64 \t[%r9], 65;".to_owned())]);
-    assert_eq!(found("[%r8], 1;", "[%r8], 5;"), [("PI305", "mbarrier.init.shared::cta.b64 \t[%r8], 5;".to_owned())]);
-}
-
-#[test]
 fn indices_that_start_at_another_place_in_each_warp() {
     let body = "mov.u32 %r10, %tid.x;\nshr.u32 %r3, %r10, 5;\n".to_owned()
         + &looping(
@@ -256,34 +174,11 @@ fn indices_that_start_at_another_place_in_each_warp() {
 }
 
 fn checks(body: &str) -> Vec<(&'static str, Confidence)> {
-    with(&kernel(body), |warps| {
-        let mut found = mbarrier_checks::check(warps, &mbarriers::sites(warps), true);
-        found.extend(groups::check(warps));
-        found.into_iter().map(|check| (check.code, check.confidence)).collect()
-    })
-}
-
-#[test]
-fn the_phase_before_the_first_is_over() {
-    let wait = |parity: u32| {
-        format!(
-            "mbarrier.init.shared.b64 [bars], 1;\nbar.warp.sync -1;\nW:\nmbarrier.try_wait.parity.shared.b64 %p1, [bars], {parity};\n\
-             @!%p1 bra W;"
-        )
-    };
-    assert_eq!(checks(&wait(1)), []);
-    assert_eq!(checks(&wait(0)), [("PI302", Confidence::Likely)]);
-}
-
-#[test]
-fn objects_that_nobody_waits_for() {
-    let init = "mov.u32 %r10, %tid.x;\nsetp.eq.u32 %p4, %r10, 0;\n@%p4 mbarrier.init.shared.b64 [bars], 1;\n\
-                @%p4 mbarrier.init.shared.b64 [bars+8], 1;\n@%p4 mbarrier.init.shared.b64 [bars+16], 128;\nbar.sync 0;\n";
-    let place = "shl.b32 %r5, %r3, 3;\nadd.s32 %r6, %r5, %r2;\n@%p4 mbarrier.arrive.shared.b64 _, [%r6];";
-    let next =
-        |stages: u32| format!("add.s32 %r3, %r3, 1;\nsetp.eq.s32 %p2, %r3, {stages};\nselp.b32 %r3, 0, %r3, %p2;");
-    assert_eq!(checks(&format!("{init}{}", looping(place, &next(2)))), []);
-    assert_eq!(checks(&format!("{init}{}", looping(place, &next(3)))), [("PI305", Confidence::Likely)]);
+    let text = kernel(body);
+    let module = ptx::parse(&text);
+    let function = module.functions().next().unwrap();
+    let found = super::checked(&function, Some(BlockSize { dimensions: [32, 1, 1], exact: true }));
+    found.into_iter().map(|check| (check.code, check.confidence)).collect()
 }
 
 #[test]
