@@ -32,6 +32,7 @@ pub mod compare;
 pub mod container;
 pub mod cubin;
 pub mod emit;
+pub mod engine;
 pub mod files;
 pub mod flow;
 pub mod gate;

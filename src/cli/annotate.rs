@@ -10,14 +10,15 @@ use super::Outcome;
 use super::args::{AnnotateArgs, AnnotateBy, AnnotateFormat};
 use super::compile::{Built, Session};
 use super::given::{self, Given};
-use super::input::Input;
+use super::output;
 use super::report::Parsed;
-use super::{output, source};
 use crate::base::{Arch, Line};
 use crate::cubin::{Image, lines::LineTable};
 use crate::emit;
 use crate::emit::annotate::Options;
 use crate::emit::escape::terminal;
+use crate::engine::input::Input;
+use crate::engine::source;
 use crate::report::annotation::{self, Annotation, By};
 use crate::report::{LaunchHints, Unit, demangle};
 

@@ -9,13 +9,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::args::CompileArgs;
-use super::glob::Globs;
-use super::input::{self, Input, Kind};
-use super::jobserver::Jobserver;
 use super::limits::LimitArgs;
-use super::threads::Pool;
 use crate::base::{Arch, Limits, Line, work};
 use crate::cache::{Cache, Entry, Key};
+use crate::engine::glob::Globs;
+use crate::engine::input::{self, Input, Kind};
+use crate::engine::jobserver::Jobserver;
+use crate::engine::threads::Pool;
 use crate::ptx;
 use crate::report::{LaunchHints, PtxasUsed, RoleHint, Unit, UnitError, Wanted, refused_findings};
 use crate::toolchain::{self, Config, Env, Job, Origin, Ptxas, Request, RunError};

@@ -9,15 +9,15 @@ use anyhow::Result;
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 use rayon::prelude::*;
 
-use super::glob::Globs;
-use super::input;
 use super::limits::LimitArgs;
 use super::progress::Progress;
-use super::threads::Pool;
 use crate::base::work::{self, Deadline, TimeOver};
 use crate::base::{Arch, Limits};
 use crate::container::{Container, ContainerError, Entry, EntryKind, Limit, Problem};
 use crate::cubin::Image;
+use crate::engine::glob::Globs;
+use crate::engine::input;
+use crate::engine::threads::Pool;
 
 /// What to look at and which part of it.
 #[derive(Clone, Debug, ClapArgs)]

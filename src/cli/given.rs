@@ -7,12 +7,12 @@ use clap::Args as ClapArgs;
 
 use super::args::CompileArgs;
 use super::contents::{self, Choice, ChooseArgs, KindFilter};
-use super::input::{self, Input};
 use super::limits::LimitArgs;
-use super::source;
 use crate::base::Limits;
 use crate::container::{Entry, EntryKind};
 use crate::cubin::Image;
+use crate::engine::input::{self, Input};
+use crate::engine::source;
 use crate::report::demangle;
 
 /// Which parts of a container.

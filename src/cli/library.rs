@@ -10,14 +10,15 @@ use clap::{Args as ClapArgs, ValueEnum};
 use super::args::{ReportArgs, ReportFormat};
 use super::compile::{self, Session};
 use super::contents::{self, Choice, ChooseArgs, KindFilter};
-use super::input::Input;
-use super::room::Room;
-use super::{Outcome, input, output};
+use super::{Outcome, output};
 use crate::base::Arch;
 use crate::container::{Entry, EntryKind};
 use crate::cubin::Image;
 use crate::emit;
 use crate::emit::library::{JsonLines, Table};
+use crate::engine::input;
+use crate::engine::input::Input;
+use crate::engine::room::Room;
 use crate::report::library::{Depth, EntryFacts, JitFacts, Row, SortKey, Summary, rows, sort};
 use crate::report::{LaunchHints, demangle};
 

@@ -12,14 +12,15 @@ use super::Outcome;
 use super::args::{ReportArgs, ReportFormat};
 use super::compile::{self, Built, Session};
 use super::given::{self, Given};
-use super::input::{Input, Kind};
 use super::progress::Progress;
-use super::{annotate, library, memory, output, source};
+use super::{annotate, library, output};
 use crate::base::work::{self, Deadline, TimeOver};
 use crate::base::{Arch, Line};
 use crate::cubin::Image;
 use crate::cubin::lines::ptx_texts;
 use crate::emit;
+use crate::engine::input::{Input, Kind};
+use crate::engine::{memory, source};
 use crate::ptx;
 use crate::report::annotation::Annotation;
 use crate::report::{

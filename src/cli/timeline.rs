@@ -7,8 +7,6 @@ use anyhow::{Result, bail};
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 
 use super::args::OutputArgs;
-use super::glob::Globs;
-use super::input::{self, Kind};
 use super::limits::LimitArgs;
 use super::{Outcome, compile, output};
 use crate::base::work::{self, Deadline};
@@ -16,6 +14,8 @@ use crate::emit;
 use crate::emit::clean::Form;
 use crate::emit::escape::terminal;
 use crate::emit::timeline::Options;
+use crate::engine::glob::Globs;
+use crate::engine::input::{self, Kind};
 use crate::ptx::{self, FunctionKind};
 use crate::report::timeline::{NoTimeline, STEPS, Timeline, timeline};
 use crate::report::{LaunchHints, demangle, shorten};

@@ -20,7 +20,6 @@ pub use args::{GateArgs, GateFormat};
 use self::plan::Plan;
 use super::compile::Session;
 use super::given::{self, Inside};
-use super::input::{self, Input};
 use super::progress::Progress;
 use super::{Outcome, output, report};
 use crate::cache::Key;
@@ -28,6 +27,7 @@ use crate::compare::unified;
 use crate::emit::clean::{self, Form};
 use crate::emit::escape::terminal;
 use crate::emit::gate as emit;
+use crate::engine::input::{self, Input};
 use crate::files::{HIDDEN_PREFIX, lock_folder, remove_leftovers};
 use crate::gate::{self, Baseline, Check, Date, Level, Measured, Scope, Verdict};
 

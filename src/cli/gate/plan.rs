@@ -13,7 +13,7 @@ use crate::cache::Cache;
 use crate::cli::args::CompileArgs;
 use crate::cli::compile::{Session, environment};
 use crate::cli::given::WithinArgs;
-use crate::cli::input;
+use crate::engine::input;
 use crate::gate::{Glob, InputPattern, Policy, UNKNOWN_ARCH};
 use crate::report::{LaunchHints, Wanted};
 use crate::toolchain::{self, Config, VersionRequest};
