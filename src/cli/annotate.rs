@@ -8,23 +8,23 @@ use rayon::prelude::*;
 
 use super::Outcome;
 use super::args::{AnnotateArgs, AnnotateBy, AnnotateFormat};
-use super::compile::{Built, Session};
-use super::given::{self, Given};
 use super::output;
-use super::report::Parsed;
 use crate::base::{Arch, Line};
 use crate::cubin::{Image, lines::LineTable};
 use crate::emit;
 use crate::emit::annotate::Options;
 use crate::emit::escape::terminal;
+use crate::engine::compile::{Built, Session};
+use crate::engine::given::{self, Given};
 use crate::engine::input::Input;
+use crate::engine::inspect::{self, Parsed};
 use crate::engine::source;
 use crate::report::annotation::{self, Annotation, By};
 use crate::report::{LaunchHints, Unit, demangle};
 
 /// Compiles or reads every input, annotates every function.
 pub fn run(args: &AnnotateArgs) -> Result<Outcome> {
-    let mut session = Session::new(&args.compile)?;
+    let mut session = args.compile.session()?;
     session.launch = LaunchHints { threads: args.threads, smem_dynamic_bytes: args.smem_dynamic };
     let by = match args.by {
         AnnotateBy::Ptx => By::Ptx,
@@ -43,7 +43,7 @@ pub fn run(args: &AnnotateArgs) -> Result<Outcome> {
     let arches = session.arches();
     let mut find = source::Finder::new(args.source_root.as_deref());
     let values = args.format == AnnotateFormat::Html;
-    let inputs = given::expand(&session.inputs, &args.compile)?;
+    let inputs = given::expand(&session.inputs, &args.compile.settings()?)?;
     let annotate_all = |given: &Given| {
         let path = given.path.as_path();
         let input = given.read();
@@ -121,7 +121,7 @@ pub fn annotate(
 ) -> Option<(Unit, Annotation)> {
     let join =
         |unit: &mut Unit, built: Built<'_>, parsed: Option<&Parsed<'_>>| join(session, unit, &built, parsed, values);
-    let (unit, annotation) = super::report::inspect_with(session, path, input, arch, first, join)?;
+    let (unit, annotation) = inspect::inspect_with(session, path, input, arch, first, join)?;
     Some((unit, annotation.unwrap_or_default()))
 }
 
@@ -133,7 +133,7 @@ fn join(
     parsed: Option<&Parsed<'_>>,
     values: bool,
 ) -> Annotation {
-    super::report::join(session, unit, built, parsed);
+    inspect::join(session, unit, built, parsed);
     let Ok(image) = Image::parse(&built.cubin) else { return Annotation::default() };
     let lines = LineTable::parse(&image);
     let wanted = |name: &str| session.kernels.matches([name].into_iter().chain(demangle(name).as_deref()));

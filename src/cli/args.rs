@@ -4,12 +4,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::cache;
-use super::compile::environment;
+use super::choose::WithinArgs;
 use super::limits::LimitArgs;
 use super::occupancy::OccupancyArgs;
+use super::toolchain;
 use crate::cache::Cache;
 use crate::emit::clean::Form;
+use crate::engine;
+use crate::engine::compile::{Session, environment};
+use crate::engine::settings::Settings;
 use crate::flow::Rule;
 use crate::report::RoleHint;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
@@ -106,13 +109,34 @@ pub struct CompileArgs {
     pub jobs: Option<usize>,
     /// Which parts of containers.
     #[command(flatten)]
-    pub within: super::given::WithinArgs,
+    pub within: WithinArgs,
     /// How much an input may cost.
     #[command(flatten)]
     pub limits: LimitArgs,
     /// Flags handed to ptxas as they are, after --
     #[arg(last = true, value_name = "PTXAS FLAGS")]
     pub flags: Vec<String>,
+}
+
+impl CompileArgs {
+    /// What the flags decide.
+    pub fn settings(&self) -> anyhow::Result<Settings> {
+        let CompileArgs { inputs, arch, ptxas, kernel, jobs, within, limits, flags } = self.clone();
+        let (within, limits) = (within.within(&limits), limits.limits()?);
+        Ok(Settings { inputs, arch, ptxas, kernel, jobs, within, limits, flags })
+    }
+
+    /// A run that tells standard error of the ptxas it installs.
+    pub fn session(&self) -> anyhow::Result<Session> {
+        session(&self.settings()?)
+    }
+}
+
+/// A run that tells standard error of the ptxas it installs.
+pub fn session(settings: &Settings) -> anyhow::Result<Session> {
+    let mut session = Session::new(settings)?;
+    session.installing = || Box::new(toolchain::install_progress(false));
+    Ok(session)
 }
 
 /// How to run ptxas where there is much to compile.
@@ -132,7 +156,7 @@ pub struct RunArgs {
 impl RunArgs {
     /// What ptxas has made before; none where it is to run in any case.
     pub fn cache(&self) -> anyhow::Result<Option<Arc<Cache>>> {
-        if self.no_cache { Ok(None) } else { cache::of(&environment()?) }
+        if self.no_cache { Ok(None) } else { engine::cache::of(&environment()?) }
     }
 }
 

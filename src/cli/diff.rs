@@ -11,16 +11,17 @@ use anyhow::{Context, Result, bail};
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 
 use super::args::{CompileArgs, OutputArgs, RunArgs};
-use super::compile::{Session, out_of_time};
-use super::given::WithinArgs;
-use super::{Outcome, output, report};
+use super::choose::WithinArgs;
+use super::{Outcome, output};
 use crate::base::Arch;
 use crate::base::work::{self, Deadline, TimeOver};
 use crate::compare::{DIFF_SCHEMA, Difference, KernelDifference, differences};
 use crate::cubin::{Image, lines::LineTable};
 use crate::emit;
 use crate::emit::clean::Form;
+use crate::engine::compile::{Session, out_of_time};
 use crate::engine::input::{self, Input};
+use crate::engine::inspect;
 use crate::engine::threads::Pool;
 use crate::report::{Report, SCHEMA, Unit};
 use functions::Functions;
@@ -205,7 +206,7 @@ fn load(args: &DiffArgs, side: usize) -> Result<Vec<Loaded>> {
     let Some(path) = of_side(&args.inputs, side) else { bail!("there is no input") };
     let own = if side == 0 { &args.before_flags } else { &args.after_flags };
     let own = own.iter().flat_map(|flags| flags.split_whitespace()).map(str::to_owned);
-    let mut session = Session::new(&CompileArgs {
+    let asked = CompileArgs {
         inputs: vec![path.clone()],
         arch: of_side(&args.arch, side).into_iter().collect(),
         ptxas: of_side(&args.ptxas, side),
@@ -214,7 +215,8 @@ fn load(args: &DiffArgs, side: usize) -> Result<Vec<Loaded>> {
         jobs: args.run.jobs,
         within: args.within.clone(),
         flags: args.flags.iter().cloned().chain(own).collect(),
-    })?;
+    };
+    let mut session = asked.session()?;
     session.cache = args.run.cache()?;
     let limits = args.run.limits.limits()?;
     if input::is_container(&path, &limits)? {
@@ -249,7 +251,7 @@ fn load_report(session: &Session, read: &Input) -> Result<Vec<Loaded>> {
 }
 
 fn build(session: &Session, path: &Path, read: Result<Input, String>, arch: Option<Arch>) -> Result<Loaded> {
-    let Some((unit, built)) = report::inspect_built(session, path, &read, arch, true) else {
+    let Some((unit, built)) = inspect::inspect_built(session, path, &read, arch, true) else {
         bail!("{} cannot be read", path.display());
     };
     if unit.error.is_some() {

@@ -8,14 +8,14 @@ use rayon::prelude::*;
 
 use super::Outcome;
 use super::args::{DisasmArgs, Disassembler, TextOrJson};
-use super::compile::{self, Session};
-use super::given::{self, Given};
 use super::output;
 use crate::base::work::{self, Deadline, TimeOver};
 use crate::cubin::{Image, lines::LineTable};
 use crate::emit;
 use crate::emit::escape::terminal;
 use crate::emit::listing::{JsonWriter, Options};
+use crate::engine::compile::{self, Session};
+use crate::engine::given::{self, Given};
 use crate::engine::input::Input;
 use crate::flow::Rule;
 use crate::registers::code::Counting;
@@ -25,9 +25,9 @@ use crate::toolchain::nvdisasm;
 
 /// Compiles or reads every input, lists every function.
 pub fn run(args: &DisasmArgs) -> Result<Outcome> {
-    let session = Session::new(&args.compile)?;
+    let session = args.compile.session()?;
     let arches = session.arches();
-    let inputs = given::expand(&session.inputs, &args.compile)?;
+    let inputs = given::expand(&session.inputs, &args.compile.settings()?)?;
     let pool = session.pool();
     let mut failed: Vec<Unit> = Vec::new();
     let mut listed = 0_u64;

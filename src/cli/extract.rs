@@ -10,7 +10,7 @@ use clap::{Args as ClapArgs, ValueHint};
 use sha2::{Digest, Sha256};
 use tempfile::TempPath;
 
-use super::contents::{self, Choice, ChooseArgs};
+use super::choose::ChooseArgs;
 use super::list::{extension, ptx_kernels};
 use super::{Outcome, output};
 use crate::base::Arch;
@@ -18,6 +18,8 @@ use crate::container::{Entry, EntryKind};
 use crate::cubin::{FunctionKind, Image};
 use crate::emit;
 use crate::emit::clean::Form;
+use crate::engine::contents::{self, Choice};
+use crate::engine::progress::Silent;
 use crate::files::{HIDDEN_PREFIX, Scratch, keep_mode};
 use crate::report::demangle;
 
@@ -51,7 +53,7 @@ enum Found {
 
 /// Extracts.
 pub fn run(args: &ExtractArgs) -> Result<Outcome> {
-    let choice = Choice::new(&args.choose)?;
+    let choice = Choice::new(&args.choose.choose()?)?;
     let folder = &args.output;
     fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     let scratch = Scratch::new_in(folder, HIDDEN_PREFIX)
@@ -85,6 +87,7 @@ pub fn run(args: &ExtractArgs) -> Result<Outcome> {
             emit::text::write_error(&message, &mut output::errors())?;
             Ok(())
         },
+        &Silent,
     )?;
     if !args.quiet {
         writeln!(output::errors(), "{written} files, {bytes_written} bytes")?;

@@ -8,14 +8,15 @@ use clap::builder::PossibleValue;
 use clap::{Args as ClapArgs, ValueEnum};
 
 use super::args::{ReportArgs, ReportFormat};
-use super::compile::{self, Session};
-use super::contents::{self, Choice, ChooseArgs, KindFilter};
+use super::progress::Progress;
 use super::{Outcome, output};
 use crate::base::Arch;
-use crate::container::{Entry, EntryKind};
+use crate::container::{ContainerError, Entry, EntryKind};
 use crate::cubin::Image;
 use crate::emit;
 use crate::emit::library::{JsonLines, Table};
+use crate::engine::compile::{self, Session};
+use crate::engine::contents::{self, Choice, Choose, KindFilter};
 use crate::engine::input;
 use crate::engine::input::Input;
 use crate::engine::room::Room;
@@ -115,7 +116,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     if !args.deny.is_empty() {
         bail!("--deny speaks of single kernels: add --details to hold it against a library's");
     }
-    let session = Session::new(&args.compile)?;
+    let session = args.compile.session()?;
     let choice = choice(args)?;
     let launch = LaunchHints { threads: args.threads, smem_dynamic_bytes: args.smem_dynamic };
     let depth = if args.table.resources { Depth::Resources } else { Depth::Full };
@@ -131,7 +132,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     if args.format == ReportFormat::Jsonl && args.table.sort.is_none() && args.top.is_none() {
         output::write(&args.output, args.format, |out| {
             let mut lines = JsonLines::start(&inputs, out)?;
-            visit(&choice, look, |found| {
+            visit(args, &choice, look, |found| {
                 if let Found::Cubin(entry, rows) = &found {
                     lines.entry(entry)?;
                     rows.iter().try_for_each(|row| lines.row(row))?;
@@ -146,7 +147,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
             lines.finish(&collected.summary)
         })?;
     } else {
-        visit(&choice, look, |found| {
+        visit(args, &choice, look, |found| {
             collected.count(&found);
             if let Found::Cubin(entry, rows) = found {
                 collected.keep(entry, rows);
@@ -160,37 +161,38 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
 }
 
 fn visit(
+    args: &ReportArgs,
     choice: &Choice,
     look: impl Fn(&Entry) -> Option<Vec<Found>> + Sync,
     mut take: impl FnMut(Found) -> io::Result<()>,
 ) -> io::Result<()> {
-    let visited = choice.visit(look, |result| {
+    let progress = Progress::of_bytes(args.output.quiet);
+    let take = |result: Result<Vec<Found>, ContainerError>| {
         match result {
             Ok(found) => found.into_iter().try_for_each(&mut take)?,
             Err(error) => take(Found::Failed(error.path.clone(), error.problem.to_string()))?,
         }
         Ok(())
-    });
-    visited.map_err(|error| match error.downcast::<io::Error>() {
+    };
+    choice.visit(look, take, &progress).map_err(|error| match error.downcast::<io::Error>() {
         Ok(error) => error,
         Err(error) => io::Error::other(error),
     })
 }
 
 fn choice(args: &ReportArgs) -> Result<Choice> {
-    let mut choice = Choice::new(&ChooseArgs {
-        inputs: args.compile.inputs.clone(),
+    let settings = args.compile.settings()?;
+    let mut choice = Choice::new(&Choose {
+        inputs: settings.inputs,
         kind: KindFilter::All,
-        arch: args.compile.arch.clone(),
-        kernel: args.compile.kernel.clone(),
-        entry: args.compile.within.entry.clone(),
-        scan: args.compile.within.scan,
-        jobs: args.compile.jobs,
-        limits: args.compile.limits.clone(),
+        arch: settings.arch,
+        kernel: settings.kernel,
+        within: settings.within,
+        jobs: settings.jobs,
+        limits: settings.limits,
     })?;
     // PTX has no architecture yet: it is compiled for those that were asked for.
     choice.any_ptx = true;
-    choice.quiet = args.output.quiet;
     Ok(choice)
 }
 

@@ -6,7 +6,6 @@ use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
 
 use crate::base::Limits;
-use crate::container::Options;
 
 /// The most that is done for an input.
 #[derive(Clone, Debug, ClapArgs)]
@@ -49,11 +48,6 @@ impl LimitArgs {
         }
         let time = Duration::try_from_secs_f64(self.timeout).unwrap_or(Duration::MAX);
         Ok(Limits { entries: self.max_entries, depth: self.max_depth, bytes: self.max_bytes, time })
-    }
-
-    /// How containers are looked into.
-    pub fn options(&self, scan: bool) -> Result<Options> {
-        Ok(Options { limits: self.limits()?, follow_links: self.follow_links, scan })
     }
 }
 

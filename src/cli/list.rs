@@ -11,12 +11,14 @@ use serde::Serialize;
 
 use super::Outcome;
 use super::args::{OutputArgs, TextOrJson};
-use super::contents::{self, Choice, ChooseArgs};
+use super::choose::ChooseArgs;
 use super::output;
+use super::progress::Progress;
 use crate::container::{ContainerError, Entry, EntryKind, Place};
 use crate::cubin::{ElfKind, FunctionKind, Image};
 use crate::emit;
 use crate::emit::escape::terminal;
+use crate::engine::contents::{self, Choice};
 use crate::report::demangle;
 
 /// `ptxinspect list X…`
@@ -112,8 +114,8 @@ struct Sum {
 
 /// Lists.
 pub fn run(args: &ListArgs) -> Result<Outcome> {
-    let mut choice = Choice::new(&args.choose)?;
-    choice.quiet = args.output.quiet;
+    let choice = Choice::new(&args.choose.choose()?)?;
+    let progress = Progress::of_bytes(args.output.quiet);
     let mut totals = Totals::default();
     let mut messages = Vec::new();
     output::write(&args.output, args.format, |out| {
@@ -129,6 +131,7 @@ pub fn run(args: &ListArgs) -> Result<Outcome> {
                     }
                     sink.take(result).map_err(anyhow::Error::from)
                 },
+                &progress,
             )
             .map_err(|error| match error.downcast::<io::Error>() {
                 Ok(error) => error,

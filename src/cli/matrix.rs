@@ -7,14 +7,14 @@ use anyhow::{Context, Result, bail};
 use clap::{Args as ClapArgs, ValueHint};
 use rayon::prelude::*;
 
-use super::args::{CompileArgs, OutputArgs, RunArgs, TextOrJson};
-use super::compile::{Session, environment};
-use super::given::WithinArgs;
+use super::args::{self, CompileArgs, OutputArgs, RunArgs, TextOrJson};
+use super::choose::WithinArgs;
 use super::progress::Progress;
-use super::{Outcome, output, report};
+use super::{Outcome, output};
 use crate::base::Arch;
 use crate::emit;
-use crate::engine::input;
+use crate::engine::compile::{Session, environment};
+use crate::engine::{input, inspect};
 use crate::gate::{Figures, Metric};
 use crate::matrix::{Bisection, Cell, CellKernel, KernelBisection, Matrix, Setting, Sweep, bisect};
 use crate::report::{KernelKind, LaunchHints, Severity, UnitError, Wanted};
@@ -96,16 +96,19 @@ pub fn run(args: &MatrixArgs) -> Result<Outcome> {
     }
     let cache = args.run.cache()?;
     let column = |ptxas: &Option<String>, setting: &Setting| {
-        let mut session = Session::new(&CompileArgs {
-            inputs: args.inputs.clone(),
-            arch: args.arch.clone(),
-            ptxas: ptxas.clone(),
-            limits: args.run.limits.clone(),
-            kernel: args.kernel.clone(),
-            jobs: args.run.jobs,
-            within: WithinArgs::default(),
-            flags: args.flags.iter().cloned().chain(setting.flags()).collect(),
-        })?;
+        let mut session = args::session(
+            &CompileArgs {
+                inputs: args.inputs.clone(),
+                arch: args.arch.clone(),
+                ptxas: ptxas.clone(),
+                limits: args.run.limits.clone(),
+                kernel: args.kernel.clone(),
+                jobs: args.run.jobs,
+                within: WithinArgs::default(),
+                flags: args.flags.iter().cloned().chain(setting.flags()).collect(),
+            }
+            .settings()?,
+        )?;
         session.cache.clone_from(&cache);
         session.wanted = Wanted { live_values: false, warps: false };
         session.launch = LaunchHints { threads: args.threads, smem_dynamic_bytes: args.smem_dynamic };
@@ -201,7 +204,7 @@ fn releases(from: VersionRequest, to: VersionRequest) -> Result<Vec<String>> {
 /// One cell.
 fn measure(column: &Column, path: &Path, arch: Option<Arch>) -> Cell {
     let input = input::read(path, &column.session.limits).map_err(|error| format!("{error:#}"));
-    let unit = report::inspect(&column.session, path, &input, arch, true).unwrap_or_default();
+    let unit = inspect::inspect(&column.session, path, &input, arch, true).unwrap_or_default();
     let error = unit.error.as_ref().map(|error| {
         let first = error.diagnostics.first().map(|first| format!(": {}", first.message)).unwrap_or_default();
         format!("{}{first}", error.message)

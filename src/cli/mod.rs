@@ -6,14 +6,12 @@
 mod annotate;
 pub mod args;
 pub mod cache;
-mod compile;
-pub mod contents;
+mod choose;
 pub mod diff;
 mod disasm;
 mod explain;
 pub mod extract;
 pub mod gate;
-mod given;
 mod library;
 pub mod limits;
 pub mod list;

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::engine::progress as engine;
+
 /// Work that takes less than this shows nothing.
 const PATIENCE: Duration = Duration::from_millis(400);
 /// How often it is drawn.
@@ -23,7 +25,7 @@ pub struct Progress {
 
 impl Progress {
     /// Whether there will be a bar.
-    pub fn is_shown(quiet: bool) -> bool {
+    fn is_wanted(quiet: bool) -> bool {
         !quiet && std::io::stderr().is_terminal()
     }
 
@@ -32,13 +34,13 @@ impl Progress {
         Progress::styled(total, what, quiet, "{msg} {wide_bar} {pos}/{len} {elapsed} (eta {eta})")
     }
 
-    /// The same for `total` bytes.
-    pub fn of_bytes(total: u64, what: &'static str, quiet: bool) -> Self {
-        Progress::styled(total, what, quiet, "{msg} {wide_bar} {percent}% of {total_bytes} {elapsed} (eta {eta})")
+    /// A bar for bytes that are read, as many as the engine says.
+    pub fn of_bytes(quiet: bool) -> Self {
+        Progress::styled(0, "reading", quiet, "{msg} {wide_bar} {percent}% of {total_bytes} {elapsed} (eta {eta})")
     }
 
     fn styled(total: u64, what: &'static str, quiet: bool, template: &str) -> Self {
-        if !Progress::is_shown(quiet) {
+        if !Progress::is_wanted(quiet) {
             return Progress { bar: None, done: AtomicU64::new(0), stop: None, drawer: None };
         }
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
@@ -64,11 +66,22 @@ impl Progress {
 
     /// One more step is done.
     pub fn step(&self) {
-        self.advance(1);
+        engine::Progress::advance(self, 1);
+    }
+}
+
+impl engine::Progress for Progress {
+    fn is_shown(&self) -> bool {
+        self.bar.is_some()
     }
 
-    /// So many more are done.
-    pub fn advance(&self, steps: u64) {
+    fn expect(&self, total: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_length(total);
+        }
+    }
+
+    fn advance(&self, steps: u64) {
         let done = self.done.fetch_add(steps, Ordering::Relaxed).saturating_add(steps);
         if let Some(bar) = &self.bar {
             bar.set_position(done);

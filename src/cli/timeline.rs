@@ -8,12 +8,13 @@ use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 
 use super::args::OutputArgs;
 use super::limits::LimitArgs;
-use super::{Outcome, compile, output};
+use super::{Outcome, output};
 use crate::base::work::{self, Deadline};
 use crate::emit;
 use crate::emit::clean::Form;
 use crate::emit::escape::terminal;
 use crate::emit::timeline::Options;
+use crate::engine::compile;
 use crate::engine::glob::Globs;
 use crate::engine::input::{self, Kind};
 use crate::ptx::{self, FunctionKind};

@@ -9,11 +9,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use super::args::{TextOrJson, ToolchainAction, ToolchainArgs};
-use super::compile::environment;
 use super::{Outcome, output};
 use crate::emit::clean::Form;
 use crate::emit::escape::terminal;
 use crate::emit::text::{DIM, RESET};
+use crate::engine::compile::environment;
 use crate::toolchain::managed::{Progress, Store, Vouched};
 use crate::toolchain::{self, Env, Request, VersionRequest};
 

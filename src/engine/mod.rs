@@ -2,10 +2,17 @@
 //!
 //! Files, processes, threads and the clock are behind it. It prints nothing: who asks writes the answer, with `emit` or otherwise.
 
+pub mod cache;
+pub mod compile;
+pub mod contents;
+pub mod given;
 pub mod glob;
 pub mod input;
+pub mod inspect;
 pub mod jobserver;
 pub mod memory;
+pub mod progress;
 pub mod room;
+pub mod settings;
 pub mod source;
 pub mod threads;

@@ -13,11 +13,11 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Code, DiffArgs, Loaded, Refused};
 use crate::base::Pc;
-use crate::cli::compile::Session;
-use crate::cli::given::{self, Given, Inside};
-use crate::cli::report;
 use crate::compare::{SassChange, sass_changes};
 use crate::cubin::{Function, Image, lines::LineTable};
+use crate::engine::compile::Session;
+use crate::engine::given::{self, Given, Inside};
+use crate::engine::inspect;
 use crate::report::listing::Texts;
 use crate::report::{Kernel, Resources, Unit};
 
@@ -69,13 +69,13 @@ struct Place {
 /// The cubins of a library, put together by architecture.
 pub fn load(session: &Session, path: &Path, args: &DiffArgs) -> Result<Vec<Loaded>> {
     let arches: Vec<String> = session.arches.iter().map(ToString::to_string).collect();
-    let (within, jobs, limits) = (&args.within, args.run.jobs, &args.run.limits);
+    let (within, jobs, limits) = (&session.within, args.run.jobs, session.limits);
     let inside = Inside { arch: &arches, kernel: &args.kernel, within, jobs, limits };
     let arch = session.arches().first().copied().flatten();
     let all = given::inside(path, &inside)?;
     let build = |given: &Given| -> Result<Result<Looked, Box<Unit>>> {
         let read = given.read();
-        let Some((mut unit, built)) = report::inspect_built(session, &given.path, &read, arch, true) else {
+        let Some((mut unit, built)) = inspect::inspect_built(session, &given.path, &read, arch, true) else {
             bail!("{} cannot be read", given.path.display());
         };
         if unit.error.is_some() {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 
 use crate::cli::args::{OutputArgs, RunArgs};
-use crate::cli::given::WithinArgs;
+use crate::cli::choose::WithinArgs;
 use crate::emit::clean::Form;
 use crate::gate::Date;
 

@@ -6,10 +6,10 @@ use std::path::Path;
 use super::plan::Plan;
 use crate::base::Arch;
 use crate::cache::Key;
-use crate::cli::compile::{Built, Session};
-use crate::cli::report;
 use crate::compare::{LineChange, LineRoom, culprits, line_changes};
+use crate::engine::compile::{Built, Session};
 use crate::engine::input;
+use crate::engine::inspect;
 use crate::gate::{Baseline, Comparison, Level, UnitFigures, UnitVerdict, Verdict};
 use crate::report::{Kernel, PtxText, Report, SCHEMA, Unit};
 use crate::toolchain::{self, Job};
@@ -124,7 +124,7 @@ fn measured_again<'a>(plan: &'a Plan, unit: &UnitVerdict) -> Result<Option<(Unit
     }
     let input = Ok(input::read(path, limits).map_err(|error| format!("{error:#}"))?);
     Ok(plan.sessions.iter().find_map(|session| {
-        let found = report::inspect(session, path, &input, arch, true)?;
+        let found = inspect::inspect(session, path, &input, arch, true)?;
         let version = found.ptxas.as_ref().and_then(|ptxas| ptxas.version.as_deref());
         (found.ptxas.is_none() || version == unit.ptxas.as_deref()).then_some((found, session))
     }))
@@ -154,7 +154,7 @@ fn old_build(
     let entry = cache.get(&key, None).ok_or_else(none)?;
     let built = Built { cubin: Cow::Owned(entry.cubin), log: Some(toolchain::log::parse(&entry.log)), companion: None };
     let mut before = Unit { input: recorded.input.clone(), arch: Some(recorded.arch.clone()), ..Unit::default() };
-    report::join(session, &mut before, &built, None);
+    inspect::join(session, &mut before, &built, None);
     match &before.error {
         Some(_) => Err(none()),
         None => Ok((before, "the recorded build, from the cache".to_owned())),
@@ -187,7 +187,7 @@ fn named_build(session: &Session, unit: &UnitVerdict, path: &Path) -> Result<(Un
         return found.map(|old| (old, from.clone())).ok_or_else(|| format!("{from} has no {}", unit.input));
     }
     let arch: Option<Arch> = unit.arch.parse().ok();
-    let before = report::inspect(session, path, &input, arch, true).ok_or_else(|| format!("{from} cannot be read"))?;
+    let before = inspect::inspect(session, path, &input, arch, true).ok_or_else(|| format!("{from} cannot be read"))?;
     match &before.error {
         Some(error) => Err(format!("{from}: {}", error.message)),
         None => Ok((before, from)),

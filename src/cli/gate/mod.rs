@@ -18,16 +18,17 @@ use rayon::prelude::*;
 pub use args::{GateArgs, GateFormat};
 
 use self::plan::Plan;
-use super::compile::Session;
-use super::given::{self, Inside};
 use super::progress::Progress;
-use super::{Outcome, output, report};
+use super::{Outcome, output};
 use crate::cache::Key;
 use crate::compare::unified;
 use crate::emit::clean::{self, Form};
 use crate::emit::escape::terminal;
 use crate::emit::gate as emit;
+use crate::engine::compile::Session;
+use crate::engine::given::{self, Inside};
 use crate::engine::input::{self, Input};
+use crate::engine::inspect;
 use crate::files::{HIDDEN_PREFIX, lock_folder, remove_leftovers};
 use crate::gate::{self, Baseline, Check, Date, Level, Measured, Scope, Verdict};
 
@@ -133,7 +134,7 @@ fn measure(plan: &Plan, quiet: bool) -> Result<Vec<Measured>> {
     let progress = Progress::new((total * plan.sessions.len()) as u64, "measuring", quiet);
     let all_of = |planned: &plan::Input| {
         if input::is_container(&planned.path, &first.limits).unwrap_or(false) {
-            let units = measure_library(plan, first, planned);
+            let units = measure_library(first, planned);
             planned.arches.iter().for_each(|_| progress.step());
             return units;
         }
@@ -145,10 +146,10 @@ fn measure(plan: &Plan, quiet: bool) -> Result<Vec<Measured>> {
             .flat_map(|session| planned.arches.iter().map(move |arch| (session, *arch)))
             .enumerate()
             .collect();
-        let text = report::text_of(&input);
-        let shared = report::Shared::new(text.as_deref(), builds.len());
+        let text = inspect::text_of(&input);
+        let shared = inspect::Shared::new(text.as_deref(), builds.len());
         let units = builds.par_iter().filter_map(|(at, (session, arch))| {
-            let unit = report::inspect_shared(session, &planned.path, &input, &shared, *arch, *at == 0);
+            let unit = inspect::inspect_shared(session, &planned.path, &input, &shared, *arch, *at == 0);
             progress.step();
             let unit = unit?;
             Some(Measured::new(&unit, planned.name.clone(), &session.flags, source.clone()))
@@ -163,14 +164,14 @@ fn measure(plan: &Plan, quiet: bool) -> Result<Vec<Measured>> {
 }
 
 /// Measures the cubins of a library, and its PTX where that is asked for.
-fn measure_library(plan: &Plan, session: &Session, planned: &plan::Input) -> Vec<Measured> {
+fn measure_library(session: &Session, planned: &plan::Input) -> Vec<Measured> {
     let arches: Vec<String> = planned.arches.iter().flatten().map(ToString::to_string).collect();
     let inside = Inside {
         arch: &arches,
         kernel: &[],
-        within: &plan.within,
+        within: &session.within,
         jobs: Some(session.jobs),
-        limits: &session.limit_args,
+        limits: session.limits,
     };
     let path = planned.path.display().to_string();
     let cubins: Vec<Measured> = match given::inside(&planned.path, &inside) {
@@ -182,7 +183,7 @@ fn measure_library(plan: &Plan, session: &Session, planned: &plan::Input) -> Vec
             let measured = all.par_iter().flat_map_iter(|given| {
                 let input = given.read();
                 let units = planned.arches.iter().enumerate().filter_map(move |(at, arch)| {
-                    let unit = report::inspect(session, &given.path, &input, *arch, at == 0)?;
+                    let unit = inspect::inspect(session, &given.path, &input, *arch, at == 0)?;
                     Some(Measured::new(&unit, planned.name.clone(), &session.flags, None))
                 });
                 units.collect::<Vec<_>>()

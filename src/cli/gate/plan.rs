@@ -10,9 +10,8 @@ use super::args::GateArgs;
 use super::inputs;
 use crate::base::Arch;
 use crate::cache::Cache;
-use crate::cli::args::CompileArgs;
-use crate::cli::compile::{Session, environment};
-use crate::cli::given::WithinArgs;
+use crate::cli::args::{self, CompileArgs};
+use crate::engine::compile::{Session, environment};
 use crate::engine::input;
 use crate::gate::{Glob, InputPattern, Policy, UNKNOWN_ARCH};
 use crate::report::{LaunchHints, Wanted};
@@ -62,8 +61,6 @@ pub struct Plan {
     repeat: Vec<String>,
     /// What ptxas has made before.
     pub cache: Option<Arc<Cache>>,
-    /// Which parts of libraries.
-    pub within: WithinArgs,
     flags: Vec<String>,
     several_ptxas: bool,
 }
@@ -97,16 +94,19 @@ impl Plan {
             if ptxas.is_empty() { vec![None] } else { ptxas.iter().cloned().map(Some).collect() };
         let cache = args.run.cache()?;
         let session = |ptxas: &Option<String>| {
-            let mut session = Session::new(&CompileArgs {
-                inputs: paths.clone(),
-                arch: arch.clone(),
-                ptxas: ptxas.clone(),
-                limits: args.run.limits.clone(),
-                kernel: Vec::new(),
-                jobs: args.run.jobs,
-                within: args.within.clone(),
-                flags: flags.clone(),
-            })?;
+            let mut session = args::session(
+                &CompileArgs {
+                    inputs: paths.clone(),
+                    arch: arch.clone(),
+                    ptxas: ptxas.clone(),
+                    limits: args.run.limits.clone(),
+                    kernel: Vec::new(),
+                    jobs: args.run.jobs,
+                    within: args.within.clone(),
+                    flags: flags.clone(),
+                }
+                .settings()?,
+            )?;
             session.launch = LaunchHints {
                 threads: args.threads.or(policy.threads),
                 smem_dynamic_bytes: args.smem_dynamic.unwrap_or(policy.smem_dynamic),
@@ -154,7 +154,6 @@ impl Plan {
             flags: args.flags.clone(),
             several_ptxas,
             cache,
-            within: args.within.clone(),
             policy,
         })
     }

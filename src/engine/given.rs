@@ -3,31 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use clap::Args as ClapArgs;
 
-use super::args::CompileArgs;
-use super::contents::{self, Choice, ChooseArgs, KindFilter};
-use super::limits::LimitArgs;
+use super::contents::{self, Choice, Choose, KindFilter};
+use super::input::{self, Input};
+use super::progress::Silent;
+use super::settings::{Settings, Within};
+use super::source;
 use crate::base::Limits;
 use crate::container::{Entry, EntryKind};
 use crate::cubin::Image;
-use crate::engine::input::{self, Input};
-use crate::engine::source;
 use crate::report::demangle;
-
-/// Which parts of a container.
-#[derive(Clone, Debug, Default, ClapArgs)]
-pub struct WithinArgs {
-    /// Only entries whose container path, or the end of it, matches (* and ?); repeat for several
-    #[arg(long, value_name = "GLOB", help_heading = "Libraries")]
-    pub entry: Vec<String>,
-    /// Compile the PTX inside a container, too
-    #[arg(long, help_heading = "Libraries")]
-    pub compile: bool,
-    /// Also search host files outside their fatbin sections, where cuobjdump does not look
-    #[arg(long, help_heading = "Libraries")]
-    pub scan: bool,
-}
 
 /// What was asked for of a container.
 pub struct Inside<'a> {
@@ -36,11 +21,11 @@ pub struct Inside<'a> {
     /// Names of kernels; none means all.
     pub kernel: &'a [String],
     /// The rest.
-    pub within: &'a WithinArgs,
+    pub within: &'a Within,
     /// How many threads.
     pub jobs: Option<usize>,
     /// How much it may cost.
-    pub limits: &'a LimitArgs,
+    pub limits: Limits,
 }
 
 /// A file, or an entry of a container.
@@ -79,10 +64,10 @@ fn companion(entry: &Entry) -> Option<String> {
 }
 
 /// Every input in order, containers replaced by what was chosen of their entries.
-pub fn expand(inputs: &[PathBuf], args: &CompileArgs) -> Result<Vec<Given>> {
-    let args =
-        Inside { arch: &args.arch, kernel: &args.kernel, within: &args.within, jobs: args.jobs, limits: &args.limits };
-    let limits = args.limits.limits()?;
+pub fn expand(inputs: &[PathBuf], settings: &Settings) -> Result<Vec<Given>> {
+    let Settings { arch, kernel, within, jobs, limits, .. } = settings;
+    let (jobs, limits) = (*jobs, *limits);
+    let args = Inside { arch, kernel, within, jobs, limits };
     let mut all = Vec::new();
     for path in inputs {
         if input::is_container(path, &limits)? {
@@ -97,7 +82,7 @@ pub fn expand(inputs: &[PathBuf], args: &CompileArgs) -> Result<Vec<Given>> {
 /// The chosen entries of a container. That there are none is an error, which reading it tells.
 pub fn inside(path: &Path, args: &Inside<'_>) -> Result<Vec<Given>> {
     let choice = Choice::inside(path, args)?;
-    let limits = args.limits.limits()?;
+    let limits = args.limits;
     let mut all = Vec::new();
     let mut passed_over = false;
     choice.visit(
@@ -117,6 +102,7 @@ pub fn inside(path: &Path, args: &Inside<'_>) -> Result<Vec<Given>> {
             }
             Ok(())
         },
+        &Silent,
     )?;
     if all.is_empty() {
         let name = path.display();
@@ -159,15 +145,14 @@ fn chosen(entry: &Entry, choice: &Choice, compile: bool) -> Result<(), Passed> {
 impl Choice {
     /// The entries of one input of a command that compiles or reads.
     pub fn inside(path: &Path, args: &Inside<'_>) -> Result<Choice> {
-        let mut choice = Choice::new(&ChooseArgs {
+        let mut choice = Choice::new(&Choose {
             inputs: vec![path.to_path_buf()],
             kind: KindFilter::All,
             arch: args.arch.to_vec(),
             kernel: args.kernel.to_vec(),
-            entry: args.within.entry.clone(),
-            scan: args.within.scan,
+            within: args.within.clone(),
             jobs: args.jobs,
-            limits: args.limits.clone(),
+            limits: args.limits,
         })?;
         // PTX has no architecture yet: it is compiled for those that were asked for.
         choice.any_ptx = true;

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::args::CompileArgs;
-use super::limits::LimitArgs;
+use super::glob::Globs;
+use super::input::{self, Input, Kind};
+use super::jobserver::Jobserver;
+use super::progress::{self, Installing};
+use super::settings::{Settings, Within};
+use super::threads::Pool;
 use crate::base::{Arch, Limits, Line, work};
 use crate::cache::{Cache, Entry, Key};
-use crate::engine::glob::Globs;
-use crate::engine::input::{self, Input, Kind};
-use crate::engine::jobserver::Jobserver;
-use crate::engine::threads::Pool;
 use crate::ptx;
 use crate::report::{LaunchHints, PtxasUsed, RoleHint, Unit, UnitError, Wanted, refused_findings};
 use crate::toolchain::{self, Config, Env, Job, Origin, Ptxas, Request, RunError};
@@ -39,8 +39,8 @@ pub struct Session {
     pub timeout: Duration,
     /// How much an input may cost.
     pub limits: Limits,
-    /// The same, for what looks into containers.
-    pub limit_args: LimitArgs,
+    /// Which parts of containers.
+    pub within: Within,
     /// How many at once.
     pub jobs: usize,
     /// What the user says of the launch.
@@ -53,6 +53,8 @@ pub struct Session {
     pub wanted: Wanted,
     /// What ptxas has made before; none where it is to run in any case.
     pub cache: Option<Arc<Cache>>,
+    /// Who is told of an installation of ptxas.
+    pub installing: Installing,
     /// make's tokens, where it hands them out and the user did not say how many at once.
     jobserver: Option<Jobserver>,
     request: Request,
@@ -70,40 +72,40 @@ pub fn environment() -> Result<Env> {
 
 impl Session {
     /// Turns strings into decisions; does no work yet.
-    pub fn new(args: &CompileArgs) -> Result<Self> {
+    pub fn new(settings: &Settings) -> Result<Self> {
         let mut arches = Vec::new();
-        for name in &args.arch {
+        for name in &settings.arch {
             let arch: Arch = name.trim().parse()?;
             if !arches.contains(&arch) {
                 arches.push(arch);
             }
         }
-        let limits = args.limits.limits()?;
-        if args.jobs == Some(0) {
+        if settings.jobs == Some(0) {
             bail!("-j 0 runs nothing: expected 1 or more");
         }
-        if args.inputs.iter().filter(|path| path.as_os_str() == "-").count() > 1 {
+        if settings.inputs.iter().filter(|path| path.as_os_str() == "-").count() > 1 {
             bail!("standard input (-) can be read only once");
         }
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let env = environment()?;
-        let makeflags = env.var("MAKEFLAGS").and_then(|flags| flags.to_str()).filter(|_| args.jobs.is_none());
+        let makeflags = env.var("MAKEFLAGS").and_then(|flags| flags.to_str()).filter(|_| settings.jobs.is_none());
         Ok(Session {
             jobserver: Jobserver::of(makeflags),
             env,
-            inputs: input::unique(&args.inputs),
+            inputs: input::unique(&settings.inputs),
             arches,
-            kernels: Globs::new(&args.kernel)?,
-            flags: args.flags.clone(),
-            timeout: limits.time,
-            limits,
-            limit_args: args.limits.clone(),
-            jobs: args.jobs.unwrap_or(cores),
+            kernels: Globs::new(&settings.kernel)?,
+            flags: settings.flags.clone(),
+            timeout: settings.limits.time,
+            limits: settings.limits,
+            within: settings.within.clone(),
+            jobs: settings.jobs.unwrap_or(cores),
             launch: LaunchHints::default(),
             at: Vec::new(),
             roles: Vec::new(),
             wanted: Wanted::ALL,
-            request: args.ptxas.as_deref().map_or(Request::Auto, Request::parse),
+            installing: progress::install_silently,
+            request: settings.ptxas.as_deref().map_or(Request::Auto, Request::parse),
             cache: None,
             ptxas: OnceLock::new(),
             identities: Mutex::default(),
@@ -134,8 +136,8 @@ impl Session {
     /// The ptxas of this run, looked for (and installed) once, when the first PTX needs it.
     fn ptxas(&self) -> Result<&Ptxas, &str> {
         let found = self.ptxas.get_or_init(|| {
-            let progress = super::toolchain::install_progress(false);
-            toolchain::find(&self.request, &self.env, &progress).map_err(|error| error.to_string())
+            let told = (self.installing)();
+            toolchain::find(&self.request, &self.env, &*told).map_err(|error| error.to_string())
         });
         found.as_ref().map_err(String::as_str)
     }

@@ -6,52 +6,42 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{OnceLock, mpsc};
 
 use anyhow::Result;
-use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 use rayon::prelude::*;
 
-use super::limits::LimitArgs;
+use super::glob::Globs;
+use super::input;
 use super::progress::Progress;
+use super::settings::Within;
+use super::threads::Pool;
 use crate::base::work::{self, Deadline, TimeOver};
 use crate::base::{Arch, Limits};
 use crate::container::{Container, ContainerError, Entry, EntryKind, Limit, Problem};
 use crate::cubin::Image;
-use crate::engine::glob::Globs;
-use crate::engine::input;
-use crate::engine::threads::Pool;
 
 /// What to look at and which part of it.
-#[derive(Clone, Debug, ClapArgs)]
-pub struct ChooseArgs {
-    /// Files or folders: PTX, cubins, fatbins, programs, libraries, archives, wheels, caches; - is standard input
-    #[arg(required = true, value_hint = ValueHint::AnyPath)]
+#[derive(Clone, Debug, Default)]
+pub struct Choose {
+    /// Files or folders; `-` is standard input.
     pub inputs: Vec<PathBuf>,
-    /// Only entries of this kind
-    #[arg(long, value_name = "KIND", default_value = "all", help_heading = "Choosing")]
+    /// Kinds of entries.
     pub kind: KindFilter,
-    /// Only these architectures: repeat, or separate with commas
-    #[arg(long, short, value_delimiter = ',', value_name = "SM", help_heading = "Choosing")]
+    /// Architectures; none means all.
     pub arch: Vec<String>,
-    /// Only entries with a kernel whose mangled or demangled name matches (* and ?); repeat for several
-    #[arg(long, short, value_name = "GLOB", help_heading = "Choosing")]
+    /// Patterns for names of kernels; none means all.
     pub kernel: Vec<String>,
-    /// Only entries whose container path, or the end of it, matches (* and ?); repeat for several
-    #[arg(long, value_name = "GLOB", help_heading = "Choosing")]
-    pub entry: Vec<String>,
-    /// Also search host files outside their fatbin sections, where cuobjdump does not look
-    #[arg(long, help_heading = "Choosing")]
-    pub scan: bool,
-    /// How many threads to use [default: one a core]
-    #[arg(long, short, value_name = "N", help_heading = "Choosing")]
+    /// Which entries, and where to look for them.
+    pub within: Within,
+    /// How many threads; none means one a core.
     pub jobs: Option<usize>,
     /// How much an input may cost.
-    #[command(flatten)]
-    pub limits: LimitArgs,
+    pub limits: Limits,
 }
 
 /// Kinds to choose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KindFilter {
     /// Everything
+    #[default]
     All,
     /// Cubins
     Cubin,
@@ -61,13 +51,11 @@ pub enum KindFilter {
     Ltoir,
 }
 
-/// [`ChooseArgs`], decided.
+/// [`Choose`], decided.
 pub struct Choice {
     kind: KindFilter,
     arches: Vec<Arch>,
     entries: Globs,
-    /// Whether to show no progress.
-    pub quiet: bool,
     /// Whether PTX is wanted whatever its architecture.
     pub any_ptx: bool,
     /// Names of kernels.
@@ -79,8 +67,8 @@ pub struct Choice {
 
 impl Choice {
     /// Reads the arguments; standard input is read whole.
-    pub fn new(args: &ChooseArgs) -> Result<Self> {
-        let options = args.limits.options(args.scan)?;
+    pub fn new(args: &Choose) -> Result<Self> {
+        let options = args.within.options(args.limits);
         let mut containers = Vec::new();
         for path in input::unique(&args.inputs) {
             containers.push(if path.as_os_str() == "-" {
@@ -92,11 +80,10 @@ impl Choice {
         let threads = args.jobs.unwrap_or(0);
         Ok(Choice {
             kind: args.kind,
-            quiet: true,
             any_ptx: false,
             arches: args.arch.iter().map(|arch| arch.parse().map_err(anyhow::Error::from)).collect::<Result<_>>()?,
             entries: Globs::new(
-                &args.entry.iter().flat_map(|glob| [glob.clone(), format!("*/{glob}")]).collect::<Vec<_>>(),
+                &args.within.entry.iter().flat_map(|glob| [glob.clone(), format!("*/{glob}")]).collect::<Vec<_>>(),
             )?,
             kernels: Globs::new(&args.kernel)?,
             containers,
@@ -116,11 +103,12 @@ impl Choice {
         &self,
         look: impl Fn(&Entry) -> Option<T> + Sync,
         mut take: impl FnMut(Result<T, ContainerError>) -> Result<()>,
+        progress: &dyn Progress,
     ) -> Result<()> {
         let ahead = |container: &Container| container.parts().iter().map(Container::bytes_ahead).sum::<u64>();
-        let shown = Progress::is_shown(self.quiet);
-        let total = if shown { self.containers.iter().map(ahead).sum() } else { 0 };
-        let progress = Progress::of_bytes(total, "reading", self.quiet);
+        if progress.is_shown() {
+            progress.expect(self.containers.iter().map(ahead).sum());
+        }
         let inputs: Vec<Progressing> = self.containers.iter().map(|_| Progressing::default()).collect();
         let split = |(input, container): (usize, &Container)| {
             let deadline = inputs.get(input).map_or(Deadline::NEVER, |state| state.deadline(&self.limits));
@@ -132,7 +120,7 @@ impl Choice {
         let mut queue = InOrder::default();
         let (sender, receiver) = mpsc::channel();
         let produce = {
-            let (look, inputs, progress) = (&look, &inputs, &progress);
+            let (look, inputs) = (&look, &inputs);
             move || {
                 let visit = |(part, (input, container)): (usize, (usize, Container))| {
                     if let Some(state) = inputs.get(input) {
@@ -182,12 +170,12 @@ impl Choice {
         (part, input, container): (usize, usize, &Container),
         look: &(impl Fn(&Entry) -> Option<T> + Sync),
         state: &Progressing,
-        progress: &Progress,
+        progress: &dyn Progress,
         sender: &mpsc::Sender<(Place, OfInput<T>)>,
     ) {
         let deadline = state.deadline(&self.limits);
         let count = AtomicUsize::new(0);
-        let left = AtomicU64::new(if Progress::is_shown(self.quiet) { container.bytes_ahead() } else { 0 });
+        let left = AtomicU64::new(if progress.is_shown() { container.bytes_ahead() } else { 0 });
         let advance = |bytes: u64| {
             let spend = |left: u64| Some(left.saturating_sub(bytes));
             let before = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).unwrap_or(0);
