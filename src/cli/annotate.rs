@@ -1,7 +1,6 @@
 //! `ptxinspect annotate FILE…`: PTX with the SASS it became.
 
 use std::io::Write;
-use std::path::Path;
 
 use anyhow::{Result, bail};
 use rayon::prelude::*;
@@ -10,17 +9,14 @@ use super::Outcome;
 use super::args::{AnnotateArgs, AnnotateBy, AnnotateFormat};
 use super::output;
 use crate::base::{Arch, Line};
-use crate::cubin::{Image, lines::LineTable};
 use crate::emit;
 use crate::emit::annotate::Options;
 use crate::emit::escape::terminal;
-use crate::engine::compile::{Built, Session};
 use crate::engine::given::{self, Given};
-use crate::engine::input::Input;
-use crate::engine::inspect::{self, Parsed};
+use crate::engine::inspect::{Job, View, inspect};
 use crate::engine::source;
-use crate::report::annotation::{self, Annotation, By};
-use crate::report::{LaunchHints, Unit, demangle};
+use crate::report::annotation::{Annotation, By};
+use crate::report::{LaunchHints, Unit};
 
 /// Compiles or reads every input, annotates every function.
 pub fn run(args: &AnnotateArgs) -> Result<Outcome> {
@@ -47,7 +43,10 @@ pub fn run(args: &AnnotateArgs) -> Result<Outcome> {
     let annotate_all = |given: &Given| {
         let path = given.path.as_path();
         let input = given.read();
-        let one = |(index, arch): (usize, &Option<Arch>)| annotate(&session, path, &input, *arch, index == 0, values);
+        let one = |(index, arch): (usize, &Option<Arch>)| {
+            let job = Job { input: &input, path, arch: *arch, first: index == 0, view: View::Annotation { values } };
+            inspect(&session, &job).map(|inspected| (inspected.unit, inspected.annotation))
+        };
         arches.par_iter().enumerate().filter_map(one).collect::<Vec<_>>()
     };
     let mut annotated: Vec<(Unit, Annotation)> =
@@ -108,44 +107,6 @@ fn lines(range: &str) -> Result<(Line, Line)> {
         (Some(from), Some(to)) if from <= to && !range.is_empty() => Ok((Line(from), Line(to))),
         _ => bail!("--lines {range} is no range of lines: expected A..B, such as 100..140, with A at most B"),
     }
-}
-
-/// One input for one architecture: its unit, and what was annotated.
-pub fn annotate(
-    session: &Session,
-    path: &Path,
-    input: &Result<Input, String>,
-    arch: Option<Arch>,
-    first: bool,
-    values: bool,
-) -> Option<(Unit, Annotation)> {
-    let join =
-        |unit: &mut Unit, built: Built<'_>, parsed: Option<&Parsed<'_>>| join(session, unit, &built, parsed, values);
-    let (unit, annotation) = inspect::inspect_with(session, path, input, arch, first, join)?;
-    Some((unit, annotation.unwrap_or_default()))
-}
-
-/// Reads the cubin, joins it with what else is known, annotates it.
-fn join(
-    session: &Session,
-    unit: &mut Unit,
-    built: &Built<'_>,
-    parsed: Option<&Parsed<'_>>,
-    values: bool,
-) -> Annotation {
-    inspect::join(session, unit, built, parsed);
-    let Ok(image) = Image::parse(&built.cubin) else { return Annotation::default() };
-    let lines = LineTable::parse(&image);
-    let wanted = |name: &str| session.kernels.matches([name].into_iter().chain(demangle(name).as_deref()));
-    annotation::annotate(&annotation::Inputs {
-        image: &image,
-        lines: &lines,
-        module: parsed.map(|parsed| &parsed.module),
-        kernels: &unit.kernels,
-        wanted: &wanted,
-        launch: session.launch,
-        values,
-    })
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::emit;
 use crate::emit::clean::Form;
 use crate::engine::compile::{Session, out_of_time};
 use crate::engine::input::{self, Input};
-use crate::engine::inspect;
+use crate::engine::inspect::{Inspected, Job, View, inspect};
 use crate::engine::threads::Pool;
 use crate::report::{Report, SCHEMA, Unit};
 use functions::Functions;
@@ -251,7 +251,8 @@ fn load_report(session: &Session, read: &Input) -> Result<Vec<Loaded>> {
 }
 
 fn build(session: &Session, path: &Path, read: Result<Input, String>, arch: Option<Arch>) -> Result<Loaded> {
-    let Some((unit, built)) = inspect::inspect_built(session, path, &read, arch, true) else {
+    let job = Job { input: &read, path, arch, first: true, view: View::Report };
+    let Some(Inspected { unit, built, .. }) = inspect(session, &job) else {
         bail!("{} cannot be read", path.display());
     };
     if unit.error.is_some() {

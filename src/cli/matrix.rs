@@ -14,7 +14,8 @@ use super::{Outcome, output};
 use crate::base::Arch;
 use crate::emit;
 use crate::engine::compile::{Session, environment};
-use crate::engine::{input, inspect};
+use crate::engine::input;
+use crate::engine::inspect::{Job, View, inspect};
 use crate::gate::{Figures, Metric};
 use crate::matrix::{Bisection, Cell, CellKernel, KernelBisection, Matrix, Setting, Sweep, bisect};
 use crate::report::{KernelKind, LaunchHints, Severity, UnitError, Wanted};
@@ -204,7 +205,9 @@ fn releases(from: VersionRequest, to: VersionRequest) -> Result<Vec<String>> {
 /// One cell.
 fn measure(column: &Column, path: &Path, arch: Option<Arch>) -> Cell {
     let input = input::read(path, &column.session.limits).map_err(|error| format!("{error:#}"));
-    let unit = inspect::inspect(&column.session, path, &input, arch, true).unwrap_or_default();
+    let unit = inspect(&column.session, &Job { input: &input, path, arch, first: true, view: View::Report })
+        .map(|inspected| inspected.unit)
+        .unwrap_or_default();
     let error = unit.error.as_ref().map(|error| {
         let first = error.diagnostics.first().map(|first| format!(": {}", first.message)).unwrap_or_default();
         format!("{}{first}", error.message)

@@ -6,11 +6,12 @@ use rayon::prelude::*;
 use super::Outcome;
 use super::args::{ReportArgs, ReportFormat};
 use super::progress::Progress;
-use super::{annotate, library, output};
+use super::{library, output};
 use crate::base::Line;
 use crate::emit;
 use crate::engine::given::{self, Given};
-use crate::engine::{inspect, source};
+use crate::engine::inspect::{Job, View, inspect};
+use crate::engine::source;
 use crate::report::annotation::Annotation;
 use crate::report::{self, Advisory, Issue, LaunchHints, Report, Severity, Unit};
 
@@ -37,13 +38,11 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         let input = given.read();
         let units = arches.par_iter().enumerate().filter_map(|(index, arch)| {
             // The page shows the code too.
-            let unit = if for_page {
-                annotate::annotate(&session, path, &input, *arch, index == 0, true)
-            } else {
-                inspect::inspect(&session, path, &input, *arch, index == 0).map(|unit| (unit, Annotation::default()))
-            };
+            let view = if for_page { View::Annotation { values: true } } else { View::Report };
+            let job = Job { input: &input, path, arch: *arch, first: index == 0, view };
+            let inspected = inspect(&session, &job);
             progress.step();
-            unit
+            inspected.map(|inspected| (inspected.unit, inspected.annotation))
         });
         units.collect::<Vec<_>>()
     };

@@ -3,23 +3,19 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 
 use super::args::OutputArgs;
 use super::limits::LimitArgs;
 use super::{Outcome, output};
-use crate::base::work::{self, Deadline};
 use crate::emit;
 use crate::emit::clean::Form;
 use crate::emit::escape::terminal;
 use crate::emit::timeline::Options;
-use crate::engine::compile;
-use crate::engine::glob::Globs;
-use crate::engine::input::{self, Kind};
-use crate::ptx::{self, FunctionKind};
-use crate::report::timeline::{NoTimeline, STEPS, Timeline, timeline};
-use crate::report::{LaunchHints, demangle, shorten};
+use crate::engine::input;
+use crate::engine::timeline::{self, Drawing};
+use crate::report::timeline::{NoTimeline, STEPS};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -83,17 +79,9 @@ impl From<TimelineFormat> for Form {
 pub fn run(args: &TimelineArgs) -> Result<Outcome> {
     let limits = args.limits.limits()?;
     let input = input::read(&args.input, &limits)?;
-    match input.kind() {
-        Ok(Kind::Ptx) => {}
-        Ok(Kind::Cubin) => bail!(
-            "{} is a cubin: a timeline is drawn from PTX, whose barriers are executed; expected PTX text",
-            input.name
-        ),
-        Err(error) => bail!("{}: {error}", input.name),
-    }
-    let drawn = work::until(Deadline::after(limits.time), || draw(args, &input.name, &input.text()));
-    let Ok(drawn) = drawn else { bail!("{}: {}", input.name, compile::out_of_time(limits.time)) };
-    let (timelines, refused) = drawn?;
+    let TimelineArgs { kernel, threads, steps, .. } = args;
+    let drawing = Drawing { kernel: kernel.clone(), threads: *threads, steps: *steps, limits };
+    let (timelines, refused) = timeline::draw(&input, &drawing)?;
     let mut errors = output::errors();
     if timelines.is_empty() {
         for (name, why) in &refused {
@@ -120,78 +108,4 @@ pub fn run(args: &TimelineArgs) -> Result<Outcome> {
         }
     }
     Ok(outcome)
-}
-
-type Drawn = (Vec<Timeline>, Vec<(String, NoTimeline)>);
-
-fn draw(args: &TimelineArgs, input: &str, text: &str) -> Result<Drawn> {
-    let globs = Globs::new(&args.kernel)?;
-    let module = ptx::parse(text);
-    let kernels: Vec<_> = module
-        .functions()
-        .filter(|function| function.is_definition() && function.kind() == FunctionKind::Entry)
-        .collect();
-    if kernels.is_empty() {
-        bail!("{input} has no kernel: expected PTX with an .entry");
-    }
-    let launch = LaunchHints { threads: args.threads, ..LaunchHints::default() };
-    let (mut timelines, mut refused) = (Vec::new(), Vec::new());
-    let mut matched = false;
-    for function in &kernels {
-        let name = function.name();
-        if !globs.matches([name].into_iter().chain(demangle(name).as_deref())) {
-            continue;
-        }
-        matched = true;
-        match timeline(function, &launch, args.steps) {
-            Ok(found) => timelines.push(found),
-            Err(why) => refused.push((name.to_owned(), why)),
-        }
-    }
-    if !matched {
-        let names: Vec<&str> = kernels.iter().map(|function| function.name()).collect();
-        bail!("--kernel {} matches no kernel of {input}; {}", args.kernel.join(", "), nearest(&args.kernel, &names));
-    }
-    Ok((timelines, refused))
-}
-
-/// The kernel that was meant, as far as its spelling tells, and how many others there are.
-fn nearest(asked: &[String], names: &[&str]) -> String {
-    const LOOKED_AT: usize = 1000;
-    let close =
-        names.iter().take(LOOKED_AT).flat_map(|name| asked.iter().map(move |asked| (distance(asked, name), name)));
-    let Some((_, name)) = close.min_by_key(|(distance, _)| *distance) else { return "it has none".to_owned() };
-    let name = shorten(name, 100);
-    match names.len() {
-        1 => format!("it has {name}"),
-        count => format!("the nearest of its {count} is {name}"),
-    }
-}
-
-/// Levenshtein's distance, of the first characters.
-fn distance(a: &str, b: &str) -> usize {
-    const CHARACTERS: usize = 100;
-    let b: Vec<char> = b.chars().take(CHARACTERS).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (at, x) in a.chars().take(CHARACTERS).enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
-        for (to, y) in b.iter().enumerate() {
-            let cost = (diagonal + usize::from(x != *y)).min(row[to] + 1).min(row[to + 1] + 1);
-            diagonal = std::mem::replace(&mut row[to + 1], cost);
-        }
-    }
-    row.last().copied().unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spellings_have_a_distance() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(nearest(&["gem".to_owned()], &["softmax", "gemm"]), "the nearest of its 2 is gemm");
-        assert_eq!(nearest(&["x".to_owned()], &["gemm"]), "it has gemm");
-    }
 }

@@ -144,6 +144,7 @@ impl Session {
 }
 
 /// A cubin and how it came to be.
+#[derive(Debug)]
 pub struct Built<'a> {
     /// The cubin.
     pub cubin: Cow<'a, [u8]>,

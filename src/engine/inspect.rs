@@ -11,33 +11,54 @@ use super::memory;
 use crate::base::Arch;
 use crate::base::work::{self, Deadline, TimeOver};
 use crate::cubin::Image;
-use crate::cubin::lines::ptx_texts;
+use crate::cubin::lines::{LineTable, ptx_texts};
 use crate::ptx;
-use crate::report::{self, Evaluated, Layout, PtxText, Unit, UnitError};
+use crate::registers::code::Codes;
+use crate::report::annotation::{self, Annotation};
+use crate::report::{self, Evaluated, Layout, PtxText, Unit, UnitError, demangle};
 
 /// One input for one architecture.
-pub fn inspect(
-    session: &Session,
-    path: &Path,
-    input: &Result<Input, String>,
-    arch: Option<Arch>,
-    first: bool,
-) -> Option<Unit> {
-    inspect_built(session, path, input, arch, first).map(|(unit, _)| unit)
+#[derive(Clone, Copy)]
+pub struct Job<'a> {
+    /// The input, or why it could not be read.
+    pub input: &'a Result<Input, String>,
+    /// Where it is.
+    pub path: &'a Path,
+    /// What to compile PTX for; none stands for its own `.target`.
+    pub arch: Option<Arch>,
+    /// Whether this is the job that answers for a cubin, which is one unit however many architectures were asked for.
+    pub first: bool,
+    /// What is wanted beside the report.
+    pub view: View,
 }
 
-/// The same, with the cubin.
-pub fn inspect_built<'a>(
-    session: &Session,
-    path: &Path,
-    input: &'a Result<Input, String>,
-    arch: Option<Arch>,
-    first: bool,
-) -> Option<(Unit, Option<Built<'a>>)> {
-    inspect_with(session, path, input, arch, first, |unit, built, parsed| {
-        join(session, unit, &built, parsed);
-        built
-    })
+/// What is wanted beside the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// Nothing.
+    Report,
+    /// Each line with the code it became.
+    Annotation {
+        /// Whether who holds which register is to be worked out, and barriers are to be drawn.
+        values: bool,
+    },
+}
+
+/// What became of a [`Job`].
+#[derive(Debug)]
+pub struct Inspected<'a> {
+    /// The report; what went wrong is in it.
+    pub unit: Unit,
+    /// Each line with the code it became, where that was wanted and there is code.
+    pub annotation: Annotation,
+    /// The cubin; none where there is none.
+    pub built: Option<Built<'a>>,
+}
+
+/// Compiles or reads an input, and joins. None for a job that has nothing to answer: see [`Job::first`].
+pub fn inspect<'a>(session: &Session, job: &Job<'a>) -> Option<Inspected<'a>> {
+    let text = text_of(job.input);
+    inspect_shared(session, job, &Shared::new(text.as_deref(), 1))
 }
 
 /// The PTX of an input, if it is PTX.
@@ -48,7 +69,7 @@ pub fn text_of(input: &Result<Input, String>) -> Option<Cow<'_, str>> {
 /// PTX as one build needs it, or several.
 pub struct Parsed<'t> {
     /// The statements.
-    pub module: ptx::Module<'t>,
+    module: ptx::Module<'t>,
     /// Its threads, as far as they were evaluated while ptxas ran, or where builds share them.
     evaluated: OnceLock<Evaluated>,
 }
@@ -94,70 +115,29 @@ impl<'t> Shared<'t> {
     }
 }
 
-/// One input for one architecture, its PTX shared with other builds of it.
-pub fn inspect_shared(
-    session: &Session,
-    path: &Path,
-    input: &Result<Input, String>,
-    shared: &Shared<'_>,
-    arch: Option<Arch>,
-    first: bool,
-) -> Option<Unit> {
-    let then = |unit: &mut Unit, built: Built<'_>, parsed: Option<&Parsed<'_>>| join(session, unit, &built, parsed);
-    build(session, path, input, shared, arch, first, then).map(|(unit, _)| unit)
-}
-
-/// The same, with what `then` makes of the cubin and the PTX, which also joins them into the unit.
-pub fn inspect_with<'a, T>(
-    session: &Session,
-    path: &Path,
-    input: &'a Result<Input, String>,
-    arch: Option<Arch>,
-    first: bool,
-    then: impl FnOnce(&mut Unit, Built<'a>, Option<&Parsed<'_>>) -> T,
-) -> Option<(Unit, Option<T>)> {
-    let text = text_of(input);
-    build(session, path, input, &Shared::new(text.as_deref(), 1), arch, first, then)
-}
-
-/// Builds and joins in the time that an input has.
-fn build<'a, T>(
-    session: &Session,
-    path: &Path,
-    input: &'a Result<Input, String>,
-    shared: &Shared<'_>,
-    arch: Option<Arch>,
-    first: bool,
-    then: impl FnOnce(&mut Unit, Built<'a>, Option<&Parsed<'_>>) -> T,
-) -> Option<(Unit, Option<T>)> {
+/// The same, in the time that an input has, its PTX shared with other builds of it.
+pub fn inspect_shared<'a>(session: &Session, job: &Job<'a>, shared: &Shared<'_>) -> Option<Inspected<'a>> {
     // To get a ptxas may take longer than to run it.
-    compile::make_ready(session, input, arch);
+    compile::make_ready(session, job.input, job.arch);
     let in_time = || {
-        let done = build_in_time(session, path, input, shared, arch, first, then);
+        let done = inspect_in_time(session, job, shared);
         // An error that was found in time says more.
-        if done.as_ref().is_some_and(|(unit, _)| unit.error.is_none()) {
+        if done.as_ref().is_some_and(|done| done.unit.error.is_none()) {
             work::check_time();
         }
         done
     };
     work::until(Deadline::after(session.timeout), in_time).unwrap_or_else(|TimeOver| {
-        let name = input.as_ref().map_or_else(|_| path.display().to_string(), |input| input.name.clone());
+        let name = job.input.as_ref().map_or_else(|_| job.path.display().to_string(), |input| input.name.clone());
         let message = format!("{name}: {}", compile::out_of_time(session.timeout));
         let error = UnitError { stage: "timeout".to_owned(), message, diagnostics: Vec::new() };
-        let arch = arch.map(|arch| arch.to_string());
-        Some((Unit { input: name, arch, error: Some(error), ..Unit::default() }, None))
+        let arch = job.arch.map(|arch| arch.to_string());
+        let unit = Unit { input: name, arch, error: Some(error), ..Unit::default() };
+        Some(Inspected { unit, annotation: Annotation::default(), built: None })
     })
 }
 
-fn build_in_time<'a, T>(
-    session: &Session,
-    path: &Path,
-    input: &'a Result<Input, String>,
-    shared: &Shared<'_>,
-    arch: Option<Arch>,
-    first: bool,
-    then: impl FnOnce(&mut Unit, Built<'a>, Option<&Parsed<'_>>) -> T,
-) -> Option<(Unit, Option<T>)> {
+fn inspect_in_time<'a>(session: &Session, job: &Job<'a>, shared: &Shared<'_>) -> Option<Inspected<'a>> {
     let deadline = work::deadline();
     let refused = Arc::new(AtomicBool::new(false));
     // Parsing and evaluating cost nothing: they are done while ptxas runs.
@@ -179,7 +159,7 @@ fn build_in_time<'a, T>(
                 report::refused_findings(unit, &parsed.module, &session.launch);
             }
         };
-        let built = compile::build_or(session, input, path, arch, first, &rejected);
+        let built = compile::build_or(session, job.input, job.path, job.arch, job.first, &rejected);
         shared.is_built.store(true, Ordering::Relaxed);
         let is_refused = shared.builds == 1 && built.as_ref().is_none_or(|(_, built)| built.is_none());
         refused.store(is_refused, Ordering::Relaxed);
@@ -190,49 +170,63 @@ fn build_in_time<'a, T>(
         (parsed, built)
     });
     let (mut unit, built) = built?;
-    let made = built.map(|built| then(&mut unit, built, parsed));
+    let annotation = built.as_ref().map(|built| join(session, &mut unit, built, parsed, job.view)).unwrap_or_default();
     let layout = parsed.map(|parsed| Layout::of(&parsed.module)).unwrap_or_default();
     if let Some(text) = shared.text {
         unit.ptx = PtxText::new(text.to_owned()).with(layout);
     }
     report::quote(&mut unit);
-    Some((unit, made))
+    Some(Inspected { unit, annotation, built })
 }
 
-/// Reads the cubin and joins it with what else is known.
-pub fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, ptx: Option<&Parsed<'_>>) {
-    let module = ptx.map(|ptx| &ptx.module);
-    match Image::parse(&built.cubin) {
-        Ok(image) => {
-            let companion = || built.companion.map(str::to_owned);
-            let carried = if module.is_none() { carried_ptx(&image).or_else(companion) } else { None };
-            let parsed = carried.as_deref().map(ptx::parse);
-            let module = module.or(parsed.as_ref());
-            let facts = report::Facts {
-                image: &image,
-                log: built.log.as_ref(),
-                module,
-                flags: &session.flags,
-                launch: session.launch,
-                at: &session.at,
-                roles: &session.roles,
-                evaluated: ptx.and_then(|ptx| ptx.evaluated.get()),
-                wanted: session.wanted,
-            };
-            report::join(&facts, unit);
-            let layout = parsed.as_ref().map(Layout::of).unwrap_or_default();
-            if let Some(text) = carried {
-                unit.ptx = PtxText::new(text).with(layout);
-            }
-            unit.kernels.retain(|kernel| {
-                session.kernels.matches([kernel.name.as_str()].into_iter().chain(kernel.demangled.as_deref()))
-            });
-        }
+/// Reads the cubin once, joins it with what else is known, and annotates it where that is wanted.
+pub fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, ptx: Option<&Parsed<'_>>, view: View) -> Annotation {
+    let image = match Image::parse(&built.cubin) {
+        Ok(image) => image,
         Err(error) => {
             let message = format!("{}: {error}", unit.input);
             unit.error = Some(UnitError { stage: "cubin".to_owned(), message, diagnostics: Vec::new() });
+            return Annotation::default();
         }
+    };
+    let lines = LineTable::parse(&image);
+    let codes = (view != View::Report).then(|| Codes::new(&image));
+    let module = ptx.map(|ptx| &ptx.module);
+    let companion = || built.companion.map(str::to_owned);
+    let carried = if module.is_none() { carried_ptx(&image).or_else(companion) } else { None };
+    let parsed = carried.as_deref().map(ptx::parse);
+    let facts = report::Facts {
+        image: &image,
+        lines: &lines,
+        codes: codes.as_ref(),
+        log: built.log.as_ref(),
+        module: module.or(parsed.as_ref()),
+        flags: &session.flags,
+        launch: session.launch,
+        at: &session.at,
+        roles: &session.roles,
+        evaluated: ptx.and_then(|ptx| ptx.evaluated.get()),
+        wanted: session.wanted,
+    };
+    report::join(&facts, unit);
+    let layout = parsed.as_ref().map(Layout::of).unwrap_or_default();
+    if let Some(text) = carried {
+        unit.ptx = PtxText::new(text).with(layout);
     }
+    unit.kernels.retain(|kernel| {
+        session.kernels.matches([kernel.name.as_str()].into_iter().chain(kernel.demangled.as_deref()))
+    });
+    let View::Annotation { values } = view else { return Annotation::default() };
+    annotation::annotate(&annotation::Inputs {
+        image: &image,
+        lines: &lines,
+        codes: codes.as_ref(),
+        module,
+        kernels: &unit.kernels,
+        wanted: &|name: &str| session.kernels.matches([name].into_iter().chain(demangle(name).as_deref())),
+        launch: session.launch,
+        values,
+    })
 }
 
 /// The PTX inside a cubin. Where several were linked, none: the same line number then means something else in each.

@@ -16,3 +16,4 @@ pub mod room;
 pub mod settings;
 pub mod source;
 pub mod threads;
+pub mod timeline;

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 use crate::base::{Arch, FastMap, Pc, RegFile, RegSet, work};
 use crate::cubin;
@@ -46,6 +47,25 @@ pub struct Code {
     pub liveness: Liveness,
     /// Registers occupied at each instruction, by index.
     pub counts: Vec<Counts>,
+}
+
+/// The code of a cubin's functions, each decoded and solved once, by whoever asks first.
+pub struct Codes {
+    of: Vec<OnceLock<Option<Arc<Code>>>>,
+}
+
+impl Codes {
+    /// Nothing is solved yet.
+    pub fn new(image: &cubin::Image<'_>) -> Codes {
+        Codes { of: image.functions.iter().map(|_| OnceLock::new()).collect() }
+    }
+
+    /// The code of the function with this place in the cubin.
+    pub fn get(&self, image: &cubin::Image<'_>, place: usize) -> Option<Arc<Code>> {
+        let function = image.functions.get(place)?;
+        let solve = || Code::analyse(image.arch, function, &Counting::default()).map(Arc::new);
+        self.of.get(place)?.get_or_init(solve).clone()
+    }
 }
 
 /// The most occupied registers of one file in a stretch of code.

@@ -1,7 +1,7 @@
 //! What the code of a function says: every instruction accounted for, its line, the live registers, the spills.
 
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use super::join::Facts;
 use super::model::*;
@@ -22,7 +22,7 @@ pub(super) struct Section<'a> {
     pub function: &'a cubin::Function<'a>,
     pub(super) lines: Option<FunctionLines<'a>>,
     spills: Option<Vec<Pc>>,
-    pub code: Option<Code>,
+    pub code: Option<Arc<Code>>,
     /// Its loops by where they start, once they were asked for.
     bodies: OnceLock<Vec<(LoopId, LoopBody)>>,
     pub(super) module: Option<&'a Module<'a>>,
@@ -50,13 +50,18 @@ impl<'a> Section<'a> {
         image: &Image<'_>,
         lines: &'a LineTable<'a>,
         facts: &'a Facts<'a>,
+        place: usize,
         function: &'a cubin::Function<'a>,
     ) -> Self {
+        let code = match facts.codes {
+            Some(codes) => codes.get(image, place),
+            None => Code::analyse(image.arch, function, &Counting::default()).map(Arc::new),
+        };
         Section {
             function,
             lines: lines.function(function),
             spills: marked_spills(image, function),
-            code: Code::analyse(image.arch, function, &Counting::default()),
+            code,
             bodies: OnceLock::new(),
             module: facts.module,
             at: facts.at,
@@ -253,7 +258,7 @@ impl<'a> Section<'a> {
 
     /// The spill stores and refills, ascending; none when they cannot be told from other local memory.
     fn spills(&self, ranges: &[Range<Pc>], spilled: Option<(u64, u64)>) -> Option<Vec<Spill>> {
-        let found = spills::find(self.code.as_ref(), ranges, self.spills.as_deref(), self.is_kernel(ranges), spilled)?;
+        let found = spills::find(self.code.as_deref(), ranges, self.spills.as_deref(), self.is_kernel(ranges), spilled)?;
         let mut walks = MAX_WALKS;
         let spill = |access: spills::SpillAccess| {
             let pc = access.pc;

@@ -14,6 +14,7 @@ use crate::cubin::lines::LineTable;
 use crate::cubin::{self, Abi, AttributeValue, ElfKind, FunctionKind, Image};
 use crate::ptx::{self, Module};
 use crate::registers::cap::{self, Bounds};
+use crate::registers::code::Codes;
 use crate::registers::occupancy;
 use crate::toolchain::log::{FunctionLog, Log};
 
@@ -21,6 +22,10 @@ use crate::toolchain::log::{FunctionLog, Log};
 pub struct Facts<'a> {
     /// The cubin.
     pub image: &'a Image<'a>,
+    /// Its line table.
+    pub lines: &'a LineTable<'a>,
+    /// Its code, where somebody else needs it, too: solved once.
+    pub codes: Option<&'a Codes>,
     /// ptxas's log, when ptxas ran.
     pub log: Option<&'a Log>,
     /// The PTX, when there is one.
@@ -71,7 +76,7 @@ const MAX_PROBLEMS: usize = 100;
 /// Fills a unit from the facts.
 pub fn join(facts: &Facts<'_>, unit: &mut Unit) {
     let image = facts.image;
-    let lines = LineTable::parse(image);
+    let lines = facts.lines;
     if unit.arch.is_none() {
         unit.arch = Some(image.arch.to_string());
     }
@@ -81,7 +86,7 @@ pub fn join(facts: &Facts<'_>, unit: &mut Unit) {
         unit.unparsed_log =
             log.unknown.iter().map(|line| LogLine { line: line.log_line, text: line.text.clone() }).collect();
     }
-    collect_problems(facts, &lines, unit);
+    collect_problems(facts, lines, unit);
     let readers = Readers { facts, functions: functions_by_name(facts.module), advisories: unit.advisories.clone() };
 
     let mut logs = LogIndex::new(facts.log);
@@ -96,9 +101,9 @@ pub fn join(facts: &Facts<'_>, unit: &mut Unit) {
         sections.push((function, record, parts));
     }
     let deadline = work::deadline();
-    let kernels = sections.par_iter().flat_map_iter(|(function, record, parts)| {
+    let kernels = sections.par_iter().enumerate().flat_map_iter(|(place, (function, record, parts))| {
         work::under(&deadline, || {
-            let section = Section::new(image, &lines, facts, function);
+            let section = Section::new(image, lines, facts, place, function);
             let mut kernels = vec![readers.whole_function(&section, *record)];
             let part =
                 |(part, record): &(&cubin::Part<'_>, _)| (readers.device_function(&section, part, *record), None);

@@ -17,7 +17,7 @@ use crate::compare::{SassChange, sass_changes};
 use crate::cubin::{Function, Image, lines::LineTable};
 use crate::engine::compile::Session;
 use crate::engine::given::{self, Given, Inside};
-use crate::engine::inspect;
+use crate::engine::inspect::{Inspected, Job, View, inspect};
 use crate::report::listing::Texts;
 use crate::report::{Kernel, Resources, Unit};
 
@@ -75,7 +75,8 @@ pub fn load(session: &Session, path: &Path, args: &DiffArgs) -> Result<Vec<Loade
     let all = given::inside(path, &inside)?;
     let build = |given: &Given| -> Result<Result<Looked, Box<Unit>>> {
         let read = given.read();
-        let Some((mut unit, built)) = inspect::inspect_built(session, &given.path, &read, arch, true) else {
+        let job = Job { input: &read, path: &given.path, arch, first: true, view: View::Report };
+        let Some(Inspected { mut unit, built, .. }) = inspect(session, &job) else {
             bail!("{} cannot be read", given.path.display());
         };
         if unit.error.is_some() {

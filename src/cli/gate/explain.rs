@@ -9,10 +9,10 @@ use crate::cache::Key;
 use crate::compare::{LineChange, LineRoom, culprits, line_changes};
 use crate::engine::compile::{Built, Session};
 use crate::engine::input;
-use crate::engine::inspect;
+use crate::engine::inspect::{self, Job, View};
 use crate::gate::{Baseline, Comparison, Level, UnitFigures, UnitVerdict, Verdict};
 use crate::report::{Kernel, PtxText, Report, SCHEMA, Unit};
-use crate::toolchain::{self, Job};
+use crate::toolchain;
 
 /// How many units are explained; a change that breaks more is understood from these.
 const UNITS: usize = 20;
@@ -124,7 +124,8 @@ fn measured_again<'a>(plan: &'a Plan, unit: &UnitVerdict) -> Result<Option<(Unit
     }
     let input = Ok(input::read(path, limits).map_err(|error| format!("{error:#}"))?);
     Ok(plan.sessions.iter().find_map(|session| {
-        let found = inspect::inspect(session, path, &input, arch, true)?;
+        let job = Job { input: &input, path, arch, first: true, view: View::Report };
+        let found = inspect::inspect(session, &job)?.unit;
         let version = found.ptxas.as_ref().and_then(|ptxas| ptxas.version.as_deref());
         (found.ptxas.is_none() || version == unit.ptxas.as_deref()).then_some((found, session))
     }))
@@ -148,13 +149,13 @@ fn old_build(
         return Err(none());
     };
     let arch: Arch = recorded.arch.parse().map_err(|_| none())?;
-    let job = Job { ptx: b"", arch, flags: &recorded.flags, timeout: None, relocatable: false };
+    let job = toolchain::Job { ptx: b"", arch, flags: &recorded.flags, timeout: None, relocatable: false };
     let arguments = toolchain::job_arguments(&job, &session.env).ok().flatten().ok_or_else(none)?;
     let key = Key::new(source.trim_start_matches("sha256:"), &arguments, version);
     let entry = cache.get(&key, None).ok_or_else(none)?;
     let built = Built { cubin: Cow::Owned(entry.cubin), log: Some(toolchain::log::parse(&entry.log)), companion: None };
     let mut before = Unit { input: recorded.input.clone(), arch: Some(recorded.arch.clone()), ..Unit::default() };
-    inspect::join(session, &mut before, &built, None);
+    inspect::join(session, &mut before, &built, None, View::Report);
     match &before.error {
         Some(_) => Err(none()),
         None => Ok((before, "the recorded build, from the cache".to_owned())),
@@ -187,7 +188,8 @@ fn named_build(session: &Session, unit: &UnitVerdict, path: &Path) -> Result<(Un
         return found.map(|old| (old, from.clone())).ok_or_else(|| format!("{from} has no {}", unit.input));
     }
     let arch: Option<Arch> = unit.arch.parse().ok();
-    let before = inspect::inspect(session, path, &input, arch, true).ok_or_else(|| format!("{from} cannot be read"))?;
+    let job = Job { input: &input, path, arch, first: true, view: View::Report };
+    let before = inspect::inspect(session, &job).ok_or_else(|| format!("{from} cannot be read"))?.unit;
     match &before.error {
         Some(error) => Err(format!("{from}: {}", error.message)),
         None => Ok((before, from)),

@@ -28,7 +28,7 @@ use crate::emit::gate as emit;
 use crate::engine::compile::Session;
 use crate::engine::given::{self, Inside};
 use crate::engine::input::{self, Input};
-use crate::engine::inspect;
+use crate::engine::inspect::{self, Job, View};
 use crate::files::{HIDDEN_PREFIX, lock_folder, remove_leftovers};
 use crate::gate::{self, Baseline, Check, Date, Level, Measured, Scope, Verdict};
 
@@ -149,9 +149,10 @@ fn measure(plan: &Plan, quiet: bool) -> Result<Vec<Measured>> {
         let text = inspect::text_of(&input);
         let shared = inspect::Shared::new(text.as_deref(), builds.len());
         let units = builds.par_iter().filter_map(|(at, (session, arch))| {
-            let unit = inspect::inspect_shared(session, &planned.path, &input, &shared, *arch, *at == 0);
+            let job = Job { input: &input, path: &planned.path, arch: *arch, first: *at == 0, view: View::Report };
+            let inspected = inspect::inspect_shared(session, &job, &shared);
             progress.step();
-            let unit = unit?;
+            let unit = inspected?.unit;
             Some(Measured::new(&unit, planned.name.clone(), &session.flags, source.clone()))
         });
         units.collect::<Vec<_>>()
@@ -183,7 +184,8 @@ fn measure_library(session: &Session, planned: &plan::Input) -> Vec<Measured> {
             let measured = all.par_iter().flat_map_iter(|given| {
                 let input = given.read();
                 let units = planned.arches.iter().enumerate().filter_map(move |(at, arch)| {
-                    let unit = inspect::inspect(session, &given.path, &input, *arch, at == 0)?;
+                    let job = Job { input: &input, path: &given.path, arch: *arch, first: at == 0, view: View::Report };
+                    let unit = inspect::inspect(session, &job)?.unit;
                     Some(Measured::new(&unit, planned.name.clone(), &session.flags, None))
                 });
                 units.collect::<Vec<_>>()

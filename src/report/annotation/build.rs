@@ -1,6 +1,7 @@
 //! From a cubin and its PTX to an annotation.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
@@ -10,7 +11,7 @@ use crate::cubin::lines::{FunctionLines, LineTable};
 use crate::cubin::{Function, Image};
 use crate::ptx::{FunctionKind, Module};
 use crate::registers::budget::budgets;
-use crate::registers::code::{Code, Counting};
+use crate::registers::code::{Code, Codes, Counting};
 use crate::registers::occupancy::{self, register_table};
 use crate::registers::value_spans::value_spans;
 use crate::report::code::marked_spills;
@@ -25,6 +26,8 @@ pub struct Inputs<'a> {
     pub image: &'a Image<'a>,
     /// Its line table.
     pub lines: &'a LineTable<'a>,
+    /// Its code, where somebody else needs it, too: solved once.
+    pub codes: Option<&'a Codes>,
     /// The PTX it was compiled from; none for a cubin that was read.
     pub module: Option<&'a Module<'a>>,
     /// The report's kernels, for figures that are the report's to tell.
@@ -39,8 +42,9 @@ pub struct Inputs<'a> {
 
 /// Annotates every wanted section.
 pub fn annotate(inputs: &Inputs<'_>) -> Annotation {
-    let functions: Vec<&Function<'_>> =
-        inputs.image.functions.iter().filter(|function| (inputs.wanted)(&function.name)).collect();
+    let all = inputs.image.functions.iter().enumerate();
+    let (places, functions): (Vec<usize>, Vec<&Function<'_>>) =
+        all.filter(|(_, function)| (inputs.wanted)(&function.name)).unzip();
     let (texts, text_of) = texts(inputs, &functions);
     let parsed: Vec<Module<'_>>;
     // Embedded PTX is parsed for the lines of its functions alone.
@@ -59,10 +63,11 @@ pub fn annotate(inputs: &Inputs<'_>) -> Annotation {
     let sections: Vec<(AnnotatedKernel, Vec<String>)> = functions
         .par_iter()
         .zip(text_of.par_iter())
-        .map(|(function, text)| {
+        .zip(places.par_iter())
+        .map(|((function, text), place)| {
             let module = text.and_then(|text| modules.get(text).copied());
             let report = reports.get(&*function.name).copied();
-            work::under(&deadline, || section(inputs, function, report, *text, module))
+            work::under(&deadline, || section(inputs, (*place, function), report, *text, module))
         })
         .collect();
     let mut annotation = Annotation { texts, ..Annotation::default() };
@@ -110,7 +115,7 @@ fn texts(inputs: &Inputs<'_>, functions: &[&Function<'_>]) -> (Vec<PtxText>, Vec
 /// One section, with the names of the files its sources index.
 fn section(
     inputs: &Inputs<'_>,
-    function: &Function<'_>,
+    (place, function): (usize, &Function<'_>),
     report: Option<&Kernel>,
     text: Option<usize>,
     module: Option<&Module<'_>>,
@@ -131,13 +136,16 @@ fn section(
     if image.arch.sm < 70 {
         return (kernel, Vec::new());
     }
-    let code = Code::analyse(image.arch, function, &Counting::default());
+    let code = match inputs.codes {
+        Some(codes) => codes.get(image, place),
+        None => Code::analyse(image.arch, function, &Counting::default()).map(Arc::new),
+    };
     let mut reader = Reader {
         decoder: Decoder::new(image.arch),
         lines: inputs.lines.function(function),
         spills: marked_spills(image, function).unwrap_or_default(),
         module,
-        code: code.as_ref(),
+        code: code.as_deref(),
         files: HashMap::new(),
         names: Vec::new(),
     };
