@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::choose::WithinArgs;
 use super::limits::LimitArgs;
 use super::occupancy::OccupancyArgs;
-use super::toolchain;
+use super::toolchain::INSTALLING;
 use crate::cache::Cache;
 use crate::emit::clean::Form;
 use crate::engine;
@@ -135,7 +135,7 @@ impl CompileArgs {
 /// A run that tells standard error of the ptxas it installs.
 pub fn session(settings: &Settings) -> anyhow::Result<Session> {
     let mut session = Session::new(settings)?;
-    session.installing = || Box::new(toolchain::install_progress(false));
+    session.installing = INSTALLING;
     Ok(session)
 }
 

@@ -14,6 +14,7 @@ use crate::emit::clean::Form;
 use crate::emit::escape::terminal;
 use crate::emit::text::{DIM, RESET};
 use crate::engine::compile::environment;
+use crate::engine::progress::Installing;
 use crate::toolchain::managed::{Progress, Store, Vouched};
 use crate::toolchain::{self, Env, Request, VersionRequest};
 
@@ -138,6 +139,9 @@ fn list_available(env: &Env, format: TextOrJson, out: &mut dyn Write) -> Result<
     }
     Ok(())
 }
+
+/// Tells standard error of the ptxas that is installed.
+pub const INSTALLING: Installing = || Box::new(install_progress(false));
 
 /// Shows an installation: a bar on a terminal, else one line for each phase; nothing when `quiet`.
 pub fn install_progress(quiet: bool) -> impl Fn(&Progress) {

@@ -5,11 +5,14 @@
 pub mod cache;
 pub mod compile;
 pub mod contents;
+pub mod diff;
+pub mod gate;
 pub mod given;
 pub mod glob;
 pub mod input;
 pub mod inspect;
 pub mod jobserver;
+pub mod matrix;
 pub mod memory;
 pub mod progress;
 pub mod room;

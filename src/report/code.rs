@@ -258,7 +258,8 @@ impl<'a> Section<'a> {
 
     /// The spill stores and refills, ascending; none when they cannot be told from other local memory.
     fn spills(&self, ranges: &[Range<Pc>], spilled: Option<(u64, u64)>) -> Option<Vec<Spill>> {
-        let found = spills::find(self.code.as_deref(), ranges, self.spills.as_deref(), self.is_kernel(ranges), spilled)?;
+        let found =
+            spills::find(self.code.as_deref(), ranges, self.spills.as_deref(), self.is_kernel(ranges), spilled)?;
         let mut walks = MAX_WALKS;
         let spill = |access: spills::SpillAccess| {
             let pc = access.pc;

@@ -3,11 +3,14 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use anyhow::Result;
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 
 use crate::cli::args::{OutputArgs, RunArgs};
 use crate::cli::choose::WithinArgs;
+use crate::cli::toolchain::INSTALLING;
 use crate::emit::clean::Form;
+use crate::engine::gate::Request;
 use crate::gate::Date;
 
 const EXAMPLES: &str = "\
@@ -82,6 +85,30 @@ pub struct GateArgs {
     /// Flags handed to ptxas as they are, after --
     #[arg(last = true, value_name = "PTXAS FLAGS")]
     pub flags: Vec<String>,
+}
+
+impl GateArgs {
+    /// What the flags decide.
+    pub fn request(&self) -> Result<Request> {
+        Ok(Request {
+            inputs: self.inputs.clone(),
+            baseline: self.baseline.clone(),
+            policy: self.policy.clone(),
+            ratchet: self.ratchet,
+            deny: self.deny.clone(),
+            arch: self.arch.clone(),
+            ptxas: self.ptxas.clone(),
+            jobs: self.run.jobs,
+            no_cache: self.run.no_cache,
+            limits: self.run.limits.limits()?,
+            within: self.within.within(&self.run.limits),
+            kernel: self.kernel.clone(),
+            threads: self.threads,
+            smem_dynamic: self.smem_dynamic,
+            flags: self.flags.clone(),
+            installing: INSTALLING,
+        })
+    }
 }
 
 /// Forms of the verdict.

@@ -11,13 +11,14 @@ use anyhow::{Result, bail};
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 
-use super::{Code, DiffArgs, Loaded, Refused};
+use super::{Code, Loaded, Refused};
 use crate::base::Pc;
 use crate::compare::{SassChange, sass_changes};
 use crate::cubin::{Function, Image, lines::LineTable};
 use crate::engine::compile::Session;
 use crate::engine::given::{self, Given, Inside};
 use crate::engine::inspect::{Inspected, Job, View, inspect};
+use crate::engine::settings::Settings;
 use crate::report::listing::Texts;
 use crate::report::{Kernel, Resources, Unit};
 
@@ -67,10 +68,11 @@ struct Place {
 }
 
 /// The cubins of a library, put together by architecture.
-pub fn load(session: &Session, path: &Path, args: &DiffArgs) -> Result<Vec<Loaded>> {
+pub fn load(session: &Session, path: &Path, settings: &Settings) -> Result<Vec<Loaded>> {
     let arches: Vec<String> = session.arches.iter().map(ToString::to_string).collect();
-    let (within, jobs, limits) = (&session.within, args.run.jobs, session.limits);
-    let inside = Inside { arch: &arches, kernel: &args.kernel, within, jobs, limits };
+    let Settings { kernel, within, jobs, limits, .. } = settings;
+    let (jobs, limits) = (*jobs, *limits);
+    let inside = Inside { arch: &arches, kernel, within, jobs, limits };
     let arch = session.arches().first().copied().flatten();
     let all = given::inside(path, &inside)?;
     let build = |given: &Given| -> Result<Result<Looked, Box<Unit>>> {

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 
-use super::args::GateArgs;
+use super::Request;
 use super::inputs;
 use crate::base::Arch;
 use crate::cache::Cache;
-use crate::cli::args::{self, CompileArgs};
+use crate::engine::cache;
 use crate::engine::compile::{Session, environment};
 use crate::engine::input;
+use crate::engine::settings::Settings;
 use crate::gate::{Glob, InputPattern, Policy, UNKNOWN_ARCH};
 use crate::report::{LaunchHints, Wanted};
 use crate::toolchain::{self, Config, VersionRequest};
@@ -67,7 +68,7 @@ pub struct Plan {
 
 impl Plan {
     /// Reads the policy, finds the inputs.
-    pub fn new(args: &GateArgs) -> Result<Plan> {
+    pub fn new(args: &Request) -> Result<Plan> {
         let here = std::env::current_dir().context("the current folder cannot be told")?;
         let (mut policy, folder) = read_policy(args, &here)?;
         policy.deny.extend(args.deny.iter().map(|code| code.trim().to_ascii_uppercase()));
@@ -92,21 +93,19 @@ impl Plan {
         let flags = if args.flags.is_empty() { policy.flags.clone() } else { args.flags.clone() };
         let requests: Vec<Option<String>> =
             if ptxas.is_empty() { vec![None] } else { ptxas.iter().cloned().map(Some).collect() };
-        let cache = args.run.cache()?;
+        let cache = if args.no_cache { None } else { cache::of(&environment()?)? };
         let session = |ptxas: &Option<String>| {
-            let mut session = args::session(
-                &CompileArgs {
-                    inputs: paths.clone(),
-                    arch: arch.clone(),
-                    ptxas: ptxas.clone(),
-                    limits: args.run.limits.clone(),
-                    kernel: Vec::new(),
-                    jobs: args.run.jobs,
-                    within: args.within.clone(),
-                    flags: flags.clone(),
-                }
-                .settings()?,
-            )?;
+            let mut session = Session::new(&Settings {
+                inputs: paths.clone(),
+                arch: arch.clone(),
+                ptxas: ptxas.clone(),
+                limits: args.limits,
+                kernel: Vec::new(),
+                jobs: args.jobs,
+                within: args.within.clone(),
+                flags: flags.clone(),
+            })?;
+            session.installing = args.installing;
             session.launch = LaunchHints {
                 threads: args.threads.or(policy.threads),
                 smem_dynamic_bytes: args.smem_dynamic.unwrap_or(policy.smem_dynamic),
@@ -181,7 +180,7 @@ impl Plan {
 }
 
 /// The arguments that decide what is compared with what.
-fn repeated(args: &GateArgs) -> Vec<String> {
+fn repeated(args: &Request) -> Vec<String> {
     let mut words = Vec::new();
     let mut add = |flag: &str, value: Option<String>| {
         if let Some(value) = value {
@@ -208,7 +207,7 @@ fn quoted(word: &str) -> String {
 }
 
 /// The policy and its folder; none of the latter where there is no policy.
-fn read_policy(args: &GateArgs, here: &Path) -> Result<(Policy, Option<PathBuf>)> {
+fn read_policy(args: &Request, here: &Path) -> Result<(Policy, Option<PathBuf>)> {
     let path = match &args.policy {
         Some(path) => Some(normal(&here.join(path))),
         None => nearest_policy(here)?,

@@ -1,0 +1,158 @@
+//! The gate: what was measured against what was recorded.
+//!
+//! [`plan`] turns what is asked for and the policy into a list of what to measure; this file measures and checks. Writing the verdict, or the
+//! new baseline, is left to whoever asked.
+
+mod explain;
+mod inputs;
+pub mod plan;
+
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+use rayon::prelude::*;
+
+pub use self::explain::explain;
+pub use self::plan::Plan;
+use super::compile::Session;
+use super::given::{self, Inside};
+use super::input::{self, Input};
+use super::inspect::{self, Job, View};
+use super::progress::{Installing, Progress};
+use super::settings::Within;
+use crate::base::Limits;
+use crate::cache::Key;
+use crate::gate::{self, Baseline, Date, Measured};
+
+/// What a gate is asked for.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// What to measure; none means the policy's.
+    pub inputs: Vec<PathBuf>,
+    /// The recorded figures; none means the policy's, or the usual file beside it.
+    pub baseline: Option<PathBuf>,
+    /// The policy; none means the one here or in a folder above.
+    pub policy: Option<PathBuf>,
+    /// Whether improvements must be recorded, too.
+    pub ratchet: bool,
+    /// Codes that fail.
+    pub deny: Vec<String>,
+    /// Architectures; none means the policy's, or the PTX's `.target`.
+    pub arch: Vec<String>,
+    /// ptxas versions or paths; none means the policy's, or the one at hand.
+    pub ptxas: Vec<String>,
+    /// How many compilations at once.
+    pub jobs: Option<usize>,
+    /// Whether ptxas runs even where its result is in the cache.
+    pub no_cache: bool,
+    /// How much an input may cost.
+    pub limits: Limits,
+    /// Which parts of libraries.
+    pub within: Within,
+    /// Patterns for names of kernels; none means all.
+    pub kernel: Vec<String>,
+    /// Threads of a block, for kernels whose directives do not say.
+    pub threads: Option<u32>,
+    /// Bytes of shared memory asked for at launch.
+    pub smem_dynamic: Option<u64>,
+    /// Flags for ptxas.
+    pub flags: Vec<String>,
+    /// Who is told of an installation of ptxas.
+    pub installing: Installing,
+}
+
+/// The day in UTC.
+pub fn today() -> Date {
+    Date::from_unix_seconds(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs()))
+}
+
+/// Reads what was recorded: the text, and what it says. A baseline that is not there is an error unless one is to be written.
+pub fn read_baseline(plan: &Plan, update: bool) -> Result<Option<(String, Baseline)>> {
+    let path = &plan.baseline;
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && update => return Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => bail!(
+            "there is no baseline {}: `ptxinspect gate --update` with the same arguments records one",
+            plan.baseline_name
+        ),
+        Err(error) => return Err(error).with_context(|| format!("cannot read the baseline {}", plan.baseline_name)),
+    };
+    let parsed = Baseline::parse(&text).with_context(|| format!("the baseline {} cannot be used", plan.baseline_name));
+    Ok(Some((text, parsed?)))
+}
+
+/// Measures every input for every architecture with every ptxas.
+pub fn measure(plan: &Plan, progress: &dyn Progress) -> Result<Vec<Measured>> {
+    let Some(first) = plan.sessions.first() else { bail!("there is no ptxas to measure with") };
+    let total: usize = plan.inputs.iter().map(|input| input.arches.len()).sum();
+    progress.expect((total * plan.sessions.len()) as u64);
+    let all_of = |planned: &plan::Input| {
+        if input::is_container(&planned.path, &first.limits).unwrap_or(false) {
+            let units = measure_library(first, planned);
+            planned.arches.iter().for_each(|_| progress.advance(1));
+            return units;
+        }
+        let input = input::read(&planned.path, &first.limits).map_err(|error| format!("{error:#}"));
+        let source = input.as_ref().ok().map(digest);
+        let builds: Vec<_> = plan
+            .sessions
+            .iter()
+            .flat_map(|session| planned.arches.iter().map(move |arch| (session, *arch)))
+            .enumerate()
+            .collect();
+        let text = inspect::text_of(&input);
+        let shared = inspect::Shared::new(text.as_deref(), builds.len());
+        let units = builds.par_iter().filter_map(|(at, (session, arch))| {
+            let job = Job { input: &input, path: &planned.path, arch: *arch, first: *at == 0, view: View::Report };
+            let inspected = inspect::inspect_shared(session, &job, &shared);
+            progress.advance(1);
+            let unit = inspected?.unit;
+            Some(Measured::new(&unit, planned.name.clone(), &session.flags, source.clone()))
+        });
+        units.collect::<Vec<_>>()
+    };
+    let measured = first.pool().install(|| plan.inputs.par_iter().flat_map(all_of).collect());
+    if let Some(cache) = &plan.cache {
+        cache.tidy();
+    }
+    Ok(measured)
+}
+
+/// Measures the cubins of a library, and its PTX where that is asked for.
+fn measure_library(session: &Session, planned: &plan::Input) -> Vec<Measured> {
+    let arches: Vec<String> = planned.arches.iter().flatten().map(ToString::to_string).collect();
+    let inside = Inside {
+        arch: &arches,
+        kernel: &[],
+        within: &session.within,
+        jobs: Some(session.jobs),
+        limits: session.limits,
+    };
+    let path = planned.path.display().to_string();
+    let cubins: Vec<Measured> = match given::inside(&planned.path, &inside) {
+        Err(error) => {
+            let error = Some(format!("{path}: {error:#}"));
+            vec![Measured { error, path: path.clone(), ..Measured::default() }]
+        }
+        Ok(all) => {
+            let measured = all.par_iter().flat_map_iter(|given| {
+                let input = given.read();
+                let units = planned.arches.iter().enumerate().filter_map(move |(at, arch)| {
+                    let job = Job { input: &input, path: &given.path, arch: *arch, first: at == 0, view: View::Report };
+                    let unit = inspect::inspect(session, &job)?.unit;
+                    Some(Measured::new(&unit, planned.name.clone(), &session.flags, None))
+                });
+                units.collect::<Vec<_>>()
+            });
+            measured.collect()
+        }
+    };
+    gate::merge(cubins, &planned.name, &path)
+}
+
+/// What the input was, so that its build can be found again in the cache.
+fn digest(input: &Input) -> String {
+    format!("sha256:{}", Key::digest(&input.bytes))
+}
