@@ -12,6 +12,8 @@ pub mod glob;
 pub mod input;
 pub mod inspect;
 pub mod jobserver;
+pub mod library;
+pub mod listing;
 pub mod matrix;
 pub mod memory;
 pub mod progress;

@@ -1,0 +1,256 @@
+//! The kernels of everything that holds GPU code, as rows.
+
+use std::io;
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use super::compile::{self, Session};
+use super::contents::{self, Choice, Choose, KindFilter};
+use super::input::{self, Input};
+use super::progress::Progress;
+use super::room::Room;
+use super::settings::Settings;
+use crate::base::Arch;
+use crate::container::{ContainerError, Entry, EntryKind};
+use crate::cubin::Image;
+use crate::report::library::{Depth, EntryFacts, JitFacts, Row, SortKey, Summary, rows, sort};
+use crate::report::{LaunchHints, demangle};
+
+/// Rows beyond what is shown that may wait before they are sorted away.
+const SLACK: usize = 1_000;
+
+/// What an entry came to.
+pub enum Found {
+    /// A cubin, or what ptxas made of a PTX text.
+    Cubin(EntryFacts, Vec<Row>),
+    /// PTX that nobody asked to compile.
+    Ptx,
+    /// Something that cannot be analysed.
+    Other,
+    /// Something that could not be read.
+    Failed(String, String),
+}
+
+/// What is asked for of a library.
+pub struct Request {
+    /// How PTX is compiled.
+    pub session: Session,
+    /// What to look at.
+    pub settings: Settings,
+    /// What is known of the launch.
+    pub launch: LaunchHints,
+    /// How much is read of each cubin.
+    pub depth: Depth,
+    /// Whether names are wanted as their language spells them, too.
+    pub names: bool,
+}
+
+/// Libraries, archives, wheels and folders, opened.
+pub struct Library {
+    request: Request,
+    choice: Choice,
+    room: Room,
+}
+
+impl Library {
+    /// Opens them; standard input is read whole.
+    pub fn new(request: Request) -> Result<Library> {
+        let Settings { inputs, arch, kernel, within, jobs, limits, .. } = request.settings.clone();
+        let mut choice = Choice::new(&Choose { inputs, kind: KindFilter::All, arch, kernel, within, jobs, limits })?;
+        // PTX has no architecture yet: it is compiled for those that were asked for.
+        choice.any_ptx = true;
+        let room = Room::for_input(choice.bytes_ahead());
+        Ok(Library { request, choice, room })
+    }
+
+    /// Whether nothing was left out.
+    pub fn is_everything(&self) -> bool {
+        self.choice.is_everything()
+    }
+
+    /// Looks at every entry, in parallel, and hands on what was found, in order.
+    pub fn visit(&self, progress: &dyn Progress, mut take: impl FnMut(Found) -> io::Result<()>) -> io::Result<()> {
+        let look = |entry: &Entry| {
+            let found = look(entry, self);
+            (!found.is_empty()).then_some(found)
+        };
+        let take = |result: Result<Vec<Found>, ContainerError>| {
+            match result {
+                Ok(found) => found.into_iter().try_for_each(&mut take)?,
+                Err(error) => take(Found::Failed(error.path.clone(), error.problem.to_string()))?,
+            }
+            Ok(())
+        };
+        self.choice.visit(look, take, progress).map_err(|error| match error.downcast::<io::Error>() {
+            Ok(error) => error,
+            Err(error) => io::Error::other(error),
+        })
+    }
+}
+
+fn look(entry: &Entry, with: &Library) -> Vec<Found> {
+    let failed = |message: String| vec![Found::Failed(entry.path.clone(), message)];
+    match entry.kind {
+        EntryKind::Cubin => {
+            let looked = match with.request.depth {
+                Depth::Full => entry.with_bytes(|bytes| Image::parse(bytes).map(|image| with.image(entry, &image))),
+                Depth::Resources => {
+                    let _taken = with.room.take(entry.bytes_in_memory());
+                    entry.with_bytes(|bytes| Image::parse_resources(bytes).map(|image| with.image(entry, &image)))
+                }
+            };
+            match looked {
+                Err(error) => failed(error.problem.to_string()),
+                Ok(Err(error)) => failed(error.to_string()),
+                Ok(Ok(found)) => found,
+            }
+        }
+        EntryKind::Ptx => {
+            // Its cubin lies beside it, and says more.
+            if entry.jit.as_ref().is_some_and(|jit| jit.companion.is_some()) && !with.request.settings.within.compile {
+                return Vec::new();
+            }
+            let named = |input: &PathBuf| match input.as_os_str() {
+                input if input == "-" => entry.path == input::STDIN_NAME,
+                input => input == entry.path.as_str(),
+            };
+            let named = with.request.settings.inputs.iter().any(named);
+            if !with.request.settings.within.compile && !named {
+                return vec![Found::Ptx];
+            }
+            match entry.read() {
+                Err(error) => failed(error.problem.to_string()),
+                Ok(bytes) => with.compile(&entry.path, bytes.into_owned()),
+            }
+        }
+        EntryKind::LtoIr | EntryKind::TileIr | EntryKind::Other(_) => vec![Found::Other],
+    }
+}
+
+impl Library {
+    fn image(&self, entry: &Entry, image: &Image<'_>) -> Vec<Found> {
+        let arch = contents::arch(entry, Some(image));
+        if !self.choice.wants_arch(arch) {
+            return Vec::new();
+        }
+        let mut found = self.rows(image, &entry.path, arch);
+        if let (Some(jit), [Found::Cubin(facts, _)]) = (&entry.jit, found.as_mut_slice()) {
+            facts.jit =
+                Some(JitFacts { kernel: jit.kernel.clone(), ptx: jit.companion.clone(), options: jit.options.clone() });
+        }
+        found
+    }
+
+    fn rows(&self, image: &Image<'_>, path: &str, arch: Option<Arch>) -> Vec<Found> {
+        let kernels = &self.choice.kernels;
+        let wanted =
+            |name: &str| kernels.is_empty() || kernels.matches([name]) || kernels.matches(demangle(name).as_deref());
+        let arch = arch.unwrap_or(image.arch).to_string();
+        let (entry, mut rows) = rows(image, path, &arch, self.request.depth, self.request.launch, &wanted);
+        if rows.is_empty() && !kernels.is_empty() {
+            return Vec::new();
+        }
+        if self.request.names {
+            for row in &mut rows {
+                row.demangled = demangle(&row.name);
+            }
+        }
+        vec![Found::Cubin(entry, rows)]
+    }
+
+    /// Compiles a PTX text for every architecture that was asked for.
+    fn compile(&self, path: &str, bytes: Vec<u8>) -> Vec<Found> {
+        let input = Ok(Input { name: path.to_owned(), bytes, companion: None });
+        let place = PathBuf::from(path);
+        let mut found = Vec::new();
+        for (at, arch) in self.request.session.arches().into_iter().enumerate() {
+            let Some((unit, built)) = compile::build(&self.request.session, &input, &place, arch, at == 0) else {
+                continue;
+            };
+            let image = built.as_ref().map(|built| Image::parse(&built.cubin));
+            match (image, unit.error) {
+                (Some(Ok(image)), _) => {
+                    let arch = unit.arch.as_deref().and_then(|arch| arch.parse().ok());
+                    found.extend(self.rows(&image, path, arch));
+                }
+                (Some(Err(error)), _) => found.push(Found::Failed(path.to_owned(), error.to_string())),
+                (None, error) => {
+                    let first = |error: crate::report::UnitError| {
+                        let first = error.diagnostics.first().map(|first| format!(": {}", first.message));
+                        format!("{}{}", error.message, first.unwrap_or_default())
+                    };
+                    let message = error.map_or_else(|| "it cannot be compiled".to_owned(), first);
+                    found.push(Found::Failed(path.to_owned(), message));
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Rows that will be shown, and sums of all.
+pub struct Collected {
+    /// The entries, where they are wanted.
+    pub entries: Vec<EntryFacts>,
+    /// Rows that will be shown.
+    pub rows: Vec<Row>,
+    /// How many rows there were.
+    pub total: u64,
+    /// Sums of all.
+    pub summary: Summary,
+    /// What the rows are sorted by.
+    pub sort: SortKey,
+    top: Option<usize>,
+    keeps_entries: bool,
+}
+
+impl Collected {
+    /// Nothing yet; of the rows the first `top` will be kept.
+    pub fn new(sort: SortKey, top: Option<usize>, keeps_entries: bool) -> Self {
+        Collected {
+            entries: Vec::new(),
+            rows: Vec::new(),
+            total: 0,
+            summary: Summary::default(),
+            sort,
+            top,
+            keeps_entries,
+        }
+    }
+
+    /// Adds something to the sums.
+    pub fn count(&mut self, found: &Found) {
+        match found {
+            Found::Cubin(entry, rows) => self.summary.count(entry, rows),
+            Found::Ptx => self.summary.ptx_not_compiled += 1,
+            Found::Other => self.summary.others += 1,
+            Found::Failed(path, message) => self.summary.fail(path, message),
+        }
+    }
+
+    /// Keeps rows, as far as they will be shown.
+    pub fn keep(&mut self, entry: EntryFacts, rows: Vec<Row>) {
+        self.total += rows.len() as u64;
+        self.rows.extend(rows);
+        if self.keeps_entries {
+            self.entries.push(entry);
+        }
+        // Rows that will not be shown do not pile up.
+        if let Some(top) = self.top
+            && self.rows.len() > top.saturating_add(SLACK)
+        {
+            self.cut(top);
+        }
+    }
+
+    fn cut(&mut self, top: usize) {
+        sort(&mut self.rows, self.sort, top);
+    }
+
+    /// Sorts and cuts what was kept.
+    pub fn finish(&mut self) {
+        self.cut(self.top.unwrap_or(usize::MAX));
+        self.summary.finish();
+    }
+}
