@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use ptxinspect::base::Arch;
 use ptxinspect::base::hardware::ARCHITECTURES;
-use ptxinspect::cli::occupancy::batch;
+use ptxinspect::emit::occupancy::batch;
 use ptxinspect::registers::occupancy::{Launch, Limiter, SmemMode, occupancy};
 
 /// One line of the oracle: a launch, and what the header says of it.

@@ -5,6 +5,6 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     let mut out = Vec::new();
-    let summary = ptxinspect::cli::occupancy::batch(data, &mut out).unwrap();
+    let summary = ptxinspect::emit::occupancy::batch(data, &mut out).unwrap();
     assert_eq!(out.iter().filter(|byte| **byte == b'\n').count() as u64, summary.lines);
 });

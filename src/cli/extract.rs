@@ -11,7 +11,6 @@ use sha2::{Digest, Sha256};
 use tempfile::TempPath;
 
 use super::choose::ChooseArgs;
-use super::list::{extension, ptx_kernels};
 use super::{Outcome, output};
 use crate::base::Arch;
 use crate::container::{Entry, EntryKind};
@@ -19,6 +18,7 @@ use crate::cubin::{FunctionKind, Image};
 use crate::emit;
 use crate::emit::clean::Form;
 use crate::engine::contents::{self, Choice};
+use crate::engine::list::{extension, ptx_kernels};
 use crate::engine::progress::Silent;
 use crate::files::{HIDDEN_PREFIX, Scratch, keep_mode};
 use crate::report::demangle;

@@ -104,7 +104,6 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         settings: settings.clone(),
     };
     let library = Library::new(request)?;
-    let progress = Progress::of_bytes(args.output.quiet);
     let inputs: Vec<String> = args.compile.inputs.iter().map(|path| path.display().to_string()).collect();
     // People look at a screenful, programs at everything.
     let all = matches!(args.format, ReportFormat::Json | ReportFormat::Jsonl | ReportFormat::Csv | ReportFormat::Html);
@@ -115,7 +114,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     if args.format == ReportFormat::Jsonl && args.table.sort.is_none() && args.top.is_none() {
         output::write(&args.output, args.format, |out| {
             let mut lines = JsonLines::start(&inputs, out)?;
-            library.visit(&progress, |found| {
+            library.visit(&Progress::of_bytes(args.output.quiet), |found| {
                 if let Found::Cubin(entry, rows) = &found {
                     lines.entry(entry)?;
                     rows.iter().try_for_each(|row| lines.row(row))?;
@@ -130,7 +129,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
             lines.finish(&collected.summary)
         })?;
     } else {
-        library.visit(&progress, |found| {
+        library.visit(&Progress::of_bytes(args.output.quiet), |found| {
             collected.count(&found);
             if let Found::Cubin(entry, rows) = found {
                 collected.keep(entry, rows);
@@ -140,7 +139,6 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         collected.finish();
         write(args, &inputs, &collected)?;
     }
-    drop(progress);
     conclude(args, &library, &collected.summary)
 }
 

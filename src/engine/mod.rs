@@ -13,6 +13,7 @@ pub mod input;
 pub mod inspect;
 pub mod jobserver;
 pub mod library;
+pub mod list;
 pub mod listing;
 pub mod matrix;
 pub mod memory;

@@ -6,6 +6,7 @@
 pub mod annotation;
 mod code;
 mod demangle;
+pub mod entries;
 mod join;
 pub mod library;
 pub mod listing;

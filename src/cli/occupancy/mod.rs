@@ -2,24 +2,20 @@
 //!
 //! In: one launch as flags, or many as JSON lines. Out: text, or JSON lines. It says what fits; it does not say what is fast.
 
-mod batch;
 #[cfg(test)]
 mod tests;
-mod text;
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::{ValueEnum, ValueHint};
-use serde_json::json;
 
 use crate::base::Arch;
 use crate::emit::clean::Form;
-use crate::registers::occupancy::{Launch, Occupancy, RegisterRange, SmemMode, occupancy, register_table};
-
-pub use batch::{Summary, batch};
+use crate::emit::occupancy::{Answer, Summary, batch, write_json, write_text};
+use crate::registers::occupancy::{Launch, SmemMode, occupancy, register_table};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -142,13 +138,6 @@ impl OccupancyArgs {
     }
 }
 
-/// The answer for one architecture.
-struct Answer {
-    arch: Arch,
-    occupancy: Occupancy,
-    table: Vec<RegisterRange>,
-}
-
 /// Runs the command. Lines of a batch that have no answer are counted, not an error: exit with 2 when there are any.
 pub fn run(
     args: &OccupancyArgs,
@@ -185,32 +174,9 @@ pub fn run(
     }
     let mut out = BufWriter::new(out);
     match args.format {
-        None | Some(OccupancyFormat::Text) => text::write(&mut out, &launch, &answers)?,
-        Some(OccupancyFormat::Json) => answers.iter().try_for_each(|answer| write_json(&mut out, &launch, answer))?,
+        None | Some(OccupancyFormat::Text) => write_text(&launch, &answers, &mut out)?,
+        Some(OccupancyFormat::Json) => answers.iter().try_for_each(|answer| write_json(&launch, answer, &mut out))?,
     }
     out.flush()?;
     Ok(Summary { lines: answers.len() as u64, refused: 0 })
-}
-
-/// The line a batch would answer with, and the table over register counts.
-fn write_json(out: &mut impl Write, launch: &Launch, answer: &Answer) -> io::Result<()> {
-    let asked = [
-        ("arch", json!(answer.arch.to_string())),
-        ("registers", json!(launch.registers)),
-        ("threads", json!(launch.threads)),
-        ("smem", json!(launch.smem_static)),
-        ("smem_dynamic", json!(launch.smem_dynamic)),
-        ("barriers", json!(launch.barriers)),
-        ("cluster", json!(launch.cluster)),
-        ("smem_mode", json!(launch.smem_mode)),
-        ("carveout", json!(launch.carveout)),
-    ];
-    let mut line = b"{".to_vec();
-    for (key, value) in &asked {
-        batch::write_pair(&mut line, key, value)?;
-    }
-    batch::write_fields(&mut line, &answer.occupancy)?;
-    batch::write_pair(&mut line, "table", &answer.table)?;
-    batch::finish(&mut line);
-    out.write_all(&line)
 }

@@ -1,3 +1,5 @@
+use std::io;
+
 use clap::Parser;
 use serde_json::Value;
 

@@ -19,7 +19,7 @@ const CLUSTERED_BLOCKS_SEEN: u32 = 8;
 const ARCHITECTURES_ABREAST: usize = 7;
 
 /// Writes one architecture in full, or several side by side.
-pub(super) fn write(out: &mut dyn Write, launch: &Launch, answers: &[Answer]) -> io::Result<()> {
+pub fn write(launch: &Launch, answers: &[Answer], out: &mut dyn Write) -> io::Result<()> {
     match answers {
         [answer] => one(out, launch, answer),
         _ => several(out, launch, answers),
