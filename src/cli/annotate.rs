@@ -3,20 +3,20 @@
 use std::io::Write;
 
 use anyhow::{Result, bail};
-use rayon::prelude::*;
 
 use super::Outcome;
 use super::args::{AnnotateArgs, AnnotateBy, AnnotateFormat};
 use super::output;
-use crate::base::{Arch, Line};
+use crate::base::Line;
 use crate::emit;
 use crate::emit::annotate::Options;
 use crate::emit::escape::terminal;
-use crate::engine::given::{self, Given};
-use crate::engine::inspect::{Job, View, inspect};
+use crate::engine::given;
+use crate::engine::inspect::{View, inspect_all};
+use crate::engine::progress::Silent;
 use crate::engine::source;
-use crate::report::annotation::{Annotation, By};
-use crate::report::{LaunchHints, Unit};
+use crate::report::LaunchHints;
+use crate::report::annotation::By;
 
 /// Compiles or reads every input, annotates every function.
 pub fn run(args: &AnnotateArgs) -> Result<Outcome> {
@@ -36,21 +36,10 @@ pub fn run(args: &AnnotateArgs) -> Result<Outcome> {
         width: args.width.or_else(|| output::terminal_width(&args.output)),
         only_functions: !session.kernels.is_empty(),
     };
-    let arches = session.arches();
     let mut find = source::Finder::new(args.source_root.as_deref());
     let values = args.format == AnnotateFormat::Html;
     let inputs = given::expand(&session.inputs, &args.compile.settings()?)?;
-    let annotate_all = |given: &Given| {
-        let path = given.path.as_path();
-        let input = given.read();
-        let one = |(index, arch): (usize, &Option<Arch>)| {
-            let job = Job { input: &input, path, arch: *arch, first: index == 0, view: View::Annotation { values } };
-            inspect(&session, &job).map(|inspected| (inspected.unit, inspected.annotation))
-        };
-        arches.par_iter().enumerate().filter_map(one).collect::<Vec<_>>()
-    };
-    let mut annotated: Vec<(Unit, Annotation)> =
-        session.pool().install(|| inputs.par_iter().flat_map(annotate_all).collect());
+    let mut annotated = inspect_all(&session, &inputs, View::Annotation { values }, &Silent);
     if by == By::Source || args.format == AnnotateFormat::Html {
         annotated.iter_mut().for_each(|(_, annotation)| find.fill(annotation));
     }

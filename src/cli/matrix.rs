@@ -97,7 +97,7 @@ impl MatrixArgs {
 
 /// Measures every cell, or those that a bisection needs, and writes.
 pub fn run(args: &MatrixArgs) -> Result<Outcome> {
-    let progress = Progress::new(0, "measuring", args.output.quiet);
+    let progress = Progress::new("measuring", args.output.quiet);
     let matrix = measure(&args.request()?, &progress)?;
     drop(progress);
     match args.format {

@@ -29,21 +29,21 @@ impl Progress {
         !quiet && std::io::stderr().is_terminal()
     }
 
-    /// A bar for `total` steps, or none when `quiet` or when standard error is no terminal.
-    pub fn new(total: u64, what: &'static str, quiet: bool) -> Self {
-        Progress::styled(total, what, quiet, "{msg} {wide_bar} {pos}/{len} {elapsed} (eta {eta})")
+    /// A bar for as many steps as the engine says, or none when `quiet` or when standard error is no terminal.
+    pub fn new(what: &'static str, quiet: bool) -> Self {
+        Progress::styled(what, quiet, "{msg} {wide_bar} {pos}/{len} {elapsed} (eta {eta})")
     }
 
     /// A bar for bytes that are read, as many as the engine says.
     pub fn of_bytes(quiet: bool) -> Self {
-        Progress::styled(0, "reading", quiet, "{msg} {wide_bar} {percent}% of {total_bytes} {elapsed} (eta {eta})")
+        Progress::styled("reading", quiet, "{msg} {wide_bar} {percent}% of {total_bytes} {elapsed} (eta {eta})")
     }
 
-    fn styled(total: u64, what: &'static str, quiet: bool, template: &str) -> Self {
+    fn styled(what: &'static str, quiet: bool, template: &str) -> Self {
         if !Progress::is_wanted(quiet) {
             return Progress { bar: None, done: AtomicU64::new(0), stop: None, drawer: None };
         }
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
@@ -62,11 +62,6 @@ impl Progress {
         // Without a thread to draw it there is no bar.
         let drawer = std::thread::Builder::new().spawn(draw).ok();
         Progress { bar: Some(bar), done: AtomicU64::new(0), stop: Some(stop), drawer }
-    }
-
-    /// One more step is done.
-    pub fn step(&self) {
-        engine::Progress::advance(self, 1);
     }
 }
 

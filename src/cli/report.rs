@@ -1,7 +1,6 @@
 //! `ptxinspect FILE…`: the report.
 
 use anyhow::Result;
-use rayon::prelude::*;
 
 use super::Outcome;
 use super::args::{ReportArgs, ReportFormat};
@@ -9,11 +8,11 @@ use super::progress::Progress;
 use super::{library, output};
 use crate::base::Line;
 use crate::emit;
-use crate::engine::given::{self, Given};
-use crate::engine::inspect::{Job, View, inspect};
+use crate::engine::deny::Deny;
+use crate::engine::given;
+use crate::engine::inspect::{View, inspect_all};
 use crate::engine::source;
-use crate::report::annotation::Annotation;
-use crate::report::{self, Advisory, Issue, LaunchHints, Report, Severity, Unit};
+use crate::report::{self, LaunchHints, Report, Unit};
 
 /// Hot lines that are shown when nobody says how many.
 const HOT_LINES: usize = 5;
@@ -28,27 +27,11 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     session.at = args.at.iter().copied().map(Line).collect();
     session.roles.clone_from(&args.roles);
     let deny = Deny::new(&args.deny, &args.allow);
-    let arches = session.arches();
     let inputs = given::expand(&session.inputs, &args.compile.settings()?)?;
-    let progress = Progress::new((inputs.len() * arches.len()) as u64, "compiling", args.output.quiet);
     let for_page = args.format == ReportFormat::Html;
-    let inspect_all = |given: &Given| {
-        let path = given.path.as_path();
-        // One read serves all architectures of a file.
-        let input = given.read();
-        let units = arches.par_iter().enumerate().filter_map(|(index, arch)| {
-            // The page shows the code too.
-            let view = if for_page { View::Annotation { values: true } } else { View::Report };
-            let job = Job { input: &input, path, arch: *arch, first: index == 0, view };
-            let inspected = inspect(&session, &job);
-            progress.step();
-            inspected.map(|inspected| (inspected.unit, inspected.annotation))
-        });
-        units.collect::<Vec<_>>()
-    };
-    let mut units: Vec<(Unit, Annotation)> =
-        session.pool().install(|| inputs.par_iter().flat_map(inspect_all).collect());
-    drop(progress);
+    // The page shows the code too.
+    let view = if for_page { View::Annotation { values: true } } else { View::Report };
+    let mut units = inspect_all(&session, &inputs, view, &Progress::new("compiling", args.output.quiet));
     if for_page {
         let mut find = source::Finder::new(args.source_root.as_deref());
         units.iter_mut().for_each(|(_, annotation)| find.fill(annotation));
@@ -83,42 +66,5 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     if !args.deny.is_empty() && report.units.iter().any(given_up) {
         return Ok(Outcome::Failed);
     }
-    let denied = report.units.iter().any(|unit| {
-        let mut issues =
-            unit.kernels.iter().filter_map(|kernel| kernel.barriers.as_ref()).flat_map(|found| &found.issues);
-        unit.advisories.iter().any(|advisory| deny.denies(advisory)) || issues.any(|issue| deny.denies_issue(issue))
-    });
-    Ok(if denied { Outcome::Findings } else { Outcome::Fine })
-}
-
-/// What `--deny` and `--allow` say.
-struct Deny {
-    codes: Vec<String>,
-    warnings: bool,
-    advisories: bool,
-    allowed: Vec<String>,
-}
-
-impl Deny {
-    fn new(deny: &[String], allow: &[String]) -> Self {
-        let upper = |codes: &[String]| codes.iter().map(|code| code.trim().to_ascii_uppercase()).collect::<Vec<_>>();
-        let codes = upper(deny);
-        let has = |word: &str| codes.iter().any(|code| code == word);
-        Deny { warnings: has("WARNINGS"), advisories: has("ADVISORIES"), codes, allowed: upper(allow) }
-    }
-
-    fn denies_issue(&self, issue: &Issue) -> bool {
-        let listed = |codes: &[String]| codes.contains(&issue.code);
-        !listed(&self.allowed) && (listed(&self.codes) || self.warnings && issue.severity >= Severity::Warning)
-    }
-
-    fn denies(&self, advisory: &Advisory) -> bool {
-        let code = advisory.code.as_deref();
-        if code.is_some_and(|code| self.allowed.iter().any(|allowed| allowed == code)) {
-            return false;
-        }
-        code.is_some_and(|code| self.codes.iter().any(|denied| denied == code))
-            || self.warnings && advisory.severity >= Severity::Warning
-            || self.advisories && (code.is_some() || advisory.severity >= Severity::Warning)
-    }
+    Ok(if deny.denies(&report) { Outcome::Findings } else { Outcome::Fine })
 }

@@ -5,9 +5,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use rayon::prelude::*;
+
 use super::compile::{self, Built, Session};
+use super::given::Given;
 use super::input::{Input, Kind};
 use super::memory;
+use super::progress::Progress;
 use crate::base::Arch;
 use crate::base::work::{self, Deadline, TimeOver};
 use crate::cubin::Image;
@@ -59,6 +63,29 @@ pub struct Inspected<'a> {
 pub fn inspect<'a>(session: &Session, job: &Job<'a>) -> Option<Inspected<'a>> {
     let text = text_of(job.input);
     inspect_shared(session, job, &Shared::new(text.as_deref(), 1))
+}
+
+/// Every input for every architecture, in parallel, answers in order.
+pub fn inspect_all(
+    session: &Session,
+    inputs: &[Given],
+    view: View,
+    progress: &dyn Progress,
+) -> Vec<(Unit, Annotation)> {
+    let arches = session.arches();
+    progress.expect((inputs.len() * arches.len()) as u64);
+    let all_of = |given: &Given| {
+        // One read serves all architectures of a file.
+        let input = given.read();
+        let one = |(index, arch): (usize, &Option<Arch>)| {
+            let job = Job { input: &input, path: &given.path, arch: *arch, first: index == 0, view };
+            let inspected = inspect(session, &job);
+            progress.advance(1);
+            inspected.map(|inspected| (inspected.unit, inspected.annotation))
+        };
+        arches.par_iter().enumerate().filter_map(one).collect::<Vec<_>>()
+    };
+    session.pool().install(|| inputs.par_iter().flat_map(all_of).collect())
 }
 
 /// The PTX of an input, if it is PTX.

@@ -5,6 +5,7 @@
 pub mod cache;
 pub mod compile;
 pub mod contents;
+pub mod deny;
 pub mod diff;
 pub mod gate;
 pub mod given;

@@ -26,7 +26,7 @@ use crate::gate::{self, Check, Level, Scope, Verdict};
 pub fn run(args: &GateArgs) -> Result<Outcome> {
     let plan = Plan::new(&args.request()?)?;
     let (recorded, baseline) = read_baseline(&plan, args.update)?.unwrap_or_default();
-    let progress = Progress::new(0, "measuring", args.output.quiet);
+    let progress = Progress::new("measuring", args.output.quiet);
     let measured = measure(&plan, &progress)?;
     drop(progress);
     // What cannot be looked at is not gone: nothing that was recorded of it is forgotten.
