@@ -38,15 +38,29 @@ pub struct Given {
 
 enum From {
     File,
+    Bytes(Vec<u8>),
     Entry(Box<Entry>),
     Nothing(String),
 }
 
 impl Given {
+    /// A file.
+    pub fn file(path: &Path, limits: Limits) -> Given {
+        Given { path: path.to_path_buf(), from: From::File, limits }
+    }
+
+    /// Bytes that somebody has, and what to call them.
+    pub fn bytes(name: &str, bytes: Vec<u8>) -> Given {
+        Given { path: PathBuf::from(name), from: From::Bytes(bytes), limits: Limits::default() }
+    }
+
     /// Its bytes.
     pub fn read(&self) -> Result<Input, String> {
         match &self.from {
             From::File => input::read(&self.path, &self.limits).map_err(|error| format!("{error:#}")),
+            From::Bytes(bytes) => {
+                Ok(Input { name: self.path.display().to_string(), bytes: bytes.clone(), companion: None })
+            }
             From::Nothing(message) => Err(message.clone()),
             From::Entry(entry) => {
                 let bytes = entry.read().map_err(|error| error.to_string())?.into_owned();
@@ -73,7 +87,7 @@ pub fn expand(inputs: &[PathBuf], settings: &Settings) -> Result<Vec<Given>> {
         if input::is_container(path, &limits)? {
             all.extend(inside(path, &args)?);
         } else {
-            all.push(Given { path: path.clone(), from: From::File, limits });
+            all.push(Given::file(path, limits));
         }
     }
     Ok(all)

@@ -18,49 +18,23 @@ use crate::compare::unified;
 use crate::emit::clean::{self, Form};
 use crate::emit::escape::terminal;
 use crate::emit::gate as emit;
-use crate::engine::gate::{Plan, explain, measure, read_baseline, today};
+use crate::engine::gate::{Gated, Plan, read_baseline, today};
 use crate::files::{HIDDEN_PREFIX, lock_folder, remove_leftovers};
-use crate::gate::{self, Check, Level, Scope, Verdict};
+use crate::gate::{self, Check, Level, Verdict};
 
 /// Measures, checks, writes.
 pub fn run(args: &GateArgs) -> Result<Outcome> {
-    let plan = Plan::new(&args.request()?)?;
-    let (recorded, baseline) = read_baseline(&plan, args.update)?.unwrap_or_default();
-    let progress = Progress::new("measuring", args.output.quiet);
-    let measured = measure(&plan, &progress)?;
-    drop(progress);
-    // What cannot be looked at is not gone: nothing that was recorded of it is forgotten.
-    let exists = |name: &str| plan.root.join(name).try_exists().unwrap_or(true);
-    let scope = Scope {
-        kernels: &plan.kernels,
-        some_inputs: plan.some_inputs,
-        some_arches: plan.some_arches,
-        some_ptxas: plan.some_ptxas,
-        exists: &exists,
-    };
-    let check = Check {
-        measured: &measured,
-        baseline: &baseline,
-        policy: &plan.policy,
-        ratchet: plan.ratchet,
-        today: args.today.unwrap_or_else(today),
-        scope: &scope,
-        baseline_name: &plan.baseline_name,
-    };
-    let mut verdict = gate::check(&check);
+    let (request, today) = (args.request()?, args.today.unwrap_or_else(today));
+    let mut gated = Gated::new(&request, today, args.update, &Progress::new("measuring", args.output.quiet))?;
     if args.update {
-        return update(&plan, &check, &verdict, args);
+        return gated.with_check(|check| update(&gated.plan, check, &gated.verdict, args));
     }
-    for unit in &mut verdict.units {
-        unit.command = Some(plan.command(&unit.path, &unit.arch, unit.ptxas.as_deref()));
-    }
-    if measured.iter().all(|measured| measured.error.is_none()) {
-        let new = clean::text(Form::Json, &gate::update(check.baseline, &measured, &scope).to_text());
-        verdict.patch = Some(unified(&plan.baseline_name, &recorded, &new));
-    }
-    if let Some(session) = plan.sessions.first().filter(|_| verdict.failures().next().is_some()) {
-        session.pool().install(|| explain(&plan, check.baseline, args.old.as_deref(), &mut verdict));
-    }
+    gated.verdict.patch = gated.updated().map(|new| {
+        let new = clean::text(Form::Json, &new);
+        unified(&gated.plan.baseline_name, &gated.recorded, &new)
+    });
+    gated.explain(args.old.as_deref());
+    let Gated { plan, verdict, .. } = gated;
     output::write(&args.output, args.format, |out| write(&verdict, args.format, args, out))?;
     if args.format == GateFormat::Patch && verdict.patch.is_none() {
         // There is no patch, and the reasons are in no other output.

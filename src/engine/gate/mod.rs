@@ -7,13 +7,13 @@ mod explain;
 mod inputs;
 pub mod plan;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
 
-pub use self::explain::explain;
+use self::explain::explain;
 pub use self::plan::Plan;
 use super::compile::Session;
 use super::given::{self, Inside};
@@ -23,7 +23,7 @@ use super::progress::{Installing, Progress};
 use super::settings::Within;
 use crate::base::Limits;
 use crate::cache::Key;
-use crate::gate::{self, Baseline, Date, Measured};
+use crate::gate::{self, Baseline, Check, Date, Measured, Scope, Verdict};
 
 /// What a gate is asked for.
 #[derive(Clone, Debug)]
@@ -62,6 +62,84 @@ pub struct Request {
     pub installing: Installing,
 }
 
+/// What a gate measured, what was recorded, and how they compare.
+pub struct Gated {
+    /// What was measured, under which names.
+    pub plan: Plan,
+    /// The baseline as it is written; empty where there is none.
+    pub recorded: String,
+    /// The baseline.
+    pub baseline: Baseline,
+    /// What was measured.
+    pub measured: Vec<Measured>,
+    /// How they compare.
+    pub verdict: Verdict,
+    today: Date,
+}
+
+impl Gated {
+    /// Measures and compares. Without a baseline there is an error, unless one is to be written (`update`).
+    pub fn new(request: &Request, today: Date, update: bool, progress: &dyn Progress) -> Result<Gated> {
+        let plan = Plan::new(request)?;
+        let (recorded, baseline) = read_baseline(&plan, update)?.unwrap_or_default();
+        let measured = measure(&plan, progress)?;
+        let verdict = with_check(&plan, &baseline, &measured, today, gate::check);
+        let mut gated = Gated { plan, recorded, baseline, measured, verdict, today };
+        if !update {
+            for unit in &mut gated.verdict.units {
+                unit.command = Some(gated.plan.command(&unit.path, &unit.arch, unit.ptxas.as_deref()));
+            }
+        }
+        Ok(gated)
+    }
+
+    /// Hands on what is compared with what.
+    pub fn with_check<T>(&self, then: impl FnOnce(&Check<'_>) -> T) -> T {
+        with_check(&self.plan, &self.baseline, &self.measured, self.today, then)
+    }
+
+    /// The baseline as an update would write it; none where something could not be measured.
+    pub fn updated(&self) -> Option<String> {
+        let whole = self.measured.iter().all(|measured| measured.error.is_none());
+        let update = |check: &Check<'_>| gate::update(check.baseline, check.measured, check.scope).to_text();
+        whole.then(|| self.with_check(update))
+    }
+
+    /// Says which lines of the kernels that fail are to blame, with the old build beside the new one; `old` names it.
+    pub fn explain(&mut self, old: Option<&Path>) {
+        if let Some(session) = self.plan.sessions.first().filter(|_| self.verdict.failures().next().is_some()) {
+            session.pool().install(|| explain(&self.plan, &self.baseline, old, &mut self.verdict));
+        }
+    }
+}
+
+fn with_check<T>(
+    plan: &Plan,
+    baseline: &Baseline,
+    measured: &[Measured],
+    today: Date,
+    then: impl FnOnce(&Check<'_>) -> T,
+) -> T {
+    // What cannot be looked at is not gone: nothing that was recorded of it is forgotten.
+    let exists = |name: &str| plan.root.join(name).try_exists().unwrap_or(true);
+    let scope = Scope {
+        kernels: &plan.kernels,
+        some_inputs: plan.some_inputs,
+        some_arches: plan.some_arches,
+        some_ptxas: plan.some_ptxas,
+        exists: &exists,
+    };
+    then(&Check {
+        measured,
+        baseline,
+        policy: &plan.policy,
+        ratchet: plan.ratchet,
+        today,
+        scope: &scope,
+        baseline_name: &plan.baseline_name,
+    })
+}
+
 /// The day in UTC.
 pub fn today() -> Date {
     Date::from_unix_seconds(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs()))
@@ -84,7 +162,7 @@ pub fn read_baseline(plan: &Plan, update: bool) -> Result<Option<(String, Baseli
 }
 
 /// Measures every input for every architecture with every ptxas.
-pub fn measure(plan: &Plan, progress: &dyn Progress) -> Result<Vec<Measured>> {
+fn measure(plan: &Plan, progress: &dyn Progress) -> Result<Vec<Measured>> {
     let Some(first) = plan.sessions.first() else { bail!("there is no ptxas to measure with") };
     let total: usize = plan.inputs.iter().map(|input| input.arches.len()).sum();
     progress.expect((total * plan.sessions.len()) as u64);
