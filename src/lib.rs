@@ -1,6 +1,29 @@
 //! Where did my registers go, and did this change make it worse?
 //!
 //! ptxinspect runs NVIDIA's `ptxas` on PTX, reads the cubin natively, and joins everything it finds on the PTX line.
+//!
+//! ```no_run
+//! use ptxinspect::{Options, Source, inspect};
+//! use std::path::Path;
+//!
+//! let options = Options { ptxas: Some("13.4".to_owned()), ..Options::arch("sm_90a") };
+//! let report = inspect(&Source::from(Path::new("kernel.ptx")), &options)?;
+//! print!("{}", report.to_text());
+//! for kernel in report.kernels() {
+//!     println!("{}: {:?} registers", kernel.name, kernel.resources.registers);
+//! }
+//! for finding in report.findings() {
+//!     println!("{} at line {:?}: {}", finding.code, finding.ptx_line, finding.message);
+//! }
+//! # Ok::<(), ptxinspect::Error>(())
+//! ```
+//!
+//! The functions at the root of this crate answer one question each: [`inspect`], [`annotate`], [`disassemble`], [`diff`], [`occupancy`],
+//! [`timeline`] and [`gate()`]. They are what the command line and the Python package call. The modules below them are the parts they are
+//! made of, and change more often.
+//!
+//! # How it is made
+//!
 //! Plain types flow one way: bytes in, values out, writers at the edge.
 //!
 //! ```text
@@ -18,21 +41,24 @@
 //! PTX, roles ── sync ─────────────► Verdict, Finding   barriers executed: it ends, or here is who waits for what; rules
 //! answers    ── report::join ─────► Report             owned, deterministic, serialisable: the one model
 //! Report     ── gate ─────────────► Verdict            figures against baseline and policy
+//! Job        ── engine ───────────► Inspected          all of the above, in parallel; files, processes and the clock are behind it
 //! Report, Verdict ── emit ────────► text, json, …      one file a format
 //! ```
 //!
 //! Dependencies point one way too: [`base`] ← [`container`], [`ptx`], [`cubin`], [`sass`], [`toolchain`], [`cache`] (never each other; the last two use [`files`]) ← [`graph`] ← [`flow`]
-//! ← [`registers`], [`simt`] ← [`roles`] ← `sync` ← [`report`] ← [`compare`] ← [`gate`] ← [`matrix`] ← [`emit`] ← [`cli`].
+//! ← [`registers`], [`simt`] ← [`roles`] ← `sync` ← [`report`] ← [`compare`] ← [`mod@gate`] ← [`matrix`] ← [`engine`], [`emit`] ← `cli`.
 //! `tests/architecture.rs` reads the sources and checks it.
 
 pub mod base;
 pub mod cache;
+#[doc(hidden)]
 pub mod cli;
 pub mod compare;
 pub mod container;
 pub mod cubin;
 pub mod emit;
 pub mod engine;
+mod facade;
 pub mod files;
 pub mod flow;
 pub mod gate;
@@ -46,3 +72,13 @@ pub mod sass;
 pub mod simt;
 mod sync;
 pub mod toolchain;
+
+pub use crate::base::{Arch, Line};
+pub use crate::compare::Difference;
+pub use crate::gate::Verdict;
+pub use crate::registers::occupancy::{Launch as LaunchConfig, Occupancy};
+pub use crate::report::annotation::{Annotation, By};
+pub use crate::report::{
+    Advisory, Confidence, Diagnostic, Issue as Finding, Kernel, Report, Resources, Severity, Unit, UnitError,
+};
+pub use facade::*;

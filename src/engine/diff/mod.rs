@@ -67,14 +67,27 @@ impl Side {
     /// Builds or reads it: PTX, a cubin, a library, or a report.
     pub fn load(&self) -> Result<Vec<Loaded>> {
         let Some(path) = self.settings.inputs.first() else { bail!("there is no input") };
+        let limits = &self.settings.limits;
+        if input::is_container(path, limits)? {
+            return library::load(&self.session()?, path, &self.settings);
+        }
+        self.load_input(path, input::read(path, limits)?)
+    }
+
+    /// The same of bytes that somebody has.
+    pub fn load_bytes(&self, name: &str, bytes: Vec<u8>) -> Result<Vec<Loaded>> {
+        self.load_input(Path::new(name), Input { name: name.to_owned(), bytes, companion: None })
+    }
+
+    fn session(&self) -> Result<Session> {
         let mut session = Session::new(&self.settings)?;
         session.installing = self.installing;
         session.cache.clone_from(&self.cache);
-        let limits = &self.settings.limits;
-        if input::is_container(path, limits)? {
-            return library::load(&session, path, &self.settings);
-        }
-        let read = input::read(path, limits)?;
+        Ok(session)
+    }
+
+    fn load_input(&self, path: &Path, read: Input) -> Result<Vec<Loaded>> {
+        let session = self.session()?;
         if read.bytes.trim_ascii_start().starts_with(b"{") {
             return load_report(&session, &read);
         }
