@@ -1,12 +1,11 @@
 //! Files for a CPU that carry GPU code: ELF, PE, COFF, Mach-O, and archives of them.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
+use memchr::memmem::Finder;
 use object::read::archive::ArchiveFile;
 use object::read::macho::{FatArch, MachOFatFile32, MachOFatFile64};
 use object::{File, FileKind, Object, ObjectSection, ReadCache, ReadRef};
-use regex::bytes::Regex;
 
 use super::entry::Place;
 use super::error::Problem;
@@ -182,12 +181,53 @@ pub(super) fn universal(source: &Source, head: &[u8]) -> (Vec<Member>, Vec<Probl
     parsed.unwrap_or_else(|error| (Vec::new(), vec![Problem::Unsupported(format!("damaged Mach-O file: {error}"))]))
 }
 
+/// Where something starts in bytes that are gone through from front to back, each of them once.
+struct Starts {
+    start: Finder<'static>,
+    /// Whether what follows the start fits.
+    fits: fn(&[u8]) -> bool,
+    /// The next one, if it was found.
+    hit: Option<usize>,
+    /// There is none before this.
+    passed: usize,
+}
+
+impl Starts {
+    fn of_fatbins() -> Self {
+        Starts { start: Finder::new(b"\x50\xed\x55\xba\x01\x00\x10\x00"), fits: |_| true, hit: None, passed: 0 }
+    }
+
+    /// ELF of either size, little-endian, with NVIDIA's two ABIs.
+    fn of_cubins() -> Self {
+        let fits = |rest: &[u8]| matches!(rest, [1 | 2, 1, 1, 0x33 | 0x41, ..]);
+        Starts { start: Finder::new(b"\x7fELF"), fits, hit: None, passed: 0 }
+    }
+
+    /// The first at `from` or behind it. `from` never goes back, and `bytes` only gets longer.
+    fn next(&mut self, bytes: &[u8], from: usize) -> Option<usize> {
+        if let Some(hit) = self.hit.filter(|hit| *hit >= from) {
+            return Some(hit);
+        }
+        let mut at = from.max(self.passed);
+        while let Some(found) = bytes.get(at..).and_then(|rest| self.start.find(rest)) {
+            let (offset, behind) = (at + found, at + found + self.start.needle().len());
+            if (self.fits)(bytes.get(behind..).unwrap_or_default()) {
+                self.hit = Some(offset);
+                return self.hit;
+            }
+            at = offset + 1;
+        }
+        // One that is cut off at the end is looked at again.
+        self.passed = at.max(bytes.len().saturating_sub(LONGEST_START));
+        self.hit = None;
+        None
+    }
+}
+
 /// Fatbins and cubins anywhere in a mapped file but in `known`, by their first bytes.
 pub(super) fn stray(source: &Source, known: &[Section]) -> (Vec<Stray>, Option<Problem>) {
-    static START: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(r"(?s-u)\x50\xed\x55\xba\x01\x00\x10\x00|\x7fELF[\x01\x02]\x01\x01[\x33\x41]").ok()
-    });
-    let (Some(bytes), Some(start)) = (source.direct(), START.as_ref()) else { return (Vec::new(), None) };
+    let Some(bytes) = source.direct() else { return (Vec::new(), None) };
+    let (mut fatbins, mut cubins) = (Starts::of_fatbins(), Starts::of_cubins());
     // Offsets of the sections within the file.
     let base = bytes.as_ptr() as usize;
     let mut known: Vec<(usize, usize)> = known
@@ -204,7 +244,7 @@ pub(super) fn stray(source: &Source, known: &[Section]) -> (Vec<Stray>, Option<P
         // What starts in a piece may end behind it.
         let end = at.saturating_add(PIECE).min(bytes.len());
         let piece = bytes.get(..end.saturating_add(LONGEST_START).min(bytes.len())).unwrap_or(bytes);
-        let Some(hit) = start.find_at(piece, at) else {
+        let Some(offset) = fatbins.next(piece, at).into_iter().chain(cubins.next(piece, at)).min() else {
             work::check_time();
             // Nothing of it is needed again.
             if let Some(passed) = source.slice(at as u64, (end - at) as u64) {
@@ -213,7 +253,6 @@ pub(super) fn stray(source: &Source, known: &[Section]) -> (Vec<Stray>, Option<P
             at = end;
             continue;
         };
-        let offset = hit.start();
         at = offset + 4;
         let before = known.partition_point(|(from, _)| *from <= offset).checked_sub(1).and_then(|at| known.get(at));
         if let Some((_, end)) = before.filter(|(_, end)| offset < *end) {

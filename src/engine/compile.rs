@@ -94,7 +94,7 @@ impl Session {
             env,
             inputs: input::unique(&settings.inputs),
             arches,
-            kernels: Globs::new(&settings.kernel)?,
+            kernels: Globs::new(&settings.kernel),
             flags: settings.flags.clone(),
             timeout: settings.limits.time,
             limits: settings.limits,

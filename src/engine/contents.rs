@@ -84,8 +84,8 @@ impl Choice {
             arches: args.arch.iter().map(|arch| arch.parse().map_err(anyhow::Error::from)).collect::<Result<_>>()?,
             entries: Globs::new(
                 &args.within.entry.iter().flat_map(|glob| [glob.clone(), format!("*/{glob}")]).collect::<Vec<_>>(),
-            )?,
-            kernels: Globs::new(&args.kernel)?,
+            ),
+            kernels: Globs::new(&args.kernel),
             containers,
             limits: options.limits,
             pool: Pool::start(threads),

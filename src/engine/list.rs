@@ -1,8 +1,6 @@
 //! What an entry of a container is, for a list of all of them.
 
-use std::sync::LazyLock;
-
-use regex::bytes::Regex;
+use memchr::{memchr, memchr2, memchr3, memmem};
 
 use super::contents::{self, Choice};
 use crate::container::{Entry, EntryKind, Place};
@@ -96,14 +94,37 @@ fn describe(row: &mut EntryRow, image: &Image<'_>) {
 
 /// Names after `.entry`, as far as the text alone tells.
 pub fn ptx_kernels(text: &[u8]) -> Vec<String> {
-    // The alternatives before the name swallow comments and strings, where .entry means nothing.
-    static ENTRY: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new(r#"(?s-u)//[^\n]*|/\*.*?\*/|"[^"\n]*"|\.entry\s+([A-Za-z0-9_$%]+)"#).ok());
-    let Some(entry) = ENTRY.as_ref() else { return Vec::new() };
-    entry
-        .captures_iter(text)
-        .filter_map(|found| Some(String::from_utf8_lossy(found.get(1)?.as_bytes()).into_owned()))
-        .collect()
+    const ENTRY: &[u8] = b".entry";
+    let mut names = Vec::new();
+    let mut rest = text;
+    // Comments and strings are passed over: .entry means nothing there.
+    while let Some(at) = memchr3(b'/', b'"', b'.', rest) {
+        let here = rest.get(at..).unwrap_or_default();
+        let passed = if here.starts_with(b"//") {
+            memchr(b'\n', here).unwrap_or(here.len())
+        } else if here.starts_with(b"/*") {
+            // One that does not end is none.
+            memmem::find(here.get(2..).unwrap_or_default(), b"*/").map_or(1, |end| end + 4)
+        } else if here.starts_with(b"\"") {
+            let end = memchr2(b'"', b'\n', here.get(1..).unwrap_or_default());
+            end.filter(|end| here.get(end + 1) == Some(&b'"')).map_or(1, |end| end + 2)
+        } else if let Some(behind) = here.strip_prefix(ENTRY) {
+            let is_space = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
+            let spaces = behind.iter().take_while(|byte| is_space(byte)).count();
+            let name = behind.get(spaces..).unwrap_or_default();
+            let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_$%".contains(byte);
+            let length = name.iter().take_while(|byte| is_name(byte)).count();
+            let name = name.get(..length).unwrap_or_default();
+            if spaces > 0 && length > 0 {
+                names.push(String::from_utf8_lossy(name).into_owned());
+            }
+            ENTRY.len()
+        } else {
+            1
+        };
+        rest = here.get(passed..).unwrap_or_default();
+    }
+    names
 }
 
 /// What a file of this kind is called by its end.

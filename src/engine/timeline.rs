@@ -43,7 +43,7 @@ pub fn draw(input: &Input, drawing: &Drawing) -> Result<Drawn> {
 }
 
 fn draw_text(args: &Drawing, input: &str, text: &str) -> Result<Drawn> {
-    let globs = Globs::new(&args.kernel)?;
+    let globs = Globs::new(&args.kernel);
     let module = ptx::parse(text);
     let kernels: Vec<_> = module
         .functions()
