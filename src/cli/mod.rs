@@ -25,6 +25,7 @@ mod streams;
 pub mod timeline;
 mod toolchain;
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -65,7 +66,17 @@ pub fn main() -> ExitCode {
         crate::toolchain::guard(io::stdin().lock());
         return ExitCode::SUCCESS;
     }
-    let args = match Args::try_parse() {
+    // On Linux the program that runs, even where its file has been replaced meanwhile.
+    let itself = if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() };
+    if let (Ok(itself), true) = (itself, cfg!(unix)) {
+        crate::toolchain::start_guard(itself, GUARD);
+    }
+    ExitCode::from(main_of(std::env::args_os()))
+}
+
+/// The same with these arguments, the program's name first, in a process that is another program's: the Python package has the command, too.
+pub fn main_of(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let args = match Args::try_parse_from(arguments) {
         Ok(args) => args,
         Err(error) => {
             // Help and version are answers; anything else is a job that could not be done.
@@ -78,11 +89,6 @@ pub fn main() -> ExitCode {
     let _ = crate::toolchain::remove_leftovers_on_signals();
     memory::exit_where_there_is_none(Outcome::Failed.code());
     memory::exit_where_a_file_shrinks(Outcome::Failed.code());
-    // On Linux the program that runs, even where its file has been replaced meanwhile.
-    let itself = if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() };
-    if let (Ok(itself), true) = (itself, cfg!(unix)) {
-        crate::toolchain::start_guard(itself, GUARD);
-    }
     let outcome = run(args).unwrap_or_else(|error| fail(&error));
     finish(outcome)
 }
@@ -93,10 +99,10 @@ fn fail(error: &anyhow::Error) -> Outcome {
 }
 
 /// The exit status: what was found, unless what was to be said of it got lost.
-fn finish(outcome: Outcome) -> ExitCode {
+fn finish(outcome: Outcome) -> u8 {
     crate::toolchain::dismiss_guard();
     let outcome = streams::finish().map_or_else(|error| fail(&error), |()| outcome);
-    ExitCode::from(outcome.code())
+    outcome.code()
 }
 
 /// Prints what clap says, in its own colours unless it quotes something that no terminal should get.
