@@ -1,0 +1,511 @@
+//! The engine as a Python module. Thin: values cross as JSON, and `python/ptxinspect/` gives them their Python form.
+//!
+//! Every call releases the interpreter's lock while it works. An error becomes one of the exceptions of `ptxinspect._errors`, with the words
+//! of the command line and, where there are some, the units it is about.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use ptxinspect::base::{Limits, Line};
+use ptxinspect::emit::annotate::Options as AnnotateOptions;
+use ptxinspect::engine::progress::install_silently;
+use ptxinspect::engine::settings::Within;
+use ptxinspect::registers::occupancy::SmemMode;
+use ptxinspect::{By, ErrorKind, GateRequest, LaunchConfig, Options, Source};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use serde::{Deserialize, Serialize};
+
+/// What Python says of a job.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Asked {
+    arch: Vec<String>,
+    ptxas: Option<String>,
+    flags: Vec<String>,
+    kernels: Vec<String>,
+    threads: Option<u32>,
+    smem_dynamic: u64,
+    at: Vec<u32>,
+    roles: Vec<(String, u32)>,
+    timeout: Option<f64>,
+    jobs: Option<usize>,
+    cache: bool,
+    compile_inside: bool,
+}
+
+impl Asked {
+    fn options(json: &str) -> PyResult<Options> {
+        let asked: Asked = read(json)?;
+        Ok(Options {
+            arch: asked.arch,
+            ptxas: asked.ptxas,
+            flags: asked.flags,
+            kernels: asked.kernels,
+            threads: asked.threads,
+            smem_dynamic_bytes: asked.smem_dynamic,
+            at: asked.at,
+            roles: asked.roles,
+            timeout: timeout(asked.timeout)?,
+            jobs: asked.jobs,
+            cache: asked.cache,
+            compile_inside: asked.compile_inside,
+        })
+    }
+}
+
+fn read<'a, T: Deserialize<'a>>(json: &'a str) -> PyResult<T> {
+    serde_json::from_str(json).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+fn write(value: &impl Serialize) -> PyResult<String> {
+    serde_json::to_string(value).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+fn timeout(seconds: Option<f64>) -> PyResult<Option<Duration>> {
+    let Some(seconds) = seconds else { return Ok(None) };
+    if !(seconds.is_finite() && seconds > 0.0) {
+        return Err(PyValueError::new_err(format!("timeout {seconds} is not a time: expected seconds above 0")));
+    }
+    Ok(Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)))
+}
+
+/// A path, or bytes with a name.
+#[derive(FromPyObject)]
+enum Given {
+    Bytes(String, Vec<u8>),
+    Path(PathBuf),
+}
+
+impl From<Given> for Source {
+    fn from(given: Given) -> Source {
+        match given {
+            Given::Path(path) => Source::Path(path),
+            Given::Bytes(name, bytes) => Source::Bytes { name, bytes },
+        }
+    }
+}
+
+/// The exception for an error.
+fn raise(py: Python<'_>, error: &ptxinspect::Error) -> PyErr {
+    let name = match error.kind() {
+        ErrorKind::Toolchain => "ToolchainError",
+        ErrorKind::Ptxas => "PtxasError",
+        ErrorKind::Cubin => "CubinError",
+        ErrorKind::Timeout => "TimeoutError",
+        _ => "InputError",
+    };
+    let made = || -> PyResult<Bound<'_, PyAny>> {
+        let units = write(&error.units())?;
+        py.import("ptxinspect._errors")?.getattr(name)?.call1((error.to_string(), units))
+    };
+    made().map_or_else(|error| error, PyErr::from_value)
+}
+
+/// A report. It keeps what it was made from, for the page.
+#[pyclass(frozen, module = "ptxinspect._ptxinspect")]
+struct Report {
+    report: ptxinspect::Report,
+    source: Source,
+    options: Options,
+    page: OnceLock<String>,
+}
+
+#[pymethods]
+impl Report {
+    /// As the command line writes it.
+    fn to_json(&self, py: Python<'_>) -> String {
+        py.detach(|| self.report.to_json())
+    }
+
+    /// As the command line writes it, without colours.
+    fn to_text(&self, py: Python<'_>) -> String {
+        py.detach(|| self.report.to_text())
+    }
+
+    /// The page of its kernels.
+    fn to_html(&self, py: Python<'_>) -> PyResult<String> {
+        if let Some(page) = self.page.get() {
+            return Ok(page.clone());
+        }
+        let page = py.detach(|| ptxinspect::annotate(&self.source, &self.options, None).map(|found| found.to_html()));
+        let page = page.map_err(|error| raise(py, &error))?;
+        Ok(self.page.get_or_init(|| page).clone())
+    }
+
+    /// Whether something in it is denied.
+    fn denies(&self, deny: Vec<String>, allow: Vec<String>) -> bool {
+        self.report.denies(&deny, &allow)
+    }
+
+    fn unit_count(&self) -> usize {
+        self.report.units.len()
+    }
+
+    fn kernel_count(&self, unit: usize) -> usize {
+        self.report.units.get(unit).map_or(0, |unit| unit.kernels.len())
+    }
+
+    /// A unit without its kernels, as JSON.
+    fn unit(&self, unit: usize) -> PyResult<String> {
+        let unit = self.report.units.get(unit).ok_or_else(|| PyValueError::new_err("there is no such unit"))?;
+        let alone = ptxinspect::Unit {
+            input: unit.input.clone(),
+            arch: unit.arch.clone(),
+            ptxas: unit.ptxas.clone(),
+            prepared: unit.prepared.clone(),
+            cubin: unit.cubin.clone(),
+            advisories: unit.advisories.clone(),
+            unparsed_log: unit.unparsed_log.clone(),
+            problems: unit.problems.clone(),
+            error: unit.error.clone(),
+            ..ptxinspect::Unit::default()
+        };
+        write(&alone)
+    }
+
+    /// A kernel as JSON.
+    fn kernel(&self, unit: usize, kernel: usize) -> PyResult<String> {
+        let found = self.report.units.get(unit).and_then(|unit| unit.kernels.get(kernel));
+        write(found.ok_or_else(|| PyValueError::new_err("there is no such kernel"))?)
+    }
+
+    /// What a table shows of each kernel: one object each, as JSON.
+    fn rows(&self) -> PyResult<String> {
+        let rows = self.report.units.iter().flat_map(|unit| unit.kernels.iter().map(move |kernel| Row::of(unit, kernel)));
+        write(&rows.collect::<Vec<_>>())
+    }
+}
+
+/// A kernel's figures, flat.
+#[derive(Serialize)]
+struct Row<'a> {
+    input: &'a str,
+    arch: Option<&'a str>,
+    ptxas: Option<&'a str>,
+    kernel: &'a str,
+    demangled: Option<&'a str>,
+    kind: ptxinspect::report::KernelKind,
+    registers: Option<u32>,
+    peak_live: Option<u32>,
+    spill_store_bytes: Option<u64>,
+    spill_load_bytes: Option<u64>,
+    spill_instructions: Option<usize>,
+    spills_in_loops: Option<u32>,
+    stack_bytes: Option<u64>,
+    smem_bytes: Option<u64>,
+    barriers: Option<u32>,
+    instructions: Option<u64>,
+    code_bytes: u64,
+    threads: Option<u32>,
+    blocks_per_sm: Option<u32>,
+    warps_per_sm: Option<u32>,
+    occupancy: Option<f64>,
+    limiter: Option<String>,
+    findings: usize,
+}
+
+/// Spill instructions in outermost loops, those inside them included; none where they cannot be told.
+fn spills_in_loops(kernel: &ptxinspect::Kernel) -> Option<u32> {
+    kernel.loops.as_ref()?.iter().filter(|found| found.depth == 1).map(|found| found.spills).sum()
+}
+
+impl<'a> Row<'a> {
+    fn of(unit: &'a ptxinspect::Unit, kernel: &'a ptxinspect::Kernel) -> Row<'a> {
+        let occupancy = kernel.occupancy.as_ref();
+        Row {
+            input: &unit.input,
+            arch: unit.arch.as_deref(),
+            ptxas: unit.ptxas.as_ref().and_then(|ptxas| ptxas.version.as_deref()),
+            kernel: &kernel.name,
+            demangled: kernel.demangled.as_deref(),
+            kind: kernel.kind,
+            registers: kernel.resources.registers,
+            peak_live: kernel.pressure.as_ref().map(|pressure| pressure.gpr.peak),
+            spill_store_bytes: kernel.resources.spill_store_bytes,
+            spill_load_bytes: kernel.resources.spill_load_bytes,
+            spill_instructions: kernel.spills.as_ref().map(Vec::len),
+            spills_in_loops: spills_in_loops(kernel),
+            stack_bytes: kernel.resources.stack_bytes,
+            smem_bytes: kernel.resources.smem_bytes,
+            barriers: kernel.resources.barriers,
+            instructions: kernel.instructions.total.zip(kernel.instructions.padding).map(|(all, padding)| all - padding),
+            code_bytes: kernel.resources.code_bytes,
+            threads: occupancy.map(|found| found.threads),
+            blocks_per_sm: occupancy.map(|found| found.blocks_per_sm),
+            warps_per_sm: occupancy.map(|found| found.warps_per_sm),
+            occupancy: occupancy.map(|found| f64::from(found.warps_per_sm) / f64::from(found.max_warps_per_sm.max(1))),
+            limiter: occupancy.map(|found| found.limiter.clone()),
+            findings: kernel.barriers.as_ref().map_or(0, |barriers| barriers.issues.len()),
+        }
+    }
+}
+
+#[pyfunction]
+fn inspect(py: Python<'_>, given: Given, options: &str) -> PyResult<Report> {
+    let (source, options) = (Source::from(given), Asked::options(options)?);
+    let report = py.detach(|| ptxinspect::inspect(&source, &options)).map_err(|error| raise(py, &error))?;
+    Ok(Report { report, source, options, page: OnceLock::new() })
+}
+
+/// Lines with the code they became.
+#[pyclass(frozen, module = "ptxinspect._ptxinspect")]
+struct Annotated {
+    annotated: ptxinspect::Annotated,
+}
+
+/// What is wanted of an annotation.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Shown {
+    by_source: bool,
+    lines: Option<(u32, u32)>,
+    only_hot: bool,
+    control: bool,
+    width: Option<usize>,
+    only_functions: bool,
+}
+
+impl Shown {
+    fn options(json: &str) -> PyResult<(By, AnnotateOptions)> {
+        let Shown { by_source, lines, only_hot, control, width, only_functions } = read(json)?;
+        let lines = lines.map(|(from, to)| (Line(from), Line(to)));
+        let by = if by_source { By::Source } else { By::Ptx };
+        Ok((by, AnnotateOptions { lines, only_hot, control, width, only_functions }))
+    }
+}
+
+#[pymethods]
+impl Annotated {
+    fn to_text(&self, py: Python<'_>, shown: &str) -> PyResult<String> {
+        let (by, options) = Shown::options(shown)?;
+        Ok(py.detach(|| self.annotated.to_text(by, &options)))
+    }
+
+    fn to_json(&self, py: Python<'_>, shown: &str) -> PyResult<String> {
+        let (by, options) = Shown::options(shown)?;
+        Ok(py.detach(|| self.annotated.to_json(by, &options)))
+    }
+
+    fn to_html(&self, py: Python<'_>) -> String {
+        py.detach(|| self.annotated.to_html())
+    }
+
+    fn to_svg(&self, py: Python<'_>) -> String {
+        py.detach(|| self.annotated.to_svg())
+    }
+}
+
+#[pyfunction]
+fn annotate(py: Python<'_>, given: Given, options: &str, source_root: Option<PathBuf>) -> PyResult<Annotated> {
+    let (source, options) = (Source::from(given), Asked::options(options)?);
+    let annotated = py.detach(|| ptxinspect::annotate(&source, &options, source_root.as_deref()));
+    Ok(Annotated { annotated: annotated.map_err(|error| raise(py, &error))? })
+}
+
+/// Code, listed.
+#[pyclass(frozen, module = "ptxinspect._ptxinspect")]
+struct Listing {
+    listing: ptxinspect::Listing,
+}
+
+#[pymethods]
+impl Listing {
+    fn to_text(&self, py: Python<'_>, control: bool, hex: bool) -> String {
+        py.detach(|| self.listing.to_text(control, hex))
+    }
+
+    fn to_json(&self, py: Python<'_>) -> String {
+        py.detach(|| self.listing.to_json())
+    }
+}
+
+#[pyfunction]
+fn disassemble(py: Python<'_>, given: Given, options: &str) -> PyResult<Listing> {
+    let (source, options) = (Source::from(given), Asked::options(options)?);
+    let listing = py.detach(|| ptxinspect::disassemble(&source, &options)).map_err(|error| raise(py, &error))?;
+    Ok(Listing { listing })
+}
+
+/// Two builds, compared.
+#[pyclass(frozen, module = "ptxinspect._ptxinspect")]
+struct Difference {
+    difference: ptxinspect::Difference,
+}
+
+#[pymethods]
+impl Difference {
+    fn to_text(&self, py: Python<'_>) -> String {
+        py.detach(|| self.difference.to_text())
+    }
+
+    fn to_json(&self, py: Python<'_>) -> String {
+        py.detach(|| self.difference.to_json())
+    }
+
+    fn to_html(&self, py: Python<'_>) -> String {
+        py.detach(|| self.difference.to_html())
+    }
+}
+
+#[pyfunction]
+fn diff(py: Python<'_>, before: Given, before_options: &str, after: Given, after_options: &str) -> PyResult<Difference> {
+    let (before, after) = (Source::from(before), Source::from(after));
+    let (before_options, after_options) = (Asked::options(before_options)?, Asked::options(after_options)?);
+    let compared = py.detach(|| ptxinspect::diff((&before, &before_options), (&after, &after_options)));
+    Ok(Difference { difference: compared.map_err(|error| raise(py, &error))? })
+}
+
+/// Timelines of a PTX's kernels.
+#[pyclass(frozen, module = "ptxinspect._ptxinspect")]
+struct Timelines {
+    drawn: ptxinspect::Timelines,
+}
+
+#[pymethods]
+impl Timelines {
+    fn to_text(&self, py: Python<'_>) -> String {
+        py.detach(|| self.drawn.to_text())
+    }
+
+    fn to_json(&self, py: Python<'_>) -> String {
+        py.detach(|| self.drawn.to_json())
+    }
+
+    fn to_svg(&self, py: Python<'_>) -> String {
+        py.detach(|| self.drawn.to_svg())
+    }
+
+    /// Kernels that have no timeline, and why.
+    fn refused(&self) -> Vec<(String, String)> {
+        self.drawn.refused.iter().map(|(name, why)| (name.clone(), why.to_string())).collect()
+    }
+}
+
+#[pyfunction]
+fn timeline(py: Python<'_>, given: Given, options: &str, steps: Option<u64>) -> PyResult<Timelines> {
+    let (source, options) = (Source::from(given), Asked::options(options)?);
+    let drawn = py.detach(|| ptxinspect::timeline(&source, &options, steps)).map_err(|error| raise(py, &error))?;
+    Ok(Timelines { drawn })
+}
+
+/// A launch.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Launched {
+    registers: u32,
+    threads: u32,
+    smem: u64,
+    smem_dynamic: u64,
+    barriers: u32,
+    cluster: Option<u32>,
+    smem_mode: SmemMode,
+    carveout: Option<u8>,
+}
+
+#[pyfunction]
+fn occupancy(py: Python<'_>, arch: &str, launch: &str) -> PyResult<String> {
+    let launch: Launched = read(launch)?;
+    let launch = LaunchConfig {
+        registers: launch.registers,
+        threads: launch.threads,
+        smem_static: launch.smem,
+        smem_dynamic: launch.smem_dynamic,
+        barriers: launch.barriers,
+        cluster: launch.cluster.unwrap_or(1),
+        smem_mode: launch.smem_mode,
+        carveout: launch.carveout,
+    };
+    write(&ptxinspect::occupancy(arch, &launch).map_err(|error| raise(py, &error))?)
+}
+
+/// What a gate is asked for.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct GateAsked {
+    inputs: Vec<PathBuf>,
+    baseline: Option<PathBuf>,
+    policy: Option<PathBuf>,
+    ratchet: bool,
+    deny: Vec<String>,
+    arch: Vec<String>,
+    ptxas: Vec<String>,
+    jobs: Option<usize>,
+    no_cache: bool,
+    timeout: Option<f64>,
+    kernels: Vec<String>,
+    threads: Option<u32>,
+    smem_dynamic: Option<u64>,
+    flags: Vec<String>,
+}
+
+/// A gate's verdict.
+#[pyclass(frozen, module = "ptxinspect._ptxinspect")]
+struct Verdict {
+    verdict: ptxinspect::Verdict,
+}
+
+#[pymethods]
+impl Verdict {
+    fn to_text(&self, py: Python<'_>) -> String {
+        py.detach(|| self.verdict.to_text())
+    }
+
+    fn to_json(&self, py: Python<'_>) -> String {
+        py.detach(|| self.verdict.to_json())
+    }
+}
+
+#[pyfunction]
+fn gate(py: Python<'_>, asked: &str) -> PyResult<Verdict> {
+    let asked: GateAsked = read(asked)?;
+    let time = timeout(asked.timeout)?.unwrap_or(Limits::default().time);
+    let request = GateRequest {
+        inputs: asked.inputs,
+        baseline: asked.baseline,
+        policy: asked.policy,
+        ratchet: asked.ratchet,
+        deny: asked.deny,
+        arch: asked.arch,
+        ptxas: asked.ptxas,
+        jobs: asked.jobs,
+        no_cache: asked.no_cache,
+        limits: Limits { time, ..Limits::default() },
+        within: Within::default(),
+        kernel: asked.kernels,
+        threads: asked.threads,
+        smem_dynamic: asked.smem_dynamic,
+        flags: asked.flags,
+        installing: install_silently,
+    };
+    let verdict = py.detach(|| ptxinspect::gate(&request)).map_err(|error| raise(py, &error))?;
+    Ok(Verdict { verdict })
+}
+
+/// The command line: its exit status.
+#[pyfunction]
+fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+    py.detach(|| ptxinspect::cli::main_of(arguments))
+}
+
+/// The module.
+#[pymodule]
+fn _ptxinspect(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<Report>()?;
+    module.add_class::<Annotated>()?;
+    module.add_class::<Listing>()?;
+    module.add_class::<Difference>()?;
+    module.add_class::<Timelines>()?;
+    module.add_class::<Verdict>()?;
+    module.add_function(wrap_pyfunction!(inspect, module)?)?;
+    module.add_function(wrap_pyfunction!(annotate, module)?)?;
+    module.add_function(wrap_pyfunction!(disassemble, module)?)?;
+    module.add_function(wrap_pyfunction!(diff, module)?)?;
+    module.add_function(wrap_pyfunction!(timeline, module)?)?;
+    module.add_function(wrap_pyfunction!(occupancy, module)?)?;
+    module.add_function(wrap_pyfunction!(gate, module)?)?;
+    module.add_function(wrap_pyfunction!(main, module)?)
+}
