@@ -174,7 +174,8 @@ impl Report {
 
     /// What a table shows of each kernel: one object each, as JSON.
     fn rows(&self) -> PyResult<String> {
-        let rows = self.report.units.iter().flat_map(|unit| unit.kernels.iter().map(move |kernel| Row::of(unit, kernel)));
+        let rows =
+            self.report.units.iter().flat_map(|unit| unit.kernels.iter().map(move |kernel| Row::of(unit, kernel)));
         write(&rows.collect::<Vec<_>>())
     }
 }
@@ -231,7 +232,11 @@ impl<'a> Row<'a> {
             stack_bytes: kernel.resources.stack_bytes,
             smem_bytes: kernel.resources.smem_bytes,
             barriers: kernel.resources.barriers,
-            instructions: kernel.instructions.total.zip(kernel.instructions.padding).map(|(all, padding)| all - padding),
+            instructions: kernel
+                .instructions
+                .total
+                .zip(kernel.instructions.padding)
+                .map(|(all, padding)| all - padding),
             code_bytes: kernel.resources.code_bytes,
             threads: occupancy.map(|found| found.threads),
             blocks_per_sm: occupancy.map(|found| found.blocks_per_sm),
@@ -351,7 +356,13 @@ impl Difference {
 }
 
 #[pyfunction]
-fn diff(py: Python<'_>, before: Given, before_options: &str, after: Given, after_options: &str) -> PyResult<Difference> {
+fn diff(
+    py: Python<'_>,
+    before: Given,
+    before_options: &str,
+    after: Given,
+    after_options: &str,
+) -> PyResult<Difference> {
     let (before, after) = (Source::from(before), Source::from(after));
     let (before_options, after_options) = (Asked::options(before_options)?, Asked::options(after_options)?);
     let compared = py.detach(|| ptxinspect::diff((&before, &before_options), (&after, &after_options)));

@@ -38,14 +38,29 @@ impl<T> IndexMut<RegFile> for PerRegFile<T> {
 }
 
 /// A set of registers of all four files: 256 GPR, 128 UGPR, 8 PRED and 8 UPRED, as seven words.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+///
+/// Every pass over code works on these sets, millions of times: their loops are plain ones over the words, which are unrolled where they
+/// stand. An adapter of an iterator is a function of its own, which may stay one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RegSet {
-    words: [u64; 7],
+    words: [u64; WORDS],
 }
 
+/// Words of a set.
+const WORDS: usize = 7;
+
+impl Default for RegSet {
+    #[inline]
+    fn default() -> Self {
+        RegSet::EMPTY
+    }
+}
+
+// Clippy would have an adapter for each loop.
+#[allow(clippy::needless_range_loop)]
 impl RegSet {
     /// The set of nothing.
-    pub const EMPTY: RegSet = RegSet { words: [0; 7] };
+    pub const EMPTY: RegSet = RegSet { words: [0; WORDS] };
 
     /// Bit position of a register; `None` for one that no file has.
     #[inline]
@@ -118,9 +133,9 @@ impl RegSet {
     #[inline]
     pub fn union_with(&mut self, other: &RegSet) -> bool {
         let mut grew = 0;
-        for (mine, theirs) in self.words.iter_mut().zip(&other.words) {
-            grew |= theirs & !*mine;
-            *mine |= theirs;
+        for at in 0..WORDS {
+            grew |= other.words[at] & !self.words[at];
+            self.words[at] |= other.words[at];
         }
         grew != 0
     }
@@ -128,33 +143,46 @@ impl RegSet {
     /// Removes all of `other`.
     #[inline]
     pub fn subtract(&mut self, other: &RegSet) {
-        for (mine, theirs) in self.words.iter_mut().zip(&other.words) {
-            *mine &= !theirs;
+        for at in 0..WORDS {
+            self.words[at] &= !other.words[at];
         }
+    }
+
+    #[inline]
+    fn with(&self, other: &RegSet, op: impl Fn(u64, u64) -> u64) -> RegSet {
+        let mut words = self.words;
+        for at in 0..WORDS {
+            words[at] = op(words[at], other.words[at]);
+        }
+        RegSet { words }
     }
 
     /// What both sets have.
     #[inline]
     pub fn intersection(&self, other: &RegSet) -> RegSet {
-        RegSet { words: std::array::from_fn(|i| self.words[i] & other.words[i]) }
+        self.with(other, |mine, theirs| mine & theirs)
     }
 
     /// What `self` has and `other` has not.
     #[inline]
     pub fn difference(&self, other: &RegSet) -> RegSet {
-        RegSet { words: std::array::from_fn(|i| self.words[i] & !other.words[i]) }
+        self.with(other, |mine, theirs| mine & !theirs)
     }
 
     /// What either set has.
     #[inline]
     pub fn union(&self, other: &RegSet) -> RegSet {
-        RegSet { words: std::array::from_fn(|i| self.words[i] | other.words[i]) }
+        self.with(other, |mine, theirs| mine | theirs)
     }
 
     /// Whether the two sets share a register.
     #[inline]
     pub fn intersects(&self, other: &RegSet) -> bool {
-        self.words.iter().zip(&other.words).fold(0, |all, (mine, theirs)| all | mine & theirs) != 0
+        let mut all = 0;
+        for at in 0..WORDS {
+            all |= self.words[at] & other.words[at];
+        }
+        all != 0
     }
 
     /// Every register there is, the always-zero and always-true ones aside.
@@ -178,7 +206,9 @@ impl RegSet {
     pub fn count(&self, file: RegFile) -> u32 {
         let words = &self.words;
         match file {
-            RegFile::Gpr => words[..4].iter().map(|w| w.count_ones()).sum(),
+            RegFile::Gpr => {
+                words[0].count_ones() + words[1].count_ones() + words[2].count_ones() + words[3].count_ones()
+            }
             RegFile::Ugpr => words[4].count_ones() + words[5].count_ones(),
             RegFile::Pred => (words[6] & 0xff).count_ones(),
             RegFile::Upred => (words[6] >> 8 & 0xff).count_ones(),
@@ -188,7 +218,11 @@ impl RegSet {
     /// Whether nothing is in the set.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.words.iter().fold(0, |all, word| all | word) == 0
+        let mut all = 0;
+        for at in 0..WORDS {
+            all |= self.words[at];
+        }
+        all == 0
     }
 
     /// The registers of one file, ascending.

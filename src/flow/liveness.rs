@@ -34,7 +34,8 @@ pub struct Counts(pub PerRegFile<u16>);
 impl Counts {
     /// The sizes of a set.
     pub fn of(set: &RegSet) -> Counts {
-        Counts(PerRegFile(RegFile::ALL.map(|file| set.count(file) as u16)))
+        let count = |file| set.count(file) as u16;
+        Counts(PerRegFile([count(RegFile::Gpr), count(RegFile::Pred), count(RegFile::Ugpr), count(RegFile::Upred)]))
     }
 }
 
