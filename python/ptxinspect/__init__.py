@@ -1,0 +1,252 @@
+"""Where did my registers go, and did this change make it worse?
+
+``inspect`` takes PTX text, a cubin's bytes or a path and gives a :class:`Report`; ``annotate``, ``disassemble``, ``diff``, ``occupancy``,
+``timeline`` and ``gate`` answer one question each. They work in this process, without a GPU, and let other threads run meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Dict, Literal, Mapping, Optional, Sequence, Tuple, Union
+
+from . import _ptxinspect
+from ._errors import CubinError, Error, InputError, PtxasError, TimeoutError, ToolchainError
+from ._model import Advisory, Diagnostic, Finding, Kernel, Unit
+from ._ptxinspect import __version__
+from ._results import Annotated, Difference, Listing, OccupancyAnswer, Report, Timelines, Verdict, _list
+
+__all__ = [
+    "Advisory",
+    "Annotated",
+    "CubinError",
+    "Diagnostic",
+    "Difference",
+    "Error",
+    "Finding",
+    "InputError",
+    "Kernel",
+    "Listing",
+    "OccupancyAnswer",
+    "PtxasError",
+    "Report",
+    "Timelines",
+    "TimeoutError",
+    "ToolchainError",
+    "Unit",
+    "Verdict",
+    "__version__",
+    "annotate",
+    "diff",
+    "disassemble",
+    "gate",
+    "inspect",
+    "occupancy",
+    "timeline",
+]
+
+#: PTX text (a ``str`` with a line feed), PTX or a cubin as bytes, or a path to anything that holds them.
+Source = Union[str, bytes, bytearray, memoryview, "os.PathLike[str]"]
+Strings = Union[str, Sequence[str]]
+
+
+def _given(source: Source, name: Optional[str]) -> "_ptxinspect.Given":
+    if isinstance(source, str):
+        return (name or "<ptx>", source.encode("utf-8", "surrogateescape")) if "\n" in source else source
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        data = bytes(source)
+        return (name or ("<cubin>" if data[:4] == b"\x7fELF" else "<ptx>"), data)
+    if isinstance(source, os.PathLike):
+        return source
+    raise TypeError(f"expected PTX text, a cubin's bytes or a path, found {type(source).__name__}")
+
+
+def _options(
+    arch: Optional[Strings],
+    ptxas: Optional[Union[str, "os.PathLike[str]"]],
+    flags: Strings,
+    kernels: Strings,
+    threads: Optional[int] = None,
+    smem_dynamic: int = 0,
+    timeout: Optional[float] = None,
+    **more: Any,
+) -> str:
+    options: Dict[str, Any] = {
+        "arch": [] if arch is None else _list(arch),
+        "ptxas": None if ptxas is None else os.fspath(ptxas),
+        "flags": _list(flags),
+        "kernels": _list(kernels),
+        "threads": threads,
+        "smem_dynamic": smem_dynamic,
+        "timeout": timeout,
+        **more,
+    }
+    return json.dumps(options)
+
+
+def inspect(
+    source: Source,
+    arch: Optional[Strings] = None,
+    ptxas: Optional[Union[str, "os.PathLike[str]"]] = None,
+    *,
+    flags: Strings = (),
+    kernels: Strings = (),
+    threads: Optional[int] = None,
+    smem_dynamic: int = 0,
+    at: Sequence[int] = (),
+    roles: Optional[Mapping[str, int]] = None,
+    timeout: Optional[float] = None,
+    jobs: Optional[int] = None,
+    cache: bool = False,
+    compile_inside: bool = False,
+    name: Optional[str] = None,
+) -> Report:
+    """Compiles PTX, or reads a cubin or what holds cubins, and says where the registers went.
+
+    ``arch`` is what PTX is compiled for (``"sm_90a"``; default: its ``.target``), ``ptxas`` a version such as ``"13.4"``, installed on first
+    use, or a path. ``threads`` and ``smem_dynamic`` are what only the launch knows. ``kernels`` chooses by name (``*`` and ``?``), ``at`` asks
+    which values are live at PTX lines, ``roles`` says how many warps a role has, ``cache`` keeps what ptxas makes, ``name`` is what the
+    source is called where it is text or bytes.
+    """
+    options = _options(
+        arch, ptxas, flags, kernels, threads, smem_dynamic, timeout,
+        at=list(at), roles=list((roles or {}).items()), jobs=jobs, cache=cache, compile_inside=compile_inside,
+    )  # fmt: skip
+    return Report(_ptxinspect.inspect(_given(source, name), options))
+
+
+def annotate(
+    source: Source,
+    arch: Optional[Strings] = None,
+    ptxas: Optional[Union[str, "os.PathLike[str]"]] = None,
+    *,
+    flags: Strings = (),
+    kernels: Strings = (),
+    threads: Optional[int] = None,
+    smem_dynamic: int = 0,
+    source_root: Optional[Union[str, "os.PathLike[str]"]] = None,
+    timeout: Optional[float] = None,
+    cache: bool = False,
+    name: Optional[str] = None,
+) -> Annotated:
+    """Each PTX line, or line of the front end's source, with the SASS it became."""
+    options = _options(arch, ptxas, flags, kernels, threads, smem_dynamic, timeout, cache=cache)
+    return Annotated(_ptxinspect.annotate(_given(source, name), options, source_root), bool(_list(kernels)))
+
+
+def disassemble(
+    source: Source,
+    arch: Optional[Strings] = None,
+    ptxas: Optional[Union[str, "os.PathLike[str]"]] = None,
+    *,
+    flags: Strings = (),
+    kernels: Strings = (),
+    timeout: Optional[float] = None,
+    name: Optional[str] = None,
+) -> Listing:
+    """SASS in its order, with live registers, PTX lines and source lines."""
+    return Listing(_ptxinspect.disassemble(_given(source, name), _options(arch, ptxas, flags, kernels, timeout=timeout)))
+
+
+def diff(
+    before: Source,
+    after: Source,
+    arch: Optional[Union[str, Tuple[str, str]]] = None,
+    ptxas: Optional[Union[str, Tuple[str, str]]] = None,
+    *,
+    flags: Strings = (),
+    before_flags: Strings = (),
+    after_flags: Strings = (),
+    kernels: Strings = (),
+    threads: Optional[int] = None,
+    smem_dynamic: int = 0,
+    timeout: Optional[float] = None,
+    cache: bool = True,
+) -> Difference:
+    """Two builds side by side; ``arch`` and ``ptxas`` may be pairs, before and after."""
+
+    def side(at: int, own: Strings) -> str:
+        def of(value: Optional[Union[str, Tuple[str, str]]]) -> Optional[str]:
+            return value if value is None or isinstance(value, str) else value[at]
+
+        all_flags = [*_list(flags), *_list(own)]
+        return _options(of(arch), of(ptxas), all_flags, kernels, threads, smem_dynamic, timeout, cache=cache)
+
+    old, new = _given(before, "before"), _given(after, "after")
+    return Difference(_ptxinspect.diff(old, side(0, before_flags), new, side(1, after_flags)))
+
+
+def occupancy(
+    arch: str,
+    registers: int,
+    threads: int,
+    smem: int = 0,
+    smem_dynamic: int = 0,
+    barriers: int = 0,
+    cluster: int = 1,
+    smem_mode: Literal["portable", "non_portable", "oversized"] = "non_portable",
+    carveout: Optional[int] = None,
+) -> OccupancyAnswer:
+    """How many blocks of a launch an SM holds, and how far the next step and the next cliff are."""
+    launch = {
+        "registers": registers,
+        "threads": threads,
+        "smem": smem,
+        "smem_dynamic": smem_dynamic,
+        "barriers": barriers,
+        "cluster": cluster,
+        "smem_mode": smem_mode,
+        "carveout": carveout,
+    }
+    return OccupancyAnswer(json.loads(_ptxinspect.occupancy(arch, json.dumps(launch))))
+
+
+def timeline(
+    source: Source,
+    *,
+    kernels: Strings = (),
+    threads: Optional[int] = None,
+    steps: Optional[int] = None,
+    timeout: Optional[float] = None,
+    name: Optional[str] = None,
+) -> Timelines:
+    """The barriers of a PTX's kernels executed: who waits for whom. It needs no ptxas."""
+    options = _options(None, None, (), kernels, threads, timeout=timeout)
+    return Timelines(_ptxinspect.timeline(_given(source, name), options, steps))
+
+
+def gate(
+    inputs: Sequence[Union[str, "os.PathLike[str]"]] = (),
+    *,
+    baseline: Optional[Union[str, "os.PathLike[str]"]] = None,
+    policy: Optional[Union[str, "os.PathLike[str]"]] = None,
+    arch: Strings = (),
+    ptxas: Strings = (),
+    flags: Strings = (),
+    kernels: Strings = (),
+    deny: Strings = (),
+    ratchet: bool = False,
+    threads: Optional[int] = None,
+    smem_dynamic: Optional[int] = None,
+    timeout: Optional[float] = None,
+    jobs: Optional[int] = None,
+    cache: bool = True,
+) -> Verdict:
+    """Compares with a recorded baseline, as ``ptxinspect gate`` does; nothing is written. A verdict is true where nothing got worse."""
+    asked = {
+        "inputs": [os.fspath(path) for path in inputs],
+        "baseline": None if baseline is None else os.fspath(baseline),
+        "policy": None if policy is None else os.fspath(policy),
+        "arch": _list(arch),
+        "ptxas": _list(ptxas),
+        "flags": _list(flags),
+        "kernels": _list(kernels),
+        "deny": _list(deny),
+        "ratchet": ratchet,
+        "threads": threads,
+        "smem_dynamic": smem_dynamic,
+        "timeout": timeout,
+        "jobs": jobs,
+        "no_cache": not cache,
+    }
+    return Verdict(_ptxinspect.gate(json.dumps(asked)))

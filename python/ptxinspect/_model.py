@@ -1,0 +1,624 @@
+"""The report's values. Made by scripts/python-model from docs/schema/report-v1.schema.json: do not edit."""
+
+from typing import List, Literal, Optional
+
+from ._view import View
+
+
+class Unit(View):
+    """One input compiled or read for one architecture."""
+
+    input: str
+    arch: Optional[str]
+    ptxas: Optional["PtxasUsed"]
+    #: What was changed on a copy of the input so that ptxas would read it.
+    prepared: List[str]
+    cubin: Optional["CubinFacts"]
+    advisories: List["Advisory"]
+    #: Lines of ptxas's log that were not understood.
+    unparsed_log: List["LogLine"]
+    #: What our own readers did not understand.
+    problems: List["Problem"]
+    error: Optional["UnitError"]
+    kernels: List["Kernel"]
+
+
+class LogLine(View):
+    """LogLine."""
+
+    line: int
+    text: str
+
+
+class Problem(View):
+    """Problem."""
+
+    stage: Literal["ptx", "cubin", "lines", "sass", "join", "analysis"]
+    ptx_line: Optional[int]
+    message: str
+
+
+class PtxasUsed(View):
+    """The ptxas that ran; null for a cubin."""
+
+    version: Optional[str]
+    path_kind: str
+    reason: str
+    #: The file that ran; null for a managed one, which its version names.
+    path: Optional[str]
+    flags: List[str]
+
+
+class CubinFacts(View):
+    """CubinFacts."""
+
+    abi: Literal[7, 8]
+    relocatable: bool
+    made_by: Optional[str]
+    made_with: Optional[str]
+
+
+class Advisory(View):
+    """Advisory."""
+
+    code: Optional[str]
+    severity: Literal["info", "warning", "error"]
+    kernel: Optional[str]
+    ptx_line: Optional[int]
+    message: str
+
+
+class UnitError(View):
+    """Why there is no result."""
+
+    stage: Literal["input", "toolchain", "ptxas", "cubin", "timeout"]
+    message: str
+    diagnostics: List["Diagnostic"]
+
+
+class Diagnostic(View):
+    """Diagnostic."""
+
+    severity: Literal["info", "warning", "error"]
+    code: Optional[str]
+    ptx_line: Optional[int]
+    source: Optional["SourceLine"]
+    text: Optional[str]
+    message: str
+
+
+class SourceLine(View):
+    """SourceLine."""
+
+    file: str
+    line: int
+    called_at: Optional["CallSite"]
+
+
+class CallSite(View):
+    """CallSite."""
+
+    file: str
+    line: int
+
+
+class Kernel(View):
+    """Kernel."""
+
+    name: str
+    demangled: Optional[str]
+    kind: Literal["entry", "func"]
+    #: The kernel whose section a device function lives in.
+    within: Optional[str]
+    ptx_line: Optional[int]
+    resources: "Resources"
+    launch: "Launch"
+    register_cap: Optional["RegisterCap"]
+    #: decoded + unknown + padding = total.
+    instructions: "Instructions"
+    pressure: Optional["Pressure"]
+    live_at_peak: Optional[List["LiveValue"]]
+    lines: List["LineFacts"]
+    unmapped_pcs: List[int]
+    spills: Optional[List["Spill"]]
+    roles: Optional[List["Role"]]
+    #: setmaxnreg asked for against done; null without any.
+    setmaxnreg: Optional["SetMaxNReg"]
+    #: Barriers of all kinds; null without PTX.
+    barriers: Optional["Barriers"]
+    occupancy: Optional["KernelOccupancy"]
+    parameters: List["Parameter"]
+    attributes: List["Attribute"]
+    #: What is alive at the lines asked for with --at.
+    live_at: List["LiveAt"]
+    loops: Optional[List["Loop"]]
+    #: The .local variables of its PTX.
+    local_variables: List["LocalVariable"]
+
+
+class Launch(View):
+    """Launch."""
+
+    reqntid: Optional[List[int]]
+    maxntid: Optional[List[int]]
+    minnctapersm: Optional[int]
+    maxnreg: Optional[int]
+    cluster: Optional[List[int]]
+    max_cluster_rank: Optional[int]
+
+
+class RegisterCap(View):
+    """RegisterCap."""
+
+    registers: int
+    cause: Literal["maxnreg", "launch_bounds", "block_size", "maxrregcount", "isa"]
+    explanation: str
+
+
+class Instructions(View):
+    """decoded + unknown + padding = total."""
+
+    total: Optional[int]
+    decoded: Optional[int]
+    unknown: Optional[int]
+    padding: Optional[int]
+    with_ptx_line: Optional[int]
+    with_source_line: Optional[int]
+
+
+class Pressure(View):
+    """Pressure."""
+
+    exact: bool
+    gpr: "Peak"
+    pred: "Peak"
+    ugpr: "Peak"
+    upred: "Peak"
+    profile: List[int]
+    #: The highest vector register that an instruction names.
+    highest_register: Optional[int]
+    #: Why more registers are allocated than are ever live.
+    gap: List[str]
+
+
+class LineFacts(View):
+    """LineFacts."""
+
+    ptx_line: int
+    pcs: List[int]
+    padding: int
+    live_gpr_max: Optional[int]
+    spill_stores: Optional[int]
+    spill_loads: Optional[int]
+
+
+class Spill(View):
+    """Spill."""
+
+    pc: int
+    kind: Optional[Literal["store", "refill"]]
+    bytes: Optional[int]
+    ptx_line: Optional[int]
+    loop_depth: Optional[int]
+    role: Optional[str]
+    #: Offset from the stack pointer.
+    slot: Optional[int]
+    value_ptx_line: Optional[int]
+    basis: Literal["marked", "inferred"]
+
+
+class Role(View):
+    """Warps of a block that do the same."""
+
+    name: str
+    entry_ptx_line: Optional[int]
+    #: Registers that it has where it does what it is named for.
+    budget: Optional[int]
+    #: Every count that its setmaxnreg ask for, ascending.
+    budgets: List[int]
+    peak_gpr: Optional[int]
+    peak_ptx_line: Optional[int]
+    headroom: Optional[int]
+    spills: Optional[int]
+    instructions: Optional[int]
+    warps: Optional[int]
+    #: Which warps: 0-3, 8.
+    warp_ids: Optional[str]
+    #: Named barriers that it uses.
+    barriers: List[int]
+    does: List[Literal["tma load", "cp.async", "wgmma", "mma", "tcgen05.mma", "tcgen05.ld", "tcgen05.st", "tma store", "clusterlaunchcontrol"]]
+    #: What only some of its warps do.
+    parts: List["RolePart"]
+
+
+class RolePart(View):
+    """RolePart."""
+
+    #: One of does.
+    does: str
+    #: Which warps: 4.
+    warp_ids: str
+
+
+class SetMaxNReg(View):
+    """setmaxnreg asked for against done; null without any."""
+
+    requested: List["SetMaxNRegRequested"]
+    emitted: List["SetMaxNRegEmitted"]
+    #: Whether the cubin records a change of registers.
+    recorded: bool
+    honoured: Optional[bool]
+    code: Optional[str]
+    reason: Optional[str]
+    fix: Optional[str]
+    #: The registers of a block against what its roles ask for, in registers of a thread times warps.
+    pool: Optional["RegisterPool"]
+
+
+class SetMaxNRegRequested(View):
+    """SetMaxNRegRequested."""
+
+    ptx_line: int
+    action: Literal["inc", "dec"]
+    count: Optional[int]
+    illegal: Optional[str]
+
+
+class SetMaxNRegEmitted(View):
+    """SetMaxNRegEmitted."""
+
+    pc: int
+    ptx_line: Optional[int]
+    action: Literal["inc", "dec"]
+    count: Optional[int]
+
+
+class RegisterPool(View):
+    """The registers of a block against what its roles ask for, in registers of a thread times warps."""
+
+    available: Optional[int]
+    required: Optional[int]
+    verdict: Literal["exact", "unused", "never", "unknown"]
+    explanation: str
+    #: What must hold for the verdict.
+    condition: Optional[str]
+    #: The setmaxnreg at which a role waits for ever, where the order decides.
+    stuck_ptx_line: Optional[int]
+    #: Budgets that fit.
+    rebalance: List["RoleBudget"]
+
+
+class RoleBudget(View):
+    """RoleBudget."""
+
+    role: str
+    registers: int
+
+
+class Barriers(View):
+    """Barriers of all kinds; null without PTX."""
+
+    #: Named barriers that the cubin declares: the highest id and one.
+    declared: Optional[int]
+    named: List["NamedBarrier"]
+    #: Sites whose id the code does not tell.
+    unresolved: List["NamedBarrierSite"]
+    #: Ids that are not used; null when some id is not known.
+    free_ids: Optional[List[int]]
+    #: Barrier instructions that no barrier of the PTX stands for.
+    inserted: List["InsertedBarrier"]
+    mbarriers: "MBarriers"
+    cluster: List["ClusterSite"]
+    asynchronous: List["AsyncSite"]
+    #: What executing the barriers says; null where the size of a block is not known, or nothing synchronises.
+    execution: Optional["Execution"]
+    issues: List["Finding"]
+
+
+class NamedBarrier(View):
+    """NamedBarrier."""
+
+    id: int
+    sites: List["NamedBarrierSite"]
+
+
+class InsertedBarrier(View):
+    """InsertedBarrier."""
+
+    pc: int
+    ptx_line: Optional[int]
+    text: str
+
+
+class MBarriers(View):
+    """MBarriers."""
+
+    declared: Optional[int]
+    sites: List["MBarrierSite"]
+
+
+class MBarrierSite(View):
+    """MBarrierSite."""
+
+    ptx_line: int
+    action: Literal["init", "arrive", "arrive.expect_tx", "expect_tx", "complete_tx", "async arrive", "wait", "inval", "other"]
+    #: full+8; full+64[?] for an element of an array, full+? for a place that is not known.
+    object: Optional[str]
+    #: Count, bytes or parity, where constant.
+    argument: Optional[int]
+    reached_by: Optional[int]
+    pcs: List[int]
+
+
+class ClusterSite(View):
+    """ClusterSite."""
+
+    ptx_line: int
+    action: Literal["arrive", "wait"]
+    aligned: bool
+
+
+class AsyncSite(View):
+    """AsyncSite."""
+
+    ptx_line: int
+    action: str
+    cta_group: Optional[int]
+    #: Groups that may stay in flight, or columns of tensor memory.
+    argument: Optional[int]
+    #: Threads that may run it.
+    reached_by: Optional[int]
+
+
+class Execution(View):
+    """What executing the barriers says; null where the size of a block is not known, or nothing synchronises."""
+
+    #: It ends in every order of the warps that was tried, hangs in every one, hangs in one, does what the ISA leaves
+    #: undefined, or cannot be told.
+    verdict: Literal["ends", "hangs", "may_hang", "undefined", "undecided"]
+    #: The line that decides; null where none does.
+    ptx_line: Optional[int]
+    #: Why it is undecided, or what was left untried; null otherwise.
+    reason: Optional[str]
+    #: Where everybody stands when nobody can go on; empty where it does not come to that.
+    witness: List["Stands"]
+    #: A change with which a kernel that goes wrong ends, whatever was tried; null where none was found.
+    mend: Optional["Mend"]
+
+
+class Mend(View):
+    """A change with which a kernel that goes wrong ends, whatever was tried; null where none was found."""
+
+    #: The change in words.
+    change: str
+    #: The lines that it changes, all alike.
+    lines: List["MendedLine"]
+
+
+class MendedLine(View):
+    """MendedLine."""
+
+    ptx_line: int
+    #: The instruction as it would read; null where more than its operands would change.
+    instruction: Optional[str]
+
+
+class Finding(View):
+    """Finding."""
+
+    code: str
+    severity: Literal["info", "warning", "error"]
+    confidence: Literal["possible", "likely", "certain"]
+    ptx_line: Optional[int]
+    message: str
+    reasoning: str
+    #: Of a finding that execution made: where everybody stands when nobody can go on, the one that it is about first.
+    witness: List["Stands"]
+
+
+class KernelOccupancy(View):
+    """KernelOccupancy."""
+
+    threads: int
+    blocks_per_sm: int
+    warps_per_sm: int
+    max_warps_per_sm: int
+    limiter: str
+    next_step: Optional["OccupancyStep"]
+    cliff: Optional["OccupancyStep"]
+
+
+class Parameter(View):
+    """Parameter."""
+
+    ordinal: int
+    offset: int
+    bytes: int
+
+
+class Attribute(View):
+    """Attribute."""
+
+    code: int
+    name: Optional[str]
+    value: str
+
+
+class LiveAt(View):
+    """LiveAt."""
+
+    ptx_line: int
+    pc: int
+    live_gpr: int
+    values: List["LiveValue"]
+
+
+class Loop(View):
+    """Loop."""
+
+    pc: int
+    ptx_line: Optional[int]
+    depth: int
+    instructions: int
+    gpr: "Peak"
+    spills: Optional[int]
+
+
+class LocalVariable(View):
+    """LocalVariable."""
+
+    name: str
+    bytes: Optional[int]
+    ptx_line: int
+
+
+class Peak(View):
+    """Peak."""
+
+    peak: int
+    pc: Optional[int]
+    ptx_line: Optional[int]
+    source_line: Optional["SourceLine"]
+
+
+class OccupancyStep(View):
+    """OccupancyStep."""
+
+    registers: int
+    blocks_per_sm: int
+
+
+class Resources(View):
+    """Resources."""
+
+    registers: Optional[int]
+    barriers: Optional[int]
+    stack_bytes: Optional[int]
+    spill_store_bytes: Optional[int]
+    spill_load_bytes: Optional[int]
+    smem_bytes: Optional[int]
+    cmem_bytes: Optional[int]
+    cmem: List["ConstantBank"]
+    local_bytes: Optional[int]
+    code_bytes: int
+
+
+class ConstantBank(View):
+    """ConstantBank."""
+
+    bank: int
+    bytes: int
+
+
+class LiveValue(View):
+    """LiveValue."""
+
+    registers: List[int]
+    ptx_line: Optional[int]
+    #: Every line that makes one of the registers.
+    ptx_lines: List[int]
+    virtual_registers: List[str]
+    source_line: Optional["SourceLine"]
+    last_use_ptx_line: Optional[int]
+    next_use_ptx_line: Optional[int]
+    #: Instructions between what made the value and its next use.
+    idle_instructions: Optional[int]
+    #: The first line of the outermost loop around the place that neither makes nor reads the value.
+    idle_loop_ptx_line: Optional[int]
+    #: The first instruction that makes it, where no line is known.
+    pc: Optional[int]
+    #: Opcode and modifiers of that instruction.
+    sass: Optional[str]
+    #: What could shorten a value that lies idle for long.
+    could: Optional[Literal["reload", "recompute", "move"]]
+
+
+class NamedBarrierSite(View):
+    """NamedBarrierSite."""
+
+    ptx_line: int
+    action: Literal["sync", "arrive", "red"]
+    aligned: bool
+    #: Threads that it counts to.
+    threads: Optional[int]
+    #: Threads that may run it.
+    reached_by: Optional[int]
+
+
+class Stands(View):
+    """Warps that stand at one place and wait for one thing."""
+
+    #: What they are called by what they do; null where all warps do the same, or these are of several roles.
+    role: Optional[str]
+    #: Which warps of the block, ascending.
+    warps: List[int]
+    #: Which block of the cluster.
+    block: int
+    #: Where they stand.
+    ptx_line: int
+    #: What kind of thing they wait for.
+    kind: Literal["mbarrier", "barrier", "cluster", "registers", "columns", "lanes"]
+    #: For what: full[2], storage+8, barrier 1, registers of the pool, …
+    waits_for: str
+    #: Arrivals, threads, registers or columns that are there; null where nothing counts them.
+    arrived: Optional[int]
+    #: How many are needed.
+    expected: Optional[int]
+    #: Bytes that have come; null where none were announced.
+    bytes: Optional[int]
+    #: Bytes that were announced.
+    bytes_expected: Optional[int]
+    #: The phase or the round, from 0; null for what has none.
+    phase: Optional[int]
+
+
+__all__ = [
+    "Advisory",
+    "AsyncSite",
+    "Attribute",
+    "Barriers",
+    "CallSite",
+    "ClusterSite",
+    "ConstantBank",
+    "CubinFacts",
+    "Diagnostic",
+    "Execution",
+    "Finding",
+    "InsertedBarrier",
+    "Instructions",
+    "Kernel",
+    "KernelOccupancy",
+    "Launch",
+    "LineFacts",
+    "LiveAt",
+    "LiveValue",
+    "LocalVariable",
+    "LogLine",
+    "Loop",
+    "MBarrierSite",
+    "MBarriers",
+    "Mend",
+    "MendedLine",
+    "NamedBarrier",
+    "NamedBarrierSite",
+    "OccupancyStep",
+    "Parameter",
+    "Peak",
+    "Pressure",
+    "Problem",
+    "PtxasUsed",
+    "RegisterCap",
+    "RegisterPool",
+    "Resources",
+    "Role",
+    "RoleBudget",
+    "RolePart",
+    "SetMaxNReg",
+    "SetMaxNRegEmitted",
+    "SetMaxNRegRequested",
+    "SourceLine",
+    "Spill",
+    "Stands",
+    "Unit",
+    "UnitError",
+]
