@@ -193,7 +193,9 @@ impl Error {
         let kind = first.map_or(ErrorKind::Input, |error| ErrorKind::of_stage(&error.stage));
         let write = |out: &mut dyn Write| units.iter().try_for_each(|unit| emit::text::write_unit_error(unit, out));
         let message = plain(write);
-        let message = message.strip_prefix("error: ").unwrap_or(&message).trim_end().to_owned();
+        // One line is the message; several are told apart by how bad they are.
+        let message = message.trim_end();
+        let message = message.strip_prefix("error: ").filter(|line| !line.contains('\n')).unwrap_or(message).to_owned();
         Error { kind, message, units }
     }
 }

@@ -186,9 +186,12 @@ impl<W: Write> Clean<W> {
                 Piece::Spelt(..) => Piece::Passes(0),
                 piece => piece,
             },
+            // Nearly every line starts with one of these: JSON is indented.
+            [b' ' | b'\t' | b'\n', ..] => Piece::Passes(1),
+            [..0x80, ..] => Piece::Passes(0),
             _ => match character(bytes) {
                 // What is spelt out is no white space any more.
-                Ok(c) if matches!(c, '\t' | '\n') || c.is_whitespace() && !is_unsafe(c) => Piece::Passes(c.len_utf8()),
+                Ok(c) if c.is_whitespace() && !is_unsafe(c) => Piece::Passes(c.len_utf8()),
                 Err(true) if !is_end => Piece::Unfinished,
                 _ => Piece::Passes(0),
             },
