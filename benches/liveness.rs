@@ -6,6 +6,7 @@
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use ptxinspect::base::Arch;
 use ptxinspect::cubin::Image;
+use ptxinspect::cubin::lines::LineTable;
 use ptxinspect::flow::{Cfg, Layout, Liveness, Rule, SassProgram};
 use ptxinspect::report::{Facts, LaunchHints, Unit, Wanted, join};
 use ptxinspect::sass::Decoder;
@@ -56,6 +57,8 @@ fn cubin(c: &mut Criterion) {
 fn report(image: &Image<'_>) -> Unit {
     let facts = Facts {
         image,
+        lines: &LineTable::parse(image),
+        codes: None,
         log: None,
         module: None,
         flags: &[],

@@ -38,7 +38,7 @@ pub struct KernelFigures {
     pub within: Option<String>,
     /// The numbers.
     pub figures: Figures,
-    /// What became of setmaxnreg, in words ([`SETMAXNREG_UNKNOWN`] where nothing tells); none for a kernel that has none.
+    /// What became of setmaxnreg, in words (`SETMAXNREG_UNKNOWN` where nothing tells); none for a kernel that has none.
     pub setmaxnreg: Option<String>,
     /// ptxas's messages about it, counted by code.
     pub advisories: BTreeMap<String, u64>,

@@ -1,7 +1,6 @@
 //! `ptxinspect gate`: what was measured against what was recorded.
 //!
-//! [`plan`] turns arguments and policy into a list of what to measure; this file measures, checks, and writes the verdict or the
-//! new baseline.
+//! The engine measures and compares; this file writes the verdict, or the new baseline.
 
 mod args;
 

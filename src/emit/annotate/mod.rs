@@ -1,6 +1,6 @@
 //! The annotation in its forms: text for people, PTX with comments for ptxas, JSON lines for editors.
 //!
-//! All three walk the same [`View`](crate::report::annotation::View): every instruction stands once, under the same line.
+//! All three walk the same [`View`]: every instruction stands once, under the same line.
 
 mod json;
 mod ptx;
