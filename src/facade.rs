@@ -130,6 +130,7 @@ impl Options {
 
     fn session(&self) -> Result<Session, Error> {
         let mut session = Session::new(&self.settings(None))?;
+        session.is_one_of_many = true;
         session.launch = self.launch();
         session.at = self.at.iter().copied().map(Line).collect();
         session.roles = self.roles.iter().map(|(name, warps)| RoleHint { name: name.clone(), warps: *warps }).collect();

@@ -7,14 +7,19 @@ use ptxinspect::emit::clean::{Clean, Form, is_unsafe};
 use ptxinspect::emit::text::COLOURS;
 use ptxinspect::ptx::Module;
 use ptxinspect::report::annotation::{self, Annotation};
+use ptxinspect::registers::code::Codes;
 use ptxinspect::report::{Evaluated, Facts, LaunchHints, PtxText, Unit, Wanted, join};
 
 /// A unit and its annotation: a cubin, with the PTX it is said to come from.
 pub fn unit(image: &Image<'_>, module: Option<&Module<'_>>, text: &str) -> (Unit, Annotation) {
     let launch = LaunchHints { threads: Some(384), smem_dynamic_bytes: 0 };
     let evaluated = module.map(|module| Evaluated::new(module, &launch, || true));
+    let lines = LineTable::parse(image);
+    let codes = Codes::new(image);
     let facts = Facts {
         image,
+        lines: &lines,
+        codes: Some(&codes),
         log: None,
         module,
         flags: &[],
@@ -27,10 +32,10 @@ pub fn unit(image: &Image<'_>, module: Option<&Module<'_>>, text: &str) -> (Unit
     let mut unit = Unit { input: "input".to_owned(), ..Unit::default() };
     join(&facts, &mut unit);
     unit.ptx = PtxText::parse(text.to_owned());
-    let lines = LineTable::parse(image);
     let annotation = annotation::annotate(&annotation::Inputs {
         image,
         lines: &lines,
+        codes: Some(&codes),
         module,
         kernels: &unit.kernels,
         wanted: &|_| true,

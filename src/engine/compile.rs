@@ -13,7 +13,7 @@ use super::input::{self, Input, Kind};
 use super::jobserver::Jobserver;
 use super::progress::{self, Installing};
 use super::settings::{Settings, Within};
-use super::threads::Pool;
+use super::threads::{self, Pool};
 use crate::base::{Arch, Limits, Line, work};
 use crate::cache::{Cache, Entry, Key};
 use crate::ptx;
@@ -43,6 +43,10 @@ pub struct Session {
     pub within: Within,
     /// How many at once.
     pub jobs: usize,
+    /// Whether that was asked for.
+    asked_jobs: bool,
+    /// Whether this process asks again and again: a library's does.
+    pub is_one_of_many: bool,
     /// What the user says of the launch.
     pub launch: LaunchHints,
     /// PTX lines whose live values are asked for.
@@ -100,6 +104,8 @@ impl Session {
             limits: settings.limits,
             within: settings.within.clone(),
             jobs: settings.jobs.unwrap_or(cores),
+            asked_jobs: settings.jobs.is_some(),
+            is_one_of_many: false,
             launch: LaunchHints::default(),
             at: Vec::new(),
             roles: Vec::new(),
@@ -115,6 +121,11 @@ impl Session {
     /// The architectures to build each input for; none stands for its own.
     pub fn arches(&self) -> Vec<Option<Arch>> {
         if self.arches.is_empty() { vec![None] } else { self.arches.iter().copied().map(Some).collect() }
+    }
+
+    /// Threads that are there already, for whoever asks again and again in one process and did not say how many.
+    pub fn lasting_pool(&self) -> Option<&'static Pool> {
+        if self.is_one_of_many && !self.asked_jobs { threads::lasting() } else { None }
     }
 
     /// The threads that builds run on.

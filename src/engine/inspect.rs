@@ -85,7 +85,11 @@ pub fn inspect_all(
         };
         arches.par_iter().enumerate().filter_map(one).collect::<Vec<_>>()
     };
-    session.pool().install(|| inputs.par_iter().flat_map(all_of).collect())
+    let all = || inputs.par_iter().flat_map(all_of).collect();
+    match session.lasting_pool() {
+        Some(pool) => pool.install(all),
+        None => session.pool().install(all),
+    }
 }
 
 /// The PTX of an input, if it is PTX.

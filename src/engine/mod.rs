@@ -7,6 +7,7 @@ pub mod compile;
 pub mod contents;
 pub mod deny;
 pub mod diff;
+pub mod extract;
 pub mod gate;
 pub mod given;
 pub mod glob;

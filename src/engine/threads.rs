@@ -1,6 +1,6 @@
 //! The threads that work runs on: as many as are wanted and the system gives.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::Builder;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -11,6 +11,13 @@ pub enum Pool {
     Started(ThreadPool),
     /// The thread that asks, which is one of a pool.
     Here,
+}
+
+/// One thread a core, started by whoever asks first, for as long as the process lives; none where the system gives no threads.
+pub fn lasting() -> Option<&'static Pool> {
+    static POOL: OnceLock<Option<Pool>> = OnceLock::new();
+    let start = || ThreadPoolBuilder::new().build().ok().map(Pool::Started);
+    POOL.get_or_init(start).as_ref()
 }
 
 impl Pool {

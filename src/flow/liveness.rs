@@ -113,6 +113,7 @@ impl Liveness {
     }
 
     /// What an instruction does under the rule, calls by convention included.
+    #[inline]
     pub(super) fn effects(&self, program: &impl Program, index: u32, flow: &Flow) -> Effects {
         let mut effects = program.effects(index as usize);
         if flow.ends_block() {

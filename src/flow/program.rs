@@ -137,11 +137,13 @@ impl Program for SassProgram {
         self.instructions.get(index).filter(|_| self.is_known(index)).and_then(|inst| self.decoder.guard(inst))
     }
 
+    // `copied` is a function of its own where the crate is not optimised as one.
+    #[allow(clippy::map_clone)]
     #[inline]
     fn runs(&self, index: usize) -> impl Iterator<Item = Run> {
         let end = |index: usize| self.ends.get(index).map_or(0, |end| *end as usize >> 1);
         let from = index.checked_sub(1).map_or(0, end);
-        self.runs.get(from..end(index)).unwrap_or(&[]).iter().copied()
+        self.runs.get(from..end(index)).unwrap_or(&[]).iter().map(|run| *run)
     }
 
     fn padding(&self) -> usize {

@@ -33,6 +33,7 @@ pub struct Word {
 
 impl Word {
     /// The word in up to 16 little-endian bytes; bytes that are missing count as zero.
+    #[inline]
     pub fn from_bytes(bytes: &[u8]) -> Word {
         let half = |from: usize| {
             let mut buf = [0u8; 8];
