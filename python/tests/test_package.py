@@ -3,6 +3,7 @@
 import concurrent.futures
 import gc
 import json
+import multiprocessing
 import pathlib
 import pickle
 import resource
@@ -107,6 +108,16 @@ def test_threads_get_equal_answers(cubin):
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: ptxinspect.inspect(cubin).to_json(), range(64)))
     assert set(answers) == {expected}
+
+
+def _report(path):
+    return ptxinspect.inspect(path).to_json()
+
+
+def test_a_forked_process_works_too(cubin):
+    expected = _report(cubin)
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        assert set(pool.map(_report, [cubin] * 4)) == {expected}
 
 
 def test_memory_does_not_grow(cubin):

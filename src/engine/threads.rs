@@ -1,6 +1,6 @@
 //! The threads that work runs on: as many as are wanted and the system gives.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread::Builder;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -14,10 +14,18 @@ pub enum Pool {
 }
 
 /// One thread a core, started by whoever asks first, for as long as the process lives; none where the system gives no threads.
+///
+/// A process that was forked, as Python's `multiprocessing` does it, has none of its parent's threads: it starts its own.
 pub fn lasting() -> Option<&'static Pool> {
-    static POOL: OnceLock<Option<Pool>> = OnceLock::new();
-    let start = || ThreadPoolBuilder::new().build().ok().map(Pool::Started);
-    POOL.get_or_init(start).as_ref()
+    static POOL: Mutex<Option<(u32, &'static Pool)>> = Mutex::new(None);
+    let mut started = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, pool)) = started.filter(|(process, _)| *process == std::process::id()) {
+        return Some(pool);
+    }
+    let pool = ThreadPoolBuilder::new().build().ok()?;
+    let pool: &Pool = Box::leak(Box::new(Pool::Started(pool)));
+    *started = Some((std::process::id(), pool));
+    Some(pool)
 }
 
 impl Pool {
