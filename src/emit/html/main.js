@@ -295,7 +295,7 @@ function remember() {
   const { selected, number } = state;
   if (!selected || selected.pane === "source") return;
   const place = selected.pane === "ptx" ? `L${selected.row + 1}` : `S${hex(selected.row * 16)}`;
-  history.replaceState(null, "", `#${number ? `k${number}.` : ""}${place}`);
+  try { history.replaceState(null, "", `#${number ? `k${number}.` : ""}${place}`); } catch { /* in a notebook's cell it has no address */ }
 }
 
 function recall() {
