@@ -22,7 +22,7 @@ use crate::registers;
 use crate::report::annotation::{Annotation, By};
 use crate::report::listing::ListedFunction;
 use crate::report::timeline::{NoTimeline, STEPS, Timeline};
-use crate::report::{Issue, LaunchHints, Report, RoleHint, Unit};
+use crate::report::{ErrorStage, Issue, LaunchHints, Report, RoleHint, Unit};
 
 /// Columns of text where nobody says how many.
 const WIDTH: usize = 100;
@@ -158,13 +158,13 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    fn of_stage(stage: &str) -> ErrorKind {
+    fn of_stage(stage: ErrorStage) -> ErrorKind {
         match stage {
-            "toolchain" | "nvdisasm" => ErrorKind::Toolchain,
-            "ptxas" => ErrorKind::Ptxas,
-            "cubin" => ErrorKind::Cubin,
-            "timeout" => ErrorKind::Timeout,
-            _ => ErrorKind::Input,
+            ErrorStage::Input => ErrorKind::Input,
+            ErrorStage::Toolchain | ErrorStage::Nvdisasm => ErrorKind::Toolchain,
+            ErrorStage::Ptxas => ErrorKind::Ptxas,
+            ErrorStage::Cubin => ErrorKind::Cubin,
+            ErrorStage::Timeout => ErrorKind::Timeout,
         }
     }
 }
@@ -191,7 +191,7 @@ impl Error {
 
     fn of_units(units: Vec<Unit>) -> Error {
         let first = units.iter().find_map(|unit| unit.error.as_ref());
-        let kind = first.map_or(ErrorKind::Input, |error| ErrorKind::of_stage(&error.stage));
+        let kind = first.map_or(ErrorKind::Input, |error| ErrorKind::of_stage(error.stage));
         let write = |out: &mut dyn Write| units.iter().try_for_each(|unit| emit::text::write_unit_error(unit, out));
         let message = plain(write);
         // One line is the message; several are told apart by how bad they are.

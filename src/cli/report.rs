@@ -12,7 +12,7 @@ use crate::engine::deny::Deny;
 use crate::engine::given;
 use crate::engine::inspect::{View, inspect_all};
 use crate::engine::source;
-use crate::report::{self, LaunchHints, Report, Unit};
+use crate::report::{LaunchHints, ProblemStage, Report, Unit};
 
 /// Hot lines that are shown when nobody says how many.
 const HOT_LINES: usize = 5;
@@ -62,7 +62,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     if no_match {
         anyhow::bail!("--kernel {} matches no kernel of any input", args.compile.kernel.join(", "));
     }
-    let given_up = |unit: &Unit| unit.problems.iter().any(|problem| problem.stage == report::GIVEN_UP);
+    let given_up = |unit: &Unit| unit.problems.iter().any(|problem| problem.stage == ProblemStage::Analysis);
     if !args.deny.is_empty() && report.units.iter().any(given_up) {
         return Ok(Outcome::Failed);
     }

@@ -17,7 +17,7 @@ use super::threads::{self, Pool};
 use crate::base::{Arch, Limits, Line, work};
 use crate::cache::{Cache, Entry, Key};
 use crate::ptx;
-use crate::report::{LaunchHints, PtxasUsed, RoleHint, Unit, UnitError, Wanted, refused_findings};
+use crate::report::{ErrorStage, LaunchHints, PtxasUsed, RoleHint, Unit, UnitError, Wanted, refused_findings};
 use crate::toolchain::{self, Config, Env, Job, Origin, Ptxas, Request, RunError};
 
 /// How long a ptxas may take to say its version.
@@ -194,7 +194,7 @@ pub fn build_or<'a>(
     let mut unit = Unit { input: path.display().to_string(), ..Unit::default() };
     let mut refused = |message: String| {
         let mut unit = std::mem::take(&mut unit);
-        unit.error = Some(UnitError { stage: "input".to_owned(), message, diagnostics: Vec::new() });
+        unit.error = Some(UnitError { stage: ErrorStage::Input, message, diagnostics: Vec::new() });
         first.then_some((unit, None))
     };
     let input = match input {
@@ -250,7 +250,7 @@ fn compile<'a>(
 ) -> Option<Built<'a>> {
     let Some(arch) = arch.or_else(|| toolchain::target_arch(ptx)) else {
         let message = "the PTX has no .target that names an architecture: give one with --arch".to_owned();
-        unit.error = Some(UnitError { stage: "input".to_owned(), message, diagnostics: Vec::new() });
+        unit.error = Some(UnitError { stage: ErrorStage::Input, message, diagnostics: Vec::new() });
         return None;
     };
     unit.arch = Some(arch.to_string());
@@ -258,7 +258,7 @@ fn compile<'a>(
         Ok(ptxas) => ptxas,
         Err(message) => {
             let message = message.to_owned();
-            unit.error = Some(UnitError { stage: "toolchain".to_owned(), message, diagnostics: Vec::new() });
+            unit.error = Some(UnitError { stage: ErrorStage::Toolchain, message, diagnostics: Vec::new() });
             return None;
         }
     };
@@ -318,7 +318,7 @@ fn compile<'a>(
                 }
                 error => format!("{}, {arch}: {error}", unit.input),
             };
-            crate::report::refuse(unit, "ptxas", message, &log);
+            crate::report::refuse(unit, message, &log);
             if matches!(error, RunError::Rejected { .. }) {
                 rejected(unit);
             }

@@ -19,7 +19,7 @@ use crate::cubin::lines::{LineTable, ptx_texts};
 use crate::ptx;
 use crate::registers::code::Codes;
 use crate::report::annotation::{self, Annotation};
-use crate::report::{self, Evaluated, Layout, PtxText, Unit, UnitError, demangle};
+use crate::report::{self, ErrorStage, Evaluated, Layout, PtxText, Unit, UnitError, demangle};
 
 /// One input for one architecture.
 #[derive(Clone, Copy)]
@@ -161,7 +161,7 @@ pub fn inspect_shared<'a>(session: &Session, job: &Job<'a>, shared: &Shared<'_>)
     work::until(Deadline::after(session.timeout), in_time).unwrap_or_else(|TimeOver| {
         let name = job.input.as_ref().map_or_else(|_| job.path.display().to_string(), |input| input.name.clone());
         let message = format!("{name}: {}", compile::out_of_time(session.timeout));
-        let error = UnitError { stage: "timeout".to_owned(), message, diagnostics: Vec::new() };
+        let error = UnitError { stage: ErrorStage::Timeout, message, diagnostics: Vec::new() };
         let arch = job.arch.map(|arch| arch.to_string());
         let unit = Unit { input: name, arch, error: Some(error), ..Unit::default() };
         Some(Inspected { unit, annotation: Annotation::default(), built: None })
@@ -216,7 +216,7 @@ pub fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, ptx: Option<&
         Ok(image) => image,
         Err(error) => {
             let message = format!("{}: {error}", unit.input);
-            unit.error = Some(UnitError { stage: "cubin".to_owned(), message, diagnostics: Vec::new() });
+            unit.error = Some(UnitError { stage: ErrorStage::Cubin, message, diagnostics: Vec::new() });
             return Annotation::default();
         }
     };

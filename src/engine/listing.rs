@@ -13,7 +13,7 @@ use crate::cubin::{Image, lines::LineTable};
 use crate::flow::Rule;
 use crate::registers::code::Counting;
 use crate::report::listing::{self, ListedFunction};
-use crate::report::{PtxText, PtxasFile, PtxasUsed, Unit, UnitError, demangle, quote};
+use crate::report::{ErrorStage, PtxText, PtxasFile, PtxasUsed, Unit, UnitError, demangle, quote};
 use crate::toolchain::nvdisasm;
 
 /// What is wanted of a listing.
@@ -72,19 +72,19 @@ pub fn list(
             if let Some(PtxasFile { path, reason, .. }) = unit.ptxas.as_ref().and_then(PtxasUsed::file) {
                 done.ran.insert(format!("ptxas: {path} ({reason})"));
             }
-            let mut fail = |stage: &str, message: String| {
+            let mut fail = |stage: ErrorStage, message: String| {
                 let message = format!("{}: {message}", unit.input);
-                unit.error = Some(UnitError { stage: stage.to_owned(), message, diagnostics: Vec::new() });
+                unit.error = Some(UnitError { stage, message, diagnostics: Vec::new() });
                 done.failed.push(quoted(unit.clone(), &read));
             };
             let image = match work::until(deadline.clone(), || Image::parse(&built.cubin)) {
                 Ok(Ok(image)) => image,
                 Ok(Err(error)) => {
-                    fail("cubin", error.to_string());
+                    fail(ErrorStage::Cubin, error.to_string());
                     continue;
                 }
                 Err(TimeOver) => {
-                    fail("timeout", compile::out_of_time(session.timeout));
+                    fail(ErrorStage::Timeout, compile::out_of_time(session.timeout));
                     continue;
                 }
             };
@@ -98,7 +98,7 @@ pub fn list(
                     match listed {
                         Ok(listing) => Some(listing),
                         Err(error) => {
-                            fail("nvdisasm", format!("{:#}", anyhow::Error::from(error)));
+                            fail(ErrorStage::Nvdisasm, format!("{:#}", anyhow::Error::from(error)));
                             continue;
                         }
                     }
@@ -111,7 +111,7 @@ pub fn list(
             };
             match work::until(deadline, || list_image(session, &image, wanted.rule, shown, &mut emit_listed)) {
                 Ok(done) => done?,
-                Err(TimeOver) => fail("timeout", compile::out_of_time(session.timeout)),
+                Err(TimeOver) => fail(ErrorStage::Timeout, compile::out_of_time(session.timeout)),
             }
         }
     }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::metric::Figures;
 use crate::base::Line;
 use crate::report::{
-    Advisory, Confidence, Issue, Kernel, PtxasFile, PtxasUsed, SetMaxNReg, Severity, Unit, abridge, demangle,
+    Advisory, Confidence, Issue, Kernel, ProblemStage, PtxasFile, PtxasUsed, SetMaxNReg, Severity, Unit, abridge,
+    demangle,
 };
 
 /// The figures of one input for one architecture and one ptxas: what the baseline holds.
@@ -156,7 +157,7 @@ impl Measured {
         let mut kernels: Vec<(KernelFigures, KernelPlace)> =
             unit.kernels.iter().map(|kernel| (KernelFigures::of(kernel, unit), KernelPlace::of(kernel))).collect();
         kernels.sort_by(|(a, _), (b, _)| (&a.name, &a.within).cmp(&(&b.name, &b.within)));
-        let grave = unit.problems.iter().filter(|problem| problem.stage != "ptx").count();
+        let grave = unit.problems.iter().filter(|problem| problem.stage != ProblemStage::Ptx).count();
         let error = unit.error.as_ref().map(|error| {
             let first = error.diagnostics.first().map(|first| format!(": {}", first.message)).unwrap_or_default();
             format!("{}{first}", error.message)

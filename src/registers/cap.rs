@@ -1,5 +1,7 @@
 //! What bounds a kernel's registers: a directive, a flag, or the instruction set.
 
+use serde::{Deserialize, Serialize};
+
 use crate::base::Arch;
 use crate::base::hardware::SmLimits;
 
@@ -26,31 +28,21 @@ pub struct Bounds {
 }
 
 /// Where a cap comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// `.maxnreg`.
+    #[serde(rename = "maxnreg")]
     MaxNReg,
     /// `.maxntid`/`.reqntid` with `.minnctapersm`: that many blocks must fit.
     LaunchBounds,
     /// `.maxntid`/`.reqntid` alone: one block must fit, and ptxas is free to aim for more.
     BlockSize,
     /// `--maxrregcount`.
+    #[serde(rename = "maxrregcount")]
     MaxRRegCount,
     /// Nothing but the instruction set.
     Isa,
-}
-
-impl Cause {
-    /// The name in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Cause::MaxNReg => "maxnreg",
-            Cause::LaunchBounds => "launch_bounds",
-            Cause::BlockSize => "block_size",
-            Cause::MaxRRegCount => "maxrregcount",
-            Cause::Isa => "isa",
-        }
-    }
 }
 
 /// The most registers a thread of the kernel may get, and why.

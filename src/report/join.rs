@@ -67,9 +67,6 @@ pub struct LaunchHints {
     pub smem_dynamic_bytes: u64,
 }
 
-/// The stage of a question that would have taken too many steps.
-pub const GIVEN_UP: &str = "analysis";
-
 /// How many problems of one reader are kept; the rest is counted.
 const MAX_PROBLEMS: usize = 100;
 
@@ -152,18 +149,18 @@ fn collect_problems(facts: &Facts<'_>, lines: &LineTable<'_>, unit: &mut Unit) {
     if let Some(module) = facts.module {
         let errors = module.errors.iter().take(MAX_PROBLEMS);
         unit.problems.extend(errors.map(|error| Problem {
-            stage: "ptx".to_owned(),
+            stage: ProblemStage::Ptx,
             ptx_line: Some(error.line),
             message: error.to_string(),
         }));
     }
-    let mut keep = |stage: &str, messages: &mut dyn Iterator<Item = String>| {
+    let mut keep = |stage: ProblemStage, messages: &mut dyn Iterator<Item = String>| {
         for message in messages.take(MAX_PROBLEMS) {
-            unit.problems.push(Problem { stage: stage.to_owned(), ptx_line: None, message });
+            unit.problems.push(Problem { stage, ptx_line: None, message });
         }
     };
-    keep("cubin", &mut facts.image.problems.iter().map(ToString::to_string));
-    keep("lines", &mut lines.problems.iter().map(ToString::to_string));
+    keep(ProblemStage::Cubin, &mut facts.image.problems.iter().map(ToString::to_string));
+    keep(ProblemStage::Lines, &mut lines.problems.iter().map(ToString::to_string));
 }
 
 /// ptxas's records by name, each used once.
@@ -269,7 +266,7 @@ impl Readers<'_> {
                     "{}: its roles and barriers are not told, nor what is wrong with them: that takes {error}",
                     kernel.name
                 );
-                let problem = Problem { stage: GIVEN_UP.to_owned(), ptx_line: kernel.ptx_line, message };
+                let problem = Problem { stage: ProblemStage::Analysis, ptx_line: kernel.ptx_line, message };
                 return (kernel, Some(problem));
             }
         }
@@ -365,7 +362,7 @@ impl Readers<'_> {
             maxrregcount: maxrregcount(self.facts),
         };
         let cap = cap::cap(self.facts.image.arch, &bounds)?;
-        Some(RegisterCap { registers: cap.registers, cause: cap.cause.name().to_owned(), explanation: cap.explanation })
+        Some(RegisterCap { registers: cap.registers, cause: cap.cause, explanation: cap.explanation })
     }
 }
 
@@ -444,7 +441,7 @@ fn disagreements(function: &cubin::Function<'_>, record: &FunctionLog, problems:
             && cubin != log
         {
             let message = format!("{}: the cubin says {cubin} {what}, ptxas's log {log}", function.name);
-            problems.push(Problem { stage: "join".to_owned(), ptx_line: None, message });
+            problems.push(Problem { stage: ProblemStage::Join, ptx_line: None, message });
         }
     };
     compare("registers", from.registers.map(u64::from), record.registers.map(u64::from));

@@ -11,7 +11,7 @@ const UNKNOWN_LINES: usize = 20;
 
 /// Fills a unit that ptxas refused: its errors, each with the line it speaks of (quoted later, by [`quote`]), and in its own words
 /// what was not understood. Where nothing looks like an error, everything it said may be one.
-pub fn refuse(unit: &mut Unit, stage: &str, message: String, log: &Log) {
+pub fn refuse(unit: &mut Unit, message: String, log: &Log) {
     let is_error = |message: &&log::Message| message.severity >= log::Severity::Error;
     let input = unit.input.as_str();
     let is_told = log.messages.iter().any(|message| is_error(&message));
@@ -49,7 +49,7 @@ pub fn refuse(unit: &mut Unit, stage: &str, message: String, log: &Log) {
         log.messages.iter().filter(|message| !is_error(message)).map(|message| advisory(message, input)).collect();
     unit.unparsed_log =
         log.unknown.iter().map(|line| LogLine { line: line.log_line, text: line.text.clone() }).collect();
-    unit.error = Some(UnitError { stage: stage.to_owned(), message, diagnostics });
+    unit.error = Some(UnitError { stage: ErrorStage::Ptxas, message, diagnostics });
 }
 
 /// Adds what our own checks find in PTX that ptxas refused: it may be the reason, and ptxas does not always say a line.

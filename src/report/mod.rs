@@ -25,7 +25,7 @@ pub mod timeline {
 mod warps;
 
 pub use demangle::demangle;
-pub use join::{Facts, GIVEN_UP, LaunchHints, Wanted, join};
+pub use join::{Facts, LaunchHints, Wanted, join};
 pub use messages::{quote, refuse, refused_findings};
 pub use model::*;
 pub use names::{abridge, shorten};

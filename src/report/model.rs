@@ -9,6 +9,7 @@ use super::PtxText;
 pub use super::registers::*;
 use super::warps::{Barriers, Role, SetMaxNReg};
 use crate::base::{Line, Pc};
+pub use crate::registers::cap::Cause;
 
 /// The name and version of the JSON's shape.
 pub const SCHEMA: &str = "ptxinspect.report/1";
@@ -141,22 +142,72 @@ pub struct LogLine {
     pub text: String,
 }
 
+/// Which reader did not understand something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProblemStage {
+    /// The PTX's.
+    Ptx,
+    /// The cubin's.
+    Cubin,
+    /// The line tables'.
+    Lines,
+    /// The code's.
+    Sass,
+    /// What joins them.
+    Join,
+    /// A question that was given up.
+    Analysis,
+}
+
+impl ProblemStage {
+    /// The name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            ProblemStage::Ptx => "ptx",
+            ProblemStage::Cubin => "cubin",
+            ProblemStage::Lines => "lines",
+            ProblemStage::Sass => "sass",
+            ProblemStage::Join => "join",
+            ProblemStage::Analysis => "analysis",
+        }
+    }
+}
+
 /// Something we did not understand and went on without.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    /// Which reader: `ptx`, `cubin`, `lines`, `join`; `analysis` for a question that was given up.
-    pub stage: String,
+    /// Which reader.
+    pub stage: ProblemStage,
     /// The PTX line, where there is one.
     pub ptx_line: Option<Line>,
     /// What was expected, what was found.
     pub message: String,
 }
 
+/// How far a unit came that has no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ErrorStage {
+    /// An argument, a file, or what is in it.
+    Input,
+    /// There is no ptxas, or it cannot be had.
+    Toolchain,
+    /// ptxas refuses the PTX.
+    Ptxas,
+    /// The cubin cannot be read.
+    Cubin,
+    /// nvdisasm, for whoever asks for its listing.
+    Nvdisasm,
+    /// It was not done in time.
+    Timeout,
+}
+
 /// Why a unit has no result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnitError {
-    /// `input`, `toolchain`, `ptxas` or `cubin`.
-    pub stage: String,
+    /// How far it came.
+    pub stage: ErrorStage,
     /// What, where, expected, found, what to do.
     pub message: String,
     /// ptxas's errors, when it is ptxas that refused.
@@ -306,8 +357,8 @@ impl Launch {
 pub struct RegisterCap {
     /// The most registers a thread may get.
     pub registers: u32,
-    /// `maxnreg`, `launch_bounds`, `maxrregcount` or `isa`.
-    pub cause: String,
+    /// What sets it.
+    pub cause: Cause,
     /// The cause in words, with its arithmetic.
     pub explanation: String,
 }

@@ -89,7 +89,7 @@ fn write_unit(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result
     }
     for problem in &unit.problems {
         let at = problem.ptx_line.map(|line| format!(" line {line}:")).unwrap_or_default();
-        writeln!(out, "  {WARN}not understood{RESET} ({}):{at} {}", problem.stage, terminal(&problem.message))?;
+        writeln!(out, "  {WARN}not understood{RESET} ({}):{at} {}", problem.stage.name(), terminal(&problem.message))?;
     }
     if !unit.unparsed_log.is_empty() {
         let count = unit.unparsed_log.len();

@@ -2,7 +2,7 @@
 
 use super::figures::{bytes, count, thousands};
 use crate::emit::escape::terminal;
-use crate::report::{Kernel, RegisterCap};
+use crate::report::{Cause, Kernel, RegisterCap};
 
 /// The summary of a kernel: what it uses and what set that, where the pressure is, what it would take to do better.
 pub fn summary(kernel: &Kernel) -> String {
@@ -19,7 +19,7 @@ fn registers(kernel: &Kernel) -> Option<String> {
     let used = kernel.resources.registers?;
     let mut text = match &kernel.register_cap {
         Some(cap) if used >= cap.registers => format!("Uses all {used} registers that {} allows", setter(cap)),
-        Some(cap) if cap.cause != "isa" => {
+        Some(cap) if cap.cause != Cause::Isa => {
             format!("Uses {used} of the {} registers that {} allows", cap.registers, setter(cap))
         }
         _ => format!("Uses {}", count(u64::from(used), "register")),
@@ -73,12 +73,12 @@ fn roles(kernel: &Kernel) -> Option<String> {
 
 /// What set a cap, as the subject of a sentence.
 fn setter(cap: &RegisterCap) -> &'static str {
-    match cap.cause.as_str() {
-        "maxnreg" => ".maxnreg",
-        "launch_bounds" => "its .minnctapersm",
-        "block_size" => "its block size",
-        "maxrregcount" => "--maxrregcount",
-        _ => "the instruction set",
+    match cap.cause {
+        Cause::MaxNReg => ".maxnreg",
+        Cause::LaunchBounds => "its .minnctapersm",
+        Cause::BlockSize => "its block size",
+        Cause::MaxRRegCount => "--maxrregcount",
+        Cause::Isa => "the instruction set",
     }
 }
 
@@ -100,7 +100,7 @@ fn spills(kernel: &Kernel) -> Option<String> {
             text.push_str(", all of it outside loops");
         }
     }
-    if let Some(cap) = kernel.register_cap.as_ref().filter(|cap| cap.cause == "block_size")
+    if let Some(cap) = kernel.register_cap.as_ref().filter(|cap| cap.cause == Cause::BlockSize)
         && kernel.resources.registers.is_some_and(|used| used + 8 <= cap.registers)
     {
         text.push_str(&format!(
