@@ -21,6 +21,8 @@ const MOST_TRIED: usize = 64;
 const LOOKS: u64 = 16;
 /// Looks that a suggestion is as good as.
 const OF_SUGGESTION: u64 = 16;
+/// How many times as many steps as those until something went wrong are much further.
+const MUCH_FURTHER: u64 = 4;
 /// Warps of threads that a barrier counts in.
 const WARP: u64 = 32;
 
@@ -142,8 +144,8 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
         (steps, pieces) = (steps + again.took.steps, pieces + again.took.pieces);
         let goes_on = match again.outcome {
             Outcome::Ends => !(witness.cause.is_race() && again.race.is_some()),
-            // It gets past the place, and further than there are steps for.
-            Outcome::Undecided { .. } => witness.is_passed_by(&again),
+            // It gets much further, and further than there are steps for.
+            Outcome::Undecided { .. } => again.took.steps > MUCH_FURTHER * recording.took.steps,
             Outcome::Hangs(_) | Outcome::Undefined { .. } => false,
         };
         if !goes_on {

@@ -186,7 +186,7 @@ pub struct Witness {
 
 impl Witness {
     /// Whether another execution gets past the place, as often as this one comes to it.
-    pub fn is_passed_by(&self, run: &Executed) -> bool {
+    fn is_passed_by(&self, run: &Executed) -> bool {
         self.cause.pc().is_some_and(|pc| run.passes_of(pc) > self.passes)
     }
 }
