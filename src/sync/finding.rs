@@ -6,7 +6,7 @@ use super::mend::{Change, Mend};
 use super::program::{Op, Program};
 use super::stands::Stands;
 use super::value::Basis;
-use super::verdict::{Cause, Verdict, Witness};
+use super::verdict::{Cause, Shapes, Verdict, Witness};
 use crate::ptx::Module;
 use crate::roles::Role;
 use crate::sync::rules::finding::{Confidence, Finding};
@@ -41,7 +41,9 @@ pub fn finding(
     // What memory brings was guessed; so was the shape of a cluster that the launch decides.
     let confidence = match (witness.basis, witness.always) {
         (Basis::Fact, true) if shape.is_known && shape.is_exact && defined => Confidence::Certain,
-        _ if !shape.is_known && !witness.in_every_shape => Confidence::Possible,
+        // A change that mends it in one shape shows that the kernel can run in that.
+        _ if !shape.is_known && witness.shapes > Shapes::Small => Confidence::Possible,
+        _ if !shape.is_known && witness.shapes == Shapes::Small && mend.is_none() => Confidence::Possible,
         // A race that numbers from memory have a part in may be one of those numbers.
         (Basis::Memory | Basis::Order, false) => Confidence::Possible,
         // Arrivals that one late warp makes in another's stead add up in the end.

@@ -156,7 +156,7 @@ fn mended<'l>(
         };
         find_culprit(program, other, &mut there, limits);
         if let Some(mend) = mend(program, other, &there, limits) {
-            there.in_every_shape = witness.in_every_shape;
+            there.shapes = witness.shapes;
             (witness, mend_of) = (there, Some((mend, other)));
         }
     }

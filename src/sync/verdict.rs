@@ -180,9 +180,23 @@ pub struct Witness {
     pub passes: u32,
     /// Whether it goes wrong with all other inputs, too, that lead to the same instruction.
     pub is_firm: bool,
-    /// Whether it goes wrong in every shape of a cluster that the kernel can run in.
-    pub in_every_shape: bool,
+    /// In which shapes of a cluster it goes wrong.
+    pub shapes: Shapes,
 }
+
+/// In which shapes of a cluster a kernel goes wrong that the launch decides over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Shapes {
+    /// In every one that it can run in.
+    All,
+    /// In every small one; larger ones take more than there are steps for.
+    Small,
+    /// Not in all that were tried.
+    Some,
+}
+
+/// Blocks of a cluster that is no small one.
+const LARGE: u32 = 8;
 
 impl Witness {
     /// Whether another execution gets past the place, as often as this one comes to it.
@@ -253,25 +267,29 @@ const NOT_MADE_FOR: &str = "these inputs are none that the kernel is made for";
 pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> Option<(Verdict, &'l Launch, Budget)> {
     let mut judge = Judge { program, limits, spent: 0, pieces: 0, before: 0 };
     let (mut wrong, mut undecided): (Option<(Box<Witness>, &Launch)>, _) = (None, None);
-    let mut in_every_shape = true;
+    let mut shapes = Shapes::All;
     for launch in launches {
         if let Some((witness, _)) = &wrong
             && let Some(goes_wrong) = judge.goes_wrong_in(launch, witness)
         {
-            in_every_shape &= goes_wrong;
+            shapes = shapes.max(match goes_wrong {
+                true => Shapes::All,
+                false if launch.blocks() >= LARGE => Shapes::Small,
+                false => Shapes::Some,
+            });
             continue;
         }
         match judge.launch(launch) {
             verdict @ Verdict::Ends { .. } => return Some((verdict, launch, judge.took())),
             Verdict::Wrong(witness) => wrong = wrong.or(Some((witness, launch))),
             verdict @ Verdict::Undecided { why, .. } => {
-                in_every_shape &= why == NOT_MADE_FOR;
+                shapes = shapes.max(if why == NOT_MADE_FOR { Shapes::All } else { Shapes::Some });
                 undecided = undecided.or(Some((verdict, launch)));
             }
         }
     }
     let wrong = wrong.map(|(mut witness, launch)| {
-        witness.in_every_shape = in_every_shape;
+        witness.shapes = shapes;
         (Verdict::Wrong(witness), launch)
     });
     wrong.or(undecided).map(|(verdict, launch)| (verdict, launch, judge.took()))
@@ -517,8 +535,8 @@ impl Judge<'_> {
             }
         }
         let (cause, schedule, basis, passes) = first?;
-        let (is_firm, in_every_shape) = (false, true);
-        Some(Witness { cause, scenario, schedule, always, alike, basis, passes, is_firm, in_every_shape })
+        let (is_firm, shapes) = (false, Shapes::All);
+        Some(Witness { cause, scenario, schedule, always, alike, basis, passes, is_firm, shapes })
     }
 }
 
@@ -565,8 +583,8 @@ fn unequal(program: &Program, scenario: Scenario, run: &Executed) -> Option<Witn
         text: format!("{} bytes are announced for {copies} copies by tensor maps: {why}", equation.bytes),
     };
     let (schedule, basis) = (Schedule::Fair, run.basis);
-    let (passes, is_firm, in_every_shape) = (0, false, true);
-    Some(Witness { cause, scenario, schedule, always: true, alike: true, basis, passes, is_firm, in_every_shape })
+    let (passes, is_firm, shapes) = (0, false, Shapes::All);
+    Some(Witness { cause, scenario, schedule, always: true, alike: true, basis, passes, is_firm, shapes })
 }
 
 /// An execution that ends, but by its schedule.
@@ -574,8 +592,8 @@ fn racing(scenario: Scenario, run: &Executed) -> Option<Witness> {
     let cause = cause(run.race.as_ref()?)?;
     let passes = cause.pc().map_or(0, |pc| run.passes_of(pc));
     let (schedule, basis) = (Schedule::Fair, run.basis);
-    let (is_firm, in_every_shape) = (false, true);
-    Some(Witness { cause, scenario, schedule, always: true, alike: false, basis, passes, is_firm, in_every_shape })
+    let (is_firm, shapes) = (false, Shapes::All);
+    Some(Witness { cause, scenario, schedule, always: true, alike: false, basis, passes, is_firm, shapes })
 }
 
 fn cause(outcome: &Outcome) -> Option<Cause> {
