@@ -46,8 +46,8 @@ pub fn finding(
         _ if !shape.is_known && witness.shapes == Shapes::Small && mend.is_none() => Confidence::Possible,
         // A race that numbers from memory have a part in may be one of those numbers.
         (Basis::Memory | Basis::Order, false) => Confidence::Possible,
-        // Arrivals that one late warp makes in another's stead add up in the end.
-        _ if !witness.always && mend.is_none() && is_of_arrivals(&witness.cause) => Confidence::Possible,
+        // Arrivals that one block's late warp makes in another's stead add up in the end.
+        _ if !witness.always && mend.is_none() && adds_up(&witness.cause) => Confidence::Possible,
         _ if witness.is_firm || mend.is_some() => Confidence::Likely,
         (Basis::Fact, _) => Confidence::Likely,
         _ => Confidence::Possible,
@@ -81,8 +81,14 @@ pub fn finding(
     Some(Finding { code, fatal: true, confidence, line, message, reasoning })
 }
 
-fn is_of_arrivals(cause: &Cause) -> bool {
-    matches!(cause, Cause::Undefined { fault: Fault::TooManyArrivals { .. }, .. })
+/// Whether a warp arrives at another block's mbarrier in two phases at once: those who arrive late there make up for it.
+fn adds_up(cause: &Cause) -> bool {
+    match cause {
+        Cause::Undefined { fault: Fault::TooManyArrivals { at, pending, .. }, rank, .. } => {
+            *pending > 0 && at.rank() != *rank
+        }
+        _ => false,
+    }
 }
 
 /// The code of what a change puts right, where that stands on the line of the change.
