@@ -8,6 +8,7 @@
 mod equations;
 pub mod execute;
 mod finding;
+mod lowering;
 pub mod machine;
 pub mod mend;
 pub mod program;

@@ -1,7 +1,9 @@
 //! From single executions to an answer: which inputs and schedules are tried, and what they say together.
 
 use super::equations::{GRAIN, contradiction};
-use super::execute::{Budget, Executed, Input, Lack, Launch, Outcome, Scenario, Schedule, Stuck, ends_past, execute};
+use super::execute::{
+    Budget, Executed, Input, Lack, Launch, Outcome, Scenario, Schedule, Stuck, execute, execute_past,
+};
 use super::machine::Fault;
 use super::program::{Bytes, Instr, MbarrierOp, Op, Program, Source};
 use super::value::Basis;
@@ -151,7 +153,7 @@ pub fn find_culprit(program: &Program, launch: &Launch, witness: &mut Witness, l
         }
     }
     let ends = |pc: &u32| {
-        let run = ends_past(program, launch, witness.scenario, &witness.schedule, limits.of_one(), *pc);
+        let run = execute_past(program, launch, witness.scenario, &witness.schedule, limits.of_one(), *pc);
         matches!(run.outcome, Outcome::Ends)
     };
     if pcs.len() > 1

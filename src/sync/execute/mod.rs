@@ -4,8 +4,11 @@
 //! [`Outcome`]: it ends, it hangs and here is who waits for what, it does something that the ISA leaves undefined, or it cannot
 //! be told and this line decides. Nothing is permuted that commutes: a warp runs until it changes the machine or waits.
 
+mod barriers;
 mod clock;
 mod compute;
+mod lanes;
+mod memory;
 pub mod record;
 mod step;
 
@@ -434,7 +437,7 @@ pub fn execute(
 }
 
 /// Executes a program as if nobody had to wait at one instruction longer than the others can go on: does it end then?
-pub fn ends_past(
+pub fn execute_past(
     program: &Program,
     launch: &Launch,
     scenario: Scenario,

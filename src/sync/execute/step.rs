@@ -1,22 +1,17 @@
 //! One instruction of one strand.
 
-use std::rc::Rc;
-
-use super::clock::{Clock, Place};
+use super::clock::Place;
 use super::compute::apply;
-use super::{Brings, CANCELED, Flight, QUOTA, Run, State, Stop, Strand, Wait, Warp};
+use super::{Brings, Flight, QUOTA, Run, State, Stop, Strand, Wait, Warp};
 use crate::base::Line;
-use crate::ptx::{BarrierAction, ClusterBarrierAction, RegisterAction};
 use crate::simt::eval::number::Comparison;
 use crate::sync::LANES;
-use crate::sync::machine::{Arrival, BARRIERS, Fault, SharedAddress};
-use crate::sync::program::{
-    Address, Atomic, Bytes, Gather, MbarrierOp, Multicast, Op, Reg, Shuffle, Source, Space, Special,
-};
+use crate::sync::machine::{Fault, SharedAddress};
+use crate::sync::program::{Address, MbarrierOp, Op, Reg, Source, Space, Special};
 use crate::sync::value::{Basis, Lanes, Word, opaque};
 
 /// What becomes of a strand after an instruction.
-enum Next {
+pub(super) enum Next {
     /// It goes on with the next.
     On,
     /// It waits here, and tries again when something has changed.
@@ -27,7 +22,7 @@ enum Next {
     Done,
 }
 
-fn lanes_of(mask: u32) -> impl Iterator<Item = usize> {
+pub(super) fn lanes_of(mask: u32) -> impl Iterator<Item = usize> {
     (0..LANES).filter(move |lane| mask >> lane & 1 == 1)
 }
 
@@ -125,7 +120,7 @@ impl Run<'_> {
     }
 
     /// Whether all lanes have the same of it.
-    fn is_same(&self, warp: &Warp, source: Source) -> bool {
+    pub(super) fn is_same(&self, warp: &Warp, source: Source) -> bool {
         match source {
             Source::Reg(reg) | Source::Not(reg) | Source::Minus(reg) => {
                 warp.registers.get(reg.0 as usize).is_none_or(|held| matches!(held, Lanes::Same(_)))
@@ -136,7 +131,12 @@ impl Run<'_> {
     }
 
     /// Lanes with the same of all sources together: the first of them, and all of them.
-    fn apart(&self, warp: usize, mask: u32, sources: [Source; 3]) -> impl Iterator<Item = (usize, u32)> + use<> {
+    pub(super) fn apart(
+        &self,
+        warp: usize,
+        mask: u32,
+        sources: [Source; 3],
+    ) -> impl Iterator<Item = (usize, u32)> + use<> {
         let here = &self.warps[warp];
         let same = sources.iter().all(|source| self.is_same(here, *source));
         let (first, all) = if same { (mask & mask.wrapping_neg(), mask) } else { (mask, 0) };
@@ -186,7 +186,7 @@ impl Run<'_> {
     }
 
     /// What all lanes of a mask have, where one instruction can have only one; the ground is remembered.
-    fn one(&mut self, warp: usize, source: Source, mask: u32, line: Line) -> Result<u64, Stop> {
+    pub(super) fn one(&mut self, warp: usize, source: Source, mask: u32, line: Line) -> Result<u64, Stop> {
         let here = &self.warps[warp];
         let held = if self.is_same(here, source) {
             Lanes::Same(self.word(here, source, 0))
@@ -208,7 +208,7 @@ impl Run<'_> {
     }
 
     /// The shared address that a lane gives to an instruction on an mbarrier, its block checked.
-    fn object(&mut self, warp: usize, at: Address, lane: usize, line: Line) -> Result<SharedAddress, Stop> {
+    pub(super) fn object(&mut self, warp: usize, at: Address, lane: usize, line: Line) -> Result<SharedAddress, Stop> {
         let word = self.address(&self.warps[warp], at, lane);
         self.basis = self.basis.max(word.basis);
         let address = SharedAddress::of(word.bits);
@@ -222,7 +222,7 @@ impl Run<'_> {
         Ok(address)
     }
 
-    fn write(&mut self, warp: usize, to: Option<Reg>, mask: u32, value: Lanes) {
+    pub(super) fn write(&mut self, warp: usize, to: Option<Reg>, mask: u32, value: Lanes) {
         if let Some(reg) = to
             && let Some(held) = self.warps[warp].registers.get_mut(reg.0 as usize)
         {
@@ -481,7 +481,7 @@ impl Run<'_> {
         self.settle_cluster();
     }
 
-    fn settle_cluster(&mut self) {
+    pub(super) fn settle_cluster(&mut self) {
         let cluster = &mut self.machine.cluster;
         let phase = cluster.phase;
         // Whoever has ended after arriving has arrived, and is not waited for either.
@@ -562,521 +562,6 @@ impl Run<'_> {
             }
             _ => {}
         }
-    }
-
-    /// Whether an address of a space is one of shared memory.
-    fn shared(&self, space: Space, address: u64) -> Option<SharedAddress> {
-        match space {
-            Space::Shared => Some(SharedAddress::of(address)),
-            Space::Generic if SharedAddress::is_generic(address) => Some(SharedAddress::of(address)),
-            _ => None,
-        }
-    }
-
-    fn load(&mut self, warp: usize, mask: u32, space: Space, to: &[Option<Reg>], at: Address, bits: u32) {
-        let keep = |word: u64| if bits >= 64 { word } else { word & ((1 << bits) - 1) };
-        for (element, to) in (0i64..).zip(to) {
-            let here = &self.warps[warp];
-            let value = if space == Space::Input {
-                let address = self.address(here, at, mask.trailing_zeros() as usize).bits;
-                let number = self.scenario.input.at(address.wrapping_add_signed(element * i64::from(bits / 8)));
-                Lanes::Same(Word { bits: keep(number), basis: Basis::Input })
-            } else {
-                let unknown = Word { bits: keep(self.scenario.memory), basis: Basis::Memory };
-                let of = |lane: usize| {
-                    let address = self.address(here, at, lane).bits;
-                    let address = address.wrapping_add_signed(element * i64::from(bits / 8));
-                    let Some(place) = self.shared(space, address) else { return unknown };
-                    let mut all = Word::default();
-                    for byte in 0..u64::from(bits / 8) {
-                        let Some(part) = self.memory.get(&(place.0 + byte)) else { return unknown };
-                        all.bits |= part.bits << (8 * byte);
-                        all.basis = all.basis.max(part.basis);
-                    }
-                    all
-                };
-                if self.is_same(here, at.base) { Lanes::Same(of(0)) } else { Lanes::each(of) }
-            };
-            self.write(warp, *to, mask, value);
-        }
-    }
-
-    fn store(&mut self, warp: usize, mask: u32, space: Space, from: &[Source], at: Address, bits: u32) {
-        // What takes memory is paid for in steps.
-        self.steps += u64::from(mask.count_ones()) * from.len() as u64 / 4;
-        for lane in lanes_of(mask) {
-            for (element, from) in (0i64..).zip(from) {
-                let here = &self.warps[warp];
-                let address = self.address(here, at, lane).bits.wrapping_add_signed(element * i64::from(bits / 8));
-                let Some(place) = self.shared(space, address) else { continue };
-                let word = self.word(here, *from, lane);
-                self.put(place, word, bits);
-            }
-        }
-    }
-
-    /// Leaves a number of so many bits in shared memory.
-    pub(super) fn put(&mut self, at: SharedAddress, word: Word, bits: u32) {
-        let mut changed = false;
-        for byte in 0..u64::from(bits / 8).min(8) {
-            let part = Word { bits: word.bits >> (8 * byte) & 0xff, ..word };
-            changed |= self.memory.insert(at.0 + byte, part) != Some(part);
-        }
-        self.machine.changes += u64::from(changed);
-    }
-
-    /// A word of shared memory.
-    fn get(&self, at: SharedAddress) -> Option<Word> {
-        let mut all = Word::default();
-        for byte in 0..4 {
-            let part = self.memory.get(&(at.0 + byte))?;
-            all.bits |= part.bits << (8 * byte);
-            all.basis = all.basis.max(part.basis);
-        }
-        Some(all)
-    }
-
-    fn atomic(&mut self, warp: usize, mask: u32, op: &Op) {
-        let Op::Atomic { space, to, at, how, args, bits } = op else { return };
-        let mut before = [Word::default(); LANES];
-        for lane in lanes_of(mask) {
-            let here = &self.warps[warp];
-            let address = self.address(here, *at, lane).bits;
-            let Some(place) = self.shared(*space, address).filter(|_| *bits == 32) else {
-                self.tickets += 1;
-                before[lane] = Word { bits: self.tickets - 1, basis: Basis::Order };
-                continue;
-            };
-            let unknown = Word { bits: self.scenario.memory, basis: Basis::Memory };
-            let old = self.get(place).unwrap_or(unknown);
-            let [a, b] = args.map(|source| self.word(here, source, lane));
-            let (x, y, z) = (old.bits & 0xffff_ffff, a.bits & 0xffff_ffff, b.bits & 0xffff_ffff);
-            let new = match how {
-                Atomic::Add => x.wrapping_add(y),
-                Atomic::Exchange => y,
-                Atomic::CompareAndSwap if x == y => z,
-                Atomic::CompareAndSwap => x,
-                Atomic::Least => x.min(y),
-                Atomic::Most => x.max(y),
-                Atomic::And => x & y,
-                Atomic::Or => x | y,
-                Atomic::Xor => x ^ y,
-                Atomic::Increment if x >= y => 0,
-                Atomic::Increment => x + 1,
-                Atomic::Decrement if x == 0 || x > y => y,
-                Atomic::Decrement => x - 1,
-            };
-            let basis = old.basis.max(a.basis).max(b.basis);
-            before[lane] = Word { bits: x, basis: basis.max(Basis::Order) };
-            self.put(place, Word { bits: new & 0xffff_ffff, basis }, 32);
-        }
-        let value = Lanes::each(|lane| before[lane]);
-        self.write(warp, *to, mask, value);
-    }
-
-    /// Instructions that lanes of a warp run together.
-    fn across_lanes(&mut self, warp: usize, strand: usize, mask: u32, op: &Op, line: Line) -> Result<Next, Stop> {
-        let member = match op {
-            Op::Elect { mask, .. }
-            | Op::Shuffle { mask, .. }
-            | Op::Gather { mask, .. }
-            | Op::Meet { mask }
-            | Op::WarpSync { mask } => *mask,
-            _ => Source::Number(u64::from(mask)),
-        };
-        // Lanes may give masks of their own, each with itself in it: the first one's counts.
-        let first = mask.trailing_zeros() as usize;
-        let members = self.word(&self.warps[warp], member, first).bits as u32;
-        let outside = lanes_of(mask).find_map(|lane| {
-            let word = self.word(&self.warps[warp], member, lane);
-            let out = word.basis < Basis::Memory && word.bits >> lane & 1 == 0;
-            out.then_some(Fault::NotMember { lane: lane as u32, mask: word.bits as u32 })
-        });
-        if let Some(fault) = outside {
-            return Err(Stop::Fault(fault, line, warp));
-        }
-        let here = &self.warps[warp];
-        let wanted = members & here.lanes & !here.exited;
-        let pc = here.strands[strand].pc;
-        if wanted & !mask != 0 {
-            // Others that must come. At bar.warp.sync they may stand at another one.
-            let is_sync =
-                |pc: u32| matches!(self.program.code.get(pc as usize).map(|i| &i.op), Some(Op::WarpSync { .. }));
-            let waits = |strand: &&Strand| {
-                matches!(strand.state, State::Waiting { what: Wait::Lanes { .. }, .. })
-                    && is_sync(strand.pc)
-                    && strand.pc != pc
-            };
-            let come = here.strands.iter().filter(waits).fold(mask, |all, strand| all | strand.mask);
-            if !matches!(op, Op::WarpSync { .. }) || wanted & !come != 0 {
-                return Ok(Next::Again(Wait::Lanes { mask: wanted }));
-            }
-            for other in &mut self.warps[warp].strands {
-                if matches!(other.state, State::Waiting { what: Wait::Lanes { .. }, .. }) && other.mask & wanted != 0 {
-                    (other.state, other.pc) = (State::Ready, other.pc + 1);
-                }
-            }
-            return Ok(Next::On);
-        }
-        match op {
-            Op::Elect { lane, elected, .. } => {
-                let leader = (members & mask).trailing_zeros().min(31) as usize;
-                self.write(warp, *lane, mask, Lanes::Same(Word::fact(leader as u64)));
-                self.write(warp, *elected, mask, Lanes::each(|lane| Word::fact(u64::from(lane == leader))));
-            }
-            Op::ActiveMask { to } => {
-                let word = Word { bits: u64::from(mask), basis: Basis::Order };
-                self.write(warp, Some(*to), mask, Lanes::Same(word));
-            }
-            Op::Shuffle { how, to, valid, value, by, clamp, .. } => {
-                let here = &self.warps[warp];
-                let from = |lane: usize| {
-                    let by = self.word(here, *by, lane).bits as usize & 31;
-                    let clamp = self.word(here, *clamp, lane).bits as usize;
-                    let (segment, bound) = (clamp >> 8 & 31, clamp & 31);
-                    let most = lane & segment | bound & !segment & 31;
-                    let (source, inside) = match how {
-                        Shuffle::Index => {
-                            let source = lane & segment | by & !segment & 31;
-                            (source, source <= most)
-                        }
-                        Shuffle::Up => (lane.wrapping_sub(by), lane >= by && lane - by >= most),
-                        Shuffle::Down => (lane + by, lane + by <= most),
-                        Shuffle::Butterfly => (lane ^ by, lane ^ by <= most),
-                    };
-                    if inside { (source & 31, true) } else { (lane, false) }
-                };
-                let read = Lanes::each(|lane| self.word(here, *value, from(lane).0));
-                let inside = Lanes::each(|lane| Word::fact(u64::from(from(lane).1)));
-                self.write(warp, *to, mask, read);
-                self.write(warp, *valid, mask, inside);
-            }
-            Op::Gather { how, to, value, .. } => {
-                let here = &self.warps[warp];
-                let words: Vec<(usize, Word)> =
-                    lanes_of(members & mask).map(|lane| (lane, self.word(here, *value, lane))).collect();
-                let basis = words.iter().map(|(_, word)| word.basis).max().unwrap_or_default();
-                let on = |word: &Word| word.bits & 1 == 1;
-                let all = words.iter().all(|(_, word)| on(word));
-                let any = words.iter().any(|(_, word)| on(word));
-                let fold = |of: fn(u64, u64) -> u64, start: u64| {
-                    words.iter().fold(start, |all, (_, word)| of(all, word.bits & 0xffff_ffff))
-                };
-                let bits = match how {
-                    Gather::All => u64::from(all),
-                    Gather::Any => u64::from(any),
-                    Gather::Uniform => u64::from(all || !any),
-                    Gather::Ballot => {
-                        words.iter().filter(|(_, word)| on(word)).fold(0, |all, (lane, _)| all | 1 << lane)
-                    }
-                    Gather::Sum => fold(|a, b| a.wrapping_add(b) & 0xffff_ffff, 0),
-                    Gather::And => fold(|a, b| a & b, 0xffff_ffff),
-                    Gather::Or => fold(|a, b| a | b, 0),
-                    Gather::Xor => fold(|a, b| a ^ b, 0),
-                    Gather::Least(ty) => {
-                        words.iter().map(|(_, word)| ty.number(word.bits)).min().map_or(0, |n| ty.mask(n as u64))
-                    }
-                    Gather::Most(ty) => {
-                        words.iter().map(|(_, word)| ty.number(word.bits)).max().map_or(0, |n| ty.mask(n as u64))
-                    }
-                };
-                self.write(warp, *to, mask, Lanes::Same(Word { bits, basis }));
-            }
-            _ => {}
-        }
-        Ok(Next::On)
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn named(
-        &mut self,
-        warp: usize,
-        mask: u32,
-        action: BarrierAction,
-        id: Source,
-        count: Option<Source>,
-        to: Option<Reg>,
-        line: Line,
-    ) -> Result<Next, Stop> {
-        let id = self.one(warp, id, mask, line)?;
-        if id >= BARRIERS {
-            return Err(if self.basis >= Basis::Memory {
-                Stop::Undecided(line, "the number of the barrier is not known")
-            } else {
-                Stop::Fault(Fault::BarrierId(id), line, warp)
-            });
-        }
-        let expected = match count {
-            None => None,
-            Some(count) => {
-                let count = self.one(warp, count, mask, line)?;
-                let whole = u32::try_from(count).ok().filter(|count| *count > 0 && count % 32 == 0);
-                Some(whole.ok_or(Stop::Fault(Fault::BarrierCount { id, count }, line, warp))?)
-            }
-        };
-        let here = &self.warps[warp];
-        let (rank, index) = (here.rank, here.index);
-        // Whole warps are counted; a part of one counts for what it is where the rest goes its own way.
-        let threads = if mask == here.lanes & !here.exited { 32 } else { mask.count_ones() };
-        let alive = self.alive(rank);
-        let barrier = self.machine.named.entry((rank, id)).or_default();
-        let round = barrier.rounds;
-        let over =
-            barrier.arrive((id, index), threads, expected, alive).map_err(|fault| Stop::Fault(fault, line, warp))?;
-        self.machine.changes += 1;
-        let place = Place::Named { rank, id };
-        let clock = self.clocks.send(warp);
-        self.clocks.come(place, &clock);
-        if over {
-            self.clocks.end(place);
-            self.clocks.learn(warp, place);
-        }
-        if let Some(to) = to {
-            let word = Word { bits: self.scenario.memory, basis: Basis::Memory };
-            self.write(warp, Some(to), mask, Lanes::Same(word));
-        }
-        Ok(if over || action == BarrierAction::Arrive { Next::On } else { Next::Then(Wait::Named { id, round }) })
-    }
-
-    fn cluster(&mut self, warp: usize, mask: u32, action: ClusterBarrierAction, line: Line) -> Result<Next, Stop> {
-        let waits = action == ClusterBarrierAction::Wait;
-        let here = &mut self.warps[warp];
-        let out_of_order = if waits { here.in_cluster & mask != mask } else { here.in_cluster & mask != 0 };
-        if out_of_order {
-            return Err(Stop::Fault(Fault::ClusterOrder { waits }, line, warp));
-        }
-        if !waits {
-            here.in_cluster |= mask;
-            if here.arrived_in != self.machine.cluster.phase {
-                (here.arrived_in, here.arrived) = (self.machine.cluster.phase, 0);
-            }
-            here.arrived |= mask;
-            self.machine.cluster.arrived += mask.count_ones();
-            self.machine.changes += 1;
-            let clock = self.clocks.send(warp);
-            self.clocks.come(Place::Cluster, &clock);
-            self.settle_cluster();
-            return Ok(Next::On);
-        }
-        here.in_cluster &= !mask;
-        // Its own arrival is in the round under way, or in one that is over.
-        let phase = here.arrived_in;
-        if phase >= self.machine.cluster.phase {
-            return Ok(Next::Then(Wait::Cluster { phase }));
-        }
-        self.clocks.learn(warp, Place::Cluster);
-        Ok(Next::On)
-    }
-
-    fn mbarrier(
-        &mut self,
-        warp: usize,
-        mask: u32,
-        op: &MbarrierOp,
-        at: Address,
-        line: Line,
-        timed_out: bool,
-    ) -> Result<Next, Stop> {
-        let fault = |fault| Stop::Fault(fault, line, warp);
-        match *op {
-            MbarrierOp::Init { count } => {
-                for lane in lanes_of(mask) {
-                    let at = self.object(warp, at, lane, line)?;
-                    let word = self.word(&self.warps[warp], count, lane);
-                    self.basis = self.basis.max(word.basis);
-                    self.check_flights(at)?;
-                    self.machine.init(at, word.bits & 0xffff_ffff).map_err(fault)?;
-                    self.clocks.forget(Place::Mbarrier(at));
-                }
-            }
-            MbarrierOp::Inval => {
-                for lane in lanes_of(mask) {
-                    let at = self.object(warp, at, lane, line)?;
-                    self.check_flights(at)?;
-                    self.machine.mbarrier(at).map_err(fault)?.invalidate();
-                }
-            }
-            MbarrierOp::ExpectTx { bytes } | MbarrierOp::CompleteTx { bytes } => {
-                let completes = matches!(op, MbarrierOp::CompleteTx { .. });
-                for lane in lanes_of(mask) {
-                    let at = self.object(warp, at, lane, line)?;
-                    let word = self.word(&self.warps[warp], bytes, lane);
-                    self.basis = self.basis.max(word.basis);
-                    let bytes = i64::from(word.bits as u32);
-                    let mbarrier = self.machine.mbarrier(at).map_err(fault)?;
-                    let before = mbarrier.phase;
-                    if completes {
-                        let equation = mbarrier.complete(at, bytes).map_err(fault)?;
-                        self.equations.extend(equation);
-                    } else {
-                        mbarrier.expect(at, bytes).map_err(fault)?;
-                    }
-                    let is_over = mbarrier.phase != before;
-                    self.comes_now(at, line, warp, is_over);
-                }
-            }
-            MbarrierOp::Arrive { count, bytes, drop, to, .. } => {
-                // Lanes of a warp arrive at an object as one.
-                let mut groups: Vec<(SharedAddress, u64, i64, u32)> = Vec::new();
-                let each = self.apart(warp, mask, [at.base, count, bytes.unwrap_or(count)]);
-                for (lane, lanes) in each {
-                    let at = self.object(warp, at, lane, line)?;
-                    let here = &self.warps[warp];
-                    let count = self.word(here, count, lane);
-                    let bytes = bytes.map_or_else(Word::default, |bytes| self.word(here, bytes, lane));
-                    self.basis = self.basis.max(count.basis).max(bytes.basis);
-                    let arrivals = u64::from(lanes.count_ones()) * (count.bits & 0xffff_ffff);
-                    let bytes = i64::from(lanes.count_ones()) * i64::from(bytes.bits as u32);
-                    match groups.iter_mut().find(|(other, ..)| *other == at) {
-                        Some((_, all, announced, mask)) => {
-                            *all += arrivals;
-                            *announced += bytes;
-                            *mask |= lanes;
-                        }
-                        None => groups.push((at, arrivals, bytes, lanes)),
-                    }
-                }
-                for (at, arrivals, bytes, lanes) in groups {
-                    let mbarrier = self.machine.mbarrier(at).map_err(fault)?;
-                    let phase = mbarrier.phase;
-                    let equation = mbarrier.arrive(at, arrivals, Arrival { bytes, drop }).map_err(fault)?;
-                    let is_over = mbarrier.phase != phase;
-                    self.equations.extend(equation);
-                    self.comes_now(at, line, warp, is_over);
-                    self.write(warp, to, lanes, Lanes::Same(Word::fact(phase)));
-                }
-            }
-            MbarrierOp::Wait { to, phase, parity, flipped } => {
-                let mut done = 0u32;
-                let mut missing = None;
-                for (lane, lanes) in self.apart(warp, mask, [at.base, phase, phase]) {
-                    let at = self.object(warp, at, lane, line)?;
-                    let mut word = self.word(&self.warps[warp], phase, lane);
-                    word.bits ^= u64::from(flipped);
-                    self.basis = self.basis.max(word.basis);
-                    let mbarrier = self.machine.mbarrier(at).map_err(fault)?;
-                    let over = if parity { mbarrier.is_over(word.bits) } else { mbarrier.phase != word.bits };
-                    if over {
-                        done |= lanes;
-                        self.clocks.learn(warp, Place::Mbarrier(at));
-                    } else {
-                        let phase = if parity { word.bits & 1 } else { word.bits };
-                        missing = missing.or(Some(Wait::Mbarrier { at, phase, parity }));
-                    }
-                }
-                if let Some(wait) = missing
-                    && !timed_out
-                {
-                    return Ok(Next::Again(wait));
-                }
-                let value = Lanes::each(|lane| Word::fact(u64::from(done >> lane & 1)));
-                self.write(warp, to, mask, value);
-                return Ok(Next::On);
-            }
-        }
-        self.machine.changes += 1;
-        Ok(Next::On)
-    }
-
-    /// What a warp knows when it issues something that comes later.
-    fn sent(&mut self, warp: usize) -> Rc<Clock> {
-        // Each is kept, as long as what it was issued with is under way.
-        self.looks_at(4 * self.warps.len());
-        Rc::new(self.clocks.send(warp))
-    }
-
-    /// A warp comes to an mbarrier, which may end its phase.
-    fn comes_now(&mut self, at: SharedAddress, line: Line, warp: usize, is_over: bool) {
-        self.looks_at(self.warps.len());
-        let clock = self.clocks.send(warp);
-        self.comes(at, &clock, line, warp);
-        if is_over {
-            self.clocks.end(Place::Mbarrier(at));
-        }
-    }
-
-    /// Looks for copies under way to an object that is given up, whose phase is over: nobody waits for them any more.
-    fn check_flights(&mut self, at: SharedAddress) -> Result<(), Stop> {
-        let Ok(mbarrier) = self.machine.mbarrier(at) else { return Ok(()) };
-        let (now, owed, announced) = (mbarrier.phase, mbarrier.is_owed(), mbarrier.announced > 0);
-        let is_late = |flight: &&Flight| flight.at == at && flight.phase.is_some_and(|of| of != now || !announced);
-        let late = self.flights.iter().find(is_late).map(|flight| flight.from);
-        match late.or_else(|| self.copied.get(&at).copied().filter(|_| owed)) {
-            Some((warp, line)) => Err(Stop::Fault(Fault::Unannounced(at), line, warp)),
-            None => Ok(()),
-        }
-    }
-
-    /// The objects that a lane names, in every block of a mask where it has one.
-    fn objects(
-        &mut self,
-        warp: usize,
-        at: Address,
-        multicast: Option<Multicast>,
-        lane: usize,
-        line: Line,
-    ) -> Result<Vec<SharedAddress>, Stop> {
-        let own = self.object(warp, at, lane, line)?;
-        let Some(Multicast { mask, pairs }) = multicast else { return Ok(vec![own]) };
-        let word = self.word(&self.warps[warp], mask, lane);
-        self.basis = self.basis.max(word.basis);
-        let blocks = u64::from(self.launch.blocks());
-        let ranks = (0..blocks).filter(|rank| word.bits >> rank & 1 == 1);
-        let signalled = |rank: u64| if pairs { rank & !1 | own.rank() & 1 } else { rank };
-        Ok(ranks.map(|rank| SharedAddress::new(signalled(rank), own.place())).collect())
-    }
-
-    fn copy(&mut self, warp: usize, mask: u32, op: &Op, line: Line) -> Result<(), Stop> {
-        let Op::Copy { at, bytes, multicast, response } = *op else { return Ok(()) };
-        self.steps += u64::from(mask.count_ones());
-        let clock = self.sent(warp);
-        for lane in lanes_of(mask) {
-            // One answer for all blocks that it goes to.
-            self.cancels += u32::from(response.is_some());
-            let answer = u64::from(self.cancels <= CANCELED);
-            let place = response.map(|at| SharedAddress::of(self.address(&self.warps[warp], at, lane).bits).place());
-            for at in self.objects(warp, at, multicast, lane, line)? {
-                let here = &self.warps[warp];
-                let brings = match bytes {
-                    Bytes::Number(bytes) => {
-                        let word = self.word(here, bytes, lane);
-                        self.basis = self.basis.max(word.basis);
-                        Brings::Bytes(i64::from(word.bits as u32))
-                    }
-                    Bytes::Map(map) => {
-                        let address = self.address(here, map, lane);
-                        // Where memory tells the map, copies of one line are taken to be by one.
-                        let known = address.basis < Basis::Memory;
-                        Brings::Box(if known { address.bits } else { u64::MAX - u64::from(line.0) })
-                    }
-                };
-                let mbarrier = self.machine.mbarrier(at).map_err(|fault| Stop::Fault(fault, line, warp))?;
-                mbarrier.start();
-                let phase = Some(mbarrier.phase);
-                let leaves = place.map(|place| (SharedAddress::new(at.rank(), place), answer));
-                self.pieces += 8;
-                self.flights.push_back(Flight { at, brings, phase, leaves, from: (warp, line), clock: clock.clone() });
-            }
-        }
-        self.machine.changes += 1;
-        Ok(())
-    }
-
-    fn set_registers(&mut self, warp: usize, action: RegisterAction, count: u32) -> Next {
-        if self.launch.registers.is_none() {
-            return Next::On;
-        }
-        let (rank, held) = (self.warps[warp].rank, self.warps[warp].held);
-        let Some(pool) = self.machine.pools.get_mut(rank as usize) else { return Next::On };
-        if action == RegisterAction::Dec && count > held || action == RegisterAction::Inc && count < held {
-            return Next::On;
-        }
-        if !pool.change(held, count) {
-            return Next::Again(Wait::Registers { count });
-        }
-        self.machine.changes += 1;
-        self.warps[warp].held = count;
-        Next::On
     }
 }
 

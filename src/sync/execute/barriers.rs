@@ -1,0 +1,312 @@
+//! Whatever synchronises: named and cluster barriers, mbarriers, copies that complete them, and the pool of registers.
+
+use std::rc::Rc;
+
+use super::clock::{Clock, Place};
+use super::step::{Next, lanes_of};
+use super::{Brings, CANCELED, Flight, Run, Stop, Wait};
+use crate::base::Line;
+use crate::ptx::{BarrierAction, ClusterBarrierAction, RegisterAction};
+use crate::sync::machine::{Arrival, BARRIERS, Fault, SharedAddress};
+use crate::sync::program::{Address, Bytes, MbarrierOp, Multicast, Op, Reg, Source};
+use crate::sync::value::{Basis, Lanes, Word};
+
+impl Run<'_> {
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn named(
+        &mut self,
+        warp: usize,
+        mask: u32,
+        action: BarrierAction,
+        id: Source,
+        count: Option<Source>,
+        to: Option<Reg>,
+        line: Line,
+    ) -> Result<Next, Stop> {
+        let id = self.one(warp, id, mask, line)?;
+        if id >= BARRIERS {
+            return Err(if self.basis >= Basis::Memory {
+                Stop::Undecided(line, "the number of the barrier is not known")
+            } else {
+                Stop::Fault(Fault::BarrierId(id), line, warp)
+            });
+        }
+        let expected = match count {
+            None => None,
+            Some(count) => {
+                let count = self.one(warp, count, mask, line)?;
+                let whole = u32::try_from(count).ok().filter(|count| *count > 0 && count % 32 == 0);
+                Some(whole.ok_or(Stop::Fault(Fault::BarrierCount { id, count }, line, warp))?)
+            }
+        };
+        let here = &self.warps[warp];
+        let (rank, index) = (here.rank, here.index);
+        // Whole warps are counted; a part of one counts for what it is where the rest goes its own way.
+        let threads = if mask == here.lanes & !here.exited { 32 } else { mask.count_ones() };
+        let alive = self.alive(rank);
+        let barrier = self.machine.named.entry((rank, id)).or_default();
+        let round = barrier.rounds;
+        let over =
+            barrier.arrive((id, index), threads, expected, alive).map_err(|fault| Stop::Fault(fault, line, warp))?;
+        self.machine.changes += 1;
+        let place = Place::Named { rank, id };
+        let clock = self.clocks.send(warp);
+        self.clocks.come(place, &clock);
+        if over {
+            self.clocks.end(place);
+            self.clocks.learn(warp, place);
+        }
+        if let Some(to) = to {
+            let word = Word { bits: self.scenario.memory, basis: Basis::Memory };
+            self.write(warp, Some(to), mask, Lanes::Same(word));
+        }
+        Ok(if over || action == BarrierAction::Arrive { Next::On } else { Next::Then(Wait::Named { id, round }) })
+    }
+
+    pub(super) fn cluster(
+        &mut self,
+        warp: usize,
+        mask: u32,
+        action: ClusterBarrierAction,
+        line: Line,
+    ) -> Result<Next, Stop> {
+        let waits = action == ClusterBarrierAction::Wait;
+        let here = &mut self.warps[warp];
+        let out_of_order = if waits { here.in_cluster & mask != mask } else { here.in_cluster & mask != 0 };
+        if out_of_order {
+            return Err(Stop::Fault(Fault::ClusterOrder { waits }, line, warp));
+        }
+        if !waits {
+            here.in_cluster |= mask;
+            if here.arrived_in != self.machine.cluster.phase {
+                (here.arrived_in, here.arrived) = (self.machine.cluster.phase, 0);
+            }
+            here.arrived |= mask;
+            self.machine.cluster.arrived += mask.count_ones();
+            self.machine.changes += 1;
+            let clock = self.clocks.send(warp);
+            self.clocks.come(Place::Cluster, &clock);
+            self.settle_cluster();
+            return Ok(Next::On);
+        }
+        here.in_cluster &= !mask;
+        // Its own arrival is in the round under way, or in one that is over.
+        let phase = here.arrived_in;
+        if phase >= self.machine.cluster.phase {
+            return Ok(Next::Then(Wait::Cluster { phase }));
+        }
+        self.clocks.learn(warp, Place::Cluster);
+        Ok(Next::On)
+    }
+
+    pub(super) fn mbarrier(
+        &mut self,
+        warp: usize,
+        mask: u32,
+        op: &MbarrierOp,
+        at: Address,
+        line: Line,
+        timed_out: bool,
+    ) -> Result<Next, Stop> {
+        let fault = |fault| Stop::Fault(fault, line, warp);
+        match *op {
+            MbarrierOp::Init { count } => {
+                for lane in lanes_of(mask) {
+                    let at = self.object(warp, at, lane, line)?;
+                    let word = self.word(&self.warps[warp], count, lane);
+                    self.basis = self.basis.max(word.basis);
+                    self.check_flights(at)?;
+                    self.machine.init(at, word.bits & 0xffff_ffff).map_err(fault)?;
+                    self.clocks.forget(Place::Mbarrier(at));
+                }
+            }
+            MbarrierOp::Inval => {
+                for lane in lanes_of(mask) {
+                    let at = self.object(warp, at, lane, line)?;
+                    self.check_flights(at)?;
+                    self.machine.mbarrier(at).map_err(fault)?.invalidate();
+                }
+            }
+            MbarrierOp::ExpectTx { bytes } | MbarrierOp::CompleteTx { bytes } => {
+                let completes = matches!(op, MbarrierOp::CompleteTx { .. });
+                for lane in lanes_of(mask) {
+                    let at = self.object(warp, at, lane, line)?;
+                    let word = self.word(&self.warps[warp], bytes, lane);
+                    self.basis = self.basis.max(word.basis);
+                    let bytes = i64::from(word.bits as u32);
+                    let mbarrier = self.machine.mbarrier(at).map_err(fault)?;
+                    let before = mbarrier.phase;
+                    if completes {
+                        let equation = mbarrier.complete(at, bytes).map_err(fault)?;
+                        self.equations.extend(equation);
+                    } else {
+                        mbarrier.expect(at, bytes).map_err(fault)?;
+                    }
+                    let is_over = mbarrier.phase != before;
+                    self.comes_now(at, line, warp, is_over);
+                }
+            }
+            MbarrierOp::Arrive { count, bytes, drop, to, .. } => {
+                // Lanes of a warp arrive at an object as one.
+                let mut groups: Vec<(SharedAddress, u64, i64, u32)> = Vec::new();
+                let each = self.apart(warp, mask, [at.base, count, bytes.unwrap_or(count)]);
+                for (lane, lanes) in each {
+                    let at = self.object(warp, at, lane, line)?;
+                    let here = &self.warps[warp];
+                    let count = self.word(here, count, lane);
+                    let bytes = bytes.map_or_else(Word::default, |bytes| self.word(here, bytes, lane));
+                    self.basis = self.basis.max(count.basis).max(bytes.basis);
+                    let arrivals = u64::from(lanes.count_ones()) * (count.bits & 0xffff_ffff);
+                    let bytes = i64::from(lanes.count_ones()) * i64::from(bytes.bits as u32);
+                    match groups.iter_mut().find(|(other, ..)| *other == at) {
+                        Some((_, all, announced, mask)) => {
+                            *all += arrivals;
+                            *announced += bytes;
+                            *mask |= lanes;
+                        }
+                        None => groups.push((at, arrivals, bytes, lanes)),
+                    }
+                }
+                for (at, arrivals, bytes, lanes) in groups {
+                    let mbarrier = self.machine.mbarrier(at).map_err(fault)?;
+                    let phase = mbarrier.phase;
+                    let equation = mbarrier.arrive(at, arrivals, Arrival { bytes, drop }).map_err(fault)?;
+                    let is_over = mbarrier.phase != phase;
+                    self.equations.extend(equation);
+                    self.comes_now(at, line, warp, is_over);
+                    self.write(warp, to, lanes, Lanes::Same(Word::fact(phase)));
+                }
+            }
+            MbarrierOp::Wait { to, phase, parity, flipped } => {
+                let mut done = 0u32;
+                let mut missing = None;
+                for (lane, lanes) in self.apart(warp, mask, [at.base, phase, phase]) {
+                    let at = self.object(warp, at, lane, line)?;
+                    let mut word = self.word(&self.warps[warp], phase, lane);
+                    word.bits ^= u64::from(flipped);
+                    self.basis = self.basis.max(word.basis);
+                    let mbarrier = self.machine.mbarrier(at).map_err(fault)?;
+                    let over = if parity { mbarrier.is_over(word.bits) } else { mbarrier.phase != word.bits };
+                    if over {
+                        done |= lanes;
+                        self.clocks.learn(warp, Place::Mbarrier(at));
+                    } else {
+                        let phase = if parity { word.bits & 1 } else { word.bits };
+                        missing = missing.or(Some(Wait::Mbarrier { at, phase, parity }));
+                    }
+                }
+                if let Some(wait) = missing
+                    && !timed_out
+                {
+                    return Ok(Next::Again(wait));
+                }
+                let value = Lanes::each(|lane| Word::fact(u64::from(done >> lane & 1)));
+                self.write(warp, to, mask, value);
+                return Ok(Next::On);
+            }
+        }
+        self.machine.changes += 1;
+        Ok(Next::On)
+    }
+
+    /// What a warp knows when it issues something that comes later.
+    pub(super) fn sent(&mut self, warp: usize) -> Rc<Clock> {
+        // Each is kept, as long as what it was issued with is under way.
+        self.looks_at(4 * self.warps.len());
+        Rc::new(self.clocks.send(warp))
+    }
+
+    /// A warp comes to an mbarrier, which may end its phase.
+    fn comes_now(&mut self, at: SharedAddress, line: Line, warp: usize, is_over: bool) {
+        self.looks_at(self.warps.len());
+        let clock = self.clocks.send(warp);
+        self.comes(at, &clock, line, warp);
+        if is_over {
+            self.clocks.end(Place::Mbarrier(at));
+        }
+    }
+
+    /// Looks for copies under way to an object that is given up, whose phase is over: nobody waits for them any more.
+    fn check_flights(&mut self, at: SharedAddress) -> Result<(), Stop> {
+        let Ok(mbarrier) = self.machine.mbarrier(at) else { return Ok(()) };
+        let (now, owed, announced) = (mbarrier.phase, mbarrier.is_owed(), mbarrier.announced > 0);
+        let is_late = |flight: &&Flight| flight.at == at && flight.phase.is_some_and(|of| of != now || !announced);
+        let late = self.flights.iter().find(is_late).map(|flight| flight.from);
+        match late.or_else(|| self.copied.get(&at).copied().filter(|_| owed)) {
+            Some((warp, line)) => Err(Stop::Fault(Fault::Unannounced(at), line, warp)),
+            None => Ok(()),
+        }
+    }
+
+    /// The objects that a lane names, in every block of a mask where it has one.
+    pub(super) fn objects(
+        &mut self,
+        warp: usize,
+        at: Address,
+        multicast: Option<Multicast>,
+        lane: usize,
+        line: Line,
+    ) -> Result<Vec<SharedAddress>, Stop> {
+        let own = self.object(warp, at, lane, line)?;
+        let Some(Multicast { mask, pairs }) = multicast else { return Ok(vec![own]) };
+        let word = self.word(&self.warps[warp], mask, lane);
+        self.basis = self.basis.max(word.basis);
+        let blocks = u64::from(self.launch.blocks());
+        let ranks = (0..blocks).filter(|rank| word.bits >> rank & 1 == 1);
+        let signalled = |rank: u64| if pairs { rank & !1 | own.rank() & 1 } else { rank };
+        Ok(ranks.map(|rank| SharedAddress::new(signalled(rank), own.place())).collect())
+    }
+
+    pub(super) fn copy(&mut self, warp: usize, mask: u32, op: &Op, line: Line) -> Result<(), Stop> {
+        let Op::Copy { at, bytes, multicast, response } = *op else { return Ok(()) };
+        self.steps += u64::from(mask.count_ones());
+        let clock = self.sent(warp);
+        for lane in lanes_of(mask) {
+            // One answer for all blocks that it goes to.
+            self.cancels += u32::from(response.is_some());
+            let answer = u64::from(self.cancels <= CANCELED);
+            let place = response.map(|at| SharedAddress::of(self.address(&self.warps[warp], at, lane).bits).place());
+            for at in self.objects(warp, at, multicast, lane, line)? {
+                let here = &self.warps[warp];
+                let brings = match bytes {
+                    Bytes::Number(bytes) => {
+                        let word = self.word(here, bytes, lane);
+                        self.basis = self.basis.max(word.basis);
+                        Brings::Bytes(i64::from(word.bits as u32))
+                    }
+                    Bytes::Map(map) => {
+                        let address = self.address(here, map, lane);
+                        // Where memory tells the map, copies of one line are taken to be by one.
+                        let known = address.basis < Basis::Memory;
+                        Brings::Box(if known { address.bits } else { u64::MAX - u64::from(line.0) })
+                    }
+                };
+                let mbarrier = self.machine.mbarrier(at).map_err(|fault| Stop::Fault(fault, line, warp))?;
+                mbarrier.start();
+                let phase = Some(mbarrier.phase);
+                let leaves = place.map(|place| (SharedAddress::new(at.rank(), place), answer));
+                self.pieces += 8;
+                self.flights.push_back(Flight { at, brings, phase, leaves, from: (warp, line), clock: clock.clone() });
+            }
+        }
+        self.machine.changes += 1;
+        Ok(())
+    }
+
+    pub(super) fn set_registers(&mut self, warp: usize, action: RegisterAction, count: u32) -> Next {
+        if self.launch.registers.is_none() {
+            return Next::On;
+        }
+        let (rank, held) = (self.warps[warp].rank, self.warps[warp].held);
+        let Some(pool) = self.machine.pools.get_mut(rank as usize) else { return Next::On };
+        if action == RegisterAction::Dec && count > held || action == RegisterAction::Inc && count < held {
+            return Next::On;
+        }
+        if !pool.change(held, count) {
+            return Next::Again(Wait::Registers { count });
+        }
+        self.machine.changes += 1;
+        self.warps[warp].held = count;
+        Next::On
+    }
+}
