@@ -29,6 +29,9 @@ const MEMORY: [u64; 2] = [0, 1];
 const TURNED: u64 = 2;
 /// Instructions that a warp runs for a step of the picture, in kernels that change something now and then.
 const INSTRUCTIONS: u64 = 16;
+/// The part of the work that judging a kernel may take which drawing it may take: an execution that is recorded costs more than one
+/// that is not, and a page draws every kernel of a file.
+const SHARE: u64 = 4;
 /// Steps that are drawn where nobody says how many.
 pub const STEPS: u64 = 240;
 
@@ -291,7 +294,8 @@ pub fn timeline(
 /// The execution to draw: the one that goes wrong, or a fair one that shows the pipeline.
 fn recording(checked: &Checked, graph: &Graph<'_>, most: u64) -> (Recording, Scenario, String) {
     let limits = checked.limits;
-    let whole = Budget { steps: limits.steps, pieces: limits.pieces };
+    let pieces = limits.pieces / SHARE;
+    let whole = Budget { steps: limits.steps, pieces };
     let run = |scenario: Scenario, schedule: &Schedule, paced: bool, budget: Budget| {
         let work = work::of(&checked.program, graph);
         record(&checked.program, &checked.launch, scenario, schedule, budget, (work, paced))
@@ -314,12 +318,12 @@ fn recording(checked: &Checked, graph: &Graph<'_>, most: u64) -> (Recording, Sce
             break;
         }
         for input in INPUTS {
-            if spent.steps > limits.again || spent.pieces > limits.pieces {
+            if spent.steps > limits.again / SHARE || spent.pieces > pieces {
                 break;
             }
             let scenario = Scenario { input, memory };
             budget::check_time();
-            let left = limits.pieces.saturating_sub(spent.pieces);
+            let left = pieces.saturating_sub(spent.pieces);
             let recording = run(scenario, &Schedule::Fair, true, Budget { steps: enough, pieces: left });
             spent.steps += recording.took.steps;
             spent.pieces += recording.took.pieces;
