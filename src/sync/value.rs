@@ -50,7 +50,11 @@ impl Default for Lanes {
 impl Lanes {
     /// Each lane's own, the same for all where they agree.
     pub fn each(of: impl Fn(usize) -> Word) -> Lanes {
-        let words: [Word; LANES] = std::array::from_fn(of);
+        // A plain loop: calls that fill an array do not end up inside one another.
+        let mut words = [Word::default(); LANES];
+        for (lane, word) in words.iter_mut().enumerate() {
+            *word = of(lane);
+        }
         if words.iter().all(|word| *word == words[0]) { Lanes::Same(words[0]) } else { Lanes::Each(Box::new(words)) }
     }
 

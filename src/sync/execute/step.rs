@@ -101,6 +101,7 @@ impl Run<'_> {
         ready.min_by_key(|(_, strand)| strand.pc).map(|(at, _)| at)
     }
 
+    #[inline]
     pub(super) fn word(&self, warp: &Warp, source: Source, lane: usize) -> Word {
         match source {
             Source::Reg(reg) => warp.registers.get(reg.0 as usize).map_or_else(Word::default, |held| held.lane(lane)),
@@ -426,10 +427,10 @@ impl Run<'_> {
             // Whoever ends, or comes to a barrier, has those counted that are still there.
             Op::Exit | Op::Named { .. } | Op::Cluster { .. } => LANES / 2 + self.warps.len() / 2,
             Op::Mbarrier { op: MbarrierOp::Init { .. } | MbarrierOp::Inval, .. } => {
-                lanes * (16 + self.flights.len() / 2)
+                lanes * (48 + self.flights.len() / 2)
             }
             Op::Mbarrier { op: MbarrierOp::Arrive { count, bytes, .. }, at } => {
-                8 * self.apart(warp, mask, [at.base, *count, bytes.unwrap_or(*count)]).count()
+                24 * self.apart(warp, mask, [at.base, *count, bytes.unwrap_or(*count)]).count()
             }
             Op::Mbarrier { op: MbarrierOp::Wait { phase, .. }, at } => {
                 8 * self.apart(warp, mask, [at.base, *phase, *phase]).count()
@@ -502,9 +503,12 @@ impl Run<'_> {
                 let here = &self.warps[warp];
                 let unknown = Word { bits: self.scenario.memory, basis: Basis::Memory };
                 let of = |lane: usize| {
-                    let words = args.map(|source| self.word(here, source, lane));
-                    let basis = words.iter().map(|word| word.basis).max().unwrap_or_default();
-                    match apply(*what, &words.map(|word| word.bits)) {
+                    let (mut numbers, mut basis) = ([0; 4], Basis::Fact);
+                    for (number, source) in numbers.iter_mut().zip(args) {
+                        let word = self.word(here, *source, lane);
+                        (*number, basis) = (word.bits, basis.max(word.basis));
+                    }
+                    match apply(*what, &numbers) {
                         Some(bits) => Word { bits, basis },
                         None => unknown,
                     }
