@@ -386,23 +386,6 @@ class Execution(View):
     mend: Optional["Mend"]
 
 
-class Mend(View):
-    """A change with which a kernel that goes wrong ends, whatever was tried; null where none was found."""
-
-    #: The change in words.
-    change: str
-    #: The lines that it changes, all alike.
-    lines: List["MendedLine"]
-
-
-class MendedLine(View):
-    """MendedLine."""
-
-    ptx_line: int
-    #: The instruction as it would read; null where more than its operands would change.
-    instruction: Optional[str]
-
-
 class Finding(View):
     """Finding."""
 
@@ -414,6 +397,8 @@ class Finding(View):
     reasoning: str
     #: Of a finding that execution made: where everybody stands when nobody can go on, the one that it is about first.
     witness: List["Stands"]
+    #: Of one that execution made: a change that mends the kernel; null where none was found.
+    mend: Optional["Mend"]
 
 
 class KernelOccupancy(View):
@@ -570,6 +555,28 @@ class Stands(View):
     bytes_expected: Optional[int]
     #: The phase or the round, from 0; null for what has none.
     phase: Optional[int]
+
+
+class Mend(View):
+    """A change with which a kernel that goes wrong ends, whatever was tried."""
+
+    #: The change in words.
+    change: str
+    #: The lines that it changes, all alike.
+    lines: List["MendedLine"]
+
+
+class MendedLine(View):
+    """MendedLine."""
+
+    ptx_line: int
+    #: Where in it what is replaced begins, in characters from 1; null with it, and where the text numbers its lines
+    #: itself.
+    column: Optional[int]
+    #: What stands there, as written; null where the line alone does not tell what to write.
+    replaces: Optional[str]
+    #: What takes its place, empty where it goes; null with it.
+    instruction: Optional[str]
 
 
 __all__ = [

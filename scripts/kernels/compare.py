@@ -7,23 +7,34 @@ import tempfile
 LOUD = ("likely", "certain")
 
 
-def compare(folder, record, program, ptxas):
-    """Prints a row a family and every disagreement. Exit status: 0 they agree, 1 they do not, 2 it could not be told."""
-    with open(record, encoding="utf-8") as file:
-        seen = {entry["name"]: entry for entry in map(json.loads, file)}
-    paths = sorted(os.path.join(folder, name + ".ptx") for name in seen if os.path.exists(os.path.join(folder, name + ".ptx")))
-    if not paths:
-        print(f"no kernel of {record} is in {folder}")
-        return 2
+def read_record(path):
+    with open(path, encoding="utf-8") as file:
+        return {entry["name"]: entry for entry in map(json.loads, file)}
+
+
+def report(paths, program, ptxas):
+    """The units of one report; none, and why on the terminal, where there is none."""
     with tempfile.TemporaryDirectory() as work:
         out = os.path.join(work, "report.json")
         command = [program, *paths, "--arch", "sm_90a", "--format", "json", "-o", out]
         ran = subprocess.run(command + (["--ptxas", ptxas] if ptxas else []), stderr=subprocess.PIPE, text=True)
         if ran.returncode != 0 and not os.path.exists(out):
             print(ran.stderr.strip())
-            return 2
+            return None
         with open(out, encoding="utf-8") as file:
-            units = json.load(file)["units"]
+            return json.load(file)["units"]
+
+
+def compare(folder, record, program, ptxas):
+    """Prints a row a family and every disagreement. Exit status: 0 they agree, 1 they do not, 2 it could not be told."""
+    seen = read_record(record)
+    paths = sorted(os.path.join(folder, name + ".ptx") for name in seen if os.path.exists(os.path.join(folder, name + ".ptx")))
+    if not paths:
+        print(f"no kernel of {record} is in {folder}")
+        return 2
+    units = report(paths, program, ptxas)
+    if units is None:
+        return 2
     rows, disagreements = {}, []
     for unit in units:
         name = os.path.basename(unit["input"])[: -len(".ptx")]

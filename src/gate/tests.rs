@@ -373,6 +373,7 @@ fn found(code: &str, confidence: Confidence) -> Measured {
         message: "hangs".to_owned(),
         reasoning: String::new(),
         witness: Vec::new(),
+        mend: None,
     });
     measured
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::metric::Metric;
 use crate::base::Line;
 use crate::compare::LineChange;
-use crate::report::{PtxasFile, Stands};
+use crate::report::{Mended, PtxasFile, Stands};
 
 /// The name and version of the JSON's shape.
 pub const GATE_SCHEMA: &str = "ptxinspect.gate/1";
@@ -172,6 +172,8 @@ pub struct Finding {
     pub message: String,
     /// Of a kernel that hangs: where everybody stands then.
     pub witness: Vec<Stands>,
+    /// A change of its PTX that mends it; null where none was found.
+    pub mend: Option<Mended>,
 }
 
 /// Whether a figure moved, and which way.

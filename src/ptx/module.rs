@@ -134,6 +134,14 @@ impl<'a> Module<'a> {
         }
     }
 
+    /// Where in its line a part of the text begins, in characters from 1; none for what is no part of it.
+    pub fn column_of(&self, part: &str) -> Option<u32> {
+        let at = (part.as_ptr() as usize).checked_sub(self.text.as_ptr() as usize)?;
+        let before = self.text.get(..at)?;
+        let line = before.rsplit('\n').next().unwrap_or(before);
+        u32::try_from(line.chars().count() + 1).ok()
+    }
+
     /// The two numbers of the first `.version`: (8, 5) for `.version 8.5`.
     pub fn version(&self) -> Option<(u32, u32)> {
         self.first(StatementKind::Version)?.version(self.text)

@@ -11,9 +11,7 @@ use super::machine::{Fault, SharedAddress};
 use super::program::{MbarrierOp, Op, Program, Source};
 use super::verdict::{Cause, Limits, Verdict, Witness, judge};
 use crate::base::{Line, work};
-use crate::ptx::{MbarrierAction, Operation};
 use crate::roles::setmaxnreg;
-use crate::simt::{Graph, Site};
 
 /// Changes that are tried.
 const MOST_TRIED: usize = 64;
@@ -79,40 +77,6 @@ pub struct Mend {
     pub also: Vec<Line>,
     /// What is changed of it.
     pub change: Change,
-}
-
-impl Mend {
-    /// The instruction of one of its lines as it would read; none where more than its operands would have to change.
-    pub fn replacement(&self, line: Line, graph: &Graph<'_>) -> Option<String> {
-        let is_it = |site: &&Site<'_>| match (self.change, &site.operation) {
-            (Change::Count { .. }, Operation::Mbarrier(mbarrier)) => mbarrier.action == MbarrierAction::Init,
-            (Change::Count { .. }, Operation::NamedBarrier(barrier)) => barrier.threads.is_some(),
-            (Change::Bytes { .. } | Change::Announce { .. }, Operation::Mbarrier(_)) => true,
-            (Change::Registers { .. }, Operation::SetMaxNReg { .. }) => true,
-            _ => false,
-        };
-        let mut sites = graph.sites.iter().filter(|site| site.line() == line).filter(is_it);
-        let (site, None) = (sites.next()?, sites.next()) else { return None };
-        let instruction = site.located.instruction;
-        let text = instruction.text();
-        let operand = match site.operation {
-            Operation::NamedBarrier(barrier) => barrier.threads?,
-            _ => instruction.operands().last()?,
-        };
-        let last = operand.text();
-        // The opcode has digits, too: `.b64`.
-        let start = text.find(char::is_whitespace)?;
-        let at = start + text.get(start..)?.rfind(last)?;
-        let (before, after) = (text.get(..at)?, text.get(at + last.len()..)?);
-        Some(match self.change {
-            Change::Count { to, .. } | Change::Bytes { to, .. } => format!("{before}{to}{after}"),
-            Change::Registers { to, .. } => format!("{before}{to}{after}"),
-            Change::Announce { bytes } => {
-                format!("{}{last}, {bytes}{after}", before.replacen(".arrive", ".arrive.expect_tx", 1))
-            }
-            Change::Arrive | Change::Id { .. } | Change::Parity | Change::Remove => return None,
-        })
-    }
 }
 
 /// A change that may mend, of one instruction or of several alike.

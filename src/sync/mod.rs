@@ -11,6 +11,7 @@ mod finding;
 mod lowering;
 pub mod machine;
 pub mod mend;
+pub mod patch;
 pub mod program;
 pub mod register_schedule;
 pub mod rules;

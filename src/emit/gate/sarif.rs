@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::place;
 use crate::gate::{Finding, FindingKind, Level, Outcome, Verdict};
-use crate::report::Stands;
+use crate::report::{Mended, MendedLine, Stands};
 
 /// Where the format is described.
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
@@ -93,7 +93,34 @@ fn result(finding: &Finding, verdict: &Verdict) -> Value {
             "threadFlows": flows,
         }]);
     }
+    if let Some(fix) = finding.mend.as_ref().and_then(|mend| fix(mend, file)) {
+        result["fixes"] = json!([fix]);
+    }
     result
+}
+
+/// A change as an editor makes it; none where it is not told to the letter.
+fn fix(mend: &Mended, file: &str) -> Option<Value> {
+    let replacement = |line: &MendedLine| {
+        let (replaces, instruction) = (line.replaces.as_ref()?, line.instruction.as_ref()?);
+        let more = u32::try_from(replaces.matches('\n').count()).ok()?;
+        let last = u32::try_from(replaces.rsplit('\n').next()?.chars().count()).ok()?;
+        let column = line.column?;
+        Some(json!({
+            "deletedRegion": {
+                "startLine": line.ptx_line,
+                "startColumn": column,
+                "endLine": line.ptx_line.0.checked_add(more)?,
+                "endColumn": if more == 0 { column.checked_add(last)? } else { last + 1 },
+            },
+            "insertedContent": {"text": instruction},
+        }))
+    };
+    let replacements: Option<Vec<Value>> = mend.lines.iter().map(replacement).collect();
+    Some(json!({
+        "description": {"text": mend.change},
+        "artifactChanges": [{"artifactLocation": {"uri": uri(file)}, "replacements": replacements?}],
+    }))
 }
 
 fn thread_flow(stands: &Stands, file: &str) -> Value {

@@ -7,7 +7,7 @@ use crate::gate::{
     Patch, Policy, Scope, Totals, UnitVerdict, Verdict, check,
 };
 use crate::report::timeline::Kind;
-use crate::report::{PtxasFile, Stands};
+use crate::report::{Mended, MendedLine, PtxasFile, Stands};
 
 const EVIL: &str = "k<script>|`%,::error\n\x1b[31m]]>&\"'@a";
 
@@ -37,6 +37,15 @@ fn verdict() -> Verdict {
             bytes_expected: Some(32_768),
             phase: Some(1),
         }],
+        mend: Some(Mended {
+            change: EVIL.to_owned(),
+            lines: vec![MendedLine {
+                ptx_line: Line(12),
+                column: Some(5),
+                replaces: Some("bar.sync 1,\n 64;".to_owned()),
+                instruction: Some("bar.sync 1, 96;".to_owned()),
+            }],
+        }),
     };
     let lone = Finding { before: None, level: Level::Error, kind: FindingKind::NotKnown, ..finding.clone() };
     let kernel = Comparison {
@@ -105,6 +114,11 @@ fn names_do_not_break_out() {
     assert_eq!(location["physicalLocation"]["region"]["startLine"], 187);
     let said = location["message"]["text"].as_str().unwrap();
     assert!(said.ends_with(", 0 of 1 arrivals, 0 of 32,768 bytes"), "{said}");
+    // What mends it is a change that an editor can make.
+    let change = &sarif["runs"][0]["results"][0]["fixes"][0]["artifactChanges"][0]["replacements"][0];
+    let region = serde_json::json!({"startLine": 12, "startColumn": 5, "endLine": 13, "endColumn": 5});
+    assert_eq!(change["deletedRegion"], region);
+    assert_eq!(change["insertedContent"]["text"], "bar.sync 1, 96;");
     let json: serde_json::Value = serde_json::from_str(&written(write_json)).unwrap();
     assert_eq!(json["units"][0]["kernels"][0]["kernel"], EVIL);
 }

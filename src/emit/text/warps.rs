@@ -102,6 +102,14 @@ pub fn write_issues(kernel: &Kernel, ptx: &PtxText, options: &Options, out: &mut
                 writeln!(out, "    {}{line}", if at == 0 { "" } else { "  " })?;
             }
         }
+        for line in issue.mend.iter().flat_map(|mend| &mend.lines) {
+            let (Some(before), Some(after)) = (&line.replaces, &line.instruction) else { continue };
+            let number = line.ptx_line;
+            writeln!(out, "    {DIM}{number:>6}{RESET} {WARN}- {}{RESET}", terminal(before))?;
+            if !after.is_empty() {
+                writeln!(out, "    {DIM}{:>6}{RESET} {GOOD}+ {}{RESET}", "", terminal(after))?;
+            }
+        }
     }
     Ok(())
 }

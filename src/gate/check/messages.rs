@@ -78,6 +78,7 @@ impl UnitCheck<'_> {
         let said = self.say(kind, said.min(allowed), text);
         said.ptx_line = issue.ptx_line.or(place.ptx_line);
         said.witness.clone_from(&issue.witness);
+        said.mend.clone_from(&issue.mend);
     }
 
     /// Messages that are denied, recorded or not.

@@ -126,6 +126,7 @@ fn finding(kind: FindingKind, level: Level, message: String) -> Finding {
         ptx_line: None,
         message,
         witness: Vec::new(),
+        mend: None,
     }
 }
 

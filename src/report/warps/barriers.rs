@@ -104,13 +104,18 @@ fn issue(check: Finding, warp_facts: &WarpFacts, module: &Module<'_>) -> Issue {
         message: check.message,
         reasoning: check.reasoning,
         witness: witness(warp_facts, (check.code, check.line), module),
+        mend: by_execution(warp_facts, (check.code, check.line)).and_then(|found| found.mend.clone()),
     }
+}
+
+/// The execution that a finding was made by.
+fn by_execution<'w>(warp_facts: &'w WarpFacts, at: (&'static str, Line)) -> Option<&'w Execution> {
+    warp_facts.execution.as_ref().filter(|_| warp_facts.executed == Some(at))
 }
 
 /// What a finding that execution made rests on, its own line first.
 fn witness(warp_facts: &WarpFacts, at: (&'static str, Line), module: &Module<'_>) -> Vec<Stands> {
-    let of_execution = warp_facts.execution.as_ref().filter(|_| warp_facts.executed == Some(at));
-    let mut witness = of_execution.map(|found| found.witness.clone()).unwrap_or_default();
+    let mut witness = by_execution(warp_facts, at).map(|found| found.witness.clone()).unwrap_or_default();
     let line = module.number_of(at.1);
     witness.sort_by_key(|stands| stands.ptx_line != line);
     witness

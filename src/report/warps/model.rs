@@ -176,6 +176,9 @@ pub struct Issue {
     /// Of one that execution made: where everybody stands when nobody can go on, the one that it is about first.
     #[serde(default)]
     pub witness: Vec<Stands>,
+    /// Of one that execution made: a change that mends the kernel; null where none was found.
+    #[serde(default)]
+    pub mend: Option<Mended>,
 }
 
 /// The verdict of executing a kernel's barriers.
@@ -209,7 +212,11 @@ pub struct Mended {
 pub struct MendedLine {
     /// Which.
     pub ptx_line: Line,
-    /// The instruction as it would read; null where more than its operands would change.
+    /// Where in it what is replaced begins, in characters from 1; null with it, and where the text numbers its lines itself.
+    pub column: Option<u32>,
+    /// What stands there, as written; null where the line alone does not tell what to write.
+    pub replaces: Option<String>,
+    /// What takes its place, empty where it goes; null with it.
     pub instruction: Option<String>,
 }
 

@@ -149,8 +149,16 @@ impl WarpFacts {
 fn execution(executed: &Checked, graph: &Graph<'_>, module: &Module<'_>, roles: &[Role]) -> Execution {
     let verdict = &executed.verdict;
     let mend = executed.mend.as_ref().map(|mend| {
-        let line =
-            |line: &Line| MendedLine { ptx_line: module.number_of(*line), instruction: mend.replacement(*line, graph) };
+        let line = |line: &Line| {
+            let ptx_line = module.number_of(*line);
+            let patch = mend.patch(*line, graph);
+            MendedLine {
+                ptx_line,
+                column: patch.as_ref().filter(|_| ptx_line == *line).and_then(|patch| module.column_of(patch.before)),
+                replaces: patch.as_ref().map(|patch| patch.before.to_owned()),
+                instruction: patch.map(|patch| patch.after),
+            }
+        };
         Mended {
             change: sync::in_words(mend, module),
             lines: std::iter::once(&mend.line).chain(&mend.also).map(line).collect(),
