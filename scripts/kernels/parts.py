@@ -118,10 +118,12 @@ def warp_sync(k):
 
 
 def block_sync(k, role=None, number=0):
-    """Everybody of the block, or of a role, meets."""
+    """Everybody of the block, or of a role, meets. With a number or without one, but all alike: an H200 faults where they differ."""
     count = k.threads if role is None else role.threads
     form = k.pick("bar.sync", "barrier.sync", "barrier.cta.sync", "barrier.cta.sync.aligned")
-    if role is None and k.chance(0.7):
+    if k.gives_count is None:
+        k.gives_count = not k.chance(0.7)
+    if role is None and not k.gives_count:
         k.op(form, number)
     else:
         k.op(form, k.value(number, 0.15), k.value(count, 0.15))

@@ -23,6 +23,7 @@ class Kernel:
         self.counts = {"p": 0, "rs": 0, "r": 0, "rd": 0}
         self.labels = 0
         self.named_ids = 1  # barrier 0 is everybody's
+        self.gives_count = None  # whether barriers of the whole block say how many it has; decided by the first
         self.n = self.rng.choice([1, 2, 3, 5, 8, 13])
         self.threads = None
         self.cluster = 1
