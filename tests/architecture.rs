@@ -3,7 +3,25 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Each module and what it may import of ours.
+/// What the engine may import of ours: all but what writes and what reads arguments.
+const ENGINE: &[&str] = &[
+    "base",
+    "files",
+    "ptx",
+    "cubin",
+    "sass",
+    "toolchain",
+    "container",
+    "cache",
+    "flow",
+    "registers",
+    "report",
+    "compare",
+    "gate",
+    "matrix",
+];
+
+/// Each module and what it may import of ours. Who may use the engine may use what the engine uses.
 const TABLE: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("ptx", &["base"]),
@@ -23,47 +41,9 @@ const TABLE: &[(&str, &[&str])] = &[
     ("compare", &["base", "report"]),
     ("gate", &["base", "report", "compare"]),
     ("matrix", &["base", "report", "gate"]),
-    (
-        "engine",
-        &[
-            "base",
-            "files",
-            "ptx",
-            "cubin",
-            "sass",
-            "toolchain",
-            "container",
-            "cache",
-            "flow",
-            "registers",
-            "report",
-            "compare",
-            "gate",
-            "matrix",
-        ],
-    ),
+    ("engine", ENGINE),
     ("emit", &["base", "report", "registers", "compare", "gate", "matrix"]),
-    (
-        "cli",
-        &[
-            "base",
-            "files",
-            "ptx",
-            "cubin",
-            "sass",
-            "toolchain",
-            "container",
-            "cache",
-            "flow",
-            "registers",
-            "report",
-            "compare",
-            "gate",
-            "matrix",
-            "engine",
-            "emit",
-        ],
-    ),
+    ("cli", &["engine", "emit"]),
 ];
 
 fn sources(module: &str) -> Vec<(PathBuf, String)> {
@@ -97,10 +77,12 @@ fn every_module_is_in_the_table() {
 
 #[test]
 fn imports_point_one_way() {
-    for (module, allowed) in TABLE {
+    for (module, named) in TABLE {
+        let inherited = if named.contains(&"engine") { ENGINE } else { &[] };
+        let allowed = |other: &str| named.contains(&other) || inherited.contains(&other);
         for (path, text) in sources(module) {
             for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")) {
-                for (other, _) in TABLE.iter().filter(|(other, _)| other != module && !allowed.contains(other)) {
+                for (other, _) in TABLE.iter().filter(|(other, _)| other != module && !allowed(other)) {
                     let used =
                         line.contains(&format!("crate::{other}::")) || line.contains(&format!("crate::{other};"));
                     assert!(!used, "{}:{}: {module} may not use {other}", path.display(), number + 1);
