@@ -1,4 +1,4 @@
-//! `ptxinspect explain CODE`: the pages under `docs/codes`, built in.
+//! `ptxinspect explain CODE`.
 
 use std::io::Write;
 
@@ -8,39 +8,17 @@ use super::args::ExplainArgs;
 use super::{Outcome, output};
 use crate::emit::clean::Form;
 use crate::emit::escape::terminal;
-
-macro_rules! pages {
-    ($($code:literal),* $(,)?) => {
-        /// Every code there is a page for, ascending.
-        const PAGES: &[(&str, &str)] = &[$(($code, include_str!(concat!("../../docs/codes/", $code, ".md")))),*];
-    };
-}
-
-pages!(
-    "C7406", "C7504", "C7505", "C7506", "C7507", "C7508", "C7509", "C7510", "C7511", "C7512", "C7514", "C7515",
-    "C7516", "C7517", "C7518", "C7519", "C7520", "C7600", "C7602", "PI101", "PI102", "PI201", "PI202", "PI203",
-    "PI204", "PI205", "PI206", "PI207", "PI301", "PI302", "PI303", "PI304", "PI305", "PI306", "PI307", "PI308",
-    "PI309", "PI310", "PI401", "PI402", "PI403", "PI404", "PI501", "PI502", "PI503", "PI504", "PI505", "PI601",
-    "PI602", "PI603", "PI604", "PI605",
-);
-
-/// The first line of a page, without its mark.
-fn title(page: &str) -> &str {
-    page.lines().next().unwrap_or_default().trim_start_matches("# ")
-}
+use crate::emit::explain;
 
 /// Prints one page, or the list of them.
 pub fn run(args: &ExplainArgs) -> Result<Outcome> {
     let mut out = output::stdout(Form::Plain);
     let Some(asked) = &args.code else {
-        for (_, page) in PAGES {
-            writeln!(out, "{}", title(page))?;
-        }
+        explain::titles().try_for_each(|title| writeln!(out, "{title}"))?;
         return Ok(Outcome::Fine);
     };
-    let code = asked.trim().trim_matches(['(', ')']).to_ascii_uppercase();
-    match PAGES.iter().find(|(known, _)| *known == code) {
-        Some((_, page)) => out.write_all(page.as_bytes())?,
+    match explain::page(asked) {
+        Some(page) => out.write_all(page.as_bytes())?,
         None => bail!("there is no page for '{}'; `ptxinspect explain` lists those there are", terminal(asked)),
     }
     Ok(Outcome::Fine)
@@ -50,20 +28,6 @@ pub fn run(args: &ExplainArgs) -> Result<Outcome> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_page_on_disk_is_built_in_and_titled_by_its_code() {
-        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/codes");
-        let mut files: Vec<String> = std::fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
-            .collect();
-        files.sort();
-        assert_eq!(files, PAGES.iter().map(|(code, _)| code.to_string()).collect::<Vec<_>>());
-        for (code, page) in PAGES {
-            assert!(title(page).starts_with(&format!("{code}: ")), "{code}");
-            assert!(page.contains("What to do"), "{code} does not say what to do");
-        }
-    }
     /// Whatever code a recorded ptxas prints has a page.
     #[test]
     fn every_recorded_code_has_a_page() {
@@ -76,7 +40,7 @@ mod tests {
                 for code in crate::toolchain::log::parse(&text).messages.into_iter().filter_map(|message| message.code)
                 {
                     seen += 1;
-                    assert!(PAGES.iter().any(|(known, _)| *known == code), "{}: {code} has no page", log.display());
+                    assert!(explain::page(&code).is_some(), "{}: {code} has no page", log.display());
                 }
             }
         }

@@ -8,6 +8,7 @@ pub mod clean;
 mod control;
 pub mod diff;
 pub mod escape;
+pub mod explain;
 pub mod gate;
 pub mod html;
 pub mod json;
