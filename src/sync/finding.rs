@@ -206,6 +206,9 @@ fn rule(fault: &Fault, program: &Program) -> Option<(&'static str, String)> {
         Fault::NotMember { lane, mask } => {
             ("PI207", format!("gives the mask {mask:#x} in lane {lane}, which is not in it"))
         }
+        Fault::Registers { held, count } => {
+            ("PI103", format!("gives registers back by setmaxnreg.dec to {count}, and holds {held}: fewer"))
+        }
         Fault::Rank(_) | Fault::Trap | Fault::BranchIndex(_) | Fault::Columns(_) => {
             return None;
         }

@@ -12,6 +12,8 @@ use crate::sync::rules::finding::{self, Finding};
 
 /// The code of a register pool that cannot give what is asked of it.
 const POOL: &str = "PI102";
+/// The code of a `setmaxnreg` that asks for what it may not.
+const STEP: &str = "PI103";
 
 /// Fills in `barriers`.
 pub(super) fn barriers(kernel: &Kernel, known: &Known<'_>, warp_facts: &WarpFacts, module: &Module<'_>) -> Barriers {
@@ -20,7 +22,12 @@ pub(super) fn barriers(kernel: &Kernel, known: &Known<'_>, warp_facts: &WarpFact
     // arithmetic says more.
     let kept = kernel.setmaxnreg.as_ref().is_some_and(|found| found.honoured == Some(true));
     let told = checks.iter().any(|check| check.code == POOL);
-    checks.extend(warp_facts.checks.iter().filter(|check| check.code != POOL || kept && !told).cloned());
+    let is_told = |check: &&Finding| match check.code {
+        POOL => kept && !told,
+        STEP => kept,
+        _ => true,
+    };
+    checks.extend(warp_facts.checks.iter().filter(is_told).cloned());
     checks.sort_by_key(|check| (check.line, check.code));
     let mut of_line: HashMap<Line, Vec<Pc>> = HashMap::new();
     for record in &known.section.function.mbarriers {

@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use super::clock::{Clock, Place};
 use super::step::{Next, lanes_of};
-use super::{Brings, CANCELED, Flight, Run, Stop, Wait};
+use super::{Brings, CANCELED, Flight, Run, Stop, Wait, Warp};
 use crate::base::Line;
 use crate::ptx::{BarrierAction, ClusterBarrierAction, RegisterAction};
-use crate::sync::machine::{Arrival, BARRIERS, Fault, SharedAddress};
+use crate::sync::machine::{Arrival, BARRIERS, Fault, SUBPARTITIONS, SharedAddress};
 use crate::sync::program::{Address, Bytes, MbarrierOp, Multicast, Op, Reg, Source};
 use crate::sync::value::{Basis, Lanes, Word};
 
@@ -293,20 +293,32 @@ impl Run<'_> {
         Ok(())
     }
 
-    pub(super) fn set_registers(&mut self, warp: usize, action: RegisterAction, count: u32) -> Next {
+    pub(super) fn set_registers(
+        &mut self,
+        warp: usize,
+        action: RegisterAction,
+        count: u32,
+        line: Line,
+    ) -> Result<Next, Stop> {
         if self.launch.registers.is_none() {
-            return Next::On;
+            return Ok(Next::On);
         }
-        let (rank, held) = (self.warps[warp].rank, self.warps[warp].held);
-        let Some(pool) = self.machine.pools.get_mut(rank as usize) else { return Next::On };
-        if action == RegisterAction::Dec && count > held || action == RegisterAction::Inc && count < held {
-            return Next::On;
+        let Warp { rank, held, index, .. } = self.warps[warp];
+        let Some(pools) = self.machine.pools.get_mut(rank as usize) else { return Ok(Next::On) };
+        match action {
+            // Seen on an H200: an illegal instruction.
+            RegisterAction::Dec if count > held => {
+                return Err(Stop::Fault(Fault::Registers { held, count }, line, warp));
+            }
+            // Seen on an H200: nothing happens.
+            RegisterAction::Inc if count < held => return Ok(Next::On),
+            _ => {}
         }
-        if !pool.change(held, count) {
-            return Next::Again(Wait::Registers { count });
+        if !pools[index as usize % SUBPARTITIONS].change(held, count) {
+            return Ok(Next::Again(Wait::Registers { count }));
         }
         self.machine.changes += 1;
         self.warps[warp].held = count;
-        Next::On
+        Ok(Next::On)
     }
 }

@@ -18,7 +18,7 @@ use std::rc::Rc;
 
 use self::clock::{Clock, Clocks, Place};
 use super::LANES;
-use super::machine::{Columns, Equation, Fault, Machine, Pool, SharedAddress};
+use super::machine::{Columns, Equation, Fault, Machine, SharedAddress};
 use super::program::{MbarrierOp, Op, Program};
 use super::value::{Basis, Lanes, Word, opaque};
 use crate::base::Line;
@@ -483,7 +483,7 @@ impl<'p> Run<'p> {
             }
         }
         let machine = Machine {
-            pools: vec![Pool::default(); blocks as usize],
+            pools: vec![Default::default(); blocks as usize],
             columns: vec![Columns::default(); blocks as usize],
             ..Machine::default()
         };
@@ -837,10 +837,11 @@ impl<'p> Run<'p> {
                 ..Awaited::default()
             },
             Wait::Registers { count } => {
-                let free = self.machine.pools.get(rank as usize).map_or(0, |pool| pool.free);
+                let free =
+                    self.machine.pools.get(rank as usize).and_then(|pools| pools.iter().map(|pool| pool.free).min());
                 Awaited {
                     object: "registers of the pool".to_owned(),
-                    arrived: Some((u64::from(free), u64::from(count))),
+                    arrived: free.map(|free| (u64::from(free), u64::from(count))),
                     ..Awaited::default()
                 }
             }

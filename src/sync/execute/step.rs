@@ -364,7 +364,7 @@ impl Run<'_> {
                 self.write(warp, *to, guarded, value);
                 Next::On
             }
-            Op::SetRegisters { action, count } => self.set_registers(warp, *action, *count),
+            Op::SetRegisters { action, count } => self.set_registers(warp, *action, *count, line)?,
             Op::Allocate { at, columns } => {
                 let count = self.one(warp, *columns, guarded, line)?;
                 let rank = self.warps[warp].rank;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 pub use mbarrier::{Arrival, Equation, Mbarrier};
 pub use named::Named;
-pub use pool::{Columns, Pool};
+pub use pool::{Columns, Pool, SUBPARTITIONS};
 
 /// Named barriers of a block.
 pub const BARRIERS: u64 = 16;
@@ -92,6 +92,8 @@ pub enum Fault {
     BranchIndex(u64),
     /// Columns of tensor memory that nobody has.
     Columns(u64),
+    /// A `setmaxnreg.dec` to more registers than the warp holds.
+    Registers { held: u32, count: u32 },
 }
 
 impl Fault {
@@ -119,8 +121,8 @@ pub struct Machine {
     pub mbarriers: BTreeMap<SharedAddress, Mbarrier>,
     /// The cluster's own.
     pub cluster: ClusterBarrier,
-    /// By block: registers that nobody holds.
-    pub pools: Vec<Pool>,
+    /// By block and sub-partition of the SM: registers that nobody holds.
+    pub pools: Vec<[Pool; SUBPARTITIONS]>,
     /// By block: columns of tensor memory.
     pub columns: Vec<Columns>,
     /// How often something changed: who waits need not look again while it stays.

@@ -3,7 +3,11 @@
 /// Columns of an SM's tensor memory.
 const COLUMNS: u64 = 512;
 
-/// Registers of a block, in registers of a thread times warps.
+/// Sub-partitions of an SM, each with a register file of its own; the warps of a block are dealt out in turn. Seen on an H200: where a
+/// warpgroup is split, five warps of 256 registers and three of 96 do not fit into eight of 240, since two of the five meet.
+pub const SUBPARTITIONS: usize = 4;
+
+/// Registers of a block in one sub-partition, in registers of a thread times warps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pool {
     /// Those that nobody holds.
