@@ -44,6 +44,8 @@ pub fn finding(
         // A change that mends it in one shape shows that the kernel can run in that.
         _ if !shape.is_known && witness.shapes > Shapes::Small => Confidence::Possible,
         _ if !shape.is_known && witness.shapes == Shapes::Small && mend.is_none() => Confidence::Possible,
+        // Both the shape and what memory brings were guessed.
+        _ if !shape.is_known && witness.basis >= Basis::Memory && mend.is_none() => Confidence::Possible,
         // A race that numbers from memory have a part in may be one of those numbers.
         (Basis::Memory | Basis::Order, false) => Confidence::Possible,
         // Arrivals that one block's late warp makes in another's stead add up in the end.
@@ -206,6 +208,13 @@ fn rule(fault: &Fault, program: &Program) -> Option<(&'static str, String)> {
         Fault::NotMember { lane, mask } => {
             ("PI207", format!("gives the mask {mask:#x} in lane {lane}, which is not in it"))
         }
+        Fault::Outlived(at) => (
+            "PI311",
+            format!(
+                "copies into a block that can end before: nobody waits for this phase of the mbarrier {}",
+                name(at)
+            ),
+        ),
         Fault::Registers { held, count } => {
             ("PI103", format!("gives registers back by setmaxnreg.dec to {count}, and holds {held}: fewer"))
         }

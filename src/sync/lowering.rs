@@ -518,9 +518,11 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         let site = &self.graph.sites[index];
         let (instruction, at) = (site.located.instruction, site.located.id);
         let bits = u64::from(instruction.modifiers().filter_map(type_bits).last()?);
-        let parts = match instruction.operand(1)?.shape() {
-            Shape::Vector(parts) => parts.count() as u64,
-            _ => 1,
+        // A vector may be one in braces, or a register of several elements.
+        let parts = match instruction.modifiers().find(|word| matches!(*word, "v2" | "v4")) {
+            Some("v2") => 2,
+            Some(_) => 4,
+            None => 1,
         };
         let bytes = Bytes::Number(Source::Number(bits / 8 * parts));
         Some(Op::Copy { at: self.address(instruction.operand(2)?, at)?, bytes, multicast: None, response: None })

@@ -358,7 +358,8 @@ impl Judge<'_> {
         // Other blocks pass it, too: how often says nothing here.
         let is_passed = witness.cause.pc().is_none_or(|pc| run.passes_of(pc) > 0);
         match &run.outcome {
-            Outcome::Ends if is_passed => None,
+            // A kernel that ends alone may be made for that.
+            Outcome::Ends if is_passed || launch.blocks() == 1 => None,
             Outcome::Undecided { .. } => Some(false),
             // One that does not come to it says nothing.
             Outcome::Ends | Outcome::Hangs(_) | Outcome::Undefined { .. } => Some(true),

@@ -243,6 +243,26 @@ enum Brings {
     Arrival,
 }
 
+/// What of all that is under way comes.
+enum Landing {
+    /// Everything but copies by tensor maps.
+    KnownBytes,
+    /// The same, and copies to these mbarriers.
+    To(BTreeSet<SharedAddress>),
+    /// Everything.
+    All,
+}
+
+impl Landing {
+    fn takes(&self, flight: &Flight) -> bool {
+        match self {
+            Landing::All => true,
+            Landing::To(objects) if objects.contains(&flight.at) => true,
+            Landing::To(_) | Landing::KnownBytes => !matches!(flight.brings, Brings::Box(_)),
+        }
+    }
+}
+
 /// Something under way to an mbarrier.
 #[derive(Clone, Debug)]
 struct Flight {
@@ -579,7 +599,7 @@ impl<'p> Run<'p> {
                     _ => !late_copies,
                 };
                 if lands {
-                    self.land(self.is_paced())?;
+                    self.land(&if self.is_paced() { Landing::All } else { Landing::KnownBytes })?;
                 }
             }
             if self.passes_time() {
@@ -587,7 +607,7 @@ impl<'p> Run<'p> {
                 continue;
             }
             if self.warps.iter().all(Warp::is_done) {
-                self.land(true)?;
+                self.land(&Landing::All)?;
                 return self.settled();
             }
             if self.machine.changes != before {
@@ -596,7 +616,7 @@ impl<'p> Run<'p> {
             }
             // Nobody of these can go on: what was held back may.
             if self.flights.iter().any(|flight| !matches!(flight.brings, Brings::Box(_))) {
-                self.land(false)?;
+                self.land(&Landing::KnownBytes)?;
                 continue;
             }
             for &warp in &order {
@@ -612,7 +632,10 @@ impl<'p> Run<'p> {
                 continue;
             }
             if !self.flights.is_empty() {
-                self.land(true)?;
+                // Others of the same phase may still be issued: those that somebody waits for come first.
+                let awaited = self.awaited_objects();
+                let is_awaited = self.flights.iter().any(|flight| awaited.contains(&flight.at));
+                self.land(&if is_awaited { Landing::To(awaited) } else { Landing::All })?;
                 continue;
             }
             if let Some(line) = spinning {
@@ -697,9 +720,19 @@ impl<'p> Run<'p> {
         any
     }
 
+    /// The mbarriers that somebody waits for.
+    fn awaited_objects(&self) -> BTreeSet<SharedAddress> {
+        let strands = self.warps.iter().flat_map(|warp| &warp.strands);
+        let awaited = strands.filter_map(|strand| match strand.state {
+            State::Waiting { what, .. } => what.mbarrier(),
+            _ => None,
+        });
+        awaited.collect()
+    }
+
     /// What is under way comes. Copies by tensor maps come last: how many there are for a phase tells their sizes, and those that
     /// are not issued yet belong to it as well.
-    fn land(&mut self, all: bool) -> Result<(), Stop> {
+    fn land(&mut self, which: &Landing) -> Result<(), Stop> {
         if self.flights.is_empty() {
             return Ok(());
         }
@@ -707,12 +740,17 @@ impl<'p> Run<'p> {
         let mut left = VecDeque::new();
         while let Some(flight) = self.flights.pop_front() {
             self.machine.touched.clear();
-            if !all && matches!(flight.brings, Brings::Box(_)) || self.is_early(&flight) {
+            if !which.takes(&flight) || self.is_early(&flight) {
                 left.push_back(flight);
                 continue;
             }
             let Flight { at, brings, phase, leaves, from: (warp, line), clock } = flight;
             self.machine.changes += 1;
+            // Inputs that were tried may be none that the kernel is made for: without a turn of its loop nobody waits.
+            let is_copy = phase.is_some() && leaves.is_none() && self.basis == Basis::Fact;
+            if is_copy && self.warps.iter().filter(|warp| warp.rank == at.rank()).all(Warp::is_done) {
+                return Err(Stop::Fault(Fault::Outlived(at), line, warp));
+            }
             if phase.is_some() {
                 self.copied.insert(at, (warp, line));
             }

@@ -92,6 +92,8 @@ pub enum Fault {
     BranchIndex(u64),
     /// Columns of tensor memory that nobody has.
     Columns(u64),
+    /// A copy that comes into the shared memory of a block that has ended: nobody waited for it.
+    Outlived(SharedAddress),
     /// A `setmaxnreg.dec` to more registers than the warp holds.
     Registers { held: u32, count: u32 },
 }

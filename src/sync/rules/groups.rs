@@ -201,19 +201,19 @@ fn copies(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
             let reasoning = reasoning.to_owned();
             checks.push(Finding { code, fatal: false, confidence, line, message, reasoning });
         };
+        // Published kernels end with a store under way.
+        let mut copies = graph.sites.iter().enumerate().filter(|(_, site)| kind(site) == Some(OPEN));
+        let ends = bulk && copies.all(|(index, site)| is_store(site) && !graph.is_in_a_loop(index));
+        let confidence = if ends { Confidence::Possible } else { Confidence::Likely };
         if first(COMMITTED).is_none() && first(DONE).is_none() {
             let message = format!("{name} copies in a kernel without {name}.commit_group");
             let reasoning = "copies that belong to no group are covered by no wait_group";
-            add("PI504", Confidence::Likely, copy.line(), message, reasoning);
+            add("PI504", confidence, copy.line(), message, reasoning);
             continue;
         }
         let committed = first(COMMITTED);
         if let Some(committed) = committed.filter(|_| first(SOME_LEFT).is_none() && first(DONE).is_none()) {
             let message = format!("{name} groups in a kernel without {name}.wait_group");
-            // Published kernels end with a store under way.
-            let mut copies = graph.sites.iter().enumerate().filter(|(_, site)| kind(site) == Some(OPEN));
-            let ends = bulk && copies.all(|(index, site)| is_store(site) && !graph.is_in_a_loop(index));
-            let confidence = if ends { Confidence::Possible } else { Confidence::Likely };
             add("PI505", confidence, committed.line(), message, "nothing says when the copies are done");
             continue;
         }
