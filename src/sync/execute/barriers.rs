@@ -268,6 +268,7 @@ impl Run<'_> {
             let place = response.map(|at| SharedAddress::of(self.address(&self.warps[warp], at, lane).bits).place());
             for at in self.objects(warp, at, multicast, lane, line)? {
                 let here = &self.warps[warp];
+                self.copies_cross |= at.rank() != here.rank;
                 let brings = match bytes {
                     Bytes::Number(bytes) => {
                         let word = self.word(here, bytes, lane);

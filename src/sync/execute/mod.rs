@@ -422,6 +422,8 @@ pub(super) struct Run<'p> {
     /// Shared memory, byte by byte.
     memory: BTreeMap<u64, Word>,
     flights: VecDeque<Flight>,
+    /// Whether a block has copied for another's mbarrier.
+    copies_cross: bool,
     /// By mbarrier: who copied for it last, and where.
     copied: BTreeMap<SharedAddress, (usize, Line)>,
     /// Numbers that atomics of memory that is not followed give.
@@ -518,6 +520,7 @@ impl<'p> Run<'p> {
             machine,
             memory: BTreeMap::new(),
             flights: VecDeque::new(),
+            copies_cross: false,
             copied: BTreeMap::new(),
             tickets: 0,
             cancels: 0,
@@ -632,8 +635,8 @@ impl<'p> Run<'p> {
                 continue;
             }
             if !self.flights.is_empty() {
-                // Others of the same phase may still be issued: those that somebody waits for come first.
-                let awaited = self.awaited_objects();
+                // Another block may still issue what belongs to the same phase: what somebody waits for comes first.
+                let awaited = if self.copies_cross { self.awaited_objects() } else { BTreeSet::new() };
                 let is_awaited = self.flights.iter().any(|flight| awaited.contains(&flight.at));
                 self.land(&if is_awaited { Landing::To(awaited) } else { Landing::All })?;
                 continue;
