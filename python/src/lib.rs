@@ -495,10 +495,27 @@ fn gate(py: Python<'_>, asked: &str) -> PyResult<Verdict> {
     Ok(Verdict { verdict })
 }
 
+/// Loads this module by its file, wherever an import would look first, and runs its guard.
+const GUARD: &str = "\
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location('ptxinspect._ptxinspect', sys.argv[1])
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+module.main(['ptxinspect', sys.argv[2]])";
+
+/// This interpreter as a guard of what the command starts. It reads no settings and imports nothing from the working folder.
+fn guard(py: Python<'_>) -> PyResult<(PathBuf, Vec<OsString>)> {
+    let interpreter: PathBuf = py.import("sys")?.getattr("executable")?.extract()?;
+    let module: PathBuf = py.import("ptxinspect._ptxinspect")?.getattr("__file__")?.extract()?;
+    let options = ["-I", "-S", "-c", GUARD].map(OsString::from);
+    Ok((interpreter, options.into_iter().chain([module.into(), ptxinspect::cli::GUARD.into()]).collect()))
+}
+
 /// The command line: its exit status.
 #[pyfunction]
 fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
-    py.detach(|| ptxinspect::cli::main_of(arguments))
+    let guard = guard(py).ok();
+    py.detach(|| ptxinspect::cli::main_of(arguments, guard))
 }
 
 /// The module.

@@ -4,9 +4,11 @@ import concurrent.futures
 import gc
 import json
 import multiprocessing
+import os
 import pathlib
 import pickle
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -147,3 +149,46 @@ def test_a_report_takes_no_time(cubin):
     begun = time.perf_counter()
     ptxinspect.inspect(cubin)
     assert time.perf_counter() - begun < 1.0
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_outlives_the_command(how, testdata, tmp_path):
+    """As the program's own test has it: what ptxas has started ends with the command, however that ends."""
+    pids, ptxas = tmp_path / "pids", tmp_path / "ptxas"
+    version = "if [ \"$1\" = --version ]; then echo 'Cuda compilation tools, release 13.4, V13.4.92'; exit 0; fi"
+    ptxas.write_text(f"#!/bin/sh\n{version}\nsleep 300 & echo $$ $! >{pids}.new; mv {pids}.new {pids}; wait\n")
+    ptxas.chmod(0o755)
+    arguments = [sys.executable, "-m", "ptxinspect", str(testdata / "ptx/saxpy.ptx"), "--ptxas", str(ptxas)]
+    started = subprocess.Popen(arguments, env={**os.environ, "TMPDIR": str(tmp_path)}, stderr=subprocess.DEVNULL)
+
+    def wait(done):
+        until = time.monotonic() + 20
+        while not done():
+            assert time.monotonic() < until
+            time.sleep(0.01)
+
+    def is_gone(pid):
+        try:
+            return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+        except FileNotFoundError:
+            return True
+
+    wait(pids.exists)
+    # Whoever has started it needs a moment to take note of that.
+    time.sleep(0.3)
+    started.send_signal(how)
+    assert started.wait(timeout=20) != 0
+    for pid in pids.read_text().split():
+        wait(lambda: is_gone(pid))
+
+
+def test_exit_statuses_are_the_programs(cubin, tmp_path):
+    def status(*arguments):
+        return subprocess.run([sys.executable, "-m", "ptxinspect", *map(str, arguments)], capture_output=True, check=False).returncode
+
+    assert status("--version") == 0
+    assert status("absent.cubin") == 2
+    assert status("--no-such-flag") == 2
+    old, new = cubin, cubin.with_name("culprits-13.4-sm_90.cubin")
+    assert status("diff", "--exit-code", old, new) == 1

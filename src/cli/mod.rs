@@ -27,6 +27,7 @@ mod toolchain;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -58,24 +59,25 @@ impl Outcome {
 }
 
 /// The only argument of the process that [`toolchain::guard`](crate::toolchain::guard) runs in.
-const GUARD: &str = "__guard";
+pub const GUARD: &str = "__guard";
 
 /// Parses the process's arguments, runs the command, reports an error on standard error, and returns the exit status.
 pub fn main() -> ExitCode {
-    if std::env::args_os().nth(1).is_some_and(|argument| argument == GUARD) {
-        crate::toolchain::guard(io::stdin().lock());
-        return ExitCode::SUCCESS;
-    }
-    // On Linux the program that runs, even where its file has been replaced meanwhile.
-    let itself = if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() };
-    if let (Ok(itself), true) = (itself, cfg!(unix)) {
-        crate::toolchain::start_guard(itself, GUARD);
-    }
-    ExitCode::from(main_of(std::env::args_os()))
+    let itself = if cfg!(target_os = "linux") { Ok(crate::toolchain::ITSELF.into()) } else { std::env::current_exe() };
+    let guard = itself.ok().map(|itself| (itself, vec![GUARD.into()]));
+    ExitCode::from(main_of(std::env::args_os().collect(), guard))
 }
 
-/// The same with these arguments, the program's name first, in a process that is another program's: the Python package has the command, too.
-pub fn main_of(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+/// The same with these arguments, the program's name first, in a process that may be another program's: the Python package has the command, too.
+/// `guard` is a program and the arguments with which it does what this function does for the argument [`GUARD`].
+pub fn main_of(arguments: Vec<OsString>, guard: Option<(PathBuf, Vec<OsString>)>) -> u8 {
+    if arguments.get(1).is_some_and(|argument| argument == GUARD) {
+        crate::toolchain::guard(io::stdin().lock());
+        return Outcome::Fine.code();
+    }
+    if let (Some((program, arguments)), true) = (guard, cfg!(unix)) {
+        crate::toolchain::start_guard(program, arguments);
+    }
     let args = match Args::try_parse_from(arguments) {
         Ok(args) => args,
         Err(error) => {

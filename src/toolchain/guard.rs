@@ -9,6 +9,7 @@
 //! A line of the pipe: `+N`, group N was started; `-N`, its leader is about to be reaped, and the number to be anybody's.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -16,8 +17,11 @@ use std::sync::{Mutex, PoisonError};
 
 use super::process::kill_group;
 
+/// On Linux the program that runs, even where its file has been replaced meanwhile.
+pub const ITSELF: &str = "/proc/self/exe";
+
 /// How to start a guard: it is started with the first process that it has to guard.
-static HOW: Mutex<Option<(PathBuf, &str)>> = Mutex::new(None);
+static HOW: Mutex<Option<(PathBuf, Vec<OsString>)>> = Mutex::new(None);
 static GUARD: Mutex<Option<Guard>> = Mutex::new(None);
 
 struct Guard {
@@ -25,10 +29,10 @@ struct Guard {
     child: Child,
 }
 
-/// From now on what this module starts has a guard: `program` with `argument`, which calls [`guard`] on its standard input. For the
+/// From now on what this module starts has a guard: `program` with `arguments`, which calls [`guard`] on its standard input. For the
 /// program's `main`.
-pub fn start_guard(program: PathBuf, argument: &'static str) {
-    *HOW.lock().unwrap_or_else(PoisonError::into_inner) = Some((program, argument));
+pub fn start_guard(program: PathBuf, arguments: Vec<OsString>) {
+    *HOW.lock().unwrap_or_else(PoisonError::into_inner) = Some((program, arguments));
 }
 
 /// Sends the guard away: at the end of `main`, so that nobody else has to bury it.
@@ -58,9 +62,9 @@ pub fn guard(pipe: impl BufRead) {
 pub(super) fn prepare() {
     let mut guard = GUARD.lock().unwrap_or_else(PoisonError::into_inner);
     if guard.is_none()
-        && let Some((program, argument)) = HOW.lock().unwrap_or_else(PoisonError::into_inner).take()
+        && let Some((program, arguments)) = HOW.lock().unwrap_or_else(PoisonError::into_inner).take()
     {
-        *guard = start(Command::new(program).arg(argument)).ok();
+        *guard = start(Command::new(program).args(arguments)).ok();
     }
 }
 
@@ -86,7 +90,11 @@ fn start(command: &mut Command) -> io::Result<Guard> {
     #[cfg(unix)]
     {
         use std::os::unix::process::CommandExt;
-        command.process_group(0).arg0("ptxinspect");
+        command.process_group(0);
+        // Its path says nothing; of any other program the name may decide how it runs.
+        if command.get_program() == ITSELF {
+            command.arg0("ptxinspect");
+        }
     }
     let mut child = command.spawn()?;
     match child.stdin.take() {
