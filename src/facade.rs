@@ -369,7 +369,9 @@ pub fn diff(before: (&Source, &Options), after: (&Source, &Options)) -> Result<D
 impl Difference {
     /// For people.
     pub fn to_text(&self) -> String {
-        plain(|out| emit::diff::write_text(self, &emit::diff::Options { top: 20, width: WIDTH }, out))
+        plain(|out| {
+            emit::diff::write_text(self, &emit::diff::Options { top: 20, width: WIDTH, more: emit::diff::MORE }, out)
+        })
     }
 
     /// For programs.
@@ -379,7 +381,9 @@ impl Difference {
 
     /// A page in one file.
     pub fn to_html(&self) -> String {
-        markup(|out| emit::diff::write_html(self, &emit::diff::Options { top: 20, width: WIDTH }, out))
+        markup(|out| {
+            emit::diff::write_html(self, &emit::diff::Options { top: 20, width: WIDTH, more: emit::diff::MORE }, out)
+        })
     }
 }
 
@@ -495,7 +499,7 @@ impl Report {
 
     /// For people.
     pub fn to_text(&self) -> String {
-        let options = emit::text::Options { verbose: false, top: 5, width: WIDTH };
+        let options = emit::text::Options { verbose: false, top: 5, width: WIDTH, pictures: true };
         plain(|out| emit::text::write(self, &options, out))
     }
 
@@ -512,7 +516,7 @@ fn written(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-fn plain(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
+pub(crate) fn plain(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
     let text = anstream::adapter::strip_str(&written(write)).to_string();
     clean::text(Form::Plain, &text)
 }

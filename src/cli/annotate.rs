@@ -7,13 +7,13 @@ use anyhow::{Result, bail};
 use super::Outcome;
 use super::args::{AnnotateArgs, AnnotateBy, AnnotateFormat};
 use super::output;
-use crate::base::Line;
 use crate::emit;
 use crate::emit::annotate::Options;
 use crate::emit::escape::terminal;
 use crate::engine::given;
 use crate::engine::inspect::{View, inspect_all};
 use crate::engine::progress::Silent;
+use crate::engine::settings::lines;
 use crate::engine::source;
 use crate::report::LaunchHints;
 use crate::report::annotation::By;
@@ -83,33 +83,4 @@ pub fn run(args: &AnnotateArgs) -> Result<Outcome> {
         }
     }
     Ok(Outcome::Fine)
-}
-
-/// `A..B`, `A..`, `..B` or `A`, both ends included.
-fn lines(range: &str) -> Result<(Line, Line)> {
-    let number = |text: &str, default: u32| match text {
-        "" => Some(default),
-        text => text.parse().ok(),
-    };
-    let (from, to) = range.split_once("..").unwrap_or((range, range));
-    match (number(from, 1), number(to, u32::MAX)) {
-        (Some(from), Some(to)) if from <= to && !range.is_empty() => Ok((Line(from), Line(to))),
-        _ => bail!("--lines {range} is no range of lines: expected A..B, such as 100..140, with A at most B"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_of_lines() {
-        assert_eq!(lines("3..7").unwrap(), (Line(3), Line(7)));
-        assert_eq!(lines("3..").unwrap(), (Line(3), Line(u32::MAX)));
-        assert_eq!(lines("..7").unwrap(), (Line(1), Line(7)));
-        assert_eq!(lines("9").unwrap(), (Line(9), Line(9)));
-        assert!(lines("7..3").is_err());
-        assert!(lines("a..b").is_err());
-        assert!(lines("").is_err());
-    }
 }

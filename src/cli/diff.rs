@@ -108,7 +108,7 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
     }
     let (before, after) = (before?, after?);
     let difference = compare(&before, &after, args.run.limits.limits()?.time)?;
-    let options = emit::diff::Options { top: args.top, width: output::width(&args.output) };
+    let options = emit::diff::Options { top: args.top, width: output::width(&args.output), more: emit::diff::MORE };
     output::write(&args.output, args.format, |out| match args.format {
         DiffFormat::Text => emit::diff::write_text(&difference, &options, out),
         DiffFormat::Json => emit::diff::write_json(&difference, out),

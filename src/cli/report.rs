@@ -47,6 +47,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
                 verbose: args.output.verbose,
                 top: args.top.unwrap_or(HOT_LINES),
                 width: output::width(&args.output),
+                pictures: true,
             };
             output::write(&args.output, args.format, |out| emit::text::write(&report, &options, out))?;
         }

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::base::Limits;
+use anyhow::{Result, bail};
+
+use crate::base::{Limits, Line};
 use crate::container::Options;
 
 /// What to compile or read, and how.
@@ -43,5 +45,34 @@ impl Within {
     /// How containers are looked into.
     pub fn options(&self, limits: Limits) -> Options {
         Options { limits, follow_links: self.follow_links, scan: self.scan }
+    }
+}
+
+/// `A..B`, `A..`, `..B` or `A`, both ends included.
+pub fn lines(range: &str) -> Result<(Line, Line)> {
+    let number = |text: &str, default: u32| match text {
+        "" => Some(default),
+        text => text.parse().ok(),
+    };
+    let (from, to) = range.split_once("..").unwrap_or((range, range));
+    match (number(from, 1), number(to, u32::MAX)) {
+        (Some(from), Some(to)) if from <= to && !range.is_empty() => Ok((Line(from), Line(to))),
+        _ => bail!("--lines {range} is no range of lines: expected A..B, such as 100..140, with A at most B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_lines() {
+        assert_eq!(lines("3..7").unwrap(), (Line(3), Line(7)));
+        assert_eq!(lines("3..").unwrap(), (Line(3), Line(u32::MAX)));
+        assert_eq!(lines("..7").unwrap(), (Line(1), Line(7)));
+        assert_eq!(lines("9").unwrap(), (Line(9), Line(9)));
+        assert!(lines("7..3").is_err());
+        assert!(lines("a..b").is_err());
+        assert!(lines("").is_err());
     }
 }

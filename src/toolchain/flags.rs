@@ -69,11 +69,17 @@ const HARMLESS: [(&str, &str, Takes); 49] = [
 
 /// Checks flags that a checkout chose, and says which of them somebody has to give on the command line instead.
 pub fn check_project_flags(flags: &[String]) -> Result<(), RunError> {
-    const ADVICE: &str =
-        "a project's configuration gives flags that are known to name no file; give it after -- on the command line";
+    check_flags(
+        flags,
+        "a project's configuration gives flags that are known to name no file; give it after -- on the command line",
+    )
+}
+
+/// Checks that flags are known to name no file, and gives this advice where one is not.
+pub fn check_flags(flags: &[String], advice: &'static str) -> Result<(), RunError> {
     let mut words = flags.iter();
     while let Some(word) = words.next() {
-        let refused = || RunError::Flag { flag: word.clone(), advice: ADVICE };
+        let refused = || RunError::Flag { flag: word.clone(), advice };
         let (name, value) = word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
         // `-O3`
         let level =

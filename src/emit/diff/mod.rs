@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use crate::compare::{Difference, LineChange, SassChange, SideFacts};
 
 pub use html::write as write_html;
-pub use text::write as write_text;
+pub use text::{write as write_text, write_kernel, write_title};
 
 /// What the reader asked to see.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,12 @@ pub struct Options {
     pub top: usize,
     /// Columns.
     pub width: usize,
+    /// What shows more lines and changes.
+    pub more: &'static str,
 }
+
+/// How the command line is told to show more.
+pub const MORE: &str = "--top";
 
 /// What is said of code whose changes were not worked out.
 const CODE_LEFT_OUT: &str = "the code differs; how is too much to work out";

@@ -22,6 +22,15 @@ pub fn write(difference: &Difference, options: &Options, out: &mut dyn Write) ->
 }
 
 fn write_unit(unit: &UnitDifference, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    write_title(unit, out)?;
+    for kernel in &unit.kernels {
+        write_kernel(kernel, options, out)?;
+    }
+    Ok(())
+}
+
+/// Both sides, and the messages of ptxas that only one of them has.
+pub fn write_title(unit: &UnitDifference, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{BAD}-{RESET} {BOLD}{}{RESET}", terminal(&side(&unit.before)))?;
     writeln!(out, "{GOOD}+{RESET} {BOLD}{}{RESET}", terminal(&side(&unit.after)))?;
     for text in &unit.advisories_gone {
@@ -30,13 +39,11 @@ fn write_unit(unit: &UnitDifference, options: &Options, out: &mut dyn Write) -> 
     for text in &unit.advisories_new {
         writeln!(out, "  {WARN}new{RESET}: {}", terminal(text))?;
     }
-    for kernel in &unit.kernels {
-        write_kernel(kernel, options, out)?;
-    }
     Ok(())
 }
 
-fn write_kernel(kernel: &KernelDifference, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+/// One kernel: a blank line, its name, what differs.
+pub fn write_kernel(kernel: &KernelDifference, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let name = kernel.demangled.as_deref().unwrap_or(&kernel.name);
     write!(out, "\n{BOLD}{}{RESET}", terminal(&abridge(name, options.width.saturating_sub(30).max(20))))?;
     match kernel.side {
@@ -99,7 +106,7 @@ fn write_lines(lines: &[LineChange], options: &Options, out: &mut dyn Write) -> 
         writeln!(out, "  {before:>6} {after:>6} {live:>10} {spills:>10}  {text}")?;
     }
     if rest > 0 {
-        writeln!(out, "  {DIM}and {rest} more lines (--top){RESET}")?;
+        writeln!(out, "  {DIM}and {rest} more lines ({}){RESET}", options.more)?;
     }
     Ok(())
 }
@@ -117,7 +124,7 @@ fn write_code(sass: &SassChange, options: &Options, out: &mut dyn Write) -> io::
     let mut left = options.top;
     for hunk in &sass.hunks {
         if left == 0 {
-            return writeln!(out, "  {DIM}… (--top shows more){RESET}");
+            return writeln!(out, "  {DIM}… ({} shows more){RESET}", options.more);
         }
         writeln!(out, "  {DIM}…{RESET}")?;
         for line in &hunk.lines {

@@ -42,7 +42,8 @@ pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Writ
     for advisory in unit.advisories.iter().filter(|a| a.kernel.as_deref() == Some(kernel.name.as_str())) {
         diagnostic::write_advisory(advisory, &unit.ptx, "  ", options, out)?;
     }
-    warps::write_issues(kernel, &unit.ptx, options, out)?;
+    let issues = kernel.barriers.iter().flat_map(|found| &found.issues);
+    warps::write_issues(issues, &unit.ptx, options, out)?;
     if options.verbose {
         write_attributes(kernel, options, out)?;
     }
@@ -67,7 +68,7 @@ fn write_name(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Re
     Ok(())
 }
 
-fn write_registers(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write_registers(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let resources = &kernel.resources;
     let used = resources.registers.map_or("unknown".to_owned(), |n| n.to_string());
     match &kernel.register_cap {
@@ -92,7 +93,7 @@ fn write_registers(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> i
 }
 
 /// The PTX lines with the most spill instructions: `, most at lines 84 (28), 145 (20)`.
-fn spill_lines(kernel: &Kernel) -> String {
+pub(super) fn spill_lines(kernel: &Kernel) -> String {
     const SHOWN: usize = 4;
     let mut lines: Vec<_> = kernel.spills.iter().flatten().filter_map(|spill| spill.ptx_line).collect();
     lines.sort_unstable();
@@ -106,7 +107,7 @@ fn spill_lines(kernel: &Kernel) -> String {
     }
 }
 
-fn write_memory(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write_memory(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let resources = &kernel.resources;
     let mut parts = Vec::new();
     if let Some(stack) = resources.stack_bytes.filter(|&n| n > 0) {
@@ -139,7 +140,7 @@ fn write_memory(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::
     if bounds.is_empty() { Ok(()) } else { row("launch", &bounds.join(", "), options, out) }
 }
 
-fn write_code(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write_code(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let size = bytes(kernel.resources.code_bytes);
     let instructions = &kernel.instructions;
     let Some(total) = instructions.total else {
@@ -166,7 +167,7 @@ fn write_code(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Re
     Ok(())
 }
 
-fn write_lines(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write_lines(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let mut hottest: Vec<&LineFacts> = kernel.lines.iter().collect();
     let weight = |facts: &LineFacts| facts.pcs.len() - facts.padding as usize;
     hottest.sort_by_key(|facts| (std::cmp::Reverse(weight(facts)), facts.ptx_line));
@@ -180,9 +181,9 @@ fn write_lines(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Wr
     let room = options.width.saturating_sub(digits + 20).max(20);
     for facts in hottest {
         let text = terminal(&unit.ptx.statement(facts.ptx_line).unwrap_or_default()).into_owned();
-        let bar = bar(weight(facts), most);
+        let bar = if options.pictures { format!("{} ", bar(weight(facts), most)) } else { String::new() };
         let text = shorten(&text, room).into_owned();
-        writeln!(out, "  {DIM}{:>digits$}{RESET} {:>6} {bar} {text}", facts.ptx_line, weight(facts))?;
+        writeln!(out, "  {DIM}{:>digits$}{RESET} {:>6} {bar}{text}", facts.ptx_line, weight(facts))?;
     }
     Ok(())
 }
@@ -213,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_long_row_goes_on_under_its_value() {
-        let options = Options { verbose: false, top: 5, width: 40 };
+        let options = Options { verbose: false, top: 5, width: 40, pictures: true };
         let mut out = Vec::new();
         row("registers", "168 of at most 168: 12 warps must fit", &options, &mut out).unwrap();
         let text = anstream::adapter::strip_str(std::str::from_utf8(&out).unwrap()).to_string();

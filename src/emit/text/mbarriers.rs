@@ -190,7 +190,7 @@ mod tests {
             site(10, "wait", Some("bars+?"), None),
             site(11, "arrive", None, None),
         ];
-        let options = Options { verbose: false, top: 5, width: 100 };
+        let options = Options { verbose: false, top: 5, width: 100, pictures: true };
         let mut out = Vec::new();
         write(&sites, &options, &mut out).unwrap();
         let text = anstream::adapter::strip_str(std::str::from_utf8(&out).unwrap()).to_string();

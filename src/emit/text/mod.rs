@@ -1,5 +1,6 @@
 //! Text for people: readable on 80 columns, in colour where the writer lets colour through.
 
+pub mod brief;
 mod diagnostic;
 mod figures;
 mod kernel;
@@ -29,6 +30,8 @@ pub struct Options {
     pub top: usize,
     /// Columns.
     pub width: usize,
+    /// Curves and bars drawn in characters.
+    pub pictures: bool,
 }
 
 /// Writes the report of all units that have one; errors are [`write_unit_error`]'s.
@@ -53,7 +56,8 @@ pub fn write_ptxas_files(files: &[PtxasFile], out: &mut dyn Write) -> io::Result
     Ok(())
 }
 
-fn write_unit(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+/// What was inspected, for which architecture, and what made it: one line.
+pub fn write_title(unit: &Unit, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{BOLD}{}{RESET}", terminal(&unit.input))?;
     if let Some(arch) = &unit.arch {
         write!(out, "  {arch}")?;
@@ -69,6 +73,11 @@ fn write_unit(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result
             None => writeln!(out, "  cubin")?,
         },
     }
+    Ok(())
+}
+
+fn write_unit(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    write_title(unit, out)?;
     if options.verbose {
         if let Some(ptxas) = &unit.ptxas {
             writeln!(out, "  {DIM}flags{RESET}      {}", terminal(&ptxas.flags.join(" ")))?;
@@ -77,31 +86,7 @@ fn write_unit(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result
             writeln!(out, "  {DIM}made with{RESET}  {}", terminal(options))?;
         }
     }
-    for prepared in &unit.prepared {
-        writeln!(out, "  {NOTE}note{RESET}: {}", terminal(prepared))?;
-    }
-    let unplaced = unit
-        .advisories
-        .iter()
-        .filter(|advisory| !unit.kernels.iter().any(|kernel| Some(kernel.name.as_str()) == advisory.kernel.as_deref()));
-    for advisory in unplaced {
-        diagnostic::write_advisory(advisory, &unit.ptx, "  ", options, out)?;
-    }
-    for problem in &unit.problems {
-        let at = problem.ptx_line.map(|line| format!(" line {line}:")).unwrap_or_default();
-        writeln!(out, "  {WARN}not understood{RESET} ({}):{at} {}", problem.stage.name(), terminal(&problem.message))?;
-    }
-    if !unit.unparsed_log.is_empty() {
-        let count = unit.unparsed_log.len();
-        writeln!(
-            out,
-            "  {WARN}not understood{RESET}: {count} line{} of ptxas's log",
-            if count == 1 { "" } else { "s" }
-        )?;
-        for line in unit.unparsed_log.iter().take(if options.verbose { usize::MAX } else { 5 }) {
-            writeln!(out, "    {:>4}: {}", line.line, terminal(&line.text))?;
-        }
-    }
+    write_remarks(unit, options, out)?;
     if unit.kernels.is_empty() {
         writeln!(out, "  no functions")?;
     }
@@ -129,8 +114,38 @@ fn write_unit(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result
     Ok(())
 }
 
+/// What is to be said of a unit as a whole: what was changed for ptxas, what ptxas says of no kernel, what was not understood.
+fn write_remarks(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    for prepared in &unit.prepared {
+        writeln!(out, "  {NOTE}note{RESET}: {}", terminal(prepared))?;
+    }
+    let unplaced = unit
+        .advisories
+        .iter()
+        .filter(|advisory| !unit.kernels.iter().any(|kernel| Some(kernel.name.as_str()) == advisory.kernel.as_deref()));
+    for advisory in unplaced {
+        diagnostic::write_advisory(advisory, &unit.ptx, "  ", options, out)?;
+    }
+    for problem in &unit.problems {
+        let at = problem.ptx_line.map(|line| format!(" line {line}:")).unwrap_or_default();
+        writeln!(out, "  {WARN}not understood{RESET} ({}):{at} {}", problem.stage.name(), terminal(&problem.message))?;
+    }
+    if !unit.unparsed_log.is_empty() {
+        let count = unit.unparsed_log.len();
+        writeln!(
+            out,
+            "  {WARN}not understood{RESET}: {count} line{} of ptxas's log",
+            if count == 1 { "" } else { "s" }
+        )?;
+        for line in unit.unparsed_log.iter().take(if options.verbose { usize::MAX } else { 5 }) {
+            writeln!(out, "    {:>4}: {}", line.line, terminal(&line.text))?;
+        }
+    }
+    Ok(())
+}
+
 /// Whether a function is one of ptxas's own, such as a division, about which there is nothing to say.
-fn is_plain_addition(kernel: &Kernel) -> bool {
+pub fn is_plain_addition(kernel: &Kernel) -> bool {
     kernel.name.contains("__cuda_")
         && kernel.ptx_line.is_none()
         && kernel.spills.as_ref().is_none_or(Vec::is_empty)

@@ -27,7 +27,7 @@ pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Writ
         let why = "an instruction that is not known, or a branch of unknown target, can be reached";
         row("", &format!("{WARN}not exact{RESET}: {why}"), options, out)?;
     }
-    if pressure.profile.len() > 1 {
+    if pressure.profile.len() > 1 && options.pictures {
         row("", &format!("{} {DIM}along the code{RESET}", sparkline(&pressure.profile)), options, out)?;
     }
     if options.verbose {

@@ -9,7 +9,7 @@ use super::style::{BAD, DIM, GOOD, RESET, WARN};
 use super::wrap::wrap;
 use crate::base::Line;
 use crate::emit::escape::terminal;
-use crate::report::{Advisory, Kernel, NamedBarrierSite, PtxText, Role, RolePart, SetMaxNReg};
+use crate::report::{Advisory, Issue, Kernel, NamedBarrierSite, PtxText, Role, RolePart, SetMaxNReg};
 
 /// Writes the table of roles and the verdict on setmaxnreg.
 pub fn write(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
@@ -84,8 +84,13 @@ fn sites(sites: &[NamedBarrierSite]) -> String {
 }
 
 /// What the checks found.
-pub fn write_issues(kernel: &Kernel, ptx: &PtxText, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    for issue in kernel.barriers.iter().flat_map(|found| &found.issues) {
+pub fn write_issues<'a>(
+    issues: impl Iterator<Item = &'a Issue>,
+    ptx: &PtxText,
+    options: &Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    for issue in issues {
         let confidence = issue.confidence.word();
         let advisory = Advisory {
             code: Some(issue.code.clone()),
