@@ -43,10 +43,11 @@
 //! Report     ── gate ─────────────► Verdict            figures against baseline and policy
 //! Job        ── engine ───────────► Inspected          all of the above, in parallel; files, processes and the clock are behind it
 //! Report, Verdict ── emit ────────► text, json, …      one file a format
+//! a call     ── mcp ──────────────► few words          the functions below as tools of an agent
 //! ```
 //!
 //! Dependencies point one way too: [`base`] ← [`container`], [`ptx`], [`cubin`], [`sass`], [`toolchain`], [`cache`] (never each other; the last two use [`files`]) ← [`graph`] ← [`flow`]
-//! ← [`registers`], [`simt`] ← [`roles`] ← `sync` ← [`report`] ← [`compare`] ← [`mod@gate`] ← [`matrix`] ← [`engine`], [`emit`] ← `cli`.
+//! ← [`registers`], [`simt`] ← [`roles`] ← `sync` ← [`report`] ← [`compare`] ← [`mod@gate`] ← [`matrix`] ← [`engine`], [`emit`] ← `mcp` ← `cli`.
 //! `tests/architecture.rs` reads the sources and checks it.
 
 pub mod base;
@@ -64,6 +65,7 @@ pub mod flow;
 pub mod gate;
 pub mod graph;
 pub mod matrix;
+mod mcp;
 pub mod ptx;
 pub mod registers;
 pub mod report;

@@ -43,7 +43,8 @@ const TABLE: &[(&str, &[&str])] = &[
     ("matrix", &["base", "report", "gate"]),
     ("engine", ENGINE),
     ("emit", &["base", "report", "registers", "compare", "gate", "matrix"]),
-    ("cli", &["engine", "emit"]),
+    ("mcp", &["engine", "emit"]),
+    ("cli", &["engine", "emit", "mcp"]),
 ];
 
 fn sources(module: &str) -> Vec<(PathBuf, String)> {

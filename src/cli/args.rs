@@ -79,6 +79,8 @@ pub enum Command {
     Extract(super::extract::ExtractArgs),
     /// What a code of ptxas or of our checks means and what to do about it
     Explain(ExplainArgs),
+    /// Serve an agent: inspect, annotate, diff, occupancy and explain as tools of the Model Context Protocol, over standard streams
+    Mcp,
     /// A completion script for your shell, on standard output
     Completions {
         /// Which shell

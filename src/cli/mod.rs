@@ -141,6 +141,16 @@ fn run(args: Args) -> Result<Outcome> {
         Some(Command::List(args)) => list::run(&args),
         Some(Command::Extract(args)) => extract::run(&args),
         Some(Command::Explain(args)) => explain::run(&args),
+        Some(Command::Mcp) => {
+            if io::stdin().is_terminal() {
+                writeln!(
+                    output::errors(),
+                    "waiting for an agent's requests on standard input: docs/mcp.md says how to register it"
+                )?;
+            }
+            crate::mcp::serve()?;
+            Ok(Outcome::Fine)
+        }
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "ptxinspect", &mut script);

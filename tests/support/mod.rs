@@ -62,6 +62,15 @@ pub fn ptxas() -> Option<&'static Path> {
         .as_deref()
 }
 
+/// A Python with the packages that `scripts/test` installs; `None`, and a word why, without it.
+pub fn venv() -> Option<PathBuf> {
+    let python = std::env::var_os("PTXINSPECT_TEST_PYTHON").map(PathBuf::from);
+    if python.is_none() {
+        eprintln!("SKIPPED: no Python with the tests' packages: scripts/test installs them");
+    }
+    python
+}
+
 /// PTX of our own: every file with the architecture its first line names.
 pub fn samples() -> Vec<(PathBuf, String)> {
     let mut samples: Vec<(PathBuf, String)> = std::fs::read_dir(root("testdata/ptx"))
