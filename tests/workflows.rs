@@ -1,4 +1,5 @@
-//! The workflows of docs/ci.md, run as written in a repository: every step that is a command of ours or of the shell.
+//! What CI systems run: the action as a runner would, the GitLab job's script, the pre-commit hook; each against the schema of its system, and
+//! what docs/ci.md says of them.
 #![cfg(unix)]
 
 mod support;
@@ -7,58 +8,39 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use support::{program, root, stderr, stdout};
+use support::{program, root, stderr, stdout, venv};
 
-/// A step's name and its command.
-type Step = (String, String);
-
-/// The commands of a workflow: what follows `run:` in a GitHub workflow, what stands below `script:` in a GitLab one.
-fn steps(file: &str) -> Vec<Step> {
+/// A YAML block of docs/ci.md: the one after a text.
+fn block(after: &str) -> String {
     let text = fs::read_to_string(root("docs/ci.md")).unwrap();
-    let after = text.split_once(&format!("`{file}`:")).unwrap_or_else(|| panic!("{file}")).1;
-    let yaml = after.split_once("```yaml\n").unwrap().1.split_once("```").unwrap().0;
-    let depth = |line: &str| line.len() - line.trim_start().len();
-    let lines: Vec<&str> = yaml.lines().collect();
-    let below = |at: usize| {
-        let deeper = |line: &&&str| depth(line) > depth(lines[at]);
-        lines[at + 1..].iter().take_while(deeper).map(|line| line.trim()).collect::<Vec<_>>()
-    };
-    let mut name = String::new();
-    let mut found = Vec::new();
-    for (at, line) in lines.iter().enumerate() {
-        let line = line.trim();
-        if let Some(given) = line.strip_prefix("- name: ") {
-            name = given.to_owned();
-        }
-        match line.strip_prefix("run: ") {
-            Some(">-") => found.push((name.clone(), below(at).join(" "))),
-            Some(command) => found.push((name.clone(), command.to_owned())),
-            None if line == "script:" => {
-                found.extend(
-                    below(at).iter().map(|line| ("script".to_owned(), line.trim_start_matches("- ").to_owned())),
-                );
-            }
-            None => {}
-        }
-    }
-    assert!(!found.is_empty(), "{file} has steps");
-    found
+    let rest = text.split_once(after).unwrap_or_else(|| panic!("docs/ci.md has no {after}")).1;
+    rest.split_once("```yaml\n").unwrap().1.split_once("```").unwrap().0.to_owned()
 }
 
-/// Runs a step as a runner does, in the repository, with the program on PATH.
-fn run_step(repository: &Path, command: &str) -> Output {
+/// Runs something as a runner does, in a repository, with the program on PATH.
+fn run(repository: &Path, mut command: Command) -> Output {
     let ours = program();
     let folder = Path::new(ours.get_program()).parent().unwrap();
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
-    let mut shell = Command::new("bash");
-    shell.args(["-e", "-o", "pipefail", "-c", command]).current_dir(repository).env("PATH", path);
+    command.current_dir(repository).env("PATH", path);
     for (name, value) in ours.get_envs() {
         match value {
-            Some(value) => shell.env(name, value),
-            None => shell.env_remove(name),
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
         };
     }
-    shell.env("GITHUB_STEP_SUMMARY", repository.join("summary.md")).output().unwrap()
+    command.output().unwrap()
+}
+
+fn shell(repository: &Path, text: &str) -> Output {
+    let mut shell = Command::new("bash");
+    shell.args(["-e", "-o", "pipefail", "-c", text]);
+    run(repository, shell)
+}
+
+/// A program of the tests' Python packages.
+fn packaged(name: &str) -> Option<Command> {
+    Some(Command::new(venv()?.with_file_name(name)))
 }
 
 /// A repository with a cubin and its baseline.
@@ -66,7 +48,7 @@ fn repository() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "culprits-12.9-sm_120");
     fs::write(folder.path().join("ptxinspect.toml"), "inputs = [\"*.cubin\"]\n").unwrap();
-    let recorded = run_step(folder.path(), "ptxinspect gate --update");
+    let recorded = shell(folder.path(), "ptxinspect gate --update");
     assert!(recorded.status.success(), "{}", stderr(&recorded));
     folder
 }
@@ -75,38 +57,109 @@ fn put(repository: &Path, cubin: &str) {
     fs::copy(root(&format!("testdata/cubin/{cubin}.cubin")), repository.join("kernels.cubin")).unwrap();
 }
 
-#[test]
-fn github_passes_fails_and_says_where() {
-    let steps = steps(".github/workflows/registers.yml");
-    let command = |name: &str| steps.iter().find(|step| step.0 == name).unwrap_or_else(|| panic!("{name}")).1.clone();
-    assert_eq!(command("Install ptxinspect"), "cargo install --locked ptxinspect");
-    let repository = repository();
-    let gate = run_step(repository.path(), &command("Gate"));
-    assert!(gate.status.success(), "{}{}", stdout(&gate), stderr(&gate));
+fn said(output: &Output) -> String {
+    format!("{}{}", stdout(output), stderr(output))
+}
 
-    // A build of another ptxas for another architecture: nothing of it is recorded.
-    put(repository.path(), "culprits-13.4-sm_90");
-    let gate = run_step(repository.path(), &command("Gate"));
-    assert_ne!(gate.status.code(), Some(0), "{}", stdout(&gate));
-    assert!(stdout(&gate).contains("::error "), "{}", stdout(&gate));
-    let sarif: serde_json::Value =
-        serde_json::from_slice(&fs::read(repository.path().join("gate.sarif")).unwrap()).unwrap();
-    assert_eq!(sarif["version"], "2.1.0");
-    assert!(fs::read_to_string(repository.path().join("gate.xml")).unwrap().starts_with("<?xml"));
-    let summary = run_step(repository.path(), &command("Summary"));
-    assert!(summary.status.success(), "{}", stderr(&summary));
-    let text = fs::read_to_string(repository.path().join("summary.md")).unwrap();
-    assert_eq!(text, fs::read_to_string(repository.path().join("gate.md")).unwrap());
-    assert!(text.contains("ptxinspect"), "{text}");
+#[test]
+fn the_action_passes_fails_and_comments() {
+    let Some(python) = venv() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut check = Command::new(python);
+    check.arg(root("scripts/check-action")).arg("--program").arg(program().get_program());
+    let checked = run(folder.path(), check);
+    assert!(checked.status.success(), "{}", said(&checked));
 }
 
 #[test]
 fn gitlab_passes_and_fails() {
-    let steps = steps(".gitlab-ci.yml");
+    let text = fs::read_to_string(root("templates/gate.yml")).unwrap();
+    let script = text.split_once("  script:\n    - ").unwrap().1.lines().next().unwrap();
     let repository = repository();
-    let run = || -> Vec<Output> { steps.iter().map(|(_, command)| run_step(repository.path(), command)).collect() };
-    assert!(run().iter().all(|output| output.status.success()));
+    let gate = shell(repository.path(), script);
+    assert!(gate.status.success(), "{}", said(&gate));
     put(repository.path(), "culprits-13.4-sm_90");
-    assert!(run().iter().any(|output| !output.status.success()));
+    assert!(!shell(repository.path(), script).status.success());
     assert!(repository.path().join("gate.xml").exists() && repository.path().join("gate.md").exists());
+    let gate = shell(repository.path(), &format!("PTXINSPECT_ARGUMENTS='--kernel none*'; {script}"));
+    assert!(said(&gate).contains("none*"), "{}", said(&gate));
+}
+
+/// pre-commit itself, with the hook that takes the program on PATH; the other one differs in how the program comes there.
+#[test]
+fn the_hook_passes_and_fails() {
+    let Some(mut validate) = packaged("pre-commit") else { return };
+    validate.args(["validate-manifest"]).arg(root(".pre-commit-hooks.yaml"));
+    let repository = repository();
+    let valid = run(repository.path(), validate);
+    assert!(valid.status.success(), "{}", said(&valid));
+    // A repository that holds the hooks alone: pre-commit clones it.
+    let hooks = tempfile::tempdir().unwrap();
+    fs::copy(root(".pre-commit-hooks.yaml"), hooks.path().join(".pre-commit-hooks.yaml")).unwrap();
+    let commit = "git init --quiet && git add . && git -c user.name=t -c user.email=t@localhost commit --quiet -m t";
+    for folder in [hooks.path(), repository.path()] {
+        let committed = shell(folder, commit);
+        assert!(committed.status.success(), "{}", said(&committed));
+    }
+    let hook = || {
+        let mut hook = packaged("pre-commit").unwrap();
+        hook.arg("try-repo").arg(hooks.path()).args(["ptxinspect-gate-system", "--all-files", "--verbose"]);
+        hook.env("PRE_COMMIT_HOME", hooks.path().join("home"));
+        run(repository.path(), hook)
+    };
+    let passed = hook();
+    assert!(passed.status.success() && said(&passed).contains("Passed"), "{}", said(&passed));
+    put(repository.path(), "culprits-13.4-sm_90");
+    let failed = hook();
+    assert!(!failed.status.success() && said(&failed).contains("gate: fail"), "{}", said(&failed));
+}
+
+#[test]
+fn every_system_knows_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = fs::read_to_string(root("templates/gate.yml")).unwrap();
+    let job = job.split_once("\n---\n").unwrap().1.replace("$[[ inputs.stage ]]", "test");
+    for (schema, text) in [
+        ("vendor.github-actions", fs::read_to_string(root("action.yml")).unwrap()),
+        ("vendor.github-workflows", block("`.github/workflows/registers.yml`")),
+        ("vendor.gitlab-ci", job),
+        ("vendor.gitlab-ci", block("`.gitlab-ci.yml`")),
+    ] {
+        let Some(mut check) = packaged("check-jsonschema") else { return };
+        let file = folder.path().join("file.yml");
+        fs::write(&file, &text).unwrap();
+        check.args(["--builtin-schema", schema]).arg(&file);
+        let checked = run(folder.path(), check);
+        assert!(checked.status.success(), "{schema}: {}\n{text}", said(&checked));
+    }
+}
+
+/// Nothing is installed from a registry that does not have it, every input is described, and every hook is there.
+#[test]
+fn the_page_says_what_is_there() {
+    let page = fs::read_to_string(root("docs/ci.md")).unwrap();
+    for (number, line) in page.lines().enumerate() {
+        let installs = line.contains("cargo install") || line.contains("pip install");
+        let named = line.contains("--git ") || line.contains("--path ") || line.contains(".whl");
+        assert!(!installs || named, "docs/ci.md:{}: {line}", number + 1);
+    }
+    let version = concat!("v", env!("CARGO_PKG_VERSION"));
+    for (number, line) in page.lines().enumerate().filter(|(_, line)| line.contains("OWNER/ptxinspect")) {
+        let is_address = line.trim_start().starts_with("- repo:");
+        assert!(is_address || line.contains(version), "docs/ci.md:{}: {line}", number + 1);
+    }
+    let action = fs::read_to_string(root("action.yml")).unwrap();
+    let inputs = action.split_once("\ninputs:\n").unwrap().1.split_once("\noutputs:\n").unwrap().0;
+    for input in inputs.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   ")) {
+        let input = input.trim().trim_end_matches(':');
+        assert!(page.contains(&format!("`{input}`")), "docs/ci.md does not describe {input}");
+    }
+    let hooks = fs::read_to_string(root(".pre-commit-hooks.yaml")).unwrap();
+    for hook in hooks.lines().filter_map(|line| line.strip_prefix("- id: ")) {
+        assert!(page.contains(hook), "docs/ci.md does not name {hook}");
+    }
+    // Inputs reach a shell through its environment alone.
+    for line in action.lines().filter(|line| line.trim_start().starts_with("run:")) {
+        assert!(!line.contains("${{"), "{line}");
+    }
 }
