@@ -56,3 +56,26 @@ fn what_was_inlined_is_shown_with_the_kernels_own_call() {
         assert!(["a.add(", "f(weighted("].iter().any(|call| text.contains(call)), "line {line} calls nothing: {text}");
     }
 }
+
+#[test]
+fn source_lines_are_the_kernels_own_and_account_for_its_instructions() {
+    let path = root("testdata/cubin/inline-13.4-sm_90.cubin");
+    let source = std::fs::read_to_string(root("testdata/cubin/src/inline.cu")).unwrap();
+    let done = run(&[path.to_str().unwrap(), "--format", "json"]);
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    for kernel in report["units"][0]["kernels"].as_array().unwrap().iter().filter(|kernel| kernel["kind"] == "entry") {
+        let lines = kernel["source_lines"].as_array().unwrap();
+        let number = |row: &Value, field: &str| row[field].as_u64().unwrap();
+        let counted: u64 = lines.iter().map(|row| number(row, "instructions")).sum();
+        let of = &kernel["instructions"];
+        assert!(counted > 0 && counted <= number(of, "with_source_line"), "{}", kernel["name"]);
+        assert!(counted + number(of, "padding") >= number(of, "with_source_line"), "{}", kernel["name"]);
+        let most = lines.iter().filter_map(|row| row["live_gpr_max"].as_u64()).max();
+        assert!(most <= kernel["pressure"]["gpr"]["peak"].as_u64());
+        // What was inlined stands where the kernel calls it: no line is one of a function that was.
+        let bodies: Vec<usize> =
+            (1..).zip(source.lines()).filter(|(_, line)| line.contains("__global__")).map(|(at, _)| at).collect();
+        let first = *bodies.first().unwrap() as u64;
+        assert!(lines.iter().all(|row| number(row, "line") >= first), "{lines:?}");
+    }
+}

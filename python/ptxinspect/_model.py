@@ -14,6 +14,9 @@ class Unit(View):
     #: What was changed on a copy of the input so that ptxas would read it.
     prepared: List[str]
     cubin: Optional["CubinFacts"]
+    #: How the launcher of a compiler's cache starts its kernels, from the file beside the input; absent where none
+    #: says.
+    recorded_launch: Optional["RecordedLaunch"]
     advisories: List["Advisory"]
     #: Lines of ptxas's log that were not understood.
     unparsed_log: List["LogLine"]
@@ -21,6 +24,14 @@ class Unit(View):
     problems: List["Problem"]
     error: Optional["UnitError"]
     kernels: List["Kernel"]
+
+
+class RecordedLaunch(View):
+    """How the launcher of a compiler's cache starts its kernels, from the file beside the input; absent where none says."""
+
+    file: str
+    threads: int
+    smem_dynamic_bytes: int
 
 
 class LogLine(View):
@@ -119,6 +130,9 @@ class Kernel(View):
     pressure: Optional["Pressure"]
     live_at_peak: Optional[List["LiveValue"]]
     lines: List["LineFacts"]
+    #: Every line of the front end's source that became SASS, what is inlined where the kernel calls it; absent where
+    #: the cubin has no such lines.
+    source_lines: List["SourceFacts"]
     unmapped_pcs: List[int]
     spills: Optional[List["Spill"]]
     roles: Optional[List["Role"]]
@@ -187,6 +201,18 @@ class LineFacts(View):
     ptx_line: int
     pcs: List[int]
     padding: int
+    live_gpr_max: Optional[int]
+    spill_stores: Optional[int]
+    spill_loads: Optional[int]
+
+
+class SourceFacts(View):
+    """SourceFacts."""
+
+    file: str
+    line: int
+    #: Without what only fills the section up.
+    instructions: int
     live_gpr_max: Optional[int]
     spill_stores: Optional[int]
     spill_loads: Optional[int]
@@ -614,6 +640,7 @@ __all__ = [
     "Pressure",
     "Problem",
     "PtxasUsed",
+    "RecordedLaunch",
     "RegisterCap",
     "RegisterPool",
     "Resources",
@@ -623,6 +650,7 @@ __all__ = [
     "SetMaxNReg",
     "SetMaxNRegEmitted",
     "SetMaxNRegRequested",
+    "SourceFacts",
     "SourceLine",
     "Spill",
     "Stands",

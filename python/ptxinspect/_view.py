@@ -31,16 +31,22 @@ class View:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        try:
-            value = self._data[name]
-        except KeyError:
-            raise AttributeError(f"{type(self).__name__} has no {name!r}") from None
+        if name not in self._data:
+            return self._absent(name)
+        value = self._data[name]
         inner = self._classes().get(name)
         if inner is None or value is None:
             return value
         if isinstance(value, list):
             return [inner(one) for one in value]
         return inner(value)
+
+    def _absent(self, name: str) -> Any:
+        """What the JSON leaves out is an empty list, or nothing."""
+        hint = typing.get_type_hints(type(self)).get(name)
+        if hint is None:
+            raise AttributeError(f"{type(self).__name__} has no {name!r}")
+        return [] if typing.get_origin(hint) is list else None
 
     def to_dict(self) -> Dict[str, Any]:
         """Its JSON object; not to be changed."""

@@ -195,10 +195,11 @@ fn without(these: &[String], those: &[String]) -> Vec<String> {
 }
 
 /// Fields that are places or lists of places: they move with every change, and the lines say it better.
-const PLACES: [&str; 15] = [
+const PLACES: [&str; 16] = [
     "name",
     "demangled",
     "lines",
+    "source_lines",
     "unmapped_pcs",
     "spills",
     "live_at_peak",

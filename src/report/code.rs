@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::join::Facts;
 use super::model::*;
 use crate::base::{FastSet, Line, Pc, RegFile, work};
-use crate::cubin::lines::{FunctionLines, LineTable};
+use crate::cubin::lines::{FunctionLines, LineTable, OwnLine};
 use crate::cubin::{self, Abi, Image};
 use crate::graph::LoopId;
 use crate::ptx::Module;
@@ -15,6 +15,9 @@ use crate::registers::spills::{self, Basis};
 
 /// How many figures a pressure profile has at most.
 const PROFILE_SAMPLES: usize = 64;
+/// Bytes that the names of files in a kernel's source lines may have altogether, and how many more for each instruction.
+const LONGEST_NAMES: usize = 64 << 10;
+const NAME_BYTES: usize = 256;
 
 /// One code section and everything known about it.
 pub(super) struct Section<'a> {
@@ -41,6 +44,7 @@ pub(super) struct CodeFacts {
     pub live_at: Vec<LiveAt>,
     pub loops: Option<Vec<LoopFacts>>,
     pub lines: Vec<LineFacts>,
+    pub source_lines: Vec<SourceFacts>,
     pub unmapped: Vec<Pc>,
     pub spills: Option<Vec<Spill>>,
 }
@@ -82,19 +86,19 @@ impl<'a> Section<'a> {
         }
         let spills = self.spills(ranges, spilled);
         let mut placed: Vec<(Line, Pc)> = Vec::new();
+        let mut owned: Vec<(OwnLine, Pc)> = Vec::new();
         let mut unmapped = Vec::new();
-        let mut with_source_line = 0;
         let (mut total, mut padding, mut unknown) = (0, 0, 0);
         let mut lines = self.lines.as_ref().map(FunctionLines::along);
         for pc in pcs(ranges) {
             work::tick();
-            let (line, has_source) = lines.as_mut().map_or((None, false), |lines| lines.at(pc));
+            let (line, own) = lines.as_mut().map_or((None, None), |lines| lines.at(pc));
             total += 1;
             match line {
                 Some(line) => placed.push((line, pc)),
                 None => unmapped.push(pc),
             }
-            with_source_line += u64::from(has_source);
+            owned.extend(own.map(|own| (own, pc)));
             if let Some(code) = &self.code {
                 match code.kind(pc) {
                     WordKind::Padding => padding += 1,
@@ -103,12 +107,14 @@ impl<'a> Section<'a> {
                 }
             }
         }
-        let with_ptx_line = placed.len() as u64;
+        let (with_ptx_line, with_source_line) = (placed.len() as u64, owned.len() as u64);
         placed.sort_unstable();
+        owned.sort_unstable();
         // Where one is neither store nor refill, neither can be counted.
         let told = spills.as_deref().filter(|spills| spills.iter().all(|spill| spill.kind.is_some()));
         let lines: Vec<LineFacts> =
             placed.chunk_by(|a, b| a.0 == b.0).map(|group| self.line_facts(group, told)).collect();
+        let source_lines = self.source_lines(&owned, told);
         let pressure = self.code.as_ref().map(|code| self.pressure(code, ranges));
         let instructions = Instructions {
             total: Some(total),
@@ -124,32 +130,56 @@ impl<'a> Section<'a> {
         });
         let live_at = self.code.as_ref().map(|code| self.live_at(code, &lines)).unwrap_or_default();
         let loops = self.code.as_ref().map(|code| self.loops(code, ranges, spills.as_deref()));
-        CodeFacts { instructions, pressure, live_at_peak, live_at, loops, lines, unmapped, spills }
+        CodeFacts { instructions, pressure, live_at_peak, live_at, loops, lines, source_lines, unmapped, spills }
     }
 
     fn line_facts(&self, group: &[(Line, Pc)], spills: Option<&[Spill]>) -> LineFacts {
-        let of_kind = |kind: SpillKind| {
-            let spills = spills?;
-            let is = |pc: &Pc| {
-                let at = spills.binary_search_by_key(pc, |spill| spill.pc).ok()?;
-                spills.get(at).filter(|spill| spill.kind == Some(kind))
-            };
-            u32::try_from(group.iter().filter(|(_, pc)| is(pc).is_some()).count()).ok()
-        };
         LineFacts {
             ptx_line: group[0].0,
             pcs: group.iter().map(|(_, pc)| *pc).collect(),
-            padding: self.code.as_ref().map_or(0, |code| {
-                let fills = |(_, pc): &&(Line, Pc)| code.kind(*pc) == WordKind::Padding;
-                u32::try_from(group.iter().filter(fills).count()).unwrap_or(u32::MAX)
-            }),
-            live_gpr_max: self
-                .code
-                .as_ref()
-                .map(|code| group.iter().map(|(_, pc)| code.occupied(*pc, RegFile::Gpr)).max().unwrap_or(0)),
-            spill_stores: of_kind(SpillKind::Store),
-            spill_loads: of_kind(SpillKind::Refill),
+            padding: self.padding_of(group),
+            live_gpr_max: self.live_most(group),
+            spill_stores: spills_of(group, spills, SpillKind::Store),
+            spill_loads: spills_of(group, spills, SpillKind::Refill),
         }
+    }
+
+    /// What became of each line of the function's own source, by file and line.
+    fn source_lines(&self, owned: &[(OwnLine, Pc)], spills: Option<&[Spill]>) -> Vec<SourceFacts> {
+        let Some(lines) = &self.lines else { return Vec::new() };
+        let groups = || owned.chunk_by(|a, b| a.0 == b.0).filter_map(|group| Some((group.first()?.0, group)));
+        // A long name that a hostile table gives to every line would fill memory.
+        let names: usize = groups().map(|(own, _)| lines.file_of(own).len()).sum();
+        if names > LONGEST_NAMES + owned.len() * NAME_BYTES {
+            return Vec::new();
+        }
+        let facts = |(own, group): (OwnLine, &[(OwnLine, Pc)])| {
+            let all = u32::try_from(group.len()).unwrap_or(u32::MAX);
+            SourceFacts {
+                file: lines.file_of(own).to_owned(),
+                line: own.line,
+                instructions: all.saturating_sub(self.padding_of(group)),
+                live_gpr_max: self.live_most(group),
+                spill_stores: spills_of(group, spills, SpillKind::Store),
+                spill_loads: spills_of(group, spills, SpillKind::Refill),
+            }
+        };
+        // A line of nothing but padding is none.
+        let mut found: Vec<SourceFacts> = groups().map(facts).filter(|facts| facts.instructions > 0).collect();
+        found.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+        found
+    }
+
+    fn padding_of<L>(&self, group: &[(L, Pc)]) -> u32 {
+        self.code.as_ref().map_or(0, |code| {
+            let fills = |(_, pc): &&(L, Pc)| code.kind(*pc) == WordKind::Padding;
+            u32::try_from(group.iter().filter(fills).count()).unwrap_or(u32::MAX)
+        })
+    }
+
+    fn live_most<L>(&self, group: &[(L, Pc)]) -> Option<u32> {
+        let code = self.code.as_ref()?;
+        Some(group.iter().map(|(_, pc)| code.occupied(*pc, RegFile::Gpr)).max().unwrap_or(0))
     }
 
     fn pressure(&self, code: &Code, ranges: &[Range<Pc>]) -> Pressure {
@@ -286,6 +316,16 @@ impl<'a> Section<'a> {
 
 /// Spilled values of a function that are looked for beyond the block of the spill: each costs a walk over the code.
 const MAX_WALKS: u32 = 256;
+
+/// How many of some instructions are spills of a kind; none where spills cannot be told.
+fn spills_of<L>(group: &[(L, Pc)], spills: Option<&[Spill]>, kind: SpillKind) -> Option<u32> {
+    let spills = spills?;
+    let is = |pc: &Pc| {
+        let at = spills.binary_search_by_key(pc, |spill| spill.pc).ok()?;
+        spills.get(at).filter(|spill| spill.kind == Some(kind))
+    };
+    u32::try_from(group.iter().filter(|(_, pc)| is(pc).is_some()).count()).ok()
+}
 
 /// The code of a section that belongs to the function itself, not to one placed inside its section.
 pub(super) fn own_ranges(function: &cubin::Function<'_>) -> Vec<Range<Pc>> {

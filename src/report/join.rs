@@ -67,6 +67,20 @@ pub struct LaunchHints {
     pub smem_dynamic_bytes: u64,
 }
 
+impl LaunchHints {
+    /// With what a compiler's cache records, where the user says nothing.
+    pub fn or_recorded(self, recorded: Option<&RecordedLaunch>) -> LaunchHints {
+        let Some(recorded) = recorded else { return self };
+        LaunchHints {
+            threads: self.threads.or(Some(recorded.threads)),
+            smem_dynamic_bytes: match self.smem_dynamic_bytes {
+                0 => recorded.smem_dynamic_bytes,
+                asked => asked,
+            },
+        }
+    }
+}
+
 /// How many problems of one reader are kept; the rest is counted.
 const MAX_PROBLEMS: usize = 100;
 
@@ -326,6 +340,7 @@ impl Readers<'_> {
             live_at: code.live_at,
             loops: code.loops,
             lines: code.lines,
+            source_lines: code.source_lines,
             unmapped_pcs: code.unmapped,
             spills: code.spills,
             local_variables: self.functions.get(name).map(local_variables).unwrap_or_default(),
@@ -386,7 +401,9 @@ pub(super) fn occupancy_of(
     launch: &Launch,
     hints: LaunchHints,
 ) -> Option<Occupancy> {
-    let threads = hints.threads.or(launch.threads())?;
+    // A launch of another size than .reqntid fails.
+    let required = Launch { maxntid: None, ..launch.clone() }.threads();
+    let threads = required.or(hints.threads).or(launch.threads())?;
     let cluster = launch.cluster.map_or(Some(1), |[x, y, z]| x.checked_mul(y)?.checked_mul(z));
     let asked = occupancy::Launch {
         threads,

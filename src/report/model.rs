@@ -43,6 +43,9 @@ pub struct Unit {
     pub prepared: Vec<String>,
     /// What the cubin says of itself.
     pub cubin: Option<CubinFacts>,
+    /// How the launcher of a compiler's cache starts its kernels; absent where no file beside the input says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded_launch: Option<RecordedLaunch>,
     /// ptxas's warnings and remarks.
     pub advisories: Vec<Advisory>,
     /// Lines of ptxas's log that were not understood, kept as they are.
@@ -56,6 +59,17 @@ pub struct Unit {
     /// The PTX, for writers that quote it; not part of the JSON.
     #[serde(skip)]
     pub ptx: PtxText,
+}
+
+/// A launch that the file beside an input tells, as Triton's cache has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedLaunch {
+    /// The name of that file.
+    pub file: String,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Shared memory asked for at launch.
+    pub smem_dynamic_bytes: u64,
 }
 
 /// The ptxas that compiled a unit.
@@ -273,6 +287,10 @@ pub struct Kernel {
     pub loops: Option<Vec<LoopFacts>>,
     /// Every PTX line that became SASS.
     pub lines: Vec<LineFacts>,
+    /// Every line of the front end's source that became SASS, what is inlined where the kernel calls it; absent where the cubin has no such
+    /// lines.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub source_lines: Vec<SourceFacts>,
     /// Instructions with no PTX line.
     pub unmapped_pcs: Vec<Pc>,
     /// Every spill store and refill; null when they cannot be told from other local memory.

@@ -140,6 +140,23 @@ pub struct LineFacts {
     pub spill_loads: Option<u32>,
 }
 
+/// What one line of the front end's source became.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceFacts {
+    /// The file as the line table has it.
+    pub file: String,
+    /// The line.
+    pub line: Line,
+    /// Its instructions, without what only fills the section up.
+    pub instructions: u32,
+    /// The most live registers among them.
+    pub live_gpr_max: Option<u32>,
+    /// Spill stores among them.
+    pub spill_stores: Option<u32>,
+    /// Refills among them.
+    pub spill_loads: Option<u32>,
+}
+
 /// Store or refill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -168,7 +168,12 @@ impl<'t> FunctionLines<'t> {
     /// The same lines, looked up for instructions that mostly follow one another.
     pub fn along(&self) -> LineWalk<'_> {
         let ptx = self.ptx.map_or(&[][..], |lines| &lines.rows);
-        LineWalk { ptx: Walk { rows: ptx, at: 0 }, source: Walk { rows: self.source, at: 0 } }
+        LineWalk { table: self.table, ptx: Walk { rows: ptx, at: 0 }, source: Walk { rows: self.source, at: 0 } }
+    }
+
+    /// The file that an [`OwnLine`] is of.
+    pub fn file_of(&self, own: OwnLine) -> &'t str {
+        self.table.file(own.file)
     }
 
     /// The source line of an instruction.
@@ -193,16 +198,37 @@ impl<'t> FunctionLines<'t> {
 
 /// Lines of one function, by a place in its rows that moves on with the instructions.
 pub struct LineWalk<'r> {
+    table: &'r LineTable<'r>,
     ptx: Walk<'r, PtxRow>,
     source: Walk<'r, Row>,
 }
 
 impl LineWalk<'_> {
-    /// The PTX line of an instruction, and whether it has a line of the front end's source.
-    pub fn at(&mut self, pc: Pc) -> (Option<Line>, bool) {
+    /// The PTX line of an instruction, and the line of the function's own source.
+    pub fn at(&mut self, pc: Pc) -> (Option<Line>, Option<OwnLine>) {
         let line = self.ptx.row(pc, |row| row.pc).filter(|row| row.line != 0).map(|row| Line(row.line));
-        (line, self.source.row(pc, |row| row.pc).is_some_and(|row| row.file < Row::NO_FILE))
+        let row = self.source.row(pc, |row| row.pc).filter(|row| row.file < Row::NO_FILE);
+        (line, row.map(|row| self.own(row)))
     }
+
+    /// Where the function itself stands: what was inlined is where it is called.
+    fn own(&self, row: &Row) -> OwnLine {
+        let mut own = OwnLine { file: row.file, line: Line(row.line) };
+        let mut next = row.inlined;
+        while let Some(&Inlined { file, line, outer, .. }) = self.table.source.inlined.get(next as usize) {
+            own = OwnLine { file, line: Line(line) };
+            next = outer;
+        }
+        own
+    }
+}
+
+/// A line of the front end's source that is a function's own, not of what was inlined into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OwnLine {
+    file: u32,
+    /// The line.
+    pub line: Line,
 }
 
 /// A place in rows sorted by pc.

@@ -133,6 +133,7 @@ pub fn load(session: &Session, path: &Path, settings: &Settings) -> Result<Vec<L
 fn leave_out_places(kernel: &mut Kernel) {
     kernel.unmapped_pcs = Vec::new();
     kernel.attributes = Vec::new();
+    kernel.source_lines = Vec::new();
     kernel.live_at_peak = None;
     kernel.spills = None;
 }
