@@ -22,7 +22,7 @@ use crate::registers;
 use crate::report::annotation::{Annotation, By};
 use crate::report::listing::ListedFunction;
 use crate::report::timeline::{NoTimeline, STEPS, Timeline};
-use crate::report::{ErrorStage, Issue, LaunchHints, Report, RoleHint, Unit};
+use crate::report::{ErrorStage, Issue, LaunchHints, Report, RoleHint, Unit, Wanted};
 
 /// Columns of text where nobody says how many.
 const WIDTH: usize = 100;
@@ -239,6 +239,18 @@ impl From<io::Error> for Error {
 pub fn inspect(source: &Source, options: &Options) -> Result<Report, Error> {
     let units = units(source, options, View::Report)?.into_iter().map(|(unit, _)| unit);
     Ok(Report::new(units.collect()))
+}
+
+/// The figures of many kernels, fast: of a folder such as a compiler's cache. Who holds the registers, roles, barriers and findings are left
+/// out, and an input that cannot be read is a unit with its [`Unit::error`].
+///
+/// # Errors
+/// Where an argument is wrong, or the source cannot be opened.
+pub fn survey(source: &Source, options: &Options) -> Result<Report, Error> {
+    let mut session = options.session()?;
+    session.wanted = Wanted { live_values: false, warps: false };
+    let units = inspect_all(&session, &source.given(options)?, View::Report, &Silent);
+    Ok(Report::new(units.into_iter().map(|(unit, _)| unit).collect()))
 }
 
 fn units(source: &Source, options: &Options, view: View) -> Result<Vec<(Unit, Annotation)>, Error> {

@@ -410,6 +410,55 @@ fn a_cache_of_a_compiler() {
     assert!(report["units"][0]["kernels"][0]["ptx_line"].is_u64(), "{report}");
 }
 
+/// What Triton's cache records beside a cubin is the launch: it has the block size and the shared memory that nothing in the cubin says.
+#[test]
+fn the_launch_that_a_cache_records_is_the_occupancys() {
+    let folder = tempfile::tempdir().unwrap();
+    let cubin = folder.path().join("k.cubin");
+    std::fs::copy(root("testdata/cubin/culprits-13.4-sm_90.cubin"), &cubin).unwrap();
+    let recorded = |json: &str| {
+        std::fs::write(folder.path().join("k.json"), json).unwrap();
+        let done = run(&[path(&cubin), "--format", "json"]);
+        let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+        let unit = report["units"][0].clone();
+        let (listed, _) = table(&[path(folder.path())]);
+        assert_eq!(listed["kernels"][0]["occupancy"], unit["kernels"][0]["occupancy"], "{json}");
+        unit
+    };
+    let bare = recorded("{}");
+    assert_eq!(bare["recorded_launch"], Value::Null);
+    let target = r#""target": {"backend": "cuda", "arch": 90, "warp_size": 32}"#;
+    let unit = recorded(&format!(r#"{{"name": "k", {target}, "num_warps": 8, "shared": 98304}}"#));
+    assert_eq!(unit["recorded_launch"]["threads"], 256);
+    assert_eq!(unit["recorded_launch"]["file"], "k.json");
+    let found = &unit["kernels"][0]["occupancy"];
+    assert_eq!(
+        (&found["threads"], &found["blocks_per_sm"], &found["limiter"]),
+        (&256.into(), &2.into(), &"shared memory".into())
+    );
+    let text = stdout(&run(&[path(&cubin)]));
+    assert!(text.contains("k.json says 256 threads and 96.0 KiB dynamic shared"), "{text}");
+    // What the user says stands over it.
+    let asked = run(&[path(&cubin), "--threads", "128", "--smem-dynamic", "1024", "--format", "json"]);
+    let asked: Value = serde_json::from_slice(&asked.stdout).unwrap();
+    assert_eq!(asked["units"][0]["kernels"][0]["occupancy"]["threads"], 128);
+    // What is no launch of an NVIDIA GPU, or cannot be one, is passed over.
+    for odd in [
+        r#"{"num_warps": 8, "shared": 98304, "target": {"backend": "hip", "arch": "gfx942"}}"#,
+        r#"{"num_warps": 8, "shared": 0, "warp_size": 64}"#,
+        r#"{"num_warps": 33, "shared": 0}"#,
+        r#"{"num_warps": -1, "shared": 0}"#,
+        r#"{"num_warps": 1e300, "shared": 0}"#,
+        r#"{"num_warps": 8, "shared": 18446744073709551615}"#,
+        r#"{"num_warps": "8", "shared": 0}"#,
+        r#"{"num_warps": 8}"#,
+        "[1, 2]",
+        "not JSON",
+    ] {
+        assert_eq!(recorded(odd)["kernels"][0]["occupancy"], bare["kernels"][0]["occupancy"], "{odd}");
+    }
+}
+
 #[test]
 fn ptx_inside_is_compiled_on_request() {
     let Some(ptxas) = support::ptxas() else { return };

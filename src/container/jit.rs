@@ -23,9 +23,38 @@ pub struct JitMetadata {
     pub companion: Option<String>,
 }
 
+/// How a cache's launcher starts the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JitLaunch {
+    /// Threads of a block.
+    pub threads: u32,
+    /// Shared memory asked for at launch.
+    pub smem_dynamic_bytes: u64,
+}
+
+/// The most warps that a block has.
+const MAX_WARPS: u64 = 32;
+/// Lanes of a warp.
+const WARP_SIZE: u64 = 32;
+
+impl JitMetadata {
+    /// The launch, where the file says it all: `num_warps` and `shared`, of a kernel for an NVIDIA GPU. Where it says something that cannot
+    /// be, none.
+    pub fn launch(&self) -> Option<JitLaunch> {
+        let target = self.options.get("target");
+        let cuda = |target: &Value| target.get("backend").is_none_or(|backend| backend == "cuda");
+        let number = |name: &str| self.options.get(name).and_then(Value::as_u64);
+        let warps = number("num_warps").filter(|warps| (1..=MAX_WARPS).contains(warps))?;
+        let is_ours = target.is_none_or(cuda) && number("warp_size").is_none_or(|size| size == WARP_SIZE);
+        let threads = u32::try_from(warps * WARP_SIZE).ok().filter(|_| is_ours)?;
+        let smem_dynamic_bytes = number("shared").filter(|&bytes| u32::try_from(bytes).is_ok())?;
+        Some(JitLaunch { threads, smem_dynamic_bytes })
+    }
+}
+
 /// Reads what lies beside a file; `None` where nothing does. What is there and cannot be read is an error: without it the entry
 /// would be another one.
-pub(super) fn beside(path: &Path) -> io::Result<Option<JitMetadata>> {
+pub fn beside(path: &Path) -> io::Result<Option<JitMetadata>> {
     let other = match path.extension().and_then(|extension| extension.to_str()) {
         Some("ptx") => "cubin",
         Some("cubin") => "ptx",

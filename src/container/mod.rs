@@ -34,7 +34,7 @@ use std::path::Path;
 pub use decompress::Compression;
 pub use entry::{Entry, EntryKind, Place};
 pub use error::{ContainerError, Limit, Problem};
-pub use jit::JitMetadata;
+pub use jit::{JitLaunch, JitMetadata, beside as jit_beside};
 pub use walk::Entries;
 
 use self::sniff::Format;

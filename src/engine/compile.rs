@@ -205,6 +205,7 @@ pub fn build_or<'a>(
         Err(error) => refused(format!("{}: {error:#}", input.name)),
         Ok(Kind::Cubin) => {
             unit.input.clone_from(&input.name);
+            unit.recorded_launch.clone_from(&input.recorded_launch);
             first.then(|| {
                 (
                     unit,
@@ -218,6 +219,7 @@ pub fn build_or<'a>(
         }
         Ok(Kind::Ptx) => {
             unit.input.clone_from(&input.name);
+            unit.recorded_launch.clone_from(&input.recorded_launch);
             let built = compile(session, &input.bytes, arch, &mut unit, rejected);
             Some((unit, built))
         }

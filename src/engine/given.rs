@@ -8,7 +8,6 @@ use super::contents::{self, Choice, Choose, KindFilter};
 use super::input::{self, Input};
 use super::progress::Silent;
 use super::settings::{Settings, Within};
-use super::source;
 use crate::base::Limits;
 use crate::container::{Entry, EntryKind};
 use crate::cubin::Image;
@@ -58,23 +57,20 @@ impl Given {
     pub fn read(&self) -> Result<Input, String> {
         match &self.from {
             From::File => input::read(&self.path, &self.limits).map_err(|error| format!("{error:#}")),
-            From::Bytes(bytes) => {
-                Ok(Input { name: self.path.display().to_string(), bytes: bytes.clone(), companion: None })
-            }
+            From::Bytes(bytes) => Ok(Input::alone(&self.path.display().to_string(), bytes.clone())),
             From::Nothing(message) => Err(message.clone()),
             From::Entry(entry) => {
                 let bytes = entry.read().map_err(|error| error.to_string())?.into_owned();
                 entry.release();
-                Ok(Input { name: entry.path.clone(), bytes, companion: companion(entry) })
+                let path = Path::new(&entry.path);
+                Ok(Input {
+                    companion: entry.jit.as_ref().and_then(|beside| input::companion(path, beside)),
+                    recorded_launch: entry.jit.as_ref().and_then(|beside| input::recorded_launch(path, beside)),
+                    ..Input::alone(&entry.path, bytes)
+                })
             }
         }
     }
-}
-
-/// The PTX that a compiler's cache keeps beside a cubin.
-fn companion(entry: &Entry) -> Option<String> {
-    let other = entry.jit.as_ref()?.companion.as_ref().filter(|_| entry.kind == EntryKind::Cubin)?;
-    source::read_beside(&Path::new(&entry.path).with_file_name(other))
 }
 
 /// Every input in order, containers replaced by what was chosen of their entries.

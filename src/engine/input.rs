@@ -8,8 +8,10 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 
+use super::source;
 use crate::base::Limits;
-use crate::container::{self, stream};
+use crate::container::{self, JitLaunch, JitMetadata, stream};
+use crate::report::RecordedLaunch;
 
 /// An input, read.
 pub struct Input {
@@ -19,9 +21,16 @@ pub struct Input {
     pub bytes: Vec<u8>,
     /// The PTX that belongs to a cubin, where something beside it is known to be that.
     pub companion: Option<String>,
+    /// The launch that a file beside it records.
+    pub recorded_launch: Option<RecordedLaunch>,
 }
 
 impl Input {
+    /// Bytes that nothing lies beside.
+    pub fn alone(name: &str, bytes: Vec<u8>) -> Input {
+        Input { name: name.to_owned(), bytes, companion: None, recorded_launch: None }
+    }
+
     /// Tells PTX from a cubin, and says what else it is when it is neither.
     pub fn kind(&self) -> Result<Kind> {
         classify(&self.bytes)
@@ -75,7 +84,7 @@ pub fn is_container(path: &Path, limits: &Limits) -> Result<bool> {
 /// Reads a file, or standard input for `-`.
 pub fn read(path: &Path, limits: &Limits) -> Result<Input> {
     if path.as_os_str() == STDIN {
-        return Ok(Input { name: STDIN_NAME.to_owned(), bytes: stdin(limits)?.to_vec(), companion: None });
+        return Ok(Input::alone(STDIN_NAME, stdin(limits)?.to_vec()));
     }
     let name = path.display().to_string();
     let metadata = std::fs::metadata(path).with_context(|| format!("cannot open {name}"))?;
@@ -92,7 +101,25 @@ pub fn read(path: &Path, limits: &Limits) -> Result<Input> {
         false => stream::read(path, most),
     };
     let bytes = bytes.with_context(|| format!("cannot read {name}"))?;
-    Ok(Input { name, bytes, companion: None })
+    let beside = container::jit_beside(path).with_context(|| format!("cannot read what lies beside {name}"))?;
+    // Any JSON may lie beside a file: without a launch in it, it is no compiler's cache.
+    let recorded_launch = beside.as_ref().and_then(|beside| recorded_launch(path, beside));
+    let companion = recorded_launch.as_ref().and_then(|_| companion(path, beside.as_ref()?));
+    Ok(Input { name, bytes, companion, recorded_launch })
+}
+
+/// The launch that the file beside an input records.
+pub fn recorded_launch(path: &Path, beside: &JitMetadata) -> Option<RecordedLaunch> {
+    let JitLaunch { threads, smem_dynamic_bytes } = beside.launch()?;
+    let file = path.with_extension("json").file_name()?.to_string_lossy().into_owned();
+    Some(RecordedLaunch { file, threads, smem_dynamic_bytes })
+}
+
+/// The PTX that a compiler's cache keeps beside a cubin.
+pub fn companion(path: &Path, beside: &JitMetadata) -> Option<String> {
+    let other = path.with_file_name(beside.companion.as_ref()?);
+    let is_ptx = other.extension().is_some_and(|extension| extension == "ptx");
+    if is_ptx { source::read_beside(&other) } else { None }
 }
 
 fn classify(bytes: &[u8]) -> Result<Kind> {

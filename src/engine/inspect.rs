@@ -19,7 +19,7 @@ use crate::cubin::lines::{LineTable, ptx_texts};
 use crate::ptx;
 use crate::registers::code::Codes;
 use crate::report::annotation::{self, Annotation};
-use crate::report::{self, ErrorStage, Evaluated, Layout, PtxText, Unit, UnitError, demangle};
+use crate::report::{self, ErrorStage, Evaluated, LaunchHints, Layout, PtxText, Unit, UnitError, demangle};
 
 /// One input for one architecture.
 #[derive(Clone, Copy)]
@@ -132,13 +132,13 @@ impl<'t> Shared<'t> {
     }
 
     /// Evaluates as much as there is time for.
-    fn evaluate(&self, parsed: &Parsed<'t>, session: &Session) {
+    fn evaluate(&self, parsed: &Parsed<'t>, session: &Session, launch: &LaunchHints) {
         if !session.wanted.warps {
             return;
         }
         // Several builds need every kernel, again and again.
         let is_time = || self.builds > 1 || !self.is_built.load(Ordering::Relaxed);
-        parsed.evaluated.get_or_init(|| Evaluated::new(&parsed.module, &session.launch, is_time));
+        parsed.evaluated.get_or_init(|| Evaluated::new(&parsed.module, launch, is_time));
         // While ptxas runs it costs nobody any time.
         if self.builds == 1 && is_time() {
             memory::give_back();
@@ -171,13 +171,15 @@ pub fn inspect_shared<'a>(session: &Session, job: &Job<'a>, shared: &Shared<'_>)
 fn inspect_in_time<'a>(session: &Session, job: &Job<'a>, shared: &Shared<'_>) -> Option<Inspected<'a>> {
     let deadline = work::deadline();
     let refused = Arc::new(AtomicBool::new(false));
+    let recorded = job.input.as_ref().ok().and_then(|input| input.recorded_launch.as_ref());
+    let launch = session.launch.or_recorded(recorded);
     // Parsing and evaluating cost nothing: they are done while ptxas runs.
     let (parsed, built) = std::thread::scope(|scope| {
         let parse = || {
             let parsed = work::under(&deadline, || shared.parsed());
             // What ptxas refuses is said at once: nobody waits for what the threads would do.
             let in_time = deadline.clone().or_when(Arc::clone(&refused));
-            let _ = work::until(in_time, || parsed.map(|parsed| shared.evaluate(parsed, session)));
+            let _ = work::until(in_time, || parsed.map(|parsed| shared.evaluate(parsed, session, &launch)));
             parsed
         };
         // Where no thread can be had it is done afterwards.
@@ -187,7 +189,7 @@ fn inspect_in_time<'a>(session: &Session, job: &Job<'a>, shared: &Shared<'_>) ->
         let rejected = |unit: &mut Unit| {
             refused.store(shared.builds == 1, Ordering::Relaxed);
             if let Some(parsed) = shared.parsed() {
-                report::refused_findings(unit, &parsed.module, &session.launch);
+                report::refused_findings(unit, &parsed.module, &launch);
             }
         };
         let built = compile::build_or(session, job.input, job.path, job.arch, job.first, &rejected);
@@ -226,6 +228,7 @@ pub fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, ptx: Option<&
     let companion = || built.companion.map(str::to_owned);
     let carried = if module.is_none() { carried_ptx(&image).or_else(companion) } else { None };
     let parsed = carried.as_deref().map(ptx::parse);
+    let launch = session.launch.or_recorded(unit.recorded_launch.as_ref());
     let facts = report::Facts {
         image: &image,
         lines: &lines,
@@ -233,7 +236,7 @@ pub fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, ptx: Option<&
         log: built.log.as_ref(),
         module: module.or(parsed.as_ref()),
         flags: &session.flags,
-        launch: session.launch,
+        launch,
         at: &session.at,
         roles: &session.roles,
         evaluated: ptx.and_then(|ptx| ptx.evaluated.get()),
@@ -255,7 +258,7 @@ pub fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, ptx: Option<&
         module,
         kernels: &unit.kernels,
         wanted: &|name: &str| session.kernels.matches([name].into_iter().chain(demangle(name).as_deref())),
-        launch: session.launch,
+        launch,
         values,
     })
 }

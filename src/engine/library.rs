@@ -1,7 +1,7 @@
 //! The kernels of everything that holds GPU code, as rows.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
@@ -121,7 +121,7 @@ fn look(entry: &Entry, with: &Library) -> Vec<Found> {
             }
             match entry.read() {
                 Err(error) => failed(error.problem.to_string()),
-                Ok(bytes) => with.compile(&entry.path, bytes.into_owned()),
+                Ok(bytes) => with.compile(entry, bytes.into_owned()),
             }
         }
         EntryKind::LtoIr | EntryKind::TileIr | EntryKind::Other(_) => vec![Found::Other],
@@ -129,12 +129,18 @@ fn look(entry: &Entry, with: &Library) -> Vec<Found> {
 }
 
 impl Library {
+    /// What is known of the launch: what the user says, or what a compiler's cache records.
+    fn launch(&self, entry: &Entry) -> LaunchHints {
+        let recorded = entry.jit.as_ref().and_then(|jit| input::recorded_launch(Path::new(&entry.path), jit));
+        self.request.launch.or_recorded(recorded.as_ref())
+    }
+
     fn image(&self, entry: &Entry, image: &Image<'_>) -> Vec<Found> {
         let arch = contents::arch(entry, Some(image));
         if !self.choice.wants_arch(arch) {
             return Vec::new();
         }
-        let mut found = self.rows(image, &entry.path, arch);
+        let mut found = self.rows(image, &entry.path, arch, self.launch(entry));
         if let (Some(jit), [Found::Cubin(facts, _)]) = (&entry.jit, found.as_mut_slice()) {
             facts.jit =
                 Some(JitFacts { kernel: jit.kernel.clone(), ptx: jit.companion.clone(), options: jit.options.clone() });
@@ -142,12 +148,12 @@ impl Library {
         found
     }
 
-    fn rows(&self, image: &Image<'_>, path: &str, arch: Option<Arch>) -> Vec<Found> {
+    fn rows(&self, image: &Image<'_>, path: &str, arch: Option<Arch>, launch: LaunchHints) -> Vec<Found> {
         let kernels = &self.choice.kernels;
         let wanted =
             |name: &str| kernels.is_empty() || kernels.matches([name]) || kernels.matches(demangle(name).as_deref());
         let arch = arch.unwrap_or(image.arch).to_string();
-        let (entry, mut rows) = rows(image, path, &arch, self.request.depth, self.request.launch, &wanted);
+        let (entry, mut rows) = rows(image, path, &arch, self.request.depth, launch, &wanted);
         if rows.is_empty() && !kernels.is_empty() {
             return Vec::new();
         }
@@ -160,8 +166,9 @@ impl Library {
     }
 
     /// Compiles a PTX text for every architecture that was asked for.
-    fn compile(&self, path: &str, bytes: Vec<u8>) -> Vec<Found> {
-        let input = Ok(Input { name: path.to_owned(), bytes, companion: None });
+    fn compile(&self, entry: &Entry, bytes: Vec<u8>) -> Vec<Found> {
+        let (path, launch) = (entry.path.as_str(), self.launch(entry));
+        let input = Ok(Input::alone(path, bytes));
         let place = PathBuf::from(path);
         let mut found = Vec::new();
         for (at, arch) in self.request.session.arches().into_iter().enumerate() {
@@ -172,7 +179,7 @@ impl Library {
             match (image, unit.error) {
                 (Some(Ok(image)), _) => {
                     let arch = unit.arch.as_deref().and_then(|arch| arch.parse().ok());
-                    found.extend(self.rows(&image, path, arch));
+                    found.extend(self.rows(&image, path, arch, launch));
                 }
                 (Some(Err(error)), _) => found.push(Found::Failed(path.to_owned(), error.to_string())),
                 (None, error) => {

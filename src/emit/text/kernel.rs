@@ -7,7 +7,7 @@ use super::style::{BOLD, DIM, GOOD, RESET, WARN};
 use super::wrap::wrap;
 use super::{Options, diagnostic, pressure, summary, warps};
 use crate::emit::escape::terminal;
-use crate::report::{Kernel, KernelKind, LineFacts, Unit, abridge, shorten};
+use crate::report::{Kernel, KernelKind, LineFacts, RecordedLaunch, Unit, abridge, shorten};
 
 /// Columns before the value of a row.
 const LABEL_COLUMNS: usize = 14;
@@ -36,7 +36,7 @@ pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Writ
     warps::write(kernel, options, out)?;
     pressure::write(kernel, unit, options, out)?;
     warps::write_barriers(kernel, options, out)?;
-    write_memory(kernel, options, out)?;
+    write_memory(kernel, unit.recorded_launch.as_ref(), options, out)?;
     write_code(kernel, options, out)?;
     write_lines(kernel, unit, options, out)?;
     for advisory in unit.advisories.iter().filter(|a| a.kernel.as_deref() == Some(kernel.name.as_str())) {
@@ -107,7 +107,12 @@ pub(super) fn spill_lines(kernel: &Kernel) -> String {
     }
 }
 
-pub(super) fn write_memory(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write_memory(
+    kernel: &Kernel,
+    recorded: Option<&RecordedLaunch>,
+    options: &Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let resources = &kernel.resources;
     let mut parts = Vec::new();
     if let Some(stack) = resources.stack_bytes.filter(|&n| n > 0) {
@@ -137,6 +142,10 @@ pub(super) fn write_memory(kernel: &Kernel, options: &Options, out: &mut dyn Wri
     bounds.extend(launch.maxnreg.map(|n| format!("at most {n} registers")));
     bounds.extend(launch.cluster.map(|d| format!("clusters of {}", dims(d))));
     bounds.extend(launch.max_cluster_rank.map(|n| format!("clusters of at most {n}")));
+    if let Some(recorded) = recorded.filter(|_| kernel.kind == KernelKind::Entry) {
+        let smem = bytes(recorded.smem_dynamic_bytes);
+        bounds.push(format!("{} says {} threads and {smem} dynamic shared", recorded.file, recorded.threads));
+    }
     if bounds.is_empty() { Ok(()) } else { row("launch", &bounds.join(", "), options, out) }
 }
 

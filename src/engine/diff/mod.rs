@@ -76,7 +76,7 @@ impl Side {
 
     /// The same of bytes that somebody has.
     pub fn load_bytes(&self, name: &str, bytes: Vec<u8>) -> Result<Vec<Loaded>> {
-        self.load_input(Path::new(name), Input { name: name.to_owned(), bytes, companion: None })
+        self.load_input(Path::new(name), Input::alone(name, bytes))
     }
 
     fn session(&self) -> Result<Session> {
