@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from typing import Any, Dict, Iterator, List, Literal, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, Literal, Optional, Protocol, Sequence, Tuple, Union
 
 from . import _ptxinspect
 from ._model import Advisory, Finding, Kernel, Unit
@@ -15,6 +15,41 @@ def _frame(page: str, height: int) -> str:
     """A page in a notebook's cell, apart from the notebook's own style and scripts."""
     style = f"width:100%;height:{height}px;border:1px solid #8884"
     return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{html.escape(page, quote=True)}"></iframe>'
+
+
+class _HasJson(Protocol):
+    def to_json(self) -> str: ...
+
+
+class _HasText(_HasJson, Protocol):
+    def to_text(self) -> str: ...
+
+
+class _Json:
+    """An answer that the engine writes as JSON."""
+
+    _inner: _HasJson
+
+    def to_json(self) -> str:
+        """As the command line's ``--format json`` writes it; docs/schema has the schemas."""
+        return self._inner.to_json()
+
+    def to_dict(self) -> Dict[str, Any]:
+        """As the JSON has it."""
+        return dict(json.loads(self.to_json()))
+
+
+class _Written(_Json):
+    """The same, and as text."""
+
+    _inner: _HasText
+
+    def to_text(self) -> str:
+        """As the command line writes it."""
+        return self._inner.to_text()
+
+    def __str__(self) -> str:
+        return self.to_text()
 
 
 class LazyKernel(Kernel):
@@ -73,8 +108,10 @@ class LazyUnit(Unit):
         return Unit, (self.to_dict(),)
 
 
-class Report:
+class Report(_Written):
     """Where the registers of some kernels went."""
+
+    _inner: "_ptxinspect.Report"
 
     def __init__(self, inner: "_ptxinspect.Report") -> None:
         self._inner = inner
@@ -113,18 +150,6 @@ class Report:
         """Whether something in it is denied: a code (``C7508``, ``PI203``), ``warnings`` or ``advisories``."""
         return self._inner.denies(_list(deny), _list(allow))
 
-    def to_json(self) -> str:
-        """As ``ptxinspect --format json`` writes it."""
-        return self._inner.to_json()
-
-    def to_text(self) -> str:
-        """As ``ptxinspect`` writes it."""
-        return self._inner.to_text()
-
-    def to_dict(self) -> Dict[str, Any]:
-        """As the JSON has it."""
-        return dict(json.loads(self.to_json()))
-
     def to_html(self) -> str:
         """A page to explore, in one file."""
         return self._inner.to_html()
@@ -138,9 +163,6 @@ class Report:
 
     def __len__(self) -> int:
         return sum(self._inner.kernel_count(at) for at in range(self._inner.unit_count()))
-
-    def __str__(self) -> str:
-        return self.to_text()
 
     def __repr__(self) -> str:
         units = self._inner.unit_count()
@@ -214,8 +236,10 @@ class Annotated:
         return _frame(self.to_html(), 640)
 
 
-class Listing:
+class Listing(_Json):
     """SASS in its order, with live registers and PTX lines."""
+
+    _inner: "_ptxinspect.Listing"
 
     def __init__(self, inner: "_ptxinspect.Listing") -> None:
         self._inner = inner
@@ -229,35 +253,17 @@ class Listing:
         """For people."""
         return self._inner.to_text(control, hex)
 
-    def to_json(self) -> str:
-        """For programs."""
-        return self._inner.to_json()
-
-    def to_dict(self) -> Dict[str, Any]:
-        """As the JSON has it."""
-        return dict(json.loads(self.to_json()))
-
     def __str__(self) -> str:
         return self.to_text()
 
 
-class Difference:
+class Difference(_Written):
     """Two builds side by side."""
+
+    _inner: "_ptxinspect.Difference"
 
     def __init__(self, inner: "_ptxinspect.Difference") -> None:
         self._inner = inner
-
-    def to_text(self) -> str:
-        """For people."""
-        return self._inner.to_text()
-
-    def to_json(self) -> str:
-        """For programs: docs/schema/diff-v1.schema.json."""
-        return self._inner.to_json()
-
-    def to_dict(self) -> Dict[str, Any]:
-        """As the JSON has it."""
-        return dict(json.loads(self.to_json()))
 
     def to_html(self) -> str:
         """A page in one file."""
@@ -268,15 +274,14 @@ class Difference:
         """What differs, kernel by kernel."""
         return [View(kernel) for unit in self.to_dict()["units"] for kernel in unit["kernels"]]
 
-    def __str__(self) -> str:
-        return self.to_text()
-
     def _repr_html_(self) -> str:
         return _frame(self.to_html(), 480)
 
 
-class Timelines:
+class Timelines(_Written):
     """Executions of kernels' barriers: who waits for whom."""
+
+    _inner: "_ptxinspect.Timelines"
 
     def __init__(self, inner: "_ptxinspect.Timelines") -> None:
         self._inner = inner
@@ -286,24 +291,9 @@ class Timelines:
         """Kernels that have none, and why."""
         return self._inner.refused()
 
-    def to_text(self) -> str:
-        """For people."""
-        return self._inner.to_text()
-
-    def to_json(self) -> str:
-        """For programs: docs/schema/timeline-v1.schema.json."""
-        return self._inner.to_json()
-
-    def to_dict(self) -> Dict[str, Any]:
-        """As the JSON has it."""
-        return dict(json.loads(self.to_json()))
-
     def to_svg(self) -> str:
         """A picture."""
         return self._inner.to_svg()
-
-    def __str__(self) -> str:
-        return self.to_text()
 
     def _repr_html_(self) -> str:
         return self.to_svg()
@@ -330,8 +320,10 @@ class OccupancyAnswer(View):
     next_step_together: Optional[Dict[str, Any]]
 
 
-class Verdict:
+class Verdict(_Written):
     """What a gate says."""
+
+    _inner: "_ptxinspect.Verdict"
 
     def __init__(self, inner: "_ptxinspect.Verdict") -> None:
         self._inner = inner
@@ -352,23 +344,8 @@ class Verdict:
         """What it complains of."""
         return [View(finding) for finding in self.to_dict()["findings"]]
 
-    def to_text(self) -> str:
-        """For people."""
-        return self._inner.to_text()
-
-    def to_json(self) -> str:
-        """For programs: docs/schema/gate-v1.schema.json."""
-        return self._inner.to_json()
-
-    def to_dict(self) -> Dict[str, Any]:
-        """As the JSON has it."""
-        return dict(json.loads(self.to_json()))
-
     def __bool__(self) -> bool:
         return self.passed
-
-    def __str__(self) -> str:
-        return self.to_text()
 
 
 def _list(value: Union[str, Sequence[str]]) -> List[str]:
