@@ -13,6 +13,7 @@ use ptxinspect::emit::annotate::Options as AnnotateOptions;
 use ptxinspect::engine::progress::install_silently;
 use ptxinspect::engine::settings::Within;
 use ptxinspect::registers::occupancy::SmemMode;
+use ptxinspect::report::SourceFacts;
 use ptxinspect::{By, ErrorKind, GateRequest, LaunchConfig, Options, Source};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -157,6 +158,7 @@ impl Report {
             ptxas: unit.ptxas.clone(),
             prepared: unit.prepared.clone(),
             cubin: unit.cubin.clone(),
+            recorded_launch: unit.recorded_launch.clone(),
             advisories: unit.advisories.clone(),
             unparsed_log: unit.unparsed_log.clone(),
             problems: unit.problems.clone(),
@@ -174,10 +176,14 @@ impl Report {
 
     /// What a table shows of each kernel: one object each, as JSON.
     fn rows(&self) -> PyResult<String> {
-        let rows =
-            self.report.units.iter().flat_map(|unit| unit.kernels.iter().map(move |kernel| Row::of(unit, kernel)));
-        write(&rows.collect::<Vec<_>>())
+        let smem_dynamic = self.options.smem_dynamic_bytes;
+        let of_unit = |unit| rows_of(unit, smem_dynamic);
+        write(&self.report.units.iter().flat_map(of_unit).collect::<Vec<_>>())
     }
+}
+
+fn rows_of(unit: &ptxinspect::Unit, smem_dynamic_bytes: u64) -> impl Iterator<Item = Row<'_>> {
+    unit.kernels.iter().map(move |kernel| Row::of(unit, kernel, smem_dynamic_bytes))
 }
 
 /// A kernel's figures, flat.
@@ -206,6 +212,12 @@ struct Row<'a> {
     occupancy: Option<f64>,
     limiter: Option<String>,
     findings: usize,
+    smem_dynamic_bytes: u64,
+    next_step: Option<u32>,
+    advisories: Option<Vec<&'a str>>,
+    peak_at: Option<String>,
+    spills_at: Option<String>,
+    instructions_at: Option<String>,
 }
 
 /// Spill instructions in outermost loops, those inside them included; none where they cannot be told.
@@ -213,8 +225,26 @@ fn spills_in_loops(kernel: &ptxinspect::Kernel) -> Option<u32> {
     kernel.loops.as_ref()?.iter().filter(|found| found.depth == 1).map(|found| found.spills).sum()
 }
 
+/// Codes of what ptxas warned of: of the kernel, or of all.
+fn advisories<'a>(unit: &'a ptxinspect::Unit, kernel: &ptxinspect::Kernel) -> Vec<&'a str> {
+    let of_kernel = |found: &&ptxinspect::Advisory| found.kernel.as_deref().is_none_or(|name| name == kernel.name);
+    unit.advisories.iter().filter(of_kernel).filter_map(|found| found.code.as_deref()).collect()
+}
+
+/// `file.py:12`: the kernel's own line, not that of what was inlined into it.
+fn own_line(at: &ptxinspect::report::SourceLine) -> String {
+    let (file, line) = at.called_at.as_ref().map_or((&at.file, at.line), |call| (&call.file, call.line));
+    format!("{file}:{line}")
+}
+
+/// The source line that has the most of something; the first of several.
+fn most(kernel: &ptxinspect::Kernel, of: impl Fn(&SourceFacts) -> u32) -> Option<String> {
+    let found = kernel.source_lines.iter().rev().max_by_key(|facts| of(facts)).filter(|facts| of(facts) > 0)?;
+    Some(format!("{}:{}", found.file, found.line))
+}
+
 impl<'a> Row<'a> {
-    fn of(unit: &'a ptxinspect::Unit, kernel: &'a ptxinspect::Kernel) -> Row<'a> {
+    fn of(unit: &'a ptxinspect::Unit, kernel: &'a ptxinspect::Kernel, smem_dynamic_bytes: u64) -> Row<'a> {
         let occupancy = kernel.occupancy.as_ref();
         Row {
             input: &unit.input,
@@ -244,6 +274,15 @@ impl<'a> Row<'a> {
             occupancy: occupancy.map(|found| f64::from(found.warps_per_sm) / f64::from(found.max_warps_per_sm.max(1))),
             limiter: occupancy.map(|found| found.limiter.clone()),
             findings: kernel.barriers.as_ref().map_or(0, |barriers| barriers.issues.len()),
+            smem_dynamic_bytes: match (smem_dynamic_bytes, &unit.recorded_launch) {
+                (0, Some(recorded)) => recorded.smem_dynamic_bytes,
+                (asked, _) => asked,
+            },
+            next_step: occupancy.and_then(|found| found.next_step.as_ref()).map(|step| step.registers),
+            advisories: unit.ptxas.as_ref().map(|_| advisories(unit, kernel)),
+            peak_at: kernel.pressure.as_ref().and_then(|pressure| pressure.gpr.source_line.as_ref()).map(own_line),
+            spills_at: most(kernel, |facts| facts.spill_stores.unwrap_or(0) + facts.spill_loads.unwrap_or(0)),
+            instructions_at: most(kernel, |facts| facts.instructions),
         }
     }
 }
@@ -252,6 +291,14 @@ impl<'a> Row<'a> {
 fn inspect(py: Python<'_>, given: Given, options: &str) -> PyResult<Report> {
     let (source, options) = (Source::from(given), Asked::options(options)?);
     let report = py.detach(|| ptxinspect::inspect(&source, &options)).map_err(|error| raise(py, &error))?;
+    Ok(Report { report, source, options, page: OnceLock::new() })
+}
+
+/// The figures of many kernels, fast; what cannot be read is a unit with its error.
+#[pyfunction]
+fn survey(py: Python<'_>, given: Given, options: &str) -> PyResult<Report> {
+    let (source, options) = (Source::from(given), Asked::options(options)?);
+    let report = py.detach(|| ptxinspect::survey(&source, &options)).map_err(|error| raise(py, &error))?;
     Ok(Report { report, source, options, page: OnceLock::new() })
 }
 
@@ -529,6 +576,7 @@ fn _ptxinspect(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Timelines>()?;
     module.add_class::<Verdict>()?;
     module.add_function(wrap_pyfunction!(inspect, module)?)?;
+    module.add_function(wrap_pyfunction!(survey, module)?)?;
     module.add_function(wrap_pyfunction!(annotate, module)?)?;
     module.add_function(wrap_pyfunction!(disassemble, module)?)?;
     module.add_function(wrap_pyfunction!(diff, module)?)?;

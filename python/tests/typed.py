@@ -3,6 +3,12 @@
 from typing import List, Optional
 
 import ptxinspect
+import ptxinspect.triton
+
+
+def spilling(folder: str) -> List[str]:
+    table: ptxinspect.triton.Table = ptxinspect.triton.cache(folder)
+    return [entry.name for entry in table if entry.spills]
 
 
 def worst(path: str) -> Optional[str]:
