@@ -67,7 +67,7 @@ mod tests {
                 scope.spawn(move || {
                     for round in 0..50 {
                         // The last is larger than all the room there is: it goes through alone.
-                        let bytes = if at == 7 { LEAST * 2 } else { SMALL + at + round };
+                        let bytes = if at == 7 { LEAST * 2 } else { SMALL + 1 + at + round };
                         let _taken = room.take(bytes);
                         let now = used.fetch_add(bytes, Ordering::SeqCst) + bytes;
                         most.fetch_max(now, Ordering::SeqCst);
