@@ -87,7 +87,7 @@ fuzz_target!(|data: &[u8]| {
         schema: DIFF_SCHEMA.to_owned(),
         units: vec![differences(before, &unit), differences(&unit, before)],
     };
-    let options = diff::Options { top: 20, width: 100 };
+    let options = diff::Options { top: 20, width: 100, more: diff::MORE };
     leaves_clean(Form::Text, |out| diff::write_text(&difference, &options, out));
     leaves_json(|out| diff::write_json(&difference, out));
     leaves_markup(Form::Plain, |out| diff::write_html(&difference, &options, out));
@@ -140,7 +140,9 @@ fuzz_target!(|data: &[u8]| {
     leaves_json(|out| matrices::write_json(&matrix, out));
     let report = Report::new(vec![unit.clone()]);
     leaves_json(|out| json::write(&report, out));
-    leaves_clean(Form::Text, |out| text::write(&report, &text::Options { verbose: true, top: 20, width: 100 }, out));
+    leaves_clean(Form::Text, |out| {
+        text::write(&report, &text::Options { verbose: true, top: 20, width: 100, pictures: true }, out)
+    });
     let units = [(unit, annotation)];
     leaves_markup(Form::Plain, |out| html::write(&units, html::Opening::Report, out));
     leaves_markup(Form::Plain, |out| svg::write(&units, out));

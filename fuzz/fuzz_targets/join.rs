@@ -2,11 +2,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ptxinspect::registers::code::Counting;
 use ptxinspect::cubin::{Image, lines::LineTable};
 use ptxinspect::emit::clean::Form;
 use ptxinspect::emit::{annotate, html, json, library, listing as list, svg, text};
 use ptxinspect::flow::Rule;
+use ptxinspect::registers::code::Counting;
 use ptxinspect::report::annotation::By;
 use ptxinspect::report::library::{Depth, Summary, rows};
 use ptxinspect::report::listing::{self, Wanted};

@@ -6,8 +6,8 @@ use ptxinspect::cubin::{Image, lines::LineTable};
 use ptxinspect::emit::clean::{Clean, Form, is_unsafe};
 use ptxinspect::emit::text::COLOURS;
 use ptxinspect::ptx::Module;
-use ptxinspect::report::annotation::{self, Annotation};
 use ptxinspect::registers::code::Codes;
+use ptxinspect::report::annotation::{self, Annotation};
 use ptxinspect::report::{Evaluated, Facts, LaunchHints, PtxText, Unit, Wanted, join};
 
 /// A unit and its annotation: a cubin, with the PTX it is said to come from.
