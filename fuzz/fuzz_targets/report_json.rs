@@ -15,5 +15,7 @@ fuzz_target!(|data: &[u8]| {
         assert!(difference.kernels.iter().all(|kernel| kernel.is_empty()), "no unit differs from itself");
         leaves_clean(Form::Text, |out| text::write_unit_error(unit, out));
     }
-    leaves_clean(Form::Text, |out| text::write(&report, &text::Options { verbose: true, top: 5, width: 80 }, out));
+    leaves_clean(Form::Text, |out| {
+        text::write(&report, &text::Options { verbose: true, top: 5, width: 80, pictures: true }, out)
+    });
 });
