@@ -3,8 +3,9 @@
 use std::rc::Rc;
 
 use super::clock::{Clock, Place};
+use super::flights::{Brings, Flight};
 use super::step::{Next, lanes_of};
-use super::{Brings, CANCELED, Flight, Run, Stop, Wait, Warp};
+use super::{CANCELED, Run, Stop, Wait, Warp};
 use crate::base::Line;
 use crate::ptx::{BarrierAction, ClusterBarrierAction, RegisterAction};
 use crate::sync::machine::{Arrival, BARRIERS, Fault, SUBPARTITIONS, SharedAddress};

@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Brings, Budget, Flight, Launch, Outcome, Run, Scenario, Schedule, State, Wait};
+use super::flights::{Brings, Flight};
+use super::{Budget, Launch, Outcome, Run, Scenario, Schedule, State, Wait};
 use crate::base::Line;
 use crate::ptx::{BarrierAction, ClusterBarrierAction};
 use crate::roles::Duty;

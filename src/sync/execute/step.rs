@@ -2,7 +2,8 @@
 
 use super::clock::Place;
 use super::compute::apply;
-use super::{Brings, Flight, QUOTA, Run, State, Stop, Strand, Wait, Warp};
+use super::flights::{Brings, Flight};
+use super::{QUOTA, Run, State, Stop, Strand, Wait, Warp};
 use crate::base::Line;
 use crate::simt::eval::number::Comparison;
 use crate::sync::LANES;
