@@ -25,6 +25,16 @@ def report(paths, program, ptxas):
             return json.load(file)["units"]
 
 
+def table(columns, rows, others):
+    """Prints a row a family, then those that it does not hold for."""
+    print(f"| family | {columns} |")
+    print("|---" * (columns.count("|") + 2) + "|")
+    for family in sorted(rows):
+        print(f"| {family} | " + " | ".join(map(str, rows[family])) + " |")
+    for row in others:
+        print(*row, sep="  ")
+
+
 def compare(folder, record, program, ptxas):
     """Prints a row a family and every disagreement. Exit status: 0 they agree, 1 they do not, 2 it could not be told."""
     seen = read_record(record)
@@ -58,10 +68,5 @@ def compare(folder, record, program, ptxas):
             row[3 if right else 5] += bool(loud)
             if loud and (right or any(issue["confidence"] == "certain" for issue in loud)):
                 disagreements.append((name, entry["outcome"], entry["change"], said))
-    print("| family | hang or fault | of these found | right, and run | of these with a finding | changed, and run | with a finding |")
-    print("|---|---|---|---|---|---|---|")
-    for family in sorted(rows):
-        print(f"| {family} | " + " | ".join(map(str, rows[family])) + " |")
-    for row in disagreements:
-        print(*row, sep="  ")
+    table("hang or fault | of these found | right, and run | of these with a finding | changed, and run | with a finding", rows, disagreements)
     return 1 if disagreements else 0

@@ -1,7 +1,7 @@
 """Makes the changes that ptxinspect proposes for kernels that go wrong, and says which of those run then on a GPU."""
 import os
 
-from .compare import LOUD, read_record, report
+from .compare import LOUD, read_record, report, table
 
 
 def patched(text, mend):
@@ -55,10 +55,5 @@ def tell(record, after):
             row[2] += changed[name]["outcome"] == "runs"
             if changed[name]["outcome"] != "runs":
                 left.append((name, entry["outcome"], entry["change"], changed[name]["outcome"]))
-    print("| family | hang or fault | changed as proposed | of these run |")
-    print("|---|---|---|---|")
-    for family in sorted(rows):
-        print(f"| {family} | " + " | ".join(map(str, rows[family])) + " |")
-    for row in left:
-        print(*row, sep="  ")
+    table("hang or fault | changed as proposed | of these run", rows, left)
     return 1 if left else 0

@@ -49,6 +49,13 @@ impl Tool {
     }
 }
 
+/// What `skip` says.
+const PASSED_OVER: &str = "Kernels to pass over: those that earlier answers showed";
+/// What `path` says.
+const INPUT: &str = "PTX, cubin, or anything that holds them";
+/// What `smem_dynamic` says.
+const DYNAMIC: &str = "Bytes of shared memory asked for at launch";
+
 /// All of them.
 pub const TOOLS: &[Tool] = &[
     Tool {
@@ -59,10 +66,10 @@ pub const TOOLS: &[Tool] = &[
         required: &["path"],
         arguments: || {
             with_common(json!({
-                "path": path("PTX, cubin, or anything that holds them"),
-                "threads": {"type": "integer", "minimum": 1, "description": "Threads of a block, where the kernel does not say; for the occupancy"},
-                "smem_dynamic": {"type": "integer", "minimum": 0, "description": "Bytes of shared memory asked for at launch"},
-                "skip": {"type": "integer", "minimum": 0, "description": "Kernels to pass over: those that earlier answers showed"},
+                "path": path(INPUT),
+                "threads": number(1, "Threads of a block, where the kernel does not say; for the occupancy"),
+                "smem_dynamic": number(0, DYNAMIC),
+                "skip": number(0, PASSED_OVER),
             }))
         },
         call: |arguments| inspect(parse(arguments)?),
@@ -75,7 +82,7 @@ pub const TOOLS: &[Tool] = &[
         required: &["path"],
         arguments: || {
             with_common(json!({
-                "path": path("PTX, cubin, or anything that holds them"),
+                "path": path(INPUT),
                 "lines": {"type": "string", "description": "Which lines, both ends included: 140..160, 140.., or 150"},
                 "hot": {"type": "boolean", "description": "Only hot lines; true where no lines are given"},
                 "by": {"enum": ["ptx", "source"], "description": "Lines of the PTX (default) or of the front end's source files"},
@@ -94,7 +101,7 @@ pub const TOOLS: &[Tool] = &[
                 "before": path("PTX, cubin, library or JSON report"),
                 "after": path("the same after the change"),
                 "after_flags": {"type": "array", "items": {"type": "string"}, "description": "Flags for ptxas on the second side alone"},
-                "skip": {"type": "integer", "minimum": 0, "description": "Kernels to pass over: those that earlier answers showed"},
+                "skip": number(0, PASSED_OVER),
             }))
         },
         call: |arguments| compare(parse(arguments)?),
@@ -107,12 +114,12 @@ pub const TOOLS: &[Tool] = &[
         arguments: || {
             json!({
                 "arch": {"type": "string", "description": "sm_90a"},
-                "registers": {"type": "integer", "minimum": 0, "description": "Registers a thread"},
+                "registers": number(0, "Registers a thread"),
                 "threads": {"type": "integer", "minimum": 1, "maximum": 1024, "description": "Threads of a block"},
-                "smem": {"type": "integer", "minimum": 0, "description": "Bytes of static shared memory"},
-                "smem_dynamic": {"type": "integer", "minimum": 0, "description": "Bytes of shared memory asked for at launch"},
-                "barriers": {"type": "integer", "minimum": 0, "description": "Named barriers"},
-                "cluster": {"type": "integer", "minimum": 1, "description": "Blocks of a cluster"},
+                "smem": number(0, "Bytes of static shared memory"),
+                "smem_dynamic": number(0, DYNAMIC),
+                "barriers": number(0, "Named barriers"),
+                "cluster": number(1, "Blocks of a cluster"),
             })
         },
         call: |arguments| occupancy(parse(arguments)?),
@@ -129,6 +136,10 @@ pub const TOOLS: &[Tool] = &[
 
 fn path(what: &str) -> Value {
     json!({"type": "string", "description": what})
+}
+
+fn number(minimum: u32, what: &str) -> Value {
+    json!({"type": "integer", "minimum": minimum, "description": what})
 }
 
 /// The arguments of everything that may compile, and these.
