@@ -1,4 +1,5 @@
-//! Which ptxas to use, and why that one. Looks at file names only: nothing is run, nothing is read but folders.
+//! Which ptxas to use, and why that one. Looks at file names: nothing is run, and nothing is read but folders and what Triton says of its
+//! two.
 
 use std::fmt;
 use std::io;
@@ -24,8 +25,8 @@ pub struct Ptxas {
     /// Why this one.
     pub origin: Origin,
     version: Arc<OnceLock<Option<Version>>>,
-    /// Triton's other one.
-    blackwell: Option<Arc<Ptxas>>,
+    /// Triton's other one, and the first architecture that it compiles for.
+    newer: Option<(u16, Arc<Ptxas>)>,
 }
 
 impl Ptxas {
@@ -35,7 +36,7 @@ impl Ptxas {
         if version.is_some() {
             let _ = known.set(version);
         }
-        Ptxas { path, origin, version: Arc::new(known), blackwell: None }
+        Ptxas { path, origin, version: Arc::new(known), newer: None }
     }
 
     /// Its version as far as it is known without running it.
@@ -75,20 +76,39 @@ impl Ptxas {
         }
     }
 
-    /// The one to use for an architecture. Triton's wheel brings two and compiles with `ptxas-blackwell` from sm_100 on;
+    /// The one to use for an architecture. Triton's wheel brings two, and compiles with `ptxas-blackwell` from some architecture on;
     /// whoever looks at Triton's kernels wants the one Triton used.
     pub fn for_arch(&self, arch: Arch) -> &Ptxas {
-        self.blackwell.as_deref().filter(|_| arch.sm >= 100).unwrap_or(self)
+        self.newer.as_ref().filter(|(first, _)| arch.sm >= *first).map_or(self, |(_, newer)| newer)
     }
 
     /// With Triton's other one, if it lies beside this one.
-    fn with_blackwell(mut self) -> Self {
+    fn with_newer(mut self) -> Result<Self, ToolchainError> {
         let sibling = self.path.with_file_name(format!("ptxas-blackwell{}", std::env::consts::EXE_SUFFIX));
         if is_executable(&sibling) {
-            self.blackwell = Some(Arc::new(Ptxas::new(sibling, self.origin.clone(), None)));
+            let backend = self.path.ancestors().nth(2).unwrap_or(&self.path).join("compiler.py");
+            let first = match std::fs::read(&backend) {
+                Ok(text) => first_of_newer(&String::from_utf8_lossy(&text)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) => return Err(ToolchainError::io("read", &backend, error)),
+            };
+            let newer = Ptxas::new(sibling, self.origin.clone(), None);
+            self.newer = Some((first.unwrap_or(FIRST_OF_NEWER), Arc::new(newer)));
         }
-        self
+        Ok(self)
     }
+}
+
+/// The first architecture that Triton compiles for with `ptxas-blackwell`, where it does not say.
+const FIRST_OF_NEWER: u16 = 100;
+
+/// The same as Triton's backend says it: `get_ptxas` has `ptxas_blackwell if arch >= 100` (3.5), or `if arch < 90` before it (3.9).
+fn first_of_newer(backend: &str) -> Option<u16> {
+    let (_, body) = backend.split_once("\ndef get_ptxas(")?;
+    let body = body.split("\ndef ").next()?;
+    let (_, bound) = body.split_once("arch >= ").or_else(|| body.split_once("arch < "))?;
+    let digits = bound.split(|c: char| !c.is_ascii_digit()).next()?;
+    digits.parse().ok()
 }
 
 /// `Cuda compilation tools, release 13.4, V13.4.92`
@@ -244,7 +264,7 @@ fn visit(env: &Env, take: &mut dyn FnMut(Result<Ptxas, ToolchainError>) -> Contr
             }
             let triton = matches!(origin, Origin::Wheel { package: "triton", .. });
             let ptxas = Ptxas::new(path, origin, version);
-            take(Ok(if triton { ptxas.with_blackwell() } else { ptxas }))
+            take(if triton { ptxas.with_newer() } else { Ok(ptxas) })
         };
         for name in ["CUDA_HOME", "CUDA_PATH"] {
             if let Some(home) = env.folder_var(name) {

@@ -270,6 +270,25 @@ fn triton_compiles_for_blackwell_with_another_one() {
     machine.file("venv/lib/python3.12/site-packages/triton/backends/nvidia/bin/ptxas-blackwell", 0o755);
     assert_eq!(name(&machine, blackwell), "ptxas-blackwell");
     assert_eq!(name(&machine, Arch::new(90)), "ptxas");
+    // Triton 3.9 says otherwise.
+    let backend = "import x\n\n\ndef get_ptxas(arch: int) -> Tool:\n    if arch < 90:\n        return knobs.nvidia.ptxas\n    return \
+                   knobs.nvidia.ptxas_blackwell\n\n\ndef other(arch):\n    return arch >= 70\n";
+    fs::write(machine.path("venv/lib/python3.12/site-packages/triton/backends/nvidia/compiler.py"), backend).unwrap();
+    assert_eq!(name(&machine, Arch::new(90)), "ptxas-blackwell");
+    assert_eq!(name(&machine, Arch::new(89)), "ptxas");
+}
+
+#[test]
+fn triton_says_which_of_its_two_compiles() {
+    let of = |body: &str| {
+        first_of_newer(&format!("\n@lru_cache\ndef get_ptxas(arch: int):\n{body}\n\n\ndef f(arch):\n arch >= 70\n"))
+    };
+    assert_eq!(of("    return knobs.ptxas_blackwell if arch >= 100 else knobs.ptxas"), Some(100));
+    assert_eq!(of("    if arch < 90:\n        return knobs.ptxas"), Some(90));
+    assert_eq!(of("    return knobs.ptxas"), None);
+    assert_eq!(of("    return arch >= x"), None);
+    assert_eq!(of("    return arch >= 99999"), None);
+    assert_eq!(first_of_newer("arch >= 100"), None);
 }
 
 #[test]
