@@ -38,6 +38,23 @@ const MAX_WARPS: u64 = 32;
 const WARP_SIZE: u64 = 32;
 
 impl JitMetadata {
+    /// What the bytes of such a file say, and the file name of the other half; none where they are something else.
+    pub fn parse(bytes: &[u8], companion: Option<String>) -> Option<Self> {
+        let options = match serde_json::from_slice(bytes) {
+            Ok(Value::Object(options)) => options,
+            _ => Map::new(),
+        };
+        if options.is_empty() && companion.is_none() {
+            return None;
+        }
+        let kernel = options.get("name").and_then(Value::as_str).map(str::to_owned);
+        // "target": {"backend": "cuda", "arch": 90, "warp_size": 32}, and "arch": "sm90" beside it
+        let number = options.get("target").and_then(|target| target.get("arch")).and_then(Value::as_u64);
+        let arch = options.get("arch").and_then(Value::as_str).and_then(|arch| arch.parse().ok());
+        let arch = arch.or_else(|| number.and_then(|sm| u16::try_from(sm).ok()).map(Arch::new));
+        Some(JitMetadata { kernel, arch, options, companion })
+    }
+
     /// The launch, where the file says it all: `num_warps` and `shared`, of a kernel for an NVIDIA GPU. Where it says something that cannot
     /// be, none.
     pub fn launch(&self) -> Option<JitLaunch> {
@@ -64,16 +81,8 @@ pub fn beside(path: &Path) -> io::Result<Option<JitMetadata>> {
     // A link may lead anywhere.
     let is_file = there(other.symlink_metadata())?.is_some_and(|found| found.is_file());
     let companion = is_file.then(|| other.file_name().map(|name| name.to_string_lossy().into_owned())).flatten();
-    let options = options(&path.with_extension("json"))?.unwrap_or_default();
-    if options.is_empty() && companion.is_none() {
-        return Ok(None);
-    }
-    let kernel = options.get("name").and_then(Value::as_str).map(str::to_owned);
-    // "target": {"backend": "cuda", "arch": 90, "warp_size": 32}, and "arch": "sm90" beside it
-    let number = options.get("target").and_then(|target| target.get("arch")).and_then(Value::as_u64);
-    let arch = options.get("arch").and_then(Value::as_str).and_then(|arch| arch.parse().ok());
-    let arch = arch.or_else(|| number.and_then(|sm| u16::try_from(sm).ok()).map(Arch::new));
-    Ok(Some(JitMetadata { kernel, arch, options, companion }))
+    let bytes = read(&path.with_extension("json"))?.unwrap_or_default();
+    Ok(JitMetadata::parse(&bytes, companion))
 }
 
 /// What there is; none where there is nothing, or nothing that the user may look at.
@@ -86,14 +95,10 @@ fn there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-fn options(path: &Path) -> io::Result<Option<Map<String, Value>>> {
+fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let metadata = there(std::fs::symlink_metadata(path))?;
     if metadata.is_none_or(|metadata| !metadata.is_file() || metadata.len() > MAX_BYTES) {
         return Ok(None);
     }
-    let Some(bytes) = there(std::fs::read(path))? else { return Ok(None) };
-    match serde_json::from_slice(&bytes) {
-        Ok(Value::Object(options)) => Ok(Some(options)),
-        _ => Ok(None),
-    }
+    there(std::fs::read(path))
 }
