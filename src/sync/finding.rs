@@ -1,4 +1,4 @@
-//! Verdicts in the words of the report: which code a witness stands for, and what it says.
+//! Verdicts in the words of the report: which rule a witness shows to be broken, and what it says.
 
 use super::execute::Lack;
 use super::machine::{Fault, SharedAddress};
@@ -10,6 +10,7 @@ use super::verdict::{Cause, Shapes, Verdict, Witness};
 use crate::ptx::Module;
 use crate::roles::Role;
 use crate::sync::rules::finding::{Confidence, Finding};
+use crate::sync::rules::rule::Rule;
 
 /// How sure it is that a launch has the shape that was executed.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +55,7 @@ pub fn finding(
         (Basis::Fact, _) => Confidence::Likely,
         _ => Confidence::Possible,
     };
-    let (code, line, message, mut reasoning) = match &witness.cause {
+    let (rule, line, message, mut reasoning) = match &witness.cause {
         Cause::Hang(stuck) => {
             let first = stuck.first()?;
             let message = format!("the kernel hangs: {}", Stands::of(first, module, roles));
@@ -64,23 +65,23 @@ pub fn finding(
                 _ => first.line,
             };
             // Where the others stand is in the witness.
-            (code_of(first.lacks), line, message, String::new())
+            (rule_of(first.lacks), line, message, String::new())
         }
         Cause::Undefined { fault, warp, line, .. } => {
-            let (code, what) = rule(fault, program)?;
-            (code, *line, format!("warp {warp} {what}"), "the ISA leaves undefined what happens then".to_owned())
+            let (rule, what) = rule_broken(fault, program)?;
+            (rule, *line, format!("warp {warp} {what}"), "the ISA leaves undefined what happens then".to_owned())
         }
-        Cause::Bytes { line, text } => ("PI306", *line, text.clone(), String::new()),
+        Cause::Bytes { line, text } => (Rule::EqualBytes, *line, text.clone(), String::new()),
     };
     // Where a change mends it, what it changes is what is wrong.
-    let (code, line) = match mend.and_then(|mend| Some((blamed(mend, program, &witness.cause)?, mend.line))) {
-        Some((code, at)) => (code, at),
-        None => (code, line),
+    let (rule, line) = match mend.and_then(|mend| Some((blamed(mend, program, &witness.cause)?, mend.line))) {
+        Some((rule, at)) => (rule, at),
+        None => (rule, line),
     };
     let how = circumstances(witness);
     let cure = mend.map(|mend| format!("{}: executed so, it ends", in_words(mend, module))).unwrap_or_default();
     reasoning = [reasoning, how, cure].into_iter().filter(|part| !part.is_empty()).collect::<Vec<String>>().join("; ");
-    Some(Finding { code, fatal: true, confidence, line, message, reasoning })
+    Some(Finding { rule, confidence, line, message, reasoning })
 }
 
 /// Whether a warp arrives at another block's mbarrier in two phases at once: those who arrive late there make up for it.
@@ -93,20 +94,20 @@ fn adds_up(cause: &Cause) -> bool {
     }
 }
 
-/// The code of what a change puts right, where that stands on the line of the change.
-fn blamed(mend: &Mend, program: &Program, cause: &Cause) -> Option<&'static str> {
+/// The rule that a change keeps again, where that stands on the line of the change.
+fn blamed(mend: &Mend, program: &Program, cause: &Cause) -> Option<Rule> {
     let is_named = matches!(program.code.get(mend.pc as usize)?.op, Op::Named { .. });
     match mend.change {
         // Two counts in one round are no count that is too low.
         Change::Count { from: Some(from), to } if is_named && to > from && matches!(cause, Cause::Hang(_)) => {
-            Some("PI204")
+            Some(Rule::NoMoreThreads)
         }
-        Change::Count { .. } | Change::Id { .. } if is_named => Some("PI203"),
-        Change::Count { from: Some(from), to } if to > from => Some("PI310"),
-        Change::Count { .. } => Some("PI305"),
-        Change::Bytes { .. } => Some("PI306"),
-        Change::Parity => Some("PI309"),
-        Change::Registers { .. } => Some("PI102"),
+        Change::Count { .. } | Change::Id { .. } if is_named => Some(Rule::EnoughThreads),
+        Change::Count { from: Some(from), to } if to > from => Some(Rule::NoMoreArrivals),
+        Change::Count { .. } => Some(Rule::EnoughArrivals),
+        Change::Bytes { .. } => Some(Rule::EqualBytes),
+        Change::Parity => Some(Rule::PhaseToCome),
+        Change::Registers { .. } => Some(Rule::PoolSuffices),
         Change::Announce { .. } | Change::Arrive | Change::Id { .. } | Change::Remove => None,
     }
 }
@@ -146,77 +147,84 @@ fn circumstances(witness: &Witness) -> String {
     [inputs, order].into_iter().filter(|part| !part.is_empty()).collect::<Vec<String>>().join(", ")
 }
 
-fn code_of(lack: Lack) -> &'static str {
+fn rule_of(lack: Lack) -> Rule {
     match lack {
-        Lack::Registers => "PI102",
-        Lack::Arrivals { later: false } => "PI305",
-        Lack::Arrivals { later: true } => "PI310",
-        Lack::Bytes => "PI306",
-        Lack::Announcement { other: false } => "PI303",
-        Lack::Announcement { other: true } => "PI306",
-        Lack::Threads { too_many: true, .. } => "PI204",
-        Lack::Threads { too_many: false, .. } => "PI203",
-        Lack::Columns => "PI602",
-        Lack::Lanes => "PI206",
-        Lack::Cluster => "PI404",
-        Lack::Everything { later: false } => "PI302",
-        Lack::Everything { later: true } => "PI309",
+        Lack::Registers => Rule::PoolSuffices,
+        Lack::Arrivals { later: false } => Rule::EnoughArrivals,
+        Lack::Arrivals { later: true } => Rule::NoMoreArrivals,
+        Lack::Bytes => Rule::EqualBytes,
+        Lack::Announcement { other: false } => Rule::Announced,
+        Lack::Announcement { other: true } => Rule::EqualBytes,
+        Lack::Threads { too_many: true, .. } => Rule::NoMoreThreads,
+        Lack::Threads { too_many: false, .. } => Rule::EnoughThreads,
+        Lack::Columns => Rule::TensorFreed,
+        Lack::Lanes => Rule::WholeWarps,
+        Lack::Cluster => Rule::WholeCluster,
+        Lack::Everything { later: false } => Rule::ArrivedAt,
+        Lack::Everything { later: true } => Rule::PhaseToCome,
     }
 }
 
-/// The code of a broken rule and what it says; none for one that other checks tell, or that no barrier is part of.
-fn rule(fault: &Fault, program: &Program) -> Option<(&'static str, String)> {
+/// The broken rule and what to say of it; none for one that other checks tell, or that no barrier is part of.
+fn rule_broken(fault: &Fault, program: &Program) -> Option<(Rule, String)> {
     let name = |at: &SharedAddress| program.name_of(at.place(), |_| false);
     Some(match fault {
         Fault::Counts { id, begun, given } if begun == given => (
-            "PI203",
+            Rule::EnoughThreads,
             format!("comes to barrier {id} in a round of {begun} threads; one side gives the number, the other none"),
         ),
-        Fault::Counts { id, begun, given } => {
-            ("PI203", format!("comes to barrier {id} with a count of {given} while a round of {begun} is under way"))
-        }
-        Fault::BarrierId(id) => ("PI201", format!("uses barrier {id}; a block has 0 to 15")),
+        Fault::Counts { id, begun, given } => (
+            Rule::EnoughThreads,
+            format!("comes to barrier {id} with a count of {given} while a round of {begun} is under way"),
+        ),
+        Fault::BarrierId(id) => (Rule::BarrierOperands, format!("uses barrier {id}; a block has 0 to 15")),
         Fault::BarrierCount { id, count } => {
-            ("PI201", format!("gives barrier {id} a count of {count}, which is no multiple of 32"))
+            (Rule::BarrierOperands, format!("gives barrier {id} a count of {count}, which is no multiple of 32"))
         }
-        Fault::NoMbarrier(at) => ("PI301", format!("uses the mbarrier {}, which is not initialised then", name(at))),
-        Fault::MbarrierCount { at, count } => {
-            ("PI304", format!("gives the mbarrier {} a count of {count}; 1 to 1,048,575 are possible", name(at)))
+        Fault::NoMbarrier(at) => {
+            (Rule::Initialised, format!("uses the mbarrier {}, which is not initialised then", name(at)))
         }
-        Fault::TooManyArrivals { at, pending, came } => {
-            ("PI310", format!("arrives {came} times at the mbarrier {} in a phase that lacks {pending}", name(at)))
-        }
+        Fault::MbarrierCount { at, count } => (
+            Rule::MbarrierCount,
+            format!("gives the mbarrier {} a count of {count}; 1 to 1,048,575 are possible", name(at)),
+        ),
+        Fault::TooManyArrivals { at, pending, came } => (
+            Rule::NoMoreArrivals,
+            format!("arrives {came} times at the mbarrier {} in a phase that lacks {pending}", name(at)),
+        ),
         Fault::Unordered(at) => (
-            "PI310",
+            Rule::NoMoreArrivals,
             format!(
                 "comes to the mbarrier {} and nothing says that the phase before is over: it may count there",
                 name(at)
             ),
         ),
-        Fault::Unannounced(at) => {
-            ("PI303", format!("copies for the mbarrier {}, and its phase can be over before the bytes come", name(at)))
-        }
-        Fault::TooManyBytes { at, bytes } => {
-            ("PI306", format!("leaves {bytes} bytes open at the mbarrier {}: more than it can count", name(at)))
-        }
+        Fault::Unannounced(at) => (
+            Rule::Announced,
+            format!("copies for the mbarrier {}, and its phase can be over before the bytes come", name(at)),
+        ),
+        Fault::TooManyBytes { at, bytes } => (
+            Rule::EqualBytes,
+            format!("leaves {bytes} bytes open at the mbarrier {}: more than it can count", name(at)),
+        ),
         Fault::ClusterOrder { waits: true } => {
-            ("PI401", "waits at the cluster barrier and has not arrived since its last wait".to_owned())
+            (Rule::ClusterArrived, "waits at the cluster barrier and has not arrived since its last wait".to_owned())
         }
         Fault::ClusterOrder { waits: false } => {
-            ("PI402", "arrives at the cluster barrier again and has not waited since".to_owned())
+            (Rule::ClusterWaited, "arrives at the cluster barrier again and has not waited since".to_owned())
         }
         Fault::NotMember { lane, mask } => {
-            ("PI207", format!("gives the mask {mask:#x} in lane {lane}, which is not in it"))
+            (Rule::InMask, format!("gives the mask {mask:#x} in lane {lane}, which is not in it"))
         }
         Fault::Outlived(at) => (
-            "PI311",
+            Rule::OutlivesCopies,
             format!(
                 "copies into a block that can end before: nobody waits for this phase of the mbarrier {}",
                 name(at)
             ),
         ),
         Fault::Registers { held, count } => {
-            ("PI103", format!("gives registers back by setmaxnreg.dec to {count}, and holds {held}: fewer"))
+            (Rule::DecToFewer, format!("gives registers back by setmaxnreg.dec to {count}, and holds {held}: fewer"))
         }
         Fault::Rank(_) | Fault::Trap | Fault::BranchIndex(_) | Fault::Columns(_) => {
             return None;

@@ -31,6 +31,7 @@ use crate::registers::cap;
 use crate::roles::{Role, setmaxnreg};
 use crate::simt::{BlockSize, Graph, Warps};
 use crate::sync::rules::finding::{Confidence, Finding};
+use crate::sync::rules::rule::{Family, Told};
 use crate::sync::rules::{barriers, cluster, groups, mbarrier_checks, mbarriers, tensor};
 
 use self::execute::Launch;
@@ -77,7 +78,7 @@ pub fn check(
     found.extend(tensor::check(warps));
     found.extend(groups::check(warps));
     // What memory hands out is told only likely.
-    for check in found.iter_mut().filter(|check| check.code.starts_with("PI2") && warps.values.by_memory) {
+    for check in found.iter_mut().filter(|check| check.rule.family() == Family::Named && warps.values.by_memory) {
         check.confidence = check.confidence.min(Confidence::Likely);
     }
     let known = size.filter(|size| size.threads().is_some());
@@ -184,28 +185,23 @@ pub struct Checked {
     limits: Limits,
 }
 
-/// Codes of rules that executing the same overrules: what must be there at all, which a kernel that ends shows to be there.
-const DECIDED: [&str; 3] = ["PI302", "PI303", "PI306"];
-/// Codes of rules that stand for what is executed, too: they name the half of a cluster barrier that is missing.
-const STANDING: [&str; 2] = ["PI401", "PI402"];
-
 impl Checked {
     /// Puts what was executed in the place of what rules say of the same.
     pub fn overrule(&self, checks: &mut Vec<Finding>) {
-        let decides = |code: &str| match &self.verdict {
+        let is_decided = |check: &Finding| match &self.verdict {
             Verdict::Ends { cut: true, .. } | Verdict::Undecided { .. } => false,
-            Verdict::Ends { basis, .. } => *basis == Basis::Fact && DECIDED.contains(&code),
+            Verdict::Ends { basis, .. } => *basis == Basis::Fact && check.rule.told() == Told::ExecutedFirst,
             // A hang shows where somebody waits, which may be far from what is wrong; a change that mends it is not.
             Verdict::Wrong(_) => {
                 let told = self.finding.as_ref().is_some_and(|found| found.confidence > Confidence::Possible);
-                told && self.mend.is_some() && DECIDED.contains(&code)
+                told && self.mend.is_some() && check.rule.told() == Told::ExecutedFirst
             }
         };
-        checks.retain(|check| !decides(check.code));
+        checks.retain(|check| !is_decided(check));
         if let Some(found) = &self.finding {
             // Of two that say the same of a line the surer one stays.
-            let stands = |check: &Finding| check.code == found.code && STANDING.contains(&check.code);
-            let is_same = |check: &Finding| check.code == found.code && check.line == found.line;
+            let stands = |check: &Finding| check.rule == found.rule && check.rule.told() == Told::ReadFirst;
+            let is_same = |check: &Finding| check.rule == found.rule && check.line == found.line;
             checks.retain(|check| stands(check) || !is_same(check) || check.confidence > found.confidence);
             if !checks.iter().any(|check| stands(check) || is_same(check)) {
                 checks.push(found.clone());

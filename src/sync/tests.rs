@@ -41,7 +41,7 @@ fn found(text: &str) -> Said {
     let finding = checked.finding.as_ref().filter(|finding| finding.confidence > Confidence::Possible);
     let findings = finding.map(|finding| {
         let confidence = if finding.confidence == Confidence::Certain { "certain" } else { "likely" };
-        format!("{}: {} {confidence}", finding.line, finding.code)
+        format!("{}: {} {confidence}", finding.line, finding.rule)
     });
     Said {
         verdict: checked.verdict.answer(),

@@ -9,11 +9,7 @@ use crate::base::{Line, Pc};
 use crate::ptx::{FunctionKind, Module, RegisterAction};
 use crate::report::{Kernel, LaunchHints, Severity};
 use crate::sync::rules::finding::{self, Finding};
-
-/// The code of a register pool that cannot give what is asked of it.
-const POOL: &str = "PI102";
-/// The code of a `setmaxnreg` that asks for what it may not.
-const STEP: &str = "PI103";
+use crate::sync::rules::rule::{Harm, Rule};
 
 /// Fills in `barriers`.
 pub(super) fn barriers(kernel: &Kernel, known: &Known<'_>, warp_facts: &WarpFacts, module: &Module<'_>) -> Barriers {
@@ -21,14 +17,14 @@ pub(super) fn barriers(kernel: &Kernel, known: &Known<'_>, warp_facts: &WarpFact
     // The pool was executed for the registers that the directives leave. Where ptxas drops setmaxnreg there is none, and its
     // arithmetic says more.
     let kept = kernel.setmaxnreg.as_ref().is_some_and(|found| found.honoured == Some(true));
-    let told = checks.iter().any(|check| check.code == POOL);
-    let is_told = |check: &&Finding| match check.code {
-        POOL => kept && !told,
-        STEP => kept,
+    let told = checks.iter().any(|check| check.rule == Rule::PoolSuffices);
+    let is_told = |check: &&Finding| match check.rule {
+        Rule::PoolSuffices => kept && !told,
+        Rule::DecToFewer => kept,
         _ => true,
     };
     checks.extend(warp_facts.checks.iter().filter(is_told).cloned());
-    checks.sort_by_key(|check| (check.line, check.code));
+    checks.sort_by_key(|check| (check.line, check.rule));
     let mut of_line: HashMap<Line, Vec<Pc>> = HashMap::new();
     for record in &known.section.function.mbarriers {
         if let Some(line) = known.section.ptx_line(record.pc) {
@@ -86,7 +82,7 @@ pub(in crate::report) fn without_cubin(module: &Module<'_>, launch: &LaunchHints
         let size = block_size(header.required_threads(), header.max_threads(), launch);
         let Ok(warp_facts) = WarpFacts::new(&function, size, warp_facts::steps(&function, true)) else { continue };
         let mut checks = warp_facts.checks.clone();
-        checks.sort_by_key(|check| (check.line, check.code));
+        checks.sort_by_key(|check| (check.line, check.rule));
         checks.retain(|check| check.confidence > finding::Confidence::Possible);
         found.extend(checks.into_iter().map(|check| issue(check, &warp_facts, module)));
     }
@@ -100,28 +96,28 @@ fn issue(check: Finding, warp_facts: &WarpFacts, module: &Module<'_>) -> Issue {
         finding::Confidence::Certain => Confidence::Certain,
     };
     Issue {
-        code: check.code.to_owned(),
-        severity: match (confidence, check.fatal) {
+        code: check.rule.code().to_owned(),
+        severity: match (confidence, check.rule.harm()) {
             (Confidence::Possible, _) => Severity::Info,
-            (Confidence::Certain, true) => Severity::Error,
+            (Confidence::Certain, Harm::Fatal) => Severity::Error,
             _ => Severity::Warning,
         },
         confidence,
         ptx_line: Some(module.number_of(check.line)),
         message: check.message,
         reasoning: check.reasoning,
-        witness: witness(warp_facts, (check.code, check.line), module),
-        mend: by_execution(warp_facts, (check.code, check.line)).and_then(|found| found.mend.clone()),
+        witness: witness(warp_facts, (check.rule, check.line), module),
+        mend: by_execution(warp_facts, (check.rule, check.line)).and_then(|found| found.mend.clone()),
     }
 }
 
 /// The execution that a finding was made by.
-fn by_execution<'w>(warp_facts: &'w WarpFacts, at: (&'static str, Line)) -> Option<&'w Execution> {
+fn by_execution<'w>(warp_facts: &'w WarpFacts, at: (Rule, Line)) -> Option<&'w Execution> {
     warp_facts.execution.as_ref().filter(|_| warp_facts.executed == Some(at))
 }
 
 /// What a finding that execution made rests on, its own line first.
-fn witness(warp_facts: &WarpFacts, at: (&'static str, Line), module: &Module<'_>) -> Vec<Stands> {
+fn witness(warp_facts: &WarpFacts, at: (Rule, Line), module: &Module<'_>) -> Vec<Stands> {
     let mut witness = by_execution(warp_facts, at).map(|found| found.witness.clone()).unwrap_or_default();
     let line = module.number_of(at.1);
     witness.sort_by_key(|stands| stands.ptx_line != line);
@@ -137,8 +133,7 @@ fn setmaxnreg(kernel: &Kernel, warp_facts: &WarpFacts, module: &Module<'_>) -> V
         let why = found.reason.as_deref().unwrap_or("ptxas does not say why");
         let fix = found.fix.as_deref().map(|fix| format!("; {fix}")).unwrap_or_default();
         checks.push(Finding {
-            code: "PI101",
-            fatal: false,
+            rule: Rule::SetMaxNRegKept,
             confidence: finding::Confidence::Certain,
             line: first.line,
             message: "ptxas dropped every setmaxnreg of the kernel".to_owned(),
@@ -153,8 +148,7 @@ fn setmaxnreg(kernel: &Kernel, warp_facts: &WarpFacts, module: &Module<'_>) -> V
         let told = kernel.roles.iter().flatten().all(|role| role.warp_ids.is_some());
         let condition = pool.condition.as_ref().map(|text| format!(" ({text})")).unwrap_or_default();
         checks.push(Finding {
-            code: POOL,
-            fatal: true,
+            rule: Rule::PoolSuffices,
             confidence: if warp_facts.exact && told && !warp_facts.by_memory && pool.condition.is_none() {
                 finding::Confidence::Certain
             } else {

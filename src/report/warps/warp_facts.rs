@@ -11,6 +11,7 @@ use crate::roles::{self, Role};
 use crate::simt::{BlockSize, Graph, Warps};
 use crate::sync::register_schedule::RoleTraces;
 use crate::sync::rules::finding::Finding;
+use crate::sync::rules::rule::Rule;
 use crate::sync::rules::{barriers, cluster, mbarriers, tensor};
 use crate::sync::stands::Stands;
 use crate::sync::{self, Cause, Checked, Verdict};
@@ -60,7 +61,7 @@ pub(super) struct WarpFacts {
     /// What executing its barriers says; none where the size of a block is not known, or nothing synchronises.
     pub execution: Option<Execution>,
     /// Code and line of the finding that execution made.
-    pub executed: Option<(&'static str, Line)>,
+    pub executed: Option<(Rule, Line)>,
     /// Whether the size of a block is certain.
     pub exact: bool,
     /// Whether something was taken from what constant stores left in shared memory.
@@ -136,7 +137,7 @@ impl WarpFacts {
             asynchronous: tensor::sites(&warps).into_iter().map(asynchronous).collect(),
             checks,
             execution: executed.as_ref().map(|executed| execution(executed, &warps.graph, module, &roles)),
-            executed: executed.and_then(|executed| executed.finding).map(|found| (found.code, found.line)),
+            executed: executed.and_then(|executed| executed.finding).map(|found| (found.rule, found.line)),
             exact,
             by_memory: warps.values.by_memory,
             courses: if requested.is_empty() { None } else { RoleTraces::of(&warps, &roles, &requested, &named) },

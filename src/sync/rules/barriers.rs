@@ -7,6 +7,7 @@ use crate::base::Line;
 use crate::ptx::{BarrierAction, Operation};
 use crate::simt::{ThreadSet, Value, Warps};
 use crate::sync::rules::finding::{Confidence, Finding};
+use crate::sync::rules::rule::Rule;
 
 /// An instruction on a named barrier.
 #[derive(Clone, Debug)]
@@ -100,8 +101,7 @@ pub fn check(warps: &Warps<'_>, named: &Named) -> Vec<Finding> {
         let waits = sites.iter().any(|site| site.action != BarrierAction::Arrive);
         if let Some(site) = arrives.filter(|site| !waits && !site.in_turns) {
             checks.push(Finding {
-                code: "PI205",
-                fatal: false,
+                rule: Rule::BarrierWaitedFor,
                 confidence: Confidence::Likely,
                 line: site.line,
                 message: format!("barrier {id} is arrived at, but nobody waits for it"),
@@ -119,8 +119,7 @@ fn counts(id: u32, sites: &[BarrierSite], checks: &mut Vec<Finding>) {
         // A block whose size is no multiple of 32 has a last warp that is not full.
         if count % 32 != 0 && site.threads.is_none_or(|threads| threads.len() != count) {
             checks.push(Finding {
-                code: "PI201",
-                fatal: true,
+                rule: Rule::BarrierOperands,
                 confidence: Confidence::Likely,
                 line: site.line,
                 message: format!("barrier {id} counts to {count}, which is not a multiple of 32"),
@@ -132,8 +131,7 @@ fn counts(id: u32, sites: &[BarrierSite], checks: &mut Vec<Finding>) {
     if seen.len() > 1 {
         let list: Vec<String> = seen.iter().map(|(count, line)| format!("{count} at line {line}")).collect();
         checks.push(Finding {
-            code: "PI202",
-            fatal: false,
+            rule: Rule::OneCount,
             confidence: Confidence::Possible,
             line: seen.values().copied().max().unwrap_or(Line(1)),
             message: format!("barrier {id} is used with different counts: {}", list.join(", ")),
@@ -176,8 +174,7 @@ fn divergence(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
         let first = here.warps().first().copied().unwrap_or(0);
         let lanes = here.iter().filter(|thread| thread / 32 == first).count();
         checks.push(Finding {
-            code: "PI206",
-            fatal: true,
+            rule: Rule::WholeWarps,
             confidence: if lost { Confidence::Likely } else { Confidence::Possible },
             line: site.line(),
             message: format!("only {lanes} of the 32 lanes of warp {first} come to this aligned {what}"),

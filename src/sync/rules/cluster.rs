@@ -4,6 +4,7 @@ use crate::base::{Line, work};
 use crate::ptx::{ClusterBarrierAction, Operation};
 use crate::simt::{Graph, Site, ThreadSet, Warps};
 use crate::sync::rules::finding::{Confidence, Finding};
+use crate::sync::rules::rule::Rule;
 
 /// Half of a cluster barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,19 +112,19 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
         for (_, site) in graph.sites_of(block as u32) {
             let found = match site.operation {
                 Operation::ClusterBarrier { action: ClusterBarrierAction::Wait, .. } if state & ARRIVED == 0 => Some((
-                    "PI401",
+                    Rule::ClusterArrived,
                     Confidence::Likely,
                     "barrier.cluster.wait without an arrive before it",
                     "no path to this line has a barrier.cluster.arrive that no wait has answered",
                 )),
                 Operation::ClusterBarrier { action: ClusterBarrierAction::Arrive, .. } if state == ARRIVED => Some((
-                    "PI402",
+                    Rule::ClusterWaited,
                     Confidence::Likely,
                     "barrier.cluster.arrive for the second time, with no wait between",
                     "every path to this line has arrived already and not waited",
                 )),
                 Operation::Return | Operation::Exit if state == ARRIVED => Some((
-                    "PI403",
+                    Rule::ClusterWaitedFor,
                     Confidence::Possible,
                     "leaves the kernel after barrier.cluster.arrive without a wait",
                     "every path to this line has arrived and not waited: shared memory may go while other blocks read it",
@@ -133,26 +134,19 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
             if matches!(site.operation, Operation::Return | Operation::Exit) {
                 ends |= state;
             }
-            if let Some((code, confidence, message, reasoning)) = found {
+            if let Some((rule, confidence, message, reasoning)) = found {
                 let (message, reasoning) = (message.to_owned(), reasoning.to_owned());
-                checks.push(Finding {
-                    code,
-                    fatal: code != "PI403",
-                    confidence,
-                    line: site.line(),
-                    message,
-                    reasoning,
-                });
+                checks.push(Finding { rule, confidence, line: site.line(), message, reasoning });
             }
             state = step(state, site);
         }
     }
     // What is wrong in other ways leaves arrivals behind too.
-    if checks.iter().any(|check| check.code != "PI403") {
+    if checks.iter().any(|check| check.rule != Rule::ClusterWaitedFor) {
         return checks;
     }
     let (again, last): (Vec<Finding>, Vec<Finding>) =
-        never_waited_for(warps).into_iter().partition(|check| check.code == "PI402");
+        never_waited_for(warps).into_iter().partition(|check| check.rule == Rule::ClusterWaited);
     if !again.is_empty() {
         return again;
     }
@@ -189,8 +183,7 @@ fn never_waited_for(warps: &Warps<'_>) -> Vec<Finding> {
         let second = next.halves.first().and_then(|first| graph.sites.get(*first)).map(Site::line);
         checks.push(match second.filter(|_| !next.ends) {
             Some(second) => Finding {
-                code: "PI402",
-                fatal: true,
+                rule: Rule::ClusterWaited,
                 confidence: Confidence::Likely,
                 line: site.line(),
                 message: format!("barrier.cluster.arrive with no wait before the next one, at line {}", second.0),
@@ -258,7 +251,7 @@ fn next_halves(warps: &Warps<'_>, from: usize, who: &ThreadSet) -> Option<Next> 
 
 fn unanswered(line: Line, message: &str, reasoning: &str) -> Finding {
     let (message, reasoning) = (message.to_owned(), reasoning.to_owned());
-    Finding { code: "PI403", fatal: false, confidence: Confidence::Likely, line, message, reasoning }
+    Finding { rule: Rule::ClusterWaitedFor, confidence: Confidence::Likely, line, message, reasoning }
 }
 
 /// Arrivals that no thread of any block waits for. All run the same code, and a thread's arrivals are for the phases in their order: an

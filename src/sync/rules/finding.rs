@@ -1,5 +1,6 @@
 //! What a check found, and how sure it is.
 
+use super::rule::Rule;
 use crate::base::Line;
 
 /// How sure a check is.
@@ -13,13 +14,11 @@ pub enum Confidence {
     Certain,
 }
 
-/// What a check found. `docs/codes` has a page for each code.
+/// A rule that a kernel breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// `PI201`
-    pub code: &'static str,
-    /// Whether the kernel hangs or is refused, rather than runs otherwise than meant.
-    pub fatal: bool,
+    /// The rule that is broken.
+    pub rule: Rule,
     /// How sure.
     pub confidence: Confidence,
     /// Where, as a line of the text.

@@ -4,6 +4,7 @@ use crate::base::{FastSet, work};
 use crate::ptx::{Bulk, CpAsync, Operation, Register, Wgmma};
 use crate::simt::{Graph, Site, Warps};
 use crate::sync::rules::finding::{Confidence, Finding};
+use crate::sync::rules::rule::Rule;
 
 /// What a path has done last, one bit each; several where paths meet.
 type States = u16;
@@ -63,7 +64,7 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
     wgmma(&warps.graph, &mut checks);
     for check in crate::sync::rules::wgmma::check(warps) {
         work::spend_on(checks.len());
-        if !checks.iter().any(|known| known.code == check.code && known.line == check.line) {
+        if !checks.iter().any(|known| known.rule == check.rule && known.line == check.line) {
             checks.push(check);
         }
     }
@@ -94,11 +95,11 @@ fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
         Operation::Wgmma(Wgmma::WaitGroup(_)) => Some(SOME_LEFT),
         _ => None,
     });
-    let mut add = |code, line, message: &str, reasoning: &str| {
+    let mut add = |rule, line, message: &str, reasoning: &str| {
         work::spend_on(checks.len());
-        if !checks.iter().any(|known: &Finding| known.code == code && known.line == line) {
+        if !checks.iter().any(|known: &Finding| known.rule == rule && known.line == line) {
             let (message, reasoning) = (message.to_owned(), reasoning.to_owned());
-            checks.push(Finding { code, fatal: false, confidence: Confidence::Likely, line, message, reasoning });
+            checks.push(Finding { rule, confidence: Confidence::Likely, line, message, reasoning });
         }
     };
     // Multiplications that the next fence finds in no group. Where there are several, groups are meant to go across fences.
@@ -113,7 +114,7 @@ fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
             Operation::Wgmma(Wgmma::WaitGroup(_)) | Operation::Return | Operation::Exit if only(OPEN) => {
                 if let Some(last) = last_before(graph, index, is_mma) {
                     add(
-                        "PI502",
+                        Rule::WgmmaCommitted,
                         last.line(),
                         "wgmma.mma_async that no commit_group follows",
                         "every path waits or ends with multiplications that belong to no group: no wait covers them",
@@ -126,7 +127,7 @@ fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
                 let is = |operation: &Operation<'_>| matches!(operation, Operation::Wgmma(Wgmma::CommitGroup));
                 if let Some(last) = last_before(graph, index, is) {
                     add(
-                        "PI503",
+                        Rule::WgmmaWaitedFor,
                         last.line(),
                         "wgmma groups that are never waited for",
                         "every path to the end leaves groups on their way: results may be read only after wgmma.wait_group",
@@ -138,7 +139,7 @@ fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
     }
     if let [last] = refenced[..] {
         add(
-            "PI502",
+            Rule::WgmmaCommitted,
             last.line(),
             "wgmma.mma_async that no commit_group follows",
             "every path to the next wgmma.fence leaves it in no group of its own, as no other does: waits count one group less",
@@ -165,8 +166,7 @@ fn unfenced(graph: &Graph<'_>, is_mma: impl Fn(&Operation<'_>) -> bool, checks: 
     if let Some((site, state)) = graph.sites.iter().zip(&states).find(bare) {
         let since = if *state & START != 0 { "the start" } else { "its accumulators were computed" };
         checks.push(Finding {
-            code: "PI501",
-            fatal: false,
+            rule: Rule::WgmmaFenced,
             confidence: Confidence::Likely,
             line: site.line(),
             message: format!("wgmma.mma_async with no wgmma.fence since {since}"),
@@ -197,9 +197,9 @@ fn copies(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
         let first = |wanted: States| graph.sites.iter().find(|site| kind(site) == Some(wanted));
         let name = if bulk { "cp.async.bulk" } else { "cp.async" };
         let Some(copy) = first(OPEN) else { continue };
-        let mut add = |code, confidence, line, message: String, reasoning: &str| {
+        let mut add = |rule, confidence, line, message: String, reasoning: &str| {
             let reasoning = reasoning.to_owned();
-            checks.push(Finding { code, fatal: false, confidence, line, message, reasoning });
+            checks.push(Finding { rule, confidence, line, message, reasoning });
         };
         // Published kernels end with a store under way.
         let mut copies = graph.sites.iter().enumerate().filter(|(_, site)| kind(site) == Some(OPEN));
@@ -208,13 +208,13 @@ fn copies(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
         if first(COMMITTED).is_none() && first(DONE).is_none() {
             let message = format!("{name} copies in a kernel without {name}.commit_group");
             let reasoning = "copies that belong to no group are covered by no wait_group";
-            add("PI504", confidence, copy.line(), message, reasoning);
+            add(Rule::CopiesCommitted, confidence, copy.line(), message, reasoning);
             continue;
         }
         let committed = first(COMMITTED);
         if let Some(committed) = committed.filter(|_| first(SOME_LEFT).is_none() && first(DONE).is_none()) {
             let message = format!("{name} groups in a kernel without {name}.wait_group");
-            add("PI505", confidence, committed.line(), message, "nothing says when the copies are done");
+            add(Rule::CopiesWaitedFor, confidence, committed.line(), message, "nothing says when the copies are done");
             continue;
         }
         let states = along(graph, kind);
@@ -228,7 +228,7 @@ fn copies(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
                 if let Some(last) = last_before(graph, index, is) {
                     let message = format!("{name} copy that no commit_group follows before the wait");
                     let reasoning = "every path to the wait_group after it leaves it in no group";
-                    add("PI504", Confidence::Likely, last.line(), message, reasoning);
+                    add(Rule::CopiesCommitted, Confidence::Likely, last.line(), message, reasoning);
                 }
             }
         }

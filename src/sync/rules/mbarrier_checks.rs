@@ -8,6 +8,7 @@ use crate::ptx::{BarrierAction, ClusterBarrierAction, MbarrierAction, Operation,
 use crate::simt::{Edge, Paths, Site, ThreadSet, Warps, passing};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::mbarriers::{Act, MbarrierSite};
+use crate::sync::rules::rule::Rule;
 
 /// The objects that an instruction may be on: the variable, and the places in it where they are known.
 pub(super) type Group = (u32, Option<Arc<[i64]>>);
@@ -65,7 +66,7 @@ pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite]) -> Vec<Finding> {
     if !unknown.is_empty() {
         if unknown.iter().all(|site| matches!(site.act, Act::Arrive | Act::AsyncArrive | Act::Wait)) {
             presence(warps, &objects, &mut checks);
-            checks.retain(|check| check.code == "PI303");
+            checks.retain(|check| check.rule == Rule::Announced);
         }
         return checks;
     }
@@ -83,37 +84,37 @@ fn presence(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Finding>)
         let name = site.object(warps).unwrap_or_default();
         let found = match site.act {
             Act::Wait if !objects.any(group, &[Act::Init, Act::Other]) => Some((
-                "PI301",
+                Rule::Initialised,
                 format!("waits for the mbarrier {name}, which nothing initialises"),
                 "no mbarrier.init of the kernel has an address in this variable at this offset",
             )),
             // The phase before the first is over: whoever waits for its parity, to fill a buffer for the first time, goes on at once.
             Act::Wait if !is_first(site) && !objects.any(group, &arrivals) && !is_poll(warps, site) => Some((
-                "PI302",
+                Rule::ArrivedAt,
                 format!("waits for the mbarrier {name}, which nobody arrives at"),
                 "no arrive, tcgen05.commit or cp.async.mbarrier.arrive of the kernel has this object: its phase never completes",
             )),
             Act::Complete if !objects.any(group, &[Act::ArriveExpect, Act::Expect, Act::Other]) => Some((
-                "PI303",
+                Rule::Announced,
                 format!("completes bytes on the mbarrier {name} that no expect_tx announces"),
                 "without expect_tx the phase can complete before the bytes are there, or never",
             )),
             Act::Init if site.argument.is_some_and(|count| !(1..=0xf_ffff).contains(&count)) => Some((
-                "PI304",
+                Rule::MbarrierCount,
                 format!("the mbarrier {name} is initialised with a count out of range"),
                 "counts go from 1 to 1,048,575",
             )),
             _ => None,
         };
-        let Some((code, message, reasoning)) = found else { continue };
+        let Some((rule, message, reasoning)) = found else { continue };
         // One finding an object: its first line.
         work::spend_on(checks.len());
-        if !checks.iter().any(|known| known.code == code && known.message == message) {
+        if !checks.iter().any(|known| known.rule == rule && known.message == message) {
             let (line, reasoning) = (site.line, reasoning.to_owned());
             // A parity that is not known may be that of the phase before the first.
-            let unsure = code == "PI302" && site.argument.is_none();
+            let unsure = rule == Rule::ArrivedAt && site.argument.is_none();
             let confidence = if unsure { Confidence::Possible } else { Confidence::Likely };
-            checks.push(Finding { code, fatal: true, confidence, line, message, reasoning });
+            checks.push(Finding { rule, confidence, line, message, reasoning });
         }
     }
 }
@@ -149,8 +150,7 @@ fn bytes(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Finding>) {
         let Some(odd) = site.argument.filter(|bytes| bytes % 16 != 0) else { continue };
         let name = site.object(warps).unwrap_or_default();
         checks.push(Finding {
-            code: "PI306",
-            fatal: true,
+            rule: Rule::EqualBytes,
             confidence: Confidence::Likely,
             line: site.line,
             message: format!("{odd} bytes are announced to the mbarrier {name}"),
@@ -225,8 +225,7 @@ fn publication(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Findin
             continue;
         }
         checks.push(Finding {
-            code: "PI307",
-            fatal: true,
+            rule: Rule::Published,
             confidence: Confidence::Likely,
             line: site.line,
             message: format!(
@@ -289,8 +288,7 @@ fn relaxed(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Finding>) 
     // Kernels that are known to work leave the fence out for an object that only the cluster barrier orders.
     let Some(site) = first else { return };
     checks.push(Finding {
-        code: "PI308",
-        fatal: true,
+        rule: Rule::InitFenced,
         confidence: if all { Confidence::Likely } else { Confidence::Possible },
         line: site.line,
         message: format!(

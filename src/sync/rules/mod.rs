@@ -6,6 +6,7 @@ pub mod finding;
 pub mod groups;
 pub mod mbarrier_checks;
 pub mod mbarriers;
+pub mod rule;
 pub mod tensor;
 pub mod wgmma;
 

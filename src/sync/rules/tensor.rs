@@ -6,6 +6,7 @@ use crate::base::{Line, work};
 use crate::ptx::{Bulk, CpAsync, Operation, Tcgen05, Wgmma};
 use crate::simt::{Paths, Site, ThreadSet, Warps, passing};
 use crate::sync::rules::finding::{Confidence, Finding};
+use crate::sync::rules::rule::Rule;
 
 /// Columns of tensor memory (PTX ISA, "tcgen05.alloc").
 const COLUMNS: u64 = 512;
@@ -84,8 +85,7 @@ fn cta_groups(warps: &Warps<'_>) -> Vec<Finding> {
     let usual = if of(2) > of(1) { 2 } else { 1 };
     let other = groups.iter().filter(|(_, group)| *group != usual && of(usual) > 0);
     let check = |(line, group): &(Line, u32)| Finding {
-        code: "PI601",
-        fatal: true,
+        rule: Rule::OneCtaGroup,
         confidence: Confidence::Certain,
         line: *line,
         message: format!("cta_group::{group} in a kernel whose other tcgen05 instructions have cta_group::{usual}"),
@@ -107,8 +107,7 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
             && !(columns.is_power_of_two() && (32..=COLUMNS).contains(&columns))
         {
             checks.push(Finding {
-                code: "PI603",
-                fatal: true,
+                rule: Rule::TensorColumns,
                 confidence: Confidence::Certain,
                 line: site.line(),
                 message: format!("{columns} columns of tensor memory"),
@@ -128,8 +127,7 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
         && got > COLUMNS
     {
         checks.push(Finding {
-            code: "PI604",
-            fatal: true,
+            rule: Rule::TensorFits,
             confidence: Confidence::Likely,
             line: last.line(),
             message: format!("{got} columns of tensor memory are allocated, of {COLUMNS}"),
@@ -139,8 +137,7 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
     }
     if of(Tcgen05::Relinquish).is_empty() {
         checks.push(Finding {
-            code: "PI605",
-            fatal: false,
+            rule: Rule::PermitGivenUp,
             confidence: Confidence::Possible,
             line: first.line(),
             message: "tcgen05.alloc without tcgen05.relinquish_alloc_permit".to_owned(),
@@ -164,8 +161,7 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
         },
     };
     checks.push(Finding {
-        code: "PI602",
-        fatal: true,
+        rule: Rule::TensorFreed,
         confidence,
         line: first.line(),
         message,

@@ -6,6 +6,7 @@ use crate::base::{FastMap, FastSet, work};
 use crate::ptx::{MbarrierAction, Operation, Register, Wgmma};
 use crate::simt::{Graph, Site, Warps};
 use crate::sync::rules::finding::{Confidence, Finding};
+use crate::sync::rules::rule::Rule;
 
 /// How far the youngest multiplication into a set of accumulators is along some path; the higher, the younger.
 type Age = u8;
@@ -201,13 +202,13 @@ fn used(
                 let mma = open_before(graph, sets, set, index);
                 checks.push(match mma.filter(|_| age == OPEN) {
                     Some(mma) => likely(
-                        "PI502",
+                        Rule::WgmmaCommitted,
                         mma,
                         "wgmma.mma_async that no commit_group follows before its results are read",
                         "on some path its results are read while it belongs to no group: no wait covers it",
                     ),
                     None => likely(
-                        "PI503",
+                        Rule::WgmmaWaitedFor,
                         site,
                         "reads results of wgmma.mma_async that were not waited for",
                         "on some path to this line the group of these accumulators was committed and no wgmma.wait_group covers it",
@@ -250,9 +251,9 @@ fn open_before<'g, 'a>(graph: &'g Graph<'a>, sets: &[Option<usize>], set: usize,
     None
 }
 
-fn likely(code: &'static str, site: &Site<'_>, message: &str, reasoning: &str) -> Finding {
+fn likely(rule: Rule, site: &Site<'_>, message: &str, reasoning: &str) -> Finding {
     let (line, message, reasoning) = (site.line(), message.to_owned(), reasoning.to_owned());
-    Finding { code, fatal: false, confidence: Confidence::Likely, line, message, reasoning }
+    Finding { rule, confidence: Confidence::Likely, line, message, reasoning }
 }
 
 /// A loop that commits multiplications and arrives at mbarriers, with no wait: whoever waits there may overwrite what they still read.
@@ -276,7 +277,7 @@ fn given_back(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
                     && let Some(arrival) = arrived.and_then(|arrival| graph.sites.get(arrival))
                 {
                     checks.push(likely(
-                        "PI503",
+                        Rule::WgmmaWaitedFor,
                         arrival,
                         "arrives at an mbarrier while wgmma groups pile up",
                         "a loop leads from this arrival to the next commit_group and back without a wgmma.wait_group: shared \

@@ -55,7 +55,7 @@ fn findings(text: &str) -> Vec<(String, &'static str, u32, Confidence)> {
         let dimensions = header.required_threads().or(header.max_threads());
         let checks = checked(&function, dimensions.map(|dimensions| BlockSize { dimensions, exact }));
         let name = function.name().to_owned();
-        found.extend(checks.into_iter().map(|check| (name.clone(), check.code, check.line.0, check.confidence)));
+        found.extend(checks.into_iter().map(|check| (name.clone(), check.rule.code(), check.line.0, check.confidence)));
     }
     found
 }

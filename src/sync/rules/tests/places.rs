@@ -178,7 +178,7 @@ fn checks(body: &str) -> Vec<(&'static str, Confidence)> {
     let module = ptx::parse(&text);
     let function = module.functions().next().unwrap();
     let found = super::checked(&function, Some(BlockSize { dimensions: [32, 1, 1], exact: true }));
-    found.into_iter().map(|check| (check.code, check.confidence)).collect()
+    found.into_iter().map(|check| (check.rule.code(), check.confidence)).collect()
 }
 
 #[test]

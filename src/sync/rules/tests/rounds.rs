@@ -25,7 +25,7 @@ pub(super) fn loud(threads: u32, body: &str) -> Vec<(&'static str, String)> {
         line.split_once("// ").map_or(line, |(_, mark)| mark).to_owned()
     };
     let found = checks.into_iter().filter(|check| check.confidence > Confidence::Possible);
-    let mut found: Vec<_> = found.map(|check| (check.code, mark(check.line.0))).collect();
+    let mut found: Vec<_> = found.map(|check| (check.rule.code(), mark(check.line.0))).collect();
     found.sort();
     found
 }

@@ -1,0 +1,205 @@
+//! The rules, each with its code, what breaking it does, and who is believed where a rule and an execution speak of the same.
+
+use std::fmt;
+
+/// What breaking a rule does to a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Harm {
+    /// It hangs, faults, or is refused.
+    Fatal,
+    /// It runs otherwise than meant.
+    Other,
+}
+
+/// Who tells that a rule is broken, and who is believed where both do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Executing the kernel tells it, and nothing else.
+    Executed,
+    /// Instructions and the paths between them tell it: no execution does.
+    Read,
+    /// Both; of one line the surer is told.
+    Both,
+    /// Both. An execution that is decided is believed, whatever the instructions say.
+    ExecutedFirst,
+    /// Both. The instructions name what is missing, an execution only where that shows: they are believed.
+    ReadFirst,
+}
+
+impl Told {
+    /// What the page of a rule says of it.
+    #[cfg(test)]
+    const fn words(self) -> &'static str {
+        match self {
+            Told::Executed => "Told by executing the kernel's barriers",
+            Told::Read => "Told by reading the instructions and the paths between them; nothing is executed for it.",
+            Told::Both => "Told by reading the instructions, and by executing the kernel's barriers.",
+            Told::ExecutedFirst => {
+                "Told by reading the instructions, and by executing the kernel's barriers: where that decides it, it is believed."
+            }
+            Told::ReadFirst => {
+                "Told by reading the instructions, and by executing the kernel's barriers; the instructions are believed"
+            }
+        }
+    }
+}
+
+/// What a rule is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// `setmaxnreg` and the pool of registers.
+    Pool,
+    /// Named barriers and what whole warps must come to.
+    Named,
+    /// Mbarriers.
+    Mbarrier,
+    /// The cluster barrier.
+    Cluster,
+    /// Groups of copies and multiplications.
+    Groups,
+    /// Tensor memory.
+    Tensor,
+}
+
+macro_rules! rules {
+    ($($family:ident { $($(#[doc = $text:literal])+ $rule:ident $code:literal $harm:ident $told:ident,)+ })+) => {
+        /// A rule that a kernel's synchronisation must keep. `docs/codes` has a page for each.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Rule {
+            $($($(#[doc = $text])+ $rule,)+)+
+        }
+
+        impl Rule {
+            /// Every rule, by code.
+            #[cfg(test)]
+            pub const ALL: &[Rule] = &[$($(Rule::$rule),+),+];
+
+            /// `PI201`
+            pub const fn code(self) -> &'static str {
+                match self { $($(Rule::$rule => $code,)+)+ }
+            }
+
+            /// What breaking it does.
+            pub const fn harm(self) -> Harm {
+                match self { $($(Rule::$rule => Harm::$harm,)+)+ }
+            }
+
+            /// What it is about.
+            pub const fn family(self) -> Family {
+                match self { $($(Rule::$rule)|+ => Family::$family,)+ }
+            }
+
+            /// Who tells that it is broken.
+            pub const fn told(self) -> Told {
+                match self { $($(Rule::$rule => Told::$told,)+)+ }
+            }
+        }
+    };
+}
+
+rules! {
+    Pool {
+        /// ptxas leaves setmaxnreg as it is.
+        SetMaxNRegKept "PI101" Other Read,
+        /// The pool has the registers that setmaxnreg.inc asks for.
+        PoolSuffices "PI102" Fatal Both,
+        /// setmaxnreg.dec asks for no more than the warp holds.
+        DecToFewer "PI103" Fatal Both,
+    }
+    Named {
+        /// A named barrier has an id from 0 to 15 and counts whole warps.
+        BarrierOperands "PI201" Fatal Both,
+        /// A named barrier has one count.
+        OneCount "PI202" Other Read,
+        /// As many threads come to a named barrier as it counts to.
+        EnoughThreads "PI203" Fatal Executed,
+        /// No more threads come to a named barrier than it counts to.
+        NoMoreThreads "PI204" Fatal Executed,
+        /// Somebody waits at a named barrier that is arrived at.
+        BarrierWaitedFor "PI205" Other Read,
+        /// Whole warps come to what is aligned.
+        WholeWarps "PI206" Fatal Both,
+        /// A lane is in the mask that it gives.
+        InMask "PI207" Fatal Executed,
+    }
+    Mbarrier {
+        /// An mbarrier is initialised.
+        Initialised "PI301" Fatal Both,
+        /// Somebody arrives at an mbarrier that is waited for.
+        ArrivedAt "PI302" Fatal ExecutedFirst,
+        /// The bytes of a copy are announced.
+        Announced "PI303" Fatal ExecutedFirst,
+        /// An mbarrier counts from 1 to 1,048,575.
+        MbarrierCount "PI304" Fatal Both,
+        /// As many arrive at an mbarrier as it counts to.
+        EnoughArrivals "PI305" Fatal Executed,
+        /// The bytes announced are those that are copied.
+        EqualBytes "PI306" Fatal ExecutedFirst,
+        /// A barrier comes between initialising an mbarrier and using it.
+        Published "PI307" Fatal Read,
+        /// A fence comes between initialising an mbarrier and a relaxed cluster barrier.
+        InitFenced "PI308" Fatal Read,
+        /// A phase is waited for that is not over.
+        PhaseToCome "PI309" Fatal Executed,
+        /// No more arrive at an mbarrier than it counts to.
+        NoMoreArrivals "PI310" Fatal Executed,
+        /// A block lives as long as copies into its shared memory.
+        OutlivesCopies "PI311" Fatal Executed,
+    }
+    Cluster {
+        /// A wait at the cluster barrier comes after an arrival.
+        ClusterArrived "PI401" Fatal ReadFirst,
+        /// Between two arrivals at the cluster barrier comes a wait.
+        ClusterWaited "PI402" Fatal ReadFirst,
+        /// An arrival at the cluster barrier is waited for.
+        ClusterWaitedFor "PI403" Other Read,
+        /// Every thread comes to the cluster barrier.
+        WholeCluster "PI404" Fatal Executed,
+    }
+    Groups {
+        /// wgmma.fence comes before what multiplies registers that were written.
+        WgmmaFenced "PI501" Other Read,
+        /// Multiplications of wgmma are committed.
+        WgmmaCommitted "PI502" Other Read,
+        /// Groups of wgmma are waited for.
+        WgmmaWaitedFor "PI503" Other Read,
+        /// Copies are committed.
+        CopiesCommitted "PI504" Other Read,
+        /// Groups of copies are waited for.
+        CopiesWaitedFor "PI505" Other Read,
+    }
+    Tensor {
+        /// A kernel has one cta_group.
+        OneCtaGroup "PI601" Fatal Read,
+        /// Tensor memory is freed.
+        TensorFreed "PI602" Fatal Both,
+        /// Columns of tensor memory are a power of two from 32 to 512.
+        TensorColumns "PI603" Fatal Read,
+        /// There is as much tensor memory as is asked for.
+        TensorFits "PI604" Fatal Read,
+        /// The permit to allocate tensor memory is given up.
+        PermitGivenUp "PI605" Other Read,
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_has_a_page_that_says_who_tells_it() {
+        let codes: Vec<&str> = Rule::ALL.iter().map(|rule| rule.code()).collect();
+        assert!(codes.is_sorted_by(|one, other| one < other), "{codes:?}");
+        for rule in Rule::ALL {
+            let page = crate::emit::explain::page(rule.code()).unwrap_or_else(|| panic!("{rule} has no page"));
+            let page = page.split_whitespace().collect::<Vec<&str>>().join(" ");
+            assert!(page.contains(rule.told().words()), "the page of {rule} does not say: {}", rule.told().words());
+        }
+    }
+}
