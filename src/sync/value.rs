@@ -27,6 +27,7 @@ pub struct Word {
 
 impl Word {
     /// A number that nothing but the code decides.
+    #[inline]
     pub const fn fact(bits: u64) -> Word {
         Word { bits, basis: Basis::Fact }
     }
@@ -49,6 +50,7 @@ impl Default for Lanes {
 
 impl Lanes {
     /// Each lane's own, the same for all where they agree.
+    #[inline]
     pub fn each(of: impl Fn(usize) -> Word) -> Lanes {
         // A plain loop: calls that fill an array do not end up inside one another.
         let mut words = [Word::default(); LANES];

@@ -5,6 +5,7 @@ use crate::sync::machine::SharedAddress;
 use crate::sync::program::{Combine, Compute};
 
 /// What an instruction gives for some arguments; none where that is not defined.
+#[inline]
 pub(super) fn apply(what: Compute, n: &[u64; 4]) -> Option<u64> {
     let [a, b, c, _] = *n;
     let bits32 = Type { bits: 32, signed: false };

@@ -2,10 +2,63 @@
 
 use super::Run;
 use super::step::lanes_of;
+use crate::base::FastMap;
 use crate::sync::LANES;
 use crate::sync::machine::SharedAddress;
 use crate::sync::program::{Address, Atomic, Op, Reg, Source, Space};
 use crate::sync::value::{Basis, Lanes, Word};
+
+/// Bytes of a slot.
+const SLOT: u64 = 8;
+
+/// Shared memory of all blocks, as far as something was left there.
+#[derive(Default)]
+pub(super) struct Memory {
+    slots: FastMap<u64, Slot>,
+}
+
+/// Eight bytes at a multiple of eight.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Slot {
+    bytes: [u8; SLOT as usize],
+    /// What each of them rests on; none where nothing was left.
+    basis: [Option<Basis>; SLOT as usize],
+}
+
+impl Memory {
+    /// A number of at most eight bytes; none where one of them was never left.
+    fn read(&self, at: u64, bytes: u64) -> Option<Word> {
+        let mut all = Word::default();
+        let mut slot = Slot::default();
+        for byte in 0..bytes.min(SLOT) {
+            let (of, within) = ((at + byte) / SLOT, ((at + byte) % SLOT) as usize);
+            if byte == 0 || within == 0 {
+                slot = *self.slots.get(&of)?;
+            }
+            all.bits |= u64::from(slot.bytes[within]) << (8 * byte);
+            all.basis = all.basis.max(slot.basis[within]?);
+        }
+        Some(all)
+    }
+
+    /// Leaves a number of at most eight bytes; says whether that is another one, or rests on something else.
+    fn write(&mut self, at: u64, word: Word, bytes: u64) -> bool {
+        let (mut byte, end, mut changed) = (0, bytes.min(SLOT), false);
+        while byte < end {
+            let slot = self.slots.entry((at + byte) / SLOT).or_default();
+            let before = *slot;
+            let first = (at + byte) % SLOT;
+            let count = (SLOT - first).min(end - byte);
+            for within in first..first + count {
+                slot.bytes[within as usize] = (word.bits >> (8 * (byte + within - first))) as u8;
+                slot.basis[within as usize] = Some(word.basis);
+            }
+            changed |= *slot != before;
+            byte += count;
+        }
+        changed
+    }
+}
 
 impl Run<'_> {
     /// Whether an address of a space is one of shared memory.
@@ -31,13 +84,7 @@ impl Run<'_> {
                     let address = self.address(here, at, lane).bits;
                     let address = address.wrapping_add_signed(element * i64::from(bits / 8));
                     let Some(place) = self.shared(space, address) else { return unknown };
-                    let mut all = Word::default();
-                    for byte in 0..u64::from(bits / 8) {
-                        let Some(part) = self.memory.get(&(place.0 + byte)) else { return unknown };
-                        all.bits |= part.bits << (8 * byte);
-                        all.basis = all.basis.max(part.basis);
-                    }
-                    all
+                    self.memory.read(place.0, u64::from(bits / 8)).unwrap_or(unknown)
                 };
                 if self.is_same(here, at.base) { Lanes::Same(of(0)) } else { Lanes::each(of) }
             };
@@ -61,23 +108,13 @@ impl Run<'_> {
 
     /// Leaves a number of so many bits in shared memory.
     pub(super) fn put(&mut self, at: SharedAddress, word: Word, bits: u32) {
-        let mut changed = false;
-        for byte in 0..u64::from(bits / 8).min(8) {
-            let part = Word { bits: word.bits >> (8 * byte) & 0xff, ..word };
-            changed |= self.memory.insert(at.0 + byte, part) != Some(part);
-        }
+        let changed = self.memory.write(at.0, word, u64::from(bits / 8));
         self.machine.changes += u64::from(changed);
     }
 
     /// A word of shared memory.
     pub(super) fn get(&self, at: SharedAddress) -> Option<Word> {
-        let mut all = Word::default();
-        for byte in 0..4 {
-            let part = self.memory.get(&(at.0 + byte))?;
-            all.bits |= part.bits << (8 * byte);
-            all.basis = all.basis.max(part.basis);
-        }
-        Some(all)
+        self.memory.read(at.0, 4)
     }
 
     pub(super) fn atomic(&mut self, warp: usize, mask: u32, op: &Op) {
@@ -116,5 +153,25 @@ impl Run<'_> {
         }
         let value = Lanes::each(|lane| before[lane]);
         self.write(warp, *to, mask, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_kept_wherever_a_number_begins() {
+        let mut memory = Memory::default();
+        let word = |bits, basis| Word { bits, basis };
+        assert_eq!(memory.read(13, 4), None);
+        assert!(memory.write(13, word(0x8877_6655_4433_2211, Basis::Fact), 8));
+        assert!(!memory.write(13, Word::fact(0x8877_6655_4433_2211), 8));
+        assert_eq!(memory.read(13, 8), Some(Word::fact(0x8877_6655_4433_2211)));
+        assert_eq!((memory.read(12, 1), memory.read(14, 2)), (None, Some(Word::fact(0x3322))));
+        assert_eq!((memory.read(20, 2), memory.read(20, 1)), (None, Some(Word::fact(0x88))));
+        assert!(memory.write(16, word(0x44, Basis::Input), 1), "it rests on something else");
+        assert_eq!(memory.read(15, 2), Some(word(0x4433, Basis::Input)));
+        assert!(memory.write(u64::MAX - 7, Word::fact(1), 8));
     }
 }

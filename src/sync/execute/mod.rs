@@ -18,6 +18,7 @@ use std::fmt;
 
 use self::clock::{Clock, Clocks, Place};
 use self::flights::{Brings, Flight, Landing};
+use self::memory::Memory;
 use super::LANES;
 use super::machine::{Columns, Equation, Fault, Machine, SharedAddress};
 use super::program::{MbarrierOp, Op, Program};
@@ -376,8 +377,7 @@ pub(super) struct Run<'p> {
     scenario: Scenario,
     warps: Vec<Warp>,
     machine: Machine,
-    /// Shared memory, byte by byte.
-    memory: BTreeMap<u64, Word>,
+    memory: Memory,
     flights: VecDeque<Flight>,
     /// Whether a block has copied for another's mbarrier.
     copies_cross: bool,
@@ -475,7 +475,7 @@ impl<'p> Run<'p> {
             unordered: None,
             warps,
             machine,
-            memory: BTreeMap::new(),
+            memory: Memory::default(),
             flights: VecDeque::new(),
             copies_cross: false,
             copied: BTreeMap::new(),
@@ -513,11 +513,13 @@ impl<'p> Run<'p> {
         Budget { steps: self.steps, pieces: self.pieces }
     }
 
+    #[inline]
     fn is_spent(&self) -> bool {
         self.steps > self.budget.steps || self.pieces > self.budget.pieces
     }
 
     /// Counts pieces of work for a number of things.
+    #[inline]
     fn looks_at(&mut self, things: usize) {
         self.pieces += things as u64;
     }

@@ -1,5 +1,7 @@
 //! One instruction of one strand.
 
+use std::borrow::Cow;
+
 use super::clock::Place;
 use super::compute::apply;
 use super::flights::{Brings, Flight};
@@ -23,6 +25,7 @@ pub(super) enum Next {
     Done,
 }
 
+#[inline]
 pub(super) fn lanes_of(mask: u32) -> impl Iterator<Item = usize> {
     (0..LANES).filter(move |lane| mask >> lane & 1 == 1)
 }
@@ -45,11 +48,11 @@ impl Run<'_> {
             if self.is_spent() {
                 return Err(self.spent(pc));
             }
-            if self.works(warp, strand) {
+            if self.recorder.is_some() && self.works(warp, strand) {
                 return Ok(None);
             }
             self.machine.touched.clear();
-            let before = self.before(warp, strand);
+            let before = if self.recorder.is_some() { self.before(warp, strand) } else { None };
             self.step(warp, strand)?;
             if let Some(before) = before {
                 self.observe(warp, &before);
@@ -62,6 +65,7 @@ impl Run<'_> {
         Stop::Undecided(self.line(pc), "the budget of steps is spent")
     }
 
+    #[inline]
     pub(super) fn line(&self, pc: u32) -> Line {
         self.program.code.get(pc as usize).or(self.program.code.last()).map_or(Line(0), |instr| instr.line)
     }
@@ -121,7 +125,19 @@ impl Run<'_> {
         }
     }
 
+    /// What all lanes of a warp have of a source: held in a register, or made.
+    #[inline]
+    fn row<'w>(&self, warp: &'w Warp, source: Source) -> Cow<'w, Lanes> {
+        match source {
+            Source::Reg(reg) => warp.registers.get(reg.0 as usize).map_or_else(Cow::default, Cow::Borrowed),
+            Source::Number(bits) => Cow::Owned(Lanes::Same(Word::fact(bits))),
+            _ if self.is_same(warp, source) => Cow::Owned(Lanes::Same(self.word(warp, source, 0))),
+            _ => Cow::Owned(Lanes::each(|lane| self.word(warp, source, lane))),
+        }
+    }
+
     /// Whether all lanes have the same of it.
+    #[inline]
     pub(super) fn is_same(&self, warp: &Warp, source: Source) -> bool {
         match source {
             Source::Reg(reg) | Source::Not(reg) | Source::Minus(reg) => {
@@ -224,6 +240,7 @@ impl Run<'_> {
         Ok(address)
     }
 
+    #[inline]
     pub(super) fn write(&mut self, warp: usize, to: Option<Reg>, mask: u32, value: Lanes) {
         if let Some(reg) = to
             && let Some(held) = self.warps[warp].registers.get_mut(reg.0 as usize)
@@ -416,7 +433,7 @@ impl Run<'_> {
             Op::Unknown { to, .. } => 2 + to.len(),
             Op::Pack { parts, .. } => LANES * (1 + parts.len()),
             Op::Unpack { to, .. } => LANES * (1 + to.len()),
-            // Memory is kept byte by byte.
+            // A number of memory may lie in two slots.
             Op::Load { space: Space::Input | Space::Other, to, .. } => 2 + to.len(),
             Op::Load { to, at, bits, .. } => {
                 let lanes = if self.is_same(&self.warps[warp], at.base) { 1 } else { lanes };
@@ -503,18 +520,16 @@ impl Run<'_> {
             Op::Compute { what, to, also, args } => {
                 let here = &self.warps[warp];
                 let unknown = Word { bits: self.scenario.memory, basis: Basis::Memory };
+                let [a, b, c, d] = *args;
+                let rows = [self.row(here, a), self.row(here, b), self.row(here, c), self.row(here, d)];
                 let of = |lane: usize| {
-                    let (mut numbers, mut basis) = ([0; 4], Basis::Fact);
-                    for (number, source) in numbers.iter_mut().zip(args) {
-                        let word = self.word(here, *source, lane);
-                        (*number, basis) = (word.bits, basis.max(word.basis));
-                    }
-                    match apply(*what, &numbers) {
-                        Some(bits) => Word { bits, basis },
+                    let [a, b, c, d] = [rows[0].lane(lane), rows[1].lane(lane), rows[2].lane(lane), rows[3].lane(lane)];
+                    match apply(*what, &[a.bits, b.bits, c.bits, d.bits]) {
+                        Some(bits) => Word { bits, basis: a.basis.max(b.basis).max(c.basis.max(d.basis)) },
                         None => unknown,
                     }
                 };
-                let same = args.iter().all(|source| self.is_same(here, *source));
+                let same = rows.iter().all(|row| matches!(**row, Lanes::Same(_)));
                 let value = if same { Lanes::Same(of(0)) } else { Lanes::each(of) };
                 if !same {
                     self.looks_at(LANES);
