@@ -1,5 +1,6 @@
 //! The listing of instructions, as text and as JSON, a function at a time: a library does not fit in memory twice.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::control::control;
@@ -32,46 +33,83 @@ pub fn write_text(function: &ListedFunction, options: &Options, out: &mut dyn Wr
     writeln!(out)?;
     let scheduling = if options.control { format!("  {:<CONTROL$}", "control") } else { String::new() };
     writeln!(out, "  {DIM}   pc  gpr pred ugpr upred  line{scheduling}  instruction{RESET}")?;
+    let mut row = String::new();
     for instruction in &function.instructions {
-        write_row(instruction, options, out)?;
+        row.clear();
+        push_row(instruction, options, &mut row);
+        out.write_all(row.as_bytes())?;
     }
     Ok(())
 }
 
-fn write_row(instruction: &ListedInstruction, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    write!(out, "  {:>5}", instruction.pc)?;
+/// Puts a row together: there are millions of them, so that figures are written without the machinery of formats.
+fn push_row(instruction: &ListedInstruction, options: &Options, row: &mut String) {
+    row.push_str("  ");
+    push_hex(row, instruction.pc.0);
     match instruction.live {
-        Some(live) => write!(out, "  {:>3} {:>4} {:>4} {:>5}", live.gpr, live.pred, live.ugpr, live.upred)?,
-        None => write!(out, "  {:>3} {:>4} {:>4} {:>5}", "", "", "", "")?,
+        Some(live) => {
+            row.push_str("  ");
+            push_number(row, u32::from(live.gpr), 3);
+            for (count, width) in [(live.pred, 4), (live.ugpr, 4), (live.upred, 5)] {
+                row.push(' ');
+                push_number(row, u32::from(count), width);
+            }
+        }
+        None => row.push_str("                     "),
     }
+    row.push(' ');
     match instruction.ptx_line {
-        Some(line) => write!(out, " {line:>5}")?,
-        None => write!(out, " {:>5}", "-")?,
+        Some(line) => push_number(row, line.0, 5),
+        None => row.push_str("    -"),
     }
+    // What is written into a string is always written.
     if options.control {
-        write!(out, "  {DIM}{:<CONTROL$}{RESET}", instruction.control.as_ref().map(control).unwrap_or_default())?;
+        let control = instruction.control.as_ref().map(control).unwrap_or_default();
+        let _ = write!(row, "  {DIM}{control:<CONTROL$}{RESET}");
     }
+    row.push_str("  ");
     match &instruction.text {
-        Some(text) => write!(out, "  {}", terminal(text))?,
-        None => write!(out, "  .word 0x{}{}", instruction.hex, options.no_text)?,
+        Some(text) => row.push_str(&terminal(text)),
+        None => row.extend([".word 0x", &instruction.hex, options.no_text]),
     }
     if instruction.spill == Some(true) {
-        write!(out, "  {DIM}spill{RESET}")?;
+        let _ = write!(row, "  {DIM}spill{RESET}");
     }
     if options.hex && instruction.text.is_some() {
-        write!(out, "  {DIM}/* 0x{} */{RESET}", instruction.hex)?;
+        let _ = write!(row, "  {DIM}/* 0x{} */{RESET}", instruction.hex);
     }
-    writeln!(out)?;
+    row.push('\n');
     if options.sets {
-        write!(out, "  {:>5}  {DIM}", "")?;
-        match &instruction.live_registers {
-            Some(registers) if registers.0.is_empty() => write!(out, "none live")?,
-            Some(registers) => write!(out, "{registers}")?,
-            None => write!(out, "not known")?,
-        }
-        writeln!(out, "{RESET}")?;
+        let _ = match &instruction.live_registers {
+            Some(registers) if registers.0.is_empty() => writeln!(row, "         {DIM}none live{RESET}"),
+            Some(registers) => writeln!(row, "         {DIM}{registers}{RESET}"),
+            None => writeln!(row, "         {DIM}not known{RESET}"),
+        };
     }
-    Ok(())
+}
+
+/// A number to the right of so many columns.
+fn push_number(row: &mut String, mut number: u32, width: usize) {
+    let mut digits = [b' '; 10];
+    let mut from = digits.len();
+    loop {
+        from -= 1;
+        digits[from] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    let from = from.min(digits.len().saturating_sub(width));
+    row.extend(digits[from..].iter().map(|digit| char::from(*digit)));
+}
+
+/// A number in at least four digits of sixteen.
+fn push_hex(row: &mut String, number: u32) {
+    let digits = (8 - number.leading_zeros() / 4).max(4);
+    for at in (0..digits).rev() {
+        row.extend(char::from_digit(number >> (4 * at) & 0xf, 16));
+    }
 }
 
 /// Writes units as one JSON document, a function a line. Functions come from an iterator so that only one is in memory.
@@ -98,5 +136,24 @@ impl<'a> JsonWriter<'a> {
     /// Ends the document.
     pub fn finish(self) -> io::Result<()> {
         self.out.write_all(b"\n]}\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_those_of_a_format() {
+        for number in [0, 7, 10, 99, 100, 12_345, 123_456, u32::MAX] {
+            for width in [1, 3, 5] {
+                let mut row = String::new();
+                push_number(&mut row, number, width);
+                assert_eq!(row, format!("{number:>width$}"));
+            }
+            let mut row = String::new();
+            push_hex(&mut row, number);
+            assert_eq!(row, format!("{number:04x}"));
+        }
     }
 }
