@@ -12,7 +12,7 @@ pub fn run(path: &Path) -> Result<Vec<String>, Error> {
         let number = |figure: Option<u32>| figure.map_or_else(|| "?".to_owned(), |figure| figure.to_string());
         let live = kernel.pressure.as_ref().map(|pressure| pressure.gpr.peak);
         let spills = kernel.spills.as_ref().map(Vec::len).and_then(|spills| u32::try_from(spills).ok());
-        let blocks = kernel.occupancy.as_ref().map(|occupancy| occupancy.blocks_per_sm);
+        let blocks = kernel.occupancy.as_ref().and_then(|occupancy| occupancy.blocks_per_sm);
         let [registers, live, spills, blocks] = [kernel.resources.registers, live, spills, blocks].map(number);
         format!(
             "{}: {registers} registers, {live} live, {spills} spill instructions, {blocks} blocks an SM",

@@ -85,8 +85,8 @@ pub struct Options {
     pub kernels: Vec<String>,
     /// Threads of a block, for kernels whose directives do not say.
     pub threads: Option<u32>,
-    /// Bytes of shared memory asked for at launch.
-    pub smem_dynamic_bytes: u64,
+    /// Bytes of shared memory asked for at launch; `None` where that is not known.
+    pub smem_dynamic_bytes: Option<u64>,
     /// PTX lines whose live values are wanted, too.
     pub at: Vec<u32>,
     /// Warps of each role, where the code does not tell.

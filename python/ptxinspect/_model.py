@@ -430,13 +430,27 @@ class Finding(View):
 class KernelOccupancy(View):
     """KernelOccupancy."""
 
-    threads: int
-    blocks_per_sm: int
-    warps_per_sm: int
+    threads: Optional[int]
+    blocks_per_sm: Optional[int]
+    warps_per_sm: Optional[int]
     max_warps_per_sm: int
-    limiter: str
+    limiter: Optional[str]
     next_step: Optional["OccupancyStep"]
     cliff: Optional["OccupancyStep"]
+    #: Dynamic shared memory of a block that was counted; null where the kernel takes some and nothing says how much.
+    smem_dynamic_bytes: Optional[int]
+    #: What only the launch knows, and nobody said; what depends on it is null.
+    missing: List[Literal["threads", "smem_dynamic"]]
+    #: Where only dynamic shared memory is missing: the blocks that each size of it leaves, the most blocks first.
+    by_smem_dynamic: List["SmemRange"]
+
+
+class SmemRange(View):
+    """SmemRange."""
+
+    #: The most bytes with this many blocks.
+    smem_dynamic_bytes: int
+    blocks_per_sm: int
 
 
 class Parameter(View):
@@ -650,6 +664,7 @@ __all__ = [
     "SetMaxNReg",
     "SetMaxNRegEmitted",
     "SetMaxNRegRequested",
+    "SmemRange",
     "SourceFacts",
     "SourceLine",
     "Spill",

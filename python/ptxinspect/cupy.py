@@ -48,7 +48,7 @@ def inspect(
     options: Sequence[str] = (),
     *,
     threads: Optional[int] = None,
-    smem_dynamic: int = 0,
+    smem_dynamic: Optional[int] = None,
 ) -> Report:
     """Where the registers of its kernels went: :func:`cubin`, then :func:`ptxinspect.inspect`. ``threads`` and ``smem_dynamic`` are what only
     the launch knows."""

@@ -43,7 +43,7 @@ def inspect(
     ptxas: Optional[Union[str, "os.PathLike[str]"]] = None,
     *,
     threads: Optional[int] = None,
-    smem_dynamic: int = 0,
+    smem_dynamic: Optional[int] = None,
     flags: Union[str, Sequence[str]] = (),
 ) -> Report:
     """Where the registers of a Numba kernel went: :func:`ptx`, then :func:`ptxinspect.inspect`. ``max_registers`` of a dispatcher is kept;

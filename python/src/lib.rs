@@ -28,7 +28,7 @@ struct Asked {
     flags: Vec<String>,
     kernels: Vec<String>,
     threads: Option<u32>,
-    smem_dynamic: u64,
+    smem_dynamic: Option<u64>,
     at: Vec<u32>,
     roles: Vec<(String, u32)>,
     timeout: Option<f64>,
@@ -176,14 +176,12 @@ impl Report {
 
     /// What a table shows of each kernel: one object each, as JSON.
     fn rows(&self) -> PyResult<String> {
-        let smem_dynamic = self.options.smem_dynamic_bytes;
-        let of_unit = |unit| rows_of(unit, smem_dynamic);
-        write(&self.report.units.iter().flat_map(of_unit).collect::<Vec<_>>())
+        write(&self.report.units.iter().flat_map(rows_of).collect::<Vec<_>>())
     }
 }
 
-fn rows_of(unit: &ptxinspect::Unit, smem_dynamic_bytes: u64) -> impl Iterator<Item = Row<'_>> {
-    unit.kernels.iter().map(move |kernel| Row::of(unit, kernel, smem_dynamic_bytes))
+fn rows_of(unit: &ptxinspect::Unit) -> impl Iterator<Item = Row<'_>> {
+    unit.kernels.iter().map(move |kernel| Row::of(unit, kernel))
 }
 
 /// A kernel's figures, flat.
@@ -212,7 +210,7 @@ struct Row<'a> {
     occupancy: Option<f64>,
     limiter: Option<String>,
     findings: usize,
-    smem_dynamic_bytes: u64,
+    smem_dynamic_bytes: Option<u64>,
     next_step: Option<u32>,
     advisories: Option<Vec<&'a str>>,
     peak_at: Option<String>,
@@ -244,7 +242,7 @@ fn most(kernel: &ptxinspect::Kernel, of: impl Fn(&SourceFacts) -> u32) -> Option
 }
 
 impl<'a> Row<'a> {
-    fn of(unit: &'a ptxinspect::Unit, kernel: &'a ptxinspect::Kernel, smem_dynamic_bytes: u64) -> Row<'a> {
+    fn of(unit: &'a ptxinspect::Unit, kernel: &'a ptxinspect::Kernel) -> Row<'a> {
         let occupancy = kernel.occupancy.as_ref();
         Row {
             input: &unit.input,
@@ -268,16 +266,14 @@ impl<'a> Row<'a> {
                 .zip(kernel.instructions.padding)
                 .map(|(all, padding)| all - padding),
             code_bytes: kernel.resources.code_bytes,
-            threads: occupancy.map(|found| found.threads),
-            blocks_per_sm: occupancy.map(|found| found.blocks_per_sm),
-            warps_per_sm: occupancy.map(|found| found.warps_per_sm),
-            occupancy: occupancy.map(|found| f64::from(found.warps_per_sm) / f64::from(found.max_warps_per_sm.max(1))),
-            limiter: occupancy.map(|found| found.limiter.clone()),
+            threads: occupancy.and_then(|found| found.threads),
+            blocks_per_sm: occupancy.and_then(|found| found.blocks_per_sm),
+            warps_per_sm: occupancy.and_then(|found| found.warps_per_sm),
+            occupancy: occupancy
+                .and_then(|found| Some(f64::from(found.warps_per_sm?) / f64::from(found.max_warps_per_sm.max(1)))),
+            limiter: occupancy.and_then(|found| found.limiter.clone()),
             findings: kernel.barriers.as_ref().map_or(0, |barriers| barriers.issues.len()),
-            smem_dynamic_bytes: match (smem_dynamic_bytes, &unit.recorded_launch) {
-                (0, Some(recorded)) => recorded.smem_dynamic_bytes,
-                (asked, _) => asked,
-            },
+            smem_dynamic_bytes: occupancy.and_then(|found| found.smem_dynamic_bytes),
             next_step: occupancy.and_then(|found| found.next_step.as_ref()).map(|step| step.registers),
             advisories: unit.ptxas.as_ref().map(|_| advisories(unit, kernel)),
             peak_at: kernel.pressure.as_ref().and_then(|pressure| pressure.gpr.source_line.as_ref()).map(own_line),

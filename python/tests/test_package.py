@@ -49,7 +49,9 @@ def test_bytes_paths_and_strings_are_sources(cubin):
 
 
 def test_attributes_are_the_figures(cubin):
-    report = ptxinspect.inspect(cubin, threads=128)
+    unknown = ptxinspect.inspect(cubin, threads=128).kernel("tensor_memory").occupancy
+    assert unknown.missing == ["smem_dynamic"] and unknown.blocks_per_sm is None and unknown.by_smem_dynamic[0].blocks_per_sm >= 1
+    report = ptxinspect.inspect(cubin, threads=128, smem_dynamic=0)
     kernel = report.kernel("tensor_memory")
     assert kernel.registers == kernel.resources.registers == 12
     assert kernel.pressure.gpr.peak == kernel.peak_live

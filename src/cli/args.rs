@@ -195,8 +195,8 @@ pub struct ReportArgs {
     #[arg(long, value_name = "N", help_heading = "Occupancy")]
     pub threads: Option<u32>,
     /// Bytes of shared memory asked for at launch, for the occupancy
-    #[arg(long, value_name = "BYTES", default_value = "0", help_heading = "Occupancy")]
-    pub smem_dynamic: u64,
+    #[arg(long, value_name = "BYTES", help_heading = "Occupancy")]
+    pub smem_dynamic: Option<u64>,
     /// Also show which values are alive at this PTX line (repeat, or separate with commas)
     #[arg(long, value_name = "LINE", value_delimiter = ',', help_heading = "Output")]
     pub at: Vec<u32>,
@@ -262,8 +262,8 @@ pub struct AnnotateArgs {
     #[arg(long, value_name = "N", help_heading = "Occupancy")]
     pub threads: Option<u32>,
     /// Bytes of shared memory asked for at launch, for the occupancy
-    #[arg(long, value_name = "BYTES", default_value = "0", help_heading = "Occupancy")]
-    pub smem_dynamic: u64,
+    #[arg(long, value_name = "BYTES", help_heading = "Occupancy")]
+    pub smem_dynamic: Option<u64>,
 }
 
 /// Forms of the annotation.

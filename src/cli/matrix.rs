@@ -57,8 +57,8 @@ pub struct MatrixArgs {
     #[arg(long, value_name = "N", help_heading = "Occupancy")]
     pub threads: Option<u32>,
     /// Bytes of shared memory asked for at launch, for the occupancy
-    #[arg(long, value_name = "BYTES", default_value = "0", help_heading = "Occupancy")]
-    pub smem_dynamic: u64,
+    #[arg(long, value_name = "BYTES", help_heading = "Occupancy")]
+    pub smem_dynamic: Option<u64>,
     /// The form of the matrix
     #[arg(long, short, default_value = "text", help_heading = "Output")]
     pub format: TextOrJson,

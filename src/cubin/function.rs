@@ -79,6 +79,9 @@ pub struct Resources {
     pub smem_bytes: u32,
     /// Shared memory the system reserves in each block (1024 from sm_90 on), part of SHARED in `cuobjdump -res-usage`.
     pub smem_reserved_bytes: u32,
+    /// Whether the file has a `.nv.shared.NAME` for it: ptxas makes one for static shared memory and, in a module with an
+    /// open `.extern .shared` array, for every kernel. With both it looks as with static shared memory alone.
+    pub has_smem_section: bool,
     /// Constant banks of this function.
     pub cmem: Vec<ConstantBank>,
     /// Bytes of `.nv.local.NAME`: LOCAL of `cuobjdump -res-usage`.

@@ -314,6 +314,7 @@ impl<'a> Image<'a> {
             } else if name.starts_with(".nv.shared.") {
                 if let Some(at) = owner(".nv.shared.") {
                     functions[at].resources.smem_bytes = saturate(section.bytes);
+                    functions[at].resources.has_smem_section = true;
                 }
             } else if name.starts_with(".nv.local.") {
                 if let Some(at) = owner(".nv.local.") {

@@ -14,7 +14,7 @@ use super::progress::{Installing, Progress};
 use super::settings::Settings;
 use crate::base::Arch;
 use crate::cache::Cache;
-use crate::gate::{Figures, Metric};
+use crate::gate::Metric;
 use crate::matrix::{Bisection, Cell, CellKernel, KernelBisection, Matrix, Setting, Sweep, bisect};
 use crate::report::{KernelKind, LaunchHints, Severity, UnitError, Wanted};
 use crate::toolchain::managed::Store;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::metric::Figures;
 use crate::base::Line;
 use crate::report::{
-    Advisory, Confidence, Issue, Kernel, ProblemStage, PtxasFile, PtxasUsed, SetMaxNReg, Severity, Unit, abridge,
-    demangle,
+    Advisory, Confidence, Issue, Kernel, LaunchFact, ProblemStage, PtxasFile, PtxasUsed, SetMaxNReg, Severity, Unit,
+    abridge, demangle,
 };
 
 /// The figures of one input for one architecture and one ptxas: what the baseline holds.
@@ -82,6 +82,8 @@ pub struct KernelPlace {
     pub setmaxnreg_line: Option<Line>,
     /// What the checks found in it, each with its line.
     pub issues: Vec<Issue>,
+    /// What its occupancy lacks.
+    pub missing: Vec<LaunchFact>,
 }
 
 /// The architecture of an input that none is known of.
@@ -139,6 +141,7 @@ impl KernelPlace {
             spill_line: most.map(|(line, _)| *line),
             setmaxnreg_line: kernel.setmaxnreg.iter().flat_map(|all| &all.requested).map(|one| one.ptx_line).next(),
             issues: issues(kernel).cloned().collect(),
+            missing: kernel.occupancy.iter().flat_map(|found| &found.missing).copied().collect(),
         }
     }
 }

@@ -133,7 +133,7 @@ impl Metric {
                 kernel.instructions.total.map(|total| total.saturating_sub(padding))
             }
             Metric::CodeBytes => Some(resources.code_bytes),
-            Metric::WarpsPerSm => kernel.occupancy.as_ref().map(|occupancy| u64::from(occupancy.warps_per_sm)),
+            Metric::WarpsPerSm => kernel.occupancy.as_ref().and_then(|found| found.warps_per_sm).map(u64::from),
         }
     }
 }

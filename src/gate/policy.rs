@@ -25,7 +25,7 @@ pub struct Policy {
     /// Threads of a block for kernels whose directives do not say.
     pub threads: Option<u32>,
     /// Shared memory asked for at launch.
-    pub smem_dynamic: u64,
+    pub smem_dynamic: Option<u64>,
     /// Whether improvements must be recorded.
     pub ratchet: bool,
     /// What a kernel that is not recorded is.
@@ -245,8 +245,7 @@ struct RawPolicy {
     flags: Vec<String>,
     baseline: Option<String>,
     threads: Option<u32>,
-    #[serde(default)]
-    smem_dynamic: u64,
+    smem_dynamic: Option<u64>,
     #[serde(default)]
     ratchet: bool,
     new: Option<Action>,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::gate::{Figures, Metric};
+use crate::report::{Kernel, LaunchFact};
 
 /// The name and version of the JSON's shape.
 pub const MATRIX_SCHEMA: &str = "ptxinspect.matrix/1";
@@ -38,12 +39,21 @@ pub struct CellKernel {
     pub name: String,
     /// By metric; null where not known.
     pub figures: BTreeMap<&'static str, Option<u64>>,
+    /// What its occupancy lacks: figures that only the launch knows.
+    pub missing: Vec<LaunchFact>,
+    /// The directive that ruled over the swept flags, which did nothing then; null where none did.
+    pub ruled_by: Option<String>,
 }
 
 impl CellKernel {
     /// From a kernel's figures.
-    pub fn new(name: String, figures: &Figures) -> Self {
-        CellKernel { name, figures: figures.iter().map(|(metric, value)| (metric.name(), value)).collect() }
+    pub fn new(kernel: &Kernel) -> Self {
+        CellKernel {
+            name: kernel.name.clone(),
+            figures: Figures::of(kernel).iter().map(|(metric, value)| (metric.name(), value)).collect(),
+            missing: kernel.occupancy.iter().flat_map(|found| &found.missing).copied().collect(),
+            ruled_by: None,
+        }
     }
 
     /// One of them.

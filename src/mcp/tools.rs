@@ -167,8 +167,7 @@ struct Inspect {
     flags: Vec<String>,
     kernel: Option<String>,
     threads: Option<u32>,
-    #[serde(default)]
-    smem_dynamic: u64,
+    smem_dynamic: Option<u64>,
     #[serde(default)]
     skip: usize,
 }

@@ -8,14 +8,14 @@ use super::code::{CodeFacts, Section, own_ranges};
 use super::demangle::demangle;
 use super::messages::advisory;
 use super::model::*;
+use super::occupancy::{Launched, cubin_may_take_dynamic_smem, occupancy_of, ptx_takes_dynamic_smem};
 use super::warps::{self, Evaluated, RoleHint};
-use crate::base::{Arch, Line, work};
+use crate::base::{Line, work};
 use crate::cubin::lines::LineTable;
 use crate::cubin::{self, Abi, AttributeValue, ElfKind, FunctionKind, Image};
 use crate::ptx::{self, Module};
 use crate::registers::cap::{self, Bounds};
 use crate::registers::code::Codes;
-use crate::registers::occupancy;
 use crate::toolchain::log::{FunctionLog, Log};
 
 /// Everything the readers found about one input.
@@ -64,7 +64,7 @@ pub struct LaunchHints {
     /// Threads of a block.
     pub threads: Option<u32>,
     /// Shared memory asked for at launch.
-    pub smem_dynamic_bytes: u64,
+    pub smem_dynamic_bytes: Option<u64>,
 }
 
 impl LaunchHints {
@@ -73,10 +73,7 @@ impl LaunchHints {
         let Some(recorded) = recorded else { return self };
         LaunchHints {
             threads: self.threads.or(Some(recorded.threads)),
-            smem_dynamic_bytes: match self.smem_dynamic_bytes {
-                0 => recorded.smem_dynamic_bytes,
-                asked => asked,
-            },
+            smem_dynamic_bytes: self.smem_dynamic_bytes.or(Some(recorded.smem_dynamic_bytes)),
         }
     }
 }
@@ -251,11 +248,7 @@ impl Readers<'_> {
         let resources = resources_of(function, record);
         let ranges = own_ranges(function);
         let mut kernel = Kernel {
-            occupancy: if entry {
-                occupancy_of(self.facts.image.arch, &resources, &launch, self.facts.launch)
-            } else {
-                None
-            },
+            occupancy: if entry { self.occupancy(function, &resources, &launch) } else { None },
             resources,
             register_cap: if entry { self.register_cap(&launch) } else { None },
             launch,
@@ -369,6 +362,18 @@ impl Readers<'_> {
         }
     }
 
+    fn occupancy(&self, function: &cubin::Function<'_>, resources: &Resources, launch: &Launch) -> Option<Occupancy> {
+        let takes_dynamic_smem = match self.functions.get(&*function.name) {
+            Some(kernel) => ptx_takes_dynamic_smem(kernel),
+            None => cubin_may_take_dynamic_smem(self.facts.image, function),
+        };
+        occupancy_of(
+            self.facts.image.arch,
+            resources,
+            &Launched { launch, hints: self.facts.launch, takes_dynamic_smem },
+        )
+    }
+
     fn register_cap(&self, launch: &Launch) -> Option<RegisterCap> {
         let bounds = Bounds {
             maxnreg: launch.maxnreg,
@@ -392,40 +397,6 @@ pub(super) fn launch_of(function: &cubin::Function<'_>) -> Launch {
         cluster: recorded.cluster,
         max_cluster_rank: recorded.max_cluster_rank,
     }
-}
-
-/// How many blocks an SM holds; none when the threads of a block, the registers or the hardware are not known.
-pub(super) fn occupancy_of(
-    arch: Arch,
-    resources: &Resources,
-    launch: &Launch,
-    hints: LaunchHints,
-) -> Option<Occupancy> {
-    // A launch of another size than .reqntid fails.
-    let required = Launch { maxntid: None, ..launch.clone() }.threads();
-    let threads = required.or(hints.threads).or(launch.threads())?;
-    let cluster = launch.cluster.map_or(Some(1), |[x, y, z]| x.checked_mul(y)?.checked_mul(z));
-    let asked = occupancy::Launch {
-        threads,
-        registers: resources.registers?,
-        smem_static: resources.smem_bytes?,
-        smem_dynamic: hints.smem_dynamic_bytes,
-        barriers: resources.barriers.unwrap_or(0),
-        cluster: cluster?,
-        ..occupancy::Launch::default()
-    };
-    let found = occupancy::occupancy(arch, &asked).ok()?;
-    let step =
-        |step: occupancy::RegisterStep| OccupancyStep { registers: step.registers, blocks_per_sm: step.blocks_per_sm };
-    Some(Occupancy {
-        threads,
-        blocks_per_sm: found.blocks_per_sm,
-        warps_per_sm: found.warps_per_sm,
-        max_warps_per_sm: found.max_warps_per_sm,
-        limiter: found.limiter.to_string(),
-        next_step: found.next_step.map(step),
-        cliff: found.cliff.map(step),
-    })
 }
 
 pub(super) fn resources_of(function: &cubin::Function<'_>, record: Option<&FunctionLog>) -> Resources {

@@ -14,6 +14,7 @@ mod live_values;
 mod messages;
 mod model;
 mod names;
+mod occupancy;
 mod registers;
 mod text;
 pub mod timeline {

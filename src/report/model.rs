@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::PtxText;
 pub use super::registers::*;
 use super::warps::{Barriers, Role, SetMaxNReg};
+use crate::base::hardware::WARP_SIZE;
 use crate::base::{Line, Pc};
 pub use crate::registers::cap::Cause;
 
@@ -398,23 +399,103 @@ pub struct Instructions {
     pub with_source_line: Option<u64>,
 }
 
-/// How many blocks run at once, and what it would take to have more.
+impl Instructions {
+    /// Instructions that can run: without what only fills the section up.
+    pub fn count(&self) -> Option<u64> {
+        self.total.map(|total| total.saturating_sub(self.padding.unwrap_or(0)))
+    }
+}
+
+/// How many blocks run at once, and what it would take to have more. What depends on a figure that only the launch
+/// knows is null.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Occupancy {
-    /// Threads of a block.
-    pub threads: u32,
+    /// Threads of a block; null where nothing says.
+    pub threads: Option<u32>,
+    /// Dynamic shared memory of a block that was counted; null where the kernel takes some and nothing says how much.
+    #[serde(default)]
+    pub smem_dynamic_bytes: Option<u64>,
+    /// What only the launch knows, and nobody said.
+    #[serde(default)]
+    pub missing: Vec<LaunchFact>,
     /// Blocks an SM holds.
-    pub blocks_per_sm: u32,
+    pub blocks_per_sm: Option<u32>,
     /// Warps an SM holds.
-    pub warps_per_sm: u32,
+    pub warps_per_sm: Option<u32>,
     /// Warps an SM has room for.
     pub max_warps_per_sm: u32,
     /// What stops one more.
-    pub limiter: String,
-    /// The registers that would allow more blocks.
+    pub limiter: Option<String>,
+    /// The registers with which more blocks would fit: arithmetic, ptxas was not asked.
     pub next_step: Option<OccupancyStep>,
     /// The registers that would allow fewer.
     pub cliff: Option<OccupancyStep>,
+    /// Where `missing` is dynamic shared memory alone: the blocks that each size of it leaves, the most blocks first.
+    #[serde(default)]
+    pub by_smem_dynamic: Vec<SmemRange>,
+}
+
+impl Occupancy {
+    /// Whether no block fits, whatever is missing.
+    pub fn cannot_launch(&self) -> bool {
+        self.blocks_per_sm == Some(0)
+    }
+
+    /// The blocks an SM holds at most, when only dynamic shared memory is missing.
+    pub fn most_blocks_per_sm(&self) -> Option<u32> {
+        self.blocks_per_sm.or(self.by_smem_dynamic.first().map(|range| range.blocks_per_sm))
+    }
+
+    /// The warps an SM holds at most, when only dynamic shared memory is missing.
+    pub fn most_warps_per_sm(&self) -> Option<u32> {
+        let warps = self.threads?.div_ceil(WARP_SIZE);
+        self.warps_per_sm.or(self.most_blocks_per_sm().map(|blocks| blocks.saturating_mul(warps)))
+    }
+}
+
+/// A figure of a launch that no directive has to state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LaunchFact {
+    /// Threads of a block.
+    Threads,
+    /// Dynamic shared memory of a block.
+    SmemDynamic,
+}
+
+impl LaunchFact {
+    /// As the middle of a sentence.
+    pub fn words(self) -> &'static str {
+        match self {
+            LaunchFact::Threads => "the block size",
+            LaunchFact::SmemDynamic => "the dynamic shared memory",
+        }
+    }
+
+    /// The setting of `ptxinspect.toml` that states it.
+    pub fn setting(self) -> &'static str {
+        match self {
+            LaunchFact::Threads => "threads",
+            LaunchFact::SmemDynamic => "smem_dynamic",
+        }
+    }
+
+    /// The flag that states it.
+    pub fn flag(self) -> &'static str {
+        match self {
+            LaunchFact::Threads => "--threads",
+            LaunchFact::SmemDynamic => "--smem-dynamic",
+        }
+    }
+}
+
+/// Sizes of dynamic shared memory with the same number of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SmemRange {
+    /// The most bytes.
+    pub smem_dynamic_bytes: u64,
+    /// Blocks an SM holds.
+    pub blocks_per_sm: u32,
 }
 
 /// A register count and the blocks it allows.

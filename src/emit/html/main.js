@@ -38,6 +38,38 @@ function sparkline(profile) {
   return `<svg viewBox="0 0 ${profile.length} 20" preserveAspectRatio="none" aria-hidden="true"><path d="M0 20${points}L${profile.length} 20Z"/></svg>`;
 }
 
+// Instructions that can run: without what only fills the section up.
+function instructionCount(facts) {
+  return facts.instructions.total === null ? null : facts.instructions.total - (facts.instructions.padding || 0);
+}
+
+// What only the launch knows, by its name in the report: in words, and the flag that states it.
+const LAUNCH_FACTS = {
+  threads: ["block size", "--threads"],
+  smem_dynamic: ["dynamic shared memory", "--smem-dynamic"],
+};
+
+// Blocks an SM holds; the most, where the launch decides.
+function blocksText(occupancy) {
+  if (occupancy.blocks_per_sm !== null) return String(occupancy.blocks_per_sm);
+  return occupancy.by_smem_dynamic.length ? `≤ ${occupancy.by_smem_dynamic[0].blocks_per_sm}` : "?";
+}
+
+// What the number of blocks means, or what is missing for it.
+function occupancyText(occupancy) {
+  if (occupancy.by_smem_dynamic.length) {
+    const parts = occupancy.by_smem_dynamic.map((range) => `${range.blocks_per_sm} up to ${bytes(range.smem_dynamic_bytes)}`);
+    const shown = parts.length > 4 ? [...parts.slice(0, 2), "…", parts[parts.length - 1]] : parts;
+    return `${shown.join(", ")} of dynamic shared memory, which the launch sets: give --smem-dynamic`;
+  }
+  if (occupancy.missing.length) {
+    const facts = occupancy.missing.map((fact) => LAUNCH_FACTS[fact]);
+    return `the launch sets ${facts.map((fact) => fact[0]).join(" and ")}: give ${facts.map((fact) => fact[1]).join(" and ")}`;
+  }
+  const next = occupancy.next_step ? `; ${occupancy.next_step.blocks_per_sm} would fit at ${occupancy.next_step.registers} registers` : "";
+  return `${occupancy.warps_per_sm} of ${occupancy.max_warps_per_sm} warps, limited by ${occupancy.limiter}${next}`;
+}
+
 function showFigures(kernel) {
   const { facts } = kernel, { resources } = facts, code = codeOf(kernel);
   const list = [];
@@ -49,8 +81,7 @@ function showFigures(kernel) {
   if (spills) list.push(figure("Spills", spills === "none" ? "none" : spills.split(", ")[0], spills.split(", ")[1] || "", { bad: hasSpills(facts), ...(first ? { at: first.at } : {}) }));
   const occupancy = facts.occupancy;
   if (occupancy) {
-    const next = occupancy.next_step ? `; ${occupancy.next_step.blocks_per_sm} with ${occupancy.next_step.registers} registers` : "";
-    list.push(figure("Blocks per SM", occupancy.blocks_per_sm, `${occupancy.warps_per_sm} of ${occupancy.max_warps_per_sm} warps, by ${escapeText(occupancy.limiter)}${next}`));
+    list.push(figure("Blocks per SM", blocksText(occupancy), escapeText(occupancyText(occupancy))));
   }
   if (resources.smem_bytes) list.push(figure("Static shared", bytes(resources.smem_bytes)));
   if (resources.barriers) list.push(figure("Barriers", resources.barriers));
@@ -219,7 +250,7 @@ const COLUMNS = [
   ["Registers", (facts) => facts.resources.registers ?? -1, (facts) => facts.resources.registers ?? "?"],
   ["Live at most", (facts) => (facts.pressure ? facts.pressure.gpr.peak : -1), (facts) => (facts.pressure ? facts.pressure.gpr.peak : "?")],
   ["Spilt", (facts) => (facts.resources.spill_store_bytes || 0) + (facts.resources.spill_load_bytes || 0) + (facts.spill_sites || 0), (facts) => escapeText(spillText(facts) ?? "?"), (facts) => (hasSpills(facts) ? "bad" : "")],
-  ["Blocks/SM", (facts) => (facts.occupancy ? facts.occupancy.blocks_per_sm : -1), (facts) => (facts.occupancy ? facts.occupancy.blocks_per_sm : "?")],
+  ["Blocks/SM", (facts) => facts.occupancy?.blocks_per_sm ?? -1, (facts) => (facts.occupancy ? blocksText(facts.occupancy) : "?")],
   ["Shared", (facts) => facts.resources.smem_bytes ?? -1, (facts) => (facts.resources.smem_bytes === null ? "?" : bytes(facts.resources.smem_bytes))],
   ["Barriers", (facts) => facts.resources.barriers ?? -1, (facts) => facts.resources.barriers ?? "?"],
   ["Instructions", (facts) => facts.instructions.total ?? -1, (facts) => (facts.instructions.total === null ? "?" : thousands(facts.instructions.total))],

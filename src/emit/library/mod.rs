@@ -15,7 +15,7 @@ pub use text::write_text;
 
 use crate::emit::text::{bytes, thousands};
 use crate::report::library::{ArchSummary, EntryFacts, Row, Summary};
-use crate::report::{KernelKind, demangle};
+use crate::report::{KernelKind, Occupancy, demangle};
 
 /// Everything there is to show.
 pub struct Table<'a> {
@@ -52,10 +52,16 @@ const COLUMNS: [Column; 9] = [
     ("stack", |row| row.resources.stack_bytes.map(|n| n.to_string())),
     ("smem", |row| row.resources.smem_bytes.map(|n| n.to_string())),
     ("bars", |row| row.resources.barriers.map(|n| n.to_string())),
-    ("warps", |row| row.occupancy.as_ref().map(|found| format!("{}/{}", found.warps_per_sm, found.max_warps_per_sm))),
-    ("insts", |row| row.instructions.total.map(|n| n.to_string())),
+    ("warps", |row| row.occupancy.as_ref().and_then(warps)),
+    ("insts", |row| row.instructions.count().map(|n| n.to_string())),
     ("code", |row| Some(row.resources.code_bytes.to_string())),
 ];
+
+/// Warps that an SM holds of those it has room for; the most, where the launch's shared memory decides.
+fn warps(found: &Occupancy) -> Option<String> {
+    let bound = if found.warps_per_sm.is_some() { "" } else { "≤" };
+    Some(format!("{bound}{}/{}", found.most_warps_per_sm()?, found.max_warps_per_sm))
+}
 
 /// The columns that say something: without instructions there are no live registers.
 fn columns(full: bool) -> impl Iterator<Item = &'static Column> {

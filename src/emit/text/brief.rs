@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use super::figures::count;
 use super::{Options, kernel, pressure, summary, warps};
 use crate::emit::escape::terminal;
-use crate::report::{Advisory, Confidence, Issue, Kernel, Severity, Unit, abridge};
+use crate::report::{Advisory, Confidence, Issue, Kernel, Occupancy, Severity, Unit, abridge};
 
 /// Columns: lines are long, since each break and its indentation costs.
 const WIDTH: usize = 160;
@@ -41,7 +41,7 @@ impl Badness {
         let stored = kernel.resources.spill_store_bytes.unwrap_or(0) + kernel.resources.spill_load_bytes.unwrap_or(0);
         Badness {
             hangs: issues().any(|issue| sure(issue) && issue.severity == Severity::Error),
-            cannot_launch: kernel.occupancy.as_ref().is_some_and(|found| found.blocks_per_sm == 0),
+            cannot_launch: kernel.occupancy.as_ref().is_some_and(Occupancy::cannot_launch),
             loses_setmaxnreg: kernel.setmaxnreg.as_ref().is_some_and(|found| found.honoured == Some(false)),
             suspect: issues().any(sure),
             warnings: advisories(kernel, unit).filter(|advisory| advisory.severity > Severity::Info).count(),

@@ -7,7 +7,7 @@ use super::style::{BOLD, DIM, GOOD, RESET, WARN};
 use super::wrap::wrap;
 use super::{Options, diagnostic, pressure, summary, warps};
 use crate::emit::escape::terminal;
-use crate::report::{Kernel, KernelKind, LineFacts, RecordedLaunch, Unit, abridge, shorten};
+use crate::report::{Kernel, KernelKind, LineFacts, RecordedLaunch, SmemRange, Unit, abridge, shorten};
 
 /// Columns before the value of a row.
 const LABEL_COLUMNS: usize = 14;
@@ -146,7 +146,26 @@ pub(super) fn write_memory(
         let smem = bytes(recorded.smem_dynamic_bytes);
         bounds.push(format!("{} says {} threads and {smem} dynamic shared", recorded.file, recorded.threads));
     }
-    if bounds.is_empty() { Ok(()) } else { row("launch", &bounds.join(", "), options, out) }
+    if !bounds.is_empty() {
+        row("launch", &bounds.join(", "), options, out)?;
+    }
+    write_occupancy(kernel, options, out)
+}
+
+/// Sizes of dynamic shared memory that a row has room for.
+const SMEM_RANGES: usize = 4;
+
+/// The blocks that fit as dynamic shared memory grows, where its size is not known.
+fn write_occupancy(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let ranges = kernel.occupancy.as_ref().map_or(&[][..], |found| &found.by_smem_dynamic);
+    let [.., last] = ranges else { return Ok(()) };
+    let told = |range: &SmemRange| format!("{} up to {} B", range.blocks_per_sm, thousands(range.smem_dynamic_bytes));
+    let mut parts: Vec<String> = ranges.iter().take(SMEM_RANGES).map(told).collect();
+    if ranges.len() > SMEM_RANGES {
+        parts.pop();
+        parts.extend(["…".to_owned(), told(last)]);
+    }
+    row("blocks/SM", &format!("{} of dynamic shared memory", parts.join(", ")), options, out)
 }
 
 pub(super) fn write_code(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {

@@ -16,6 +16,7 @@ use std::io::{self, Write};
 pub use diagnostic::{write_error, write_unit_error};
 pub use figures::{bytes, count, thousands};
 pub use style::{BAD, BOLD, COLOURS, DIM, GOOD, NOTE, RESET, WARN};
+pub(super) use summary::launch_decides;
 pub(super) use wrap::wrap;
 
 use super::escape::terminal;

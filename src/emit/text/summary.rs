@@ -2,7 +2,7 @@
 
 use super::figures::{bytes, count, thousands};
 use crate::emit::escape::terminal;
-use crate::report::{Cause, Kernel, RegisterCap};
+use crate::report::{Cause, Kernel, LaunchFact, RegisterCap};
 
 /// The summary of a kernel: what it uses and what set that, where the pressure is, what it would take to do better.
 pub fn summary(kernel: &Kernel) -> String {
@@ -112,33 +112,44 @@ fn spills(kernel: &Kernel) -> Option<String> {
     Some(text)
 }
 
+/// How many blocks an SM holds, or what decides it.
 fn occupancy(kernel: &Kernel) -> Option<String> {
     let occupancy = kernel.occupancy.as_ref()?;
-    let used = kernel.resources.registers?;
-    if occupancy.blocks_per_sm == 0 {
-        return Some(format!("It cannot be launched: no block of {} threads fits on an SM.", occupancy.threads));
+    let blocks = |blocks: u32| count(u64::from(blocks), "block");
+    let Some(threads) = occupancy.threads else {
+        return Some(format!("How many blocks an SM holds depends on {}.", launch_decides(&occupancy.missing)));
+    };
+    if occupancy.cannot_launch() {
+        return Some(format!("It cannot be launched: no block of {threads} threads fits on an SM."));
     }
-    let mut text = format!(
-        "An SM holds {}, {} of its {} warps, limited by {}",
-        count(u64::from(occupancy.blocks_per_sm), "block"),
-        occupancy.warps_per_sm,
-        occupancy.max_warps_per_sm,
-        occupancy.limiter
-    );
-    if let Some(step) = occupancy.next_step {
-        let fewer = used.saturating_sub(step.registers);
-        text.push_str(&format!(
-            "; cut {}, to {}, for {}",
-            count(u64::from(fewer), "register"),
-            step.registers,
-            step.blocks_per_sm
-        ));
+    let (most, warps) = (occupancy.most_blocks_per_sm()?, occupancy.most_warps_per_sm()?);
+    let held = format!("{} of {threads} threads ({warps} of its {} warps)", blocks(most), occupancy.max_warps_per_sm);
+    let (Some(limiter), []) = (&occupancy.limiter, occupancy.missing.as_slice()) else {
+        return Some(match occupancy.blocks_per_sm {
+            Some(_) => format!("An SM holds {held}, whatever dynamic shared memory the launch asks for."),
+            None => {
+                let decides = launch_decides(&occupancy.missing);
+                format!("An SM holds at most {held}; how many depends on {decides}.")
+            }
+        });
+    };
+    let mut text = format!("An SM holds {held}, limited by {limiter}.");
+    let steps = [occupancy.next_step, occupancy.cliff].into_iter().flatten();
+    let others: Vec<String> = steps
+        .map(|step| match step.blocks_per_sm {
+            0 => format!("none at {}", step.registers),
+            blocks => format!("{blocks} at {}", step.registers),
+        })
+        .collect();
+    if !others.is_empty() {
+        text.push_str(&format!(" By arithmetic it would hold {} registers a thread.", others.join(", ")));
     }
-    if let Some(cliff) = occupancy.cliff {
-        let more = cliff.registers.saturating_sub(used);
-        let lost = count(u64::from(occupancy.blocks_per_sm - cliff.blocks_per_sm), "block");
-        text.push_str(&format!("; {more} more cost{} {lost}", if more == 1 { "s" } else { "" }));
-    }
-    text.push('.');
     Some(text)
+}
+
+/// `the dynamic shared memory, which the launch sets: give --smem-dynamic`
+pub(in crate::emit) fn launch_decides(missing: &[LaunchFact]) -> String {
+    let words: Vec<&str> = missing.iter().map(|fact| fact.words()).collect();
+    let flags: Vec<&str> = missing.iter().map(|fact| fact.flag()).collect();
+    format!("{}, which the launch sets: give {}", words.join(" and "), flags.join(" and "))
 }

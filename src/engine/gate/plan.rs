@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use super::Request;
 use super::inputs;
@@ -108,7 +108,7 @@ impl Plan {
             session.installing = args.installing;
             session.launch = LaunchHints {
                 threads: args.threads.or(policy.threads),
-                smem_dynamic_bytes: args.smem_dynamic.unwrap_or(policy.smem_dynamic),
+                smem_dynamic_bytes: args.smem_dynamic.or(policy.smem_dynamic),
             };
             session.wanted = Wanted { live_values: false, ..Wanted::ALL };
             session.cache.clone_from(&cache);

@@ -115,9 +115,10 @@ impl UnitCheck<'_> {
             (None, None) => Change::Same,
             (Some(was), None) => {
                 let message = format!(
-                    "{}: {} was {was} and is not known any more, so it cannot be compared; if that is to be accepted, --update",
+                    "{}: {} was {was} and is not known any more, so it cannot be compared{}; if that is to be accepted, --update",
                     title(names),
-                    metric.title()
+                    metric.title(),
+                    what_to_state(metric, place)
                 );
                 let said = self.say(FindingKind::NotKnown, Level::Error, message);
                 (said.metric, said.before, said.ptx_line) = (Some(metric.name().to_owned()), Some(was), place.ptx_line);
@@ -168,7 +169,12 @@ impl UnitCheck<'_> {
                 // Registers, occupancy and shared memory are the kernel's, not those of a function inside it.
                 None if kernel.within.is_some() => continue,
                 None => {
-                    let message = format!("{}: {} is not known, the budget is {budget}", title(names), metric.title());
+                    let message = format!(
+                        "{}: {} is not known, the budget is {budget}{}",
+                        title(names),
+                        metric.title(),
+                        what_to_state(metric, place)
+                    );
                     (FindingKind::NotKnown, Level::Error, message)
                 }
             };
@@ -204,6 +210,20 @@ fn comparison(kernel: &KernelFigures) -> Comparison {
         lines_from: None,
         patch: None,
     }
+}
+
+/// `; the launch decides: state smem_dynamic …`: what makes an occupancy known.
+fn what_to_state(metric: Metric, place: &KernelPlace) -> String {
+    if metric != Metric::WarpsPerSm || place.missing.is_empty() {
+        return String::new();
+    }
+    let settings: Vec<&str> = place.missing.iter().map(|fact| fact.setting()).collect();
+    let flags: Vec<&str> = place.missing.iter().map(|fact| fact.flag()).collect();
+    format!(
+        ": it depends on the launch; state {} in ptxinspect.toml, or give {}",
+        settings.join(" and "),
+        flags.join(" and ")
+    )
 }
 
 fn shown(value: Option<u64>) -> String {

@@ -282,13 +282,14 @@ fn loops(code: &Code) -> Vec<LoopSpan> {
 
 /// The most registers that allow each number of blocks.
 fn steps(inputs: &Inputs<'_>, kernel: &Kernel) -> Vec<OccupancyStep> {
-    let Some(found) = &kernel.occupancy else { return Vec::new() };
+    // A figure that is not known could overturn each of them.
+    let Some(found) = kernel.occupancy.as_ref().filter(|found| found.missing.is_empty()) else { return Vec::new() };
     let cluster = kernel.launch.cluster.and_then(|[x, y, z]| x.checked_mul(y)?.checked_mul(z)).unwrap_or(1);
     let launch = occupancy::Launch {
-        threads: found.threads,
+        threads: found.threads.unwrap_or(0),
         registers: kernel.resources.registers.unwrap_or(0),
         smem_static: kernel.resources.smem_bytes.unwrap_or(0),
-        smem_dynamic: inputs.launch.smem_dynamic_bytes,
+        smem_dynamic: found.smem_dynamic_bytes.unwrap_or(0),
         barriers: kernel.resources.barriers.unwrap_or(0),
         cluster,
         ..occupancy::Launch::default()

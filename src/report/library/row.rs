@@ -11,7 +11,8 @@ use crate::cubin::{Function, FunctionKind, Image};
 use crate::registers::code::{Code, Counting, WordKind};
 use crate::registers::spills;
 use crate::report::code::{marked_spills, own_ranges};
-use crate::report::join::{cubin_facts, launch_of, occupancy_of, resources_of};
+use crate::report::join::{cubin_facts, launch_of, resources_of};
+use crate::report::occupancy::{Launched, cubin_may_take_dynamic_smem, occupancy_of};
 use crate::report::{Instructions, KernelKind, LaunchHints, Occupancy, Peak, Resources};
 
 /// How far a function is looked into.
@@ -86,7 +87,7 @@ pub struct Row {
     pub instructions: Instructions,
     /// Live registers; null where no instruction was looked at, or for an architecture that is not decoded.
     pub pressure: Option<RowPressure>,
-    /// Blocks per SM; null when the threads of a block are not known.
+    /// Blocks per SM; null for a function.
     pub occupancy: Option<Occupancy>,
 }
 
@@ -184,7 +185,11 @@ fn row(
         },
         pressure: None,
         occupancy: match is_entry {
-            true => occupancy_of(image.arch, &resources, &launch_of(function), hints),
+            true => {
+                let takes_dynamic_smem = cubin_may_take_dynamic_smem(image, function);
+                let launch = launch_of(function);
+                occupancy_of(image.arch, &resources, &Launched { launch: &launch, hints, takes_dynamic_smem })
+            }
             false => None,
         },
         resources,
@@ -277,8 +282,10 @@ pub fn sort(rows: &mut Vec<Row>, key: SortKey, top: usize) {
             SortKey::Spills => row.spills.map(|spills| spills.instructions),
             SortKey::Stack => row.resources.stack_bytes,
             SortKey::Smem => row.resources.smem_bytes,
-            SortKey::Occupancy => row.occupancy.as_ref().map(|found| u64::MAX - u64::from(found.warps_per_sm)),
-            SortKey::Instructions => row.instructions.total,
+            SortKey::Occupancy => {
+                row.occupancy.as_ref().and_then(|found| Some(u64::MAX - u64::from(found.warps_per_sm?)))
+            }
+            SortKey::Instructions => row.instructions.count(),
             SortKey::Code => Some(row.resources.code_bytes),
             SortKey::Order | SortKey::Name | SortKey::Arch => None,
         }

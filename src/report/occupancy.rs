@@ -1,0 +1,139 @@
+//! How many blocks of a kernel an SM holds, as far as its launch is known.
+//!
+//! In: a kernel's resources, what its directives say of a launch and what the user or a compiler's cache says. Out: an [`Occupancy`]
+//! that says nothing which a figure that is not known could overturn.
+
+use super::join::LaunchHints;
+use super::model::{Launch, LaunchFact, Occupancy, OccupancyStep, Resources, SmemRange};
+use crate::base::Arch;
+use crate::base::hardware::SmLimits;
+use crate::cubin::{self, ElfKind, Image};
+use crate::ptx::{self, Linkage, StateSpace};
+use crate::registers::occupancy::{self, RegisterStep};
+
+/// What is known of a launch.
+pub(super) struct Launched<'a> {
+    /// What the directives say.
+    pub launch: &'a Launch,
+    /// What the user or a compiler's cache says.
+    pub hints: LaunchHints,
+    /// Whether the kernel takes, or may take, dynamic shared memory.
+    pub takes_dynamic_smem: bool,
+}
+
+/// Most rows of a table by dynamic shared memory: an SM holds at most 32 blocks.
+const MOST_RANGES: u32 = 32;
+
+/// How many blocks an SM holds; none when the registers or the hardware are not known.
+pub(super) fn occupancy_of(arch: Arch, resources: &Resources, launched: &Launched<'_>) -> Option<Occupancy> {
+    let Launched { launch, hints, .. } = launched;
+    // A launch of another size than .reqntid fails.
+    let required = Launch { maxntid: None, ..(*launch).clone() }.threads();
+    let threads = required.or(hints.threads).or(launch.threads());
+    let smem_dynamic = hints.smem_dynamic_bytes.or((!launched.takes_dynamic_smem).then_some(0));
+    let cluster = launch.cluster.map_or(Some(1), |[x, y, z]| x.checked_mul(y)?.checked_mul(z));
+    let mut missing = Vec::new();
+    missing.extend(threads.is_none().then_some(LaunchFact::Threads));
+    missing.extend(smem_dynamic.is_none().then_some(LaunchFact::SmemDynamic));
+    let unknown = Occupancy {
+        threads,
+        smem_dynamic_bytes: smem_dynamic,
+        missing,
+        blocks_per_sm: None,
+        warps_per_sm: None,
+        max_warps_per_sm: SmLimits::of(arch)?.warps,
+        limiter: None,
+        next_step: None,
+        cliff: None,
+        by_smem_dynamic: Vec::new(),
+    };
+    let asked = occupancy::Launch {
+        threads: threads.unwrap_or(0),
+        registers: resources.registers?,
+        smem_static: resources.smem_bytes?,
+        smem_dynamic: smem_dynamic.unwrap_or(0),
+        barriers: resources.barriers.unwrap_or(0),
+        cluster: cluster?,
+        ..occupancy::Launch::default()
+    };
+    if threads.is_none() {
+        return Some(unknown);
+    }
+    let found = occupancy::occupancy(arch, &asked).ok()?;
+    if smem_dynamic.is_none() && found.blocks_per_sm > 0 {
+        let by_smem_dynamic = by_smem_dynamic(arch, &asked);
+        // Where only one block ever fits, every launch that can run has it.
+        let sure = (found.blocks_per_sm == 1).then_some(1);
+        let warps_per_sm = sure.map(|_| found.warps_per_sm);
+        return Some(Occupancy { blocks_per_sm: sure, warps_per_sm, by_smem_dynamic, ..unknown });
+    }
+    let step = |step: RegisterStep| OccupancyStep { registers: step.registers, blocks_per_sm: step.blocks_per_sm };
+    Some(Occupancy {
+        blocks_per_sm: Some(found.blocks_per_sm),
+        warps_per_sm: Some(found.warps_per_sm),
+        limiter: Some(found.limiter.to_string()),
+        next_step: found.next_step.map(step),
+        cliff: found.cliff.map(step),
+        ..unknown
+    })
+}
+
+/// The blocks that fit as dynamic shared memory grows, down to one block and the most it can have.
+fn by_smem_dynamic(arch: Arch, launch: &occupancy::Launch) -> Vec<SmemRange> {
+    let mut ranges: Vec<SmemRange> = Vec::new();
+    let mut smem_dynamic = launch.smem_dynamic;
+    for _ in 0..MOST_RANGES {
+        let Ok(found) = occupancy::occupancy(arch, &occupancy::Launch { smem_dynamic, ..launch.clone() }) else {
+            break;
+        };
+        // Nothing but the last size makes no cliff: beyond it there is no launch.
+        let Some(cliff) = found.cliff_smem.filter(|_| found.blocks_per_sm > 0) else { break };
+        let most = cliff.smem.saturating_sub(1).saturating_sub(launch.smem_static);
+        ranges.push(SmemRange { smem_dynamic_bytes: most, blocks_per_sm: found.blocks_per_sm });
+        smem_dynamic = most + 1;
+    }
+    ranges
+}
+
+/// Whether a kernel's PTX names dynamic shared memory: an `.extern .shared` array of open size, or its size. A kernel that calls
+/// counts what any function of the module names.
+pub(super) fn ptx_takes_dynamic_smem(kernel: &ptx::Function<'_, '_>) -> bool {
+    let module = kernel.module();
+    let open: Vec<&str> = module
+        .variables()
+        .filter(|found| found.space == StateSpace::Shared && found.linkage == Some(Linkage::Extern))
+        .flat_map(|found| found.names().filter(move |name| found.bytes(name).is_none()).map(|name| name.name))
+        .collect();
+    let names = |function: &ptx::Function<'_, '_>| {
+        let text = body_text(function);
+        has_word(text, "%dynamic_smem_size")
+            || open.iter().any(|name| has_word(text, name))
+            || function.declarations(StateSpace::Shared).any(|(_, found)| found.linkage == Some(Linkage::Extern))
+    };
+    names(kernel) || has_word(body_text(kernel), "call") && module.functions().any(|function| names(&function))
+}
+
+fn body_text<'a>(function: &ptx::Function<'_, 'a>) -> &'a str {
+    let (Some(first), Some(last)) = (function.body().first(), function.body().last()) else { return "" };
+    function.module().text().get(first.span().start..last.span().end).unwrap_or("")
+}
+
+/// Whether a text has this name, not as a part of a longer one.
+fn has_word(text: &str, word: &str) -> bool {
+    let part = |c: char| c.is_ascii_alphanumeric() || "_$%".contains(c);
+    let alone = |at: usize| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + word.len()..].chars().next();
+        !before.is_some_and(part) && !after.is_some_and(part)
+    };
+    text.match_indices(word).any(|(at, _)| alone(at))
+}
+
+/// Whether a kernel of a cubin may take dynamic shared memory. A cubin does not tell the two kinds apart where there is static shared
+/// memory, and one that still has to be linked does not tell at all.
+pub(super) fn cubin_may_take_dynamic_smem(image: &Image<'_>, function: &cubin::Function<'_>) -> bool {
+    function.resources.has_smem_section || image.kind == ElfKind::Relocatable
+}
+
+#[cfg(test)]
+mod tests;
