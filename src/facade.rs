@@ -504,9 +504,16 @@ impl Report {
         self.kernels().filter_map(|kernel| kernel.barriers.as_ref()).flat_map(|barriers| &barriers.issues)
     }
 
-    /// Whether something in it is denied: codes of ptxas or of our checks, `warnings` or `advisories`; and codes that pass all the same.
-    pub fn denies(&self, deny: &[String], allow: &[String]) -> bool {
-        Deny::new(deny, allow).denies(self)
+    /// Whether something in it is denied: codes of ptxas or of our checks, `warnings`, `advisories`, `spills` or `stack`; and codes that
+    /// pass all the same. An error where a word is none of them, or a figure that is denied is not known.
+    pub fn denies(&self, deny: &[String], allow: &[String]) -> Result<bool, Error> {
+        let verdict = Deny::new(deny, allow).map_err(anyhow::Error::msg)?.verdict(self);
+        match verdict.not_known.first() {
+            Some(unknown) if verdict.denied.is_empty() => {
+                Err(anyhow::anyhow!("{}: {} is denied and not known", unknown.place, unknown.what).into())
+            }
+            _ => Ok(!verdict.denied.is_empty()),
+        }
     }
 
     /// For people.

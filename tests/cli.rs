@@ -231,6 +231,108 @@ fn denied_advisories_are_findings() {
 }
 
 #[test]
+fn what_was_denied_is_the_last_line() {
+    if ptxas().is_none() {
+        return;
+    }
+    let file = root("testdata/ptx/spills.ptx");
+    for (word, said) in
+        [("spills", "denied: spill stores (B) 496 (spill_storm)"), ("stack", "denied: stack (B) 256 (spill_storm)")]
+    {
+        let output = run(&[path(&file), "--ptxas", "13.4", "--deny", word]);
+        assert_eq!(output.status.code(), Some(1), "{word}");
+        assert_eq!(stderr(&output).lines().last(), Some(said));
+        let output = run(&[path(&file), "--ptxas", "13.4", "--deny", word, "--allow", word]);
+        assert_eq!(output.status.code(), Some(0), "{word}");
+    }
+    let fine = root("testdata/ptx/saxpy.ptx");
+    assert_eq!(run(&[path(&fine), "--ptxas", "13.4", "--deny", "spills,stack"]).status.code(), Some(0));
+}
+
+/// A kernel whose dynamic shared memory, or whose block size, only the launch knows.
+#[test]
+fn occupancy_says_nothing_that_the_launch_could_overturn() {
+    let Some(ptxas) = ptxas() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (ptx, cubin) = (folder.path().join("k.ptx"), folder.path().join("k.cubin"));
+    let kernel = |name: &str, bounds: &str| {
+        format!(
+            ".visible .entry {name}(.param .u64 p)\n{bounds}\n{{ .reg .u64 %d; .reg .b32 %r; ld.param.u64 %d, [p]; \
+             ld.shared.b32 %r, [dynamic]; st.global.b32 [%d], %r; ret; }}\n"
+        )
+    };
+    let head = ".version 8.0\n.target sm_90\n.address_size 64\n.extern .shared .align 16 .b8 dynamic[];\n";
+    std::fs::write(&ptx, format!("{head}{}{}", kernel("sized", ".reqntid 256, 1, 1"), kernel("unsized", ""))).unwrap();
+    let made = Command::new(ptxas).args(["-arch", "sm_90", path(&ptx), "-o", path(&cubin)]).status().unwrap();
+    assert!(made.success());
+    let find = |report: &Value, name: &str| {
+        let kernels = report["units"][0]["kernels"].as_array().unwrap().clone();
+        kernels.into_iter().find(|kernel| kernel["name"] == name).unwrap()["occupancy"].clone()
+    };
+    for input in [&ptx, &cubin] {
+        let unknown = report(&[path(input), "--ptxas", "13.4"]);
+        let sized = find(&unknown, "sized");
+        assert_eq!(sized["missing"], serde_json::json!(["smem_dynamic"]), "{sized}");
+        assert!(sized["blocks_per_sm"].is_null() && sized["next_step"].is_null() && sized["limiter"].is_null());
+        assert_eq!(sized["by_smem_dynamic"][0]["blocks_per_sm"], 8, "{sized}");
+        assert_eq!(find(&unknown, "unsized")["missing"], serde_json::json!(["threads", "smem_dynamic"]));
+        let known = report(&[path(input), "--ptxas", "13.4", "--smem-dynamic", "163840", "--threads", "128"]);
+        for name in ["sized", "unsized"] {
+            let occupancy = find(&known, name);
+            assert_eq!(
+                (&occupancy["blocks_per_sm"], &occupancy["limiter"]),
+                (&1.into(), &"shared memory".into()),
+                "{name}"
+            );
+        }
+        let text = stdout(&run(&[path(input), "--ptxas", "13.4"]));
+        let sentences = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            sentences.contains("depends on the dynamic shared memory, which the launch sets: give --smem-dynamic."),
+            "{text}"
+        );
+        assert!(sentences.contains("give --threads and --smem-dynamic."), "{text}");
+        assert!(!sentences.contains("By arithmetic"), "{text}");
+    }
+}
+
+/// A comparison makes no register: what stands at its line is an operand that ptxas computed for it.
+#[test]
+fn the_maker_of_a_value_makes_values() {
+    if ptxas().is_none() {
+        return;
+    }
+    let file = root("testdata/ptx/hopper_warp_specialised.ptx");
+    let report = report(&[path(&file), "--arch", "sm_90a", "--ptxas", "13.4"]);
+    let rows = report["units"][0]["kernels"][0]["live_at_peak"].as_array().unwrap();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let mut operands = 0;
+    for row in rows {
+        let line = row["ptx_line"].as_u64().unwrap() as usize;
+        let statement = text.lines().nth(line - 1).unwrap();
+        assert_eq!(row["is_operand"], statement.contains("setp"), "line {line}: {statement}");
+        operands += usize::from(row["is_operand"] == true);
+    }
+    assert_eq!((rows[0]["registers"].as_array().unwrap().len(), operands), (64, 1));
+}
+
+#[test]
+fn a_bare_cubin_has_the_spills_that_ptxas_reports() {
+    let Some(ptxas) = ptxas() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (ptx, cubin) = (root("testdata/ptx/spills.ptx"), folder.path().join("spills.cubin"));
+    let made = Command::new(ptxas).args(["-arch", "sm_80", path(&ptx), "-o", path(&cubin)]).status().unwrap();
+    assert!(made.success());
+    let of = |report: &Value| {
+        let resources = &report["units"][0]["kernels"][0]["resources"];
+        (resources["spill_store_bytes"].clone(), resources["spill_load_bytes"].clone())
+    };
+    let compiled = of(&report(&[path(&ptx), "--ptxas", "13.4"]));
+    assert_eq!(of(&report(&[path(&cubin)])), compiled);
+    assert_eq!(compiled, (496.into(), 556.into()));
+}
+
+#[test]
 fn questions_that_cannot_be_answered_exit_2() {
     let good = root("testdata/ptx/saxpy.ptx");
     for (args, expected) in [

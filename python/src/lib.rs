@@ -137,8 +137,8 @@ impl Report {
     }
 
     /// Whether something in it is denied.
-    fn denies(&self, deny: Vec<String>, allow: Vec<String>) -> bool {
-        self.report.denies(&deny, &allow)
+    fn denies(&self, py: Python<'_>, deny: Vec<String>, allow: Vec<String>) -> PyResult<bool> {
+        self.report.denies(&deny, &allow).map_err(|error| raise(py, &error))
     }
 
     fn unit_count(&self) -> usize {

@@ -4,12 +4,14 @@
 //! Imports nothing of ours, does no I/O, and knows nothing about any file format.
 
 mod arch;
+pub mod codes;
 mod fast;
 pub mod figures;
 pub mod hardware;
 mod limits;
 mod pos;
 mod regs;
+pub mod spelling;
 pub mod work;
 
 pub use arch::{Arch, ArchError, Variant};

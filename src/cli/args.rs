@@ -209,7 +209,7 @@ pub struct ReportArgs {
     /// How many of the hottest lines to show, or of a library's kernels, 0 for all of them [default: 5 lines, 30 kernels]
     #[arg(long, value_name = "N", help_heading = "Output")]
     pub top: Option<usize>,
-    /// Exit 1 on this: a code of ptxas or of our checks (C7508, PI203), "warnings" or "advisories" (repeat, or separate with commas)
+    /// Exit 1 on this: a code of ptxas or of our checks (C7508, PI203), "warnings", "advisories", "spills" or "stack" (repeat, or separate with commas)
     #[arg(long, value_delimiter = ',', value_name = "CODE", help_heading = "Choosing")]
     pub deny: Vec<String>,
     /// Codes that --deny lets pass

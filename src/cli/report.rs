@@ -8,11 +8,12 @@ use super::progress::Progress;
 use super::{library, output};
 use crate::base::Line;
 use crate::emit;
-use crate::engine::deny::Deny;
+use crate::emit::escape::terminal;
+use crate::engine::deny::{Denied, Deny};
 use crate::engine::given;
 use crate::engine::inspect::{View, inspect_all};
 use crate::engine::source;
-use crate::report::{LaunchHints, ProblemStage, Report, Unit};
+use crate::report::{LaunchHints, ProblemStage, Report, Unit, abridge};
 
 /// Hot lines that are shown when nobody says how many.
 const HOT_LINES: usize = 5;
@@ -26,7 +27,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     session.launch = LaunchHints { threads: args.threads, smem_dynamic_bytes: args.smem_dynamic };
     session.at = args.at.iter().copied().map(Line).collect();
     session.roles.clone_from(&args.roles);
-    let deny = Deny::new(&args.deny, &args.allow);
+    let deny = Deny::new(&args.deny, &args.allow).map_err(Error::msg)?;
     let inputs = given::expand(&session.inputs, &args.compile.settings()?)?;
     let for_page = args.format == ReportFormat::Html;
     // The page shows the code too.
@@ -67,5 +68,16 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     if !args.deny.is_empty() && report.units.iter().any(given_up) {
         return Ok(Outcome::Failed);
     }
-    Ok(if deny.denies(&report) { Outcome::Findings } else { Outcome::Fine })
+    let verdict = deny.verdict(&report);
+    Ok(match (&verdict.denied[..], &verdict.not_known[..]) {
+        ([], []) => Outcome::Fine,
+        ([], unknown) => {
+            writeln!(errors, "denied and not known: {}", listed(unknown))?;
+            Outcome::Failed
+        }
+        (denied, _) => {
+            writeln!(errors, "denied: {}", listed(denied))?;
+            Outcome::Findings
+        }
+    })
 }

@@ -1,45 +1,109 @@
 //! Which findings are denied.
 
-use crate::report::{Advisory, Issue, Report, Severity};
+use crate::gate::{Denial, Metric};
+use crate::report::{Advisory, Issue, Kernel, Report, Severity};
 
 /// What `--deny` and `--allow` say.
 pub struct Deny {
-    codes: Vec<String>,
-    warnings: bool,
-    advisories: bool,
-    allowed: Vec<String>,
+    denied: Vec<Denial>,
+    allowed: Vec<Denial>,
+}
+
+/// Something of a report that is denied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    /// What of it: a code, or a figure with its value.
+    pub what: String,
+    /// The kernel, or the input where no kernel is named, and the PTX line where there is one.
+    pub place: String,
+}
+
+/// What a report has that is denied, and what it does not tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DenyVerdict {
+    /// In the order of the report.
+    pub denied: Vec<Denied>,
+    /// Figures that are denied and not known.
+    pub not_known: Vec<Denied>,
 }
 
 impl Deny {
-    /// Codes, or `warnings` or `advisories`; and codes that pass all the same.
-    pub fn new(deny: &[String], allow: &[String]) -> Self {
-        let upper = |codes: &[String]| codes.iter().map(|code| code.trim().to_ascii_uppercase()).collect::<Vec<_>>();
-        let codes = upper(deny);
-        let has = |word: &str| codes.iter().any(|code| code == word);
-        Deny { warnings: has("WARNINGS"), advisories: has("ADVISORIES"), codes, allowed: upper(allow) }
+    /// Codes, or words that stand for several; and codes that pass all the same.
+    pub fn new(deny: &[String], allow: &[String]) -> Result<Self, String> {
+        let parsed = |flag: &str, texts: &[String]| {
+            let one = |text: &String| text.parse().map_err(|error| format!("{flag}: {error}"));
+            texts.iter().map(one).collect::<Result<Vec<Denial>, String>>()
+        };
+        Ok(Deny { denied: parsed("--deny", deny)?, allowed: parsed("--allow", allow)? })
     }
 
-    /// Whether something in a report is denied.
-    pub fn denies(&self, report: &Report) -> bool {
-        report.units.iter().any(|unit| {
-            let barriers = unit.kernels.iter().filter_map(|kernel| kernel.barriers.as_ref());
-            unit.advisories.iter().any(|advisory| self.denies_advisory(advisory))
-                || barriers.flat_map(|found| &found.issues).any(|issue| self.denies_issue(issue))
-        })
+    /// What of a report is denied.
+    pub fn verdict(&self, report: &Report) -> DenyVerdict {
+        let mut verdict = DenyVerdict::default();
+        for unit in &report.units {
+            for advisory in unit.advisories.iter().filter(|advisory| self.denies_advisory(advisory)) {
+                let what = advisory.code.clone().unwrap_or_else(|| "a warning of ptxas".to_owned());
+                let place = place(advisory.kernel.as_deref().unwrap_or(&unit.input), advisory.ptx_line);
+                verdict.denied.push(Denied { what, place });
+            }
+            for kernel in &unit.kernels {
+                let issues = kernel.barriers.iter().flat_map(|found| &found.issues);
+                for issue in issues.filter(|issue| self.denies_issue(issue)) {
+                    let place = place(&kernel.name, issue.ptx_line);
+                    verdict.denied.push(Denied { what: issue.code.clone(), place });
+                }
+                self.figures(kernel, &mut verdict);
+            }
+        }
+        verdict
+    }
+
+    fn allows(&self, denial: Denial) -> bool {
+        self.allowed.contains(&denial)
+    }
+
+    fn figures(&self, kernel: &Kernel, verdict: &mut DenyVerdict) {
+        for denial in self.denied.iter().filter(|denial| !self.allows(**denial)) {
+            let figures: Vec<(Metric, Option<u64>)> =
+                denial.metrics().iter().map(|metric| (*metric, metric.of(kernel))).collect();
+            let found = |what: String| Denied { what, place: kernel.name.clone() };
+            match figures.iter().find(|(_, value)| value.is_some_and(|value| value > 0)) {
+                Some((metric, Some(value))) => verdict.denied.push(found(format!("{} {value}", metric.title()))),
+                // A function inside a kernel has no figures of its own where the kernel's count for it.
+                _ if kernel.within.is_some() || figures.is_empty() => {}
+                _ if figures.iter().all(|(_, value)| value.is_none()) => {
+                    verdict.not_known.push(found(denial.to_string()))
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn denies(&self, code: Option<&str>) -> bool {
+        self.denied.iter().any(|denial| matches!(denial, Denial::Code(denied) if Some(*denied) == code))
+    }
+
+    fn passes(&self, code: Option<&str>, severity: Severity) -> bool {
+        self.allowed.iter().any(|denial| matches!(denial, Denial::Code(allowed) if Some(*allowed) == code))
+            || self.allows(Denial::Warnings) && severity == Severity::Warning
     }
 
     fn denies_issue(&self, issue: &Issue) -> bool {
-        let listed = |codes: &[String]| codes.contains(&issue.code);
-        !listed(&self.allowed) && (listed(&self.codes) || self.warnings && issue.severity >= Severity::Warning)
+        let code = Some(issue.code.as_str());
+        let warnings = self.denied.contains(&Denial::Warnings);
+        !self.passes(code, issue.severity) && (self.denies(code) || warnings && issue.severity >= Severity::Warning)
     }
 
     fn denies_advisory(&self, advisory: &Advisory) -> bool {
         let code = advisory.code.as_deref();
-        if code.is_some_and(|code| self.allowed.iter().any(|allowed| allowed == code)) {
-            return false;
-        }
-        code.is_some_and(|code| self.codes.iter().any(|denied| denied == code))
-            || self.warnings && advisory.severity >= Severity::Warning
-            || self.advisories && (code.is_some() || advisory.severity >= Severity::Warning)
+        let warning = advisory.severity >= Severity::Warning;
+        !self.passes(code, advisory.severity)
+            && (self.denies(code)
+                || self.denied.contains(&Denial::Warnings) && warning
+                || self.denied.contains(&Denial::Advisories) && (code.is_some() || warning))
     }
+}
+
+fn place(name: &str, line: Option<crate::base::Line>) -> String {
+    line.map_or_else(|| name.to_owned(), |line| format!("{name}, line {line}"))
 }

@@ -3,13 +3,13 @@
 use anyhow::{Result, bail};
 
 use super::compile::out_of_time;
-use super::glob::Globs;
+use super::glob::{Globs, nearest};
 use super::input::{Input, Kind};
 use crate::base::Limits;
 use crate::base::work::{self, Deadline};
 use crate::ptx::{self, FunctionKind};
 use crate::report::timeline::{NoTimeline, Timeline, timeline};
-use crate::report::{LaunchHints, demangle, shorten};
+use crate::report::{LaunchHints, demangle};
 
 /// What is to be drawn.
 #[derive(Clone, Debug)]
@@ -71,45 +71,4 @@ fn draw_text(args: &Drawing, input: &str, text: &str) -> Result<Drawn> {
         bail!("--kernel {} matches no kernel of {input}; {}", args.kernel.join(", "), nearest(&args.kernel, &names));
     }
     Ok((timelines, refused))
-}
-
-/// The kernel that was meant, as far as its spelling tells, and how many others there are.
-fn nearest(asked: &[String], names: &[&str]) -> String {
-    const LOOKED_AT: usize = 1000;
-    let close =
-        names.iter().take(LOOKED_AT).flat_map(|name| asked.iter().map(move |asked| (distance(asked, name), name)));
-    let Some((_, name)) = close.min_by_key(|(distance, _)| *distance) else { return "it has none".to_owned() };
-    let name = shorten(name, 100);
-    match names.len() {
-        1 => format!("it has {name}"),
-        count => format!("the nearest of its {count} is {name}"),
-    }
-}
-
-/// Levenshtein's distance, of the first characters.
-fn distance(a: &str, b: &str) -> usize {
-    const CHARACTERS: usize = 100;
-    let b: Vec<char> = b.chars().take(CHARACTERS).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (at, x) in a.chars().take(CHARACTERS).enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
-        for (to, y) in b.iter().enumerate() {
-            let cost = (diagonal + usize::from(x != *y)).min(row[to] + 1).min(row[to + 1] + 1);
-            diagonal = std::mem::replace(&mut row[to + 1], cost);
-        }
-    }
-    row.last().copied().unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spellings_have_a_distance() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(nearest(&["gem".to_owned()], &["softmax", "gemm"]), "the nearest of its 2 is gemm");
-        assert_eq!(nearest(&["x".to_owned()], &["gemm"]), "it has gemm");
-    }
 }

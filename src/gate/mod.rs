@@ -10,6 +10,7 @@
 mod baseline;
 mod check;
 mod date;
+mod denial;
 mod figures;
 mod glob;
 mod library;
@@ -22,6 +23,7 @@ mod verdict;
 pub use baseline::{Baseline, BaselineError, LOCK_SCHEMA};
 pub use check::{Check, Scope, check};
 pub use date::Date;
+pub use denial::Denial;
 pub use figures::{KernelFigures, KernelPlace, Measured, UNKNOWN_ARCH, UnitFigures, label_of};
 pub use glob::Glob;
 pub use library::merge;

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::date::Date;
+use super::denial::Denial;
 use super::glob::Glob;
 use super::metric::Metric;
 
@@ -39,7 +40,7 @@ pub struct Policy {
     /// What a finding of a check (`PI203`) that is not recorded is.
     pub findings: Action,
     /// Codes that fail whether recorded or not: `C7508`, `PI203`, `warnings`, `advisories`.
-    pub deny: Vec<String>,
+    pub deny: Vec<Denial>,
     /// How much worse each metric may get; none: not compared.
     pub metrics: BTreeMap<Metric, Option<Tolerance>>,
     /// Rules for some kernels, in the order of the file.
@@ -135,6 +136,11 @@ impl Budget {
             Relation::AtLeast => value >= self.bound,
             Relation::Above => value > self.bound,
         }
+    }
+
+    /// None of it at all.
+    pub fn none_of(metric: Metric) -> Budget {
+        Budget { metric, relation: Relation::AtMost, bound: 0 }
     }
 
     fn parse(text: &str) -> Result<Budget, String> {
@@ -362,11 +368,7 @@ impl Policy {
             renamed: raw.renamed.unwrap_or(Action::Warn),
             advisories: raw.advisories.unwrap_or(Action::Deny),
             findings: raw.findings.unwrap_or(Action::Deny),
-            deny: raw
-                .deny
-                .iter()
-                .map(|text| code(text, &["WARNINGS", "ADVISORIES"], "deny"))
-                .collect::<Result<_, _>>()?,
+            deny: raw.deny.iter().map(|text| denial(text)).collect::<Result<_, _>>()?,
             ..policy
         })
     }
@@ -385,8 +387,10 @@ impl Policy {
         input: &'a str,
         arch: &'a str,
         names: &'a [String],
-    ) -> impl Iterator<Item = &'a Budget> {
-        self.rules.iter().filter(move |rule| rule.selector.matches(input, arch, names)).flat_map(|rule| &rule.budgets)
+    ) -> impl Iterator<Item = Budget> + 'a {
+        let rules = self.rules.iter().filter(move |rule| rule.selector.matches(input, arch, names));
+        let denied = self.deny.iter().flat_map(|denial| denial.budgets());
+        rules.flat_map(|rule| rule.budgets.iter().cloned()).chain(denied)
     }
 
     /// Everything with a pattern, and what to call it.
@@ -426,17 +430,20 @@ fn percent(name: &str, text: &str) -> Result<Tolerance, String> {
     }
 }
 
-/// `C7508` of ptxas, `PI203` of a check, or one of the words that stand for several.
-fn code(text: &str, words: &[&str], place: &str) -> Result<String, PolicyError> {
-    let upper = text.trim().to_ascii_uppercase();
-    let digits = upper.strip_prefix("PI").or_else(|| upper.strip_prefix('C')).unwrap_or_default();
-    let coded = digits.len() >= 3 && digits.bytes().all(|digit| digit.is_ascii_digit());
-    if coded || words.contains(&upper.as_str()) {
-        return Ok(upper);
+fn denial(text: &str) -> Result<Denial, PolicyError> {
+    text.parse().map_err(|problem| PolicyError::Value { place: "deny".to_owned(), problem })
+}
+
+/// What an allowance lets pass: a code, or `warning` for a message of ptxas that has none.
+fn allowed_code(text: &str, place: &str) -> Result<String, PolicyError> {
+    if text.trim().eq_ignore_ascii_case("warning") {
+        return Ok("WARNING".to_owned());
     }
-    let words = words.join(" or ").to_ascii_lowercase();
-    let problem = format!("'{text}' is not a code: expected one like C7508 or PI203, or {words}");
-    Err(PolicyError::Value { place: place.to_owned(), problem })
+    let wrong = |problem| PolicyError::Value { place: place.to_owned(), problem };
+    match text.parse().map_err(wrong)? {
+        Denial::Code(code) => Ok(code.to_owned()),
+        figure => Err(wrong(format!("'{figure}' is not one code: an allowance names a code, or a metric"))),
+    }
 }
 
 fn allowance(raw: RawAllowance, place: &str) -> Result<Allowance, PolicyError> {
@@ -457,7 +464,7 @@ fn allowance(raw: RawAllowance, place: &str) -> Result<Allowance, PolicyError> {
         selector: selector(raw.kernel, raw.input, raw.arch),
         metric,
         up_to: raw.up_to,
-        code: raw.code.map(|text| code(&text, &["WARNING"], place)).transpose()?,
+        code: raw.code.map(|text| allowed_code(&text, place)).transpose()?,
         reason,
         expires: expires.parse().map_err(wrong)?,
     })

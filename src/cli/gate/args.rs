@@ -43,7 +43,7 @@ pub struct GateArgs {
     /// Improvements must be recorded, too
     #[arg(long, help_heading = "Comparing")]
     pub ratchet: bool,
-    /// Fail when ptxas says this: a code such as C7508, "warnings" or "advisories" (repeat, or separate with commas)
+    /// Fail on this: a code of ptxas or of our checks (C7508, PI203), "warnings", "advisories", "spills" or "stack" (repeat, or separate with commas)
     #[arg(long, value_delimiter = ',', value_name = "CODE", help_heading = "Comparing")]
     pub deny: Vec<String>,
     /// The day that allowances are held against [default: today, in UTC]

@@ -71,7 +71,9 @@ impl Plan {
     pub fn new(args: &Request) -> Result<Plan> {
         let here = std::env::current_dir().context("the current folder cannot be told")?;
         let (mut policy, folder) = read_policy(args, &here)?;
-        policy.deny.extend(args.deny.iter().map(|code| code.trim().to_ascii_uppercase()));
+        for text in &args.deny {
+            policy.deny.push(text.parse().map_err(|error| anyhow!("--deny: {error}"))?);
+        }
         let base = folder.clone().unwrap_or_else(|| here.clone());
         let baseline = match (&args.baseline, &policy.baseline) {
             (Some(path), _) => normal(&here.join(path)),

@@ -155,7 +155,7 @@ impl UnitCheck<'_> {
 
     fn budgets(&mut self, kernel: &KernelFigures, names: &[String; 2], place: &KernelPlace) {
         let unit = &self.measured.unit;
-        let budgets: Vec<_> = self.check.policy.budgets(&unit.input, &unit.arch, names).cloned().collect();
+        let budgets: Vec<_> = self.check.policy.budgets(&unit.input, &unit.arch, names).collect();
         for budget in budgets {
             let metric = budget.metric;
             let (kind, level, message) = match kernel.figures.get(metric) {

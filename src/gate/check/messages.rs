@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::super::denial::Denial;
 use super::super::figures::{KernelPlace, issue_label, label_of, title};
 use super::super::metric::Metric;
 use super::super::policy::Allowance;
@@ -21,7 +22,7 @@ impl UnitCheck<'_> {
     ) {
         for (code, count) in after {
             let recorded = before.get(code).copied().unwrap_or(0);
-            if *count <= recorded || self.check.policy.deny.contains(code) {
+            if *count <= recorded || self.denies(code) {
                 continue;
             }
             let message = self.measured.messages.iter().find(|message| {
@@ -66,9 +67,14 @@ impl UnitCheck<'_> {
     }
 
     fn denies_issue(&self, issue: &Issue) -> bool {
-        let has = |word: &str| self.check.policy.deny.iter().any(|denied| denied == word);
         let sure = issue.confidence > Confidence::Possible;
-        has(&issue.code) || has("WARNINGS") && sure && issue.severity >= Severity::Warning
+        let warnings = self.check.policy.deny.contains(&Denial::Warnings);
+        self.denies(&issue.code) || warnings && sure && issue.severity >= Severity::Warning
+    }
+
+    /// Whether a code itself is denied.
+    fn denies(&self, code: &str) -> bool {
+        self.check.policy.deny.iter().any(|denial| matches!(denial, Denial::Code(denied) if *denied == code))
     }
 
     fn issue(&mut self, kind: FindingKind, said: Level, issue: &Issue, names: &[String; 2], place: &KernelPlace) {
@@ -83,12 +89,11 @@ impl UnitCheck<'_> {
 
     /// Messages that are denied, recorded or not.
     pub(super) fn denied(&mut self) {
-        let deny = &self.check.policy.deny;
-        let has = |word: &str| deny.iter().any(|denied| denied == word);
-        let (warnings, advisories) = (has("WARNINGS"), has("ADVISORIES"));
+        let has = |denial| self.check.policy.deny.contains(&denial);
+        let (warnings, advisories) = (has(Denial::Warnings), has(Denial::Advisories));
         for message in &self.measured.messages {
             let label = label_of(message);
-            let denied = label.is_some_and(|label| has(&label.to_ascii_uppercase()))
+            let denied = label.is_some_and(|label| self.denies(label))
                 || warnings && message.severity >= Severity::Warning
                 || advisories && label.is_some();
             let name = message.kernel.clone().unwrap_or_default();

@@ -197,7 +197,7 @@ mod tests {
         let codes: Vec<&str> = Rule::ALL.iter().map(|rule| rule.code()).collect();
         assert!(codes.is_sorted_by(|one, other| one < other), "{codes:?}");
         for rule in Rule::ALL {
-            let page = crate::emit::explain::page(rule.code()).unwrap_or_else(|| panic!("{rule} has no page"));
+            let page = crate::base::codes::page(rule.code()).unwrap_or_else(|| panic!("{rule} has no page"));
             let page = page.split_whitespace().collect::<Vec<&str>>().join(" ");
             assert!(page.contains(rule.told().words()), "the page of {rule} does not say: {}", rule.told().words());
         }

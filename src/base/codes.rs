@@ -1,0 +1,33 @@
+//! The codes of messages and findings, each with its page under `docs/codes`: what it means, and what to do about it.
+
+macro_rules! pages {
+    ($($code:literal),* $(,)?) => {
+        /// Every code there is a page for, ascending, and the page.
+        pub const PAGES: &[(&str, &str)] = &[$(($code, include_str!(concat!("../../docs/codes/", $code, ".md")))),*];
+    };
+}
+
+pages!(
+    "C7406", "C7504", "C7505", "C7506", "C7507", "C7508", "C7509", "C7510", "C7511", "C7512", "C7514", "C7515",
+    "C7516", "C7517", "C7518", "C7519", "C7520", "C7600", "C7602", "PI101", "PI102", "PI103", "PI201", "PI202",
+    "PI203", "PI204", "PI205", "PI206", "PI207", "PI301", "PI302", "PI303", "PI304", "PI305", "PI306", "PI307",
+    "PI308", "PI309", "PI310", "PI311", "PI401", "PI402", "PI403", "PI404", "PI501", "PI502", "PI503", "PI504",
+    "PI505", "PI601", "PI602", "PI603", "PI604", "PI605",
+);
+
+/// Every code, ascending.
+pub fn codes() -> impl Iterator<Item = &'static str> {
+    PAGES.iter().map(|(code, _)| *code)
+}
+
+/// The code that a text names, whatever its case and with or without the brackets that ptxas puts around it.
+pub fn code(text: &str) -> Option<&'static str> {
+    let code = text.trim().trim_matches(['(', ')']).to_ascii_uppercase();
+    codes().find(|known| *known == code)
+}
+
+/// The page of a code, whatever its spelling.
+pub fn page(text: &str) -> Option<&'static str> {
+    let code = code(text)?;
+    PAGES.iter().find(|(known, _)| *known == code).map(|(_, page)| *page)
+}
