@@ -115,6 +115,24 @@ fn renamed_registers_are_no_difference_and_moved_lines_are_matched() {
 }
 
 #[test]
+fn a_sweep_rules_over_the_directives() {
+    if ptxas().is_none() {
+        return;
+    }
+    let input = file("testdata/ptx/spills.ptx");
+    let args = ["matrix", &input, "--arch", "sm_80", "--ptxas", "13.4", "--sweep", "maxrregcount=32,40,64"];
+    let matrix = json(&args);
+    let registers: Vec<_> =
+        matrix["cells"].as_array().unwrap().iter().map(|cell| &cell["kernels"][0]["figures"]["registers"]).collect();
+    assert_eq!(registers, [32, 40, 64], "its .maxnreg is 32");
+    assert!(matrix["cells"].as_array().unwrap().iter().all(|cell| cell["overrides"] == true));
+    assert!(matrix["cells"][0]["kernels"][0]["ruled_by"].is_null());
+    assert!(stdout(&run(&args)).contains("replace the kernel's own directives"), "{}", stdout(&run(&args)));
+    let plain = json(&["matrix", &input, "--arch", "sm_80", "--ptxas", "13.4", "--sweep", "opt-level=2,3"]);
+    assert_eq!(plain["cells"][0]["overrides"], false);
+}
+
+#[test]
 fn a_matrix_measures_every_cell_and_says_what_cannot_be() {
     if ptxas().is_none() {
         return;

@@ -117,16 +117,15 @@ fuzz_target!(|data: &[u8]| {
     for line in commands.lines().filter(|line| line.trim_start().starts_with("::")) {
         assert!(line.starts_with("::error file=") || line.starts_with("::warning file="), "{line}");
     }
-    let kernel = CellKernel::new(
-        pieces(),
-        &measured[0].unit.kernels.first().map(|kernel| kernel.figures.clone()).unwrap_or_default(),
-    );
+    let kernel = unit.kernels.first().map(CellKernel::new).unwrap();
+    let kernel = CellKernel { name: pieces(), ruled_by: Some(pieces()), ..kernel };
     let cell = |ptxas: String, error: Option<String>| Cell {
         input: unit.input.clone(),
         arch: "sm_90a".to_owned(),
         ptxas,
         ptxas_path: Some(unit.input.clone()),
         setting: String::new(),
+        overrides: true,
         failed: error.is_some(),
         error,
         kernels: vec![kernel.clone()],

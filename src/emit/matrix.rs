@@ -57,6 +57,8 @@ pub fn write_text(matrix: &Matrix, options: &Options, out: &mut dyn Write) -> io
         write_table(&cells, name, options, out)?;
         write_picture(&cells, name, options, out)?;
         write_changes(matrix, name, out)?;
+        write_ruling(&cells, name, options, out)?;
+        write_missing(&cells, name, options, out)?;
     }
     write_failures(matrix, out)?;
     let files = matrix.cells.iter().filter_map(|cell| Some((cell.ptxas_path.as_ref()?, &cell.ptxas)));
@@ -99,8 +101,41 @@ fn write_table(cells: &[&Cell], name: &str, options: &Options, out: &mut dyn Wri
                 for (metric, width) in options.metrics.iter().zip(&columns) {
                     write!(out, "  {:>width$}", figure(kernel.get(*metric)))?;
                 }
-                writeln!(out)?;
+                match &kernel.ruled_by {
+                    Some(directive) => writeln!(out, "  {WARN}{} rules{RESET}", terminal(directive))?,
+                    None => writeln!(out)?,
+                }
             }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the swept flags ruled over the kernel's directives, or the directives over them.
+fn write_ruling(cells: &[&Cell], name: &str, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let ruled = |cell: &&&Cell| kernel(cell, name).is_some_and(|kernel| kernel.ruled_by.is_some());
+    let mut notes = Vec::new();
+    if cells.iter().any(|cell| cell.overrides) {
+        notes.push("The swept values replace the kernel's own directives (ptxas --override-directive-values).");
+    }
+    if cells.iter().any(|cell| ruled(&cell)) {
+        notes.push("Where a directive rules, the swept values did nothing: ptxas before 12.4 cannot override it.");
+    }
+    for line in notes.iter().flat_map(|note| super::text::wrap(note, options.width.saturating_sub(2))) {
+        writeln!(out, "  {DIM}{line}{RESET}")?;
+    }
+    Ok(())
+}
+
+/// Why warps are not known, and what to give.
+fn write_missing(cells: &[&Cell], name: &str, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let unknown =
+        cells.iter().filter_map(|cell| kernel(cell, name)).filter(|kernel| kernel.get(Metric::WarpsPerSm).is_none());
+    let Some(lacking) = unknown.map(|found| &found.missing).find(|missing| !missing.is_empty()) else { return Ok(()) };
+    let text = format!("warps/SM depends on {}", super::text::launch_decides(lacking));
+    if options.metrics.contains(&Metric::WarpsPerSm) {
+        for line in super::text::wrap(&text, options.width.saturating_sub(2)) {
+            writeln!(out, "  {DIM}{line}{RESET}")?;
         }
     }
     Ok(())

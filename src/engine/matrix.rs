@@ -16,7 +16,7 @@ use crate::base::Arch;
 use crate::cache::Cache;
 use crate::gate::Metric;
 use crate::matrix::{Bisection, Cell, CellKernel, KernelBisection, Matrix, Setting, Sweep, bisect};
-use crate::report::{KernelKind, LaunchHints, Severity, UnitError, Wanted};
+use crate::report::{KernelKind, Launch, LaunchHints, Severity, UnitError, Wanted};
 use crate::toolchain::managed::Store;
 use crate::toolchain::{Version, VersionRequest};
 
@@ -45,9 +45,14 @@ pub struct Request {
 /// One ptxas and one setting.
 struct Column {
     session: Session,
+    /// The same, with the swept flags put above the PTX's directives; none where they are not below them anyway.
+    overriding: Option<Session>,
     asked: String,
-    setting: String,
+    setting: Setting,
 }
+
+/// The flag of ptxas 12.4 and later that puts flags above the directives of the PTX.
+const OVERRIDE: &str = "--override-directive-values";
 
 /// Measures every cell, or those that a bisection needs.
 pub fn measure(request: &Request, progress: &dyn Progress) -> Result<Matrix> {
@@ -59,14 +64,20 @@ pub fn measure(request: &Request, progress: &dyn Progress) -> Result<Matrix> {
         bail!("that would be {total} cells: expected at most {MOST_CELLS}");
     }
     let column = |ptxas: &Option<String>, sweep: &Setting| {
-        let flags = settings.flags.iter().cloned().chain(sweep.flags()).collect();
-        let mut session = Session::new(&Settings { ptxas: ptxas.clone(), flags, ..settings.clone() })?;
-        session.installing = request.installing;
-        session.cache.clone_from(&request.cache);
-        session.wanted = Wanted { live_values: false, warps: false };
-        session.launch = request.launch;
+        let session = |more: Option<&str>| {
+            let swept = sweep.flags().into_iter().chain(more.map(str::to_owned));
+            let flags = settings.flags.iter().cloned().chain(swept).collect();
+            let mut session = Session::new(&Settings { ptxas: ptxas.clone(), flags, ..settings.clone() })?;
+            session.installing = request.installing;
+            session.cache.clone_from(&request.cache);
+            session.wanted = Wanted { live_values: false, warps: false };
+            session.launch = request.launch;
+            anyhow::Ok(session)
+        };
         let asked = ptxas.clone().unwrap_or_else(|| "at hand".to_owned());
-        anyhow::Ok(Column { session, asked, setting: sweep.label() })
+        let below = sweep.yields_to_directives() && !settings.flags.iter().any(|flag| flag.ends_with(&OVERRIDE[1..]));
+        let overriding = below.then(|| session(Some(OVERRIDE))).transpose()?;
+        anyhow::Ok(Column { session: session(None)?, overriding, asked, setting: sweep.clone() })
     };
     // By setting, then by version.
     let mut columns: Vec<Vec<Column>> = Vec::new();
@@ -141,9 +152,16 @@ fn releases(from: VersionRequest, to: VersionRequest, installing: Installing) ->
 /// One cell.
 fn cell_of(column: &Column, path: &Path, arch: Option<Arch>) -> Cell {
     let input = input::read(path, &column.session.limits).map_err(|error| format!("{error:#}"));
-    let unit = inspect(&column.session, &Job { input: &input, path, arch, first: true, view: View::Report })
-        .map(|inspected| inspected.unit)
-        .unwrap_or_default();
+    let made = |session: &Session| {
+        inspect(session, &Job { input: &input, path, arch, first: true, view: View::Report })
+            .map(|inspected| inspected.unit)
+            .unwrap_or_default()
+    };
+    // A ptxas that is too old for it refuses the flag itself.
+    let overridden = column.overriding.as_ref().map(made).filter(|unit| !unit.error.as_ref().is_some_and(is_too_old));
+    let overrides = overridden.is_some();
+    let unit = overridden.unwrap_or_else(|| made(&column.session));
+    let ruled = column.overriding.is_some() && !overrides;
     let error = unit.error.as_ref().map(|error| {
         let first = error.diagnostics.first().map(|first| format!(": {}", first.message)).unwrap_or_default();
         format!("{}{first}", error.message)
@@ -158,11 +176,30 @@ fn cell_of(column: &Column, path: &Path, arch: Option<Arch>) -> Cell {
         arch: arch.map(|arch| arch.to_string()).or(unit.arch.clone()).unwrap_or_else(|| "unknown".to_owned()),
         ptxas: version.unwrap_or_else(|| column.asked.clone()),
         ptxas_path: unit.ptxas.as_ref().and_then(|ptxas| ptxas.path.clone()),
-        setting: column.setting.clone(),
+        setting: column.setting.label(),
+        overrides,
         error,
         failed,
-        kernels: entries.map(|kernel| CellKernel::new(kernel.name.clone(), &Figures::of(kernel))).collect(),
+        kernels: entries
+            .map(|kernel| CellKernel { ruled_by: ruling(&kernel.launch).filter(|_| ruled), ..CellKernel::new(kernel) })
+            .collect(),
     }
+}
+
+/// Whether ptxas does not know how to put flags above directives.
+fn is_too_old(error: &UnitError) -> bool {
+    let name = OVERRIDE.trim_start_matches('-');
+    error.message.contains(name) || error.diagnostics.iter().any(|said| said.message.contains(name))
+}
+
+/// The directive that decides how many registers there may be, whatever the flags say.
+fn ruling(launch: &Launch) -> Option<String> {
+    let named = |name: &str, value: Option<u32>| value.map(|value| format!(".{name} {value}"));
+    let threads = |name: &str, value: Option<[u32; 3]>| value.map(|[x, y, z]| format!(".{name} {x}, {y}, {z}"));
+    named("maxnreg", launch.maxnreg)
+        .or_else(|| named("minnctapersm", launch.minnctapersm))
+        .or_else(|| threads("reqntid", launch.reqntid))
+        .or_else(|| threads("maxntid", launch.maxntid))
 }
 
 fn measured(request: &Request, columns: &[Vec<Column>], progress: &dyn Progress) -> Result<Matrix> {
@@ -237,7 +274,7 @@ fn bisect_row(
         bisections.push(KernelBisection {
             input: path.display().to_string(),
             arch: newest.as_ref().map(|cell| cell.arch.clone()).unwrap_or_default(),
-            setting: row.first().map(|column| column.setting.clone()).unwrap_or_default(),
+            setting: row.first().map(|column| column.setting.label()).unwrap_or_default(),
             kernel: kernel.name.clone(),
             metric: metric.name().to_owned(),
             last_old,

@@ -23,6 +23,8 @@ pub struct Cell {
     pub ptxas_path: Option<String>,
     /// The swept flags: `maxrregcount=64`.
     pub setting: String,
+    /// Whether ptxas was told to let them rule over the directives of the PTX.
+    pub overrides: bool,
     /// Why there are no figures; null when there are.
     pub error: Option<String>,
     /// Whether it is not ptxas that said no: nothing is known of the cell then.

@@ -27,6 +27,11 @@ impl Setting {
         self.values.iter().map(|(name, value)| format!("--{name}={value}")).collect()
     }
 
+    /// Whether it sets something that a directive of the PTX may have set already, and which then rules.
+    pub fn yields_to_directives(&self) -> bool {
+        self.values.iter().any(|(name, _)| ["maxrregcount", "maxntid", "minnctapersm"].contains(&name.as_str()))
+    }
+
     /// As people read it.
     pub fn label(&self) -> String {
         self.values.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")

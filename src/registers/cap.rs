@@ -25,6 +25,8 @@ pub struct Bounds {
     pub min_blocks: Option<u32>,
     /// `--maxrregcount`.
     pub maxrregcount: Option<u32>,
+    /// `--override-directive-values`: the flag rules, not the directives.
+    pub flag_overrides: bool,
 }
 
 /// Where a cap comes from.
@@ -114,6 +116,9 @@ pub fn cap(arch: Arch, bounds: &Bounds) -> Option<Cap> {
     if arch.sm < 70 {
         return None;
     }
+    // ptxas 13.4 was seen to give 200 registers to a block of 384 threads then, which no SM can hold.
+    let overridden = bounds.flag_overrides && bounds.maxrregcount.is_some();
+    let bounds = if overridden { Bounds { maxrregcount: bounds.maxrregcount, ..Bounds::default() } } else { *bounds };
     let by_launch = bounds.threads.map(|threads| by_launch(arch, threads, bounds.min_blocks));
     let by_directive = bounds.maxnreg.map(|registers| Cap {
         registers,
@@ -178,9 +183,17 @@ mod tests {
 
     #[test]
     fn the_tightest_directive_wins_and_a_flag_yields() {
-        let bounds = Bounds { maxnreg: Some(64), threads: Some(384), min_blocks: Some(1), maxrregcount: Some(32) };
+        let bounds = Bounds {
+            maxnreg: Some(64),
+            threads: Some(384),
+            min_blocks: Some(1),
+            maxrregcount: Some(32),
+            flag_overrides: false,
+        };
         let cap90 = cap(Arch::new(90), &bounds).unwrap();
         assert_eq!((cap90.registers, cap90.cause), (64, Cause::MaxNReg));
+        let overriding = cap(Arch::new(90), &Bounds { flag_overrides: true, ..bounds }).unwrap();
+        assert_eq!((overriding.registers, overriding.cause), (32, Cause::MaxRRegCount));
         let flag = Bounds { maxrregcount: Some(40), ..Bounds::default() };
         assert_eq!(cap(Arch::new(90), &flag).unwrap().cause, Cause::MaxRRegCount);
         assert_eq!(cap(Arch::new(90), &Bounds::default()).unwrap().registers, 255);

@@ -380,6 +380,7 @@ impl Readers<'_> {
             threads: launch.threads(),
             min_blocks: launch.minnctapersm,
             maxrregcount: maxrregcount(self.facts),
+            flag_overrides: flag_values(self.facts, "override-directive-values").is_some(),
         };
         let cap = cap::cap(self.facts.image.arch, &bounds)?;
         Some(RegisterCap { registers: cap.registers, cause: cap.cause, explanation: cap.explanation })
@@ -439,14 +440,22 @@ fn disagreements(function: &cubin::Function<'_>, record: &FunctionLog, problems:
 
 /// `--maxrregcount` from the user's flags, or from the flags a cubin says it was made with.
 fn maxrregcount(facts: &Facts<'_>) -> Option<u32> {
+    flag_values(facts, "maxrregcount")?.trim().parse().ok()
+}
+
+/// What follows a flag, the last time it is given: by the user, or else by what the cubin says it was made with.
+fn flag_values<'a>(facts: &Facts<'a>, name: &str) -> Option<&'a str> {
     let tool = facts.image.toolkit.tools.iter().find(|tool| tool.name == "ptxas");
     let recorded: Vec<&str> = tool.map(|tool| tool.options.split_whitespace().collect()).unwrap_or_default();
     let flags: Vec<&str> = facts.flags.iter().map(String::as_str).collect();
     [flags, recorded].iter().find_map(|flags| {
         flags.iter().enumerate().rev().find_map(|(at, flag)| {
-            let rest = flag.trim_start_matches('-').strip_prefix("maxrregcount")?;
-            let value = if rest.is_empty() { flags.get(at + 1)? } else { rest.trim_start_matches('=') };
-            value.trim().parse().ok()
+            let rest = flag.trim_start_matches('-').strip_prefix(name)?;
+            Some(if rest.is_empty() {
+                flags.get(at + 1).copied().unwrap_or_default()
+            } else {
+                rest.trim_start_matches('=')
+            })
         })
     })
 }
