@@ -16,6 +16,7 @@ mod convention;
 mod liveness;
 mod program;
 mod rows;
+mod tail_jumps;
 mod written;
 
 pub use cfg::{Block, CallSite, Cfg, FuncId, Function};

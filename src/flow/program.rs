@@ -7,6 +7,7 @@ use crate::sass::transfer;
 use crate::sass::{Decoder, Effects, Flow, Guard, Inst, Run, Transfer};
 
 use super::convention::kept_by_callee;
+use super::tail_jumps::tail_jumps;
 
 /// A code section: instruction `i` is the 16 bytes at pc `16 * i`.
 pub trait Program {
@@ -68,6 +69,8 @@ pub struct SassProgram {
     ends: Vec<u32>,
     decoder: Decoder,
     padding: usize,
+    /// Calls that never come back, by instruction, and where they go: jumps.
+    jumps: BTreeMap<u32, Pc>,
 }
 
 impl SassProgram {
@@ -83,7 +86,13 @@ impl SassProgram {
             ends.push((runs.len() as u32) << 1 | u32::from(uses.is_some()));
         }
         let padding = instructions.iter().rev().take_while(|inst| transfer::is_padding(inst.word)).count();
-        SassProgram { instructions, runs, ends, decoder, padding }
+        SassProgram { instructions, runs, ends, decoder, padding, jumps: BTreeMap::new() }
+    }
+
+    /// The same with calls that never come back as the jumps that they are. nvdisasm takes them for calls.
+    pub fn with_tail_jumps(mut self, layout: &Layout) -> SassProgram {
+        self.jumps = tail_jumps(&self, layout);
+        self
     }
 
     /// Whether it is known what an instruction does to registers.
@@ -127,7 +136,13 @@ impl Program for SassProgram {
     #[inline]
     fn flow(&self, index: usize) -> Flow {
         match self.instructions.get(index) {
-            Some(inst) => self.decoder.flow_with(inst, self.is_known(index), index),
+            Some(inst) => {
+                let flow = self.decoder.flow_with(inst, self.is_known(index), index);
+                match self.jumps.get(&(index as u32)) {
+                    Some(target) => Flow { transfer: Transfer::Branch(*target), ..flow },
+                    None => flow,
+                }
+            }
             None => Flow { known: false, ..Flow::NEXT },
         }
     }

@@ -94,6 +94,23 @@ fn before_in(program: &Toy, layout: &Layout, rule: Rule) -> Vec<RegSet> {
 }
 
 #[test]
+fn a_call_of_code_that_never_returns_is_a_jump() {
+    let jumps = |lines: &[&str], entries: &[u32]| {
+        let layout = Layout { entries: entries.iter().map(|at| Pc(at * 16)).collect(), ..Layout::default() };
+        tail_jumps::tail_jumps(&toy(lines), &layout).into_keys().collect::<Vec<u32>>()
+    };
+    // A loop that is left by a call: 3 ends the thread.
+    assert_eq!(jumps(&["next", "@P0 call 3", "bra 0", "exit"], &[0]), [1]);
+    // One that returns, one that calls another on its way, one that a symbol names, one that leads nobody knows where.
+    assert_eq!(jumps(&["call 2", "exit", "ret"], &[0]), [] as [u32; 0]);
+    assert_eq!(jumps(&["call 2", "exit", "call 4", "ret", "exit"], &[0]), [0, 2]);
+    assert_eq!(jumps(&["@P0 call 2", "exit", "exit"], &[0, 2]), [] as [u32; 0]);
+    assert_eq!(jumps(&["@P0 call 2", "exit", "brx"], &[0]), [] as [u32; 0]);
+    // Two that go to one another for ever.
+    assert_eq!(jumps(&["@P0 call 2", "exit", "call 3", "call 2"], &[0]), [0, 2, 3]);
+}
+
+#[test]
 fn a_guarded_write_does_not_kill_and_two_opposite_ones_do() {
     let one = toy(&["@P0 : > R1", "st : R1 >", "exit"]);
     assert_eq!(gprs(&before(&one, Rule::Sound)[0]), [1]);

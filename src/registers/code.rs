@@ -124,6 +124,7 @@ impl Code {
             registers: registers(function),
             named: counting.named,
         };
+        let program = if counting.rule == Rule::Sound { program.with_tail_jumps(&layout) } else { program };
         let cfg = Cfg::build(&program, &layout);
         work::check_time();
         let liveness = Liveness::solve(&program, &cfg, counting.rule);
