@@ -243,7 +243,14 @@ fn resources_alone_are_the_same_resources() {
         for field in
             ["entry", "name", "kind", "resources", "cumulative_stack_bytes", "smem_reserved_bytes", "occupancy"]
         {
-            assert_eq!(full[field], quick[field], "{field} of {} in {}", full["name"], full["entry"]);
+            let mut known = full[field].clone();
+            // Bytes are what instructions move: they have to be looked at.
+            for bytes in ["spill_store_bytes", "spill_load_bytes"] {
+                if let Some(found) = known.get_mut(bytes) {
+                    *found = Value::Null;
+                }
+            }
+            assert_eq!(known, quick[field], "{field} of {} in {}", full["name"], full["entry"]);
         }
     }
 }

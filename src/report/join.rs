@@ -212,6 +212,18 @@ impl<'a> LogIndex<'a> {
     }
 }
 
+/// The bytes that spills store and read back; none where one of them is not understood.
+fn spilled_bytes(spills: &[Spill]) -> Option<(u64, u64)> {
+    let mut bytes = (0, 0);
+    for spill in spills {
+        match spill.kind? {
+            SpillKind::Store => bytes.0 += u64::from(spill.bytes?),
+            SpillKind::Refill => bytes.1 += u64::from(spill.bytes?),
+        }
+    }
+    Some(bytes)
+}
+
 /// The bytes spilt and read back that ptxas reports.
 fn spilled(record: Option<&FunctionLog>) -> Option<(u64, u64)> {
     let record = record?;
@@ -258,6 +270,12 @@ impl Readers<'_> {
             attributes: function.attributes.iter().map(attribute).collect(),
             ..self.kernel(&function.name, kind, section.facts(&ranges, spilled(record)))
         };
+        // Marks add up to what ptxas reports; where its log is not there they stand for it.
+        if let (true, None, Some((stored, loaded))) = (entry, record, kernel.spills.as_deref().and_then(spilled_bytes))
+        {
+            kernel.resources.spill_store_bytes = Some(stored);
+            kernel.resources.spill_load_bytes = Some(loaded);
+        }
         if entry && self.facts.wanted.warps {
             let known = warps::Known {
                 section,

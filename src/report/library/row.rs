@@ -239,6 +239,9 @@ fn solve(row: &mut Row, image: &Image<'_>, function: &Function<'_>, code: &Code)
         };
         RowSpills { instructions: found.len() as u64, store_bytes: bytes(true), load_bytes: bytes(false) }
     });
+    if let Some(found) = row.spills.filter(|_| is_kernel) {
+        (row.resources.spill_store_bytes, row.resources.spill_load_bytes) = (found.store_bytes, found.load_bytes);
+    }
 }
 
 /// What a table may be sorted by.
