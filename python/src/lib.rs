@@ -260,11 +260,7 @@ impl<'a> Row<'a> {
             stack_bytes: kernel.resources.stack_bytes,
             smem_bytes: kernel.resources.smem_bytes,
             barriers: kernel.resources.barriers,
-            instructions: kernel
-                .instructions
-                .total
-                .zip(kernel.instructions.padding)
-                .map(|(all, padding)| all - padding),
+            instructions: kernel.instructions.count(),
             code_bytes: kernel.resources.code_bytes,
             threads: occupancy.and_then(|found| found.threads),
             blocks_per_sm: occupancy.and_then(|found| found.blocks_per_sm),

@@ -128,10 +128,7 @@ impl Metric {
             Metric::PeakLive => {
                 kernel.pressure.as_ref().filter(|pressure| pressure.exact).map(|pressure| u64::from(pressure.gpr.peak))
             }
-            Metric::Instructions => {
-                let padding = kernel.instructions.padding.unwrap_or(0);
-                kernel.instructions.total.map(|total| total.saturating_sub(padding))
-            }
+            Metric::Instructions => kernel.instructions.count(),
             Metric::CodeBytes => Some(resources.code_bytes),
             Metric::WarpsPerSm => kernel.occupancy.as_ref().and_then(|found| found.warps_per_sm).map(u64::from),
         }

@@ -312,6 +312,15 @@ pub struct Kernel {
     pub attributes: Vec<Attribute>,
 }
 
+impl Kernel {
+    /// Instructions that no PTX line stands for, without what only fills the section up; none without a line table.
+    pub fn without_ptx_line(&self) -> Option<u64> {
+        let (mapped, all) = (self.instructions.with_ptx_line?, self.instructions.count()?);
+        let padding: u64 = self.lines.iter().map(|line| u64::from(line.padding)).sum();
+        Some(all.saturating_sub(mapped.saturating_sub(padding)))
+    }
+}
+
 /// What a function needs of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Resources {

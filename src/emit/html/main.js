@@ -85,7 +85,7 @@ function showFigures(kernel) {
   }
   if (resources.smem_bytes) list.push(figure("Static shared", bytes(resources.smem_bytes)));
   if (resources.barriers) list.push(figure("Barriers", resources.barriers));
-  if (facts.instructions.total !== null) list.push(figure("Instructions", thousands(facts.instructions.total), facts.instructions.unknown ? `${thousands(facts.instructions.unknown)} unknown` : ""));
+  if (facts.instructions.total !== null) list.push(figure("Instructions", thousands(instructionCount(facts)), facts.instructions.unknown ? `${thousands(facts.instructions.unknown)} unknown` : ""));
   $("figures").innerHTML = list.join("");
 }
 
@@ -233,7 +233,7 @@ function listKernels() {
     const told = [];
     if (facts.resources.registers !== null) told.push(`${facts.resources.registers} regs`);
     if (facts.pressure) told.push(`${facts.pressure.gpr.peak} live`);
-    if (facts.instructions.total !== null) told.push(`${thousands(facts.instructions.total)} inst`);
+    if (facts.instructions.total !== null) told.push(`${thousands(instructionCount(facts))} inst`);
     const spill = hasSpills(facts) ? ' · <span class="bad">spills</span>' : "";
     return `<div class="kernel-item" role="option" data-k="${i}" title="${escapeText(shownName(facts))}"><div class="name">${escapeText(LISTED.get(facts))}</div><div class="facts">${told.join(" · ")}${spill}</div>${facts.pressure ? sparkline(facts.pressure.profile) : ""}</div>`;
   }).join("");
@@ -253,7 +253,7 @@ const COLUMNS = [
   ["Blocks/SM", (facts) => facts.occupancy?.blocks_per_sm ?? -1, (facts) => (facts.occupancy ? blocksText(facts.occupancy) : "?")],
   ["Shared", (facts) => facts.resources.smem_bytes ?? -1, (facts) => (facts.resources.smem_bytes === null ? "?" : bytes(facts.resources.smem_bytes))],
   ["Barriers", (facts) => facts.resources.barriers ?? -1, (facts) => facts.resources.barriers ?? "?"],
-  ["Instructions", (facts) => facts.instructions.total ?? -1, (facts) => (facts.instructions.total === null ? "?" : thousands(facts.instructions.total))],
+  ["Instructions", (facts) => instructionCount(facts) ?? -1, (facts) => (facts.instructions.total === null ? "?" : thousands(instructionCount(facts)))],
 ];
 
 /** Every kernel with its figures. */

@@ -55,10 +55,10 @@ pub fn write_csv(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
             number(resources.local_bytes),
             number(resources.cmem_bytes),
             number(resources.barriers.map(u64::from)),
-            number(occupancy.map(|found| u64::from(found.warps_per_sm))),
-            number(occupancy.map(|found| u64::from(found.blocks_per_sm))),
-            quoted(occupancy.map_or("", |found| &found.limiter)),
-            number(row.instructions.total),
+            number(occupancy.and_then(|found| found.warps_per_sm).map(u64::from)),
+            number(occupancy.and_then(|found| found.blocks_per_sm).map(u64::from)),
+            quoted(occupancy.and_then(|found| found.limiter.as_deref()).unwrap_or("")),
+            number(row.instructions.count()),
             number(Some(resources.code_bytes)),
         ];
         writeln!(out, "{}", cells.join(","))?;

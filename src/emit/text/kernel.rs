@@ -171,15 +171,14 @@ fn write_occupancy(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> i
 pub(super) fn write_code(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let size = bytes(kernel.resources.code_bytes);
     let instructions = &kernel.instructions;
-    let Some(total) = instructions.total else {
+    let Some(total) = instructions.count() else {
         return row("code", &format!("{size}; instructions of this architecture are not decoded"), options, out);
     };
-    let mut text = format!("{} ({size})", count(total, "instruction"));
-    match instructions.with_ptx_line {
-        Some(mapped) if mapped == total => text.push_str(", each with a PTX line"),
-        Some(mapped) => {
-            text.push_str(&format!(", {} with a PTX line, {} without", thousands(mapped), thousands(total - mapped)));
-        }
+    let padded = if instructions.padding.is_some_and(|padding| padding > 0) { " with padding" } else { "" };
+    let mut text = format!("{} ({size}{padded})", count(total, "instruction"));
+    match kernel.without_ptx_line() {
+        Some(0) => text.push_str(", each with a PTX line"),
+        Some(without) => text.push_str(&format!(", {} of them without a PTX line", thousands(without))),
         None => text.push_str(", no line table"),
     }
     row("code", &text, options, out)?;

@@ -163,7 +163,7 @@ impl Uniformity {
             kernel.demangled = kernel.demangled.map(|name| format!("{name} #{number}"));
         }
         if let Some(digest) = digest {
-            let instructions = kernel.instructions.total.unwrap_or(0);
+            let instructions = kernel.instructions.count().unwrap_or(0);
             let place = Place { source, key, digest, instructions };
             self.functions.insert((kernel.name.clone(), kernel.within.clone()), place);
         }

@@ -103,7 +103,7 @@ impl Summary {
         let sum = &mut counts.sum;
         sum.cubins += 1;
         for row in rows {
-            sum.instructions += row.instructions.total.unwrap_or(0);
+            sum.instructions += row.instructions.count().unwrap_or(0);
             if let Some(unknown) = row.instructions.unknown {
                 *sum.unknown.get_or_insert(0) += unknown;
             }
