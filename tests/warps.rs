@@ -38,6 +38,20 @@ fn line_of(text: &str, words: &str) -> u64 {
 const HOPPER: &str = "hopper_warp_specialised.ptx";
 const BOUNDS: &str = ".maxntid 384, 1, 1\n.minnctapersm 1\n";
 
+/// One warp that copies for all makes no role of the others, which run nothing of their own.
+#[test]
+fn a_warp_that_does_more_makes_no_roles() {
+    if ptxas().is_none() {
+        return;
+    }
+    let text = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p)\n.reqntid 128, 1, 1\n{\n\
+                .shared .align 16 .b8 buffer[64];\n.reg .b64 %d;\n.reg .b32 %t, %w, %r;\n.reg .pred %q;\n\
+                ld.param.u64 %d, [p];\nmov.u32 %t, %tid.x;\nshr.u32 %w, %t, 5;\nsetp.ne.u32 %q, %w, 0;\n@%q bra L;\n\
+                cp.async.ca.shared.global [buffer], [%d], 4;\ncp.async.wait_all;\nL:\nbar.sync 0;\n\
+                ld.shared.b32 %r, [buffer];\nst.global.b32 [%d+64], %r;\nret;\n}\n";
+    assert_eq!(kernel(text, "sm_80")["roles"], serde_json::json!([]));
+}
+
 /// What ptxas does with setmaxnreg under each set of launch bounds, and what the report makes of it (docs/codes/C7508.md).
 #[test]
 fn setmaxnreg_dropped_and_kept() {
