@@ -74,28 +74,36 @@ pub fn by_directives(maxnreg: Option<u32>, threads: u32, min_blocks: Option<u32>
 /// What a block size, with or without a number of blocks, leaves for a thread.
 fn by_launch(arch: Arch, threads: u32, min_blocks: Option<u32>) -> Cap {
     let warps = threads.div_ceil(WARP);
-    match (min_blocks, min_blocks.and_then(|blocks| excess(arch, warps, blocks))) {
-        (Some(blocks), None) => Cap {
-            registers: fitting(threads, blocks.max(1)),
-            cause: Cause::LaunchBounds,
-            explanation: format!(
-                "{blocks} × {warps} warps must fit on an SM (.minnctapersm {blocks}, {threads} threads)"
-            ),
-        },
-        (Some(blocks), Some(excess)) => Cap {
-            registers: fitting(threads, 1),
-            cause: Cause::BlockSize,
-            explanation: format!(
-                "one block of {threads} threads must fit; .minnctapersm {blocks} is ignored: {excess}"
-            ),
-        },
-        (None, _) => Cap {
-            registers: fitting(threads, 1),
-            cause: Cause::BlockSize,
-            explanation: format!("one block of {threads} threads must fit; without .minnctapersm ptxas may aim lower"),
-        },
+    let (registers, cause, why, note) = match (min_blocks, min_blocks.and_then(|blocks| excess(arch, warps, blocks))) {
+        (Some(blocks), None) => {
+            let s = if blocks == 1 { "" } else { "s" };
+            let why = format!(
+                "{blocks} block{s} of {warps} warps must fit on an SM (.minnctapersm {blocks}, {threads} threads)"
+            );
+            (fitting(threads, blocks.max(1)), Cause::LaunchBounds, why, String::new())
+        }
+        (Some(blocks), Some(excess)) => {
+            let note = format!("; .minnctapersm {blocks} is ignored: {excess}");
+            (fitting(threads, 1), Cause::BlockSize, one_block(threads), note)
+        }
+        (None, _) => {
+            let note = "; without .minnctapersm ptxas may aim for fewer".to_owned();
+            (fitting(threads, 1), Cause::BlockSize, one_block(threads), note)
+        }
+    };
+    // A block that leaves room for more than an instruction can name bounds nothing.
+    match registers {
+        ISA_LIMIT => Cap { registers, cause: Cause::Isa, explanation: format!("{NAMEABLE}{note}") },
+        _ => Cap { registers, cause, explanation: format!("{why}{note}") },
     }
 }
+
+fn one_block(threads: u32) -> String {
+    format!("one block of {threads} threads must fit on an SM")
+}
+
+/// Why there are no more than 255.
+const NAMEABLE: &str = "the most an instruction can name";
 
 /// Why so many blocks can never be on an SM at once: ptxas then ignores `.minnctapersm`, with a warning. Seen with ptxas 13.4 for
 /// one block or warp too many on every architecture that it knows.
@@ -131,8 +139,7 @@ pub fn cap(arch: Arch, bounds: &Bounds) -> Option<Cap> {
         cause: Cause::MaxRRegCount,
         explanation: format!("--maxrregcount {registers}"),
     });
-    let isa =
-        Cap { registers: ISA_LIMIT, cause: Cause::Isa, explanation: "the most an instruction can name".to_owned() };
+    let isa = Cap { registers: ISA_LIMIT, cause: Cause::Isa, explanation: NAMEABLE.to_owned() };
     [by_directive, by_launch, by_flag, Some(isa)].into_iter().flatten().min_by_key(|cap| cap.registers)
 }
 
@@ -197,5 +204,10 @@ mod tests {
         let flag = Bounds { maxrregcount: Some(40), ..Bounds::default() };
         assert_eq!(cap(Arch::new(90), &flag).unwrap().cause, Cause::MaxRRegCount);
         assert_eq!(cap(Arch::new(90), &Bounds::default()).unwrap().registers, 255);
+        // 128 threads leave room for 512 registers.
+        let roomy = Bounds { threads: Some(128), ..Bounds::default() };
+        assert_eq!(cap(Arch::new(90), &roomy).unwrap().cause, Cause::Isa);
+        let tight = Bounds { threads: Some(1024), ..Bounds::default() };
+        assert_eq!(cap(Arch::new(90), &tight).unwrap().cause, Cause::BlockSize);
     }
 }
