@@ -555,7 +555,10 @@ class LiveValue(View):
     #: Opcode and modifiers of that instruction.
     sass: Optional[str]
     #: What could shorten a value that lies idle for long.
-    could: Optional[Literal["reload", "recompute", "move"]]
+    could: Optional[Literal["reload", "recompute"]]
+    #: Whether the line makes no register itself, as a store or a comparison: the value is an operand that ptxas
+    #: computes for it.
+    is_operand: bool
 
 
 class NamedBarrierSite(View):

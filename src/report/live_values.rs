@@ -1,5 +1,6 @@
 //! The values that hold registers at one place: rows that a person reads, the ones that matter first.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::code::Section;
@@ -15,8 +16,8 @@ const MATRIX_STATEMENTS: usize = 64;
 /// Instructions that a value lies idle before that is worth a word, where no loop says more: so many, and one in so many of the function's.
 const LONG_IDLE: (u32, u32) = (64, 8);
 
-/// A group with more than one in so many of the live registers comes first, idle or not: there are two of them at most.
-const DOMINANT: usize = 3;
+/// Rows that come first for their size alone.
+const LARGEST: usize = 2;
 
 impl Lines for Section<'_> {
     fn line_of(&self, pc: Pc) -> Option<Line> {
@@ -24,24 +25,24 @@ impl Lines for Section<'_> {
     }
 
     fn makes_values(&self, line: Line) -> bool {
-        self.module.is_none() || self.instructions(line).any(|found| found.names().any(|name| name.is_def))
+        self.module.is_none() || self.instructions(line).any(|found| makes_register(&found))
     }
 }
 
 /// What values have in common that make one row: what made them, for which source line, and where they lie idle.
-type Alike = (Option<String>, Option<SourceLine>, Option<Line>, Option<String>);
+type Alike = (Option<String>, bool, Option<SourceLine>, Option<Line>, Option<String>);
 
 impl Section<'_> {
-    /// The live registers at an instruction: values that the same kind of statement makes, for the same source line, together. First what holds
-    /// most of the registers, then what lies idle, then the rest.
+    /// The live registers at an instruction: values that the same kind of statement makes, for the same source line, together. The two that
+    /// hold the most registers come first, then what lies idle, then the rest.
     pub(super) fn live_values(&self, code: &Code, pc: Pc) -> Vec<LiveValue> {
         let values: Vec<LiveValue> =
             live_set(code, pc, self).into_iter().map(|value| self.live_value(code, pc, value)).collect();
-        let live: usize = values.iter().map(|value| value.registers.len()).sum();
         let mut groups: BTreeMap<Alike, LiveValue> = BTreeMap::new();
         for value in values {
             let opcode = value.ptx_line.map_or_else(|| value.sass.clone(), |line| self.opcode(line));
-            let alike = (opcode, value.source_line.clone(), value.idle_loop_ptx_line, value.could.clone());
+            let alike =
+                (opcode, value.is_operand, value.source_line.clone(), value.idle_loop_ptx_line, value.could.clone());
             match groups.get_mut(&alike) {
                 Some(group) => group.join(value),
                 None => {
@@ -50,15 +51,11 @@ impl Section<'_> {
             }
         }
         let mut rows: Vec<LiveValue> = groups.into_values().collect();
-        rows.sort_by_key(|row| {
-            let registers = row.registers.len();
-            let rank = match row.could {
-                _ if registers * DOMINANT > live => 0,
-                Some(_) => 1,
-                None => 2,
-            };
-            (rank, std::cmp::Reverse(registers), std::cmp::Reverse(row.idle_instructions), row.ptx_line)
-        });
+        let registers = |row: &LiveValue| Reverse(row.registers.len());
+        rows.sort_by_key(|row| (registers(row), row.could.is_none(), Reverse(row.idle_instructions), row.ptx_line));
+        // The largest stay in front; after them what something can be done about, though it holds less.
+        let rest = rows.get_mut(LARGEST..).unwrap_or_default();
+        rest.sort_by_key(|row| row.could.is_none());
         rows
     }
 
@@ -75,13 +72,18 @@ impl Section<'_> {
             pc: maker,
             sass: maker.and_then(|pc| sass_opcode(code, pc)),
             ptx_lines: value.defined_at.into_iter().collect(),
+            is_operand: value.defined_at.is_some_and(|line| !self.makes_values(line)),
             virtual_registers: value.defined_at.map(|line| self.virtual_registers(line)).unwrap_or_default(),
             source_line: value.definition.and_then(|pc| self.source_line(pc)),
             next_use_ptx_line: value.next_use.and_then(|pc| self.ptx_line(pc)),
             last_use_ptx_line: value.last_use.and_then(|pc| self.ptx_line(pc)),
             idle_instructions: idle,
             idle_loop_ptx_line: value.idle_loop.and_then(|pc| self.ptx_line(pc)),
-            could: value.defined_at.filter(|_| is_idle).and_then(|line| self.could(line)).map(str::to_owned),
+            could: value
+                .defined_at
+                .filter(|line| is_idle && self.makes_values(*line))
+                .and_then(|line| self.could(line))
+                .map(str::to_owned),
             registers: value.registers,
         }
     }
@@ -118,8 +120,9 @@ impl Section<'_> {
             // A copy of another register would only hold that one instead.
             "mov" if instruction.names().any(|name| !name.is_def && is_numbered(name.name)) => return None,
             "mov" | "add" | "sub" | "mul" | "mad" | "shl" | "shr" | "and" | "or" | "xor" | "cvt" | "cvta" | "selp"
-            | "bfe" | "min" | "max" | "neg" | "not" | "lop3" | "shf" | "prmt" | "setp" => "recompute",
-            _ => "move",
+            | "bfe" | "min" | "max" | "neg" | "not" | "lop3" | "shf" | "prmt" => "recompute",
+            // A sum, a result of a matrix instruction: to make it again takes all that went into it.
+            _ => return None,
         })
     }
 
@@ -147,6 +150,12 @@ pub(super) fn matrix_line(module: &Module<'_>, given: Line) -> Option<Line> {
             .is_some_and(|found| found.opcode().starts_with("wgmma.mma") || found.opcode() == "wgmma")
     });
     found.next().map(|statement| statement.first_line)
+}
+
+/// Whether a statement makes something that a vector register holds: a comparison makes a predicate, a store nothing.
+fn makes_register(instruction: &Instruction<'_>) -> bool {
+    let makes_predicate = instruction.mnemonic() == "setp" || instruction.has("pred");
+    !makes_predicate && instruction.names().any(|name| name.is_def)
 }
 
 /// `%r12`, as compilers name registers; special registers, `%tid`, have no number.

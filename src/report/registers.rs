@@ -55,6 +55,9 @@ pub struct LiveValue {
     /// Every line that makes one of its registers.
     #[serde(default)]
     pub ptx_lines: Vec<Line>,
+    /// Whether the line makes no register itself, as a store or a comparison: the value is an operand that ptxas computes for it.
+    #[serde(default)]
+    pub is_operand: bool,
     /// The PTX registers that those lines define.
     pub virtual_registers: Vec<String>,
     /// The front end's line.
@@ -68,7 +71,7 @@ pub struct LiveValue {
     /// The first line of the outermost loop around the place that neither makes nor reads it; null where every loop does.
     #[serde(default)]
     pub idle_loop_ptx_line: Option<Line>,
-    /// What could shorten a value that lies idle for long: `reload`, `recompute` or `move`; null for one that does not.
+    /// What could shorten a value that lies idle for long: `reload` or `recompute`; null for one that does not.
     pub could: Option<String>,
 }
 

@@ -133,8 +133,14 @@ fn write_value(value: &LiveValue, unit: &Unit, options: &Options, out: &mut dyn 
             let room = options.width.saturating_sub(40).max(20);
             let statement = unit.ptx.statement(line).unwrap_or_default();
             // R1 by ptxas's convention; the line is only where the function starts.
-            let is_stack = value.registers == [1] && value.virtual_registers.is_empty() && statement.starts_with('{');
-            let text = if is_stack { "the stack pointer".into() } else { terminal(&statement) };
+            let is_start = value.is_operand && statement.starts_with('{');
+            let text = match value.registers[..] {
+                [1] if is_start => "the stack pointer".into(),
+                _ if is_start => "set at the kernel's start".into(),
+                // A store or a comparison makes no register: ptxas computed the value for it.
+                _ if value.is_operand => format!("an operand of {}", terminal(&statement)).into(),
+                _ => terminal(&statement),
+            };
             writeln!(out, "  {registers:>5} {DIM}{line:>5}{RESET} {}{last}", shorten(&text, room))?;
             let detail = [more_lines(&value.ptx_lines), value.source_line.as_ref().map(|at| source(at, options))];
             let detail = detail.into_iter().flatten().collect::<Vec<_>>().join("; ");
@@ -146,17 +152,13 @@ fn write_value(value: &LiveValue, unit: &Unit, options: &Options, out: &mut dyn 
                 writeln!(out, "              {DIM}holds {}{RESET}", shorten(&names, options.width.saturating_sub(20)))?;
             }
             if let Some(could) = value.could.as_deref() {
-                let could = match could {
-                    "reload" => "could be loaded again",
-                    "recompute" => "could be computed again",
-                    _ => "could be made later",
-                };
+                let again = if could == "reload" { "loaded" } else { "computed" };
                 let idle = match (value.idle_loop_ptx_line, value.idle_instructions) {
-                    (Some(line), _) => format!("not used in the loop from line {line}"),
-                    (None, Some(idle)) => format!("idle for {idle} instructions around here"),
-                    (None, None) => "idle here".to_owned(),
+                    (Some(line), _) => format!("the loop from line {line} does not use it"),
+                    (None, Some(idle)) => format!("nothing uses it for {idle} instructions around here"),
+                    (None, None) => "nothing uses it here".to_owned(),
                 };
-                writeln!(out, "              {WARN}{idle}{RESET}: {could}")?;
+                writeln!(out, "              {WARN}{idle}{RESET}: it could be {again} again")?;
             }
             Ok(())
         }
