@@ -180,7 +180,7 @@ pub struct OutputArgs {
 }
 
 /// `ptxinspect FILE…`
-#[derive(Debug, ClapArgs)]
+#[derive(Clone, Debug, ClapArgs)]
 pub struct ReportArgs {
     /// What to compile.
     #[command(flatten)]

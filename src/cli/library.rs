@@ -6,7 +6,8 @@ use anyhow::{Result, bail};
 use clap::builder::PossibleValue;
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::args::{ReportArgs, ReportFormat};
+use super::args::{CompileArgs, ReportArgs, ReportFormat};
+use super::choose::WithinArgs;
 use super::progress::Progress;
 use super::{Outcome, output};
 use crate::emit;
@@ -136,6 +137,14 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
             }
             Ok(())
         })?;
+        // A folder of PTX alone has nothing else to show.
+        let alone = collected.summary.cubins == 0 && collected.summary.ptx_not_compiled > 0;
+        let folders = args.compile.inputs.iter().all(|path| path.is_dir());
+        if alone && folders && collected.summary.errors.is_empty() && !args.compile.within.compile {
+            let within = WithinArgs { compile: true, ..args.compile.within.clone() };
+            let compile = CompileArgs { within, ..args.compile.clone() };
+            return run(&ReportArgs { compile, ..args.clone() });
+        }
         collected.finish();
         write(args, &inputs, &collected)?;
     }

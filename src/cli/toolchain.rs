@@ -16,7 +16,7 @@ use crate::emit::text::{DIM, RESET};
 use crate::engine::compile::environment;
 use crate::engine::progress::Installing;
 use crate::toolchain::managed::{Progress, Store, Vouched};
-use crate::toolchain::{self, Env, Request, VersionRequest};
+use crate::toolchain::{self, Env, Origin, Request, VersionRequest};
 
 /// How long a ptxas may take to say its version.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -94,14 +94,20 @@ struct Row {
 
 fn list(env: &Env, format: TextOrJson, out: &mut dyn Write) -> Result<()> {
     let managed = Store::of(env).map(|store| store.list()).unwrap_or_default();
-    let rows: Vec<Row> = toolchain::candidates(env)
+    let found = toolchain::candidates(env);
+    // One of those that are managed is the newest: the others only are there.
+    let newest = found.iter().position(|ptxas| ptxas.origin == Origin::Managed { request: None });
+    let rows: Vec<Row> = found
         .iter()
         .enumerate()
         .map(|(index, ptxas)| Row {
             version: ptxas.ask_version(PATIENCE, env).map(|version| version.to_string()),
             path: ptxas.path.display().to_string(),
             kind: ptxas.origin.kind(),
-            reason: ptxas.origin.to_string(),
+            reason: match &ptxas.origin {
+                Origin::Managed { request: None } if newest != Some(index) => "managed".to_owned(),
+                origin => origin.to_string(),
+            },
             default: index == 0,
             vouched: managed.iter().find(|installed| installed.path == ptxas.path).and_then(|found| found.vouched),
         })

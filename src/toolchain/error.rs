@@ -89,7 +89,7 @@ pub enum ToolchainError {
     )]
     NoInstaller,
     /// The index does not have it.
-    #[error("ptxas {request} is not in the package index; it offers {}", offer(available))]
+    #[error("ptxas {request} is not in the package index; it offers {}", offer(*request, available))]
     NoSuchVersion {
         /// What was asked for.
         request: VersionRequest,
@@ -212,8 +212,18 @@ fn list(versions: &[Version]) -> String {
     versions.iter().map(Version::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn offer(versions: &[Version]) -> String {
-    if versions.is_empty() { "none".to_owned() } else { list(versions) }
+/// The builds of the release that was asked for, or else every release.
+fn offer(request: VersionRequest, versions: &[Version]) -> String {
+    let same = |version: &&Version| version.major == request.major && Some(version.minor) == request.minor;
+    let builds: Vec<Version> = versions.iter().filter(same).copied().collect();
+    let mut releases: Vec<String> =
+        versions.iter().map(|version| format!("{}.{}", version.major, version.minor)).collect();
+    releases.dedup();
+    match (builds.is_empty(), releases.is_empty()) {
+        (false, _) => list(&builds),
+        (true, false) => format!("{}; `ptxinspect toolchain list --available` names every build", releases.join(", ")),
+        (true, true) => "none".to_owned(),
+    }
 }
 
 fn installed_hint(versions: &[Version]) -> String {

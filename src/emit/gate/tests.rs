@@ -123,6 +123,17 @@ fn names_do_not_break_out() {
     assert_eq!(json["units"][0]["kernels"][0]["kernel"], EVIL);
 }
 
+/// The case of all that is as recorded passes, whatever became of the others.
+#[test]
+fn a_case_that_passes_speaks_of_no_failure() {
+    let totals = Totals { kernels: 3, compared: 3, failed: 1, ..Totals::default() };
+    let mut out = Vec::new();
+    write_junit(&Verdict { totals, baseline: "lock".to_owned(), ..verdict() }, &mut out).unwrap();
+    let written = String::from_utf8(out).unwrap();
+    let case = written.lines().find(|line| line.contains("classname=\"unchanged\"")).unwrap();
+    assert_eq!(case.trim(), "<testcase classname=\"unchanged\" name=\"2 kernels are as lock has them\"/>");
+}
+
 #[test]
 fn a_pass_is_said_in_every_format() {
     let policy = Policy::standard();

@@ -339,7 +339,14 @@ pub(super) fn available(
             Err(_) => Attempt::Absent,
         }
     };
-    match attempt_all(env, &requirement, attempt, never) {
+    // What pip was asked for is no version that anybody should read of.
+    let named = |said: String| said.replace(&requirement, package);
+    match attempt_all(env, &format!("the list of versions of {package}"), attempt, never) {
+        Err(ToolchainError::FetchFailed { requirement, failures }) => {
+            let failures =
+                failures.into_iter().map(|failure| InstallerFailure { said: named(failure.said), ..failure });
+            Err(ToolchainError::FetchFailed { requirement, failures: failures.collect() })
+        }
         Err(ToolchainError::NoSuchVersion { available, .. }) => Ok(available),
         Err(error) => Err(error),
         Ok(package) => {

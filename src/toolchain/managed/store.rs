@@ -123,7 +123,14 @@ impl Store {
                 return Ok(Installation { toolchain, fresh: false });
             }
         }
-        let fetched = fetch::fetch(&package, request, env, staging.path(), progress)?;
+        let fetched = fetch::fetch(&package, request, env, staging.path(), progress).map_err(|error| match error {
+            // Each major release has a package of its own: the others' versions are offered, too.
+            ToolchainError::NoSuchVersion { request, available } => {
+                let all = Store::available(env, &|_| {}).unwrap_or(available);
+                ToolchainError::NoSuchVersion { request, available: all }
+            }
+            error => error,
+        })?;
         let named = fetched.version().map(|version| env.digests.check(&package, &fetched, version)).transpose()?;
         progress(&Progress::Unpacking { wheel: fetched.name().to_owned() });
         let unpacked = staging.path().join("toolchain");
@@ -204,6 +211,7 @@ impl Store {
             versions.extend(fetch::available(&package, env, staging.path(), progress)?);
         }
         versions.sort_by(|a, b| b.cmp(a));
+        versions.dedup();
         Ok(versions)
     }
 
