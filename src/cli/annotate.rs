@@ -11,12 +11,13 @@ use crate::emit;
 use crate::emit::annotate::Options;
 use crate::emit::escape::terminal;
 use crate::engine::given;
+use crate::engine::glob::nearest_of;
 use crate::engine::inspect::{View, inspect_all};
 use crate::engine::progress::Silent;
 use crate::engine::settings::lines;
 use crate::engine::source;
-use crate::report::LaunchHints;
 use crate::report::annotation::By;
+use crate::report::{LaunchHints, Unit};
 
 /// Compiles or reads every input, annotates every function.
 pub fn run(args: &AnnotateArgs) -> Result<Outcome> {
@@ -70,7 +71,15 @@ pub fn run(args: &AnnotateArgs) -> Result<Outcome> {
         return Ok(Outcome::Failed);
     }
     if !session.kernels.is_empty() && annotated.iter().all(|(_, annotation)| annotation.kernels.is_empty()) {
-        bail!("--kernel {} matches no kernel of any input", args.compile.kernel.join(", "));
+        let units: Vec<Unit> = annotated.into_iter().map(|(unit, _)| unit).collect();
+        let near = nearest_of(&args.compile.kernel, &units);
+        bail!("--kernel {} matches no kernel of any input{near}", args.compile.kernel.join(", "));
+    }
+    if let (Some((first, _)), By::Ptx) = (options.lines, by) {
+        let last = annotated.iter().map(|(unit, _)| unit.ptx.line_count()).max().unwrap_or(0);
+        if first.0 > last {
+            bail!("--lines from {first} on: there is no such line; expected lines from 1 to {last}");
+        }
     }
     if !args.output.quiet {
         for (unit, annotation) in &annotated {

@@ -6,6 +6,8 @@ use anyhow::{Result, bail};
 
 use super::args::ExplainArgs;
 use super::{Outcome, output};
+use crate::base::codes;
+use crate::base::spelling::nearest;
 use crate::emit::clean::Form;
 use crate::emit::escape::terminal;
 use crate::emit::explain;
@@ -19,7 +21,13 @@ pub fn run(args: &ExplainArgs) -> Result<Outcome> {
     };
     match explain::page(asked) {
         Some(page) => out.write_all(page.as_bytes())?,
-        None => bail!("there is no page for '{}'; `ptxinspect explain` lists those there are", terminal(asked)),
+        None => {
+            let near = nearest(&asked.to_ascii_uppercase(), codes::codes())
+                .filter(|_| asked.bytes().any(|byte| byte.is_ascii_digit()))
+                .map(|near| format!(": did you mean {near}?"))
+                .unwrap_or_else(|| ": expected a code such as C7508;".to_owned());
+            bail!("there is no page for '{}'{near} `ptxinspect explain` lists those there are", terminal(asked))
+        }
     }
     Ok(Outcome::Fine)
 }

@@ -1,16 +1,21 @@
 //! `ptxinspect FILE…`: the report.
 
-use anyhow::Result;
+use std::io::Write;
+
+use anyhow::{Error, Result};
+use clap::CommandFactory;
 
 use super::Outcome;
-use super::args::{ReportArgs, ReportFormat};
+use super::args::{Args, ReportArgs, ReportFormat};
 use super::progress::Progress;
 use super::{library, output};
 use crate::base::Line;
+use crate::base::spelling::{distance, nearest};
 use crate::emit;
 use crate::emit::escape::terminal;
 use crate::engine::deny::{Denied, Deny};
 use crate::engine::given;
+use crate::engine::glob::nearest_of;
 use crate::engine::inspect::{View, inspect_all};
 use crate::engine::source;
 use crate::report::{LaunchHints, ProblemStage, Report, Unit, abridge};
@@ -20,6 +25,7 @@ const HOT_LINES: usize = 5;
 
 /// Compiles or reads every input for every architecture, joins, writes.
 pub fn run(args: &ReportArgs) -> Result<Outcome> {
+    mistyped_command(args)?;
     if library::wants_table(args)? {
         return library::run(args);
     }
@@ -62,7 +68,17 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         return Ok(Outcome::Failed);
     }
     if no_match {
-        anyhow::bail!("--kernel {} matches no kernel of any input", args.compile.kernel.join(", "));
+        let (asked, near) = (&args.compile.kernel, nearest_of(&args.compile.kernel, &report.units));
+        anyhow::bail!("--kernel {} matches no kernel of any input{near}", asked.join(", "));
+    }
+    let is_there = |line: &Line| report.units.iter().any(|unit| unit.ptx.line(*line).is_some());
+    if let Some(line) = session.at.iter().find(|line| !is_there(line)) {
+        let lines = report.units.iter().map(|unit| unit.ptx.line_count()).max().unwrap_or(0);
+        anyhow::bail!("--at {line}: there is no such line; expected 1 to {lines}");
+    }
+    let is_alive = |line: &Line| report.kernels().any(|kernel| kernel.live_at.iter().any(|at| at.ptx_line == *line));
+    for line in session.at.iter().filter(|line| !is_alive(line)) {
+        writeln!(errors, "--at {line}: no instruction comes from that line, so nothing is alive at it")?;
     }
     let given_up = |unit: &Unit| unit.problems.iter().any(|problem| problem.stage == ProblemStage::Analysis);
     if !args.deny.is_empty() && report.units.iter().any(given_up) {
@@ -80,4 +96,30 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
             Outcome::Findings
         }
     })
+}
+
+/// Says what was meant where the first input is no file, and nearly the name of a command.
+fn mistyped_command(args: &ReportArgs) -> Result<()> {
+    const NEAR: usize = 2;
+    let Some(first) = args.compile.inputs.first().and_then(|path| path.to_str()) else { return Ok(()) };
+    if !first.chars().all(|c| c.is_ascii_lowercase()) || std::path::Path::new(first).exists() {
+        return Ok(());
+    }
+    let command = Args::command();
+    let name = nearest(first, command.get_subcommands().map(|command| command.get_name())).unwrap_or_default();
+    if distance(first, name) <= NEAR {
+        anyhow::bail!("there is no file '{first}', and no command of that name: did you mean `ptxinspect {name}`?");
+    }
+    Ok(())
+}
+
+/// What is denied, on one line: the first few with their places.
+fn listed(all: &[Denied]) -> String {
+    const SHOWN: usize = 4;
+    let told = |denied: &Denied| format!("{} ({})", denied.what, abridge(&denied.place, 60));
+    let mut parts: Vec<String> = all.iter().take(SHOWN).map(told).collect();
+    if all.len() > SHOWN {
+        parts.push(format!("and {} more", all.len() - SHOWN));
+    }
+    terminal(&parts.join(", ")).into_owned()
 }

@@ -14,7 +14,7 @@ use super::jobserver::Jobserver;
 use super::progress::{self, Installing};
 use super::settings::{Settings, Within};
 use super::threads::{self, Pool};
-use crate::base::{Arch, Limits, Line, work};
+use crate::base::{Arch, Limits, Line, Variant, work};
 use crate::cache::{Cache, Entry, Key};
 use crate::ptx;
 use crate::report::{ErrorStage, LaunchHints, PtxasUsed, RoleHint, Unit, UnitError, Wanted, refused_findings};
@@ -312,7 +312,10 @@ fn compile<'a>(
                 }
                 RunError::Rejected { .. } => {
                     let ran = unit.ptxas.as_ref().and_then(|ptxas| ptxas.version.as_deref()?.parse().ok());
-                    let advice = advice(&log, arch, ran).map(|advice| format!("; {advice}")).unwrap_or_default();
+                    let known = || ptxas.architectures(ARCHITECTURES_TIME, &session.env);
+                    let target = toolchain::target_arch(ptx);
+                    let advice =
+                        advice(&log, arch, target, ran, &known).map(|advice| format!("; {advice}")).unwrap_or_default();
                     format!("ptxas does not accept {} for {arch}{advice}", unit.input)
                 }
                 RunError::TimedOut { .. } => {
@@ -330,7 +333,13 @@ fn compile<'a>(
 }
 
 /// What helps where it is not the PTX that is wrong.
-fn advice(log: &toolchain::log::Log, arch: Arch, ran: Option<toolchain::Version>) -> Option<String> {
+fn advice(
+    log: &toolchain::log::Log,
+    arch: Arch,
+    target: Option<Arch>,
+    ran: Option<toolchain::Version>,
+    known: &dyn Fn() -> Vec<String>,
+) -> Option<String> {
     /// ptxas 13.0 dropped what came before.
     const OLDEST_SM_OF_13: u16 = 75;
     let newest = toolchain::NEWEST_RELEASE;
@@ -347,7 +356,16 @@ fn advice(log: &toolchain::log::Log, arch: Arch, ran: Option<toolchain::Version>
         } else if text.starts_with("Unsupported .version ") {
             newer()
         } else if text.contains("is not defined for option 'gpu-name'") {
-            if arch.sm < OLDEST_SM_OF_13 { Some("an older ptxas may: `--ptxas 12.9`".to_owned()) } else { newer() }
+            let other = match arch.sm < OLDEST_SM_OF_13 {
+                true => Some("an older ptxas may: `--ptxas 12.9`".to_owned()),
+                false => newer(),
+            };
+            let known = known();
+            let has = (!known.is_empty()).then(|| format!("this ptxas has {}", known.join(", ")));
+            Some([other, has].into_iter().flatten().collect::<Vec<_>>().join("; ")).filter(|advice| !advice.is_empty())
+        } else if text.contains("SM version specified by .target is higher") {
+            let target = target?;
+            Some(format!("its .target is {target}: give --arch {target}, or leave --arch out{}", later(target)))
         } else if text.contains("cannot be compiled for architecture") {
             let own = "{ path = \"…\", arch = [\"sm_90a\"] }";
             Some(format!(
@@ -358,6 +376,18 @@ fn advice(log: &toolchain::log::Log, arch: Arch, ran: Option<toolchain::Version>
         }
     })
 }
+
+/// Which other architectures PTX for this one runs on.
+fn later(target: Arch) -> &'static str {
+    match target.variant {
+        Variant::Accelerated => "; PTX for an architecture with an a runs on that one alone",
+        Variant::Family => "; PTX for an architecture with an f runs on those of its family",
+        Variant::Base => ", or give a later one",
+    }
+}
+
+/// How long a ptxas may take to list its architectures.
+const ARCHITECTURES_TIME: Duration = Duration::from_secs(10);
 
 fn used(ptxas: &Ptxas, version: Option<toolchain::Version>, flags: Vec<String>) -> PtxasUsed {
     PtxasUsed {
@@ -376,7 +406,9 @@ mod tests {
     #[test]
     fn advice_where_another_command_line_helps() {
         let advise = |log: &str, sm: u16, ran: &str| {
-            advice(&toolchain::log::parse(log), Arch::new(sm), ran.parse().ok()).unwrap_or_default()
+            let known = || vec!["sm_75".to_owned(), "sm_80".to_owned()];
+            let target = "sm_90a".parse().ok();
+            advice(&toolchain::log::parse(log), Arch::new(sm), target, ran.parse().ok(), &known).unwrap_or_default()
         };
         assert!(advise("ptxas fatal   : Unresolved extern function 'f'\n", 80, "13.4.92").contains("`-- -c`"));
         let full = "ptxas fatal   : Failed to write to outp file 'output.cubin'\n";
@@ -387,6 +419,9 @@ mod tests {
         let arch = "ptxas fatal   : Value 'sm_52' is not defined for option 'gpu-name'\n";
         assert!(advise(arch, 52, "13.4.92").contains("`--ptxas 12.9`"));
         assert!(advise(arch, 121, "12.4.131").contains("`--ptxas 13.4`"));
+        assert_eq!(advise(arch, 99, "13.4.92"), "this ptxas has sm_75, sm_80");
+        let lower = "ptxas fatal   : SM version specified by .target is higher than default SM version assumed\n";
+        assert!(advise(lower, 80, "13.4.92").starts_with("its .target is sm_90a: give --arch sm_90a"));
         let other = "ptxas input.ptx, line 9; error   : Instruction 'wgmma.fence' cannot be compiled for architecture 'sm_100a'\n";
         assert!(advise(other, 100, "13.4.92").contains("its own .target"));
         assert_eq!(advise("ptxas input.ptx, line 1; error   : Unknown symbol 'x'\n", 80, "12.9.86"), "");

@@ -1,6 +1,11 @@
 //! Choosing kernels by name.
 
+use std::collections::BTreeSet;
 use std::str::Chars;
+
+use crate::base::spelling::distance;
+use crate::ptx;
+use crate::report::{Unit, shorten};
 
 /// Patterns with `*` and `?`; none of them means everything.
 pub struct Globs {
@@ -52,9 +57,38 @@ fn covers(pattern: &[char], name: &str) -> bool {
     }
 }
 
+/// The kernel that was meant, as far as its spelling tells, and how many others there are.
+pub fn nearest(asked: &[String], names: &[&str]) -> String {
+    const LOOKED_AT: usize = 1000;
+    let close =
+        names.iter().take(LOOKED_AT).flat_map(|name| asked.iter().map(move |asked| (distance(asked, name), name)));
+    let Some((_, name)) = close.min_by_key(|(distance, _)| *distance) else { return "it has none".to_owned() };
+    let name = shorten(name, 100);
+    match names.len() {
+        1 => format!("it has {name}"),
+        count => format!("the nearest of its {count} is {name}"),
+    }
+}
+
+/// What the PTX of units has instead of a kernel that was asked for.
+pub fn nearest_of(asked: &[String], units: &[Unit]) -> String {
+    let modules: Vec<ptx::Module<'_>> = units.iter().map(|unit| ptx::parse(unit.ptx.text())).collect();
+    let functions = modules.iter().flat_map(ptx::Module::functions);
+    let names: BTreeSet<&str> =
+        functions.filter(ptx::Function::is_definition).map(|function| function.name()).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    if names.is_empty() { String::new() } else { format!("; {}", nearest(asked, &names)) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_nearest_kernel_is_named() {
+        assert_eq!(nearest(&["gem".to_owned()], &["softmax", "gemm"]), "the nearest of its 2 is gemm");
+        assert_eq!(nearest(&["x".to_owned()], &["gemm"]), "it has gemm");
+    }
 
     #[test]
     fn stars_and_question_marks() {

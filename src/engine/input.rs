@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 
+use super::foreign::foreign;
 use super::source;
 use crate::base::Limits;
 use crate::container::{self, JitLaunch, JitMetadata, stream};
@@ -137,7 +138,10 @@ fn classify(bytes: &[u8]) -> Result<Kind> {
         [0x50, 0xed, 0x55, 0xba, ..] => {
             bail!("it is a fatbin: expected PTX text or a cubin; `ptxinspect extract` takes the GPU code out")
         }
-        _ => Ok(Kind::Ptx),
+        _ => match foreign(bytes) {
+            Some(what) => bail!("{what}"),
+            None => Ok(Kind::Ptx),
+        },
     }
 }
 

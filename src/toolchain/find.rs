@@ -69,6 +69,15 @@ impl Ptxas {
         Ok(*self.version.get_or_init(|| said))
     }
 
+    /// The architectures that its help lists, in their order; none where it does not say.
+    pub fn architectures(&self, timeout: Duration, env: &Env) -> Vec<String> {
+        let Ok(folder) = Scratch::new_in(&env.temp_dir, "ptxinspect-") else { return Vec::new() };
+        let mut command = Command::new(&self.path);
+        command.arg("--help").current_dir(folder.path());
+        let said = process::supervise(&mut command, Some(timeout), &mut |_| {});
+        architectures_in(&said.map(|ended| ended.output).unwrap_or_default())
+    }
+
     /// Takes note of a version found elsewhere, unless it is known already.
     pub(super) fn learn_version(&self, version: Option<Version>) {
         if version.is_some() {
@@ -217,6 +226,17 @@ pub fn candidates(env: &Env) -> Vec<Ptxas> {
         ControlFlow::Continue(())
     });
     all
+}
+
+/// `Allowed values for this option:  'compute_100','sm_90', …` under `--gpu-name`.
+fn architectures_in(help: &str) -> Vec<String> {
+    let option = help.split_once("--gpu-name").map_or("", |(_, rest)| rest);
+    let values = option.split_once("Default value").map_or(option, |(values, _)| values);
+    let mut found: Vec<Arch> =
+        values.split('\'').filter(|word| word.starts_with("sm_")).filter_map(|word| word.parse().ok()).collect();
+    found.sort();
+    found.dedup();
+    found.iter().map(Arch::to_string).collect()
 }
 
 fn at_path(path: &Path, origin: Origin, env: &Env) -> Result<Ptxas, ToolchainError> {

@@ -1,0 +1,86 @@
+//! Files that are neither PTX nor a cubin, named for what they are, with what to do about them.
+
+/// How much of a file is looked at.
+const LOOKED_AT: usize = 64 << 10;
+
+/// What a file is that does not look like PTX; none where it does, or nothing tells. PTX has a `.version`, which ptxas wants before all else.
+pub fn foreign(bytes: &[u8]) -> Option<String> {
+    let head = bytes.get(..LOOKED_AT).unwrap_or(bytes);
+    let not = |what: &str, remedy: &str| Some(format!("it is {what}: expected PTX text or a cubin; {remedy}"));
+    if matches!(head, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) || is_wide(head) {
+        return not("UTF-16 text", "save it as UTF-8, such as with `iconv -f UTF-16 -t UTF-8`");
+    }
+    // A front end may end its PTX with a NUL, and names may have bytes of any encoding.
+    let controls = head.iter().filter(|&&byte| byte < 9 || (14..32).contains(&byte)).count();
+    if controls * 20 > head.len() && controls > 1 {
+        return not("binary data of no kind that is known", "libraries, archives, wheels and folders can be given too");
+    }
+    let text = String::from_utf8_lossy(head);
+    if has_directive(&text, ".version") || has_directive(&text, ".target") {
+        return None;
+    }
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    if has(&["tt.func", "ttg.", "ttng.", "triton_gpu."]) {
+        return not("Triton's IR", "its PTX lies beside it in Triton's cache, as NAME.ptx");
+    }
+    if has(&["llvm.func", "gpu.module", "func.func", "nvvm.", "gpu.func"]) {
+        return not("MLIR", "translate it to LLVM IR and that to PTX first");
+    }
+    if has(&["target triple", "target datalayout"]) || text.lines().any(|line| line.starts_with("define ")) {
+        return not("LLVM IR", "`llc -march=nvptx64 -mcpu=sm_90` makes PTX of it");
+    }
+    if has(&["__global__", "__device__", "#include", "cuda_runtime"]) {
+        return not("CUDA C++", "`nvcc -ptx -lineinfo` makes PTX of it, `nvcc -cubin` a cubin");
+    }
+    if text.trim_start().starts_with(['{', '[']) && has(&["\":", "\" :"]) {
+        return not("JSON", "`ptxinspect diff` compares reports in JSON");
+    }
+    if text.lines().any(|line| line.starts_with("import ") || line.starts_with("from ") || line.starts_with("def ")) {
+        return not(
+            "Python",
+            "`ptxinspect ~/.triton/cache` shows what Triton compiled; the Python package compiles kernels",
+        );
+    }
+    not("text without a .version", "PTX begins with .version and .target")
+}
+
+/// Whether a text has a directive, and not only a name that ends like it: `ttg.target`.
+fn has_directive(text: &str, directive: &str) -> bool {
+    let part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '"';
+    text.match_indices(directive).any(|(at, _)| !text[..at].ends_with(part))
+}
+
+/// Whether every other byte is a NUL, as in UTF-16 without a mark at its start.
+fn is_wide(head: &[u8]) -> bool {
+    let pairs = head.len() / 2;
+    let zeros = |from: usize| head.iter().skip(from).step_by(2).filter(|&&byte| byte == 0).count();
+    pairs >= 8 && (zeros(0) * 10 > pairs * 9 || zeros(1) * 10 > pairs * 9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_ptx_is_named() {
+        let wide: Vec<u8> = ".version 8.0\n.target sm_90\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let noise: Vec<u8> = (0..2000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        for (bytes, what) in [
+            (&b"__global__ void k() {}"[..], "CUDA C++"),
+            (b"module attributes {ttg.target = \"cuda:90\"} { tt.func public @k() { tt.return } }", "Triton's IR"),
+            (b"module { llvm.func @k() { llvm.return } }", "MLIR"),
+            (b"define void @k() {\n ret void\n}", "LLVM IR"),
+            (b"{\"a\": 1}", "JSON"),
+            (b"import triton\n", "Python"),
+            (b"hello", "text without a .version"),
+            (&wide, "UTF-16"),
+            (&noise, "binary data"),
+        ] {
+            let said = foreign(bytes).unwrap();
+            assert!(said.starts_with(&format!("it is {what}")), "{said}");
+            assert!(said.contains("expected PTX text or a cubin; "), "{said}");
+        }
+        assert_eq!(foreign(b"// made by nvcc\n.version 8.0\n.target sm_90\n\0"), None);
+        assert_eq!(foreign(b".version 8.0"), None);
+    }
+}

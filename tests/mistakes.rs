@@ -1,0 +1,110 @@
+//! Mistakes that people make, each answered by what is wrong and what to do.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use support::{program, ptxas, root, stderr, stdout};
+
+/// What is typed, and what of the answer has to be there.
+type Mistake<'a> = (&'a [&'a str], &'a [&'a str]);
+
+/// Files of all kinds but the right one.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).expect("a file");
+    let wide: Vec<u8> = ".version 8.0\n.target sm_90\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let noise: Vec<u8> = (0..2000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    write("k.cu", b"__global__ void k(float *p) { *p = 1; }\n");
+    write("k.ttgir", b"module attributes {ttg.target = \"cuda:90\"} { tt.func public @k() { tt.return } }\n");
+    write("k.ll", b"target triple = \"nvptx64\"\ndefine void @k() { ret void }\n");
+    write("k.py", b"import triton\n");
+    write("k.json", b"{\"a\": 1}\n");
+    write("wide.ptx", &wide);
+    write("noise.bin", &noise);
+    write("empty.ptx", b"");
+    write("no-target.ptx", b".version 8.0\n.address_size 64\n");
+    let cubin = fs::read(root("testdata/cubin/culprits-12.4-sm_80.cubin")).expect("a cubin");
+    write("cut.cubin", &cubin[..100]);
+    fs::create_dir(folder.path().join("nothing")).expect("a folder");
+    let ptx = |name: &str| fs::read(root("testdata/ptx").join(name)).expect("PTX");
+    write("spills.ptx", &ptx("spills.ptx"));
+    write("hopper.ptx", &ptx("hopper_warp_specialised.ptx"));
+    folder
+}
+
+fn check(at: &Path, (typed, wanted): &Mistake<'_>) {
+    let output = program().args(*typed).current_dir(at).output().expect("the program");
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{typed:?}: {said}");
+    let all = format!("{said}{}", stdout(&output));
+    for part in *wanted {
+        assert!(all.contains(part), "{typed:?} says\n{all}\nwithout {part:?}");
+    }
+}
+
+#[test]
+fn what_needs_no_ptxas() {
+    let folder = folder();
+    let mistakes: &[Mistake<'_>] = &[
+        (&["k.cu"], &["CUDA C++", "nvcc -ptx"]),
+        (&["k.ttgir"], &["Triton's IR", "beside it"]),
+        (&["k.ll"], &["LLVM IR", "llc"]),
+        (&["k.py"], &["Python", "~/.triton/cache"]),
+        (&["k.json"], &["JSON", "diff"]),
+        (&["wide.ptx"], &["UTF-16", "UTF-8"]),
+        (&["noise.bin"], &["binary data", "expected PTX text or a cubin"]),
+        (&["empty.ptx"], &["empty", "expected PTX text or a cubin"]),
+        (&["no-target.ptx"], &["no .target", "--arch"]),
+        (&["cut.cubin"], &["cut off"]),
+        (&["nothing"], &["no GPU code in nothing"]),
+        (&["gone.ptx"], &["cannot open gone.ptx"]),
+        (&["anotate", "spills.ptx"], &["did you mean `ptxinspect annotate`?"]),
+        (&["occupency", "--arch", "sm_90"], &["did you mean `ptxinspect occupancy`?"]),
+        (&["spills.ptx", "--kernal", "x"], &["--kernel"]),
+        (&["spills.ptx", "--format", "jsn"], &["json"]),
+        (&["spills.ptx", "--deny", "bogus"], &["'bogus' is not a code", "did you mean"]),
+        (&["spills.ptx", "--deny", "PI999"], &["'PI999' is not a code", "did you mean PI"]),
+        (&["spills.ptx", "--deny", "spill"], &["did you mean spills?"]),
+        (&["gate", "spills.ptx", "--deny", "C75O8"], &["did you mean C7508?"]),
+        (&["spills.ptx", "--arch", "hopper"], &["'hopper' is not an architecture", "sm_90a"]),
+        (&["spills.ptx", "--ptxas", "./ptxas"], &["there is no file"]),
+        (&["explain", "PI208"], &["did you mean PI20"]),
+        (&["occupancy", "--arch", "sm_99", "--registers", "8", "--threads", "32"], &["expected one of sm_75"]),
+        (&["diff", "spills.ptx"], &["name a second input"]),
+        (&["gate"], &["name PTX files or cubins"]),
+        (&["matrix", "spills.ptx", "--sweep", "maxrregcount"], &["maxrregcount=64..255:8"]),
+    ];
+    mistakes.iter().for_each(|mistake| check(folder.path(), mistake));
+}
+
+#[test]
+fn what_ptxas_has_a_part_in() {
+    if ptxas().is_none() {
+        return;
+    }
+    let folder = folder();
+    let mistakes: &[Mistake<'_>] = &[
+        (&["spills.ptx", "--arch", "sm_99", "--ptxas", "13.4"], &["this ptxas has sm_75, sm_80"]),
+        (&["hopper.ptx", "--arch", "sm_80", "--ptxas", "13.4"], &["its .target is sm_90a", "--arch sm_90a"]),
+        (&["spills.ptx", "--at", "99999", "--ptxas", "13.4"], &["--at 99999", "expected 1 to"]),
+        (&["annotate", "spills.ptx", "--lines", "5000..6000", "--ptxas", "13.4"], &["expected lines from 1 to"]),
+        (&["spills.ptx", "--kernel", "spill_strom", "--ptxas", "13.4"], &["it has spill_storm"]),
+        (&["spills.ptx", "--ptxas", "13.4", "--", "--bogus"], &["Unknown option"]),
+        (&["spills.ptx", "--ptxas", "13.4", "-o", "gone/report.txt"], &["cannot write gone/report.txt"]),
+    ];
+    mistakes.iter().for_each(|mistake| check(folder.path(), mistake));
+}
+
+#[test]
+fn a_folder_of_ptx_alone_is_compiled() {
+    if ptxas().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::copy(root("testdata/ptx/spills.ptx"), folder.path().join("spills.ptx")).expect("a copy");
+    let output = program().args([".", "--ptxas", "13.4"]).current_dir(folder.path()).output().expect("the program");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).contains("spill_storm"), "{}", stdout(&output));
+}
