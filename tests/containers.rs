@@ -443,8 +443,8 @@ fn the_launch_that_a_cache_records_is_the_occupancys() {
         (&found["threads"], &found["blocks_per_sm"], &found["limiter"]),
         (&256.into(), &2.into(), &"shared memory".into())
     );
-    let text = stdout(&run(&[path(&cubin)]));
-    assert!(text.contains("k.json says 256 threads and 96.0 KiB dynamic shared"), "{text}");
+    let text = stdout(&run(&[path(&cubin)])).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("k.json records blocks of 256 threads with 96.0 KiB of dynamic shared memory"), "{text}");
     // What the user says stands over it.
     let asked = run(&[path(&cubin), "--threads", "128", "--smem-dynamic", "1024", "--format", "json"]);
     let asked: Value = serde_json::from_slice(&asked.stdout).unwrap();

@@ -219,17 +219,19 @@ impl<'a> Section<'a> {
         let mut causes = Vec::new();
         if named > live {
             let free = named - live;
-            causes
-                .push(format!("of R0 to R{highest} {free} are free at the peak: wide values need aligned neighbours"));
+            let hold = if free == 1 { "holds" } else { "hold" };
+            causes.push(format!(
+                "the code names R0 to R{highest}; {free} of those {hold} nothing there: a value of several registers needs aligned neighbours"
+            ));
         }
         if allocated > named {
             let rest = allocated - named;
             causes.push(if code.named("USETMAXREG", ranges).next().is_some() {
-                format!("{rest} above R{highest} are the launch's, for setmaxnreg to share out")
+                format!("a block is launched with {rest} more for each thread, which setmaxnreg hands to other warps")
             } else if code.calls_out(ranges) {
-                format!("{rest} above R{highest} are for the functions it calls")
+                format!("{rest} more are for the functions that it calls")
             } else {
-                format!("{rest} above R{highest} are ptxas's own and rounding")
+                format!("{rest} more are for ptxas itself, or fill a group of eight up")
             });
         }
         causes

@@ -74,19 +74,19 @@ pub(super) fn write_registers(kernel: &Kernel, options: &Options, out: &mut dyn 
     match &kernel.register_cap {
         Some(cap) => row(
             "registers",
-            &format!("{used}  {DIM}of at most {}: {}{RESET}", cap.registers, cap.explanation),
+            &format!("{used} a thread{DIM}, at most {}: {}{RESET}", cap.registers, cap.explanation),
             options,
             out,
         )?,
-        None => row("registers", &used, options, out)?,
+        None => row("registers", &format!("{used} a thread"), options, out)?,
     }
     let spilt = match (resources.spill_store_bytes, resources.spill_load_bytes) {
         (Some(0), Some(0)) => format!("{GOOD}none{RESET}"),
-        (Some(stores), Some(loads)) => format!("{WARN}{} stored, {} loaded{RESET}", bytes(stores), bytes(loads)),
+        (Some(stores), Some(loads)) => format!("{WARN}{} stored, {} read back{RESET}", bytes(stores), bytes(loads)),
         _ => match &kernel.spills {
             Some(spills) if spills.is_empty() => "none marked".to_owned(),
             Some(spills) => format!("{WARN}{}{RESET}", count(spills.len() as u64, "instruction")),
-            None => "not known without ptxas's log".to_owned(),
+            None => "not known: the cubin marks none, and there is no log of ptxas".to_owned(),
         },
     };
     row("spills", &format!("{spilt}{}", spill_lines(kernel)), options, out)
@@ -116,19 +116,20 @@ pub(super) fn write_memory(
     let resources = &kernel.resources;
     let mut parts = Vec::new();
     if let Some(stack) = resources.stack_bytes.filter(|&n| n > 0) {
-        parts.push(format!("{} stack", bytes(stack)));
+        parts.push(format!("{} of stack", bytes(stack)));
     }
     if let Some(local) = resources.local_bytes.filter(|&n| n > 0) {
-        parts.push(format!("{} local", bytes(local)));
+        parts.push(format!("{} of local memory", bytes(local)));
     }
     if let Some(shared) = resources.smem_bytes.filter(|&n| n > 0) {
-        parts.push(format!("{} static shared", bytes(shared)));
+        parts.push(format!("{} of static shared memory", bytes(shared)));
     }
     for bank in &resources.cmem {
-        parts.push(format!("{} in c[{}]", bytes(bank.bytes), bank.bank));
+        let parameters = if bank.bank == 0 { " (parameters)" } else { "" };
+        parts.push(format!("{} of constant bank {}{parameters}", bytes(bank.bytes), bank.bank));
     }
     if let Some(barriers) = resources.barriers.filter(|&n| n > 0) {
-        parts.push(count(u64::from(barriers), "barrier"));
+        parts.push(count(u64::from(barriers), "named barrier"));
     }
     if !parts.is_empty() {
         row("uses", &parts.join(", "), options, out)?;
@@ -136,15 +137,18 @@ pub(super) fn write_memory(
     let launch = &kernel.launch;
     let mut bounds = Vec::new();
     let dims = |[x, y, z]: [u32; 3]| format!("{x}×{y}×{z}");
-    bounds.extend(launch.reqntid.map(|d| format!("exactly {} threads", dims(d))));
-    bounds.extend(launch.maxntid.map(|d| format!("at most {} threads", dims(d))));
-    bounds.extend(launch.minnctapersm.map(|n| format!("at least {} per SM", count(u64::from(n), "block"))));
-    bounds.extend(launch.maxnreg.map(|n| format!("at most {n} registers")));
-    bounds.extend(launch.cluster.map(|d| format!("clusters of {}", dims(d))));
-    bounds.extend(launch.max_cluster_rank.map(|n| format!("clusters of at most {n}")));
+    bounds.extend(launch.reqntid.map(|d| format!("blocks of exactly {} threads", dims(d))));
+    bounds.extend(launch.maxntid.map(|d| format!("blocks of at most {} threads", dims(d))));
+    bounds.extend(launch.minnctapersm.map(|n| format!("at least {} on an SM", count(u64::from(n), "block"))));
+    bounds.extend(launch.maxnreg.map(|n| format!("at most {n} registers a thread")));
+    bounds.extend(launch.cluster.map(|d| format!("clusters of {} blocks", dims(d))));
+    bounds.extend(launch.max_cluster_rank.map(|n| format!("clusters of at most {n} blocks")));
     if let Some(recorded) = recorded.filter(|_| kernel.kind == KernelKind::Entry) {
         let smem = bytes(recorded.smem_dynamic_bytes);
-        bounds.push(format!("{} says {} threads and {smem} dynamic shared", recorded.file, recorded.threads));
+        bounds.push(format!(
+            "{} records blocks of {} threads with {smem} of dynamic shared memory",
+            recorded.file, recorded.threads
+        ));
     }
     if !bounds.is_empty() {
         row("launch", &bounds.join(", "), options, out)?;

@@ -17,11 +17,13 @@ const VALUES: usize = 6;
 pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let Some(pressure) = &kernel.pressure else { return Ok(()) };
     let peak = &pressure.gpr;
-    let at = peak.ptx_line.map(|line| format!(" at line {line}")).unwrap_or_default();
-    let pc = peak.pc.map(|pc| format!(", pc {pc}")).unwrap_or_default();
+    let at = peak.ptx_line.map(|line| format!(", at line {line}")).unwrap_or_default();
+    let pc = peak.pc.map(|pc| format!(" (pc {pc})")).unwrap_or_default();
     let from =
         peak.source_line.as_ref().map(|at| format!(" {DIM}({}){RESET}", source(at, options))).unwrap_or_default();
-    row("live", &format!("{} at most{at}{pc}{from}", count(u64::from(peak.peak), "register")), options, out)?;
+    let holds = if peak.peak == 1 { "holds" } else { "hold" };
+    let most = count(u64::from(peak.peak), "register");
+    row("live", &format!("at most {most} {holds} a live value{at}{pc}{from}"), options, out)?;
 
     if !pressure.exact {
         let why = "an instruction that is not known, or a branch of unknown target, can be reached";
@@ -40,7 +42,13 @@ pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Writ
     write_gap(kernel, options, out)?;
     write_loops(kernel, options, out)?;
     let values = kernel.live_at_peak.as_deref().unwrap_or_default();
-    write_values("values alive there: registers, line that makes them", values, unit, options, out)?;
+    write_values(
+        "values alive there: how many registers, and the PTX line that makes them",
+        values,
+        unit,
+        options,
+        out,
+    )?;
     for at in &kernel.live_at {
         let title =
             format!("alive at line {}, pc {}: {}", at.ptx_line, at.pc, count(u64::from(at.live_gpr), "register"));
@@ -67,13 +75,13 @@ fn write_loops(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::R
     let loops = kernel.loops.as_deref().unwrap_or_default();
     let told = |found: &LoopFacts| {
         let line = found.ptx_line.map_or_else(|| format!("pc {}", found.pc), |line| format!("line {line}"));
-        let peak = found.gpr.ptx_line.map(|line| format!(" at line {line}")).unwrap_or_default();
+        let peak = found.gpr.ptx_line.map(|line| format!(", at line {line}")).unwrap_or_default();
         let spills = match found.spills {
             Some(spills @ 1..) => format!(", {WARN}{}{RESET}", count(u64::from(spills), "spill instruction")),
             _ => String::new(),
         };
         let size = count(u64::from(found.instructions), "instruction");
-        format!("from {line}: {size}, {} live at most{peak}{spills}", found.gpr.peak)
+        format!("from {line}: {size}, at most {} live{peak}{spills}", count(u64::from(found.gpr.peak), "register"))
     };
     if options.verbose {
         for found in loops {
@@ -81,7 +89,7 @@ fn write_loops(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::R
         }
     } else if let Some(fullest) = loops.iter().max_by_key(|found| (found.gpr.peak, std::cmp::Reverse(found.pc))) {
         let others = if loops.len() > 1 {
-            format!("{}; the fullest ", count(loops.len() as u64, "loop"))
+            format!("{}; most registers are live in the one ", count(loops.len() as u64, "loop"))
         } else {
             String::new()
         };
@@ -110,8 +118,8 @@ fn write_values(
     }
     let rest: usize = values.iter().skip(shown).map(|value| value.registers.len()).sum();
     if rest > 0 {
-        let values = count((values.len() - shown) as u64, "value");
-        writeln!(out, "  {DIM}and {values} more in {}{RESET}", count(rest as u64, "register"))?;
+        let values = count((values.len() - shown) as u64, "more value");
+        writeln!(out, "  {DIM}and {values}, in {}{RESET}", count(rest as u64, "register"))?;
     }
     Ok(())
 }
@@ -121,13 +129,13 @@ fn write_value(value: &LiveValue, unit: &Unit, options: &Options, out: &mut dyn 
     match value.ptx_line {
         None => match (value.pc, &value.sass) {
             (Some(pc), Some(sass)) => {
-                writeln!(out, "  {registers:>5}       {sass}  {DIM}from pc {pc} on{RESET}")
+                writeln!(out, "  {registers:>5}       {sass}  {DIM}at pc {pc}{RESET}")
             }
-            _ => writeln!(out, "  {registers:>5}       {DIM}there from the start{RESET}"),
+            _ => writeln!(out, "  {registers:>5}       {DIM}set before the kernel's first instruction{RESET}"),
         },
         Some(line) => {
             let last = match value.last_use_ptx_line {
-                Some(last) => format!("  {DIM}used until line {last}{RESET}"),
+                Some(last) => format!("  {DIM}last used at line {last}{RESET}"),
                 None => String::new(),
             };
             let room = options.width.saturating_sub(40).max(20);
@@ -171,7 +179,7 @@ fn more_lines(lines: &[Line]) -> Option<String> {
     match lines.len() {
         1 => None,
         2 => Some(format!("also line {last}")),
-        n => Some(format!("also {} lines to {last}", n - 1)),
+        n => Some(format!("also {} other lines, up to {last}", n - 1)),
     }
 }
 

@@ -18,16 +18,18 @@ pub fn summary(kernel: &Kernel) -> String {
 fn registers(kernel: &Kernel) -> Option<String> {
     let used = kernel.resources.registers?;
     let mut text = match &kernel.register_cap {
-        Some(cap) if used >= cap.registers => format!("Uses all {used} registers that {} allows", setter(cap)),
-        Some(cap) if cap.cause != Cause::Isa => {
-            format!("Uses {used} of the {} registers that {} allows", cap.registers, setter(cap))
+        Some(cap) if used >= cap.registers => {
+            format!("Each thread uses {used} registers, all that {} allows", setter(cap))
         }
-        _ => format!("Uses {}", count(u64::from(used), "register")),
+        Some(cap) if cap.cause != Cause::Isa => {
+            format!("Each thread uses {used} of the {} registers that {} allows", cap.registers, setter(cap))
+        }
+        _ => format!("Each thread uses {}", count(u64::from(used), "register")),
     };
     if let Some(pressure) = &kernel.pressure {
         let at = pressure.gpr.ptx_line.map(|line| format!(", at line {line}")).unwrap_or_default();
-        let are = if pressure.gpr.peak == 1 { "is" } else { "are" };
-        text.push_str(&format!("; at most {} {are} live at once{at}", pressure.gpr.peak));
+        let holds = if pressure.gpr.peak == 1 { "holds" } else { "hold" };
+        text.push_str(&format!("; at most {} {holds} a live value at once{at}", pressure.gpr.peak));
     }
     text.push('.');
     Some(text)
@@ -42,43 +44,44 @@ fn holder(kernel: &Kernel) -> Option<String> {
     let mut rows = kernel.live_at_peak.as_ref()?.iter();
     let row = rows.find(|row| row.could.is_some() && row.registers.len() >= HELD.0.max(peak / HELD.1))?;
     let idle = match row.idle_loop_ptx_line {
-        Some(line) => format!("not used in the loop from line {line}"),
-        None => format!("idle for {} instructions there", row.idle_instructions?),
+        Some(line) => format!("the loop from line {line} does not use"),
+        None => format!("nothing uses for {} instructions around there", row.idle_instructions?),
     };
-    Some(format!("{} of those are made at line {} and {idle}.", row.registers.len(), row.ptx_line?))
+    Some(format!("{} of those hold what line {} makes and {idle}.", row.registers.len(), row.ptx_line?))
 }
 
-/// `Its warps are 4 producer (40 registers) and 8 consumer (232 registers); the register pool fits exactly.`
+/// `It has 4 producer warps (40 registers a thread) and 8 consumer warps (232); …`
 fn roles(kernel: &Kernel) -> Option<String> {
     let roles = kernel.roles.as_deref().filter(|roles| roles.len() > 1)?;
     let told: Option<Vec<String>> = roles
         .iter()
         .map(|role| {
-            let budget = role.budget.map(|budget| format!(" ({budget} registers)")).unwrap_or_default();
-            Some(format!("{} {}{budget}", role.warps?, terminal(&role.name)))
+            let budget = role.budget.map(|budget| format!(" ({budget} registers a thread)")).unwrap_or_default();
+            let warps = role.warps?;
+            Some(format!("{warps} {} warp{}{budget}", terminal(&role.name), if warps == 1 { "" } else { "s" }))
         })
         .collect();
     let (last, first) = told.as_deref()?.split_last()?;
     let pool = kernel.setmaxnreg.as_ref().and_then(|found| found.pool.as_ref());
     let verdict = match (pool.map(|pool| pool.verdict.as_str()), kernel.setmaxnreg.as_ref().map(|found| found.honoured))
     {
-        (_, Some(Some(false))) => ", but ptxas dropped setmaxnreg",
-        (Some("exact"), _) => "; the register pool fits exactly",
-        (Some("unused"), _) => "; the register pool has some left",
-        (Some("never"), _) => "; the register pool can never satisfy them: the kernel hangs",
+        (_, Some(Some(false))) => ", but ptxas dropped setmaxnreg: all of them keep the same number",
+        (Some("exact"), _) => "; together they take exactly the registers that a block is launched with",
+        (Some("unused"), _) => "; together they leave some of the block's registers unused",
+        (Some("never"), _) => "; a block is not launched with that many registers: the kernel hangs",
         _ => "",
     };
-    Some(format!("Its warps are {} and {last}{verdict}.", first.join(", ")))
+    Some(format!("It has {} and {last}{verdict}.", first.join(", ")))
 }
 
 /// What set a cap, as the subject of a sentence.
 fn setter(cap: &RegisterCap) -> &'static str {
     match cap.cause {
         Cause::MaxNReg => ".maxnreg",
-        Cause::LaunchBounds => "its .minnctapersm",
+        Cause::LaunchBounds => ".minnctapersm",
         Cause::BlockSize => "its block size",
         Cause::MaxRRegCount => "--maxrregcount",
-        Cause::Isa => "the instruction set",
+        Cause::Isa => "an instruction",
     }
 }
 
@@ -87,12 +90,12 @@ fn spills(kernel: &Kernel) -> Option<String> {
     if stores == 0 && loads == 0 {
         return None;
     }
-    let mut text = format!("Spills {} and reads {} back", bytes(stores), bytes(loads));
+    let mut text = format!("It spills registers: {} stored, {} read back", bytes(stores), bytes(loads));
     if let Some(spills) = &kernel.spills {
         let in_loops = spills.iter().filter(|spill| spill.loop_depth.is_some_and(|depth| depth > 0)).count();
         if in_loops > 0 {
             text.push_str(&format!(
-                ", {} of its {} inside loops",
+                "; {} of its {} are inside loops",
                 thousands(in_loops as u64),
                 count(spills.len() as u64, "spill instruction")
             ));
@@ -100,15 +103,16 @@ fn spills(kernel: &Kernel) -> Option<String> {
             text.push_str(", all of it outside loops");
         }
     }
-    if let Some(cap) = kernel.register_cap.as_ref().filter(|cap| cap.cause == Cause::BlockSize)
+    text.push('.');
+    let aims = kernel.launch.threads().is_some() && kernel.launch.minnctapersm.is_none();
+    if let Some(cap) = kernel.register_cap.as_ref().filter(|_| aims && kernel.launch.maxnreg.is_none())
         && kernel.resources.registers.is_some_and(|used| used + 8 <= cap.registers)
     {
         text.push_str(&format!(
-            ": ptxas aimed below the {} it could have used; .minnctapersm 1 lets it",
+            " ptxas aimed for fewer registers than the {} it may use; .minnctapersm 1 in the PTX lets it use them all.",
             cap.registers
         ));
     }
-    text.push('.');
     Some(text)
 }
 
