@@ -49,10 +49,10 @@ fn push_row(instruction: &ListedInstruction, options: &Options, row: &mut String
     match instruction.live {
         Some(live) => {
             row.push_str("  ");
-            push_number(row, u32::from(live.gpr), 3);
+            push_number(row, live.gpr, 3);
             for (count, width) in [(live.pred, 4), (live.ugpr, 4), (live.upred, 5)] {
                 row.push(' ');
-                push_number(row, u32::from(count), width);
+                push_number(row, count, width);
             }
         }
         None => row.push_str("                     "),

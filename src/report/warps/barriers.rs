@@ -112,7 +112,7 @@ fn issue(check: Finding, warp_facts: &WarpFacts, module: &Module<'_>) -> Issue {
 }
 
 /// The execution that a finding was made by.
-fn by_execution<'w>(warp_facts: &'w WarpFacts, at: (Rule, Line)) -> Option<&'w Execution> {
+fn by_execution(warp_facts: &WarpFacts, at: (Rule, Line)) -> Option<&Execution> {
     warp_facts.execution.as_ref().filter(|_| warp_facts.executed == Some(at))
 }
 
