@@ -76,7 +76,26 @@ class Advisory(View):
     severity: Literal["info", "warning", "error"]
     kernel: Optional[str]
     ptx_line: Optional[int]
+    #: Where ptx_line is null: the first line of the function with an instruction of the kind that the message speaks
+    #: of.
+    first_ptx_line: Optional[int]
+    source_line: Optional["SourceLine"]
     message: str
+
+
+class SourceLine(View):
+    """SourceLine."""
+
+    file: str
+    line: int
+    called_at: Optional["CallSite"]
+
+
+class CallSite(View):
+    """CallSite."""
+
+    file: str
+    line: int
 
 
 class UnitError(View):
@@ -96,21 +115,6 @@ class Diagnostic(View):
     source: Optional["SourceLine"]
     text: Optional[str]
     message: str
-
-
-class SourceLine(View):
-    """SourceLine."""
-
-    file: str
-    line: int
-    called_at: Optional["CallSite"]
-
-
-class CallSite(View):
-    """CallSite."""
-
-    file: str
-    line: int
 
 
 class Kernel(View):
@@ -419,6 +423,7 @@ class Finding(View):
     severity: Literal["info", "warning", "error"]
     confidence: Literal["possible", "likely", "certain"]
     ptx_line: Optional[int]
+    source_line: Optional["SourceLine"]
     message: str
     reasoning: str
     #: Of a finding that execution made: where everybody stands when nobody can go on, the one that it is about first.

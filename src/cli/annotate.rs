@@ -42,7 +42,10 @@ pub fn run(args: &AnnotateArgs) -> Result<Outcome> {
     let inputs = given::expand(&session.inputs, &args.compile.settings()?)?;
     let mut annotated = inspect_all(&session, &inputs, View::Annotation { values }, &Silent);
     if by == By::Source || args.format == AnnotateFormat::Html {
-        annotated.iter_mut().for_each(|(_, annotation)| find.fill(annotation));
+        for (unit, annotation) in &mut annotated {
+            find.fill(annotation);
+            find.quote(unit);
+        }
     }
     let write_all = |out: &mut dyn Write| {
         match args.format {

@@ -44,7 +44,11 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         units.iter_mut().for_each(|(_, annotation)| find.fill(annotation));
         output::write(&args.output, args.format, |out| emit::html::write(&units, emit::html::Opening::Report, out))?;
     }
-    let units: Vec<Unit> = units.into_iter().map(|(unit, _)| unit).collect();
+    let mut units: Vec<Unit> = units.into_iter().map(|(unit, _)| unit).collect();
+    if args.format == ReportFormat::Text {
+        let mut find = source::Finder::new(args.source_root.as_deref());
+        units.iter_mut().for_each(|unit| find.quote(unit));
+    }
     let report = Report::new(units);
     match args.format {
         ReportFormat::Json => output::write(&args.output, args.format, |out| emit::json::write(&report, out))?,

@@ -3,12 +3,13 @@
 //! A line table comes with the input and may name any file of this machine: what is read and shown lies under `--source-root`, or else
 //! under the working folder, links followed. Everything else is left out, and the output says so.
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
-use crate::report::PtxText;
 use crate::report::annotation::{Annotation, Missing};
+use crate::report::{PtxText, Unit};
 
 /// A file larger than this is no source.
 const LARGEST: u64 = 32 << 20;
@@ -43,6 +44,13 @@ impl Finder {
     /// Reads the files that an annotation names, where they are found.
     pub fn fill(&mut self, annotation: &mut Annotation) {
         annotation.sources = annotation.files.iter().map(|file| self.read(file)).collect();
+    }
+
+    /// Reads the files that the source lines of a unit name, where they are found.
+    pub fn quote(&mut self, unit: &mut Unit) {
+        let names = unit.kernels.iter().flat_map(|kernel| &kernel.source_lines).map(|facts| facts.file.as_str());
+        let names: BTreeSet<&str> = names.collect();
+        unit.sources = names.into_iter().filter_map(|name| Some((name.to_owned(), self.read(name).ok()?))).collect();
     }
 
     /// The text of a file, or why there is none.

@@ -218,6 +218,8 @@ fn says(code: Option<&str>, severity: Severity) -> Measured {
         severity,
         kernel: Some("k".to_owned()),
         ptx_line: Some(Line(55)),
+        first_ptx_line: None,
+        source_line: None,
         message: "setmaxnreg ignored".to_owned(),
     };
     Measured { messages: vec![message], ..measured(unit) }
@@ -371,6 +373,7 @@ fn found(code: &str, confidence: Confidence) -> Measured {
         severity: Severity::Warning,
         confidence,
         ptx_line: Some(Line(44)),
+        source_line: None,
         message: "hangs".to_owned(),
         reasoning: String::new(),
         witness: Vec::new(),

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::code::{CodeFacts, Section, own_ranges};
 use super::demangle::demangle;
-use super::messages::advisory;
+use super::messages::{advisory, subject};
 use super::model::*;
 use super::occupancy::{Launched, cubin_may_take_dynamic_smem, occupancy_of, ptx_takes_dynamic_smem};
 use super::warps::{self, Evaluated, RoleHint};
@@ -112,17 +112,25 @@ pub fn join(facts: &Facts<'_>, unit: &mut Unit) {
     let kernels = sections.par_iter().enumerate().flat_map_iter(|(place, (function, record, parts))| {
         work::under(&deadline, || {
             let section = Section::new(image, lines, facts, place, function);
-            let mut kernels = vec![readers.whole_function(&section, *record)];
-            let part =
-                |(part, record): &(&cubin::Part<'_>, _)| (readers.device_function(&section, part, *record), None);
-            kernels.extend(parts.iter().map(part));
-            kernels
+            let mut whole = readers.whole_function(&section, *record);
+            whole.places = readers.places(&mut whole.kernel, &section);
+            let part = |(part, record): &(&cubin::Part<'_>, _)| Joined {
+                kernel: readers.device_function(&section, part, *record),
+                problem: None,
+                places: Vec::new(),
+            };
+            std::iter::once(whole).chain(parts.iter().map(part)).collect::<Vec<_>>()
         })
     });
-    let kernels: Vec<(Kernel, Option<Problem>)> = kernels.collect();
-    for (kernel, problem) in kernels {
+    let kernels: Vec<Joined> = kernels.collect();
+    for Joined { kernel, problem, places } in kernels {
         unit.kernels.push(kernel);
         unit.problems.extend(problem);
+        for place in places {
+            if let Some(advisory) = unit.advisories.get_mut(place.advisory) {
+                (advisory.first_ptx_line, advisory.source_line) = (place.first_ptx_line, place.source_line);
+            }
+        }
     }
     // ptxas also reports functions that it inlined everywhere: they have figures, but no code of their own.
     for record in logs.rest() {
@@ -242,6 +250,23 @@ fn local_variables(function: &ptx::Function<'_, '_>) -> Vec<LocalVariable> {
     declared.collect()
 }
 
+/// A function, and what was found out beside it.
+struct Joined {
+    kernel: Kernel,
+    /// What could not be told of it.
+    problem: Option<Problem>,
+    /// Where messages of ptxas about it point.
+    places: Vec<AdvisoryPlace>,
+}
+
+/// Where a message of ptxas points.
+struct AdvisoryPlace {
+    /// Its place among the unit's.
+    advisory: usize,
+    first_ptx_line: Option<Line>,
+    source_line: Option<SourceLine>,
+}
+
 /// Everything a function is joined from.
 struct Readers<'a> {
     facts: &'a Facts<'a>,
@@ -250,8 +275,41 @@ struct Readers<'a> {
 }
 
 impl Readers<'_> {
+    /// Where in the front end's source findings are, and where messages of ptxas about a function point.
+    fn places(&self, kernel: &mut Kernel, section: &Section<'_>) -> Vec<AdvisoryPlace> {
+        let lines = &kernel.lines;
+        let source = |line: Line| {
+            let at = lines.binary_search_by_key(&line, |facts| facts.ptx_line).ok()?;
+            section.source_line(*lines.get(at)?.pcs.first()?)
+        };
+        for issue in kernel.barriers.iter_mut().flat_map(|found| &mut found.issues) {
+            issue.source_line = issue.ptx_line.and_then(source);
+        }
+        let about = self.advisories.iter().enumerate();
+        let about = about.filter(|(_, advisory)| advisory.kernel.as_deref() == Some(kernel.name.as_str()));
+        let place = |(at, advisory): (usize, &Advisory)| {
+            let first_ptx_line = match advisory.ptx_line {
+                None => self.first_line_of(&kernel.name, subject(&advisory.message)?),
+                Some(_) => None,
+            };
+            let source_line = advisory.ptx_line.or(first_ptx_line).and_then(source);
+            Some(AdvisoryPlace { advisory: at, first_ptx_line, source_line })
+        };
+        about.filter_map(place).collect()
+    }
+
+    /// The first line of a function with an instruction that begins so.
+    fn first_line_of(&self, function: &str, opcode: &str) -> Option<Line> {
+        let function = self.functions.get(function)?;
+        let module = function.module();
+        let is = |statement: &&ptx::Statement| {
+            statement.instruction(module.text()).is_some_and(|found| found.opcode().starts_with(opcode))
+        };
+        function.body().iter().find(is).map(|statement| module.number_of(statement.first_line))
+    }
+
     /// A kernel, or a device function with a section of its own, and what could not be told of it.
-    fn whole_function(&self, section: &Section<'_>, record: Option<&FunctionLog>) -> (Kernel, Option<Problem>) {
+    fn whole_function(&self, section: &Section<'_>, record: Option<&FunctionLog>) -> Joined {
         let function = section.function;
         let entry = function.kind == FunctionKind::Entry;
         let launch = self.launch(function);
@@ -292,10 +350,10 @@ impl Readers<'_> {
                     kernel.name
                 );
                 let problem = Problem { stage: ProblemStage::Analysis, ptx_line: kernel.ptx_line, message };
-                return (kernel, Some(problem));
+                return Joined { kernel, problem: Some(problem), places: Vec::new() };
             }
         }
-        (kernel, None)
+        Joined { kernel, problem: None, places: Vec::new() }
     }
 
     /// A device function inside a kernel's section.

@@ -97,8 +97,15 @@ pub(super) fn advisory(message: &log::Message, input: &str) -> Advisory {
         severity: severity(message.severity),
         kernel: message.function.clone(),
         ptx_line: message.ptx_line,
+        first_ptx_line: None,
+        source_line: None,
         message: user_text(message, input),
     }
+}
+
+/// The instruction that a message of no line speaks of: what its opcode and first modifiers are.
+pub(super) fn subject(message: &str) -> Option<&'static str> {
+    ["wgmma.mma_async", "setmaxnreg"].into_iter().find(|opcode| message.contains(opcode))
 }
 
 /// A message as the user should read it: ptxas quotes the name of the copy that it was given.

@@ -3,6 +3,8 @@
 //! Field names are the JSON's (`docs/schema/report-v1.schema.json`). A field that is not known is `None` and is written as
 //! null: never 0, never absent.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::PtxText;
@@ -60,6 +62,9 @@ pub struct Unit {
     /// The PTX, for writers that quote it; not part of the JSON.
     #[serde(skip)]
     pub ptx: PtxText,
+    /// The front end's files that were found, for writers that quote them; not part of the JSON.
+    #[serde(skip)]
+    pub sources: BTreeMap<String, PtxText>,
 }
 
 /// A launch that the file beside an input tells, as Triton's cache has it.
@@ -144,8 +149,26 @@ pub struct Advisory {
     pub kernel: Option<String>,
     /// The PTX line it concerns, when it says.
     pub ptx_line: Option<Line>,
+    /// Where it says none: the first line of its function with an instruction of the kind that it speaks of.
+    #[serde(default)]
+    pub first_ptx_line: Option<Line>,
+    /// The front end's line of either.
+    #[serde(default)]
+    pub source_line: Option<SourceLine>,
     /// The message.
     pub message: String,
+}
+
+impl Advisory {
+    /// Whether something is lost, though ptxas calls it information.
+    pub fn is_loss(&self) -> bool {
+        self.message.starts_with("Potential Performance Loss")
+    }
+
+    /// Whether a reader should know before anything else.
+    pub fn is_serious(&self) -> bool {
+        self.severity > Severity::Info || self.is_loss()
+    }
 }
 
 /// A line of a log.

@@ -6,8 +6,8 @@ use super::{Options, remarks, shown_lines};
 use crate::base::Line;
 use crate::emit::control::control;
 use crate::emit::escape::terminal;
-use crate::emit::text::{BOLD, DIM, NOTE, RESET, WARN};
-use crate::report::annotation::{AnnotatedInstruction, AnnotatedKernel, Document, Group, Mark, Placed, View};
+use crate::emit::text::{self, BOLD, DIM, NOTE, RESET, WARN};
+use crate::report::annotation::{AnnotatedInstruction, AnnotatedKernel, By, Document, Group, Mark, Placed, View};
 use crate::report::{Unit, abridge, demangle, shorten};
 
 /// The longest name that is not abridged.
@@ -30,8 +30,25 @@ pub fn write(unit: &Unit, view: &View<'_>, options: &Options, out: &mut dyn Writ
     for (kernel, name) in view.annotation.kernels.iter().zip(&page.names) {
         write_kernel(unit, kernel, name, out)?;
     }
+    if view.by == By::Source {
+        write_source_lines(unit, options, out)?;
+    }
     for document in &view.documents {
         page.document(document, out)?;
+    }
+    Ok(())
+}
+
+/// The lines of each kernel with the most instructions, before all of them.
+fn write_source_lines(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    const TOP: usize = 15;
+    const WIDTH: usize = 100;
+    let shown = text::Options { verbose: false, top: TOP, width: options.width.unwrap_or(WIDTH), pictures: true };
+    let named = unit.kernels.iter().filter(|kernel| !kernel.source_lines.is_empty());
+    for kernel in named {
+        let name = abridge(kernel.demangled.as_deref().unwrap_or(&kernel.name), NAME);
+        writeln!(out, "\n  {BOLD}{}{RESET}", terminal(&name))?;
+        text::write_source_lines(kernel, unit, TOP, &shown, out)?;
     }
     Ok(())
 }

@@ -1,10 +1,9 @@
 //! A kernel in few words, what matters most first, for readers who pay for every word.
 
-use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use super::figures::count;
-use super::{Options, kernel, pressure, summary, warps};
+use super::{Options, findings, kernel, pressure, summary, warps};
 use crate::emit::escape::terminal;
 use crate::report::{Advisory, Confidence, Issue, Kernel, Occupancy, Severity, Unit, abridge};
 
@@ -44,7 +43,7 @@ impl Badness {
             cannot_launch: kernel.occupancy.as_ref().is_some_and(Occupancy::cannot_launch),
             loses_setmaxnreg: kernel.setmaxnreg.as_ref().is_some_and(|found| found.honoured == Some(false)),
             suspect: issues().any(sure),
-            warnings: advisories(kernel, unit).filter(|advisory| advisory.severity > Severity::Info).count(),
+            warnings: advisories(kernel, unit).filter(|advisory| advisory.is_serious()).count(),
             spills_in_loops: spills().filter(|spill| spill.loop_depth.is_some_and(|depth| depth > 0)).count(),
             spill_bytes: stored.max(spills().count() as u64),
             registers: kernel.resources.registers.unwrap_or(0),
@@ -66,15 +65,9 @@ pub fn write_essence(kernel: &Kernel, unit: &Unit, out: &mut dyn Write) -> io::R
     let name = abridge(kernel.demangled.as_deref().unwrap_or(&kernel.name), NAME);
     let at = kernel.ptx_line.map(|line| format!(" (line {line})")).unwrap_or_default();
     writeln!(out, "{}{at}", terminal(&name))?;
-    let mut issues: Vec<&Issue> = kernel.barriers.iter().flat_map(|found| &found.issues).collect();
-    issues.sort_by_key(|issue| Reverse((issue.confidence >= Confidence::Likely, issue.severity, issue.confidence)));
-    warps::write_issues(issues.iter().take(FINDINGS).copied(), &unit.ptx, &OPTIONS, out)?;
-    let mut said: Vec<&Advisory> = advisories(kernel, unit).collect();
-    said.sort_by_key(|advisory| Reverse(advisory.severity));
-    for advisory in said.iter().take(FINDINGS) {
-        super::diagnostic::write_advisory(advisory, &unit.ptx, "  ", &OPTIONS, out)?;
-    }
-    let more = issues.len().saturating_sub(FINDINGS) + said.len().saturating_sub(FINDINGS);
+    let found = findings::of(kernel, unit);
+    findings::write(found.iter().take(FINDINGS), unit, &OPTIONS, out)?;
+    let more = found.len().saturating_sub(FINDINGS);
     if more > 0 {
         writeln!(out, "  and {more} more findings and messages")?;
     }

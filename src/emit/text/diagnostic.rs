@@ -7,9 +7,9 @@ use super::style::{BAD, BOLD, DIM, NOTE, RESET, WARN};
 use super::wrap::wrap;
 use crate::base::Line;
 use crate::emit::escape::{terminal, terminal_lines};
-use crate::report::{Advisory, PtxText, Severity, Unit, shorten};
+use crate::report::{PtxText, Severity, Unit, shorten};
 
-fn severity(severity: Severity) -> (anstyle::Style, &'static str) {
+pub(super) fn severity(severity: Severity) -> (anstyle::Style, &'static str) {
     match severity {
         Severity::Info => (NOTE, "info"),
         Severity::Warning => (WARN, "warning"),
@@ -48,24 +48,36 @@ pub fn write_unit_error(unit: &Unit, out: &mut dyn Write) -> io::Result<()> {
     write_error(&error.message, out)
 }
 
-/// An advisory with its line.
-pub(super) fn write_advisory(
-    advisory: &Advisory,
+/// A message to be shown.
+pub(super) struct Told<'a> {
+    /// How bad it is, in colour and in a word.
+    pub label: (anstyle::Style, &'static str),
+    /// Its code.
+    pub code: Option<&'a str>,
+    /// What it says.
+    pub message: &'a str,
+    /// The line to quote.
+    pub ptx_line: Option<Line>,
+}
+
+/// A message with its line.
+pub(super) fn write(
+    told: &Told<'_>,
     ptx: &PtxText,
     indent: &str,
     options: &Options,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let (style, label) = severity(advisory.severity);
-    let code = advisory.code.as_ref().map(|code| format!(" {}", terminal(code))).unwrap_or_default();
-    let message = format!("{style}{label}{code}{RESET}: {}", terminal(&advisory.message));
+    let (style, label) = told.label;
+    let code = told.code.map(|code| format!(" {}", terminal(code))).unwrap_or_default();
+    let message = format!("{style}{label}{code}{RESET}: {}", terminal(told.message));
     for (index, line) in wrap(&message, options.width.saturating_sub(indent.len() + 2)).iter().enumerate() {
         writeln!(out, "{indent}{}{line}", if index == 0 { "" } else { "  " })?;
     }
-    if let Some(line) = advisory.ptx_line {
-        write_line(line, ptx, &format!("{indent}  "), options, out)?;
+    match told.ptx_line {
+        Some(line) => write_line(line, ptx, &format!("{indent}  "), options, out),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// One PTX line with its number.

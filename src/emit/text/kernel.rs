@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::figures::{bytes, count, thousands};
 use super::style::{BOLD, DIM, GOOD, RESET, WARN};
 use super::wrap::wrap;
-use super::{Options, diagnostic, pressure, summary, warps};
+use super::{Options, findings, pressure, source_lines, summary, warps};
 use crate::emit::escape::terminal;
 use crate::report::{Kernel, KernelKind, LineFacts, RecordedLaunch, SmemRange, Unit, abridge, shorten};
 
@@ -14,6 +14,9 @@ const LABEL_COLUMNS: usize = 14;
 
 /// Lines that a name may take.
 const NAME_LINES: usize = 2;
+
+/// Findings that stand before anything else; the others stand at the end.
+const WORST: usize = 3;
 
 /// A labelled row; the label is dim, values align in column 14 and go on there where they are too long.
 pub(super) fn row(label: &str, value: &str, options: &Options, out: &mut dyn Write) -> io::Result<()> {
@@ -29,6 +32,13 @@ pub(super) fn row(label: &str, value: &str, options: &Options, out: &mut dyn Wri
 /// Writes everything the report says of one kernel.
 pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     write_name(kernel, options, out)?;
+    let found = findings::of(kernel, unit);
+    let (worst, rest) = found.split_at(found.iter().take(WORST).take_while(|finding| finding.is_serious()).count());
+    findings::write(worst.iter(), unit, options, out)?;
+    let serious = rest.iter().filter(|finding| finding.is_serious()).count();
+    if serious > 0 {
+        writeln!(out, "  {WARN}and {} below{RESET}", count(serious as u64, "more finding"))?;
+    }
     for line in wrap(&summary::summary(kernel), options.width.saturating_sub(2)) {
         writeln!(out, "  {line}")?;
     }
@@ -38,12 +48,9 @@ pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Writ
     warps::write_barriers(kernel, options, out)?;
     write_memory(kernel, unit.recorded_launch.as_ref(), options, out)?;
     write_code(kernel, options, out)?;
+    source_lines::write(kernel, unit, options.top, options, out)?;
     write_lines(kernel, unit, options, out)?;
-    for advisory in unit.advisories.iter().filter(|a| a.kernel.as_deref() == Some(kernel.name.as_str())) {
-        diagnostic::write_advisory(advisory, &unit.ptx, "  ", options, out)?;
-    }
-    let issues = kernel.barriers.iter().flat_map(|found| &found.issues);
-    warps::write_issues(issues, &unit.ptx, options, out)?;
+    findings::write(rest.iter(), unit, options, out)?;
     if options.verbose {
         write_attributes(kernel, options, out)?;
     }

@@ -3,9 +3,11 @@
 pub mod brief;
 mod diagnostic;
 mod figures;
+mod findings;
 mod kernel;
 mod mbarriers;
 mod pressure;
+mod source_lines;
 mod style;
 mod summary;
 mod warps;
@@ -15,6 +17,7 @@ use std::io::{self, Write};
 
 pub use diagnostic::{write_error, write_unit_error};
 pub use figures::{bytes, count, thousands};
+pub use source_lines::write as write_source_lines;
 pub use style::{BAD, BOLD, COLOURS, DIM, GOOD, NOTE, RESET, WARN};
 pub(super) use summary::launch_decides;
 pub(super) use wrap::wrap;
@@ -125,7 +128,7 @@ fn write_remarks(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Res
         .iter()
         .filter(|advisory| !unit.kernels.iter().any(|kernel| Some(kernel.name.as_str()) == advisory.kernel.as_deref()));
     for advisory in unplaced {
-        diagnostic::write_advisory(advisory, &unit.ptx, "  ", options, out)?;
+        findings::write_advisory(advisory, unit, "  ", options, out)?;
     }
     for problem in &unit.problems {
         let at = problem.ptx_line.map(|line| format!(" line {line}:")).unwrap_or_default();

@@ -184,7 +184,7 @@ fn more_lines(lines: &[Line]) -> Option<String> {
 }
 
 /// A front end's line and the call that it was inlined for, their folders only where everything is asked for.
-fn source(at: &SourceLine, options: &Options) -> String {
+pub(super) fn source(at: &SourceLine, options: &Options) -> String {
     fn name<'f>(file: &'f str, options: &Options) -> &'f str {
         file.rsplit(['/', '\\']).next().filter(|_| !options.verbose).unwrap_or(file)
     }

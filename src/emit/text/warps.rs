@@ -6,10 +6,9 @@ use super::Options;
 use super::figures::thousands;
 use super::kernel::row;
 use super::style::{BAD, DIM, GOOD, RESET, WARN};
-use super::wrap::wrap;
 use crate::base::Line;
 use crate::emit::escape::terminal;
-use crate::report::{Advisory, Issue, Kernel, NamedBarrierSite, PtxText, Role, RolePart, SetMaxNReg};
+use crate::report::{Kernel, NamedBarrierSite, Role, RolePart, SetMaxNReg};
 
 /// Writes the table of roles and the verdict on setmaxnreg.
 pub fn write(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
@@ -81,42 +80,6 @@ fn sites(sites: &[NamedBarrierSite]) -> String {
         add(&mut groups, format!("{} {count}{reached}", site.action), site.ptx_line);
     }
     listed(&groups)
-}
-
-/// What the checks found.
-pub fn write_issues<'a>(
-    issues: impl Iterator<Item = &'a Issue>,
-    ptx: &PtxText,
-    options: &Options,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    for issue in issues {
-        let confidence = issue.confidence.word();
-        let advisory = Advisory {
-            code: Some(issue.code.clone()),
-            severity: issue.severity,
-            kernel: None,
-            ptx_line: issue.ptx_line,
-            message: format!("{} ({confidence}: {})", issue.message, issue.reasoning),
-        };
-        super::diagnostic::write_advisory(&advisory, ptx, "  ", options, out)?;
-        // The first is what the message says.
-        for stands in issue.witness.iter().skip(1) {
-            let text = terminal(&stands.to_string()).into_owned();
-            for (at, line) in wrap(&text, options.width.saturating_sub(8)).iter().enumerate() {
-                writeln!(out, "    {}{line}", if at == 0 { "" } else { "  " })?;
-            }
-        }
-        for line in issue.mend.iter().flat_map(|mend| &mend.lines) {
-            let (Some(before), Some(after)) = (&line.replaces, &line.instruction) else { continue };
-            let number = line.ptx_line;
-            writeln!(out, "    {DIM}{number:>6}{RESET} {WARN}- {}{RESET}", terminal(before))?;
-            if !after.is_empty() {
-                writeln!(out, "    {DIM}{:>6}{RESET} {GOOD}+ {}{RESET}", "", terminal(after))?;
-            }
-        }
-    }
-    Ok(())
 }
 
 /// `tma load (warp 4)`, where only some warps of a role do it.

@@ -20,6 +20,8 @@ pub enum By {
 pub struct View<'a> {
     /// The annotation.
     pub annotation: &'a Annotation,
+    /// Whose lines the instructions stand under.
+    pub by: By,
     /// Files, in the order they are shown.
     pub documents: Vec<Document<'a>>,
     placed: Vec<Placed>,
@@ -92,7 +94,7 @@ impl Annotation {
             };
             documents.push(Document { name, text, missing, placed: from..to });
         }
-        View { annotation: self, documents, placed }
+        View { annotation: self, by, documents, placed }
     }
 }
 

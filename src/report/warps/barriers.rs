@@ -104,6 +104,7 @@ fn issue(check: Finding, warp_facts: &WarpFacts, module: &Module<'_>) -> Issue {
         },
         confidence,
         ptx_line: Some(module.number_of(check.line)),
+        source_line: None,
         message: check.message,
         reasoning: check.reasoning,
         witness: witness(warp_facts, (check.rule, check.line), module),

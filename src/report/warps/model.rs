@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::base::{Line, Pc};
-use crate::report::Severity;
+use crate::report::{Severity, SourceLine};
 pub use crate::sync::Answer;
 pub use crate::sync::stands::Stands;
 
@@ -169,6 +169,9 @@ pub struct Issue {
     pub confidence: Confidence,
     /// Where.
     pub ptx_line: Option<Line>,
+    /// The front end's line of it.
+    #[serde(default)]
+    pub source_line: Option<SourceLine>,
     /// What.
     pub message: String,
     /// Why.
@@ -179,6 +182,13 @@ pub struct Issue {
     /// Of one that execution made: a change that mends the kernel; null where none was found.
     #[serde(default)]
     pub mend: Option<Mended>,
+}
+
+impl Issue {
+    /// Whether a reader should know before anything else.
+    pub fn is_serious(&self) -> bool {
+        self.confidence >= Confidence::Likely
+    }
 }
 
 /// The verdict of executing a kernel's barriers.

@@ -1,0 +1,48 @@
+//! The front end's own lines: what each became.
+
+use std::cmp::Reverse;
+use std::io::{self, Write};
+
+use super::Options;
+use super::figures::thousands;
+use super::style::{DIM, RESET, WARN};
+use crate::emit::escape::terminal;
+use crate::report::{Kernel, SourceFacts, Unit, shorten};
+
+/// Writes the lines with the most instructions, what is inlined where the kernel calls it. Writes nothing where the cubin names no source.
+pub fn write(kernel: &Kernel, unit: &Unit, top: usize, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let mut most: Vec<&SourceFacts> = kernel.source_lines.iter().collect();
+    most.sort_by_key(|facts| (Reverse(facts.instructions), &facts.file, facts.line));
+    let more = most.len().saturating_sub(top);
+    most.truncate(top);
+    if most.is_empty() {
+        return Ok(());
+    }
+    let peak = kernel.pressure.as_ref().and_then(|pressure| pressure.gpr.source_line.as_ref());
+    let peak = peak.map(|at| at.called_at.as_ref().map_or((&at.file, at.line), |call| (&call.file, call.line)));
+    writeln!(out, "  {DIM}source lines with the most SASS instructions{RESET}")?;
+    writeln!(out, "  {DIM}{:>6} {:>5} {:>6}  line{RESET}", "SASS", "live", "spills")?;
+    let number = |value: Option<u32>| value.map_or("?".to_owned(), |value| value.to_string());
+    for facts in most {
+        let spills = facts.spill_stores.zip(facts.spill_loads).map(|(stores, loads)| stores + loads);
+        let spilt = if spills.is_some_and(|spills| spills > 0) { WARN } else { anstyle::Style::new() };
+        let file = facts.file.rsplit(['/', '\\']).next().filter(|_| !options.verbose).unwrap_or(&facts.file);
+        let place = terminal(&format!("{file}:{}", facts.line)).into_owned();
+        let at_peak = if peak == Some((&facts.file, facts.line)) { "  peak" } else { "" };
+        let text = unit.sources.get(&facts.file).and_then(|text| text.own_line(facts.line)).unwrap_or_default();
+        let room = options.width.saturating_sub(25 + place.chars().count() + at_peak.len()).max(10);
+        let text = shorten(&terminal(text), room).into_owned();
+        let text = if text.is_empty() { text } else { format!("  {text}") };
+        writeln!(
+            out,
+            "  {:>6} {:>5} {spilt}{:>6}{RESET}  {DIM}{place}{RESET}{text}{WARN}{at_peak}{RESET}",
+            thousands(u64::from(facts.instructions)),
+            number(facts.live_gpr_max),
+            number(spills)
+        )?;
+    }
+    if more > 0 && options.verbose {
+        writeln!(out, "  {DIM}and {more} more{RESET}")?;
+    }
+    Ok(())
+}
