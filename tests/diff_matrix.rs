@@ -35,12 +35,32 @@ fn two_cubins() {
     assert!(stdout(&same).contains("no difference"), "{}", stdout(&same));
 }
 
+/// Figures with what became of them, no paths of the JSON.
+#[test]
+fn people_read_figures_first() {
+    let (old, new) =
+        (file("testdata/cubin/culprits-12.4-sm_80.cubin"), file("testdata/cubin/culprits-12.9-sm_120.cubin"));
+    let text = stdout(&run(&["diff", &old, &new, "--top", "3"]));
+    assert!(!text.contains("resources.") && !text.contains("pressure."), "{text}");
+    assert!(text.contains("better: ") && text.contains("worse: "), "{text}");
+    let first = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
+    assert!(first("  registers ") < first("  live at most ") && first("  live at most ") < first("  instructions "));
+    let found = json(&["diff", &old, &new]);
+    let figures = found["units"][0]["kernels"][0]["figures"].as_array().unwrap().clone();
+    assert!(figures.iter().any(|figure| figure["figure"] == "registers"), "{figures:?}");
+}
+
 #[test]
 fn as_a_page() {
     let (old, new) = (file("testdata/cubin/hopper-12.4-sm_90a.cubin"), file("testdata/cubin/hopper-13.4-sm_90a.cubin"));
     let page = stdout(&run(&["diff", &old, &new, "--format", "html"]));
     assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"), "{page}");
-    assert!(page.contains("default-src 'none'") && page.contains("instructions.decoded"), "{page}");
+    assert!(page.contains("default-src 'none'") && !page.contains("instructions.decoded"), "{page}");
+    assert!(
+        page.contains("<div class=\"figures\">") && (page.contains("worse: ") || page.contains("better: ")),
+        "{page}"
+    );
+    assert!(page.contains("SASS before") && page.contains("SASS after"), "{page}");
     // A name is text, whatever it says.
     let folder = tempfile::tempdir().unwrap();
     let mut reports = Vec::new();

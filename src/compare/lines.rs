@@ -17,6 +17,9 @@ pub struct LineChange {
     pub after_line: Option<Line>,
     /// Its text.
     pub text: String,
+    /// Its text before, where that is another.
+    #[serde(skip)]
+    pub before_text: Option<String>,
     /// The most live registers before.
     pub live_before: Option<u32>,
     /// The most live registers now.
@@ -172,10 +175,12 @@ pub fn line_changes(
             return None;
         }
         let none = |side: &Side<'_>| side.spills_known.then_some(0);
+        let text = a.map(|line| new.text(line)).or(b.map(|line| old.text(line))).unwrap_or_default();
         Some(LineChange {
             before_line: b,
             after_line: a,
-            text: a.map(|line| new.text(line)).or(b.map(|line| old.text(line))).unwrap_or_default(),
+            before_text: b.map(|line| old.text(line)).filter(|before| *before != text),
+            text,
             live_before: was.and_then(|facts| facts.live),
             live_after: is.and_then(|facts| facts.live),
             spills_before: was.map_or_else(|| none(&old), |facts| facts.spills),

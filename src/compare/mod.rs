@@ -4,6 +4,7 @@
 //! instructions differ once the names of registers are left out. It judges nothing: the gate does.
 
 mod align;
+mod figures;
 mod lines;
 mod pairing;
 mod patch;
@@ -11,6 +12,7 @@ mod sass;
 mod units;
 
 pub use align::align;
+pub use figures::{Figure, FigureChange, Outcome, figure_changes};
 pub use lines::{LineChange, Room as LineRoom, culprits, line_changes, statement_key};
 pub use pairing::{How, Matcher, Pair, without_hashes};
 pub use patch::unified;

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+use super::figures::{FigureChange, figure_changes};
 use super::lines::{LineChange, Room, line_changes};
 use super::pairing::{How, Matcher, without_hashes};
 use super::sass::SassChange;
@@ -69,9 +70,16 @@ pub struct KernelDifference {
     pub before_within: Option<String>,
     /// `both`, `before` or `after`: which side has it.
     pub side: &'static str,
+    /// Findings that only the old one has, possible ones left out.
+    pub findings_gone: Vec<String>,
+    /// Findings that only the new one has, possible ones left out.
+    pub findings_new: Vec<String>,
+    /// The figures that people ask for first, those that stayed the same included.
+    pub figures: Vec<FigureChange>,
     /// Figures that differ.
     pub fields: Vec<FieldChange>,
-    /// Lines where live registers or spills moved, or that are new or gone.
+    /// Every line with code on either side; the JSON has those where live registers or spills moved, or that are new or gone.
+    #[serde(serialize_with = "moved_lines")]
     pub lines: Vec<LineChange>,
     /// Whether its lines were not compared: the kernels' lines are all over the text, and it would have been too much.
     pub lines_left_out: bool,
@@ -118,6 +126,10 @@ pub struct Difference {
     pub units: Vec<UnitDifference>,
 }
 
+fn moved_lines<S: Serializer>(lines: &[LineChange], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(lines.iter().filter(|line| line.moved()))
+}
+
 /// Compares two units, code left out: the caller has the listings.
 pub fn differences(before: &Unit, after: &Unit) -> UnitDifference {
     let mut matcher = Matcher::new(before.kernels.len(), after.kernels.len());
@@ -137,11 +149,6 @@ pub fn differences(before: &Unit, after: &Unit) -> UnitDifference {
             Some((old, new)) if is_same_text && old.lines == new.lines && old.spills == new.spills => Some(Vec::new()),
             Some((old, new)) => line_changes((old, &before.ptx), (new, &after.ptx), &mut room),
         };
-        let moved = |mut lines: Vec<LineChange>| {
-            lines.retain(LineChange::moved);
-            lines
-        };
-        let lines = lines.map(moved);
         Some(KernelDifference {
             name: shown.name.clone(),
             demangled: shown.demangled.clone(),
@@ -153,6 +160,9 @@ pub fn differences(before: &Unit, after: &Unit) -> UnitDifference {
                 (Some(_), None) => "before",
                 _ => "after",
             },
+            findings_gone: old.zip(new).map(|(old, new)| without(&found(old), &found(new))).unwrap_or_default(),
+            findings_new: old.zip(new).map(|(old, new)| without(&found(new), &found(old))).unwrap_or_default(),
+            figures: old.zip(new).map(|(old, new)| figure_changes(old, new)).unwrap_or_default(),
             fields: old.zip(new).map(|(old, new)| field_changes(old, new)).unwrap_or_default(),
             lines_left_out: lines.is_none(),
             lines: lines.unwrap_or_default(),
@@ -176,6 +186,12 @@ pub fn differences(before: &Unit, after: &Unit) -> UnitDifference {
         advisories_gone: without(&old, &new),
         advisories_new: without(&new, &old),
     }
+}
+
+/// What the checks found in a kernel; possible findings say little.
+fn found(kernel: &Kernel) -> Vec<String> {
+    let issues = kernel.barriers.iter().flat_map(|barriers| &barriers.issues).filter(|issue| issue.is_serious());
+    issues.map(|issue| format!("{}: {}", issue.code, issue.message)).collect()
 }
 
 /// What the first has more of than the second.

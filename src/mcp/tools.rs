@@ -414,13 +414,6 @@ fn worse(kernel: &KernelDifference) -> Vec<i64> {
     HURTS.iter().map(gained).collect()
 }
 
-/// A kernel with its figures in the order of what hurts.
-fn worst_first(kernel: &KernelDifference) -> KernelDifference {
-    let mut kernel = kernel.clone();
-    kernel.fields.sort_by_key(|change| HURTS.iter().position(|field| change.field == *field).unwrap_or(HURTS.len()));
-    kernel
-}
-
 fn compared(difference: &Difference, skip: usize) -> String {
     /// Lines and changes of code for a kernel, where there is one and where there are several.
     const TOP: (usize, usize) = (40, 4);
@@ -441,7 +434,7 @@ fn compared(difference: &Difference, skip: usize) -> String {
     answer.add(&format!("{differ} of {all} kernels differ{}\n", if differ > 1 { ", worst first" } else { "" }));
     let text = |kernel: &KernelDifference, top| {
         let options = diff::Options { top, width: COLUMNS, more: "kernel=NAME" };
-        plain(|out| diff::write_kernel(&worst_first(kernel), &options, out))
+        plain(|out| diff::write_kernel(kernel, &options, out))
     };
     if let ([kernel], 0) = (&kernels[..], skip) {
         let left_out = answer.add_lines(&text(kernel, TOP.0));

@@ -5,7 +5,10 @@ mod text;
 
 use std::io::{self, Write};
 
-use crate::compare::{Difference, LineChange, SassChange, SideFacts};
+use crate::compare::{
+    Difference, Figure, FigureChange, KernelDifference, LineChange, Outcome, SassChange, SideFacts, UnitDifference,
+};
+use crate::emit::text::thousands;
 
 pub use html::write as write_html;
 pub use text::{write as write_text, write_kernel, write_title};
@@ -23,6 +26,136 @@ pub struct Options {
 
 /// How the command line is told to show more.
 pub const MORE: &str = "--top";
+
+/// What a figure is called.
+fn title(figure: Figure) -> &'static str {
+    match figure {
+        Figure::Registers => "registers",
+        Figure::SpillStoreBytes => "spill stores",
+        Figure::SpillLoadBytes => "spill loads",
+        Figure::SpillInstructions => "spill instructions",
+        Figure::PeakLive => "live at most",
+        Figure::BlocksPerSm => "blocks per SM",
+        Figure::WarpsPerSm => "warps per SM",
+        Figure::Instructions => "instructions",
+        Figure::StackBytes => "stack",
+        Figure::SmemBytes => "static shared memory",
+        Figure::Barriers => "barriers",
+    }
+}
+
+/// A figure with its unit.
+fn amount(figure: Figure, value: Option<u64>) -> String {
+    match value {
+        None => "not known".to_owned(),
+        Some(value) if figure.is_bytes() => format!("{} B", thousands(value)),
+        Some(value) => thousands(value),
+    }
+}
+
+/// `better: 40 fewer`
+fn verdict(change: &FigureChange) -> String {
+    let (Some(before), Some(after)) = (change.before, change.after) else { return String::new() };
+    let (by, word) = match after.checked_sub(before) {
+        Some(more) => (more, "more"),
+        None => (before - after, if change.figure.is_bytes() { "less" } else { "fewer" }),
+    };
+    let by = amount(change.figure, Some(by));
+    match change.outcome {
+        Outcome::Better => format!("better: {by} {word}"),
+        Outcome::Worse => format!("worse: {by} {word}"),
+        Outcome::Same | Outcome::Unknown => "the same".to_owned(),
+    }
+}
+
+/// The figures to show: those that people ask for, but for spill loads where nothing is spilt, and every other one that changed.
+fn shown_figures(kernel: &KernelDifference) -> impl Iterator<Item = &FigureChange> {
+    let spills = |change: &FigureChange| change.before.unwrap_or(0) + change.after.unwrap_or(0) > 0;
+    kernel.figures.iter().filter(move |change| match change.figure {
+        Figure::SpillLoadBytes => spills(change),
+        Figure::WarpsPerSm => change.outcome != Outcome::Same,
+        figure => figure.is_asked_for() || change.outcome != Outcome::Same,
+    })
+}
+
+/// What became of a kernel as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Overall {
+    Worse,
+    Mixed,
+    New,
+    Gone,
+    Better,
+    Changed,
+    Same,
+}
+
+impl Overall {
+    fn of(kernel: &KernelDifference) -> Overall {
+        let any = |outcome| kernel.figures.iter().any(|change| change.outcome == outcome);
+        let worse = any(Outcome::Worse) || !kernel.findings_new.is_empty();
+        let better = any(Outcome::Better) || !kernel.findings_gone.is_empty();
+        match (kernel.side, worse, better) {
+            ("before", ..) => Overall::Gone,
+            ("after", ..) => Overall::New,
+            (_, true, true) => Overall::Mixed,
+            (_, true, false) => Overall::Worse,
+            (_, false, true) => Overall::Better,
+            _ if kernel.is_empty() => Overall::Same,
+            _ => Overall::Changed,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Overall::Worse => "worse",
+            Overall::Mixed => "better and worse",
+            Overall::New => "is new",
+            Overall::Gone => "is gone",
+            Overall::Better => "better",
+            Overall::Changed => "the same figures, other code",
+            Overall::Same => "no difference",
+        }
+    }
+
+    /// The class of the page's style.
+    fn class(self) -> &'static str {
+        match self {
+            Overall::Worse | Overall::Gone => "worse",
+            Overall::Better | Overall::New => "better",
+            Overall::Mixed => "mixed",
+            Overall::Changed | Overall::Same => "note",
+        }
+    }
+}
+
+/// The kernels of a unit, what got worse first.
+fn worst_first(unit: &UnitDifference) -> Vec<&KernelDifference> {
+    let mut kernels: Vec<&KernelDifference> = unit.kernels.iter().collect();
+    kernels.sort_by_key(|kernel| Overall::of(kernel));
+    kernels
+}
+
+/// Paths of figures that differ and that no row shows.
+fn other_figures(kernel: &KernelDifference) -> usize {
+    const SHOWN: [&str; 14] = [
+        "resources.registers",
+        "resources.spill_store_bytes",
+        "resources.spill_load_bytes",
+        "resources.stack_bytes",
+        "resources.smem_bytes",
+        "resources.barriers",
+        "resources.code_bytes",
+        "pressure.gpr.peak",
+        "occupancy.blocks_per_sm",
+        "occupancy.warps_per_sm",
+        "instructions.total",
+        "instructions.decoded",
+        "instructions.padding",
+        "instructions.with_ptx_line",
+    ];
+    kernel.fields.iter().filter(|change| !SHOWN.contains(&change.field.as_str())).count()
+}
 
 /// What is said of code whose changes were not worked out.
 const CODE_LEFT_OUT: &str = "the code differs; how is too much to work out";

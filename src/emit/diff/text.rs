@@ -2,12 +2,13 @@
 
 use std::io::{self, Write};
 
-use serde_json::Value;
-
-use super::{CODE_LEFT_OUT, LINES_LEFT_OUT, Options, left_out, moved_lines, side, step};
-use crate::compare::{Difference, KernelDifference, LineChange, SassChange, UnitDifference};
+use super::{
+    CODE_LEFT_OUT, LINES_LEFT_OUT, Options, Overall, amount, left_out, moved_lines, other_figures, shown_figures, side,
+    step, title, verdict, worst_first,
+};
+use crate::compare::{Difference, KernelDifference, LineChange, Outcome, SassChange, UnitDifference};
 use crate::emit::escape::terminal;
-use crate::emit::text::{BAD, BOLD, DIM, GOOD, RESET, WARN};
+use crate::emit::text::{BAD, BOLD, DIM, GOOD, RESET, WARN, count, thousands, wrap};
 use crate::report::{abridge, shorten};
 
 /// For people: figures, lines, code, kernel by kernel.
@@ -23,10 +24,42 @@ pub fn write(difference: &Difference, options: &Options, out: &mut dyn Write) ->
 
 fn write_unit(unit: &UnitDifference, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     write_title(unit, out)?;
-    for kernel in &unit.kernels {
+    let kernels = worst_first(unit);
+    for kernel in kernels.iter().filter(|kernel| Overall::of(kernel) != Overall::Same) {
         write_kernel(kernel, options, out)?;
     }
-    Ok(())
+    let same: Vec<&str> =
+        kernels.iter().filter(|kernel| Overall::of(kernel) == Overall::Same).map(|k| name(k)).collect();
+    match same.as_slice() {
+        [] => Ok(()),
+        [only] if kernels.len() == 1 => writeln!(out, "\n{BOLD}{}{RESET}  no difference", terminal(only)),
+        same => {
+            let some: Vec<String> = same.iter().take(ALIKE).map(|name| abridge(name, 40).into_owned()).collect();
+            let more = if same.len() > ALIKE { ", …" } else { "" };
+            let text = format!("no difference in {}: {}{more}", count(same.len() as u64, "kernel"), some.join(", "));
+            writeln!(out)?;
+            for line in wrap(&terminal(&text), options.width) {
+                writeln!(out, "{DIM}{line}{RESET}")?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Kernels without a difference that are named.
+const ALIKE: usize = 6;
+
+fn name(kernel: &KernelDifference) -> &str {
+    kernel.demangled.as_deref().unwrap_or(&kernel.name)
+}
+
+/// The colour of better and worse.
+fn colour(outcome: Outcome) -> anstyle::Style {
+    match outcome {
+        Outcome::Better => GOOD,
+        Outcome::Worse => BAD,
+        Outcome::Same | Outcome::Unknown => DIM,
+    }
 }
 
 /// Both sides, and the messages of ptxas that only one of them has.
@@ -44,23 +77,42 @@ pub fn write_title(unit: &UnitDifference, out: &mut dyn Write) -> io::Result<()>
 
 /// One kernel: a blank line, its name, what differs.
 pub fn write_kernel(kernel: &KernelDifference, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let name = kernel.demangled.as_deref().unwrap_or(&kernel.name);
-    write!(out, "\n{BOLD}{}{RESET}", terminal(&abridge(name, options.width.saturating_sub(30).max(20))))?;
-    match kernel.side {
-        "before" => return writeln!(out, "  {BAD}is gone{RESET}"),
-        "after" => return writeln!(out, "  {GOOD}is new{RESET}"),
-        _ => {}
-    }
-    if let Some(before) = &kernel.before_name {
+    let overall = Overall::of(kernel);
+    let style = match overall {
+        Overall::Worse | Overall::Gone => BAD,
+        Overall::Mixed => WARN,
+        Overall::Better | Overall::New => GOOD,
+        Overall::Changed | Overall::Same => DIM,
+    };
+    let shown = abridge(name(kernel), options.width.saturating_sub(30).max(20));
+    write!(out, "\n{BOLD}{}{RESET}  {style}{}{RESET}", terminal(&shown), overall.word())?;
+    if let Some(before) = kernel.before_name.as_ref().filter(|_| kernel.side == "both") {
         write!(out, "  {DIM}was {}{RESET}", terminal(&abridge(before, options.width / 2)))?;
     }
-    if kernel.is_empty() {
-        return writeln!(out, "  no difference");
-    }
     writeln!(out)?;
-    for change in &kernel.fields {
-        let field = change.field.strip_prefix("resources.").unwrap_or(&change.field);
-        writeln!(out, "  {field:<34}{:>12} → {}{}", value(&change.before), value(&change.after), delta(change))?;
+    if kernel.side != "both" || kernel.is_empty() {
+        return Ok(());
+    }
+    let news = [(&kernel.findings_new, BAD, "new"), (&kernel.findings_gone, GOOD, "no longer")];
+    for (texts, style, word) in news {
+        for text in texts {
+            let text = format!("{style}{word}{RESET} {}", terminal(text));
+            for (at, line) in wrap(&text, options.width.saturating_sub(4)).iter().enumerate() {
+                writeln!(out, "  {}{line}", if at == 0 { "" } else { "  " })?;
+            }
+        }
+    }
+    for change in shown_figures(kernel) {
+        let (figure, style) = (change.figure, colour(change.outcome));
+        let (before, after) = (amount(figure, change.before), amount(figure, change.after));
+        writeln!(out, "  {:<20} {before:>10} → {after:<10} {style}{}{RESET}", title(figure), verdict(change))?;
+    }
+    match other_figures(kernel) {
+        0 => {}
+        others => {
+            let others = count(others as u64, "other figure");
+            writeln!(out, "  {DIM}and {others} of the report (--format json){RESET}")?;
+        }
     }
     write_lines(&kernel.lines, options, out)?;
     if kernel.lines_left_out {
@@ -73,27 +125,13 @@ pub fn write_kernel(kernel: &KernelDifference, options: &Options, out: &mut dyn 
     }
 }
 
-fn delta(change: &crate::compare::FieldChange) -> String {
-    match (change.before.as_i64(), change.after.as_i64()) {
-        (Some(before), Some(after)) => format!("  {DIM}({:+}){RESET}", after - before),
-        _ => String::new(),
-    }
-}
-
-fn value(value: &Value) -> String {
-    match value {
-        Value::Null => "not known".to_owned(),
-        Value::String(text) => terminal(text).into_owned(),
-        value => shorten(&terminal(&value.to_string()), 60).into_owned(),
-    }
-}
-
 /// Lines where live registers or spills moved, those that moved most.
 fn write_lines(lines: &[LineChange], options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let (shown, rest) = moved_lines(lines, options.top);
     if shown.is_empty() {
         return Ok(());
     }
+    writeln!(out, "  {DIM}PTX lines where live registers or spills moved{RESET}")?;
     writeln!(out, "  {DIM}{:>6} {:>6} {:>10} {:>10}  PTX{RESET}", "before", "after", "live", "spills")?;
     for line in shown {
         let number = |line: Option<crate::base::Line>| line.map_or("–".to_owned(), |line| line.to_string());
@@ -103,7 +141,13 @@ fn write_lines(lines: &[LineChange], options: &Options, out: &mut dyn Write) -> 
             step(line.spills_before.filter(|count| *count > 0 || line.spills_gained() != 0), line.spills_after);
         let spills = if line.spills_gained() == 0 { String::new() } else { spills };
         let text = shorten(&terminal(&line.text), options.width.saturating_sub(40).max(20)).into_owned();
-        writeln!(out, "  {before:>6} {after:>6} {live:>10} {spills:>10}  {text}")?;
+        let moved = |gained: i64| match gained {
+            1.. => BAD,
+            0 => anstyle::Style::new(),
+            _ => GOOD,
+        };
+        let (more, spilt) = (moved(line.live_gained()), moved(line.spills_gained()));
+        writeln!(out, "  {before:>6} {after:>6} {more}{live:>10}{RESET} {spilt}{spills:>10}{RESET}  {text}")?;
     }
     if rest > 0 {
         writeln!(out, "  {DIM}and {rest} more lines ({}){RESET}", options.more)?;
@@ -118,14 +162,13 @@ fn write_code(sass: &SassChange, options: &Options, out: &mut dyn Write) -> io::
     }
     writeln!(
         out,
-        "  {DIM}code, registers renamed away:{RESET} {} the same, {} gone, {} new",
-        sass.same, sass.gone, sass.new
+        "  {DIM}SASS, whatever registers it uses:{RESET} {} the same, {} gone, {} new",
+        count(sass.same, "instruction"),
+        thousands(sass.gone),
+        thousands(sass.new)
     )?;
     let mut left = options.top;
     for hunk in &sass.hunks {
-        if left == 0 {
-            return writeln!(out, "  {DIM}… ({} shows more){RESET}", options.more);
-        }
         writeln!(out, "  {DIM}…{RESET}")?;
         for line in &hunk.lines {
             let pc = |pc: Option<crate::base::Pc>| pc.map_or(String::new(), |pc| format!("{:04x}", pc.0));
@@ -134,12 +177,15 @@ fn write_code(sass: &SassChange, options: &Options, out: &mut dyn Write) -> io::
                 (None, Some(_)) => ("+", GOOD),
                 _ => (" ", DIM),
             };
+            if sign != " " {
+                let Some(fewer) = left.checked_sub(1) else {
+                    return writeln!(out, "  {DIM}… ({} shows more){RESET}", options.more);
+                };
+                left = fewer;
+            }
             let at = line.ptx_line.map_or(String::new(), |line| line.to_string());
             let text = shorten(&terminal(&line.text), options.width.saturating_sub(28).max(20)).into_owned();
             writeln!(out, "  {style}{sign} {:>5} {:>5} {at:>6}  {text}{RESET}", pc(line.before_pc), pc(line.after_pc))?;
-            if sign != " " {
-                left = left.saturating_sub(1);
-            }
         }
     }
     if sass.left_out > 0 {

@@ -103,6 +103,7 @@ fn spilling(kernel: &Kernel, ptx: &PtxText) -> Vec<LineChange> {
             before_line: Some(line),
             after_line: Some(line),
             text: ptx.line(line).unwrap_or_default().to_owned(),
+            before_text: None,
             live_before: live(line),
             live_after: live(line),
             spills_before: None,
