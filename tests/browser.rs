@@ -130,6 +130,9 @@ fn the_page_works_in_a_browser() {
         &["annotate", &sample("inlined_lines"), "--ptxas", "13.4", "--source-root", path(folder.path())],
     );
 
+    page(&out("library.html"), &[path(&root("testdata/container/zstd.fatbin"))]);
+    page(&out("diff.html"), &["diff", &sample("spills"), "--arch", "sm_80", "--ptxas", "13.4", "--after-flags=-O1"]);
+
     let (html, json) = large();
     assert!(html.len() <= 3 * json.len(), "the page has {} bytes, the JSON {}", html.len(), json.len());
     std::fs::write(out("large.html"), html).unwrap();

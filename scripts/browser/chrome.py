@@ -102,7 +102,9 @@ class Page:
         self.theme(dark)
         started = time.monotonic()
         self.call("Page.navigate", url=url)
-        self.wait("document.documentElement && document.documentElement.dataset.ready === 'true'")
+        # A page without a program is ready when it is there.
+        self.wait("document.readyState === 'complete' && location.href !== 'about:blank' && "
+                  "(document.documentElement.dataset.ready === 'true' || document.scripts.length === 0)")
         self.settle()
         self.seconds = time.monotonic() - started
 

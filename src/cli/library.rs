@@ -14,6 +14,7 @@ use crate::emit;
 use crate::emit::library::{JsonLines, Table};
 use crate::engine::input;
 use crate::engine::library::{Collected, Found, Library, Request};
+use crate::engine::source;
 use crate::report::LaunchHints;
 use crate::report::library::{Depth, Failure, SortKey, Summary};
 
@@ -108,10 +109,15 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     let inputs: Vec<String> = args.compile.inputs.iter().map(|path| path.display().to_string()).collect();
     // People look at a screenful, programs at everything.
     let all = matches!(args.format, ReportFormat::Json | ReportFormat::Jsonl | ReportFormat::Csv | ReportFormat::Html);
-    let default = if all { SortKey::Order } else { SortKey::Registers };
+    let is_data = all && args.format != ReportFormat::Html;
+    let default = if is_data { SortKey::Order } else { SortKey::Registers };
     let sort = args.table.sort.unwrap_or(default);
     let top = args.top.or((!all).then_some(ROWS)).filter(|&top| top > 0);
-    let mut collected = Collected::new(sort, top, matches!(args.format, ReportFormat::Json | ReportFormat::Jsonl));
+    let mut collected = Collected::new(
+        sort,
+        top,
+        matches!(args.format, ReportFormat::Json | ReportFormat::Jsonl | ReportFormat::Html | ReportFormat::Text),
+    );
     if args.format == ReportFormat::Jsonl && args.table.sort.is_none() && args.top.is_none() {
         output::write(&args.output, args.format, |out| {
             let mut lines = JsonLines::start(&inputs, out)?;
@@ -146,12 +152,12 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
             return run(&ReportArgs { compile, ..args.clone() });
         }
         collected.finish();
-        write(args, &inputs, &collected)?;
+        write(args, &library, &inputs, &collected)?;
     }
     conclude(args, &library, &collected.summary)
 }
 
-fn write(args: &ReportArgs, inputs: &[String], collected: &Collected) -> Result<()> {
+fn write(args: &ReportArgs, library: &Library, inputs: &[String], collected: &Collected) -> Result<()> {
     let table = Table {
         inputs,
         entries: &collected.entries,
@@ -177,7 +183,12 @@ fn write(args: &ReportArgs, inputs: &[String], collected: &Collected) -> Result<
         ReportFormat::Markdown => {
             output::write(&args.output, args.format, |out| emit::library::write_markdown(&table, out))
         }
-        ReportFormat::Html => output::write(&args.output, args.format, |out| emit::library::write_html(&table, out)),
+        ReportFormat::Html => {
+            let mut pages = library.pages(&collected.rows, &Progress::new("reading the code", args.output.quiet))?;
+            let mut find = source::Finder::new(args.source_root.as_deref());
+            pages.iter_mut().for_each(|(_, annotation)| find.fill(annotation));
+            output::write(&args.output, args.format, |out| emit::html::write_library(&table, &pages, out))
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The kernels of everything that holds GPU code, as rows.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -7,18 +9,25 @@ use anyhow::Result;
 
 use super::compile::{self, Session};
 use super::contents::{self, Choice, Choose, KindFilter};
+use super::given;
 use super::input::{self, Input};
+use super::inspect::{View, inspect_all};
 use super::progress::Progress;
 use super::room::Room;
 use super::settings::Settings;
 use crate::base::Arch;
 use crate::container::{ContainerError, Entry, EntryKind};
 use crate::cubin::Image;
+use crate::report::annotation::Annotation;
 use crate::report::library::{Depth, EntryFacts, JitFacts, Row, SortKey, Summary, rows, sort};
-use crate::report::{LaunchHints, demangle};
+use crate::report::{KernelKind, LaunchHints, Unit, demangle};
 
 /// Rows beyond what is shown that may wait before they are sorted away.
 const SLACK: usize = 1_000;
+
+/// Functions whose code a library's page holds, and how many instructions they have together.
+const PAGES: usize = 60;
+const PAGE_INSTRUCTIONS: u64 = 120_000;
 
 /// What an entry came to.
 pub enum Found {
@@ -67,6 +76,37 @@ impl Library {
     /// Whether nothing was left out.
     pub fn is_everything(&self) -> bool {
         self.choice.is_everything()
+    }
+
+    /// The code of the functions that are most worth a look, as far as a page has room for it: what spills first, then what takes the most
+    /// registers.
+    pub fn pages(&self, rows: &[Row], progress: &dyn Progress) -> Result<Vec<(Unit, Annotation)>> {
+        if self.request.depth == Depth::Resources {
+            return Ok(Vec::new());
+        }
+        let mut ranked: Vec<&Row> = rows.iter().filter(|row| row.kind == KernelKind::Entry).collect();
+        ranked.sort_by_key(|row| Reverse((row.spills.map(|spills| spills.instructions), row.resources.registers)));
+        let mut room = PAGE_INSTRUCTIONS;
+        let fits = |row: &&&Row| {
+            let size = row.instructions.total.unwrap_or(0);
+            let fits = size <= room;
+            room -= if fits { size } else { 0 };
+            fits
+        };
+        let chosen: Vec<&Row> = ranked.iter().filter(fits).take(PAGES).copied().collect();
+        let entries: HashSet<&str> = chosen.iter().map(|row| &*row.entry).collect();
+        let names: BTreeSet<&str> = chosen.iter().map(|row| row.name.as_str()).collect();
+        let settings =
+            Settings { kernel: names.into_iter().map(str::to_owned).collect(), ..self.request.settings.clone() };
+        if chosen.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut session = Session::new(&settings)?;
+        session.launch = self.request.launch;
+        session.cache.clone_from(&self.request.session.cache);
+        let mut inputs = given::expand(&settings.inputs, &settings)?;
+        inputs.retain(|given| given.path.to_str().is_some_and(|path| entries.contains(path)));
+        Ok(inspect_all(&session, &inputs, View::Annotation { values: true }, progress))
     }
 
     /// Looks at every entry, in parallel, and hands on what was found, in order.

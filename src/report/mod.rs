@@ -6,6 +6,7 @@
 pub mod annotation;
 mod code;
 mod demangle;
+mod distinct;
 pub mod entries;
 mod join;
 pub mod library;
@@ -26,6 +27,7 @@ pub mod timeline {
 mod warps;
 
 pub use demangle::demangle;
+pub use distinct::distinct;
 pub use join::{Facts, LaunchHints, Wanted, join};
 pub use messages::{quote, refuse, refused_findings};
 pub use model::*;

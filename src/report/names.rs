@@ -33,7 +33,7 @@ pub fn shorten(text: &str, width: usize) -> Cow<'_, str> {
 }
 
 /// The name with `(…)` in place of its parameters, where it ends with some.
-fn without_parameters(name: &str) -> Cow<'_, str> {
+pub(super) fn without_parameters(name: &str) -> Cow<'_, str> {
     let Some(inside) = name.strip_suffix(')') else { return Cow::Borrowed(name) };
     let mut open = 1;
     for (at, c) in inside.char_indices().rev() {

@@ -12,7 +12,7 @@ use crate::gate::{Change, Comparison, Finding, Level, UnitVerdict, Verdict};
 pub fn write(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
     let outcome = word(verdict.outcome);
     let class = if outcome == "pass" { "pass" } else { "failure" };
-    page::open(&format!("ptxinspect gate: {outcome}"), out)?;
+    page::open(&format!("gate: {outcome}"), out)?;
     writeln!(out, "<h1>gate: <span class=\"{class}\">{outcome}</span></h1>")?;
     writeln!(out, "<p>{}.</p>", escape(&summary(verdict, &verdict.baseline)))?;
     for unit in &verdict.units {
@@ -64,7 +64,10 @@ fn write_findings(findings: &[&Finding], out: &mut dyn Write) -> io::Result<()> 
 fn write_kernel(kernel: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "<h3><code>{}</code></h3>", escape(&kernel.demangled))?;
     if !kernel.figures.is_empty() {
-        writeln!(out, "<table><tr><th></th><th class=\"n\">before</th><th class=\"n\">after</th><th></th></tr>")?;
+        writeln!(
+            out,
+            "<div class=\"panel fit\"><table><tr><th></th><th class=\"n\">before</th><th class=\"n\">after</th><th></th></tr>"
+        )?;
         for change in &kernel.figures {
             let class = match change.change {
                 Change::Worse | Change::Unknown => "worse",
@@ -80,7 +83,7 @@ fn write_kernel(kernel: &Comparison, out: &mut dyn Write) -> io::Result<()> {
                 delta(change)
             )?;
         }
-        writeln!(out, "</table>")?;
+        writeln!(out, "</table></div>")?;
     }
     if let Some(from) = &kernel.lines_from {
         writeln!(out, "<p class=\"note\">{}</p>", escape(from))?;
@@ -88,12 +91,12 @@ fn write_kernel(kernel: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     if !kernel.lines.is_empty() {
         writeln!(
             out,
-            "<table><tr><th class=\"n\">line</th><th class=\"n\">live</th><th class=\"n\">spills</th><th></th></tr>"
+            "<div class=\"panel\"><table><tr><th class=\"n\">line</th><th class=\"n\">live</th><th class=\"n\">spills</th><th></th></tr>"
         )?;
         for line in &kernel.lines {
             write_line(line, out)?;
         }
-        writeln!(out, "</table>")?;
+        writeln!(out, "</table></div>")?;
     }
     if let Some(patch) = &kernel.patch {
         let mark = |text: &Option<String>, sign: char| -> String {

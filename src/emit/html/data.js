@@ -77,6 +77,8 @@ function decode(raw, kernel) {
   for (const mark of code.marks) if (mark.at !== null) (code.marksAt.get(mark.at) || code.marksAt.set(mark.at, []).get(mark.at)).push(mark);
   code.lineLive = new Map();
   if (code.gpr) for (const [line, list] of code.byLine) code.lineLive.set(line, list.reduce((most, i) => Math.max(most, code.gpr[i]), 0));
+  code.sourceLive = new Map();
+  if (code.gpr && code.bySource) for (const [key, list] of code.bySource) code.sourceLive.set(key, list.reduce((most, i) => Math.max(most, code.gpr[i]), 0));
   return code;
 }
 

@@ -1,13 +1,14 @@
 //! What the page knows, as JSON: columns instead of records, so that a line of code costs tens of bytes and not hundreds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use serde::Serialize;
 
 use super::Opening;
+use super::library::LibraryFacts;
 use crate::base::Line;
-use crate::emit::{page, timeline};
+use crate::emit::{explain, page, timeline};
 use crate::report::annotation::{AnnotatedKernel, Annotation, By, Mark, ValueSpan, View};
 use crate::report::timeline::Timeline;
 use crate::report::{
@@ -21,7 +22,11 @@ const CONTEXT: u32 = 12;
 #[derive(Serialize)]
 struct Index<'a> {
     view: &'static str,
+    /// Codes that `ptxinspect explain` has a page of.
+    explained: BTreeSet<&'a str>,
     units: Vec<UnitFacts<'a>>,
+    /// The table of a library, whose functions the units are some of.
+    library: Option<LibraryFacts>,
 }
 
 #[derive(Serialize)]
@@ -70,10 +75,21 @@ struct RoleFacts<'a> {
 }
 
 /// Writes every script element.
-pub(super) fn write(units: &[(Unit, Annotation)], opening: Opening, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(
+    units: &[(Unit, Annotation)],
+    opening: Opening,
+    library: Option<LibraryFacts>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let index = Index {
         view: if opening == Opening::Report { "report" } else { "annotate" },
+        explained: units
+            .iter()
+            .flat_map(|(unit, _)| codes(unit))
+            .filter(|code| explain::page(code).is_some())
+            .collect(),
         units: units.iter().map(|(unit, annotation)| unit_facts(unit, annotation)).collect(),
+        library,
     };
     page::data("index", &index, out)?;
     for (number, (_, annotation)) in units.iter().enumerate() {
@@ -97,6 +113,13 @@ pub(super) fn write(units: &[(Unit, Annotation)], opening: Opening, out: &mut dy
         }
     }
     Ok(())
+}
+
+/// The codes of everything that was found.
+fn codes(unit: &Unit) -> impl Iterator<Item = &str> {
+    let issues = unit.kernels.iter().filter_map(|kernel| kernel.barriers.as_ref()).flat_map(|found| &found.issues);
+    let said = unit.advisories.iter().filter_map(|advisory| advisory.code.as_deref());
+    said.chain(issues.map(|issue| issue.code.as_str()))
 }
 
 fn unit_facts<'a>(unit: &'a Unit, annotation: &'a Annotation) -> UnitFacts<'a> {

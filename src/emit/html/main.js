@@ -19,6 +19,8 @@ const LISTED = new Map((() => {
   });
 })());
 const WIDE = 1500;
+// Below this one pane is enough.
+const NARROW = 820;
 
 function spillText(facts) {
   const { spill_store_bytes: stores, spill_load_bytes: loads } = facts.resources;
@@ -139,6 +141,7 @@ function open(number, place) {
   showUnit(kernel.unit);
   markKernel();
   const code = (state.code = codeOf(kernel));
+  showFindings(kernel);
   showFigures(kernel);
   for (const id of ["curve-box", "bar", "panes"]) $(id).hidden = !code;
   if (!code) $("timeline-box").hidden = true;
@@ -211,6 +214,7 @@ function layout() {
   const has = { ptx: code.ptx.length > 0, sass: true, source: code.sourceFiles.length > 0, side: true };
   const titles = { ptx: "PTX", sass: "SASS", source: "Source", side: "Details" };
   showHeads();
+  if (!Object.keys(titles).some((name) => has[name] && shown[name])) shown.sass = true;
   for (const name of Object.keys(titles)) panes[name].pane.hidden = !has[name] || !shown[name];
   $("pane-buttons").innerHTML = Object.keys(titles).filter((name) => has[name]).map((name) => `<button class="chip" data-pane="${name}" aria-pressed="${shown[name]}">${titles[name]}</button>`).join("") + `<button class="chip" data-pane="control" aria-pressed="${state.control}">Control</button>`;
 }
@@ -258,6 +262,7 @@ const COLUMNS = [
 
 /** Every kernel with its figures. */
 function showOverview() {
+  if (LIBRARY) return showLibrary();
   $("overview").hidden = false;
   $("kernel").hidden = true;
   document.title = "ptxinspect";
@@ -269,11 +274,14 @@ function showOverview() {
     const head = COLUMNS.map(([name], c) => `<th data-c="${c}"${sort[0] === c ? ` aria-sort="${sort[1] > 0 ? "ascending" : "descending"}"` : ""}>${name}</th>`).join("");
     const cell = (text, kind) => `<td class="${kind}${text === "?" ? " unknown" : ""}">${text}</td>`;
     const cells = (facts) => COLUMNS.map(([, , text, kind]) => cell(text(facts), typeof kind === "function" ? kind(facts) : kind || "")).join("");
-    const findings = unit.advisories.map((advisory) => `<div class="finding ${advisory.severity}"><b>${escapeText(advisory.code || advisory.severity)}</b><span>${escapeText(advisory.message)}${advisory.ptx_line ? ` (line ${advisory.ptx_line})` : ""}${advisory.kernel ? ` in ${escapeText(advisory.kernel)}` : ""}</span></div>`).join("");
-    const issues = rows.flatMap(({ facts }) => facts.issues.map((issue) => `<div class="finding ${issue.severity}"><b>${escapeText(issue.code)}</b><span>${escapeText(issue.message)} (${issue.confidence})${issue.ptx_line ? ` (line ${issue.ptx_line})` : ""} in ${escapeText(shownName(facts))}</span></div>`)).slice(0, 200).join("");
+    const whole = unit.advisories.filter((advisory) => advisory.kernel === null).map((advisory) => findingBox(adviceOf(advisory), unit.input));
+    const own = rows.flatMap(({ facts }) => findingsOf({ facts, unit: { advisories: unit.advisories.filter((advisory) => advisory.kernel !== null) } }).map((finding) => ({ finding, facts })));
+    own.sort((a, b) => b.finding.serious - a.finding.serious || b.finding.rank - a.finding.rank);
+    const findings = [...whole, ...own.map(({ finding, facts }) => findingBox(finding, shownName(facts)))];
+    const told = findings.slice(0, 4).join("") + (findings.length > 4 ? `<details class="more"><summary>${plural(findings.length - 4, "more finding")}</summary>${findings.slice(4, 200).join("")}</details>` : "");
     const error = unit.error ? `<div class="finding error"><b>${escapeText(unit.error.stage)}</b><span>${escapeText(unit.error.message)}</span></div>` : "";
     const by = unit.ptxas ? `, ptxas ${escapeText(unit.ptxas.version || "?")}` : unit.made_by ? `, made by ${escapeText(unit.made_by)}` : "";
-    return `<h1>${escapeText(unit.input)}</h1><p class="sub">${escapeText(unit.arch || "")}${by}</p>${error}${findings}${issues}<table><thead><tr>${head}</tr></thead><tbody>${rows.slice(0, 5000).map(({ facts, i }) => `<tr data-k="${i}" tabindex="0" title="${escapeText(facts.name)}">${cells(facts)}</tr>`).join("")}</tbody></table><br>`;
+    return `<h1>${escapeText(unit.input)}</h1><p class="sub">${escapeText(unit.arch || "")}${by}</p>${error}${told}<table><thead><tr>${head}</tr></thead><tbody>${rows.slice(0, 5000).map(({ facts, i }) => `<tr data-k="${i}" tabindex="0" title="${escapeText(facts.name)}">${cells(facts)}</tr>`).join("")}</tbody></table><br>`;
   }).join("");
   if (INDEX.units.length) showUnit(INDEX.units[0]);
 }
@@ -355,7 +363,8 @@ function toggle(pane) {
   if (pane === "control") {
     state.control = !state.control;
     if (state.code) panes.sass.list.set(state.code.count, 60 + (state.control ? 24 : 0));
-  } else state.shown[pane] = !state.shown[pane];
+  } else if (innerWidth < NARROW) for (const name of Object.keys(state.shown)) state.shown[name] = name === pane;
+  else state.shown[pane] = !state.shown[pane];
   layout();
   redraw();
 }
@@ -421,19 +430,23 @@ function start() {
   const dark = matchMedia("(prefers-color-scheme: dark)");
   document.documentElement.dataset.theme = theme || (dark.matches ? "dark" : "light");
   makePanes();
+  if (innerWidth < NARROW) state.shown = { ptx: true, sass: false, source: false, side: false };
   dark.addEventListener("change", () => { document.documentElement.dataset.theme = dark.matches ? "dark" : "light"; curve.later(); if (state.code) rulers(); });
   // Beside a single kernel's panes a list of the functions it calls is worth its room on a wide screen only.
   const kernels = KERNELS.filter(({ facts }) => facts.kind === "entry").length;
-  $("kernels").hidden = KERNELS.length < 2 || (kernels === 1 && innerWidth < WIDE);
+  $("kernels").hidden = innerWidth < NARROW || KERNELS.length < 2 || (kernels === 1 && innerWidth < WIDE);
   listKernels();
   $("filter").addEventListener("input", listKernels);
   $("kernel-list").addEventListener("click", (event) => { const item = event.target.closest("[data-k]"); if (item) Number(item.dataset.k) < 0 ? showOverview() : open(Number(item.dataset.k)); });
   $("overview").addEventListener("click", (event) => {
+    if (onLibraryClick(event)) return;
     const head = event.target.closest("th"), row = event.target.closest("tr[data-k]");
     if (head) { const c = Number(head.dataset.c); state.sort = [c, state.sort && state.sort[0] === c ? -state.sort[1] : c === 0 ? 1 : -1]; showOverview(); } else if (row) open(Number(row.dataset.k));
   });
-  $("overview").addEventListener("keydown", (event) => { const row = event.target.closest("tr[data-k]"); if (row && event.key === "Enter") open(Number(row.dataset.k)); });
+  $("overview").addEventListener("keydown", (event) => { if (event.key === "Enter" && LIBRARY && !event.target.matches("input")) onLibraryClick(event); const row = event.target.closest("tr[data-k]"); if (row && event.key === "Enter") open(Number(row.dataset.k)); });
   $("figures").addEventListener("click", (event) => { const go = event.target.closest("[data-at]"); if (go) select({ pane: "sass", row: Number(go.dataset.at) }, { centre: true }); });
+  $("findings").addEventListener("click", (event) => { const go = event.target.closest("[data-line]"); if (go && state.code) select({ pane: "ptx", row: Number(go.dataset.line) - 1 }, { centre: true }); });
+  $("findings").addEventListener("toggle", () => redraw(), true);
   $("roles").addEventListener("click", (event) => {
     const chip = event.target.closest("[data-role]");
     if (!chip) return;
@@ -456,7 +469,7 @@ function start() {
   if (!recall()) {
     const first = KERNELS.findIndex((kernel) => kernel.facts.code !== null);
     // Of a whole library nobody wants the first kernel.
-    if (INDEX.view === "report" && KERNELS.length !== 1 || kernels > 8 || first < 0) showOverview(); else open(first);
+    if (LIBRARY || INDEX.view === "report" && KERNELS.length !== 1 || kernels > 8 || first < 0) showOverview(); else open(first);
   }
   document.documentElement.dataset.ready = "true";
 }

@@ -5,9 +5,12 @@
 //! name can end the element it is in; the page's program writes names as text.
 
 mod data;
+mod library;
 
 use std::io::{self, Write};
 
+use crate::emit::library::Table;
+use crate::emit::page;
 use crate::report::Unit;
 use crate::report::annotation::Annotation;
 
@@ -22,12 +25,14 @@ pub enum Opening {
 
 const BODY: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
-const PROGRAM: [&str; 6] = [
+const PROGRAM: [&str; 8] = [
     include_str!("data.js"),
+    include_str!("findings.js"),
     include_str!("list.js"),
     include_str!("text.js"),
     include_str!("curve.js"),
     include_str!("view.js"),
+    include_str!("library.js"),
     include_str!("main.js"),
 ];
 /// Nothing is fetched, whatever a file's text may look like.
@@ -35,15 +40,30 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 
 /// Writes the page of some units.
 pub fn write(units: &[(Unit, Annotation)], opening: Opening, out: &mut dyn Write) -> io::Result<()> {
+    write_page(units, opening, None, out)
+}
+
+/// Writes the page of a library: its table, and the code of some of its functions, the units, behind their rows.
+pub fn write_library(table: &Table<'_>, units: &[(Unit, Annotation)], out: &mut dyn Write) -> io::Result<()> {
+    write_page(units, Opening::Report, Some(library::facts(table, units)), out)
+}
+
+fn write_page(
+    units: &[(Unit, Annotation)],
+    opening: Opening,
+    library: Option<library::LibraryFacts>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     write!(
         out,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"generator\" content=\"ptxinspect {}\">\n<title>ptxinspect</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{BODY}",
-        env!("CARGO_PKG_VERSION")
+         <meta name=\"generator\" content=\"ptxinspect {}\">\n<title>ptxinspect</title>\n<style>\n{}{STYLE}</style>\n</head>\n<body>\n{BODY}",
+        env!("CARGO_PKG_VERSION"),
+        page::switched_colours(),
     )?;
-    data::write(units, opening, out)?;
+    data::write(units, opening, library, out)?;
     out.write_all(b"<script>\n(() => {\n")?;
     for part in PROGRAM {
         out.write_all(part.as_bytes())?;

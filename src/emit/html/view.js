@@ -48,6 +48,18 @@ const boundAt = (code, at) => {
 
 const badge = (mark) => `<span class="m" style="--k:var(${KINDS[mark.kind].colour})">${escapeText(markWords(mark))}</span>`;
 
+/** What stands beside a line of source: how many spills it became, and whether most registers are live there. */
+function lineMarks(list) {
+  const { code } = state;
+  const spills = list.filter((at) => (code.marksAt.get(at) || []).some((mark) => mark.kind.startsWith("spill"))).length;
+  const found = new Set(list.flatMap((at) => (code.marksAt.get(at) || []).filter((mark) => mark.kind === "finding").map((mark) => mark.value.split(":")[0])));
+  const badges = [];
+  if (code.raw.peak !== null && list.includes(code.raw.peak)) badges.push(badge({ kind: "peak" }));
+  if (spills) badges.push(`<span class="m" style="--k:var(--spill)">${plural(spills, "spill")}</span>`);
+  for (const code of found) badges.push(badge({ kind: "finding", value: code }));
+  return badges.join("");
+}
+
 const namesOf = {
   ptx: (row) => { const list = state.code.byLine.get(row + 1); return rowClass("ptx", row) + (list ? "" : " nil") + (outOfRole(list) ? " out" : ""); },
   sass: (row) => rowClass("sass", row) + (outOfRole([row]) ? " out" : ""),
@@ -85,8 +97,9 @@ function sassText(row) {
 function sourceRow(row) {
   const line = panes.source.lines[row];
   if (!line.number) return `<div class="r gap"><b style="width:${panes.source.digits}ch">⋯</b></div>`;
-  const list = state.code.bySource.get(line.key);
-  return `<div class="${namesOf.source(row)}" data-i="${row}"><b style="width:${panes.source.digits}ch">${line.number}</b><span class="n">${list ? `${list.length}×` : ""}</span><span class="t">${sourceHtml(line.text, state.wanted)}</span></div>`;
+  const { code } = state, list = code.bySource.get(line.key);
+  const live = code.gpr ? (list ? liveCell(code.sourceLive.get(line.key), code.registers) : '<span class="g"></span>') : "";
+  return `<div class="${namesOf.source(row)}" data-i="${row}"><b style="width:${panes.source.digits}ch">${line.number}</b>${live}<span class="n">${list ? `${list.length}×` : ""}</span><span class="t">${sourceHtml(line.text, state.wanted)}</span>${list ? lineMarks(list) : ""}</div>`;
 }
 
 function makePane(name, title, html) {
@@ -205,7 +218,7 @@ function showHeads() {
   const counts = code.gpr ? '<span class="g" title="live vector registers">R</span><span class="u" title="live uniform registers">UR</span><span class="u" title="live predicates">P</span>' : "";
   const depth = code.depth && code.raw.loops.length ? '<span class="lp" title="loop depth"></span>' : "";
   head("sass", `<b style="width:${panes.sass.digits}ch">pc</b>${counts}${depth}<span class="t">${state.control ? "waits : read : write : yield : stall" : ""}</span>`);
-  head("source", `<b style="width:${panes.source.digits}ch">line</b><span class="n">SASS</span>`);
+  head("source", `<b style="width:${panes.source.digits}ch">line</b>${live}<span class="n" title="instructions made of it">SASS</span>`);
 }
 
 function rulers() {

@@ -1,21 +1,23 @@
 //! A library's table: for people, for programs, for spreadsheets, for pull requests.
 //!
 //! In: rows, sorted and cut, and the summary of all of them. Out: text, JSON (a document, or a line a record as they come),
-//! CSV, Markdown, a page. It decides nothing about what is shown but how.
+//! CSV, Markdown; the page is [`super::html`]'s. It decides nothing about what is shown but how.
 
-mod html;
 mod json;
 mod plain;
 mod text;
 
-pub use html::write_html;
 pub use json::{JsonLines, write_json};
 pub use plain::{write_csv, write_markdown};
 pub use text::write_text;
 
+use std::collections::{BTreeSet, HashMap};
+
+use serde_json::Value;
+
 use crate::emit::text::{bytes, thousands};
-use crate::report::library::{ArchSummary, EntryFacts, Row, Summary};
-use crate::report::{KernelKind, Occupancy, demangle};
+use crate::report::library::{ArchSummary, EntryFacts, JitFacts, Row, Summary};
+use crate::report::{KernelKind, Occupancy, demangle, shorten};
 
 /// Everything there is to show.
 pub struct Table<'a> {
@@ -68,6 +70,16 @@ fn columns(full: bool) -> impl Iterator<Item = &'static Column> {
     COLUMNS.iter().filter(move |(title, _)| full || *title != "live")
 }
 
+/// Columns of text from which on everything fits; below, names need the room more than the rarer figures.
+const ROOMY: usize = 100;
+
+/// The columns of a terminal.
+fn terminal_columns(table: &Table<'_>) -> impl Iterator<Item = &'static Column> {
+    const RARE: [&str; 3] = ["stack", "bars", "code"];
+    let is_narrow = table.width < ROOMY && !table.verbose;
+    columns(table.full).filter(move |(title, _)| !(is_narrow && RARE.contains(title)))
+}
+
 /// A sum over the kernels of an architecture, as people read it: its title, and what it shows.
 type ArchColumn = (&'static str, fn(&ArchSummary) -> String);
 
@@ -87,7 +99,7 @@ const ARCH_COLUMNS: [ArchColumn; 11] = [
 ];
 
 /// The sums over an architecture but for some.
-fn arch_columns<'a>(without: &'a [&str]) -> impl Iterator<Item = &'static ArchColumn> + 'a {
+pub(super) fn arch_columns<'a>(without: &'a [&str]) -> impl Iterator<Item = &'static ArchColumn> + 'a {
     ARCH_COLUMNS.iter().filter(|(title, _)| !without.contains(title))
 }
 
@@ -96,8 +108,44 @@ fn known(number: Option<u64>) -> String {
 }
 
 /// The name for people.
-fn name(row: &Row, verbose: bool) -> String {
+pub(super) fn name(row: &Row, verbose: bool) -> String {
     let spelt = if verbose { None } else { row.demangled.clone().or_else(|| demangle(&row.name)) };
     let mark = if row.kind == KernelKind::Func { "device function " } else { "" };
     format!("{mark}{}", spelt.unwrap_or_else(|| row.name.clone()))
+}
+
+/// Options of a compiler's cache that say nothing of how a kernel was tuned.
+const NOT_TUNED: [&str; 6] = ["name", "hash", "target", "arch", "cluster_dims", "backend_name"];
+
+/// How each row was made, where a compiler's cache says: the options in which the rows of one kernel differ; of a kernel whose rows differ in
+/// none, its warps and stages.
+pub(super) fn configurations(table: &Table<'_>) -> Vec<Option<String>> {
+    let entries: HashMap<&str, &JitFacts> =
+        table.entries.iter().filter_map(|entry| Some((&*entry.entry, entry.jit.as_ref()?))).collect();
+    let jit: Vec<Option<&JitFacts>> = table.rows.iter().map(|row| entries.get(&*row.entry).copied()).collect();
+    let mut values: HashMap<(&str, &str), BTreeSet<String>> = HashMap::new();
+    for (row, jit) in table.rows.iter().zip(&jit) {
+        for (option, value) in jit.iter().flat_map(|jit| &jit.options) {
+            values.entry((&row.name, option)).or_default().insert(value.to_string());
+        }
+    }
+    let several = values.iter().filter(|((_, option), values)| values.len() > 1 && !NOT_TUNED.contains(option));
+    let has_several: BTreeSet<&str> = several.map(|((name, _), _)| *name).collect();
+    let told = |(row, jit): (&Row, &Option<&JitFacts>)| {
+        let differs = |option: &str| {
+            let several = values.get(&(row.name.as_str(), option)).is_some_and(|values| values.len() > 1);
+            let alone = !has_several.contains(row.name.as_str()) && matches!(option, "num_warps" | "num_stages");
+            (several || alone) && !NOT_TUNED.contains(&option)
+        };
+        let is_short = |value: &&Value| value.is_number() || value.is_boolean() || value.is_string();
+        let mut told: Vec<String> = Vec::new();
+        for (option, value) in &(*jit)?.options {
+            if differs(option) && is_short(&value) {
+                let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                told.push(format!("{option}={}", shorten(&value, 24)));
+            }
+        }
+        (!told.is_empty()).then(|| told.join(" "))
+    };
+    table.rows.iter().zip(&jit).map(told).collect()
 }

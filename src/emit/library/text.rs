@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-use super::{Table, arch_columns, columns, name};
+use super::{ROOMY, Table, arch_columns, configurations, name, terminal_columns};
 use crate::emit::escape::terminal;
 use crate::emit::text::{BOLD, DIM, RESET, WARN, count, thousands};
-use crate::report::abridge;
+use crate::report::distinct;
 
 /// How wide a full bar of the histogram is.
 const BAR: u64 = 40;
@@ -36,7 +36,12 @@ pub fn write_text(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn write_by_arch(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let without: &[&str] = if table.full { &[] } else { &["live max", "unknown"] };
+    let without: &[&str] = match (table.full, table.width < ROOMY) {
+        (true, false) => &[],
+        (true, true) => &["functions", "with stack", "unknown", "regs median"],
+        (false, false) => &["live max", "unknown"],
+        (false, true) => &["live max", "unknown", "functions", "with stack", "regs median"],
+    };
     let titles = arch_columns(without).map(|(title, _)| (*title).to_owned());
     let mut lines: Vec<Vec<String>> = vec![std::iter::once("arch".to_owned()).chain(titles).collect()];
     for arch in &table.summary.by_arch {
@@ -98,9 +103,10 @@ fn write_rows(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
         return Ok(());
     }
     writeln!(out)?;
-    let mut lines = vec![columns(table.full).map(|(title, _)| (*title).to_owned()).collect::<Vec<_>>()];
+    let options = configurations(table);
+    let mut lines = vec![terminal_columns(table).map(|(title, _)| (*title).to_owned()).collect::<Vec<_>>()];
     for row in table.rows {
-        lines.push(columns(table.full).map(|(_, value)| value(row).unwrap_or_else(|| "-".to_owned())).collect());
+        lines.push(terminal_columns(table).map(|(_, value)| value(row).unwrap_or_else(|| "-".to_owned())).collect());
     }
     let mut widths: Vec<usize> = lines.first().map(|head| vec![0; head.len()]).unwrap_or_default();
     for line in &lines {
@@ -110,25 +116,26 @@ fn write_rows(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     let arch_width = table.rows.iter().map(|row| row.arch.chars().count()).max().unwrap_or(0).max(4);
     let used: usize = widths.iter().map(|width| width + 2).sum::<usize>() + arch_width + 4;
-    let room = table.width.saturating_sub(used).max(24);
+    let made = options.iter().flatten().map(|made| made.chars().count() + 2).max().unwrap_or(0);
+    let room = table.width.saturating_sub(used + made).max(24);
     let places = places(table);
+    let names: Vec<String> = table.rows.iter().map(|row| name(row, table.verbose)).collect();
+    let names =
+        if table.verbose { names } else { distinct(&names.iter().map(String::as_str).collect::<Vec<_>>(), room) };
     for (number, cells) in lines.iter().enumerate() {
         let mut text = String::new();
         for (cell, &width) in cells.iter().zip(&widths) {
             text.push_str(&format!("  {cell:>width$}"));
         }
-        let row = number.checked_sub(1).and_then(|at| table.rows.get(at));
+        let row = number.checked_sub(1).and_then(|at| table.rows.get(at).zip(names.get(at)));
         match row {
             None => writeln!(out, "{DIM}{text}  {:<arch_width$}  kernel{RESET}", "arch")?,
-            Some(row) => {
+            Some((row, name)) => {
                 let place = if places { format!("  {}", row.entry) } else { String::new() };
-                let full = name(row, table.verbose);
-                let full = if table.verbose {
-                    terminal(&full).into_owned()
-                } else {
-                    terminal(&abridge(&full, room)).into_owned()
-                };
-                writeln!(out, "{text}  {:<arch_width$}  {full}{DIM}{}{RESET}", terminal(&row.arch), terminal(&place))?;
+                let made = number.checked_sub(1).and_then(|at| options.get(at)?.as_deref());
+                let made = made.map(|made| format!("  {}", terminal(made))).unwrap_or_default();
+                let (arch, name, place) = (terminal(&row.arch), terminal(name), terminal(&place));
+                writeln!(out, "{text}  {arch:<arch_width$}  {name}{DIM}{made}{place}{RESET}")?;
             }
         }
     }

@@ -1,0 +1,46 @@
+// What ptxas and the checks found, the worst first.
+
+const GRADES = { info: 0, warning: 1, error: 2 };
+const isLoss = (advisory) => advisory.message.startsWith("Potential Performance Loss");
+
+function adviceOf(advisory) {
+  const loss = isLoss(advisory), grade = GRADES[advisory.severity];
+  return {
+    code: advisory.code, kind: loss && grade === 0 ? "performance" : advisory.severity, message: advisory.message, line: advisory.ptx_line || advisory.first_ptx_line,
+    source: advisory.source_line, serious: loss || grade > 0, rank: grade * 10 + (loss ? 5 : 0),
+  };
+}
+
+function issueOf(issue) {
+  const serious = issue.confidence !== "possible";
+  return {
+    code: issue.code, kind: issue.severity, message: `${issue.message} (${issue.confidence}: ${issue.reasoning})`, line: issue.ptx_line,
+    source: issue.source_line, serious, rank: (serious ? GRADES[issue.severity] * 10 + 7 : 0) + (issue.confidence === "certain" ? 1 : 0),
+  };
+}
+
+/** Of one kernel: the checks' and ptxas's, those of the whole file included. */
+function findingsOf({ facts, unit }) {
+  const said = unit.advisories.filter((advisory) => advisory.kernel === null || advisory.kernel === facts.name).map(adviceOf);
+  return [...facts.issues.map(issueOf), ...said].sort((a, b) => b.serious - a.serious || b.rank - a.rank);
+}
+
+const sourcePlace = ({ file, line, called_at: call }) => `${file.split(/[/\\]/).pop()}:${line}${call ? `, called at ${call.file.split(/[/\\]/).pop()}:${call.line}` : ""}`;
+
+/** A finding as a box; where its kernel is open, its line can be gone to. */
+function findingBox(finding, where = "") {
+  const places = [];
+  if (finding.line) places.push(where ? `line ${finding.line}` : `<a data-line="${finding.line}">line ${finding.line}</a>`);
+  if (finding.source) places.push(escapeText(sourcePlace(finding.source)));
+  if (where) places.push(`in ${escapeText(where)}`);
+  const explain = INDEX.explained.includes(finding.code) ? `<code class="explain">ptxinspect explain ${escapeText(finding.code)}</code>` : "";
+  return `<div class="finding ${finding.kind}"><b>${escapeText(finding.code || finding.kind)}</b><span>${escapeText(finding.message)}<small>${places.join(" · ")}${places.length && explain ? " · " : ""}${explain}</small></span></div>`;
+}
+
+/** What nobody should miss stands above everything else; the rest is a click away. */
+function showFindings(kernel) {
+  const found = findingsOf(kernel), serious = found.filter((finding) => finding.serious), rest = found.filter((finding) => !finding.serious);
+  const [first, more] = [serious.slice(0, 2), [...serious.slice(2), ...rest]];
+  $("findings").hidden = !first.length;
+  $("findings").innerHTML = first.map((finding) => findingBox(finding)).join("") + (first.length && more.length ? `<details><summary>${plural(more.length, "more finding")}</summary>${more.map((finding) => findingBox(finding)).join("")}</details>` : "");
+}

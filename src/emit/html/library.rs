@@ -1,0 +1,124 @@
+//! The table of a library as its page has it.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::emit::library::{Table, arch_columns, configurations, name};
+use crate::emit::text::{count, thousands};
+use crate::report::annotation::Annotation;
+use crate::report::library::{Failure, Row};
+use crate::report::{Unit, distinct};
+
+/// Characters of a name.
+const NAME: usize = 110;
+
+/// A column of figures: its title, and its value.
+type Column = (&'static str, fn(&Row) -> Value);
+
+const COLUMNS: [Column; 9] = [
+    ("registers", |row| json!(row.resources.registers)),
+    ("live", |row| json!(row.pressure.as_ref().map(|pressure| pressure.gpr.peak))),
+    ("spills", |row| json!(row.spills.map(|spills| spills.instructions))),
+    ("stack", |row| json!(row.resources.stack_bytes)),
+    ("shared", |row| json!(row.resources.smem_bytes)),
+    ("barriers", |row| json!(row.resources.barriers)),
+    ("warps per SM", |row| json!(row.occupancy.as_ref().map(|found| found.warps_per_sm))),
+    ("instructions", |row| json!(row.instructions.total)),
+    ("code bytes", |row| json!(row.resources.code_bytes)),
+];
+
+/// What the page's table is made of.
+#[derive(Serialize)]
+pub(super) struct LibraryFacts {
+    title: String,
+    summary: String,
+    errors: Vec<Failure>,
+    /// The titles of the sums over an architecture, and the sums.
+    sums: Vec<&'static str>,
+    by_arch: Vec<Vec<String>>,
+    /// From, to, kernels.
+    histogram: Vec<(u32, u32, u64)>,
+    columns: Vec<&'static str>,
+    rows: Vec<RowFacts>,
+}
+
+#[derive(Serialize)]
+struct RowFacts {
+    name: String,
+    full: String,
+    arch: String,
+    entry: String,
+    /// How a compiler's cache says that it was made, where that is not the same for all.
+    options: Option<String>,
+    figures: Vec<Value>,
+    /// Its number among the functions whose code is in the page.
+    k: Option<usize>,
+    /// What makes a page of it.
+    command: String,
+}
+
+pub(super) fn facts(table: &Table<'_>, units: &[(Unit, Annotation)]) -> LibraryFacts {
+    let summary = table.summary;
+    let mut parts = vec![count(summary.cubins, "cubin"), count(summary.kernels, "kernel")];
+    if summary.device_functions > 0 {
+        parts.push(count(summary.device_functions, "device function"));
+    }
+    if summary.ptx_not_compiled > 0 {
+        parts.push(format!("{} PTX not compiled (--compile)", thousands(summary.ptx_not_compiled)));
+    }
+    if summary.others > 0 {
+        parts.push(format!("{} LTO-IR and others not analysed", thousands(summary.others)));
+    }
+    let mut numbers: HashMap<(&str, &str, Option<&str>), usize> = HashMap::new();
+    for (number, (unit, kernel)) in
+        units.iter().flat_map(|(unit, _)| unit.kernels.iter().map(move |kernel| (unit, kernel))).enumerate()
+    {
+        numbers.entry((&unit.input, &kernel.name, unit.arch.as_deref())).or_insert(number);
+    }
+    let full: Vec<String> = table.rows.iter().map(|row| name(row, false)).collect();
+    let short = distinct(&full.iter().map(String::as_str).collect::<Vec<_>>(), NAME);
+    let options = configurations(table);
+    let rows = table.rows.iter().zip(short).zip(full).zip(options);
+    let rows = rows.map(|(((row, short), full), options)| RowFacts {
+        name: short,
+        full,
+        arch: row.arch.to_string(),
+        entry: row.entry.to_string(),
+        options,
+        figures: COLUMNS.iter().map(|(_, value)| value(row)).collect(),
+        k: numbers.get(&(&*row.entry, row.name.as_str(), Some(&*row.arch))).copied(),
+        command: format!(
+            "ptxinspect annotate {} --arch {} --kernel {} --format html -o kernel.html",
+            quoted(&table.inputs.join(" ")),
+            row.arch,
+            quoted(&row.name)
+        ),
+    });
+    const WITHOUT: [&str; 2] = ["live max", "unknown"];
+    let sums = || arch_columns(&WITHOUT);
+    LibraryFacts {
+        title: table.inputs.join(", "),
+        summary: parts.join(", "),
+        errors: summary.errors.clone(),
+        sums: std::iter::once("arch").chain(sums().map(|(title, _)| *title)).collect(),
+        by_arch: summary
+            .by_arch
+            .iter()
+            .map(|arch| std::iter::once(arch.arch.clone()).chain(sums().map(|(_, sum)| sum(arch))).collect())
+            .collect(),
+        histogram: summary.registers.iter().map(|bar| (bar.from, bar.to, bar.kernels)).collect(),
+        columns: COLUMNS.iter().map(|(title, _)| *title).collect(),
+        rows: rows.collect(),
+    }
+}
+
+/// A word of a shell's command line.
+fn quoted(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./@%+=:,~".contains(&byte);
+    match word.bytes().all(is_plain) && !word.is_empty() {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
