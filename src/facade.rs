@@ -125,6 +125,7 @@ impl Options {
             within: Within { compile: self.compile_inside, ..Within::default() },
             limits: self.limits(),
             flags: self.flags.clone(),
+            offline: false,
         }
     }
 

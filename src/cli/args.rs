@@ -124,8 +124,9 @@ impl CompileArgs {
     /// What the flags decide.
     pub fn settings(&self) -> anyhow::Result<Settings> {
         let CompileArgs { inputs, arch, ptxas, kernel, jobs, within, limits, flags } = self.clone();
+        let offline = limits.offline;
         let (within, limits) = (within.within(&limits), limits.limits()?);
-        Ok(Settings { inputs, arch, ptxas, kernel, jobs, within, limits, flags })
+        Ok(Settings { inputs, arch, ptxas, kernel, jobs, within, limits, flags, offline })
     }
 
     /// A run that tells standard error of the ptxas it installs.

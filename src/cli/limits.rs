@@ -22,6 +22,9 @@ pub struct LimitArgs {
     /// Read no more than this many bytes of an input whole, and unpack no more of a file: 4G [default: 512M, and 64M + 64 times its size]
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Limits")]
     pub max_bytes: Option<u64>,
+    /// Fetch nothing: no ptxas is installed [env: PTXINSPECT_OFFLINE]
+    #[arg(long, help_heading = "Compiling")]
+    pub offline: bool,
     /// Follow the links in folders, too
     #[arg(long, help_heading = "Limits")]
     pub follow_links: bool,
@@ -35,6 +38,7 @@ impl Default for LimitArgs {
             max_entries: entries,
             max_depth: depth,
             max_bytes: bytes,
+            offline: false,
             follow_links: false,
         }
     }

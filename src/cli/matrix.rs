@@ -82,6 +82,7 @@ impl MatrixArgs {
             within: Within::default(),
             limits: self.run.limits.limits()?,
             flags: self.flags.clone(),
+            offline: self.run.limits.offline,
         };
         Ok(Request {
             settings,

@@ -56,7 +56,12 @@ pub fn run(args: &ToolchainArgs) -> Result<Outcome> {
                         }
                     }
                 }
-                None => toolchain::find(&Request::Auto, &env, &install_progress(true))?.path,
+                None => {
+                    // Asking where it is brings none.
+                    let mut env = env.clone();
+                    env.offline = true;
+                    toolchain::find(&Request::Auto, &env, &install_progress(true))?.path
+                }
             };
             writeln!(out, "{}", path.display())?;
         }
@@ -149,10 +154,21 @@ fn list_available(env: &Env, format: TextOrJson, out: &mut dyn Write) -> Result<
 /// Tells standard error of the ptxas that is installed.
 pub const INSTALLING: Installing = || Box::new(install_progress(false));
 
+/// A bar that leaves nothing behind, however an installation ends.
+struct Cleared(RefCell<Option<ProgressBar>>);
+
+impl Drop for Cleared {
+    fn drop(&mut self) {
+        if let Some(bar) = self.0.get_mut() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
 /// Shows an installation: a bar on a terminal, else one line for each phase; nothing when `quiet`.
 pub fn install_progress(quiet: bool) -> impl Fn(&Progress) {
     let is_terminal = io::stderr().is_terminal();
-    let bar: RefCell<Option<ProgressBar>> = RefCell::new(None);
+    let bar = Cleared(RefCell::new(None));
     move |progress| {
         if quiet {
             return;
@@ -175,7 +191,7 @@ pub fn install_progress(quiet: bool) -> impl Fn(&Progress) {
             }
             return;
         }
-        let mut bar = bar.borrow_mut();
+        let mut bar = bar.0.borrow_mut();
         let bar = bar.get_or_insert_with(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()));
         match progress {
             Progress::Downloading { bytes, total } => {

@@ -91,7 +91,8 @@ impl Session {
             bail!("standard input (-) can be read only once");
         }
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-        let env = environment()?;
+        let mut env = environment()?;
+        env.offline |= settings.offline;
         let makeflags = env.var("MAKEFLAGS").and_then(|flags| flags.to_str()).filter(|_| settings.jobs.is_none());
         Ok(Session {
             jobserver: Jobserver::of(makeflags),

@@ -26,6 +26,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Flags handed to ptxas as they are.
     pub flags: Vec<String>,
+    /// Whether nothing may be fetched.
+    pub offline: bool,
 }
 
 /// Which parts of a container.

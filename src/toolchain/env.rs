@@ -21,6 +21,8 @@ pub struct Env {
     pub temp_dir: PathBuf,
     /// Where a CUDA toolkit is when nothing says otherwise: `/usr/local/cuda`.
     pub default_cuda: PathBuf,
+    /// Whether nothing may be fetched: `PTXINSPECT_OFFLINE` is set to something other than 0.
+    pub offline: bool,
     /// What the user's own configuration says.
     pub config: Config,
     /// The wheels whose content is known.
@@ -32,6 +34,7 @@ impl Env {
     pub fn new(vars: impl IntoIterator<Item = (OsString, OsString)>, cwd: PathBuf, temp_dir: PathBuf) -> Self {
         let vars: BTreeMap<_, _> = vars.into_iter().collect();
         let home_name = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+        let offline = vars.get(OsStr::new("PTXINSPECT_OFFLINE")).is_some_and(|value| !value.is_empty() && value != "0");
         let home = vars.get(OsStr::new(home_name)).map(PathBuf::from).filter(|home| home.is_absolute());
         Env {
             vars,
@@ -39,6 +42,7 @@ impl Env {
             temp_dir: cwd.join(temp_dir),
             cwd,
             default_cuda: PathBuf::from("/usr/local/cuda"),
+            offline,
             config: Config::default(),
             digests: Digests::pinned(),
         }
@@ -76,6 +80,13 @@ impl Env {
     pub fn path_folders(&self) -> Vec<PathBuf> {
         let Some(path) = self.var("PATH") else { return Vec::new() };
         std::env::split_paths(path).filter(|folder| folder.is_absolute()).collect()
+    }
+
+    /// A program on `PATH`; a name with a folder in it is an absolute path or none.
+    pub fn program_on_path(&self, name: &str) -> Option<PathBuf> {
+        let name = Path::new(name);
+        let is_meant = is_bare(name) || name.is_absolute();
+        self.program(name).filter(|file| is_meant && is_executable(file))
     }
 
     /// The file that somebody means who names a program: a bare name is one on `PATH`, never one in the current folder; anything

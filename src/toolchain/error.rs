@@ -9,11 +9,22 @@ use super::{NEWEST_RELEASE, Origin, Version, VersionRequest};
 /// Why there is no ptxas to run, or why a managed one could not be installed or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolchainError {
-    /// Nothing was asked for and the machine has none.
-    #[error("no ptxas was found; `ptxinspect toolchain install {NEWEST_RELEASE}` gets one")]
+    /// Nothing was asked for, the machine has none, and none could be fetched.
+    #[error("no ptxas was found ({}), and none could be installed: {why}", searched.join(", "))]
     NotFound {
         /// Where it was looked for, in words.
         searched: Vec<String>,
+        /// Why none was installed.
+        why: Box<ToolchainError>,
+    },
+    /// Something would have to be fetched, and that is forbidden.
+    #[error(
+        "--offline (or PTXINSPECT_OFFLINE) forbids to fetch ptxas {request}: leave it out, or install it beforehand with \
+         `ptxinspect toolchain install {NEWEST_RELEASE}`"
+    )]
+    Offline {
+        /// What was wanted.
+        request: VersionRequest,
     },
     /// The named file is not there.
     #[error("there is no file {} ({origin})", path.display())]

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::managed::{Installed, Progress, Store};
-use super::{Env, Request, ToolchainError, Version, VersionRequest, process, python};
+use super::{Env, NEWEST_RELEASE, Request, ToolchainError, Version, VersionRequest, process, python};
 use crate::base::Arch;
 use crate::files::Scratch;
 
@@ -184,7 +184,8 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Finds the ptxas that was asked for. Only a version that is not installed yet costs time: it is fetched.
+/// Finds the ptxas that was asked for. Only a version that is not installed yet costs time: it is fetched. So is the newest where nothing was
+/// asked for and the machine has none.
 pub fn find(request: &Request, env: &Env, progress: &dyn Fn(&Progress)) -> Result<Ptxas, ToolchainError> {
     match request {
         Request::Path(path) => at_path(path, Origin::Argument, env),
@@ -198,7 +199,7 @@ pub fn find(request: &Request, env: &Env, progress: &dyn Fn(&Progress)) -> Resul
                     first = Some(ptxas);
                     ControlFlow::Break(())
                 });
-                first.unwrap_or_else(|| Err(ToolchainError::NotFound { searched: searched(env) }))
+                first.unwrap_or_else(|| newest(env, progress))
             }
         },
     }
@@ -255,6 +256,14 @@ fn at_path(path: &Path, origin: Origin, env: &Env) -> Result<Ptxas, ToolchainErr
         return Err(ToolchainError::NotExecutable { path: file, origin });
     }
     Ok(Ptxas::new(file, origin, None))
+}
+
+/// Where the machine has none: the newest that the user's index offers.
+fn newest(env: &Env, progress: &dyn Fn(&Progress)) -> Result<Ptxas, ToolchainError> {
+    let request = VersionRequest { minor: None, patch: None, ..NEWEST_RELEASE };
+    let not_found = |why| ToolchainError::NotFound { searched: searched(env), why: Box::new(why) };
+    let installed = Store::of(env).and_then(|store| store.install(request, env, progress)).map_err(not_found)?;
+    Ok(managed(installed.toolchain, None))
 }
 
 fn at_version(request: VersionRequest, env: &Env, progress: &dyn Fn(&Progress)) -> Result<Ptxas, ToolchainError> {

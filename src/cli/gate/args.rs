@@ -101,6 +101,7 @@ impl GateArgs {
             jobs: self.run.jobs,
             no_cache: self.run.no_cache,
             limits: self.run.limits.limits()?,
+            offline: self.run.limits.offline,
             within: self.within.within(&self.run.limits),
             kernel: self.kernel.clone(),
             threads: self.threads,

@@ -48,6 +48,8 @@ pub struct Request {
     pub no_cache: bool,
     /// How much an input may cost.
     pub limits: Limits,
+    /// Whether nothing may be fetched.
+    pub offline: bool,
     /// Which parts of libraries.
     pub within: Within,
     /// Patterns for names of kernels; none means all.

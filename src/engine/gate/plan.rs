@@ -106,6 +106,7 @@ impl Plan {
                 jobs: args.jobs,
                 within: args.within.clone(),
                 flags: flags.clone(),
+                offline: args.offline,
             })?;
             session.installing = args.installing;
             session.launch = LaunchHints {

@@ -62,12 +62,15 @@ impl Machine {
 }
 
 #[test]
-fn nothing_anywhere_says_the_one_command() {
-    let machine = Machine::new();
+fn nothing_anywhere_says_why_none_was_installed() {
+    let mut machine = Machine::new();
     let error = machine.auto().unwrap_err();
-    let ToolchainError::NotFound { searched } = &error else { panic!("{error}") };
+    let ToolchainError::NotFound { searched, why } = &error else { panic!("{error}") };
     assert_eq!(searched.len(), 7, "{searched:?}");
-    assert!(error.to_string().contains("`ptxinspect toolchain install 13.4`"), "{error}");
+    assert!(matches!(**why, ToolchainError::NoInstaller { .. }), "{error}");
+    machine.env.offline = true;
+    let error = machine.auto().unwrap_err().to_string();
+    assert!(error.contains("--offline") && error.contains("`ptxinspect toolchain install 13.4`"), "{error}");
     assert!(candidates(&machine.env).is_empty());
 }
 

@@ -104,6 +104,12 @@ impl Store {
         progress: &dyn Fn(&Progress),
     ) -> Result<Installation, ToolchainError> {
         let package = package_of(request.major).ok_or(ToolchainError::TooOld { request })?;
+        if env.offline {
+            return match self.newest(Some(request)) {
+                Some(toolchain) => Ok(Installation { toolchain, fresh: false }),
+                None => Err(ToolchainError::Offline { request }),
+            };
+        }
         fs::create_dir_all(&self.folder).map_err(|e| ToolchainError::io("make the folder", &self.folder, e))?;
         let before = self.newest(Some(request));
         let lock = self.lock(progress)?;
