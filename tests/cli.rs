@@ -355,19 +355,74 @@ fn questions_that_cannot_be_answered_exit_2() {
 }
 
 #[test]
-fn no_ptxas_anywhere_names_the_command_that_gets_one() {
+fn no_ptxas_anywhere_says_why_none_was_fetched() {
+    let nothing = tempfile::tempdir().unwrap();
+    for (args, expected) in [(&[][..], "pip or uv"), (&["--offline"][..], "ptxinspect toolchain install")] {
+        let output = support::program()
+            .arg(root("testdata/ptx/saxpy.ptx"))
+            .args(args)
+            .env("PTXINSPECT_TOOLCHAINS", nothing.path())
+            .env("PATH", nothing.path())
+            .env("HOME", nothing.path())
+            .output()
+            .unwrap();
+        if output.status.success() {
+            eprintln!("SKIPPED: this machine has a CUDA toolkit in its default place");
+            return;
+        }
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_machine_without_ptxas_gets_the_newest() {
+    if ptxas().is_none() {
+        return;
+    }
     let nothing = tempfile::tempdir().unwrap();
     let output = support::program()
         .arg(root("testdata/ptx/saxpy.ptx"))
         .env("PTXINSPECT_TOOLCHAINS", nothing.path())
-        .env("PATH", nothing.path())
-        .env("HOME", nothing.path())
         .output()
         .unwrap();
-    if output.status.success() {
-        eprintln!("SKIPPED: this machine has a CUDA toolkit in its default place");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let (said, report) = (stderr(&output), stdout(&output));
+    // A ptxas of the machine's own comes first.
+    assert!(said.contains("is installed") || !report.contains("managed"), "{said}{report}");
+}
+
+/// What is wrong stands right under the name, with what explains it.
+#[test]
+fn the_worst_news_comes_first() {
+    if ptxas().is_none() {
         return;
     }
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("ptxinspect toolchain install"), "{}", stderr(&output));
+    let text = stdout(&run(&[path(&root("testdata/ptx/hopper_setmaxnreg_dropped.ptx")), "--ptxas", "13.4"]));
+    let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
+    assert!(at("unbounded  entry") < at("warning PI101"), "{text}");
+    assert!(at("warning PI101") < at("performance C7508"), "{text}");
+    assert!(at("more: ptxinspect explain C7508") < at("Uses 58 registers"), "{text}");
+}
+
+#[test]
+fn the_manual_has_a_page_for_every_command_and_every_schema_prints() {
+    assert!(stdout(&run(&["man", "diff"])).contains("ptxinspect\\-diff"));
+    assert_eq!(run(&["man", "nothing"]).status.code(), Some(2));
+    let folder = tempfile::tempdir().unwrap();
+    assert!(run(&["man", "--all", path(folder.path())]).status.success());
+    let names = stdout(&run(&["--help"]));
+    let names = names.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let names: Vec<&str> = names.filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).collect();
+    assert!(names.contains(&"annotate") && names.contains(&"schema"), "{names:?}");
+    for name in names.iter().filter(|name| !name.is_empty()) {
+        assert!(folder.path().join(format!("ptxinspect-{name}.1")).exists(), "{name}");
+    }
+    let listed = stdout(&run(&["schema"]));
+    for name in listed.lines() {
+        let schema: Value = serde_json::from_str(&stdout(&run(&["schema", name]))).unwrap();
+        assert!(schema["title"].as_str().is_some_and(|title| title.contains(name)), "{schema}");
+    }
+    let page: Value = serde_json::from_str(&stdout(&run(&["explain", "pi102", "--format", "json"]))).unwrap();
+    assert_eq!(page["pages"][0]["code"], "PI102");
 }

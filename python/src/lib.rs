@@ -528,6 +528,7 @@ fn gate(py: Python<'_>, asked: &str) -> PyResult<Verdict> {
         threads: asked.threads,
         smem_dynamic: asked.smem_dynamic,
         flags: asked.flags,
+        offline: false,
         installing: install_silently,
     };
     let verdict = py.detach(|| ptxinspect::gate(&request)).map_err(|error| raise(py, &error))?;

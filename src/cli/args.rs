@@ -32,6 +32,15 @@ Examples:
   ptxinspect toolchain install 13.4                get a ptxas
   ptxinspect explain C7508                         what a message of ptxas means
 
+Environment:
+  PTXINSPECT_PTXAS       the ptxas to run: a path or a version, as --ptxas
+  PTXINSPECT_OFFLINE     set to 1: fetch nothing, as --offline
+  PTXINSPECT_TOOLCHAINS  the folder of installed ptxas versions
+  PTXINSPECT_CACHE       the folder of what ptxas has made before
+  PTXINSPECT_NVDISASM    the nvdisasm that disasm --disassembler nvdisasm runs
+  PTXINSPECT_PAGER       what shows long text on a terminal; else PAGER, else less; cat shows it at once
+  CUDA_HOME, CUDA_PATH   a toolkit whose ptxas is taken; NO_COLOR and CLICOLOR_FORCE are obeyed
+
 Exit status: 0 fine, 1 findings (--deny), 2 it could not do the job.";
 
 /// Where did my registers go? ptxas, cubin, SASS and line tables joined on the PTX line.
@@ -86,8 +95,10 @@ pub enum Command {
         /// Which shell
         shell: clap_complete::Shell,
     },
-    /// The manual page, in roff, on standard output
-    Man,
+    /// The manual page of the program or of one command, in roff, on standard output
+    Man(super::manual::ManArgs),
+    /// The JSON Schema of an output: report, library, diff, gate, …
+    Schema(super::schema::SchemaArgs),
 }
 
 /// What to compile and how.
@@ -216,6 +227,9 @@ pub struct ReportArgs {
     /// Codes that --deny lets pass
     #[arg(long, value_delimiter = ',', value_name = "CODE", help_heading = "Choosing")]
     pub allow: Vec<String>,
+    /// Do it again whenever an input changes
+    #[arg(long, conflicts_with = "output", help_heading = "Output")]
+    pub watch: bool,
     /// What only concerns libraries, archives, wheels and folders.
     #[command(flatten)]
     pub table: super::library::TableArgs,
@@ -386,6 +400,9 @@ pub enum ToolchainAction {
 pub struct ExplainArgs {
     /// The code, such as C7508; without one, every code there is a page for
     pub code: Option<String>,
+    /// The form of the page
+    #[arg(long, short, default_value = "text")]
+    pub format: TextOrJson,
 }
 
 /// Forms of the report.

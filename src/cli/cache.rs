@@ -5,6 +5,7 @@ use std::io::Write;
 use anyhow::{Context, Result, bail};
 use clap::{Args as ClapArgs, Subcommand};
 
+use super::args::TextOrJson;
 use super::{Outcome, output};
 use crate::emit::clean::Form;
 use crate::emit::escape::terminal;
@@ -24,7 +25,11 @@ pub struct CacheArgs {
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub enum CacheAction {
     /// Where it is, what it holds, how large it may get
-    Info,
+    Info {
+        /// The form of the answer
+        #[arg(long, short, default_value = "text")]
+        format: TextOrJson,
+    },
     /// Remove everything in it
     Clear,
     /// Read every entry and check it; exit 1 where one is damaged
@@ -35,10 +40,26 @@ pub enum CacheAction {
 pub fn run(args: &CacheArgs) -> Result<Outcome> {
     let env = environment()?;
     let Some(cache) = of(&env)? else { bail!("there is no folder for a cache: set HOME or {VARIABLE}") };
-    let mut out = output::stdout(Form::Text);
+    let form = match args.action {
+        CacheAction::Info { format } => format.into(),
+        _ => Form::Text,
+    };
+    let mut out = output::stdout(form);
     match args.action {
-        CacheAction::Info => {
+        CacheAction::Info { format } => {
             let info = cache.info().with_context(|| format!("cannot read {}", cache.folder().display()))?;
+            if format == TextOrJson::Json {
+                let folder = cache.folder().display().to_string();
+                let told = serde_json::json!({
+                    "schema": "ptxinspect.cache/1",
+                    "folder": folder,
+                    "entries": info.entries,
+                    "bytes": info.bytes,
+                    "limit_bytes": info.limit_bytes,
+                });
+                writeln!(out, "{told:#}")?;
+                return Ok(Outcome::Fine);
+            }
             writeln!(out, "folder   {}", terminal(&cache.folder().display().to_string()))?;
             writeln!(out, "entries  {}", info.entries)?;
             writeln!(out, "size     {} of at most {}", bytes(info.bytes), bytes(info.limit_bytes))?;

@@ -4,23 +4,37 @@ use std::io::Write;
 
 use anyhow::{Result, bail};
 
-use super::args::ExplainArgs;
+use super::args::{ExplainArgs, TextOrJson};
 use super::{Outcome, output};
 use crate::base::codes;
 use crate::base::spelling::nearest;
-use crate::emit::clean::Form;
 use crate::emit::escape::terminal;
 use crate::emit::explain;
 
+/// The name and version of the JSON's shape.
+const SCHEMA: &str = "ptxinspect.explain/1";
+
 /// Prints one page, or the list of them.
 pub fn run(args: &ExplainArgs) -> Result<Outcome> {
-    let mut out = output::stdout(Form::Plain);
+    let mut out = output::stdout(args.format);
+    let is_json = args.format == TextOrJson::Json;
+    let entry =
+        |code: &str, page: &str| serde_json::json!({ "code": code, "title": explain::title(page), "markdown": page });
     let Some(asked) = &args.code else {
-        explain::titles().try_for_each(|title| writeln!(out, "{title}"))?;
+        if is_json {
+            let pages: Vec<_> = explain::codes().filter_map(|code| Some(entry(code, explain::page(code)?))).collect();
+            writeln!(out, "{:#}", serde_json::json!({ "schema": SCHEMA, "pages": pages }))?;
+        } else {
+            explain::titles().try_for_each(|title| writeln!(out, "{title}"))?;
+        }
         return Ok(Outcome::Fine);
     };
     match explain::page(asked) {
-        Some(page) => out.write_all(page.as_bytes())?,
+        Some(page) if is_json => {
+            let code = explain::title(page).split(':').next().unwrap_or_default();
+            writeln!(out, "{:#}", serde_json::json!({ "schema": SCHEMA, "pages": [entry(code, page)] }))?;
+        }
+        Some(page) => explain::write_text(page, output::stdout_width(), &mut out)?,
         None => {
             let near = nearest(&asked.to_ascii_uppercase(), codes::codes())
                 .filter(|_| asked.bytes().any(|byte| byte.is_ascii_digit()))

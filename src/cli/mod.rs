@@ -15,15 +15,19 @@ pub mod gate;
 mod library;
 pub mod limits;
 pub mod list;
+pub mod manual;
 pub mod matrix;
 mod memory;
 pub mod occupancy;
 mod output;
+mod pager;
 mod progress;
 mod report;
+pub mod schema;
 mod streams;
 pub mod timeline;
 mod toolchain;
+mod watch;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -31,7 +35,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{CommandFactory, Parser, error::ErrorKind};
+use clap::{Parser, error::ErrorKind};
 
 use self::args::{Args, Command};
 use crate::emit;
@@ -123,6 +127,7 @@ fn print_usage(error: &clap::Error) {
 
 fn run(args: Args) -> Result<Outcome> {
     match args.command {
+        None if args.report.watch => watch::run(&args.report.compile.inputs, || report::run(&args.report)),
         None => report::run(&args.report),
         Some(Command::Annotate(args)) => annotate::run(&args),
         Some(Command::Disasm(args)) => disasm::run(&args),
@@ -151,17 +156,8 @@ fn run(args: Args) -> Result<Outcome> {
             crate::mcp::serve()?;
             Ok(Outcome::Fine)
         }
-        Some(Command::Completions { shell }) => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Args::command(), "ptxinspect", &mut script);
-            streams::raw_stdout().write_all(&script)?;
-            Ok(Outcome::Fine)
-        }
-        Some(Command::Man) => {
-            let mut page = Vec::new();
-            clap_mangen::Man::new(Args::command()).render(&mut page)?;
-            streams::raw_stdout().write_all(&page)?;
-            Ok(Outcome::Fine)
-        }
+        Some(Command::Completions { shell }) => manual::completions(shell),
+        Some(Command::Man(args)) => manual::man(&args),
+        Some(Command::Schema(args)) => schema::run(&args),
     }
 }

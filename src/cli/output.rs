@@ -2,7 +2,7 @@
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anstream::{AutoStream, ColorChoice};
 use anyhow::{Context, Result};
@@ -24,6 +24,12 @@ pub fn width(args: &OutputArgs) -> usize {
     }
     let columns = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
     columns.clamp(40, 200)
+}
+
+/// How wide a line may be of a command that always writes to standard output: 80 columns where that is no terminal.
+pub fn stdout_width() -> usize {
+    let columns = terminal_size::terminal_size().filter(|_| io::stdout().is_terminal());
+    columns.map_or(80, |(width, _)| usize::from(width.0)).clamp(40, 100)
 }
 
 /// The terminal's width; none where output is no terminal.
@@ -70,8 +76,38 @@ pub fn write(
     };
     let filter = Filter { form, colour };
     match &args.output {
+        None if form == Form::Text && io::stdout().is_terminal() => {
+            let mut gathered = Gathered::default();
+            emit_to(Box::new(gathered.clone()), filter, emit).context("cannot write to standard output")?;
+            let text = gathered.take();
+            if !super::pager::show(&text) {
+                streams::raw_stdout().write_all(&text).context("cannot write to standard output")?;
+            }
+            Ok(())
+        }
         None => emit_to(streams::raw_stdout(), filter, emit).context("cannot write to standard output"),
         Some(path) => write_file(path, filter, emit),
+    }
+}
+
+/// All that is written, for whoever shows it at once.
+#[derive(Clone, Default)]
+struct Gathered(Arc<Mutex<Vec<u8>>>);
+
+impl Gathered {
+    fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Write for Gathered {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

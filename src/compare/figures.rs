@@ -56,12 +56,9 @@ impl Figure {
             Figure::SpillLoadBytes => resources.spill_load_bytes,
             Figure::SpillInstructions => kernel.spills.as_ref().map(|spills| spills.len() as u64),
             Figure::PeakLive => kernel.pressure.as_ref().map(|pressure| u64::from(pressure.gpr.peak)),
-            Figure::BlocksPerSm => kernel.occupancy.as_ref().map(|found| u64::from(found.blocks_per_sm)),
-            Figure::WarpsPerSm => kernel.occupancy.as_ref().map(|found| u64::from(found.warps_per_sm)),
-            Figure::Instructions => {
-                let total = kernel.instructions.total?;
-                Some(total.saturating_sub(kernel.instructions.padding.unwrap_or(0)))
-            }
+            Figure::BlocksPerSm => kernel.occupancy.as_ref().and_then(|found| found.blocks_per_sm.map(u64::from)),
+            Figure::WarpsPerSm => kernel.occupancy.as_ref().and_then(|found| found.warps_per_sm.map(u64::from)),
+            Figure::Instructions => kernel.instructions.count(),
             Figure::StackBytes => resources.stack_bytes,
             Figure::SmemBytes => resources.smem_bytes,
             Figure::Barriers => resources.barriers.map(u64::from),
@@ -140,11 +137,14 @@ mod tests {
 
     fn kernel(registers: u32, stores: Option<u64>, blocks: u32) -> Kernel {
         let occupancy = Occupancy {
-            threads: 128,
-            blocks_per_sm: blocks,
-            warps_per_sm: 4 * blocks,
+            threads: Some(128),
+            blocks_per_sm: Some(blocks),
+            warps_per_sm: Some(4 * blocks),
             max_warps_per_sm: 64,
-            limiter: "registers".to_owned(),
+            limiter: Some("registers".to_owned()),
+            smem_dynamic_bytes: Some(0),
+            missing: Vec::new(),
+            by_smem_dynamic: Vec::new(),
             next_step: None,
             cliff: None,
         };

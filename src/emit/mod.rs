@@ -18,6 +18,7 @@ pub mod listing;
 pub mod matrix;
 pub mod occupancy;
 mod page;
+pub mod schema;
 pub mod svg;
 pub mod text;
 pub mod timeline;

@@ -24,8 +24,8 @@ const COLUMNS: [Column; 9] = [
     ("stack", |row| json!(row.resources.stack_bytes)),
     ("shared", |row| json!(row.resources.smem_bytes)),
     ("barriers", |row| json!(row.resources.barriers)),
-    ("warps per SM", |row| json!(row.occupancy.as_ref().map(|found| found.warps_per_sm))),
-    ("instructions", |row| json!(row.instructions.total)),
+    ("warps per SM", |row| json!(row.occupancy.as_ref().and_then(|found| found.warps_per_sm))),
+    ("instructions", |row| json!(row.instructions.count())),
     ("code bytes", |row| json!(row.resources.code_bytes)),
 ];
 
