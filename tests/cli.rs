@@ -402,7 +402,7 @@ fn the_worst_news_comes_first() {
     let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
     assert!(at("unbounded  entry") < at("warning PI101"), "{text}");
     assert!(at("warning PI101") < at("performance C7508"), "{text}");
-    assert!(at("more: ptxinspect explain C7508") < at("Uses 58 registers"), "{text}");
+    assert!(at("more: ptxinspect explain C7508") < at("uses 58 registers"), "{text}");
 }
 
 #[test]

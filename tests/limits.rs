@@ -161,7 +161,7 @@ fn code_of_any_size_is_compared() {
         .unwrap();
     let output = run(&["diff", path(&before), path(&after), "--exit-code"]);
     assert_eq!(output.status.code(), Some(1), "{}{}", stdout(&output), stderr(&output));
-    assert!(stdout(&output).contains("150000 the same, 1 gone, 1 new"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("150,000 instructions the same, 1 gone, 1 new"), "{}", stdout(&output));
     let output = run(&["diff", path(&before), path(&before), "--exit-code"]);
     assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
 }

@@ -3,7 +3,10 @@
 /// How much of a file is looked at.
 const LOOKED_AT: usize = 64 << 10;
 
-/// What a file is that does not look like PTX; none where it does, or nothing tells. PTX has a `.version`, which ptxas wants before all else.
+/// Directives of which PTX has one: ptxas says which of the others is missing.
+const DIRECTIVES: [&str; 4] = [".version", ".target", ".entry", ".func"];
+
+/// What a file is that does not look like PTX; none where it does, or nothing tells.
 pub fn foreign(bytes: &[u8]) -> Option<String> {
     let head = bytes.get(..LOOKED_AT).unwrap_or(bytes);
     let not = |what: &str, remedy: &str| Some(format!("it is {what}: expected PTX text or a cubin; {remedy}"));
@@ -16,7 +19,7 @@ pub fn foreign(bytes: &[u8]) -> Option<String> {
         return not("binary data of no kind that is known", "libraries, archives, wheels and folders can be given too");
     }
     let text = String::from_utf8_lossy(head);
-    if has_directive(&text, ".version") || has_directive(&text, ".target") {
+    if DIRECTIVES.iter().any(|directive| has_directive(&text, directive)) {
         return None;
     }
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
@@ -41,7 +44,7 @@ pub fn foreign(bytes: &[u8]) -> Option<String> {
             "`ptxinspect ~/.triton/cache` shows what Triton compiled; the Python package compiles kernels",
         );
     }
-    not("text without a .version", "PTX begins with .version and .target")
+    not("text without a directive of PTX", "PTX begins with .version and .target")
 }
 
 /// Whether a text has a directive, and not only a name that ends like it: `ttg.target`.
@@ -72,7 +75,7 @@ mod tests {
             (b"define void @k() {\n ret void\n}", "LLVM IR"),
             (b"{\"a\": 1}", "JSON"),
             (b"import triton\n", "Python"),
-            (b"hello", "text without a .version"),
+            (b"hello", "text without a directive of PTX"),
             (&wide, "UTF-16"),
             (&noise, "binary data"),
         ] {
@@ -82,5 +85,6 @@ mod tests {
         }
         assert_eq!(foreign(b"// made by nvcc\n.version 8.0\n.target sm_90\n\0"), None);
         assert_eq!(foreign(b".version 8.0"), None);
+        assert_eq!(foreign(b".visible .entry k() { ret; }"), None);
     }
 }
