@@ -65,6 +65,7 @@ pub mod flow;
 pub mod gate;
 pub mod graph;
 pub mod matrix;
+#[cfg(feature = "mcp")]
 mod mcp;
 pub mod ptx;
 pub mod registers;

@@ -146,18 +146,29 @@ fn run(args: Args) -> Result<Outcome> {
         Some(Command::List(args)) => list::run(&args),
         Some(Command::Extract(args)) => extract::run(&args),
         Some(Command::Explain(args)) => explain::run(&args),
-        Some(Command::Mcp) => {
-            if io::stdin().is_terminal() {
-                writeln!(
-                    output::errors(),
-                    "waiting for an agent's requests on standard input: docs/mcp.md says how to register it"
-                )?;
-            }
-            crate::mcp::serve()?;
-            Ok(Outcome::Fine)
-        }
+        Some(Command::Mcp) => serve_agent(),
         Some(Command::Completions { shell }) => manual::completions(shell),
         Some(Command::Man(args)) => manual::man(&args),
         Some(Command::Schema(args)) => schema::run(&args),
     }
+}
+
+#[cfg(feature = "mcp")]
+fn serve_agent() -> Result<Outcome> {
+    if io::stdin().is_terminal() {
+        writeln!(
+            output::errors(),
+            "waiting for an agent's requests on standard input: docs/mcp.md says how to register it"
+        )?;
+    }
+    crate::mcp::serve()?;
+    Ok(Outcome::Fine)
+}
+
+#[cfg(not(feature = "mcp"))]
+fn serve_agent() -> Result<Outcome> {
+    anyhow::bail!(
+        "this ptxinspect was built without what serves agents: install it by pip (`pip install .` in a clone), or with \
+         `cargo install --locked --path . --features mcp`"
+    )
 }
