@@ -48,11 +48,12 @@ def test_bytes_paths_and_strings_are_sources(cubin):
         ptxinspect.inspect(3)
 
 
-def test_attributes_are_the_figures(cubin):
-    unknown = ptxinspect.inspect(cubin, threads=128).kernel("tensor_memory").occupancy
+def test_attributes_are_the_figures(cubin, testdata):
+    unknown = ptxinspect.inspect(testdata / "cubin/hopper-13.4-sm_90a.cubin", threads=128).kernel("pipeline").occupancy
     assert unknown.missing == ["smem_dynamic"] and unknown.blocks_per_sm is None and unknown.by_smem_dynamic[0].blocks_per_sm >= 1
-    report = ptxinspect.inspect(cubin, threads=128, smem_dynamic=0)
+    report = ptxinspect.inspect(cubin, threads=128)
     kernel = report.kernel("tensor_memory")
+    assert kernel.occupancy.missing == []
     assert kernel.registers == kernel.resources.registers == 12
     assert kernel.pressure.gpr.peak == kernel.peak_live
     assert kernel.occupancy.blocks_per_sm >= 1 and kernel.loops[0].gpr.peak >= 1
