@@ -50,7 +50,6 @@ fuzz_target!(|data: &[u8]| {
     leaves_clean(Form::Text, |out| library::write_text(&table, out));
     leaves_clean(Form::Plain, |out| library::write_csv(&table, out));
     leaves_clean(Form::Plain, |out| library::write_markdown(&table, out));
-    leaves_clean(Form::Plain, |out| library::write_html(&table, out));
     leaves_json(|out| library::write_json(&table, out));
     for by in [By::Ptx, By::Source] {
         let (view, options) = (annotation.view(by), annotate::Options::default());
@@ -64,5 +63,6 @@ fuzz_target!(|data: &[u8]| {
     });
     let units = [(unit, annotation)];
     leaves_clean(Form::Plain, |out| html::write(&units, html::Opening::Annotation, out));
+    leaves_clean(Form::Plain, |out| html::write_library(&table, &units, out));
     leaves_clean(Form::Plain, |out| svg::write(&units, out));
 });
