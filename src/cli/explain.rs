@@ -6,7 +6,6 @@ use anyhow::{Result, bail};
 
 use super::args::{ExplainArgs, TextOrJson};
 use super::{Outcome, output};
-use crate::base::codes;
 use crate::base::spelling::nearest;
 use crate::emit::escape::terminal;
 use crate::emit::explain;
@@ -36,7 +35,7 @@ pub fn run(args: &ExplainArgs) -> Result<Outcome> {
         }
         Some(page) => explain::write_text(page, output::stdout_width(), &mut out)?,
         None => {
-            let near = nearest(&asked.to_ascii_uppercase(), codes::codes())
+            let near = nearest(&asked.to_ascii_uppercase(), explain::codes())
                 .filter(|_| asked.bytes().any(|byte| byte.is_ascii_digit()))
                 .map(|near| format!(": did you mean {near}?"))
                 .unwrap_or_else(|| ": expected a code such as C7508;".to_owned());
