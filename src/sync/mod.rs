@@ -11,7 +11,6 @@ mod finding;
 mod lowering;
 pub mod machine;
 pub mod mend;
-pub mod patch;
 pub mod program;
 pub mod register_schedule;
 pub mod rules;

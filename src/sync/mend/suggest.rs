@@ -1,179 +1,35 @@
-//! What would mend a kernel that goes wrong: one small change of its skeleton, found by trying.
-//!
-//! In: a witness and a recording of its execution. Out: the first change (a count, bytes, a parity, an announcement) with which
-//! the kernel ends whatever is tried. What counters say at the end suggests the changes; only execution says that one mends.
+//! Which changes are worth trying: what counters say at the end of an execution that goes wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::execute::record::{Mark, Recording, Waited, WarpId, What, Work, record};
-use super::execute::{Budget, Lack, Launch, Outcome, Stuck, Wait, execute};
-use super::machine::{Fault, SharedAddress};
-use super::program::{MbarrierOp, Op, Program, Source};
-use super::verdict::{Cause, Limits, Verdict, Witness, judge};
+use super::Change;
 use crate::base::{Line, work};
 use crate::roles::setmaxnreg;
+use crate::sync::execute::record::{Mark, Recording, Waited, WarpId, What};
+use crate::sync::execute::{Lack, Stuck, Wait};
+use crate::sync::machine::{Fault, SharedAddress};
+use crate::sync::program::{MbarrierOp, Op, Program, Source};
+use crate::sync::verdict::Cause;
 
 /// Changes that are tried.
 const MOST_TRIED: usize = 64;
-/// Looks at a mark or an instruction that are as good as a step.
-const LOOKS: u64 = 16;
 /// Looks that a suggestion is as good as.
 const OF_SUGGESTION: u64 = 16;
-/// How many times as many steps as those until something went wrong are much further.
-const MUCH_FURTHER: u64 = 4;
 /// Warps of threads that a barrier counts in.
 const WARP: u64 = 32;
 
-/// What is changed of an instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// The arrivals that an mbarrier, or the threads that a named barrier, counts to.
-    Count {
-        /// What it is; null where it is computed, or all threads of the block.
-        from: Option<u64>,
-        /// What it must be.
-        to: u64,
-    },
-    /// What only announces bytes arrives, too.
-    Arrive,
-    /// Bytes that are announced.
-    Bytes {
-        /// What it is; null where it is computed.
-        from: Option<u64>,
-        /// What it must be.
-        to: u64,
-    },
-    /// An arrival announces bytes, too.
-    Announce {
-        /// How many.
-        bytes: u64,
-    },
-    /// The number of a named barrier.
-    Id {
-        /// What it must be.
-        to: u64,
-    },
-    /// The other parity is waited for.
-    Parity,
-    /// Registers that a setmaxnreg asks for.
-    Registers {
-        /// What it is.
-        from: u32,
-        /// What it must be.
-        to: u32,
-    },
-    /// The instruction goes.
-    Remove,
-}
-
-/// A change that mends a kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mend {
-    /// The instruction of the skeleton.
-    pub pc: u32,
-    /// Its line.
-    pub line: Line,
-    /// Lines of others that must be changed alike, as those that initialise the stages of a ring.
-    pub also: Vec<Line>,
-    /// What is changed of it.
-    pub change: Change,
-}
-
 /// A change that may mend, of one instruction or of several alike.
-type Candidate = (Vec<u32>, Change);
-
-/// Finds a change that mends a kernel.
-pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) -> Option<Mend> {
-    // Whether what is left is firm matters little.
-    let limits = Limits { again: all.total + all.steps, ..all };
-    let budget = Budget { steps: limits.steps, pieces: limits.pieces };
-    let recording = record(program, launch, witness.scenario, &witness.schedule, budget, (Work::default(), false));
-    // Kernels with thousands of barriers suggest more than anybody could look through.
-    let looks = limits.mends.saturating_mul(LOOKS);
-    let suggestions = Suggestions { program, recording: &recording };
-    let candidates = work::within(looks, || suggestions.first(&witness.cause)).ok()?;
-    let Budget { mut steps, mut pieces } = recording.took;
-    for (pcs, change) in candidates {
-        if steps > limits.mends || pieces > limits.pieces {
-            return None;
-        }
-        pieces += program.code.len() as u64;
-        let mut mended = program.clone();
-        if !pcs.iter().all(|pc| apply(&mut mended, *pc, change).is_some()) {
-            continue;
-        }
-        let left = |pieces: u64| Limits { pieces: limits.pieces.saturating_sub(pieces), ..limits };
-        // Most do not even mend what was seen.
-        let again = execute(&mended, launch, witness.scenario, &witness.schedule, left(pieces).of_one());
-        (steps, pieces) = (steps + again.took.steps, pieces + again.took.pieces);
-        let goes_on = match again.outcome {
-            Outcome::Ends => !(witness.cause.is_race() && again.race.is_some()),
-            // It gets much further, and further than there are steps for.
-            Outcome::Undecided { .. } => again.took.steps > MUCH_FURTHER * recording.took.steps,
-            Outcome::Hangs(_) | Outcome::Undefined { .. } => false,
-        };
-        if !goes_on {
-            continue;
-        }
-        let (verdict, _, took) = judge(&mended, std::slice::from_ref(launch), left(pieces))?;
-        (steps, pieces) = (steps + took.steps, pieces + took.pieces);
-        let mends = match &verdict {
-            // A race that harms nobody may stay, unless it is what is to be mended.
-            Verdict::Ends { race, .. } => race.is_none() || !witness.cause.is_race(),
-            // What shows with other inputs, and not with all of them, was there before.
-            Verdict::Wrong(other) => {
-                !other.is_firm && other.scenario != witness.scenario && other.cause.pc() != witness.cause.pc()
-            }
-            Verdict::Undecided { .. } => false,
-        };
-        if mends {
-            let mut lines = pcs.iter().filter_map(|pc| program.code.get(*pc as usize)).map(|instr| instr.line);
-            return Some(Mend { pc: *pcs.first()?, line: lines.next()?, also: lines.collect(), change });
-        }
-    }
-    None
-}
-
-/// Makes a change; none where it cannot be made.
-fn apply(mended: &mut Program, pc: u32, change: Change) -> Option<()> {
-    let op = &mut mended.code.get_mut(pc as usize)?.op;
-    match (change, op) {
-        (Change::Count { to, .. }, Op::Mbarrier { op: MbarrierOp::Init { count }, .. }) => *count = Source::Number(to),
-        (Change::Count { to, .. }, Op::Named { count, .. }) => *count = Some(Source::Number(to)),
-        (Change::Bytes { to, .. }, Op::Mbarrier { op: MbarrierOp::Arrive { bytes, .. }, .. }) => {
-            *bytes = Some(Source::Number(to));
-        }
-        (Change::Bytes { to, .. }, Op::Mbarrier { op: MbarrierOp::ExpectTx { bytes }, .. }) => {
-            *bytes = Source::Number(to);
-        }
-        (
-            Change::Announce { bytes: added },
-            Op::Mbarrier { op: MbarrierOp::Arrive { bytes: bytes @ None, .. }, .. },
-        ) => *bytes = Some(Source::Number(added)),
-        (Change::Arrive, Op::Mbarrier { op, .. }) => {
-            let MbarrierOp::ExpectTx { bytes } = *op else { return None };
-            *op = MbarrierOp::Arrive { count: Source::Number(1), bytes: Some(bytes), drop: false, to: None };
-        }
-        (Change::Id { to }, Op::Named { id, .. }) => *id = Source::Number(to),
-        (Change::Parity, Op::Mbarrier { op: MbarrierOp::Wait { parity: true, flipped, .. }, .. }) => {
-            *flipped = !*flipped;
-        }
-        (Change::Registers { to, .. }, Op::SetRegisters { count, .. }) => *count = to,
-        (Change::Remove, op) => *op = Op::Unknown { to: Vec::new(), varies_in_order: false },
-        _ => return None,
-    }
-    Some(())
-}
+pub(super) type Candidate = (Vec<u32>, Change);
 
 /// What counters say of what may be wrong.
-struct Suggestions<'p> {
-    program: &'p Program,
-    recording: &'p Recording,
+pub(super) struct Suggestions<'p> {
+    pub program: &'p Program,
+    pub recording: &'p Recording,
 }
 
 impl Suggestions<'_> {
     /// As many as are tried, each once.
-    fn first(&self, cause: &Cause) -> Vec<Candidate> {
+    pub fn first(&self, cause: &Cause) -> Vec<Candidate> {
         let mut first: Vec<Candidate> = Vec::new();
         for candidate in self.of(cause) {
             work::spend(OF_SUGGESTION);

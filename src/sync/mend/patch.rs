@@ -1,6 +1,6 @@
 //! A change that mends a kernel as a change of its text.
 
-use super::mend::{Change, Mend};
+use super::{Change, Mend};
 use crate::base::Line;
 use crate::ptx::{Instruction, Mbarrier, MbarrierAction, NamedBarrier, Operand, Operation};
 use crate::simt::Graph;
