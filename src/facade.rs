@@ -87,6 +87,8 @@ pub struct Options {
     pub threads: Option<u32>,
     /// Bytes of shared memory asked for at launch; `None` where that is not known.
     pub smem_dynamic_bytes: Option<u64>,
+    /// Whether PTX is compiled again, held to the registers with which one more block fits on an SM: `next_step_tried` of its occupancy.
+    pub try_step: bool,
     /// PTX lines whose live values are wanted, too.
     pub at: Vec<u32>,
     /// Warps of each role, where the code does not tell.
@@ -133,6 +135,7 @@ impl Options {
         let mut session = Session::new(&self.settings(None))?;
         session.is_one_of_many = true;
         session.launch = self.launch();
+        session.tries_step = self.try_step;
         session.at = self.at.iter().copied().map(Line).collect();
         session.roles = self.roles.iter().map(|(name, warps)| RoleHint { name: name.clone(), warps: *warps }).collect();
         if self.cache {

@@ -292,8 +292,50 @@ fn occupancy_says_nothing_that_the_launch_could_overturn() {
             "{text}"
         );
         assert!(sentences.contains("give --threads and --smem-dynamic."), "{text}");
-        assert!(!sentences.contains("By arithmetic"), "{text}");
+        assert!(!sentences.contains("arithmetic"), "{text}");
     }
+}
+
+/// A step of occupancy is advice only where ptxas has compiled it, and setmaxnreg still has its registers.
+#[test]
+fn a_step_that_is_tried_says_what_ptxas_makes_of_it() {
+    if ptxas().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (hopper, spills) = (root("testdata/ptx/hopper_warp_specialised.ptx"), folder.path().join("spills.ptx"));
+    let text = std::fs::read_to_string(root("testdata/ptx/spills.ptx")).unwrap();
+    std::fs::write(&spills, text.replace(".maxnreg 32", "")).unwrap();
+    let tried = |file: &std::path::Path, more: &[&str]| {
+        let args = [&[path(file), "--ptxas", "13.4", "--smem-dynamic", "0"], more].concat();
+        let text = stdout(&run(&args)).split_whitespace().collect::<Vec<_>>().join(" ");
+        (report(&args)["units"][0]["kernels"][0]["occupancy"].clone(), text)
+    };
+    let (untried, text) = tried(&spills, &[]);
+    assert!(untried["next_step"]["registers"].is_u64() && untried["next_step_tried"].is_null(), "{untried}");
+    assert!(text.contains("(arithmetic: --try-step asks ptxas whether it can, and what it spills)"), "{text}");
+
+    let (spilt, text) = tried(&spills, &["--try-step"]);
+    let (step, made) = (&spilt["next_step"], &spilt["next_step_tried"]);
+    assert_eq!((&made["compiles"], &made["message"]), (&true.into(), &Value::Null), "{made}");
+    assert_eq!(made["blocks_per_sm"], step["blocks_per_sm"]);
+    assert!(made["registers"].as_u64() <= step["registers"].as_u64(), "{spilt}");
+    let flag = format!("--maxrregcount={}", step["registers"]);
+    let held = report(&[path(&spills), "--ptxas", "13.4", "--", &flag, "--override-directive-values"]);
+    let resources = &held["units"][0]["kernels"][0]["resources"];
+    assert_eq!(made["spill_store_bytes"], resources["spill_store_bytes"]);
+    assert_eq!(made["spill_load_bytes"], resources["spill_load_bytes"]);
+    assert!(text.contains(&format!("Held to {} registers a thread it would hold", step["registers"])), "{text}");
+
+    let (refused, text) = tried(&hopper, &["--try-step"]);
+    assert_eq!(refused["next_step_tried"]["compiles"], false, "{refused}");
+    assert!(refused["next_step_tried"]["message"].as_str().unwrap().starts_with("C7602: "), "{refused}");
+    assert!(text.contains("ptxas cannot compile it with the 80 registers a thread that 2 blocks would need (C7602)."));
+
+    // It compiles, but the consumers' setmaxnreg.inc then waits for registers that the block does not have.
+    let (hangs, text) = tried(&hopper, &["--try-step", "--threads", "256"]);
+    assert_eq!(hangs["next_step_tried"]["compiles"], true, "{hangs}");
+    assert!(text.contains("but setmaxnreg then can never be satisfied"), "{text}");
 }
 
 /// A comparison makes no register: what stands at its line is an operand that ptxas computed for it.

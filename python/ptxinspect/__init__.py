@@ -93,6 +93,7 @@ def inspect(
     kernels: Strings = (),
     threads: Optional[int] = None,
     smem_dynamic: Optional[int] = None,
+    try_step: bool = False,
     at: Sequence[int] = (),
     roles: Optional[Mapping[str, int]] = None,
     timeout: Optional[float] = None,
@@ -103,14 +104,15 @@ def inspect(
 ) -> Report:
     """Compiles PTX, or reads a cubin or what holds cubins, and says where the registers went.
 
-    ``arch`` is what PTX is compiled for (``"sm_90a"``; default: its ``.target``), ``ptxas`` a version such as ``"13.4"``, installed on first
-    use, or a path. ``threads`` and ``smem_dynamic`` are what only the launch knows. ``kernels`` chooses by name (``*`` and ``?``), ``at`` asks
-    which values are live at PTX lines, ``roles`` says how many warps a role has, ``cache`` keeps what ptxas makes, ``name`` is what the
-    source is called where it is text or bytes.
+    ``arch`` is what PTX is compiled for (``"sm_90a"``; default: its ``.target``), ``ptxas`` a version such as ``"13.4"``, installed on
+    first use, or a path. ``threads`` and ``smem_dynamic`` are what only the launch knows. ``try_step`` compiles PTX again, held to the
+    registers with which one more block fits on an SM. ``kernels`` chooses by name (``*`` and ``?``), ``at`` asks which values are live at
+    PTX lines, ``roles`` says how many warps a role has, ``cache`` keeps what ptxas makes, ``name`` is what the source is called where it is
+    text or bytes.
     """
     options = _options(
         arch, ptxas, flags, kernels, threads, smem_dynamic, timeout,
-        at=list(at), roles=list((roles or {}).items()), jobs=jobs, cache=cache, compile_inside=compile_inside,
+        try_step=try_step, at=list(at), roles=list((roles or {}).items()), jobs=jobs, cache=cache, compile_inside=compile_inside,
     )  # fmt: skip
     return Report(_ptxinspect.inspect(_given(source, name), options))
 

@@ -448,6 +448,9 @@ class KernelOccupancy(View):
     missing: List[Literal["threads", "smem_dynamic"]]
     #: Where only dynamic shared memory is missing: the blocks that each size of it leaves, the most blocks first.
     by_smem_dynamic: List["SmemRange"]
+    #: What ptxas made of the kernel when it was held to the registers of next_step; null where it was not asked
+    #: (--try-step).
+    next_step_tried: Optional["StepTried"]
 
 
 class SmemRange(View):
@@ -456,6 +459,19 @@ class SmemRange(View):
     #: The most bytes with this many blocks.
     smem_dynamic_bytes: int
     blocks_per_sm: int
+
+
+class StepTried(View):
+    """What ptxas made of the kernel when it was held to the registers of next_step; null where it was not asked (--try-step)."""
+
+    #: Whether ptxas compiles it; null where it could not be asked. The figures are null where it does not.
+    compiles: Optional[bool]
+    registers: Optional[int]
+    blocks_per_sm: Optional[int]
+    spill_store_bytes: Optional[int]
+    spill_load_bytes: Optional[int]
+    #: In ptxas's words why it does not compile, why ptxas could not be asked, or what becomes of setmaxnreg.
+    message: Optional[str]
 
 
 class Parameter(View):
@@ -677,6 +693,7 @@ __all__ = [
     "SourceLine",
     "Spill",
     "Stands",
+    "StepTried",
     "Unit",
     "UnitError",
 ]

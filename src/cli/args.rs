@@ -209,6 +209,9 @@ pub struct ReportArgs {
     /// Bytes of shared memory asked for at launch, for the occupancy
     #[arg(long, value_name = "BYTES", help_heading = "Occupancy")]
     pub smem_dynamic: Option<u64>,
+    /// Compile again, held to the registers with which one more block fits on an SM, and say what that spills
+    #[arg(long, help_heading = "Occupancy")]
+    pub try_step: bool,
     /// Also show which values are alive at this PTX line (repeat, or separate with commas)
     #[arg(long, value_name = "LINE", value_delimiter = ',', help_heading = "Output")]
     pub at: Vec<u32>,

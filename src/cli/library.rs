@@ -97,6 +97,9 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     if !args.deny.is_empty() {
         bail!("--deny speaks of single kernels: add --details to hold it against a library's");
     }
+    if args.try_step {
+        bail!("--try-step speaks of single kernels: add --details, and --kernel to choose some");
+    }
     let settings = args.compile.settings()?;
     let request = Request {
         session: args.compile.session()?,

@@ -33,6 +33,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     session.launch = LaunchHints { threads: args.threads, smem_dynamic_bytes: args.smem_dynamic };
     session.at = args.at.iter().copied().map(Line).collect();
     session.roles.clone_from(&args.roles);
+    session.tries_step = args.try_step;
     let deny = Deny::new(&args.deny, &args.allow).map_err(Error::msg)?;
     let inputs = given::expand(&session.inputs, &args.compile.settings()?)?;
     let for_page = args.format == ReportFormat::Html;

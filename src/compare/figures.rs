@@ -146,6 +146,7 @@ mod tests {
             missing: Vec::new(),
             by_smem_dynamic: Vec::new(),
             next_step: None,
+            next_step_tried: None,
             cliff: None,
         };
         Kernel {

@@ -55,6 +55,8 @@ pub struct Session {
     pub roles: Vec<RoleHint>,
     /// What of a report is wanted.
     pub wanted: Wanted,
+    /// Whether ptxas is asked what the next step of occupancy costs.
+    pub tries_step: bool,
     /// What ptxas has made before; none where it is to run in any case.
     pub cache: Option<Arc<Cache>>,
     /// Who is told of an installation of ptxas.
@@ -111,6 +113,7 @@ impl Session {
             at: Vec::new(),
             roles: Vec::new(),
             wanted: Wanted::ALL,
+            tries_step: false,
             installing: progress::install_silently,
             request: settings.ptxas.as_deref().map_or(Request::Auto, Request::parse),
             cache: None,
@@ -221,7 +224,7 @@ pub fn build_or<'a>(
         Ok(Kind::Ptx) => {
             unit.input.clone_from(&input.name);
             unit.recorded_launch.clone_from(&input.recorded_launch);
-            let built = compile(session, &input.bytes, arch, &mut unit, rejected);
+            let built = compile(session, &session.flags, &input.bytes, arch, &mut unit, rejected);
             Some((unit, built))
         }
     }
@@ -243,9 +246,32 @@ pub fn out_of_time(timeout: Duration) -> String {
     format!("it is not done within {} s; --timeout gives it longer", timeout.as_secs_f64())
 }
 
+/// What ptxas makes of PTX with other flags than the session's: a unit as [`build`] fills it in, without what is found in PTX that ptxas
+/// rejects.
+pub fn build_with(
+    session: &Session,
+    flags: &[String],
+    ptx: &[u8],
+    arch: Option<Arch>,
+) -> (Unit, Option<Built<'static>>) {
+    let mut unit = Unit::default();
+    let built = compile(session, flags, ptx, arch, &mut unit, &|_| ());
+    (unit, built)
+}
+
+/// The flag of ptxas 12.4 and later that puts flags above the directives of the PTX.
+pub const OVERRIDE: &str = "--override-directive-values";
+
+/// Whether ptxas does not know how to put flags above directives.
+pub fn cannot_override(error: &UnitError) -> bool {
+    let name = OVERRIDE.trim_start_matches('-');
+    error.message.contains(name) || error.diagnostics.iter().any(|said| said.message.contains(name))
+}
+
 /// Runs ptxas for an architecture and fills in what it says of itself, of the input and of its errors.
 fn compile<'a>(
     session: &Session,
+    flags: &[String],
     ptx: &[u8],
     arch: Option<Arch>,
     unit: &mut Unit,
@@ -266,7 +292,7 @@ fn compile<'a>(
         }
     };
     let timeout = work::deadline().left().unwrap_or(session.timeout);
-    let job = Job { ptx, arch, flags: &session.flags, timeout: Some(timeout), relocatable: false };
+    let job = Job { ptx, arch, flags, timeout: Some(timeout), relocatable: false };
     let ptxas = ptxas.for_arch(arch);
     let place = session.cached(ptxas, &job);
     if let Some((cache, key, identity)) = &place

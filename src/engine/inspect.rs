@@ -12,6 +12,7 @@ use super::given::Given;
 use super::input::{Input, Kind};
 use super::memory;
 use super::progress::Progress;
+use super::step;
 use crate::base::Arch;
 use crate::base::work::{self, Deadline, TimeOver};
 use crate::cubin::Image;
@@ -204,6 +205,9 @@ fn inspect_in_time<'a>(session: &Session, job: &Job<'a>, shared: &Shared<'_>) ->
     });
     let (mut unit, built) = built?;
     let annotation = built.as_ref().map(|built| join(session, &mut unit, built, parsed, job.view)).unwrap_or_default();
+    if let (true, Some(parsed), Some(text)) = (session.tries_step && built.is_some(), parsed, shared.text) {
+        step::try_all(session, &mut unit, text, &parsed.module);
+    }
     let layout = parsed.map(|parsed| Layout::of(&parsed.module)).unwrap_or_default();
     if let Some(text) = shared.text {
         unit.ptx = PtxText::new(text.to_owned()).with(layout);

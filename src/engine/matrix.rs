@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
 
-use super::compile::{Session, environment};
+use super::compile::{OVERRIDE, Session, cannot_override, environment};
 use super::input;
 use super::inspect::{Job, View, inspect};
 use super::progress::{Installing, Progress};
@@ -50,9 +50,6 @@ struct Column {
     asked: String,
     setting: Setting,
 }
-
-/// The flag of ptxas 12.4 and later that puts flags above the directives of the PTX.
-const OVERRIDE: &str = "--override-directive-values";
 
 /// Measures every cell, or those that a bisection needs.
 pub fn measure(request: &Request, progress: &dyn Progress) -> Result<Matrix> {
@@ -158,7 +155,8 @@ fn cell_of(column: &Column, path: &Path, arch: Option<Arch>) -> Cell {
             .unwrap_or_default()
     };
     // A ptxas that is too old for it refuses the flag itself.
-    let overridden = column.overriding.as_ref().map(made).filter(|unit| !unit.error.as_ref().is_some_and(is_too_old));
+    let overridden =
+        column.overriding.as_ref().map(made).filter(|unit| !unit.error.as_ref().is_some_and(cannot_override));
     let overrides = overridden.is_some();
     let unit = overridden.unwrap_or_else(|| made(&column.session));
     let ruled = column.overriding.is_some() && !overrides;
@@ -184,12 +182,6 @@ fn cell_of(column: &Column, path: &Path, arch: Option<Arch>) -> Cell {
             .map(|kernel| CellKernel { ruled_by: ruling(&kernel.launch).filter(|_| ruled), ..CellKernel::new(kernel) })
             .collect(),
     }
-}
-
-/// Whether ptxas does not know how to put flags above directives.
-fn is_too_old(error: &UnitError) -> bool {
-    let name = OVERRIDE.trim_start_matches('-');
-    error.message.contains(name) || error.diagnostics.iter().any(|said| said.message.contains(name))
 }
 
 /// The directive that decides how many registers there may be, whatever the flags say.

@@ -24,5 +24,6 @@ pub mod progress;
 pub mod room;
 pub mod settings;
 pub mod source;
+pub mod step;
 pub mod threads;
 pub mod timeline;

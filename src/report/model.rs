@@ -458,8 +458,11 @@ pub struct Occupancy {
     pub max_warps_per_sm: u32,
     /// What stops one more.
     pub limiter: Option<String>,
-    /// The registers with which more blocks would fit: arithmetic, ptxas was not asked.
+    /// The registers with which more blocks would fit: arithmetic, whatever ptxas can do.
     pub next_step: Option<OccupancyStep>,
+    /// What ptxas made of the kernel when it was held to those registers; null where it was not asked.
+    #[serde(default)]
+    pub next_step_tried: Option<StepTried>,
     /// The registers that would allow fewer.
     pub cliff: Option<OccupancyStep>,
     /// Where `missing` is dynamic shared memory alone: the blocks that each size of it leaves, the most blocks first.
@@ -537,6 +540,23 @@ pub struct OccupancyStep {
     pub registers: u32,
     /// Blocks an SM would hold.
     pub blocks_per_sm: u32,
+}
+
+/// What ptxas made of a kernel when it was held to fewer registers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepTried {
+    /// Whether ptxas compiles it; null where it could not be asked. The figures are null where it does not.
+    pub compiles: Option<bool>,
+    /// Registers a thread.
+    pub registers: Option<u32>,
+    /// Blocks an SM holds.
+    pub blocks_per_sm: Option<u32>,
+    /// Spill stores.
+    pub spill_store_bytes: Option<u64>,
+    /// Spill loads.
+    pub spill_load_bytes: Option<u64>,
+    /// In ptxas's words why it does not compile, why ptxas could not be asked, or what becomes of setmaxnreg.
+    pub message: Option<String>,
 }
 
 /// One kernel parameter.

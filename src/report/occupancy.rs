@@ -44,6 +44,7 @@ pub(super) fn occupancy_of(arch: Arch, resources: &Resources, launched: &Launche
         max_warps_per_sm: SmLimits::of(arch)?.warps,
         limiter: None,
         next_step: None,
+        next_step_tried: None,
         cliff: None,
         by_smem_dynamic: Vec::new(),
     };

@@ -15,6 +15,9 @@ const WIDTH: usize = 80;
 /// nothing of it, so it is a note and no limit.
 const CLUSTERED_BLOCKS_SEEN: u32 = 8;
 
+/// What stands behind fewer registers: nobody has compiled the kernel with them.
+const ARITHMETIC: &str = "; this is arithmetic: `ptxinspect KERNEL.ptx --try-step` asks ptxas";
+
 /// Columns of the table of blocks by register count and architecture that fit beside its first one.
 const ARCHITECTURES_ABREAST: usize = 7;
 
@@ -32,17 +35,17 @@ fn one(out: &mut dyn Write, launch: &Launch, answer: &Answer) -> io::Result<()> 
     wrapped(out, "", &verdict(occupancy))?;
     writeln!(out)?;
     for obstacle in &occupancy.obstacles {
-        wrapped(out, "  because    ", &obstacle.to_string())?;
+        wrapped(out, "  because       ", &obstacle.to_string())?;
     }
-    wrapped(out, "  next step  ", &next_step(launch, occupancy))?;
+    wrapped(out, "  more blocks   ", &more_blocks(launch, occupancy))?;
     if occupancy.blocks_per_sm > 0 {
-        wrapped(out, "  cliff      ", &register_cliff(launch, occupancy))?;
-        if let Some(text) = smem_cliff(launch, occupancy) {
-            wrapped(out, "             ", &text)?;
+        wrapped(out, "  fewer blocks  ", &fewer_by_registers(launch, occupancy))?;
+        if let Some(text) = fewer_by_smem(launch, occupancy) {
+            wrapped(out, "                ", &text)?;
         }
     }
     for note in notes(launch, answer) {
-        wrapped(out, "  note       ", &note)?;
+        wrapped(out, "  note          ", &note)?;
     }
     writeln!(out)?;
     if let Some(sm) = SmLimits::of(answer.arch) {
@@ -60,10 +63,10 @@ fn one(out: &mut dyn Write, launch: &Launch, answer: &Answer) -> io::Result<()> 
 
 fn several(out: &mut dyn Write, launch: &Launch, answers: &[Answer]) -> io::Result<()> {
     wrapped(out, "", &describe(launch))?;
-    writeln!(out, "\n  arch    blocks  warps   occup.  limited by         next step      cliff")?;
+    writeln!(out, "\n  arch    blocks  warps   occup.  limited by         more blocks at  fewer at")?;
     for Answer { arch, occupancy, .. } in answers {
         let line = format!(
-            "  {:<7} {:>6}  {:>2}/{:>2}  {:>7}  {:<17}  {:<13}  {}",
+            "  {:<7} {:>6}  {:>2}/{:>2}  {:>7}  {:<17}  {:<14}  {}",
             arch.to_string(),
             occupancy.blocks_per_sm,
             occupancy.warps_per_sm,
@@ -102,16 +105,16 @@ fn short_limiters(occupancy: &Occupancy) -> String {
     }
 }
 
-/// `80 regs: 3`, or `regs+smem: 3` where more than one thing has to shrink.
+/// `80 regs (3)`, or `regs+smem (3)` where more than one thing has to shrink.
 fn short_step(occupancy: &Occupancy) -> String {
     match (occupancy.next_step, occupancy.next_step_smem, occupancy.next_step_together) {
-        (Some(step), _, _) => format!("{} regs: {}", step.registers, step.blocks_per_sm),
-        (None, Some(step), _) => format!("{} B: {}", grouped(step.smem), step.blocks_per_sm),
+        (Some(step), _, _) => format!("{} regs ({})", step.registers, step.blocks_per_sm),
+        (None, Some(step), _) => format!("{} B ({})", grouped(step.smem), step.blocks_per_sm),
         (None, None, Some(step)) => {
             let names = [step.registers.map(|_| "regs"), step.smem.map(|_| "smem"), step.barriers.map(|_| "bars")];
             let names: Vec<&str> = names.into_iter().flatten().collect();
             let names = if names.len() > 2 { "all".to_owned() } else { names.join("+") };
-            format!("{names}: {}", step.blocks_per_sm)
+            format!("{names} ({})", step.blocks_per_sm)
         }
         (None, None, None) => "-".to_owned(),
     }
@@ -119,7 +122,7 @@ fn short_step(occupancy: &Occupancy) -> String {
 
 fn short_cliff(occupancy: &Occupancy) -> String {
     match occupancy.cliff {
-        Some(step) if occupancy.blocks_per_sm > 0 => format!("{} regs: {}", step.registers, step.blocks_per_sm),
+        Some(step) if occupancy.blocks_per_sm > 0 => format!("{} regs ({})", step.registers, step.blocks_per_sm),
         _ => "-".to_owned(),
     }
 }
@@ -152,30 +155,32 @@ fn side_by_side(out: &mut dyn Write, launch: &Launch, answers: &[Answer]) -> io:
 }
 
 fn describe(launch: &Launch) -> String {
-    let mut parts = vec![count(launch.registers, "register"), count(launch.threads, "thread")];
+    let registers = format!("{} a thread", count(launch.registers, "register"));
+    let mut parts = vec![registers, format!("{} a block", count(launch.threads, "thread"))];
     match (launch.smem_static, launch.smem_dynamic) {
         (0, 0) => parts.push("no shared memory".to_owned()),
-        (fixed, 0) => parts.push(format!("{} of shared memory", bytes(fixed))),
+        (fixed, 0) => parts.push(format!("{} of shared memory a block", bytes(fixed))),
         (fixed, dynamic) => {
-            parts.push(format!("{} static + {} dynamic bytes of shared memory", grouped(fixed), grouped(dynamic)));
+            let sizes = format!("{} static + {} dynamic bytes", grouped(fixed), grouped(dynamic));
+            parts.push(format!("{sizes} of shared memory a block"));
         }
     }
     if launch.barriers > 0 {
         parts.push(count(launch.barriers, "barrier"));
     }
     if launch.cluster > 1 {
-        parts.push(format!("clusters of {}", launch.cluster));
+        parts.push(format!("clusters of {} blocks", launch.cluster));
     }
     parts.join(", ")
 }
 
 fn verdict(occupancy: &Occupancy) -> String {
     if occupancy.blocks_per_sm == 0 {
-        return "0 blocks per SM: the launch cannot run".to_owned();
+        return "An SM holds no block of it: the launch fails".to_owned();
     }
     let limiters: Vec<String> = occupancy.limiters.iter().map(Limiter::to_string).collect();
     format!(
-        "{} per SM, {} of {} warps, {} occupancy; limited by {}",
+        "An SM holds {}: {} of its {} warps ({} occupancy), limited by {}",
         count(occupancy.blocks_per_sm, "block"),
         occupancy.warps_per_sm,
         occupancy.max_warps_per_sm,
@@ -184,69 +189,66 @@ fn verdict(occupancy: &Occupancy) -> String {
     )
 }
 
-fn next_step(launch: &Launch, occupancy: &Occupancy) -> String {
+fn more_blocks(launch: &Launch, occupancy: &Occupancy) -> String {
     let now = occupancy.blocks_per_sm;
-    let cut_registers = |to: u32| format!("{}, to {to}", count(launch.registers.saturating_sub(to), "register"));
-    let cut_smem =
-        |to: u64| format!("{} of shared memory, to {}", bytes(launch.smem().saturating_sub(to)), grouped(to));
-    let gain = |blocks: u32| format!("for {} instead of {now}", count(blocks, "block"));
+    let registers =
+        |to: u32| format!("at most {} a thread ({} fewer)", count(to, "register"), launch.registers.saturating_sub(to));
+    let smem = |to: u64| {
+        let fewer = grouped(launch.smem().saturating_sub(to));
+        format!("at most {} of shared memory a block ({fewer} fewer)", bytes(to))
+    };
     if let Some(step) = occupancy.next_step {
-        return format!("cut {} {}", cut_registers(step.registers) + ",", gain(step.blocks_per_sm));
+        return format!("{} with {}{ARITHMETIC}", fit(step.blocks_per_sm), registers(step.registers));
     }
     if let Some(step) = occupancy.next_step_smem {
-        return format!("cut {} {}", cut_smem(step.smem) + ",", gain(step.blocks_per_sm));
+        return format!("{} with {}", fit(step.blocks_per_sm), smem(step.smem));
     }
     if let Some(step) = occupancy.next_step_together {
         let barriers =
-            step.barriers.map(|to| format!("{}, to {to}", count(launch.barriers.saturating_sub(to), "barrier")));
-        let cuts = [step.registers.map(cut_registers), step.smem.map(cut_smem), barriers];
+            |to: u32| format!("at most {} ({} fewer)", count(to, "barrier"), launch.barriers.saturating_sub(to));
+        let cuts = [step.registers.map(registers), step.smem.map(smem), step.barriers.map(barriers)];
         let cuts: Vec<String> = cuts.into_iter().flatten().collect();
-        return format!("cut {}, {}", cuts.join(", and "), gain(step.blocks_per_sm));
+        let arithmetic = if step.registers.is_some() { ARITHMETIC } else { "" };
+        return format!("{} with {}{arithmetic}", fit(step.blocks_per_sm), cuts.join(" and "));
     }
     if occupancy.warps_per_sm == occupancy.max_warps_per_sm {
-        return "none: every warp slot is taken".to_owned();
+        return "none: every warp slot of the SM is taken".to_owned();
     }
     if occupancy.limits.blocks == now {
-        return "none: every block slot is taken; larger blocks would fill the SM".to_owned();
+        return "none: every block slot of the SM is taken; larger blocks would fill it".to_owned();
     }
     let warps = count(launch.warps(), "warp");
     match occupancy.limits.threads {
         0 => format!("none: no SM holds a block of {warps}"),
         threads if threads == now => {
-            format!("none: one more block of {warps} does not fit into {} warp slots", occupancy.max_warps_per_sm)
+            format!("none: one more block of {warps} does not fit into an SM's {} warps", occupancy.max_warps_per_sm)
         }
-        _ => "none: cutting registers, shared memory and barriers does not help".to_owned(),
+        _ => "none: fewer registers, shared memory or barriers do not help".to_owned(),
     }
 }
 
-fn register_cliff(launch: &Launch, occupancy: &Occupancy) -> String {
+fn fewer_by_registers(launch: &Launch, occupancy: &Occupancy) -> String {
     match occupancy.cliff {
-        None => "none in registers: up to 255 lose no block".to_owned(),
+        None => "none are lost to registers: 255 a thread leave as many".to_owned(),
         Some(step) => {
             let more = step.registers.saturating_sub(launch.registers);
-            loss(
-                &format!("{more} more register{}", plural(more)),
-                &step.registers.to_string(),
-                step.blocks_per_sm,
-                occupancy,
-            )
+            format!("{} with {} a thread ({more} more)", fit(step.blocks_per_sm), count(step.registers, "register"))
         }
     }
 }
 
-fn smem_cliff(launch: &Launch, occupancy: &Occupancy) -> Option<String> {
+fn fewer_by_smem(launch: &Launch, occupancy: &Occupancy) -> Option<String> {
     let step = occupancy.cliff_smem?;
-    let more = step.smem.saturating_sub(launch.smem());
-    let what = format!("{} more byte{} of shared memory", grouped(more), plural(more));
-    Some(loss(&what, &grouped(step.smem), step.blocks_per_sm, occupancy))
+    let more = grouped(step.smem.saturating_sub(launch.smem()));
+    Some(format!("{} with {} of shared memory a block ({more} more)", fit(step.blocks_per_sm), bytes(step.smem)))
 }
 
-fn loss(what: &str, to: &str, left: u32, occupancy: &Occupancy) -> String {
-    let now = occupancy.blocks_per_sm;
-    let lose = if what.starts_with("1 ") { "loses" } else { "lose" };
-    match left {
-        0 => format!("{what}, to {to}, and no block fits"),
-        _ => format!("{what}, to {to}, {lose} {} of {now} blocks", now.saturating_sub(left)),
+/// `2 fit`
+fn fit(blocks: u32) -> String {
+    match blocks {
+        0 => "none fits".to_owned(),
+        1 => "1 fits".to_owned(),
+        blocks => format!("{} fit", grouped(blocks)),
     }
 }
 

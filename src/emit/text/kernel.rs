@@ -7,7 +7,7 @@ use super::style::{BOLD, DIM, GOOD, RESET, WARN};
 use super::wrap::wrap;
 use super::{Options, findings, pressure, source_lines, summary, warps};
 use crate::emit::escape::terminal;
-use crate::report::{Kernel, KernelKind, LineFacts, RecordedLaunch, SmemRange, Unit, abridge, shorten};
+use crate::report::{Kernel, KernelKind, LineFacts, Occupancy, SmemRange, Unit, abridge, shorten};
 
 /// Columns before the value of a row.
 const LABEL_COLUMNS: usize = 14;
@@ -46,7 +46,7 @@ pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Writ
     warps::write(kernel, options, out)?;
     pressure::write(kernel, unit, options, out)?;
     warps::write_barriers(kernel, options, out)?;
-    write_memory(kernel, unit.recorded_launch.as_ref(), options, out)?;
+    write_memory(kernel, unit, options, out)?;
     write_code(kernel, options, out)?;
     source_lines::write(kernel, unit, options.top, options, out)?;
     write_lines(kernel, unit, options, out)?;
@@ -114,12 +114,7 @@ pub(super) fn spill_lines(kernel: &Kernel) -> String {
     }
 }
 
-pub(super) fn write_memory(
-    kernel: &Kernel,
-    recorded: Option<&RecordedLaunch>,
-    options: &Options,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+pub(super) fn write_memory(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let resources = &kernel.resources;
     let mut parts = Vec::new();
     if let Some(stack) = resources.stack_bytes.filter(|&n| n > 0) {
@@ -150,7 +145,7 @@ pub(super) fn write_memory(
     bounds.extend(launch.maxnreg.map(|n| format!("at most {n} registers a thread")));
     bounds.extend(launch.cluster.map(|d| format!("clusters of {} blocks", dims(d))));
     bounds.extend(launch.max_cluster_rank.map(|n| format!("clusters of at most {n} blocks")));
-    if let Some(recorded) = recorded.filter(|_| kernel.kind == KernelKind::Entry) {
+    if let Some(recorded) = unit.recorded_launch.as_ref().filter(|_| kernel.kind == KernelKind::Entry) {
         let smem = bytes(recorded.smem_dynamic_bytes);
         bounds.push(format!(
             "{} records blocks of {} threads with {smem} of dynamic shared memory",
@@ -160,16 +155,17 @@ pub(super) fn write_memory(
     if !bounds.is_empty() {
         row("launch", &bounds.join(", "), options, out)?;
     }
-    write_occupancy(kernel, options, out)
+    write_blocks(kernel, unit, options, out)
 }
 
 /// Sizes of dynamic shared memory that a row has room for.
 const SMEM_RANGES: usize = 4;
 
-/// The blocks that fit as dynamic shared memory grows, where its size is not known.
-fn write_occupancy(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let ranges = kernel.occupancy.as_ref().map_or(&[][..], |found| &found.by_smem_dynamic);
-    let [.., last] = ranges else { return Ok(()) };
+/// The blocks that fit with other registers, or as dynamic shared memory grows where its size is not known.
+fn write_blocks(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let Some(occupancy) = &kernel.occupancy else { return Ok(()) };
+    let ranges = &occupancy.by_smem_dynamic;
+    let [.., last] = &ranges[..] else { return write_steps(occupancy, unit, options, out) };
     let told = |range: &SmemRange| format!("{} up to {} B", range.blocks_per_sm, thousands(range.smem_dynamic_bytes));
     let mut parts: Vec<String> = ranges.iter().take(SMEM_RANGES).map(told).collect();
     if ranges.len() > SMEM_RANGES {
@@ -177,6 +173,43 @@ fn write_occupancy(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> i
         parts.extend(["…".to_owned(), told(last)]);
     }
     row("blocks/SM", &format!("{} of dynamic shared memory", parts.join(", ")), options, out)
+}
+
+/// The registers with which more or fewer blocks fit: arithmetic, unless ptxas was asked.
+fn write_steps(occupancy: &Occupancy, unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let Some(now) = occupancy.blocks_per_sm.filter(|blocks| *blocks > 0) else { return Ok(()) };
+    let blocks = |blocks: u32| match blocks {
+        0 => "none".to_owned(),
+        blocks => blocks.to_string(),
+    };
+    let mut parts = vec![format!("{now} now")];
+    parts.extend(
+        occupancy
+            .next_step
+            .map(|step| format!("{} at {} registers a thread", blocks(step.blocks_per_sm), step.registers)),
+    );
+    parts.extend(
+        occupancy
+            .cliff
+            .map(|step| format!("{} from {} registers a thread on", blocks(step.blocks_per_sm), step.registers)),
+    );
+    if parts.len() == 1 {
+        return Ok(());
+    }
+    let note = match (&occupancy.next_step, &occupancy.next_step_tried) {
+        (None, _) => String::new(),
+        (Some(_), None) if unit.ptxas.is_some() && options.pictures => {
+            " (arithmetic: --try-step asks ptxas whether it can, and what it spills)".to_owned()
+        }
+        (Some(_), None) => " (arithmetic: ptxas was not asked)".to_owned(),
+        (Some(step), Some(tried)) => match (&tried.message, tried.compiles) {
+            // The summary has it.
+            (None, _) | (_, Some(true)) => String::new(),
+            (Some(message), Some(false)) => format!("; ptxas at {}: {}", step.registers, terminal(message)),
+            (Some(message), None) => format!(" (arithmetic: ptxas could not be asked: {})", terminal(message)),
+        },
+    };
+    row("blocks/SM", &format!("{}{DIM}{note}{RESET}", parts.join(", ")), options, out)
 }
 
 pub(super) fn write_code(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {

@@ -2,7 +2,7 @@
 
 use super::figures::{bytes, count, thousands};
 use crate::emit::escape::terminal;
-use crate::report::{Cause, Kernel, LaunchFact, RegisterCap};
+use crate::report::{Cause, Kernel, LaunchFact, Occupancy, RegisterCap};
 
 /// The summary of a kernel: what it uses and what set that, where the pressure is, what it would take to do better.
 pub fn summary(kernel: &Kernel) -> String {
@@ -137,18 +137,41 @@ fn occupancy(kernel: &Kernel) -> Option<String> {
             }
         });
     };
-    let mut text = format!("An SM holds {held}, limited by {limiter}.");
-    let steps = [occupancy.next_step, occupancy.cliff].into_iter().flatten();
-    let others: Vec<String> = steps
-        .map(|step| match step.blocks_per_sm {
-            0 => format!("none at {}", step.registers),
-            blocks => format!("{blocks} at {}", step.registers),
-        })
-        .collect();
-    if !others.is_empty() {
-        text.push_str(&format!(" By arithmetic it would hold {} registers a thread.", others.join(", ")));
-    }
-    Some(text)
+    let tried = tried(kernel, occupancy).map(|tried| format!(" {tried}.")).unwrap_or_default();
+    Some(format!("An SM holds {held}, limited by {limiter}.{tried}"))
+}
+
+/// What ptxas makes of the kernel at the registers with which more blocks fit, where it was asked and answered.
+pub(super) fn tried(kernel: &Kernel, occupancy: &Occupancy) -> Option<String> {
+    let (step, tried) = (occupancy.next_step?, occupancy.next_step_tried.as_ref()?);
+    let blocks = count(u64::from(tried.blocks_per_sm.unwrap_or(step.blocks_per_sm)), "block");
+    let spilt = |stores: Option<u64>, loads: Option<u64>| match (stores?, loads?) {
+        (0, 0) => Some("nothing".to_owned()),
+        (stores, loads) => Some(format!("{} stored, {} read back", bytes(stores), bytes(loads))),
+    };
+    Some(if tried.compiles? {
+        let now = spilt(kernel.resources.spill_store_bytes, kernel.resources.spill_load_bytes);
+        let then = spilt(tried.spill_store_bytes, tried.spill_load_bytes);
+        let spills = match (then, now) {
+            (Some(then), Some(now)) if then == now => format!(" and spills {then}, as now"),
+            (Some(then), Some(now)) => format!(" and then spills {then}; now it spills {now}"),
+            (Some(then), None) => format!(" and then spills {then}"),
+            (None, _) => String::new(),
+        };
+        let used = tried.registers.unwrap_or(step.registers);
+        let but = tried.message.as_ref().map(|message| format!(", but {}", terminal(message))).unwrap_or_default();
+        let held = format!("Held to {} registers a thread it would hold {blocks}", step.registers);
+        format!("{held}: ptxas compiles it with {used}{spills}{but}")
+    } else {
+        let code = tried.message.as_ref().and_then(|said| said.split_once(": ")).map(|(code, _)| code);
+        let code =
+            code.filter(|code| code.starts_with('C') && code.len() < 8).map(|code| format!(" ({})", terminal(code)));
+        format!(
+            "ptxas cannot compile it with the {} registers a thread that {blocks} would need{}",
+            step.registers,
+            code.unwrap_or_default()
+        )
+    })
 }
 
 /// `the dynamic shared memory, which the launch sets: give --smem-dynamic`
