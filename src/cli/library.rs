@@ -6,8 +6,7 @@ use anyhow::{Result, bail};
 use clap::builder::PossibleValue;
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::args::{CompileArgs, ReportArgs, ReportFormat};
-use super::choose::WithinArgs;
+use super::args::{ReportArgs, ReportFormat};
 use super::progress::Progress;
 use super::{Outcome, output};
 use crate::emit;
@@ -76,6 +75,9 @@ fn word(key: SortKey) -> &'static str {
 /// Rows of text that are shown when nobody says how many.
 const ROWS: usize = 30;
 
+/// PTX texts of a folder that are compiled though nobody asked for it: each is kept open.
+const COMPILED: usize = 20_000;
+
 /// Whether the arguments ask for a table: something is a container, or only a table has what they ask for.
 pub fn wants_table(args: &ReportArgs) -> Result<bool> {
     let asked = args.table.sort.is_some()
@@ -139,20 +141,29 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
             lines.finish(&collected.summary)
         })?;
     } else {
+        let folders = args.compile.inputs.iter().all(|path| path.is_dir());
+        let mut left = Vec::new();
         library.visit(&Progress::of_bytes(args.output.quiet), |found| {
             collected.count(&found);
-            if let Found::Cubin(entry, rows) = found {
-                collected.keep(entry, rows);
+            match found {
+                Found::Cubin(entry, rows) => collected.keep(entry, rows),
+                Found::Ptx(entry) if folders && left.len() < COMPILED && collected.summary.cubins == 0 => {
+                    left.push(*entry);
+                }
+                _ => {}
             }
             Ok(())
         })?;
         // A folder of PTX alone has nothing else to show.
-        let alone = collected.summary.cubins == 0 && collected.summary.ptx_not_compiled > 0;
-        let folders = args.compile.inputs.iter().all(|path| path.is_dir());
-        if alone && folders && collected.summary.errors.is_empty() && !args.compile.within.compile {
-            let within = WithinArgs { compile: true, ..args.compile.within.clone() };
-            let compile = CompileArgs { within, ..args.compile.clone() };
-            return run(&ReportArgs { compile, ..args.clone() });
+        let all_left = collected.summary.ptx_not_compiled == left.len() as u64;
+        if collected.summary.cubins == 0 && all_left && collected.summary.errors.is_empty() {
+            collected.summary.ptx_not_compiled = 0;
+            for found in library.compile_all(&left, &Progress::new("compiling", args.output.quiet)) {
+                collected.count(&found);
+                if let Found::Cubin(entry, rows) = found {
+                    collected.keep(entry, rows);
+                }
+            }
         }
         collected.finish();
         write(args, &library, &inputs, &collected)?;

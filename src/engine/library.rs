@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use rayon::prelude::*;
 
 use super::compile::{self, Session};
 use super::contents::{self, Choice, Choose, KindFilter};
@@ -16,6 +17,7 @@ use super::progress::Progress;
 use super::room::Room;
 use super::settings::Settings;
 use crate::base::Arch;
+use crate::base::work::{self, Deadline, TimeOver};
 use crate::container::{ContainerError, Entry, EntryKind};
 use crate::cubin::Image;
 use crate::report::annotation::Annotation;
@@ -34,7 +36,7 @@ pub enum Found {
     /// A cubin, or what ptxas made of a PTX text.
     Cubin(EntryFacts, Vec<Row>),
     /// PTX that nobody asked to compile.
-    Ptx,
+    Ptx(Box<Entry>),
     /// Something that cannot be analysed.
     Other,
     /// Something that could not be read.
@@ -157,12 +159,9 @@ fn look(entry: &Entry, with: &Library) -> Vec<Found> {
             };
             let named = with.request.settings.inputs.iter().any(named);
             if !with.request.settings.within.compile && !named {
-                return vec![Found::Ptx];
+                return vec![Found::Ptx(Box::new(entry.clone()))];
             }
-            match entry.read() {
-                Err(error) => failed(error.problem.to_string()),
-                Ok(bytes) => with.compile(entry, bytes.into_owned()),
-            }
+            with.compile(entry)
         }
         EntryKind::LtoIr | EntryKind::TileIr | EntryKind::Other(_) => vec![Found::Other],
     }
@@ -205,9 +204,27 @@ impl Library {
         vec![Found::Cubin(entry, rows)]
     }
 
+    /// Compiles PTX that [`Library::visit`] left, in parallel; what was found, in order.
+    pub fn compile_all(&self, left: &[Entry], progress: &dyn Progress) -> Vec<Found> {
+        let session = &self.request.session;
+        progress.expect(left.len() as u64);
+        let one = |entry: &Entry| {
+            let late = |TimeOver| vec![Found::Failed(entry.path.clone(), compile::out_of_time(session.timeout))];
+            let found = work::until(Deadline::after(session.timeout), || self.compile(entry)).unwrap_or_else(late);
+            entry.release();
+            progress.advance(1);
+            found
+        };
+        session.pool().install(|| left.par_iter().flat_map_iter(one).collect())
+    }
+
     /// Compiles a PTX text for every architecture that was asked for.
-    fn compile(&self, entry: &Entry, bytes: Vec<u8>) -> Vec<Found> {
+    fn compile(&self, entry: &Entry) -> Vec<Found> {
         let (path, launch) = (entry.path.as_str(), self.launch(entry));
+        let bytes = match entry.read() {
+            Err(error) => return vec![Found::Failed(path.to_owned(), error.problem.to_string())],
+            Ok(bytes) => bytes.into_owned(),
+        };
         let input = Ok(Input::alone(path, bytes));
         let place = PathBuf::from(path);
         let mut found = Vec::new();
@@ -270,7 +287,7 @@ impl Collected {
     pub fn count(&mut self, found: &Found) {
         match found {
             Found::Cubin(entry, rows) => self.summary.count(entry, rows),
-            Found::Ptx => self.summary.ptx_not_compiled += 1,
+            Found::Ptx(_) => self.summary.ptx_not_compiled += 1,
             Found::Other => self.summary.others += 1,
             Found::Failed(path, message) => self.summary.fail(path, message),
         }
