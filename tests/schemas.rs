@@ -1,4 +1,5 @@
-//! What programs read: every JSON that the gate, diff, matrix, disasm, annotate and timeline write is as `docs/schema` says, and no looser.
+//! What programs read: every JSON that a command writes is as `docs/schema` says, and no looser. The report's and the library's are held against
+//! theirs in tests/cli.rs and tests/library.rs.
 
 mod support;
 
@@ -224,4 +225,81 @@ fn timelines() {
         let file = root(&format!("testdata/ptx/{name}.ptx"));
         schema.holds(&json(folder.path(), &["timeline", file.to_str().unwrap(), "--format", "json"]));
     }
+}
+
+/// Each line of what a run prints.
+fn lines(folder: &std::path::Path, args: &[&str]) -> Vec<Value> {
+    printed(folder, args).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn lists_and_what_is_taken_out() {
+    let (list, extract) = (Schema::new("list"), Schema::new("extract"));
+    let folder = tempfile::tempdir().unwrap();
+    copy(folder.path(), "hopper-13.4-sm_90a.cubin", "a.cubin");
+    fs::copy(root("testdata/ptx/spills.ptx"), folder.path().join("b.ptx")).unwrap();
+    fs::write(folder.path().join("c.cubin"), b"\x7fELF\x02\x01\x01\x33").unwrap();
+    let listed = lines(folder.path(), &["list", ".", "no/such/file", "--format", "json"]);
+    let kinds: Vec<&str> = listed.iter().map(|line| line["type"].as_str().unwrap()).collect();
+    assert!(kinds.contains(&"header") && kinds.contains(&"entry") && kinds.contains(&"error"), "{kinds:?}");
+    assert_eq!(kinds.last(), Some(&"totals"));
+    for line in &listed {
+        list.holds(line);
+        list.is_tight(line, &["/by_kind", "/jit/options"]);
+    }
+    let taken = lines(folder.path(), &["extract", "a.cubin", "b.ptx", "-o", "out", "--format", "json"]);
+    assert_eq!(taken.len(), 2);
+    for line in &taken {
+        extract.holds(line);
+        extract.is_tight(line, &[]);
+        let size = fs::metadata(folder.path().join("out").join(line["file"].as_str().unwrap())).unwrap().len();
+        assert_eq!(line["bytes"], size);
+    }
+}
+
+#[test]
+fn occupancy() {
+    let schema = Schema::new("occupancy");
+    for more in [
+        "--registers 168 --threads 384 --cluster 2",
+        "--registers 300 --threads 2048",
+        "--registers 32 --threads 64 --smem 99999",
+    ] {
+        let args: Vec<&str> = "occupancy --arch sm_90a,sm_75 --format json".split(' ').chain(more.split(' ')).collect();
+        for line in lines(&root("."), &args) {
+            schema.holds(&line);
+            assert!(line["table"].is_array());
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let batch = "{\"arch\":\"sm_90\",\"registers\":40,\"threads\":96,\"mine\":[1]}\n{\"arch\":\"sm_9\"}\n";
+    fs::write(folder.path().join("batch.jsonl"), batch).unwrap();
+    let answers = lines(folder.path(), &["occupancy", "--batch", "batch.jsonl"]);
+    assert_eq!((&answers[0]["mine"][0], answers[1]["error"].is_object()), (&1.into(), true));
+    answers.iter().for_each(|answer| schema.holds(answer));
+    let mut short = answers[0].clone();
+    short.as_object_mut().unwrap().remove("limits");
+    assert!(!schema.validator.is_valid(&short));
+}
+
+#[test]
+fn what_is_at_hand() {
+    let (cache, explain, toolchains) = (Schema::new("cache"), Schema::new("explain"), Schema::new("toolchains"));
+    for command in ["info", "verify"] {
+        let told = json(&root("."), &["cache", command, "--format", "json"]);
+        cache.holds(&told);
+        cache.is_tight(&told, &[]);
+    }
+    for more in [&["PI203"][..], &[]] {
+        let told = json(&root("."), &[&["explain", "--format", "json"], more].concat());
+        explain.holds(&told);
+        explain.is_tight(&told, &[]);
+    }
+    if ptxas().is_none() {
+        return;
+    }
+    let told = json(&root("."), &["toolchain", "list", "--format", "json"]);
+    assert!(!told["toolchains"].as_array().unwrap().is_empty());
+    toolchains.holds(&told);
+    toolchains.is_tight(&told, &[]);
 }

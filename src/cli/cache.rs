@@ -13,6 +13,9 @@ use crate::emit::text::bytes;
 use crate::engine::cache::{VARIABLE, of};
 use crate::engine::compile::environment;
 
+/// The name and version of the JSON's shape.
+const SCHEMA: &str = "ptxinspect.cache/1";
+
 /// `ptxinspect cache …`
 #[derive(Debug, ClapArgs)]
 pub struct CacheArgs {
@@ -33,7 +36,11 @@ pub enum CacheAction {
     /// Remove everything in it
     Clear,
     /// Read every entry and check it; exit 1 where one is damaged
-    Verify,
+    Verify {
+        /// The form of the answer
+        #[arg(long, short, default_value = "text")]
+        format: TextOrJson,
+    },
 }
 
 /// Runs the command.
@@ -41,8 +48,8 @@ pub fn run(args: &CacheArgs) -> Result<Outcome> {
     let env = environment()?;
     let Some(cache) = of(&env)? else { bail!("there is no folder for a cache: set HOME or {VARIABLE}") };
     let form = match args.action {
-        CacheAction::Info { format } => format.into(),
-        _ => Form::Text,
+        CacheAction::Info { format } | CacheAction::Verify { format } => format.into(),
+        CacheAction::Clear => Form::Text,
     };
     let mut out = output::stdout(form);
     match args.action {
@@ -51,7 +58,7 @@ pub fn run(args: &CacheArgs) -> Result<Outcome> {
             if format == TextOrJson::Json {
                 let folder = cache.folder().display().to_string();
                 let told = serde_json::json!({
-                    "schema": "ptxinspect.cache/1",
+                    "schema": SCHEMA,
                     "folder": folder,
                     "entries": info.entries,
                     "bytes": info.bytes,
@@ -68,10 +75,21 @@ pub fn run(args: &CacheArgs) -> Result<Outcome> {
             let info = cache.clear().with_context(|| format!("cannot remove {}", cache.folder().display()))?;
             writeln!(out, "removed {} entries, {}", info.entries, bytes(info.bytes))?;
         }
-        CacheAction::Verify => {
+        CacheAction::Verify { format } => {
             let verified = cache.verify().with_context(|| format!("cannot read {}", cache.folder().display()));
             let (whole, damaged) = verified?;
-            writeln!(out, "{whole} entries are whole, {} damaged", damaged.len())?;
+            if format == TextOrJson::Json {
+                let folder = cache.folder().display().to_string();
+                let told = serde_json::json!({
+                    "schema": SCHEMA,
+                    "folder": folder,
+                    "whole": whole,
+                    "damaged": damaged.len(),
+                });
+                writeln!(out, "{told:#}")?;
+            } else {
+                writeln!(out, "{whole} entries are whole, {} damaged", damaged.len())?;
+            }
             return Ok(if damaged.is_empty() { Outcome::Fine } else { Outcome::Findings });
         }
     }

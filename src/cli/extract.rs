@@ -8,13 +8,14 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::{Args as ClapArgs, ValueHint};
 
+use super::args::TextOrJson;
 use super::choose::ChooseArgs;
+use super::progress::Progress;
 use super::{Outcome, output};
 use crate::emit;
 use crate::emit::clean::Form;
 use crate::engine::contents::Choice;
 use crate::engine::extract::{Found, file_name, keep, prefix, take, unique};
-use crate::engine::progress::Silent;
 use crate::files::{HIDDEN_PREFIX, Scratch};
 
 /// `ptxinspect extract X…`
@@ -29,6 +30,9 @@ pub struct ExtractArgs {
     /// Replace files that are there
     #[arg(long, help_heading = "Output")]
     pub force: bool,
+    /// The form of the list of files; JSON is one object a line
+    #[arg(long, short, default_value = "text", help_heading = "Output")]
+    pub format: TextOrJson,
     /// Do not name the files that were written
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
@@ -44,7 +48,8 @@ pub fn run(args: &ExtractArgs) -> Result<Outcome> {
     let prefixes: Vec<String> = args.choose.inputs.iter().filter_map(|path| prefix(path)).collect();
     let mut names = HashSet::new();
     let (mut written, mut bytes_written, mut failures) = (0_u64, 0_u64, 0_u64);
-    let mut out = output::stdout(Form::Plain);
+    let is_json = args.format == TextOrJson::Json;
+    let mut out = output::stdout(if is_json { Form::Json } else { Form::Plain });
     choice.visit(
         |entry| take(entry, &choice, &scratch),
         |result| {
@@ -57,7 +62,18 @@ pub fn run(args: &ExtractArgs) -> Result<Outcome> {
                         Ok(()) => {
                             written += 1;
                             bytes_written += bytes;
-                            if !args.quiet {
+                            if is_json {
+                                let arch = arch.map(|arch| arch.to_string());
+                                let line = serde_json::json!({
+                                    "schema": "ptxinspect.extract/1",
+                                    "file": name,
+                                    "entry": path,
+                                    "arch": arch,
+                                    "kind": kind.name(),
+                                    "bytes": bytes,
+                                });
+                                writeln!(out, "{line}")?;
+                            } else if !args.quiet {
                                 writeln!(out, "{name}")?;
                             }
                             return Ok(());
@@ -70,7 +86,7 @@ pub fn run(args: &ExtractArgs) -> Result<Outcome> {
             emit::text::write_error(&message, &mut output::errors())?;
             Ok(())
         },
-        &Silent,
+        &Progress::of_bytes(args.quiet),
     )?;
     if !args.quiet {
         writeln!(output::errors(), "{written} files, {bytes_written} bytes")?;

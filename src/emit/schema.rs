@@ -8,7 +8,23 @@ macro_rules! schemas {
     };
 }
 
-schemas!("annotate", "diff", "disasm", "gate", "library", "lock", "matrix", "report", "timeline");
+schemas!(
+    "annotate",
+    "cache",
+    "diff",
+    "disasm",
+    "explain",
+    "extract",
+    "gate",
+    "library",
+    "list",
+    "lock",
+    "matrix",
+    "occupancy",
+    "report",
+    "timeline",
+    "toolchains",
+);
 
 /// A schema by its name.
 pub fn schema(name: &str) -> Option<&'static str> {
