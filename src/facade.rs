@@ -522,7 +522,7 @@ impl Report {
 
     /// For people.
     pub fn to_text(&self) -> String {
-        let options = emit::text::Options { verbose: false, top: 5, width: WIDTH, pictures: true };
+        let options = emit::text::Options { verbose: false, top: 5, width: WIDTH, pictures: true, links: None };
         plain(|out| emit::text::write(self, &options, out))
     }
 

@@ -140,7 +140,7 @@ fuzz_target!(|data: &[u8]| {
     let report = Report::new(vec![unit.clone()]);
     leaves_json(|out| json::write(&report, out));
     leaves_clean(Form::Text, |out| {
-        text::write(&report, &text::Options { verbose: true, top: 20, width: 100, pictures: true }, out)
+        text::write(&report, &text::Options { verbose: true, top: 20, width: 100, pictures: true, links: None }, out)
     });
     let units = [(unit, annotation)];
     leaves_markup(Form::Plain, |out| html::write(&units, html::Opening::Report, out));

@@ -16,6 +16,6 @@ fuzz_target!(|data: &[u8]| {
         leaves_clean(Form::Text, |out| text::write_unit_error(unit, out));
     }
     leaves_clean(Form::Text, |out| {
-        text::write(&report, &text::Options { verbose: true, top: 5, width: 80, pictures: true }, out)
+        text::write(&report, &text::Options { verbose: true, top: 5, width: 80, pictures: true, links: None }, out)
     });
 });

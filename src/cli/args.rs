@@ -39,6 +39,8 @@ Environment:
   PTXINSPECT_CACHE       the folder of what ptxas has made before
   PTXINSPECT_NVDISASM    the nvdisasm that disasm --disassembler nvdisasm runs
   PTXINSPECT_PAGER       what shows long text on a terminal; else PAGER, else less; cat shows it at once
+  PTXINSPECT_HYPERLINK_FORMAT  what --hyperlinks lead to: file://{path}, vscode://file{path}:{line}, …
+  COLUMNS                how wide text is where standard output is no terminal
   CUDA_HOME, CUDA_PATH   a toolkit whose ptxas is taken; NO_COLOR and CLICOLOR_FORCE are obeyed
 
 Exit status: 0 fine, 1 findings (--deny), 2 it could not do the job.";
@@ -183,12 +185,26 @@ pub struct OutputArgs {
     /// When to colour text
     #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
     pub color: ColorWhen,
+    /// When names and line numbers are links to their files
+    #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
+    pub hyperlinks: When,
     /// More: mangled names, attributes, every line
     #[arg(long, short, help_heading = "Output")]
     pub verbose: bool,
     /// No progress and no remarks on standard error
     #[arg(long, short, conflicts_with = "verbose", help_heading = "Output")]
     pub quiet: bool,
+}
+
+/// When something is shown that not every terminal knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum When {
+    /// On a terminal that knows it
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
 }
 
 /// `ptxinspect FILE…`

@@ -39,8 +39,9 @@ pub fn run(args: &ListArgs) -> Result<Outcome> {
     let choice = Choice::new(&args.choose.choose()?)?;
     let mut totals = Totals::default();
     let mut messages = Vec::new();
+    let width = output::terminal_width(&args.output).filter(|_| !args.output.verbose);
     output::write(&args.output, args.format, |out| {
-        let mut writer = ListWriter::start(args.format == TextOrJson::Json, out)?;
+        let mut writer = ListWriter::start(args.format == TextOrJson::Json, width, out)?;
         let take = |result: Result<EntryRow, ContainerError>| {
             totals.count(result.as_ref().ok());
             match result {

@@ -1,15 +1,16 @@
 //! Where output goes: standard output, or a file that appears whole or not at all.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anstream::{AutoStream, ColorChoice};
 use anyhow::{Context, Result};
 
-use super::args::{ColorWhen, OutputArgs};
+use super::args::{ColorWhen, OutputArgs, When};
 use super::streams::{self, Fate, Lasting};
 use crate::emit::clean::{Clean, Form};
+use crate::emit::links::{self, Links};
 use crate::files::{NewFile, is_descriptor, target};
 
 /// Columns to assume when standard output is no terminal.
@@ -17,27 +18,29 @@ const PLAIN_WIDTH: usize = 100;
 /// How much is gathered before it is written.
 const BUFFER: usize = 1 << 16;
 
+/// The narrowest that text is made for.
+const NARROWEST: usize = 40;
+
 /// How wide a line of text may be.
 pub fn width(args: &OutputArgs) -> usize {
-    if args.output.is_some() || !io::stdout().is_terminal() {
-        return PLAIN_WIDTH;
-    }
-    let columns = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
-    columns.clamp(40, 200)
+    terminal_width(args).map_or(PLAIN_WIDTH, |columns| columns.min(200))
 }
 
 /// How wide a line may be of a command that always writes to standard output: 80 columns where that is no terminal.
 pub fn stdout_width() -> usize {
-    let columns = terminal_size::terminal_size().filter(|_| io::stdout().is_terminal());
-    columns.map_or(80, |(width, _)| usize::from(width.0)).clamp(40, 100)
+    columns().unwrap_or(80).clamp(NARROWEST, 100)
 }
 
-/// The terminal's width; none where output is no terminal.
+/// The terminal's width, or what `COLUMNS` says of whoever reads a pipe; none where nobody says.
 pub fn terminal_width(args: &OutputArgs) -> Option<usize> {
-    if args.output.is_some() || !io::stdout().is_terminal() {
-        return None;
+    if args.output.is_some() { None } else { columns().map(|columns| columns.max(NARROWEST)) }
+}
+
+fn columns() -> Option<usize> {
+    if io::stdout().is_terminal() {
+        return Some(terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0)));
     }
-    terminal_size::terminal_size().map(|(width, _)| usize::from(width.0).max(40))
+    std::env::var("COLUMNS").ok()?.parse().ok()
 }
 
 /// Standard error, for what a command says beside its output.
@@ -55,15 +58,61 @@ pub fn stdout(form: impl Into<Form>) -> Clean<AutoStream<Box<dyn Write>>> {
 
 /// What a format is written in, and whether colours pass: in text alone, and only where they are wanted.
 #[derive(Clone, Copy)]
-struct Filter {
+struct Filter<'l> {
     form: Form,
     colour: ColorChoice,
+    links: Option<&'l Links>,
+}
+
+/// Links to these files, by the names that output calls them by, where the terminal knows links or they are wanted in any case.
+pub fn links<'f>(args: &OutputArgs, files: impl Iterator<Item = (&'f str, PathBuf)>) -> Option<Links> {
+    let is_wanted = match args.hyperlinks {
+        When::Always => true,
+        When::Never => false,
+        When::Auto => args.output.is_none() && io::stdout().is_terminal() && knows_links(),
+    };
+    let format = std::env::var(HYPERLINK_FORMAT).ok().filter(|format| format.contains("{path}"));
+    let absolute = |(name, path): (&str, PathBuf)| {
+        let path = std::path::absolute(path).ok().filter(|path| path.is_file())?;
+        Some((name.to_owned(), path))
+    };
+    let is_plain = |format: &String| format.bytes().all(|byte| byte.is_ascii_graphic());
+    let format = format.filter(is_plain).unwrap_or_else(|| links::FILE.to_owned());
+    is_wanted.then(|| Links::new(&format, files.filter_map(absolute).collect()))
+}
+
+/// The variable with the form of links.
+const HYPERLINK_FORMAT: &str = "PTXINSPECT_HYPERLINK_FORMAT";
+
+/// Whether the terminal says that it is one of those that know links.
+fn knows_links() -> bool {
+    const PROGRAMS: [&str; 8] = ["iTerm.app", "vscode", "WezTerm", "ghostty", "Hyper", "rio", "Tabby", "mintty"];
+    const TERMS: [&str; 5] = ["kitty", "alacritty", "foot", "ghostty", "wezterm"];
+    let var = |name: &str| std::env::var(name).unwrap_or_default();
+    let (program, term) = (var("TERM_PROGRAM"), var("TERM"));
+    let vte: u32 = var("VTE_VERSION").parse().unwrap_or(0);
+    PROGRAMS.contains(&program.as_str())
+        || TERMS.iter().any(|name| term.contains(name))
+        // VTE 0.50 is the first that has them.
+        || vte >= 5000
+        || !var("WT_SESSION").is_empty()
+        || !var("KONSOLE_VERSION").is_empty()
 }
 
 /// Runs `emit` on a writer for the chosen destination. The format says in which form everything leaves.
 pub fn write(
     args: &OutputArgs,
     format: impl Into<Form>,
+    emit: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<()> {
+    write_linked(args, format, None, emit)
+}
+
+/// The same, with links to files.
+pub fn write_linked(
+    args: &OutputArgs,
+    format: impl Into<Form>,
+    links: Option<&Links>,
     emit: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<()> {
     let form = format.into();
@@ -74,13 +123,15 @@ pub fn write(
         (Form::Text, ColorWhen::Always, _) => ColorChoice::Always,
         (Form::Text, ColorWhen::Auto | ColorWhen::Never, _) => ColorChoice::Never,
     };
-    let filter = Filter { form, colour };
+    let filter = Filter { form, colour, links };
     match &args.output {
         None if form == Form::Text && io::stdout().is_terminal() => {
             let mut gathered = Gathered::default();
             emit_to(Box::new(gathered.clone()), filter, emit).context("cannot write to standard output")?;
             let text = gathered.take();
-            if !super::pager::show(&text) {
+            // Not every pager knows links.
+            let paged = if args.hyperlinks == When::Auto { links::without(&text) } else { text.clone() };
+            if !super::pager::show(&paged) {
                 streams::raw_stdout().write_all(&text).context("cannot write to standard output")?;
             }
             Ok(())
@@ -114,17 +165,17 @@ impl Write for Gathered {
 /// Gathers what `emit` writes on both sides of the filters: they pass on what is between two codes, piece by piece.
 fn emit_to(
     target: Box<dyn Write>,
-    filter: Filter,
+    filter: Filter<'_>,
     emit: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
     let target: Box<dyn Write> = Box::new(BufWriter::with_capacity(BUFFER, target));
-    let clean = Clean::new(filter.form, AutoStream::new(target, filter.colour));
+    let clean = Clean::new(filter.form, AutoStream::new(target, filter.colour)).with_links(filter.links);
     let mut out = BufWriter::with_capacity(BUFFER, clean);
     emit(&mut out).and_then(|()| out.flush())
 }
 
 /// Writes beside the target and renames, so that a failure leaves the old file as it was.
-fn write_file(path: &Path, filter: Filter, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+fn write_file(path: &Path, filter: Filter<'_>, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let what = || format!("cannot write {}", path.display());
     if is_device(path).with_context(what)? {
         let file = std::fs::OpenOptions::new().write(true).open(path).with_context(what)?;

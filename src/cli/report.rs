@@ -1,6 +1,7 @@
 //! `ptxinspect FILE…`: the report.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use anyhow::{Error, Result};
 use clap::CommandFactory;
@@ -46,8 +47,8 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         output::write(&args.output, args.format, |out| emit::html::write(&units, emit::html::Opening::Report, out))?;
     }
     let mut units: Vec<Unit> = units.into_iter().map(|(unit, _)| unit).collect();
+    let mut find = source::Finder::new(args.source_root.as_deref());
     if args.format == ReportFormat::Text {
-        let mut find = source::Finder::new(args.source_root.as_deref());
         units.iter_mut().for_each(|unit| find.quote(unit));
     }
     let report = Report::new(units);
@@ -55,13 +56,19 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         ReportFormat::Json => output::write(&args.output, args.format, |out| emit::json::write(&report, out))?,
         ReportFormat::Html | ReportFormat::Jsonl | ReportFormat::Csv | ReportFormat::Markdown => {}
         ReportFormat::Text => {
+            let inputs = report.units.iter().map(|unit| (unit.input.as_str(), PathBuf::from(&unit.input)));
+            let sources = find.found().map(|(name, path)| (name, path.to_owned()));
+            let links = output::links(&args.output, inputs.chain(sources));
             let options = emit::text::Options {
+                links: links.as_ref(),
                 verbose: args.output.verbose,
                 top: args.top.unwrap_or(HOT_LINES),
                 width: output::width(&args.output),
                 pictures: true,
             };
-            output::write(&args.output, args.format, |out| emit::text::write(&report, &options, out))?;
+            output::write_linked(&args.output, args.format, links.as_ref(), |out| {
+                emit::text::write(&report, &options, out)
+            })?;
         }
     }
     let mut errors = output::errors();

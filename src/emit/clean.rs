@@ -8,10 +8,12 @@
 //! * bytes that are no UTF-8;
 //! * the start of a CI system's command: `::` at the start of a line (GitHub), `##[`, `##vso[` and `##teamcity[` anywhere.
 //!
-//! What does pass: line feeds, tabs, and the few colours of [`style`](super::text) where the form is text.
+//! What does pass: line feeds, tabs, the few colours of [`style`](super::text) where the form is text, and there
+//! the links that are told apart by a key of this process.
 
 use std::io::{self, Write};
 
+use super::links::Links;
 use super::text::COLOURS;
 
 /// The language of an output: how a character that must not stand there itself is spelt in it.
@@ -67,12 +69,21 @@ pub struct Clean<W: Write> {
     /// The end of what was written, where more is needed to judge it.
     held: Vec<u8>,
     starts_line: bool,
+    /// How links of ours start; nothing where there are none.
+    link: Option<Vec<u8>>,
 }
+
+/// The end of a link's address.
+const LINK_END: &[u8] = b"\x1b\\";
+/// The longest mark of a link.
+const LINK: usize = 8192;
 
 /// What stands at a place of the output.
 enum Piece {
     /// So many bytes that may pass.
     Passes(usize),
+    /// A mark of a link of ours: so many bytes, with its address after so many.
+    Link(usize, usize),
     /// A character that is spelt out, and its length.
     Spelt(char, usize),
     /// A byte that is no UTF-8.
@@ -84,7 +95,35 @@ enum Piece {
 impl<W: Write> Clean<W> {
     /// Cleans what goes to a writer.
     pub fn new(form: Form, out: W) -> Self {
-        Clean { out, form, held: Vec::new(), starts_line: true }
+        Clean { out, form, held: Vec::new(), starts_line: true, link: None }
+    }
+
+    /// The same, with links that a terminal knows; only text has any.
+    pub fn with_links(mut self, links: Option<&Links>) -> Self {
+        let links = links.filter(|_| self.form == Form::Text);
+        self.link = links.map(|links| format!("\x1b]8;{};", links.key()).into_bytes());
+        self
+    }
+
+    /// A mark of a link at the start of some bytes; none where there is none, `Unfinished` where that is to be seen.
+    fn mark(&self, bytes: &[u8], is_end: bool) -> Option<Piece> {
+        let start = self.link.as_deref()?;
+        let unfinished = (!is_end).then_some(Piece::Unfinished);
+        let Some(address) = bytes.strip_prefix(start) else {
+            return unfinished.filter(|_| start.starts_with(bytes));
+        };
+        let length = address.iter().take(LINK).take_while(|byte| byte.is_ascii_graphic()).count();
+        match address.get(length..).unwrap_or_default() {
+            [] | [0x1b] if length < LINK => unfinished,
+            rest if rest.starts_with(LINK_END) => Some(Piece::Link(start.len() + length + LINK_END.len(), start.len())),
+            _ => None,
+        }
+    }
+
+    /// Writes a mark as terminals know it: without the key.
+    fn write_mark(&mut self, mark: &[u8], address: usize) -> io::Result<()> {
+        self.out.write_all(b"\x1b]8;;")?;
+        self.out.write_all(mark.get(address..).unwrap_or_default())
     }
 
     /// Writes what can be judged, and says how much of it there was. At the end everything can.
@@ -98,6 +137,13 @@ impl<W: Write> Clean<W> {
                     Piece::Passes(0) => self.starts_line = false,
                     Piece::Passes(length) => {
                         at += length;
+                        continue;
+                    }
+                    Piece::Link(length, address) => {
+                        self.out.write_all(&bytes[from..at])?;
+                        self.write_mark(&bytes[at..at + length], address)?;
+                        at += length;
+                        from = at;
                         continue;
                     }
                     Piece::Spelt(..) | Piece::Broken(_) => {
@@ -118,6 +164,12 @@ impl<W: Write> Clean<W> {
                 Piece::Passes(length) => {
                     self.starts_line = bytes[at] == b'\n';
                     at += length;
+                }
+                Piece::Link(length, address) => {
+                    self.out.write_all(&bytes[from..at])?;
+                    self.write_mark(&bytes[at..at + length], address)?;
+                    at += length;
+                    from = at;
                 }
                 Piece::Spelt(c, length) => {
                     self.out.write_all(&bytes[from..at])?;
@@ -161,6 +213,7 @@ impl<W: Write> Clean<W> {
             }
             [0x1b, ..] if self.form == Form::Text => match colour(bytes) {
                 Some(length) => Piece::Passes(length),
+                None if let Some(mark) = self.mark(bytes, is_end) => mark,
                 None if !is_end && COLOURS.iter().any(|known| known.starts_with(bytes)) => Piece::Unfinished,
                 None => Piece::Spelt('\u{1b}', 1),
             },

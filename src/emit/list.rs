@@ -1,10 +1,12 @@
 //! What GPU code is inside: a table for people, JSON lines for programs.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use serde::Serialize;
 
 use super::escape::terminal;
+use super::text::{DIM, RESET, thousands, write_wrapped};
 use crate::report::entries::{EntryRow, Sum, Totals};
 
 /// A line of JSON.
@@ -20,6 +22,8 @@ enum Line<'a> {
 /// Where rows go: JSON as they come, text when all are there, because columns are as wide as their widest cell.
 pub struct ListWriter<'a> {
     json: bool,
+    /// How wide a line of text may be; none where everything is to be seen.
+    width: Option<usize>,
     rows: Vec<(String, Vec<String>)>,
     out: &'a mut dyn Write,
 }
@@ -27,11 +31,15 @@ pub struct ListWriter<'a> {
 const HEAD: [&str; 9] = ["entry", "kind", "arch", "packing", "stored", "bytes", "kernels", "made by", "options"];
 /// Columns of figures, to the right.
 const FIGURES: [usize; 3] = [4, 5, 6];
+/// What is left out where a line has no room, the first first.
+const RARE: [usize; 6] = [8, 3, 4, 7, 5, 1];
+/// The least that an entry's name gets.
+const NAME: usize = 24;
 
 impl<'a> ListWriter<'a> {
     /// Begins.
-    pub fn start(json: bool, out: &'a mut dyn Write) -> io::Result<Self> {
-        let mut writer = ListWriter { json, rows: Vec::new(), out };
+    pub fn start(json: bool, width: Option<usize>, out: &'a mut dyn Write) -> io::Result<Self> {
+        let mut writer = ListWriter { json, width, rows: Vec::new(), out };
         if json {
             writer.line(&Line::Header { schema: "ptxinspect.list/1" })?;
         }
@@ -72,6 +80,7 @@ impl<'a> ListWriter<'a> {
                 *width = (*width).max(cell.chars().count());
             }
         }
+        let left_out = fit(&mut widths, self.width);
         let head: Vec<String> = HEAD.iter().map(|&head| head.to_owned()).collect();
         let mut file = None;
         for (of, cells) in &self.rows {
@@ -79,15 +88,17 @@ impl<'a> ListWriter<'a> {
                 let gap = if file.is_some() { "\n" } else { "" };
                 writeln!(self.out, "{gap}{}", terminal(of))?;
                 if file.is_none() {
-                    write_row(self.out, &head, &widths)?;
+                    write_row(self.out, &head, &widths, &left_out)?;
                 }
                 file = Some(of);
             }
-            write_row(self.out, cells, &widths)?;
+            write_row(self.out, cells, &widths, &left_out)?;
         }
         writeln!(self.out)?;
-        for (key, sum) in &totals.by_kind {
-            writeln!(self.out, "{key:<14} {}", sum_text(sum))?;
+        if !left_out.is_empty() {
+            let names: Vec<&str> = left_out.iter().filter_map(|&at| HEAD.get(at).copied()).collect();
+            let note = format!("{DIM}-v also shows: {}{RESET}", names.join(", "));
+            write_wrapped(&note, "", "  ", self.width.unwrap_or(usize::MAX), self.out)?;
         }
         let all = Sum {
             entries: totals.entries,
@@ -95,20 +106,54 @@ impl<'a> ListWriter<'a> {
             bytes: totals.bytes,
             kernels: totals.kernels,
         };
-        writeln!(self.out, "{:<14} {}", "total", sum_text(&all))?;
+        let sums: Vec<(&str, &Sum)> =
+            totals.by_kind.iter().map(|(key, sum)| (key.as_str(), sum)).chain([("total", &all)]).collect();
+        write_sums(&sums, self.out)?;
         if totals.errors > 0 {
-            writeln!(self.out, "{:<14} {:>8}", "not readable", totals.errors)?;
+            writeln!(self.out, "not readable: {}", thousands(totals.errors))?;
         }
         Ok(())
     }
 }
 
-/// A line of sums.
-fn sum_text(sum: &Sum) -> String {
-    format!(
-        "{:>8} entries {:>14} B stored {:>14} B {:>8} kernels",
-        sum.entries, sum.stored_bytes, sum.bytes, sum.kernels
-    )
+/// Takes columns away until a line fits, then from the entry's name. Says which.
+fn fit(widths: &mut [usize; 9], width: Option<usize>) -> Vec<usize> {
+    let mut left_out = Vec::new();
+    let Some(width) = width else { return left_out };
+    let taken = |widths: &[usize; 9], left_out: &[usize]| {
+        let kept = widths.iter().enumerate().filter(|(at, _)| !left_out.contains(at));
+        kept.map(|(_, width)| width + 2).sum::<usize>()
+    };
+    for rare in RARE {
+        if taken(widths, &left_out).saturating_sub(widths[0].saturating_sub(NAME)) <= width {
+            break;
+        }
+        left_out.push(rare);
+    }
+    let excess = taken(widths, &left_out).saturating_sub(width);
+    widths[0] = widths[0].saturating_sub(excess).max(NAME);
+    left_out
+}
+
+/// A line of sums for each kind, figures under each other.
+fn write_sums(sums: &[(&str, &Sum)], out: &mut dyn Write) -> io::Result<()> {
+    const HEAD: [&str; 4] = ["entries", "kernels", "B stored", "B unpacked"];
+    let figures = |sum: &Sum| [sum.entries, sum.kernels, sum.stored_bytes, sum.bytes].map(thousands);
+    let key_width = sums.iter().map(|(key, _)| key.chars().count()).max().unwrap_or(0);
+    let mut widths = HEAD.map(str::len);
+    for (_, sum) in sums {
+        for (width, figure) in widths.iter_mut().zip(figures(sum)) {
+            *width = (*width).max(figure.len());
+        }
+    }
+    let line = |cells: [String; 4]| {
+        cells.iter().zip(widths).map(|(cell, width)| format!("  {cell:>width$}")).collect::<String>()
+    };
+    writeln!(out, "{DIM}{:key_width$}{}{RESET}", "", line(HEAD.map(str::to_owned)))?;
+    for (key, sum) in sums {
+        writeln!(out, "{:<key_width$}{}", terminal(key), line(figures(sum)))?;
+    }
+    Ok(())
 }
 
 fn cells(row: &EntryRow) -> Vec<String> {
@@ -143,16 +188,30 @@ fn cells(row: &EntryRow) -> Vec<String> {
     cells.iter().map(|cell| terminal(cell).into_owned()).collect()
 }
 
-fn write_row(out: &mut dyn Write, cells: &[String], widths: &[usize]) -> io::Result<()> {
-    let mut line = String::from(" ");
+fn write_row(out: &mut dyn Write, cells: &[String], widths: &[usize], left_out: &[usize]) -> io::Result<()> {
+    let mut line = String::new();
     for (at, (cell, &width)) in cells.iter().zip(widths).enumerate() {
+        if left_out.contains(&at) {
+            continue;
+        }
+        // The end of a path tells entries apart.
+        let cell = shorten_start(cell, width);
         let pad = " ".repeat(width.saturating_sub(cell.chars().count()));
         let (before, after) = if FIGURES.contains(&at) { (&*pad, "") } else { ("", &*pad) };
-        line.push(' ');
+        line.push_str("  ");
         line.push_str(before);
-        line.push_str(cell);
+        line.push_str(&cell);
         line.push_str(after);
-        line.push(' ');
     }
     writeln!(out, "{}", line.trim_end())
+}
+
+/// `…-sm_90a.cubin`
+fn shorten_start(text: &str, width: usize) -> Cow<'_, str> {
+    let length = text.chars().count();
+    if length <= width {
+        return text.into();
+    }
+    let end: String = text.chars().skip(length + 1 - width.max(1)).collect();
+    format!("…{end}").into()
 }

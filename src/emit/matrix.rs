@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use super::escape::terminal;
-use super::text::{BOLD, DIM, RESET, WARN, thousands};
+use super::text::{BOLD, DIM, RESET, WARN, thousands, write_wrapped};
 use crate::gate::Metric;
 use crate::matrix::{Cell, CellKernel, KernelBisection, Matrix};
-use crate::report::abridge;
+use crate::report::{demangle, distinct};
 
 /// What the reader asked to see.
 #[derive(Clone, Debug)]
@@ -47,26 +47,32 @@ fn figure(value: Option<u64>) -> String {
 
 /// For people: a table for each kernel, a picture where there is something to see, and what changed between versions.
 pub fn write_text(matrix: &Matrix, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    for (at, (input, name)) in matrix.kernels().iter().enumerate() {
+    let kernels = matrix.kernels();
+    let spelt: Vec<String> =
+        kernels.iter().map(|(_, name)| demangle(name).unwrap_or_else(|| (*name).to_owned())).collect();
+    let names = distinct(&spelt.iter().map(String::as_str).collect::<Vec<_>>(), options.width.saturating_sub(2));
+    for (at, (input, name)) in kernels.iter().enumerate() {
         if at > 0 {
             writeln!(out)?;
         }
-        let shown = crate::report::demangle(name).unwrap_or_else(|| (*name).to_owned());
-        writeln!(out, "{BOLD}{}{RESET}  {}", terminal(&abridge(&shown, options.width / 2)), terminal(input))?;
+        let title =
+            format!("{BOLD}{}{RESET}  {}", terminal(names.get(at).map_or(*name, String::as_str)), terminal(input));
+        write_wrapped(&title, "", "  ", options.width, out)?;
         let cells: Vec<&Cell> = matrix.cells.iter().filter(|cell| cell.input == *input).collect();
         write_table(&cells, name, options, out)?;
         write_picture(&cells, name, options, out)?;
-        write_changes(matrix, name, out)?;
+        write_changes(matrix, name, options, out)?;
         write_ruling(&cells, name, options, out)?;
         write_missing(&cells, name, options, out)?;
     }
-    write_failures(matrix, out)?;
+    write_failures(matrix, options, out)?;
     let files = matrix.cells.iter().filter_map(|cell| Some((cell.ptxas_path.as_ref()?, &cell.ptxas)));
     for (path, version) in files.collect::<BTreeSet<_>>() {
-        writeln!(out, "{DIM}ptxas {} is {}{RESET}", terminal(version), terminal(path))?;
+        let text = format!("{DIM}ptxas {} is {}{RESET}", terminal(version), terminal(path));
+        write_wrapped(&text, "", "  ", options.width, out)?;
     }
     for bisection in &matrix.bisections {
-        write_bisection(bisection, out)?;
+        write_bisection(bisection, options, out)?;
     }
     Ok(())
 }
@@ -75,35 +81,42 @@ fn kernel<'a>(cell: &'a Cell, name: &str) -> Option<&'a CellKernel> {
     cell.kernels.iter().find(|kernel| kernel.name == name)
 }
 
+/// The table, or several where a line has no room for all columns.
 fn write_table(cells: &[&Cell], name: &str, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let width =
         |of: &dyn Fn(&Cell) -> usize, least: usize| cells.iter().map(|cell| of(cell)).max().unwrap_or(0).max(least);
     let (arch, ptxas) = (width(&|cell| cell.arch.len(), 4), width(&|cell| cell.ptxas.len(), 5));
     let setting = width(&|cell| cell.setting.len(), 0);
-    let columns: Vec<usize> = options.metrics.iter().map(|metric| head(*metric).len().max(8)).collect();
-    write!(out, "  {DIM}{:<arch$}  {:<ptxas$}  {:<setting$}", "arch", "ptxas", "")?;
-    for (metric, width) in options.metrics.iter().zip(&columns) {
-        write!(out, "  {:>width$}", head(*metric))?;
+    let key = |[first, second, third]: [&str; 3]| {
+        let third = if setting > 0 { format!("  {third:<setting$}") } else { String::new() };
+        format!("  {first:<arch$}  {second:<ptxas$}{third}")
+    };
+    let room = options.width.saturating_sub(key(["", "", ""]).len());
+    let mut parts: Vec<Vec<(Metric, usize)>> = vec![Vec::new()];
+    for metric in &options.metrics {
+        let column = head(*metric).len().max(8);
+        let taken = |part: &Vec<(Metric, usize)>| part.iter().map(|(_, width)| width + 2).sum::<usize>();
+        match parts.last_mut() {
+            Some(part) if part.is_empty() || taken(part) + column + 2 <= room => part.push((*metric, column)),
+            _ => parts.push(vec![(*metric, column)]),
+        }
     }
-    writeln!(out, "{RESET}")?;
-    for cell in cells {
-        write!(
-            out,
-            "  {:<arch$}  {:<ptxas$}  {:<setting$}",
-            cell.arch,
-            terminal(&cell.ptxas),
-            terminal(&cell.setting)
-        )?;
-        match (&cell.error, kernel(cell, name)) {
-            (Some(_), _) => writeln!(out, "  {WARN}cannot compile{RESET}")?,
-            (None, None) => writeln!(out, "  {DIM}not there{RESET}")?,
-            (None, Some(kernel)) => {
-                for (metric, width) in options.metrics.iter().zip(&columns) {
-                    write!(out, "  {:>width$}", figure(kernel.get(*metric)))?;
-                }
-                match &kernel.ruled_by {
-                    Some(directive) => writeln!(out, "  {WARN}{} rules{RESET}", terminal(directive))?,
-                    None => writeln!(out)?,
+    for columns in &parts {
+        let titles: String = columns.iter().map(|(metric, width)| format!("  {:>width$}", head(*metric))).collect();
+        writeln!(out, "{DIM}{}{titles}{RESET}", key(["arch", "ptxas", ""]))?;
+        for cell in cells {
+            write!(out, "{}", key([&cell.arch, &terminal(&cell.ptxas), &terminal(&cell.setting)]))?;
+            match (&cell.error, kernel(cell, name)) {
+                (Some(_), _) => writeln!(out, "  {WARN}cannot compile{RESET}")?,
+                (None, None) => writeln!(out, "  {DIM}not there{RESET}")?,
+                (None, Some(kernel)) => {
+                    let figures =
+                        columns.iter().map(|(metric, width)| format!("  {:>width$}", figure(kernel.get(*metric))));
+                    let ruled = kernel
+                        .ruled_by
+                        .as_ref()
+                        .map(|directive| format!("  {WARN}{} rules{RESET}", terminal(directive)));
+                    writeln!(out, "{}{}", figures.collect::<String>(), ruled.unwrap_or_default())?;
                 }
             }
         }
@@ -176,41 +189,43 @@ fn write_picture(cells: &[&Cell], name: &str, options: &Options, out: &mut dyn W
             let (Some(least), Some(most)) = (known.iter().min(), known.iter().max()) else { continue };
             if least != most {
                 let range = format!("{} … {}", thousands(*least), thousands(*most));
-                writeln!(out, "  {:<20}{:<13}{}  {DIM}{range}{RESET}", terminal(label), head(*metric), bars(&values))?;
+                let title = format!("  {:<20}{:<13}", terminal(label), head(*metric));
+                let room = options.width.saturating_sub(title.chars().count() + range.chars().count() + 2).max(10);
+                let drawn: Vec<char> = bars(&values).chars().collect();
+                for (at, part) in drawn.chunks(room).enumerate() {
+                    let part: String = part.iter().collect();
+                    let title = if at == 0 { title.as_str() } else { "" };
+                    let range = if at == 0 { range.as_str() } else { "" };
+                    let line = format!("{title:<35}{part}  {DIM}{range}{RESET}");
+                    writeln!(out, "{}", line.trim_end())?;
+                }
             }
         }
     }
     Ok(())
 }
 
-fn write_changes(matrix: &Matrix, name: &str, out: &mut dyn Write) -> io::Result<()> {
+fn write_changes(matrix: &Matrix, name: &str, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let mut lines: Vec<String> = Vec::new();
     let mut last = None;
     for change in matrix.changes.iter().filter(|change| change.kernel == name) {
         let place = (&change.from, &change.to, &change.arch, &change.setting);
-        if last != Some(place) {
-            if last.is_some() {
-                writeln!(out)?;
+        let moved = format!(" {} {} → {}", change.metric, thousands(change.before), thousands(change.after));
+        match lines.last_mut().filter(|_| last == Some(place)) {
+            Some(line) => line.push_str(&format!(",{moved}")),
+            None => {
+                let setting = if change.setting.is_empty() { String::new() } else { format!(" {}", change.setting) };
+                let (from, to) = (terminal(&change.from), terminal(&change.to));
+                lines.push(format!("{from} → {to}, {}{}:{moved}", change.arch, terminal(&setting)));
             }
-            let setting = if change.setting.is_empty() { String::new() } else { format!(" {}", change.setting) };
-            write!(
-                out,
-                "  {} → {}, {}{}:",
-                terminal(&change.from),
-                terminal(&change.to),
-                change.arch,
-                terminal(&setting)
-            )?;
-            last = Some(place);
-        } else {
-            write!(out, ",")?;
         }
-        write!(out, " {} {} → {}", change.metric, thousands(change.before), thousands(change.after))?;
+        last = Some(place);
     }
-    if last.is_some() { writeln!(out) } else { Ok(()) }
+    lines.iter().try_for_each(|line| write_wrapped(line, "  ", "    ", options.width, out))
 }
 
 /// Every reason once, with the cells it holds for.
-fn write_failures(matrix: &Matrix, out: &mut dyn Write) -> io::Result<()> {
+fn write_failures(matrix: &Matrix, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     for cell in &matrix.cells {
         let Some(error) = &cell.error else { continue };
@@ -226,27 +241,24 @@ fn write_failures(matrix: &Matrix, out: &mut dyn Write) -> io::Result<()> {
     for (reason, places) in reasons {
         let more = if places.len() > 4 { format!(" and {} more", places.len() - 4) } else { String::new() };
         let first: Vec<&str> = places.iter().take(4).map(String::as_str).collect();
-        writeln!(out, "{WARN}cannot compile{RESET} {}{more}: {}", terminal(&first.join(", ")), terminal(reason))?;
+        let text = format!("{WARN}cannot compile{RESET} {}{more}: {}", terminal(&first.join(", ")), terminal(reason));
+        write_wrapped(&text, "", "  ", options.width, out)?;
     }
     Ok(())
 }
 
-fn write_bisection(found: &KernelBisection, out: &mut dyn Write) -> io::Result<()> {
+fn write_bisection(found: &KernelBisection, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let setting = if found.setting.is_empty() { String::new() } else { format!(", {}", found.setting) };
-    let name = terminal(&found.kernel).into_owned();
-    write!(out, "{BOLD}{name}{RESET} {}{}: {} ", found.arch, terminal(&setting), found.metric)?;
-    match (&found.first_new, &found.last_old) {
+    let (before, after) = (figure(found.before), figure(found.after));
+    let verdict = match (&found.first_new, &found.last_old) {
         (Some(new), Some(old)) => {
-            write!(
-                out,
-                "changed in {new}: {} → {} (still {} in {old})",
-                figure(found.before),
-                figure(found.after),
-                figure(found.before)
-            )?;
+            format!("changed in {}: {before} → {after} (still {before} in {})", terminal(new), terminal(old))
         }
-        (None, Some(_)) => write!(out, "is {} in the oldest and in the newest", figure(found.before))?,
-        _ => write!(out, "cannot be told: fewer than two versions compile it")?,
-    }
-    writeln!(out, "  {DIM}{} of {} versions run{RESET}", found.runs, found.versions)
+        (None, Some(_)) => format!("is {before} in the oldest and in the newest"),
+        _ => "cannot be told: fewer than two versions compile it".to_owned(),
+    };
+    let name = terminal(&found.kernel).into_owned();
+    let runs = format!("{DIM}{} of {} versions run{RESET}", found.runs, found.versions);
+    let text = format!("{BOLD}{name}{RESET} {}{}: {} {verdict}  {runs}", found.arch, terminal(&setting), found.metric);
+    write_wrapped(&text, "", "  ", options.width, out)
 }

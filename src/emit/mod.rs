@@ -13,6 +13,7 @@ pub mod gate;
 pub mod html;
 pub mod json;
 pub mod library;
+pub mod links;
 pub mod list;
 pub mod listing;
 pub mod matrix;

@@ -3,7 +3,7 @@
 //! A line table comes with the input and may name any file of this machine: what is read and shown lies under `--source-root`, or else
 //! under the working folder, links followed. Everything else is left out, and the output says so.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
@@ -29,6 +29,8 @@ pub struct Finder {
     by_end: bool,
     /// How much more is read.
     left: u64,
+    /// Where files were found, by the names that line tables have for them.
+    found: BTreeMap<String, PathBuf>,
 }
 
 impl Finder {
@@ -38,7 +40,7 @@ impl Finder {
     }
 
     fn under(folder: &Path, by_end: bool) -> Self {
-        Finder { within: folder.canonicalize().ok(), by_end, left: IN_ALL }
+        Finder { within: folder.canonicalize().ok(), by_end, left: IN_ALL, found: BTreeMap::new() }
     }
 
     /// Reads the files that an annotation names, where they are found.
@@ -51,6 +53,11 @@ impl Finder {
         let names = unit.kernels.iter().flat_map(|kernel| &kernel.source_lines).map(|facts| facts.file.as_str());
         let names: BTreeSet<&str> = names.collect();
         unit.sources = names.into_iter().filter_map(|name| Some((name.to_owned(), self.read(name).ok()?))).collect();
+    }
+
+    /// Where files were found, by the names that line tables have for them.
+    pub fn found(&self) -> impl Iterator<Item = (&str, &Path)> {
+        self.found.iter().map(|(name, path)| (name.as_str(), path.as_path()))
     }
 
     /// The text of a file, or why there is none.
@@ -69,7 +76,11 @@ impl Finder {
             // Where links and `..` lead, there a file is.
             let Ok(place) = place.canonicalize() else { continue };
             match open(&place, within) {
-                Ok(file) => return self.take(file),
+                Ok(file) => {
+                    let text = self.take(file)?;
+                    self.found.insert(name.to_owned(), place);
+                    return Ok(text);
+                }
                 Err(why) => reason = why,
             }
         }

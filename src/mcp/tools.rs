@@ -187,7 +187,7 @@ fn told(report: &Report, skip: usize) -> String {
     let bad = kernels.iter().filter(|(unit, kernel)| brief::Badness::of(kernel, unit).is_bad()).count();
     let mut answer = Answer::new();
     if let [unit] = &report.units[..] {
-        answer.add(&plain(|out| write_title(unit, out)));
+        answer.add(&plain(|out| write_title(unit, &brief::OPTIONS, out)));
     }
     if kernels.len() != 1 {
         answer.add(&format!("{} kernels, worst first; {bad} with findings, warnings or spills\n", kernels.len()));
@@ -207,7 +207,7 @@ fn told(report: &Report, skip: usize) -> String {
     for (unit, kernel) in kernels.iter().skip(skip) {
         let of = match &report.units[..] {
             [_] => String::new(),
-            _ => plain(|out| write_title(unit, out)),
+            _ => plain(|out| write_title(unit, &brief::OPTIONS, out)),
         };
         let essence = plain(|out| brief::write_essence(kernel, unit, out));
         if !answer.add(&format!("\n{of}{essence}")) {

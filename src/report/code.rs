@@ -221,17 +221,18 @@ impl<'a> Section<'a> {
             let free = named - live;
             let hold = if free == 1 { "holds" } else { "hold" };
             causes.push(format!(
-                "the code names R0 to R{highest}; {free} of those {hold} nothing there: a value of several registers needs aligned neighbours"
+                "its instructions use R0 to R{highest}, of which {free} {hold} no live value there: values of several \
+                 registers need aligned neighbours, which leaves gaps"
             ));
         }
         if allocated > named {
             let rest = allocated - named;
             causes.push(if code.named("USETMAXREG", ranges).next().is_some() {
-                format!("a block is launched with {rest} more for each thread, which setmaxnreg hands to other warps")
+                format!("a block is launched with {rest} more registers for each thread, which setmaxnreg hands to other warps")
             } else if code.calls_out(ranges) {
-                format!("{rest} more are for the functions that it calls")
+                format!("{rest} more registers are for the functions that it calls")
             } else {
-                format!("{rest} more are for ptxas itself, or fill a group of eight up")
+                format!("no instruction uses {rest} more: ptxas keeps some for itself, and allocates in groups of eight")
             });
         }
         causes

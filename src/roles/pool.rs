@@ -57,9 +57,21 @@ pub fn pool(entry: u32, shares: &[Share]) -> Option<Pool> {
         std::cmp::Ordering::Less => Fit::Unused(available - required),
         std::cmp::Ordering::Greater => Fit::Never(required - available),
     };
-    let terms: Vec<String> =
-        shares.iter().map(|share| format!("{} × {}", share.warps, share.budget.unwrap_or(entry))).collect();
-    let arithmetic = format!("{} = {required} of {warps} × {entry} = {available}", terms.join(" + "));
+    let terms: Vec<String> = shares
+        .iter()
+        .map(|share| {
+            format!(
+                "{} warp{} × {}",
+                share.warps,
+                if share.warps == 1 { "" } else { "s" },
+                share.budget.unwrap_or(entry)
+            )
+        })
+        .collect();
+    let arithmetic = format!(
+        "{} = {required} of the {available} ({warps} × {entry}) that a block is launched with",
+        terms.join(" + ")
+    );
     let rebalance = match fit {
         Fit::Exact => None,
         // Less than a step for each of the takers is no use to anybody.
@@ -127,7 +139,10 @@ mod tests {
     fn a_rebalance_fits() {
         let found = pool(168, &[share("producer", Some(40), 4), share("consumer", Some(240), 8)]).unwrap();
         assert_eq!(found.rebalance.unwrap(), [("producer".to_owned(), 40), ("consumer".to_owned(), 232)]);
-        assert_eq!(found.arithmetic, "4 × 40 + 8 × 240 = 2080 of 12 × 168 = 2016");
+        assert_eq!(
+            found.arithmetic,
+            "4 warps × 40 + 8 warps × 240 = 2080 of the 2016 (12 × 168) that a block is launched with"
+        );
         let found = pool(168, &[share("producer", None, 4), share("consumer", Some(232), 8)]).unwrap();
         assert_eq!(found.rebalance.unwrap(), [("producer".to_owned(), 40), ("consumer".to_owned(), 232)]);
         let found = pool(168, &[share("producer", Some(40), 4), share("consumer", Some(224), 8)]).unwrap();

@@ -95,12 +95,7 @@ fn update(plan: &Plan, check: &Check<'_>, verdict: &Verdict, args: &GateArgs) ->
     let text = clean::text(Form::Json, &after.to_text());
     let (changed, added, gone) = gate::changes(&before, &after);
     if text != old {
-        let to = super::args::OutputArgs {
-            output: Some(path.to_owned()),
-            color: super::args::ColorWhen::Never,
-            verbose: false,
-            quiet: true,
-        };
+        let to = super::args::OutputArgs { output: Some(path.to_owned()), ..args.output.clone() };
         output::write(&to, Form::Json, |out| out.write_all(text.as_bytes()))?;
     }
     drop(lock);

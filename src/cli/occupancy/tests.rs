@@ -32,12 +32,15 @@ fn batched(input: &str) -> (Vec<Value>, Summary) {
 fn one_architecture() {
     let text = answer("--arch sm_90a --registers 168 --threads 384 --smem 16384").unwrap();
     insta::assert_snapshot!(text, @r"
-    sm_90a: 168 registers, 384 threads, 16,384 bytes of shared memory
-    1 block per SM, 12 of 64 warps, 18.8 % occupancy; limited by registers
+    sm_90a: 168 registers a thread, 384 threads a block, 16,384 bytes of shared
+      memory a block
+    An SM holds 1 block: 12 of its 64 warps (18.8 % occupancy), limited by registers
 
-      next step  cut 88 registers, to 80, for 2 blocks instead of 1
-      cliff      1 more register, to 169, and no block fits
-                 216,065 more bytes of shared memory, to 232,449, and no block fits
+      more blocks   2 fit with at most 80 registers a thread (88 fewer); this is
+                    arithmetic: `ptxinspect KERNEL.ptx --try-step` asks ptxas
+      fewer blocks  none fits with 169 registers a thread (1 more)
+                    none fits with 232,449 bytes of shared memory a block (216,065
+                    more)
 
                            a block takes   an SM has  blocks
         registers                 64,512      65,536       1  <- limit
@@ -62,19 +65,21 @@ fn two_limits_clusters_and_a_mode() {
     )
     .unwrap();
     insta::assert_snapshot!(text, @r"
-    sm_100a: 128 registers, 256 threads, 1,024 static + 100,000 dynamic bytes of
-      shared memory, 3 barriers, clusters of 16
-    2 blocks per SM, 16 of 64 warps, 25.0 % occupancy; limited by registers and
-      shared memory
+    sm_100a: 128 registers a thread, 256 threads a block, 1,024 static + 100,000
+      dynamic bytes of shared memory a block, 3 barriers, clusters of 16 blocks
+    An SM holds 2 blocks: 16 of its 64 warps (25.0 % occupancy), limited by
+      registers and shared memory
 
-      next step  cut 48 registers, to 80, and 24,224 bytes of shared memory, to
-                 76,800, for 3 blocks instead of 2
-      cliff      1 more register, to 129, loses 1 of 2 blocks
-                 14,689 more bytes of shared memory, to 115,713, lose 1 of 2 blocks
-      note       more than 48 KB of shared memory has to be dynamic, and opted in to
-      note       a cluster of 16 runs at once in one GPC, on at least 8 SMs
-      note       clusters above 8 blocks have to be opted in to, and not every GPU
-                 has them
+      more blocks   3 fit with at most 80 registers a thread (48 fewer) and at most
+                    76,800 bytes of shared memory a block (24,224 fewer); this is
+                    arithmetic: `ptxinspect KERNEL.ptx --try-step` asks ptxas
+      fewer blocks  1 fits with 129 registers a thread (1 more)
+                    1 fits with 115,713 bytes of shared memory a block (14,689 more)
+      note          more than 48 KB of shared memory has to be dynamic, and opted in
+                    to
+      note          a cluster of 16 runs at once in one GPC, on at least 8 SMs
+      note          clusters above 8 blocks have to be opted in to, and not every
+                    GPU has them
 
                            a block takes   an SM has  blocks
         registers                 32,768      65,536       2  <- limit
@@ -93,15 +98,17 @@ fn two_limits_clusters_and_a_mode() {
 fn a_launch_that_cannot_run() {
     let text = answer("--arch sm_107a --registers 300 --threads 128 --smem 300000").unwrap();
     insta::assert_snapshot!(text, @r"
-    sm_107a: 300 registers, 128 threads, 300,000 bytes of shared memory
-    0 blocks per SM: the launch cannot run
+    sm_107a: 300 registers a thread, 128 threads a block, 300,000 bytes of shared
+      memory a block
+    An SM holds no block of it: the launch fails
 
-      because    a thread has at most 256 registers, found 300
-      because    a block has at most 232448 bytes of shared memory, found 300000
-      next step  cut 45 registers, to 255, and 67,552 bytes of shared memory, to
-                 232,448, for 1 block instead of 0
-      note       the shared memory fits where the kernel opts in to it: --smem-mode
-                 oversized
+      because       a thread has at most 256 registers, found 300
+      because       a block has at most 232448 bytes of shared memory, found 300000
+      more blocks   1 fits with at most 255 registers a thread (45 fewer) and at
+                    most 232,448 bytes of shared memory a block (67,552 fewer); this
+                    is arithmetic: `ptxinspect KERNEL.ptx --try-step` asks ptxas
+      note          the shared memory fits where the kernel opts in to it:
+                    --smem-mode oversized
 
                            a block takes   an SM has  blocks
         registers                 38,912      65,536       0  <- limit
@@ -118,12 +125,13 @@ fn a_launch_that_cannot_run() {
 fn several_architectures() {
     let text = answer("--arch sm_75,sm_86 --arch sm_90a --registers 96 --threads 256 --smem 30000").unwrap();
     insta::assert_snapshot!(text, @r"
-    96 registers, 256 threads, 30,000 bytes of shared memory
+    96 registers a thread, 256 threads a block, 30,000 bytes of shared memory a
+      block
 
-      arch    blocks  warps   occup.  limited by         next step      cliff
-      sm_75        2  16/32   50.0 %  regs+smem          regs+smem: 3   129 regs: 1
-      sm_86        2  16/48   33.3 %  regs               80 regs: 3     129 regs: 1
-      sm_90a       2  16/64   25.0 %  regs               80 regs: 3     129 regs: 1
+      arch    blocks  warps   occup.  limited by         more blocks at  fewer at
+      sm_75        2  16/32   50.0 %  regs+smem          regs+smem (3)   129 regs (1)
+      sm_86        2  16/48   33.3 %  regs               80 regs (3)     129 regs (1)
+      sm_90a       2  16/64   25.0 %  regs               80 regs (3)     129 regs (1)
 
       blocks by registers   sm_75   sm_86  sm_90a
                  1 -  32       2       3       7

@@ -43,7 +43,8 @@ pub fn write(unit: &Unit, view: &View<'_>, options: &Options, out: &mut dyn Writ
 fn write_source_lines(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     const TOP: usize = 15;
     const WIDTH: usize = 100;
-    let shown = text::Options { verbose: false, top: TOP, width: options.width.unwrap_or(WIDTH), pictures: true };
+    let shown =
+        text::Options { verbose: false, top: TOP, width: options.width.unwrap_or(WIDTH), pictures: true, links: None };
     let named = unit.kernels.iter().filter(|kernel| !kernel.source_lines.is_empty());
     for kernel in named {
         let name = abridge(kernel.demangled.as_deref().unwrap_or(&kernel.name), NAME);

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use super::{delta, figure, summary, word};
 use crate::compare::LineChange;
 use crate::emit::escape::terminal;
-use crate::emit::text::{BAD, BOLD, DIM, GOOD, NOTE, RESET, WARN, write_ptxas_files};
+use crate::emit::text::{BAD, BOLD, DIM, GOOD, NOTE, RESET, WARN, write_ptxas_files, write_wrapped};
 use crate::gate::{Change, Comparison, Finding, FindingKind, Level, Outcome, UnitVerdict, Verdict};
-use crate::report::{abridge, shorten};
+use crate::report::{distinct, shorten};
 
 /// What the reader asked to see.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,9 @@ pub fn write(verdict: &Verdict, options: &Options, out: &mut dyn Write) -> io::R
         Outcome::Fail | Outcome::Error => BAD,
     };
     let outcome = word(verdict.outcome);
-    writeln!(out, "gate: {style}{outcome}{RESET}  {}", summary(verdict, &terminal(&verdict.baseline)))?;
+    let sentence = format!("gate: {style}{outcome}{RESET}  {}", summary(verdict, &terminal(&verdict.baseline)));
+    write_wrapped(&sentence, "", "  ", options.width, out)?;
+    let names = Names::of(verdict, options);
     write_ptxas_files(&verdict.ptxas_files, out)?;
     for unit in &verdict.units {
         let of_unit = |finding: &&Finding| {
@@ -37,7 +39,7 @@ pub fn write(verdict: &Verdict, options: &Options, out: &mut dyn Write) -> io::R
         let mine: Vec<&Finding> = verdict.findings.iter().filter(of_unit).collect();
         let shown: Vec<&Finding> = mine.into_iter().filter(|finding| is_shown(finding, options)).collect();
         if !shown.is_empty() {
-            write_unit(unit, &shown, options, out)?;
+            write_unit(unit, &shown, &names, options, out)?;
         }
     }
     let known = |finding: &Finding| verdict.units.iter().any(|unit| Some(&unit.path) == finding.path.as_ref());
@@ -47,7 +49,7 @@ pub fn write(verdict: &Verdict, options: &Options, out: &mut dyn Write) -> io::R
         writeln!(out)?;
     }
     for finding in rest {
-        write_finding(finding, "", out)?;
+        write_finding(finding, "", &names, options, out)?;
     }
     let hidden = verdict.findings.iter().filter(|finding| finding.kind == FindingKind::NotChecked).count();
     if hidden > 0 && !options.verbose {
@@ -73,20 +75,62 @@ fn label(level: Level) -> (anstyle::Style, &'static str) {
     }
 }
 
-fn write_finding(finding: &Finding, indent: &str, out: &mut dyn Write) -> io::Result<()> {
+fn write_finding(
+    finding: &Finding,
+    indent: &str,
+    names: &Names,
+    options: &Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let (style, label) = label(finding.level);
     let line = finding.ptx_line.map(|line| format!(" (line {line})")).unwrap_or_default();
-    writeln!(out, "{indent}{style}{label}{RESET}: {}{line}", terminal(&finding.message))
+    let text = format!("{style}{label}{RESET}: {}{line}", terminal(&names.abridged(&finding.message)));
+    write_wrapped(&text, indent, &format!("{indent}  "), options.width, out)
 }
 
-fn write_unit(unit: &UnitVerdict, findings: &[&Finding], options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    write!(out, "\n{BOLD}{}{RESET}  {}", terminal(&unit.path), unit.arch)?;
-    match &unit.ptxas {
-        Some(version) => writeln!(out, "  ptxas {}", terminal(version))?,
-        None => writeln!(out)?,
+/// Long names of kernels, and what is shown of each: what tells it from the others.
+struct Names(Vec<(String, String)>);
+
+impl Names {
+    fn of(verdict: &Verdict, options: &Options) -> Names {
+        let mut whole: Vec<&str> = Vec::new();
+        for kernel in verdict.units.iter().flat_map(|unit| &unit.kernels) {
+            let before = kernel.before_name.as_deref();
+            for name in std::iter::once(kernel.demangled.as_str()).chain(before) {
+                if !whole.contains(&name) {
+                    whole.push(name);
+                }
+            }
+        }
+        let room = options.width.saturating_sub(16).max(24);
+        let shown = if options.verbose { Vec::new() } else { distinct(&whole, room) };
+        let mut names: Vec<(String, String)> =
+            whole.into_iter().map(str::to_owned).zip(shown).filter(|(whole, shown)| whole != shown).collect();
+        // A name may be a part of a longer one.
+        names.sort_by_key(|(whole, _)| std::cmp::Reverse(whole.len()));
+        Names(names)
     }
+
+    /// A sentence with its names abridged.
+    fn abridged(&self, text: &str) -> String {
+        let known = self.0.iter().find(|(whole, _)| text.contains(whole.as_str()));
+        known.map_or_else(|| text.to_owned(), |(whole, shown)| text.replace(whole.as_str(), shown))
+    }
+}
+
+fn write_unit(
+    unit: &UnitVerdict,
+    findings: &[&Finding],
+    names: &Names,
+    options: &Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let ptxas = unit.ptxas.as_ref().map(|version| format!("  ptxas {}", terminal(version))).unwrap_or_default();
+    let title = format!("{BOLD}{}{RESET}  {}{ptxas}", terminal(&unit.path), unit.arch);
+    writeln!(out)?;
+    write_wrapped(&title, "", "  ", options.width, out)?;
     for finding in findings {
-        write_finding(finding, "  ", out)?;
+        write_finding(finding, "  ", names, options, out)?;
     }
     // A kernel that is only new or only gone has nothing to compare.
     let failing = |kernel: &&Comparison| {
@@ -98,7 +142,7 @@ fn write_unit(unit: &UnitVerdict, findings: &[&Finding], options: &Options, out:
         findings.iter().filter(of_kernel).any(grave)
     };
     for kernel in unit.kernels.iter().filter(|kernel| options.verbose || failing(kernel)) {
-        write_kernel(kernel, options, out)?;
+        write_kernel(kernel, names, options, out)?;
     }
     if findings.iter().any(|finding| finding.level >= Level::Failure)
         && let Some(command) = &unit.command
@@ -111,11 +155,10 @@ fn write_unit(unit: &UnitVerdict, findings: &[&Finding], options: &Options, out:
     Ok(())
 }
 
-fn write_kernel(kernel: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let room = options.width.saturating_sub(4).max(20);
-    writeln!(out, "\n  {BOLD}{}{RESET}", terminal(&abridge(&kernel.demangled, room)))?;
+fn write_kernel(kernel: &Comparison, names: &Names, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "\n  {BOLD}{}{RESET}", terminal(&names.abridged(&kernel.demangled)))?;
     if let Some(before) = &kernel.before_name {
-        writeln!(out, "    {DIM}recorded as{RESET} {}", terminal(&abridge(before, room)))?;
+        writeln!(out, "    {DIM}recorded as{RESET} {}", terminal(&names.abridged(before)))?;
     }
     if !kernel.figures.is_empty() {
         writeln!(out, "    {DIM}{:<22}{:>10}{:>10}{:>9}{RESET}", "", "before", "after", "")?;

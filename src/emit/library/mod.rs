@@ -73,11 +73,20 @@ fn columns(full: bool) -> impl Iterator<Item = &'static Column> {
 /// Columns of text from which on everything fits; below, names need the room more than the rarer figures.
 const ROOMY: usize = 100;
 
+/// Columns of text below which even more is left out.
+const NARROW: usize = 72;
+
 /// The columns of a terminal.
 fn terminal_columns(table: &Table<'_>) -> impl Iterator<Item = &'static Column> {
     const RARE: [&str; 3] = ["stack", "bars", "code"];
-    let is_narrow = table.width < ROOMY && !table.verbose;
-    columns(table.full).filter(move |(title, _)| !(is_narrow && RARE.contains(title)))
+    const RARER: [&str; 5] = ["stack", "bars", "code", "smem", "insts"];
+    let left_out: &[&str] = match table.width {
+        _ if table.verbose => &[],
+        ..NARROW => &RARER,
+        NARROW..ROOMY => &RARE,
+        _ => &[],
+    };
+    columns(table.full).filter(move |(title, _)| !left_out.contains(title))
 }
 
 /// A sum over the kernels of an architecture, as people read it: its title, and what it shows.

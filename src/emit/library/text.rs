@@ -4,11 +4,14 @@ use std::io::{self, Write};
 
 use super::{ROOMY, Table, arch_columns, configurations, name, terminal_columns};
 use crate::emit::escape::terminal;
-use crate::emit::text::{BOLD, DIM, RESET, WARN, count, thousands};
+use crate::emit::text::{BOLD, DIM, RESET, WARN, count, thousands, write_wrapped};
 use crate::report::distinct;
 
 /// How wide a full bar of the histogram is.
 const BAR: u64 = 40;
+
+/// Columns that a name gets before what else is told of its kernel.
+const NAME: usize = 24;
 
 /// Writes the summary, the histogram and the rows.
 pub fn write_text(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
@@ -25,7 +28,8 @@ pub fn write_text(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
     if summary.device_functions > 0 {
         parts.push(count(summary.device_functions, "device function"));
     }
-    writeln!(out, "{BOLD}{}{RESET}  {}", inputs.join(", "), parts.join(", "))?;
+    let title = format!("{BOLD}{}{RESET}  {}", inputs.join(", "), parts.join(", "));
+    write_wrapped(&title, "", "  ", table.width, out)?;
     if summary.by_arch.is_empty() {
         return Ok(());
     }
@@ -36,23 +40,29 @@ pub fn write_text(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn write_by_arch(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let without: &[&str] = match (table.full, table.width < ROOMY) {
-        (true, false) => &[],
-        (true, true) => &["functions", "with stack", "unknown", "regs median"],
-        (false, false) => &["live max", "unknown"],
-        (false, true) => &["live max", "unknown", "functions", "with stack", "regs median"],
-    };
-    let titles = arch_columns(without).map(|(title, _)| (*title).to_owned());
-    let mut lines: Vec<Vec<String>> = vec![std::iter::once("arch".to_owned()).chain(titles).collect()];
-    for arch in &table.summary.by_arch {
-        let figures = arch_columns(without).map(|(_, figure)| figure(arch));
-        lines.push(std::iter::once(terminal(&arch.arch).into_owned()).chain(figures).collect());
+    /// What goes first where a line has no room for everything.
+    const RARE: [&str; 8] =
+        ["functions", "with stack", "unknown", "regs median", "code", "cubins", "live max", "instructions"];
+    let never: &[&str] = if table.full { &[] } else { &["live max", "unknown"] };
+    let rare = RARE.len() + 1;
+    let narrow = usize::from(table.width < ROOMY) * 4;
+    for left_out in narrow..rare {
+        let without: Vec<&str> = never.iter().chain(RARE.iter().take(left_out)).copied().collect();
+        let titles = arch_columns(&without).map(|(title, _)| (*title).to_owned());
+        let mut lines: Vec<Vec<String>> = vec![std::iter::once("arch".to_owned()).chain(titles).collect()];
+        for arch in &table.summary.by_arch {
+            let figures = arch_columns(&without).map(|(_, figure)| figure(arch));
+            lines.push(std::iter::once(terminal(&arch.arch).into_owned()).chain(figures).collect());
+        }
+        if widths(&lines).iter().map(|width| width + 2).sum::<usize>() <= table.width || left_out + 1 == rare {
+            return write_aligned(&lines, 1, out);
+        }
     }
-    write_aligned(&lines, 1, out)
+    Ok(())
 }
 
-/// Columns to the right, but for the first few.
-fn write_aligned(lines: &[Vec<String>], left: usize, out: &mut dyn Write) -> io::Result<()> {
+/// The widest cell of each column.
+fn widths(lines: &[Vec<String>]) -> Vec<usize> {
     let mut widths: Vec<usize> = Vec::new();
     for line in lines {
         widths.resize(widths.len().max(line.len()), 0);
@@ -60,6 +70,12 @@ fn write_aligned(lines: &[Vec<String>], left: usize, out: &mut dyn Write) -> io:
             *width = (*width).max(cell.chars().count());
         }
     }
+    widths
+}
+
+/// Columns to the right, but for the first few.
+fn write_aligned(lines: &[Vec<String>], left: usize, out: &mut dyn Write) -> io::Result<()> {
+    let widths = widths(lines);
     for (number, line) in lines.iter().enumerate() {
         let mut text = String::new();
         for (at, (cell, &width)) in line.iter().zip(&widths).enumerate() {
@@ -86,7 +102,8 @@ fn write_histogram(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
     let Some(most) = bars.iter().map(|bar| bar.kernels).max() else { return Ok(()) };
     writeln!(out, "\n  {DIM}registers  kernels{RESET}")?;
     for bar in bars {
-        let length = (bar.kernels * BAR).div_ceil(most.max(1));
+        let room = BAR.min(table.width.saturating_sub(24) as u64);
+        let length = (bar.kernels * room).div_ceil(most.max(1));
         let from_to = format!("{}-{}", bar.from, bar.to);
         writeln!(
             out,
@@ -108,16 +125,13 @@ fn write_rows(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
     for row in table.rows {
         lines.push(terminal_columns(table).map(|(_, value)| value(row).unwrap_or_else(|| "-".to_owned())).collect());
     }
-    let mut widths: Vec<usize> = lines.first().map(|head| vec![0; head.len()]).unwrap_or_default();
-    for line in &lines {
-        for (width, cell) in widths.iter_mut().zip(line) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
+    let widths = widths(&lines);
     let arch_width = table.rows.iter().map(|row| row.arch.chars().count()).max().unwrap_or(0).max(4);
     let used: usize = widths.iter().map(|width| width + 2).sum::<usize>() + arch_width + 4;
     let made = options.iter().flatten().map(|made| made.chars().count() + 2).max().unwrap_or(0);
-    let room = table.width.saturating_sub(used + made).max(24);
+    // How a kernel was made stands under its name where both do not fit on a line.
+    let beside = table.width.saturating_sub(used + made) >= NAME;
+    let room = table.width.saturating_sub(if beside { used + made } else { used }).max(NAME / 2);
     let places = places(table);
     let names: Vec<String> = table.rows.iter().map(|row| name(row, table.verbose)).collect();
     let names =
@@ -133,18 +147,25 @@ fn write_rows(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
             Some((row, name)) => {
                 let place = if places { format!("  {}", row.entry) } else { String::new() };
                 let made = number.checked_sub(1).and_then(|at| options.get(at)?.as_deref());
-                let made = made.map(|made| format!("  {}", terminal(made))).unwrap_or_default();
                 let (arch, name, place) = (terminal(&row.arch), terminal(name), terminal(&place));
-                writeln!(out, "{text}  {arch:<arch_width$}  {name}{DIM}{made}{place}{RESET}")?;
+                let made = made.map(terminal).unwrap_or_default();
+                let after = if beside && !made.is_empty() { format!("  {made}") } else { String::new() };
+                writeln!(out, "{text}  {arch:<arch_width$}  {name}{DIM}{after}{place}{RESET}")?;
+                if !beside {
+                    write_wrapped(&format!("{DIM}{made}{RESET}"), "      ", "      ", table.width, out)?;
+                }
             }
         }
     }
     let left = table.total_rows.saturating_sub(table.rows.len() as u64);
     if left > 0 {
-        writeln!(out, "  and {} more; sorted by {}; --top 0 shows all", thousands(left), table.sorted_by)?;
+        let text = format!("and {} more kernels; sorted by {}; --top 0 shows all", thousands(left), table.sorted_by);
+        write_wrapped(&text, "  ", "  ", table.width, out)?;
     }
     if table.rows.iter().any(|row| row.pressure.as_ref().is_some_and(|pressure| !pressure.exact)) {
-        writeln!(out, "  {WARN}?{RESET} an instruction that is not known can be reached: live registers may be more")?;
+        let text =
+            format!("{WARN}?{RESET} an instruction that is not known can be reached: live registers may be more");
+        write_wrapped(&text, "  ", "    ", table.width, out)?;
     }
     Ok(())
 }

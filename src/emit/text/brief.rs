@@ -16,7 +16,9 @@ const FINDINGS: usize = 4;
 /// The hottest lines of a kernel.
 const LINES: usize = 5;
 
-const OPTIONS: Options = Options { verbose: false, top: LINES, width: WIDTH, pictures: false };
+/// How it is shown.
+pub const OPTIONS: Options<'static> =
+    Options { verbose: false, top: LINES, width: WIDTH, pictures: false, links: None };
 
 /// How bad it looks for a kernel: the greater, the sooner its reader should know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

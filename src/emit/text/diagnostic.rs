@@ -7,7 +7,8 @@ use super::style::{BAD, BOLD, DIM, NOTE, RESET, WARN};
 use super::wrap::wrap;
 use crate::base::Line;
 use crate::emit::escape::{terminal, terminal_lines};
-use crate::report::{PtxText, Severity, Unit, shorten};
+use crate::emit::links;
+use crate::report::{Severity, Unit, shorten};
 
 pub(super) fn severity(severity: Severity) -> (anstyle::Style, &'static str) {
     match severity {
@@ -60,10 +61,17 @@ pub(super) struct Told<'a> {
     pub ptx_line: Option<Line>,
 }
 
+/// A line's number, right-aligned, that leads to it.
+pub(super) fn numbered(line: Line, width: usize, unit: &Unit, options: &Options) -> String {
+    let text = line.to_string();
+    let pad = " ".repeat(width.saturating_sub(text.len()));
+    format!("{pad}{}", links::to(options.links, &unit.input, Some(line), &text))
+}
+
 /// A message with its line.
 pub(super) fn write(
     told: &Told<'_>,
-    ptx: &PtxText,
+    unit: &Unit,
     indent: &str,
     options: &Options,
     out: &mut dyn Write,
@@ -75,15 +83,15 @@ pub(super) fn write(
         writeln!(out, "{indent}{}{line}", if index == 0 { "" } else { "  " })?;
     }
     match told.ptx_line {
-        Some(line) => write_line(line, ptx, &format!("{indent}  "), options, out),
+        Some(line) => write_line(line, unit, &format!("{indent}  "), options, out),
         None => Ok(()),
     }
 }
 
 /// One PTX line with its number.
-fn write_line(line: Line, ptx: &PtxText, indent: &str, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let statement = ptx.statement(line).unwrap_or_default();
+fn write_line(line: Line, unit: &Unit, indent: &str, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let statement = unit.ptx.statement(line).unwrap_or_default();
     let text = terminal(&statement);
     let room = options.width.saturating_sub(indent.len() + 10).max(20);
-    writeln!(out, "{indent}{DIM}{line:>6} |{RESET} {}", shorten(&text, room))
+    writeln!(out, "{indent}{DIM}{} |{RESET} {}", numbered(line, 6, unit, options), shorten(&text, room))
 }

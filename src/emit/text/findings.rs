@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use super::Options;
 use super::diagnostic::{self, Told};
-use super::pressure::source;
+use super::pressure::{source, source_linked};
 use super::style::{DIM, GOOD, RESET, WARN};
 use super::wrap::wrap;
 use crate::emit::escape::terminal;
@@ -75,7 +75,7 @@ fn write_issue(issue: &Issue, unit: &Unit, options: &Options, out: &mut dyn Writ
         message: &message,
         ptx_line: issue.ptx_line,
     };
-    diagnostic::write(&told, &unit.ptx, "  ", options, out)?;
+    diagnostic::write(&told, unit, "  ", options, out)?;
     write_source(issue.source_line.as_ref(), unit, "    ", options, out)?;
     // The first is what the message says.
     for stands in issue.witness.iter().skip(1) {
@@ -114,7 +114,7 @@ pub(super) fn write_advisory(
         message: &advisory.message,
         ptx_line: advisory.ptx_line.or(advisory.first_ptx_line),
     };
-    diagnostic::write(&told, &unit.ptx, indent, options, out)?;
+    diagnostic::write(&told, unit, indent, options, out)?;
     let indent = format!("{indent}  ");
     write_source(advisory.source_line.as_ref(), unit, &indent, options, out)?;
     write_explain(advisory.code.as_deref(), &indent, options, out)
@@ -130,10 +130,11 @@ fn write_source(
 ) -> io::Result<()> {
     let Some(at) = at else { return Ok(()) };
     let place = source(at, options);
+    let linked = source_linked(at, options);
     let text = unit.sources.get(&at.file).and_then(|file| file.own_line(at.line)).unwrap_or_default();
     let room = options.width.saturating_sub(indent.len() + place.chars().count() + 5).max(20);
     let text = if text.is_empty() { String::new() } else { format!(": {}", shorten(&terminal(text), room)) };
-    writeln!(out, "{indent}{DIM}in {place}{RESET}{text}")
+    writeln!(out, "{indent}{DIM}in {linked}{RESET}{text}")
 }
 
 /// The command that says more of a code.

@@ -2,18 +2,20 @@
 
 use std::io::{self, Write};
 
+use super::diagnostic::numbered;
 use super::figures::{bytes, count, thousands};
 use super::style::{BOLD, DIM, GOOD, RESET, WARN};
 use super::wrap::wrap;
 use super::{Options, findings, pressure, source_lines, summary, warps};
+use crate::base::Line;
 use crate::emit::escape::terminal;
-use crate::report::{Kernel, KernelKind, LineFacts, Occupancy, SmemRange, Unit, abridge, shorten};
+use crate::report::{Kernel, KernelKind, LineFacts, Occupancy, SmemRange, Unit, shorten};
 
 /// Columns before the value of a row.
 const LABEL_COLUMNS: usize = 14;
 
 /// Lines that a name may take.
-const NAME_LINES: usize = 2;
+pub(super) const NAME_LINES: usize = 2;
 
 /// Findings that stand before anything else; the others stand at the end.
 const WORST: usize = 3;
@@ -29,9 +31,9 @@ pub(super) fn row(label: &str, value: &str, options: &Options, out: &mut dyn Wri
     if lines.is_empty() { writeln!(out) } else { Ok(()) }
 }
 
-/// Writes everything the report says of one kernel.
-pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    write_name(kernel, options, out)?;
+/// Writes everything the report says of one kernel, under a name as long as the reader wants it.
+pub fn write(kernel: &Kernel, name: &str, unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    write_name(kernel, name, options, out)?;
     let found = findings::of(kernel, unit);
     let (worst, rest) = found.split_at(found.iter().take(WORST).take_while(|finding| finding.is_serious()).count());
     findings::write(worst.iter(), unit, options, out)?;
@@ -57,15 +59,13 @@ pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Writ
     Ok(())
 }
 
-fn write_name(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let shown = kernel.demangled.as_deref().unwrap_or(&kernel.name);
+fn write_name(kernel: &Kernel, name: &str, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let kind = match kernel.kind {
         KernelKind::Entry => "entry",
         KernelKind::Func => "function",
     };
     let at = kernel.ptx_line.map(|line| format!(", line {line}")).unwrap_or_default();
-    let shown = if options.verbose { shown.into() } else { abridge(shown, NAME_LINES * options.width) };
-    let title = format!("{BOLD}{}{RESET}  {DIM}{kind}{at}{RESET}", terminal(&shown));
+    let title = format!("{BOLD}{}{RESET}  {DIM}{kind}{at}{RESET}", terminal(name));
     for (index, line) in wrap(&title, options.width.saturating_sub(4)).iter().enumerate() {
         writeln!(out, "{:indent$}{line}", "", indent = if index == 0 { 0 } else { 4 })?;
     }
@@ -91,7 +91,7 @@ pub(super) fn write_registers(kernel: &Kernel, options: &Options, out: &mut dyn 
         (Some(0), Some(0)) => format!("{GOOD}none{RESET}"),
         (Some(stores), Some(loads)) => format!("{WARN}{} stored, {} read back{RESET}", bytes(stores), bytes(loads)),
         _ => match &kernel.spills {
-            Some(spills) if spills.is_empty() => "none marked".to_owned(),
+            Some(spills) if spills.is_empty() => "none: the cubin marks no instruction as a spill".to_owned(),
             Some(spills) => format!("{WARN}{}{RESET}", count(spills.len() as u64, "instruction")),
             None => "not known: the cubin marks none, and there is no log of ptxas".to_owned(),
         },
@@ -99,7 +99,7 @@ pub(super) fn write_registers(kernel: &Kernel, options: &Options, out: &mut dyn 
     row("spills", &format!("{spilt}{}", spill_lines(kernel)), options, out)
 }
 
-/// The PTX lines with the most spill instructions: `, most at lines 84 (28), 145 (20)`.
+/// The PTX lines with the most spill instructions: `, most at lines 84 (28 instructions), 145 (20)`.
 pub(super) fn spill_lines(kernel: &Kernel) -> String {
     const SHOWN: usize = 4;
     let mut lines: Vec<_> = kernel.spills.iter().flatten().filter_map(|spill| spill.ptx_line).collect();
@@ -107,7 +107,13 @@ pub(super) fn spill_lines(kernel: &Kernel) -> String {
     let mut counts: Vec<_> = lines.chunk_by(|a, b| a == b).map(|group| (group.len(), group[0])).collect();
     counts.sort_by_key(|(count, line)| (std::cmp::Reverse(*count), *line));
     let all = counts.len() <= SHOWN;
-    let shown: Vec<String> = counts.iter().take(SHOWN).map(|(count, line)| format!("{line} ({count}×)")).collect();
+    let noun = |at: usize, count: usize| match (at, count) {
+        (0, 1) => " instruction",
+        (0, _) => " instructions",
+        _ => "",
+    };
+    let told = |(at, (count, line)): (usize, &(usize, Line))| format!("{line} ({count}{})", noun(at, *count));
+    let shown: Vec<String> = counts.iter().take(SHOWN).enumerate().map(told).collect();
     match shown.is_empty() {
         true => String::new(),
         false => format!(", {}at lines {}", if all { "" } else { "most " }, shown.join(", ")),
@@ -166,7 +172,8 @@ fn write_blocks(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn W
     let Some(occupancy) = &kernel.occupancy else { return Ok(()) };
     let ranges = &occupancy.by_smem_dynamic;
     let [.., last] = &ranges[..] else { return write_steps(occupancy, unit, options, out) };
-    let told = |range: &SmemRange| format!("{} up to {} B", range.blocks_per_sm, thousands(range.smem_dynamic_bytes));
+    let told =
+        |range: &SmemRange| format!("{} with up to {} B", range.blocks_per_sm, thousands(range.smem_dynamic_bytes));
     let mut parts: Vec<String> = ranges.iter().take(SMEM_RANGES).map(told).collect();
     if ranges.len() > SMEM_RANGES {
         parts.pop();
@@ -254,7 +261,8 @@ pub(super) fn write_lines(kernel: &Kernel, unit: &Unit, options: &Options, out: 
         let text = terminal(&unit.ptx.statement(facts.ptx_line).unwrap_or_default()).into_owned();
         let bar = if options.pictures { format!("{} ", bar(weight(facts), most)) } else { String::new() };
         let text = shorten(&text, room).into_owned();
-        writeln!(out, "  {DIM}{:>digits$}{RESET} {:>6} {bar}{text}", facts.ptx_line, weight(facts))?;
+        let number = numbered(facts.ptx_line, digits, unit, options);
+        writeln!(out, "  {DIM}{number}{RESET} {:>6} {bar}{text}", weight(facts))?;
     }
     Ok(())
 }
@@ -285,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_long_row_goes_on_under_its_value() {
-        let options = Options { verbose: false, top: 5, width: 40, pictures: true };
+        let options = Options { verbose: false, top: 5, width: 40, pictures: true, links: None };
         let mut out = Vec::new();
         row("registers", "168 of at most 168: 12 warps must fit", &options, &mut out).unwrap();
         let text = anstream::adapter::strip_str(std::str::from_utf8(&out).unwrap()).to_string();

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use super::Options;
+use super::figures::{count, thousands};
 use super::kernel::row;
 use crate::base::Line;
 use crate::emit::escape::terminal;
@@ -59,7 +60,10 @@ impl Array<'_> {
 
     fn add(&mut self, site: &MbarrierSite) {
         let what = match (site.action.as_str(), site.argument) {
-            ("init" | "arrive.expect_tx" | "expect_tx", Some(argument)) => format!("{} {argument}", site.action),
+            ("init", Some(argument)) => format!("init for {}", count(argument, "arrival")),
+            ("arrive.expect_tx" | "expect_tx", Some(argument)) => {
+                format!("{} of {} bytes", site.action, thousands(argument))
+            }
             (action, _) => action.to_owned(),
         };
         match self.acts.iter_mut().find(|(known, _)| *known == what) {
@@ -135,11 +139,12 @@ fn arrays(sites: &[MbarrierSite]) -> Vec<Array<'_>> {
     found
 }
 
-/// `wait at line 12`, `wait 4× from line 12`
+/// `wait at line 12`, `wait at 4 lines from 12 on`
 fn act((what, lines): &(String, Vec<Line>)) -> String {
     match lines.as_slice() {
         [only] => format!("{what} at line {only}"),
-        [first, ..] => format!("{what} {}× from line {first}", lines.len()),
+        [first, last] => format!("{what} at lines {first} and {last}"),
+        [first, ..] => format!("{what} at {} lines from {first} on", lines.len()),
         [] => what.clone(),
     }
 }
@@ -149,14 +154,14 @@ pub(super) fn write(sites: &[MbarrierSite], options: &Options, out: &mut dyn Wri
     let mut before = None;
     for (index, array) in arrays(sites).iter().enumerate() {
         let label = if index == 0 { "mbarriers" } else { "" };
-        let count = array.range.map_or(String::new(), |(first, last)| match (last - first) / BYTES + 1 {
+        let several = array.range.map_or(String::new(), |(first, last)| match (last - first) / BYTES + 1 {
             1 => String::new(),
-            count => format!(" ({count} objects)"),
+            several => format!(" ({several} mbarriers)"),
         });
         let acts: Vec<String> = array.acts.iter().map(act).collect();
         let name = array.name(before != Some(array.variable));
         before = Some(array.variable);
-        row(label, &format!("{name}{count}: {}", acts.join(", ")), options, out)?;
+        row(label, &format!("{name}{several}: {}", acts.join(", ")), options, out)?;
     }
     Ok(())
 }
@@ -190,7 +195,7 @@ mod tests {
             site(10, "wait", Some("bars+?"), None),
             site(11, "arrive", None, None),
         ];
-        let options = Options { verbose: false, top: 5, width: 100, pictures: true };
+        let options = Options { verbose: false, top: 5, width: 120, pictures: true, links: None };
         let mut out = Vec::new();
         write(&sites, &options, &mut out).unwrap();
         let text = anstream::adapter::strip_str(std::str::from_utf8(&out).unwrap()).to_string();
@@ -198,9 +203,9 @@ mod tests {
         assert_eq!(
             rows,
             [
-                "bars+0…8 (2 objects): init 1 2× from line 1, wait 2× from line 6, arrive at line 9",
-                "+16…24 (2 objects): init 1 2× from line 3, arrive at line 8",
-                "+32: init 4 at line 5, wait at line 9",
+                "bars+0…8 (2 mbarriers): init for 1 arrival at lines 1 and 2, wait at lines 6 and 7, arrive at line 9",
+                "+16…24 (2 mbarriers): init for 1 arrival at lines 3 and 4, arrive at line 8",
+                "+32: init for 4 arrivals at line 5, wait at line 9",
                 "+?: wait at line 10",
                 "?+?: arrive at line 11",
             ]

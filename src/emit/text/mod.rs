@@ -23,11 +23,12 @@ pub(super) use summary::launch_decides;
 pub(super) use wrap::wrap;
 
 use super::escape::terminal;
-use crate::report::{Kernel, PtxasFile, Report, Unit};
+use super::links::{self, Links};
+use crate::report::{Kernel, PtxasFile, Report, Unit, distinct};
 
 /// What the reader asked to see.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct Options<'a> {
     /// Mangled names, attributes, every line.
     pub verbose: bool,
     /// How many of the hottest lines.
@@ -36,6 +37,8 @@ pub struct Options {
     pub width: usize,
     /// Curves and bars drawn in characters.
     pub pictures: bool,
+    /// Where the files are, for a terminal that knows links.
+    pub links: Option<&'a Links>,
 }
 
 /// Writes the report of all units that have one; errors are [`write_unit_error`]'s.
@@ -61,27 +64,41 @@ pub fn write_ptxas_files(files: &[PtxasFile], out: &mut dyn Write) -> io::Result
 }
 
 /// What was inspected, for which architecture, and what made it: one line.
-pub fn write_title(unit: &Unit, out: &mut dyn Write) -> io::Result<()> {
-    write!(out, "{BOLD}{}{RESET}", terminal(&unit.input))?;
+pub fn write_title(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let mut title = format!("{BOLD}{}{RESET}", links::to(options.links, &unit.input, None, &terminal(&unit.input)));
     if let Some(arch) = &unit.arch {
-        write!(out, "  {arch}")?;
+        title.push_str(&format!("  {}", terminal(arch)));
     }
     match &unit.ptxas {
         Some(ptxas) => {
-            let version = ptxas.version.as_deref().unwrap_or("of unknown version");
+            let version = terminal(ptxas.version.as_deref().unwrap_or("of unknown version"));
             let file = ptxas.path.as_ref().map(|path| format!(": {}", terminal(path))).unwrap_or_default();
-            writeln!(out, "  ptxas {version} {DIM}({}{file}){RESET}", terminal(&ptxas.reason))?;
+            title.push_str(&format!("  ptxas {version} {DIM}({}{file}){RESET}", terminal(&ptxas.reason)));
         }
         None => match unit.cubin.as_ref().and_then(|cubin| cubin.made_by.as_deref()) {
-            Some(maker) => writeln!(out, "  cubin made by {}", terminal(maker))?,
-            None => writeln!(out, "  cubin")?,
+            Some(maker) => title.push_str(&format!("  cubin made by {}", terminal(maker))),
+            None => title.push_str("  cubin"),
         },
+    }
+    write_wrapped(&title, "", "  ", options.width, out)
+}
+
+/// A text over as many lines as it takes, the first after one indentation and the others after another.
+pub(super) fn write_wrapped(
+    text: &str,
+    first: &str,
+    others: &str,
+    width: usize,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    for (at, line) in wrap(text, width.saturating_sub(others.len())).iter().enumerate() {
+        writeln!(out, "{}{line}", if at == 0 { first } else { others })?;
     }
     Ok(())
 }
 
 fn write_unit(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    write_title(unit, out)?;
+    write_title(unit, options, out)?;
     if options.verbose {
         if let Some(ptxas) = &unit.ptxas {
             writeln!(out, "  {DIM}flags{RESET}      {}", terminal(&ptxas.flags.join(" ")))?;
@@ -95,9 +112,12 @@ fn write_unit(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result
         writeln!(out, "  no functions")?;
     }
     let is_shown = |kernel: &&Kernel| options.verbose || !is_plain_addition(kernel);
-    for kernel in unit.kernels.iter().filter(is_shown) {
+    let shown: Vec<&Kernel> = unit.kernels.iter().filter(is_shown).collect();
+    let names: Vec<&str> = shown.iter().map(|kernel| kernel.demangled.as_deref().unwrap_or(&kernel.name)).collect();
+    let abridged = distinct(&names, kernel::NAME_LINES * options.width);
+    for ((kernel, whole), abridged) in shown.into_iter().zip(names).zip(&abridged) {
         writeln!(out)?;
-        kernel::write(kernel, unit, options, out)?;
+        kernel::write(kernel, if options.verbose { whole } else { abridged }, unit, options, out)?;
     }
     let added: Vec<String> = unit
         .kernels

@@ -3,11 +3,13 @@
 use std::io::{self, Write};
 
 use super::Options;
+use super::diagnostic::numbered;
 use super::figures::count;
 use super::kernel::row;
 use super::style::{DIM, RESET, WARN};
 use crate::base::Line;
 use crate::emit::escape::terminal;
+use crate::emit::links;
 use crate::report::{Kernel, LiveValue, LoopFacts, SourceLine, Unit, shorten};
 
 /// Rows of the live set shown unless everything was asked for.
@@ -19,8 +21,11 @@ pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Writ
     let peak = &pressure.gpr;
     let at = peak.ptx_line.map(|line| format!(", at line {line}")).unwrap_or_default();
     let pc = peak.pc.map(|pc| format!(" (pc {pc})")).unwrap_or_default();
-    let from =
-        peak.source_line.as_ref().map(|at| format!(" {DIM}({}){RESET}", source(at, options))).unwrap_or_default();
+    let from = peak
+        .source_line
+        .as_ref()
+        .map(|at| format!(" {DIM}({}){RESET}", source_linked(at, options)))
+        .unwrap_or_default();
     let holds = if peak.peak == 1 { "holds" } else { "hold" };
     let most = count(u64::from(peak.peak), "register");
     row("live", &format!("at most {most} {holds} a live value{at}{pc}{from}"), options, out)?;
@@ -149,7 +154,8 @@ fn write_value(value: &LiveValue, unit: &Unit, options: &Options, out: &mut dyn 
                 _ if value.is_operand => format!("an operand of {}", terminal(&statement)).into(),
                 _ => terminal(&statement),
             };
-            writeln!(out, "  {registers:>5} {DIM}{line:>5}{RESET} {}{last}", shorten(&text, room))?;
+            let number = numbered(line, 5, unit, options);
+            writeln!(out, "  {registers:>5} {DIM}{number}{RESET} {}{last}", shorten(&text, room))?;
             let detail = [more_lines(&value.ptx_lines), value.source_line.as_ref().map(|at| source(at, options))];
             let detail = detail.into_iter().flatten().collect::<Vec<_>>().join("; ");
             if !detail.is_empty() {
@@ -193,6 +199,19 @@ pub(super) fn source(at: &SourceLine, options: &Options) -> String {
         text.push_str(&format!(", called at {}:{}", name(&call.file, options), call.line));
     }
     terminal(&text).into_owned()
+}
+
+/// The same, leading to the line.
+pub(super) fn source_linked(at: &SourceLine, options: &Options) -> String {
+    let text = source(at, options);
+    match (text.split_once(", "), &at.called_at) {
+        (Some((own, call)), Some(called)) => {
+            let own = links::to(options.links, &at.file, Some(at.line), own);
+            let (words, place) = call.rsplit_once(' ').unwrap_or(("", call));
+            format!("{own}, {words} {}", links::to(options.links, &called.file, Some(called.line), place))
+        }
+        _ => links::to(options.links, &at.file, Some(at.line), &text),
+    }
 }
 
 /// Figures as a row of blocks, the largest full.

@@ -7,6 +7,7 @@ use super::Options;
 use super::figures::thousands;
 use super::style::{DIM, RESET, WARN};
 use crate::emit::escape::terminal;
+use crate::emit::links;
 use crate::report::{Kernel, SourceFacts, Unit, shorten};
 
 /// Writes the lines with the most instructions, what is inlined where the kernel calls it. Writes nothing where the cubin names no source.
@@ -32,6 +33,7 @@ pub fn write(kernel: &Kernel, unit: &Unit, top: usize, options: &Options, out: &
         let text = unit.sources.get(&facts.file).and_then(|text| text.own_line(facts.line)).unwrap_or_default();
         let room = options.width.saturating_sub(25 + place.chars().count() + at_peak.len()).max(10);
         let text = shorten(&terminal(text), room).into_owned();
+        let place = links::to(options.links, &facts.file, Some(facts.line), &place);
         let text = if text.is_empty() { text } else { format!("  {text}") };
         writeln!(
             out,

@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 
 use super::Options;
-use super::figures::thousands;
+use super::figures::{count, thousands};
 use super::kernel::row;
 use super::style::{BAD, DIM, GOOD, RESET, WARN};
+use super::wrap::wrap;
 use crate::base::Line;
 use crate::emit::escape::terminal;
 use crate::report::{Kernel, NamedBarrierSite, Role, RolePart, SetMaxNReg};
@@ -16,7 +17,7 @@ pub fn write(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Res
         write_setmaxnreg(found, options, out)?;
     }
     match kernel.roles.as_deref().filter(|roles| !roles.is_empty()) {
-        Some(roles) => write_roles(roles, out),
+        Some(roles) => write_roles(roles, options, out),
         None => Ok(()),
     }
 }
@@ -69,15 +70,19 @@ fn listed(groups: &[(String, Vec<Line>)]) -> String {
     groups.iter().map(text).collect::<Vec<_>>().join("; ")
 }
 
+/// `bar.sync by 256 threads at line 261; bar.arrive by 128 threads (384 can reach it) at line 70`
 fn sites(sites: &[NamedBarrierSite]) -> String {
     let mut groups = Vec::new();
     for site in sites {
-        let count = site.threads.map_or("?".to_owned(), |count| count.to_string());
+        let by = match site.threads {
+            Some(threads) => count(u64::from(threads), "thread"),
+            None => "an unknown number of threads".to_owned(),
+        };
         let reached = match site.reached_by {
-            Some(reached) if Some(reached) != site.threads => format!(" ({reached} threads may come)"),
+            Some(reached) if Some(reached) != site.threads => format!(" ({} can reach it)", thousands(reached.into())),
             _ => String::new(),
         };
-        add(&mut groups, format!("{} {count}{reached}", site.action), site.ptx_line);
+        add(&mut groups, format!("bar.{} by {by}{reached}", site.action), site.ptx_line);
     }
     listed(&groups)
 }
@@ -91,46 +96,77 @@ fn with_warps(done: &str, parts: &[RolePart]) -> String {
     }
 }
 
-fn write_roles(roles: &[Role], out: &mut dyn Write) -> io::Result<()> {
-    let unknown = || "?".to_owned();
-    let number = |value: Option<String>| value.unwrap_or_else(unknown);
-    let name_width = roles.iter().map(|role| role.name.len()).max().unwrap_or(0).max("role".len());
-    writeln!(
-        out,
-        "  {DIM}{:<name_width$}  warps      budget  live  room  spills  instructions  from line  does{RESET}",
-        "role"
-    )?;
-    for role in roles {
+/// What a role does, as the last column of its row.
+fn deeds(role: &Role) -> String {
+    let mut does: Vec<String> = role.does.iter().map(|done| with_warps(done, &role.parts)).collect();
+    let listed = |numbers: &[u32]| numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if role.budgets.len() > 1 {
+        does.push(format!("registers in turn {}", listed(&role.budgets)));
+    }
+    match role.barriers.as_slice() {
+        [] => {}
+        [only] => does.push(format!("barrier {only}")),
+        several => does.push(format!("barriers {}", listed(several))),
+    }
+    terminal(&does.join(", ")).into_owned()
+}
+
+/// A row for each role; what it does stands under it where a line has no room.
+fn write_roles(roles: &[Role], options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    const HEAD: [&str; 8] = ["role", "warps", "registers", "live", "spare", "spills", "SASS", "from line"];
+    /// Columns of words; the others are figures.
+    const WORDS: usize = 2;
+    let number = |value: Option<String>| value.unwrap_or_else(|| "?".to_owned());
+    let cells = |role: &Role| {
         let warps = match (role.warps, &role.warp_ids) {
             (Some(count), Some(ids)) => format!("{count} ({ids})"),
             (Some(count), None) => count.to_string(),
-            _ => unknown(),
+            _ => "?".to_owned(),
         };
-        let tight = if role.headroom.is_some_and(|room| room < 8) { WARN } else { anstyle::Style::new() };
-        let spilt = if role.spills.is_some_and(|spills| spills > 0) { WARN } else { anstyle::Style::new() };
-        let mut does: Vec<String> = role.does.iter().map(|done| with_warps(done, &role.parts)).collect();
-        let barriers: Vec<String> = role.barriers.iter().map(ToString::to_string).collect();
-        let changing: Vec<String> = role.budgets.iter().map(ToString::to_string).collect();
-        let changing = format!("budgets {}", changing.join(" "));
-        if role.budgets.len() > 1 {
-            does.push(changing);
-        }
-        let bar = format!("bar {}", barriers.join(" "));
-        if !barriers.is_empty() {
-            does.push(bar);
-        }
-        writeln!(
-            out,
-            "  {:<name_width$}  {warps:<9}  {:>6}  {:>4}  {tight}{:>4}{RESET}  {spilt}{:>6}{RESET}  {:>12}  {:>9}  {}",
-            terminal(&role.name),
+        [
+            terminal(&role.name).into_owned(),
+            warps,
             role.budget.map_or("-".to_owned(), |budget| budget.to_string()),
             number(role.peak_gpr.map(|peak| peak.to_string())),
             number(role.headroom.map(|room| room.to_string())),
             number(role.spills.map(thousands)),
             number(role.instructions.map(thousands)),
             number(role.entry_ptx_line.map(|line| line.to_string())),
-            does.join(", "),
-        )?;
+        ]
+    };
+    let rows: Vec<([String; 8], String)> = roles.iter().map(|role| (cells(role), deeds(role))).collect();
+    let mut widths = HEAD.map(str::len);
+    for (cells, _) in &rows {
+        for (width, cell) in widths.iter_mut().zip(cells) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |cells: [&str; 8], styles: [anstyle::Style; 8]| {
+        let mut text = String::new();
+        for (at, ((cell, width), style)) in cells.into_iter().zip(widths).zip(styles).enumerate() {
+            let cell = if at < WORDS { format!("{cell:<width$}") } else { format!("{cell:>width$}") };
+            text.push_str(&format!("  {style}{cell}{style:#}"));
+        }
+        text
+    };
+    let taken: usize = widths.iter().map(|width| width + 2).sum();
+    let fits = rows.iter().all(|(_, does)| taken + 2 + does.chars().count() <= options.width);
+    let plain = anstyle::Style::new();
+    writeln!(out, "{DIM}{}{}{RESET}", line(HEAD, [plain; 8]), if fits { "  does" } else { "" })?;
+    for (role, (cells, does)) in roles.iter().zip(&rows) {
+        let mut styles = [plain; 8];
+        styles[4] = if role.headroom.is_some_and(|room| room < 8) { WARN } else { plain };
+        styles[5] = if role.spills.is_some_and(|spills| spills > 0) { WARN } else { plain };
+        let text = line(cells.each_ref().map(String::as_str), styles);
+        if fits {
+            writeln!(out, "{}", format!("{text}  {does}").trim_end())?;
+            continue;
+        }
+        writeln!(out, "{text}")?;
+        let indent = widths[0] + 4;
+        for line in wrap(does, options.width.saturating_sub(indent)) {
+            writeln!(out, "{:indent$}{line}", "")?;
+        }
     }
     Ok(())
 }
@@ -140,13 +176,14 @@ fn write_setmaxnreg(found: &SetMaxNReg, options: &Options, out: &mut dyn Write) 
         .requested
         .iter()
         .map(|site| {
-            let count = site.count.map_or("?".to_owned(), |count| count.to_string());
-            format!("{} {count} at line {}", site.action, site.ptx_line)
+            let way = if site.action == "dec" { "down" } else { "up" };
+            let count = site.count.map_or("an unknown number of".to_owned(), |count| count.to_string());
+            format!("{way} to {count} registers a thread at line {}", site.ptx_line)
         })
         .collect();
     let asked = if asked.is_empty() { "what the PTX asks for is not known".to_owned() } else { asked.join(", ") };
     let verdict = match found.honoured {
-        Some(true) => format!("{GOOD}kept{RESET}: {asked}"),
+        Some(true) => format!("{GOOD}kept by ptxas{RESET}: {asked}"),
         Some(false) => format!("{BAD}dropped by ptxas{RESET}: {asked}"),
         None => asked,
     };
@@ -172,7 +209,7 @@ fn write_setmaxnreg(found: &SetMaxNReg, options: &Options, out: &mut dyn Write) 
     if !pool.rebalance.is_empty() {
         let budgets: Vec<String> =
             pool.rebalance.iter().map(|budget| format!("{} {}", terminal(&budget.role), budget.registers)).collect();
-        row("", &format!("this fits: {}", budgets.join(", ")), options, out)?;
+        row("", &format!("registers a thread that would fit: {}", budgets.join(", ")), options, out)?;
     }
     Ok(())
 }

@@ -30,7 +30,11 @@ fn columns(text: &str) -> usize {
     let mut rest = text.chars();
     while let Some(c) = rest.next() {
         match c {
-            '\u{1b}' => drop(rest.find(|c| c.is_ascii_alphabetic())),
+            // A link's mark ends with a backslash, a colour with a letter.
+            '\u{1b}' => match rest.next() {
+                Some(']') => drop(rest.find(|&c| c == '\\')),
+                _ => drop(rest.find(|c| c.is_ascii_alphabetic())),
+            },
             _ => count += 1,
         }
     }

@@ -249,19 +249,22 @@ impl Joiner<'_> {
             rebalance: Vec::new(),
         };
         let Some(entry) = kernel.resources.registers else {
-            return unknown("the register count at entry is not known".to_owned());
+            return unknown("how many registers a block is launched with is not known".to_owned());
         };
         if found.is_empty() {
-            return unknown("every warp runs every setmaxnreg, or who runs which cannot be told".to_owned());
+            return unknown("every warp runs every setmaxnreg, or which warps run which cannot be told".to_owned());
         }
         let rounded = entry.next_multiple_of(setmaxnreg::STEP);
         let walked = self.warp_facts.courses.as_ref().and_then(|courses| courses.walk(rounded));
         let assumed = size.filter(|size| !size.exact).and_then(|size| size.threads());
-        let condition = assumed.map(|threads| format!("launched with all {threads} threads of .maxntid"));
+        let condition =
+            assumed.map(|threads| format!("if it is launched with all {threads} threads that .maxntid allows"));
         if found.iter().any(|role| role.counts.len() > 1) {
             return match walked {
                 Some(walked) => self.in_phases(rounded, &walked, condition),
-                None => unknown("budgets change more than once, in an order that is not known".to_owned()),
+                None => {
+                    unknown("warps change their registers more than once, in an order that is not known".to_owned())
+                }
             };
         }
         let Some(shares) = described
@@ -277,7 +280,7 @@ impl Joiner<'_> {
                 .collect();
             let mut pool =
                 unknown("how many warps each role has cannot be told: --roles name=warps,… says it".to_owned());
-            pool.condition = Some(format!("fits if {} is at most {entry} × all warps", sum.join(" + ")));
+            pool.condition = Some(format!("it fits if {} is at most {entry} × all warps", sum.join(" + ")));
             return pool;
         };
         let Some(found) = pool::pool(entry, &shares) else {
@@ -291,8 +294,10 @@ impl Joiner<'_> {
         }
         let (verdict, words) = match found.fit {
             Fit::Exact => ("exact", "fits exactly".to_owned()),
-            Fit::Unused(left) => ("unused", format!("leaves {left} unused")),
-            Fit::Never(missing) => ("never", format!("can never be satisfied, {missing} too few: the kernel hangs")),
+            Fit::Unused(left) => ("unused", format!("leaves {left} registers unused")),
+            Fit::Never(missing) => {
+                ("never", format!("can never be satisfied, {missing} registers too few: the kernel hangs"))
+            }
         };
         RegisterPool {
             available: Some(found.available),
@@ -319,7 +324,7 @@ impl Joiner<'_> {
         let name = |role: usize| found.get(role).map_or("a role", |role| role.name.as_str());
         let by = walked
             .by
-            .map(|(role, line)| format!("where the {} comes by line {}", name(role), self.module.number_of(line)));
+            .map(|(role, line)| format!("where the {} role runs line {}", name(role), self.module.number_of(line)));
         let condition = [by, condition].into_iter().flatten().reduce(|all, more| format!("{all}, {more}"));
         let (verdict, explanation) = match stuck {
             Some((role, line)) => {
@@ -328,24 +333,27 @@ impl Joiner<'_> {
                     "never",
                     format!(
                         "can never be satisfied: in the order that barriers impose, the {name} waits at line {line} for \
-                         registers that nobody has given back by then, of {warps} × {entry} = {available}"
+                         registers that no warp has given back by then, of the {available} ({warps} × {entry}) that a block is \
+                         launched with"
                     ),
                 )
             }
             None if !walked.ends => {
-                ("unknown", "the order in which the roles change their budgets cannot be told".to_owned())
+                ("unknown", "the order in which the warps change their registers cannot be told".to_owned())
             }
             None if walked.held == available => (
                 "exact",
                 format!(
-                    "fits exactly, in the order that barriers impose: at most {} of {warps} × {entry} = {available} are held",
+                    "fits exactly, in the order that barriers impose: at most {} of the {available} ({warps} × {entry}) \
+                     that a block is launched with are held at once",
                     walked.held
                 ),
             ),
             None => (
                 "unused",
                 format!(
-                    "leaves {} unused, in the order that barriers impose: at most {} of {warps} × {entry} = {available} are held",
+                    "leaves {} registers unused, in the order that barriers impose: at most {} of the {available} \
+                     ({warps} × {entry}) that a block is launched with are held at once",
                     available.saturating_sub(walked.held),
                     walked.held
                 ),

@@ -1,0 +1,91 @@
+//! What people read, command by command, at 80 columns; at 60 nothing is wider, either. `scripts/bless` accepts what has changed.
+
+mod support;
+
+use std::path::Path;
+
+use support::{program, ptxas, root, stderr, stdout};
+
+/// What a command prints in so many columns.
+fn printed(folder: &Path, columns: usize, args: &[&str]) -> String {
+    let output = program().env("COLUMNS", columns.to_string()).current_dir(folder).args(args).output().unwrap();
+    assert!(!output.stdout.is_empty(), "{args:?}: {}", stderr(&output));
+    stdout(&output)
+}
+
+/// No line is wider than it may be, but for a word that has no room on a line of its own.
+fn fits(text: &str, columns: usize, args: &[&str]) {
+    for line in text.lines().filter(|line| line.chars().count() > columns) {
+        let indent = line.len() - line.trim_start().len();
+        let longest = line.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0);
+        assert!(longest + indent.max(14) > columns, "{args:?} at {columns} columns: {line}");
+    }
+}
+
+/// Holds what a command prints at 80 columns against its snapshot, and its lines at other widths against those.
+fn shows(name: &str, folder: &Path, args: &[&str]) {
+    for columns in [60, 100] {
+        fits(&printed(folder, columns, args), columns, args);
+    }
+    let text = printed(folder, 80, args);
+    fits(&text, 80, args);
+    insta::assert_snapshot!(name, text);
+}
+
+/// Of recorded cubins and of PTX that nobody compiles.
+#[test]
+fn without_ptxas() {
+    let here = root("");
+    for (name, args) in [
+        ("report-cubin", "testdata/cubin/hopper-13.4-sm_90a.cubin --threads 384"),
+        ("report-verbose", "testdata/cubin/functions-13.4-sm_75.cubin -v"),
+        ("library", "testdata/cubin"),
+        ("library-resources", "testdata/cubin --resources --sort name --top 5"),
+        ("list", "list testdata/cubin"),
+        ("diff", "diff testdata/cubin/hopper-12.4-sm_90a.cubin testdata/cubin/hopper-13.4-sm_90a.cubin"),
+        ("annotate", "annotate testdata/cubin/hopper-13.4-sm_90a.cubin --only-hot --width 80"),
+        ("timeline", "timeline testdata/ptx/hopper_warp_specialised.ptx --steps 60"),
+        ("occupancy", "occupancy --arch sm_90a --registers 168 --threads 384 --smem 16384"),
+        ("occupancy-several", "occupancy --arch sm_86,sm_90,sm_120 --registers 96 --threads 256 --smem 20000"),
+        ("explain", "explain C7508"),
+        ("explain-list", "explain"),
+    ] {
+        shows(name, &here, &args.split(' ').collect::<Vec<_>>());
+    }
+}
+
+/// What ptxas makes.
+#[test]
+fn with_ptxas() {
+    if ptxas().is_none() {
+        return;
+    }
+    let here = root("");
+    for (name, args) in [
+        ("report-roles", "testdata/ptx/hopper_warp_specialised.ptx --ptxas 13.4"),
+        ("report-spills", "testdata/ptx/spills.ptx --ptxas 13.4"),
+        ("report-findings", "testdata/ptx/hopper_setmaxnreg_dropped.ptx --ptxas 13.4 --threads 256"),
+        ("report-tried", "testdata/ptx/hopper_warp_specialised.ptx --ptxas 13.4 --smem-dynamic 0 --try-step --top 0"),
+        ("matrix", "matrix testdata/ptx/spills.ptx --ptxas 13.4 --no-cache --sweep maxrregcount=24,32,64"),
+    ] {
+        shows(name, &here, &args.split(' ').collect::<Vec<_>>());
+    }
+    let list = printed(&here, 80, &["toolchain", "list"]);
+    let path = ptxas().unwrap().display().to_string();
+    let shown = list.lines().filter(|line| line.contains(&path) || line.starts_with("* is"));
+    let shown: Vec<String> = shown.map(|line| line.replace(&path, "[PTXAS]")).collect();
+    insta::assert_snapshot!("toolchain-list", shown.join("\n"));
+}
+
+/// A verdict that fails, and one that passes.
+#[test]
+fn the_gate() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let put = |from: &str| std::fs::copy(root("testdata/cubin").join(from), here.join("kernel.cubin")).unwrap();
+    put("hopper-12.4-sm_90a.cubin");
+    assert!(program().current_dir(here).args(["gate", "kernel.cubin", "--update"]).status().unwrap().success());
+    shows("gate-pass", here, &["gate", "kernel.cubin"]);
+    put("hopper-13.4-sm_90a.cubin");
+    shows("gate-fail", here, &["gate", "kernel.cubin", "-v"]);
+}
