@@ -7,13 +7,13 @@ use anyhow::{Result, bail};
 use super::Outcome;
 use super::args::{AnnotateArgs, AnnotateBy, AnnotateFormat};
 use super::output;
+use super::progress::Progress;
 use crate::emit;
 use crate::emit::annotate::Options;
 use crate::emit::escape::terminal;
 use crate::engine::given;
 use crate::engine::glob::nearest_of;
 use crate::engine::inspect::{View, inspect_all};
-use crate::engine::progress::Silent;
 use crate::engine::settings::lines;
 use crate::engine::source;
 use crate::report::annotation::By;
@@ -40,7 +40,8 @@ pub fn run(args: &AnnotateArgs) -> Result<Outcome> {
     let mut find = source::Finder::new(args.source_root.as_deref());
     let values = args.format == AnnotateFormat::Html;
     let inputs = given::expand(&session.inputs, &args.compile.settings()?)?;
-    let mut annotated = inspect_all(&session, &inputs, View::Annotation { values }, &Silent);
+    let mut annotated =
+        inspect_all(&session, &inputs, View::Annotation { values }, &Progress::new("compiling", args.output.quiet));
     if by == By::Source || args.format == AnnotateFormat::Html {
         for (unit, annotation) in &mut annotated {
             find.fill(annotation);

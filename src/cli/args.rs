@@ -194,6 +194,9 @@ pub struct OutputArgs {
     /// No progress and no remarks on standard error
     #[arg(long, short, conflicts_with = "verbose", help_heading = "Output")]
     pub quiet: bool,
+    /// Do it again whenever an input changes
+    #[arg(long, help_heading = "Output")]
+    pub watch: bool,
 }
 
 /// When something is shown that not every terminal knows.
@@ -246,9 +249,6 @@ pub struct ReportArgs {
     /// Codes that --deny lets pass
     #[arg(long, value_delimiter = ',', value_name = "CODE", help_heading = "Choosing")]
     pub allow: Vec<String>,
-    /// Do it again whenever an input changes
-    #[arg(long, conflicts_with = "output", help_heading = "Output")]
-    pub watch: bool,
     /// What only concerns libraries, archives, wheels and folders.
     #[command(flatten)]
     pub table: super::library::TableArgs,

@@ -8,11 +8,13 @@ use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 
 use super::args::{CompileArgs, OutputArgs, RunArgs};
 use super::choose::WithinArgs;
+use super::progress::Progress;
 use super::toolchain::INSTALLING;
 use super::{Outcome, output};
 use crate::emit;
 use crate::emit::clean::Form;
 use crate::engine::diff::{Loaded, Refused, Side, compare};
+use crate::engine::progress::Progress as _;
 use crate::engine::threads::Pool;
 
 const EXAMPLES: &str = "\
@@ -99,7 +101,15 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
     check(args)?;
     let pool = Pool::start(args.run.jobs.unwrap_or(0));
     let (before, after) = (side(args, 0)?, side(args, 1)?);
-    let (before, after) = pool.install(|| rayon::join(|| before.load(), || after.load()));
+    let progress = Progress::new("compiling and reading", args.output.quiet);
+    progress.expect(2);
+    let load = |side: &Side| {
+        let loaded = side.load();
+        progress.advance(1);
+        loaded
+    };
+    let (before, after) = pool.install(|| rayon::join(|| load(&before), || load(&after)));
+    drop(progress);
     // Both sides are at work at once: what they complain of is said in order afterwards.
     for refused in [&before, &after].into_iter().filter_map(|side| side.as_ref().err()?.downcast_ref::<Refused>()) {
         for unit in &refused.units {

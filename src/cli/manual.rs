@@ -1,15 +1,23 @@
 //! Manual pages and completions, out of the one definition of the command line.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::builder::PossibleValuesParser;
 use clap::{Args as ClapArgs, Command, CommandFactory, ValueHint};
+use clap_complete::Shell;
 
 use super::args::Args;
-use super::{Outcome, streams};
+use super::{Outcome, output, streams};
+use crate::container::ContainerError;
+use crate::emit::clean::Form;
 use crate::emit::explain;
+use crate::engine::contents::{Choice, Choose};
+use crate::engine::list::look;
+use crate::engine::progress::Silent;
+use crate::report::entries::EntryRow;
 
 /// What ptxas 13.4 compiles for, as its help lists it.
 const ARCHES: [&str; 26] = [
@@ -62,10 +70,87 @@ pub fn man(args: &ManArgs) -> Result<Outcome> {
 
 /// Prints the script of a shell. What is completed is not all that is allowed: an architecture that this program does not know yet is
 /// passed on to ptxas.
-pub fn completions(shell: clap_complete::Shell) -> Result<Outcome> {
+pub fn completions(shell: Shell) -> Result<Outcome> {
+    streams::raw_stdout().write_all(script(shell).as_bytes())?;
+    Ok(Outcome::Fine)
+}
+
+/// The script of a shell. After `--kernel`, bash, zsh and fish ask this program for the names in the files on the line.
+fn script(shell: Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut with_values(Args::command()), "ptxinspect", &mut script);
-    streams::raw_stdout().write_all(&script)?;
+    let script = String::from_utf8_lossy(&script).into_owned();
+    match shell {
+        Shell::Bash => format!("{script}\n{BASH}"),
+        Shell::Fish => format!("{script}\n{FISH}"),
+        Shell::Zsh => {
+            let of_kernels = |line: &str| match line.contains("--kernel=") || line.contains("'*-k+") {
+                true => line.replace(":GLOB:_default", ":GLOB:_ptxinspect_kernels"),
+                false => line.to_owned(),
+            };
+            let script: Vec<String> = script.lines().map(of_kernels).collect();
+            script.join("\n").replacen("_ptxinspect() {", &format!("{ZSH}\n_ptxinspect() {{"), 1) + "\n"
+        }
+        _ => script,
+    }
+}
+
+const BASH: &str = r#"_ptxinspect_or_kernels() {
+    case "${COMP_WORDS[COMP_CWORD-1]}" in
+        --kernel|-k)
+            local word files=()
+            for word in "${COMP_WORDS[@]:1}"; do
+                [[ -f $word ]] && files+=("$word")
+            done
+            COMPREPLY=()
+            if (( ${#files[@]} )); then
+                local names
+                names=$("$1" __kernels "${files[@]}" 2>/dev/null) || names=
+                COMPREPLY=($(compgen -W "$names" -- "${COMP_WORDS[COMP_CWORD]}"))
+            fi
+            ;;
+        *) _ptxinspect "$@" ;;
+    esac
+}
+complete -F _ptxinspect_or_kernels -o bashdefault -o default ptxinspect
+"#;
+
+const ZSH: &str = r#"_ptxinspect_kernels() {
+    local -a files names
+    files=(${(Q)words[2,-1]})
+    files=(${^files}(N.))
+    (( $#files )) || return 1
+    names=(${(f)"$(ptxinspect __kernels $files 2>/dev/null)"})
+    compadd -a names
+}
+"#;
+
+const FISH: &str = r#"function __ptxinspect_kernels
+    set -l files
+    for word in (commandline -opc)[2..-1]
+        test -f $word; and set -a files $word
+    end
+    test (count $files) -gt 0; and ptxinspect __kernels $files 2>/dev/null
+end
+complete -c ptxinspect -s k -l kernel -x -a '(__ptxinspect_kernels)'
+"#;
+
+/// The first argument with which a completion script asks for names.
+pub const KERNELS: &str = "__kernels";
+
+/// Prints the kernels of some files, a symbol a line: those that no shell takes for anything but a word.
+pub fn kernels(files: Vec<PathBuf>) -> Result<Outcome> {
+    let choice = Choice::new(&Choose { inputs: files, ..Choose::default() })?;
+    let mut names = BTreeSet::new();
+    let take = |row: Result<EntryRow, ContainerError>| {
+        // A file that cannot be read has no names to offer.
+        names.extend(row.ok().and_then(|row| row.kernels).into_iter().flatten());
+        Ok(())
+    };
+    choice.visit(|entry| look(entry, &choice, false), take, &Silent)?;
+    let is_word = |name: &String| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let mut out = output::stdout(Form::Plain);
+    names.iter().filter(|name| is_word(name)).try_for_each(|name| writeln!(out, "{name}"))?;
     Ok(Outcome::Fine)
 }
 
@@ -89,11 +174,9 @@ mod tests {
 
     #[test]
     fn every_shell_completes_architectures_and_codes() {
-        for shell in [clap_complete::Shell::Bash, clap_complete::Shell::Zsh, clap_complete::Shell::Fish] {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut with_values(Args::command()), "ptxinspect", &mut script);
-            let script = String::from_utf8(script).unwrap();
-            for value in ["sm_90a", "sm_120", "PI203", "C7510"] {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let script = script(shell);
+            for value in ["sm_90a", "sm_120", "PI203", "C7510", KERNELS] {
                 assert!(script.contains(value), "{shell}: {value}");
             }
         }

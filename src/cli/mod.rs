@@ -79,6 +79,11 @@ pub fn main_of(arguments: Vec<OsString>, guard: Option<(PathBuf, Vec<OsString>)>
         crate::toolchain::guard(io::stdin().lock());
         return Outcome::Fine.code();
     }
+    if arguments.get(1).is_some_and(|argument| argument == manual::KERNELS) {
+        let files = arguments.into_iter().skip(2).map(PathBuf::from).collect();
+        // Whoever completes a word shows no error.
+        return finish(manual::kernels(files).unwrap_or(Outcome::Failed));
+    }
     if let (Some((program, arguments)), true) = (guard, cfg!(unix)) {
         crate::toolchain::start_guard(program, arguments);
     }
@@ -127,23 +132,24 @@ fn print_usage(error: &clap::Error) {
 
 fn run(args: Args) -> Result<Outcome> {
     match args.command {
-        None if args.report.watch => watch::run(&args.report.compile.inputs, || report::run(&args.report)),
-        None => report::run(&args.report),
-        Some(Command::Annotate(args)) => annotate::run(&args),
-        Some(Command::Disasm(args)) => disasm::run(&args),
+        None => watch::run(&args.report.output, &args.report.compile.inputs, || report::run(&args.report)),
+        Some(Command::Annotate(args)) => watch::run(&args.output, &args.compile.inputs, || annotate::run(&args)),
+        Some(Command::Disasm(args)) => watch::run(&args.output, &args.compile.inputs, || disasm::run(&args)),
         Some(Command::Occupancy(args)) => {
             let stdin = io::stdin();
             let terminal = stdin.is_terminal();
             let summary = occupancy::run(&args, &mut stdin.lock(), terminal, &mut output::stdout(args.form()))?;
             Ok(if summary.refused > 0 { Outcome::Failed } else { Outcome::Fine })
         }
-        Some(Command::Timeline(args)) => timeline::run(&args),
+        Some(Command::Timeline(args)) => {
+            watch::run(&args.output, std::slice::from_ref(&args.input), || timeline::run(&args))
+        }
         Some(Command::Toolchain(args)) => toolchain::run(&args),
-        Some(Command::Gate(args)) => gate::run(&args),
+        Some(Command::Gate(args)) => watch::run(&args.output, &args.watched(), || gate::run(&args)),
         Some(Command::Cache(args)) => cache::run(&args),
-        Some(Command::Diff(args)) => diff::run(&args),
-        Some(Command::Matrix(args)) => matrix::run(&args),
-        Some(Command::List(args)) => list::run(&args),
+        Some(Command::Diff(args)) => watch::run(&args.output, &args.inputs, || diff::run(&args)),
+        Some(Command::Matrix(args)) => watch::run(&args.output, &args.inputs, || matrix::run(&args)),
+        Some(Command::List(args)) => watch::run(&args.output, &args.choose.inputs, || list::run(&args)),
         Some(Command::Extract(args)) => extract::run(&args),
         Some(Command::Explain(args)) => explain::run(&args),
         Some(Command::Mcp) => serve_agent(),

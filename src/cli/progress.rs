@@ -1,7 +1,7 @@
 //! Progress on standard error: only on a terminal, only when it takes long.
 
 use std::io::IsTerminal;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -14,6 +14,14 @@ use crate::engine::progress as engine;
 const PATIENCE: Duration = Duration::from_millis(400);
 /// How often it is drawn.
 const STEP: Duration = Duration::from_millis(200);
+
+/// Whether a ptxas is being installed: that has a bar of its own.
+static INSTALLS: AtomicBool = AtomicBool::new(false);
+
+/// Says that an installation begins or ends.
+pub fn installs(now: bool) {
+    INSTALLS.store(now, Ordering::Relaxed);
+}
 
 /// A bar over a known number of steps. Drawn by a thread of its own, so that a fast run pays nothing for it.
 pub struct Progress {
@@ -55,6 +63,9 @@ impl Progress {
             if waits(PATIENCE) {
                 shown.set_draw_target(ProgressDrawTarget::stderr());
                 while waits(STEP) {
+                    if INSTALLS.load(Ordering::Relaxed) {
+                        shown.suspend(|| while INSTALLS.load(Ordering::Relaxed) && waits(STEP) {});
+                    }
                     shown.tick();
                 }
             }
@@ -73,6 +84,10 @@ impl engine::Progress for Progress {
     fn expect(&self, total: u64) {
         if let Some(bar) = &self.bar {
             bar.set_length(total);
+            // Nobody knows how far a single step is.
+            if let (1, Ok(style)) = (total, ProgressStyle::with_template("{spinner} {msg} {elapsed}")) {
+                bar.set_style(style);
+            }
         }
     }
 

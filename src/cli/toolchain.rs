@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use super::args::{TextOrJson, ToolchainAction, ToolchainArgs};
-use super::{Outcome, output};
+use super::{Outcome, output, progress};
 use crate::emit::clean::Form;
 use crate::emit::escape::terminal;
 use crate::emit::text::{DIM, RESET};
@@ -159,6 +159,7 @@ struct Cleared(RefCell<Option<ProgressBar>>);
 
 impl Drop for Cleared {
     fn drop(&mut self) {
+        progress::installs(false);
         if let Some(bar) = self.0.get_mut() {
             bar.finish_and_clear();
         }
@@ -169,11 +170,11 @@ impl Drop for Cleared {
 pub fn install_progress(quiet: bool) -> impl Fn(&Progress) {
     let is_terminal = io::stderr().is_terminal();
     let bar = Cleared(RefCell::new(None));
-    move |progress| {
+    move |said| {
         if quiet {
             return;
         }
-        let text = match progress {
+        let text = match said {
             Progress::Waiting { folder } => format!("waiting for another install in {}", folder.display()),
             Progress::Resolving { requirement, installer } => format!("fetching {requirement} with {installer}"),
             Progress::Downloading { .. } => String::new(),
@@ -186,14 +187,15 @@ pub fn install_progress(quiet: bool) -> impl Fn(&Progress) {
         };
         if !is_terminal {
             // A log gets the start and the end, not the bytes in between.
-            if matches!(progress, Progress::Resolving { .. } | Progress::Installed { .. }) {
+            if matches!(said, Progress::Resolving { .. } | Progress::Installed { .. }) {
                 let _ = writeln!(output::errors(), "{}", terminal(&text));
             }
             return;
         }
+        progress::installs(!matches!(said, Progress::Installed { .. }));
         let mut bar = bar.0.borrow_mut();
         let bar = bar.get_or_insert_with(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()));
-        match progress {
+        match said {
             Progress::Downloading { bytes, total } => {
                 let template = if total.is_some() {
                     "{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec}"

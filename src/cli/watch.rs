@@ -1,31 +1,55 @@
 //! `--watch`: the same again whenever an input changes.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
-use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 
+use super::args::OutputArgs;
 use super::{Outcome, output};
 
 /// How often the inputs are looked at.
 const STEP: Duration = Duration::from_millis(300);
 
-/// What tells that a file is another: its time and its size; none where it is not there.
-type Stamp = Option<(SystemTime, u64)>;
+/// What tells that an input is another: times, sizes and names, of everything in a folder; none where it is not there.
+type Stamp = Option<u64>;
+
+/// Files of a folder that are looked at.
+const MOST_FILES: usize = 20_000;
 
 fn stamps(inputs: &[PathBuf]) -> Vec<Stamp> {
-    let stamp = |path: &PathBuf| {
-        let metadata = std::fs::metadata(path).ok()?;
-        Some((metadata.modified().ok()?, metadata.len()))
-    };
-    inputs.iter().map(stamp).collect()
+    inputs.iter().map(|path| stamp(path)).collect()
 }
 
-/// Runs a command now and after every change of its inputs, until it is interrupted. What goes wrong is said, and waited over.
-pub fn run(inputs: &[PathBuf], mut command: impl FnMut() -> Result<Outcome>) -> Result<Outcome> {
+fn stamp(path: &Path) -> Stamp {
+    let mut seen = DefaultHasher::new();
+    let mut ahead = vec![(path.to_path_buf(), std::fs::metadata(path).ok()?)];
+    let mut left = MOST_FILES;
+    while let Some((path, metadata)) = ahead.pop() {
+        left = left.saturating_sub(1);
+        (&path, metadata.modified().ok(), metadata.len()).hash(&mut seen);
+        // Links inside are what they are: nobody is led elsewhere, or round in a circle.
+        if metadata.is_dir() && left > 0 {
+            let inside = std::fs::read_dir(&path).into_iter().flatten().flatten();
+            ahead.extend(inside.filter_map(|entry| Some((entry.path(), entry.metadata().ok()?))));
+            ahead.sort_by(|(one, _), (other, _)| one.cmp(other));
+        }
+    }
+    Some(seen.finish())
+}
+
+/// Runs a command; with `--watch` again after every change of its inputs, until it is interrupted. What goes wrong is said, and waited over.
+pub fn run(args: &OutputArgs, inputs: &[PathBuf], mut command: impl FnMut() -> Result<Outcome>) -> Result<Outcome> {
+    if !args.watch {
+        return command();
+    }
     if inputs.iter().any(|path| path.as_os_str() == "-") {
         bail!("--watch cannot watch standard input: name a file");
+    }
+    if inputs.is_empty() {
+        bail!("--watch needs an input to watch: name a file or folder");
     }
     loop {
         let seen = stamps(inputs);

@@ -88,6 +88,13 @@ pub struct GateArgs {
 }
 
 impl GateArgs {
+    /// What a change of which is worth another verdict.
+    pub fn watched(&self) -> Vec<PathBuf> {
+        let policy = self.policy.clone().unwrap_or_else(|| PathBuf::from("ptxinspect.toml"));
+        let policy = Some(policy).filter(|path| path.exists());
+        self.inputs.iter().cloned().chain(policy).collect()
+    }
+
     /// What the flags decide.
     pub fn request(&self) -> Result<Request> {
         Ok(Request {
