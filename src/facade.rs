@@ -22,7 +22,7 @@ use crate::registers;
 use crate::report::annotation::{Annotation, By};
 use crate::report::listing::ListedFunction;
 use crate::report::timeline::{NoTimeline, STEPS, Timeline};
-use crate::report::{ErrorStage, Issue, LaunchHints, Report, RoleHint, Unit, Wanted};
+use crate::report::{Effort, ErrorStage, Issue, LaunchHints, Report, RoleHint, Unit, Wanted};
 
 /// Columns of text where nobody says how many.
 const WIDTH: usize = 100;
@@ -89,6 +89,8 @@ pub struct Options {
     pub smem_dynamic_bytes: Option<u64>,
     /// Whether PTX is compiled again, held to the registers with which one more block fits on an SM: `next_step_tried` of its occupancy.
     pub try_step: bool,
+    /// Whether barriers are executed with more inputs, in more orders: for seconds.
+    pub thorough: bool,
     /// PTX lines whose live values are wanted, too.
     pub at: Vec<u32>,
     /// Warps of each role, where the code does not tell.
@@ -114,7 +116,11 @@ impl Options {
     }
 
     fn launch(&self) -> LaunchHints {
-        LaunchHints { threads: self.threads, smem_dynamic_bytes: self.smem_dynamic_bytes }
+        LaunchHints {
+            threads: self.threads,
+            smem_dynamic_bytes: self.smem_dynamic_bytes,
+            effort: Effort::of(self.thorough),
+        }
     }
 
     fn settings(&self, input: Option<&Path>) -> Settings {

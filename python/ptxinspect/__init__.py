@@ -100,6 +100,7 @@ def inspect(
     jobs: Optional[int] = None,
     cache: bool = False,
     compile_inside: bool = False,
+    thorough: bool = False,
     name: Optional[str] = None,
 ) -> Report:
     """Compiles PTX, or reads a cubin or what holds cubins, and says where the registers went.
@@ -107,12 +108,13 @@ def inspect(
     ``arch`` is what PTX is compiled for (``"sm_90a"``; default: its ``.target``), ``ptxas`` a version such as ``"13.4"``, installed on
     first use, or a path. ``threads`` and ``smem_dynamic`` are what only the launch knows. ``try_step`` compiles PTX again, held to the
     registers with which one more block fits on an SM. ``kernels`` chooses by name (``*`` and ``?``), ``at`` asks which values are live at
-    PTX lines, ``roles`` says how many warps a role has, ``cache`` keeps what ptxas makes, ``name`` is what the source is called where it is
-    text or bytes.
+    PTX lines, ``roles`` says how many warps a role has, ``cache`` keeps what ptxas makes, ``thorough`` executes barriers for seconds instead of
+    milliseconds, ``name`` is what the source is called where it is text or bytes.
     """
     options = _options(
         arch, ptxas, flags, kernels, threads, smem_dynamic, timeout,
         try_step=try_step, at=list(at), roles=list((roles or {}).items()), jobs=jobs, cache=cache, compile_inside=compile_inside,
+        thorough=thorough,
     )  # fmt: skip
     return Report(_ptxinspect.inspect(_given(source, name), options))
 

@@ -628,6 +628,8 @@ class Mend(View):
     change: str
     #: The lines that it changes, all alike.
     lines: List["MendedLine"]
+    #: The first step at which the kernel goes otherwise than with the change.
+    first_wrong: Optional["FirstWrong"]
 
 
 class MendedLine(View):
@@ -643,6 +645,14 @@ class MendedLine(View):
     instruction: Optional[str]
 
 
+class FirstWrong(View):
+    """FirstWrong."""
+
+    ptx_line: int
+    #: What goes wrong there.
+    text: str
+
+
 __all__ = [
     "Advisory",
     "AsyncSite",
@@ -655,6 +665,7 @@ __all__ = [
     "Diagnostic",
     "Execution",
     "Finding",
+    "FirstWrong",
     "InsertedBarrier",
     "Instructions",
     "Kernel",

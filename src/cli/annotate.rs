@@ -22,7 +22,8 @@ use crate::report::{LaunchHints, Unit};
 /// Compiles or reads every input, annotates every function.
 pub fn run(args: &AnnotateArgs) -> Result<Outcome> {
     let mut session = args.compile.session()?;
-    session.launch = LaunchHints { threads: args.threads, smem_dynamic_bytes: args.smem_dynamic };
+    session.launch =
+        LaunchHints { threads: args.threads, smem_dynamic_bytes: args.smem_dynamic, ..LaunchHints::default() };
     let by = match args.by {
         AnnotateBy::Ptx => By::Ptx,
         AnnotateBy::Source => By::Source,

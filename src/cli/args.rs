@@ -249,6 +249,9 @@ pub struct ReportArgs {
     /// Codes that --deny lets pass
     #[arg(long, value_delimiter = ',', value_name = "CODE", help_heading = "Choosing")]
     pub allow: Vec<String>,
+    /// Execute barriers with more inputs and in more orders: seconds instead of milliseconds
+    #[arg(long, help_heading = "Choosing")]
+    pub thorough: bool,
     /// What only concerns libraries, archives, wheels and folders.
     #[command(flatten)]
     pub table: super::library::TableArgs,

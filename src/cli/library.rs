@@ -14,8 +14,8 @@ use crate::emit::library::{JsonLines, Table};
 use crate::engine::input;
 use crate::engine::library::{Collected, Found, Library, Request};
 use crate::engine::source;
-use crate::report::LaunchHints;
 use crate::report::library::{Depth, Failure, SortKey, Summary};
+use crate::report::{Effort, LaunchHints};
 
 /// What only concerns libraries, archives, wheels and folders.
 #[derive(Clone, Debug, Default, ClapArgs)]
@@ -105,7 +105,11 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     let settings = args.compile.settings()?;
     let request = Request {
         session: args.compile.session()?,
-        launch: LaunchHints { threads: args.threads, smem_dynamic_bytes: args.smem_dynamic },
+        launch: LaunchHints {
+            threads: args.threads,
+            smem_dynamic_bytes: args.smem_dynamic,
+            effort: Effort::of(args.thorough),
+        },
         depth: if args.table.resources { Depth::Resources } else { Depth::Full },
         names: matches!(args.format, ReportFormat::Json | ReportFormat::Jsonl | ReportFormat::Csv),
         settings: settings.clone(),

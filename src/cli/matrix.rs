@@ -89,7 +89,11 @@ impl MatrixArgs {
             ptxas: self.ptxas.clone(),
             sweep: self.sweep.clone(),
             bisect: self.bisect,
-            launch: LaunchHints { threads: self.threads, smem_dynamic_bytes: self.smem_dynamic },
+            launch: LaunchHints {
+                threads: self.threads,
+                smem_dynamic_bytes: self.smem_dynamic,
+                ..LaunchHints::default()
+            },
             cache: self.run.cache()?,
             installing: INSTALLING,
         })

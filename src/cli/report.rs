@@ -19,7 +19,7 @@ use crate::engine::given;
 use crate::engine::glob::nearest_of;
 use crate::engine::inspect::{View, inspect_all};
 use crate::engine::source;
-use crate::report::{LaunchHints, ProblemStage, Report, Unit, abridge};
+use crate::report::{Effort, LaunchHints, ProblemStage, Report, Unit, abridge};
 
 /// Hot lines that are shown when nobody says how many.
 const HOT_LINES: usize = 5;
@@ -31,7 +31,8 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         return library::run(args);
     }
     let mut session = args.compile.session()?;
-    session.launch = LaunchHints { threads: args.threads, smem_dynamic_bytes: args.smem_dynamic };
+    session.launch =
+        LaunchHints { threads: args.threads, smem_dynamic_bytes: args.smem_dynamic, effort: Effort::of(args.thorough) };
     session.at = args.at.iter().copied().map(Line).collect();
     session.roles.clone_from(&args.roles);
     session.tries_step = args.try_step;

@@ -16,6 +16,7 @@ use crate::cubin::{self, Abi, AttributeValue, ElfKind, FunctionKind, Image};
 use crate::ptx::{self, Module};
 use crate::registers::cap::{self, Bounds};
 use crate::registers::code::Codes;
+use crate::sync::Effort;
 use crate::toolchain::log::{FunctionLog, Log};
 
 /// Everything the readers found about one input.
@@ -65,6 +66,8 @@ pub struct LaunchHints {
     pub threads: Option<u32>,
     /// Shared memory asked for at launch.
     pub smem_dynamic_bytes: Option<u64>,
+    /// How much of what it may do is tried.
+    pub effort: Effort,
 }
 
 impl LaunchHints {
@@ -74,6 +77,7 @@ impl LaunchHints {
         LaunchHints {
             threads: self.threads.or(Some(recorded.threads)),
             smem_dynamic_bytes: self.smem_dynamic_bytes.or(Some(recorded.smem_dynamic_bytes)),
+            effort: self.effort,
         }
     }
 }

@@ -34,3 +34,5 @@ pub use model::*;
 pub use names::{abridge, shorten};
 pub use text::{Layout, PtxText};
 pub use warps::*;
+
+pub use crate::sync::Effort;

@@ -1,13 +1,15 @@
 //! Verdicts in the words of the report: which rule a witness shows to be broken, and what it says.
 
 use super::execute::Lack;
+use super::execute::record::{Mark, What};
 use super::machine::{Fault, SharedAddress};
-use super::mend::{Change, Mend};
+use super::mend::{Change, Insertion, Mend};
 use super::program::{Op, Program};
 use super::stands::Stands;
 use super::value::Basis;
 use super::verdict::{Cause, Shapes, Verdict, Witness};
-use crate::ptx::Module;
+use crate::base::Line;
+use crate::ptx::{Module, RegisterAction};
 use crate::roles::Role;
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
@@ -39,19 +41,20 @@ pub fn finding(
         }
         _ => false,
     };
+    let is_mended = mend.is_some_and(|mend| mend.change.is_evidence());
     // What memory brings was guessed; so was the shape of a cluster that the launch decides.
     let confidence = match (witness.basis, witness.always) {
         (Basis::Fact, true) if shape.is_known && shape.is_exact && defined => Confidence::Certain,
         // A change that mends it in one shape shows that the kernel can run in that.
         _ if !shape.is_known && witness.shapes > Shapes::Small => Confidence::Possible,
-        _ if !shape.is_known && witness.shapes == Shapes::Small && mend.is_none() => Confidence::Possible,
+        _ if !shape.is_known && witness.shapes == Shapes::Small && !is_mended => Confidence::Possible,
         // Both the shape and what memory brings were guessed.
-        _ if !shape.is_known && witness.basis >= Basis::Memory && mend.is_none() => Confidence::Possible,
+        _ if !shape.is_known && witness.basis >= Basis::Memory && !is_mended => Confidence::Possible,
         // A race that numbers from memory have a part in may be one of those numbers.
         (Basis::Memory | Basis::Order, false) => Confidence::Possible,
         // Arrivals that one block's late warp makes in another's stead add up in the end.
-        _ if !witness.always && mend.is_none() && adds_up(&witness.cause) => Confidence::Possible,
-        _ if witness.is_firm || mend.is_some() => Confidence::Likely,
+        _ if !witness.always && !is_mended && adds_up(&witness.cause) => Confidence::Possible,
+        _ if witness.is_firm || is_mended => Confidence::Likely,
         (Basis::Fact, _) => Confidence::Likely,
         _ => Confidence::Possible,
     };
@@ -79,8 +82,11 @@ pub fn finding(
         None => (rule, line),
     };
     let how = circumstances(witness);
-    let cure = mend.map(|mend| format!("{}: executed so, it ends", in_words(mend, module))).unwrap_or_default();
-    reasoning = [reasoning, how, cure].into_iter().filter(|part| !part.is_empty()).collect::<Vec<String>>().join("; ");
+    let cure = mend.map(|mend| cure(mend, module)).unwrap_or_default();
+    let first = mend.and_then(|mend| first_wrong(mend, program, module));
+    let first = first.map(|(_, text)| format!("it goes wrong first where {text}")).unwrap_or_default();
+    reasoning =
+        [reasoning, how, first, cure].into_iter().filter(|part| !part.is_empty()).collect::<Vec<String>>().join("; ");
     Some(Finding { rule, confidence, line, message, reasoning })
 }
 
@@ -96,8 +102,12 @@ fn adds_up(cause: &Cause) -> bool {
 
 /// The rule that a change keeps again, where that stands on the line of the change.
 fn blamed(mend: &Mend, program: &Program, cause: &Cause) -> Option<Rule> {
-    let is_named = matches!(program.code.get(mend.pc as usize)?.op, Op::Named { .. });
+    let op = &program.code.get(mend.pc as usize)?.op;
+    let is_named = matches!(op, Op::Named { .. });
     match mend.change {
+        // One of two that are the same.
+        Change::Remove if matches!(op, Op::Copy { .. }) => Some(Rule::EqualBytes),
+        Change::Remove if is_named => Some(Rule::NoMoreThreads),
         // Two counts in one round are no count that is too low.
         Change::Count { from: Some(from), to } if is_named && to > from && matches!(cause, Cause::Hang(_)) => {
             Some(Rule::NoMoreThreads)
@@ -108,8 +118,47 @@ fn blamed(mend: &Mend, program: &Program, cause: &Cause) -> Option<Rule> {
         Change::Bytes { .. } => Some(Rule::EqualBytes),
         Change::Parity => Some(Rule::PhaseToCome),
         Change::Registers { .. } => Some(Rule::PoolSuffices),
+        Change::Insert { what: Insertion::Toggle { .. }, .. } => Some(Rule::PhaseToCome),
+        Change::Insert { .. } | Change::Object { .. } | Change::Constant { .. } | Change::Mask { .. } => None,
         Change::Announce { .. } | Change::Arrive | Change::Id { .. } | Change::Remove => None,
     }
+}
+
+/// The first step that goes otherwise than with a change that mends: its line, and what is wrong there.
+pub fn first_wrong(mend: &Mend, program: &Program, module: &Module<'_>) -> Option<(Line, String)> {
+    let name = |at: SharedAddress| program.name_of(at.place(), |_| false);
+    let over = |what: What| match what {
+        What::Completes { at, phase } => Some(format!("phase {phase} of {}", name(at))),
+        What::CompletesNamed { id, round } => Some(format!("round {round} of barrier {id}")),
+        What::CompletesCluster { round } => Some(format!("round {round} of the cluster barrier")),
+        _ => None,
+    };
+    let place = |mark: &Mark| format!("warp {} is at line {}", mark.warp.index, module.number_of(mark.line));
+    let parting = mend.parting?;
+    if let Some((mark, what)) = parting.does.and_then(|mark| Some((mark, over(mark.what)?))) {
+        return Some((mark.line, format!("{}: {what} is over there, and should not be", place(&mark))));
+    }
+    let mark = parting.mended?;
+    let text = match (over(mark.what), mark.what) {
+        (Some(what), _) => format!("{}: {what} should be over there, and is not", place(&mark)),
+        (None, What::Arrives { at, .. } | What::Commits { at }) => {
+            format!("{} and does not arrive at {}", place(&mark), name(at))
+        }
+        (None, What::ArrivesNamed { id }) => format!("{} and does not arrive at barrier {id}", place(&mark)),
+        (None, What::ArrivesCluster) => format!("{} and does not arrive at the cluster barrier", place(&mark)),
+        (None, What::Ends) => format!("warp {} should end at line {}", mark.warp.index, module.number_of(mark.line)),
+        _ => {
+            let here = parting.does.map(|does| format!(", and is at line {}", module.number_of(does.line)));
+            let here = here.unwrap_or_else(|| ", and nobody goes on".to_owned());
+            format!("warp {} should be at line {}{here}", mark.warp.index, module.number_of(mark.line))
+        }
+    };
+    Some((mark.line, text))
+}
+
+/// That a change mends, as findings tell it.
+pub fn cure(mend: &Mend, module: &Module<'_>) -> String {
+    format!("{}: executed so, it ends", in_words(mend, module))
 }
 
 /// A change as one would tell it.
@@ -128,6 +177,20 @@ pub fn in_words(mend: &Mend, module: &Module<'_>) -> String {
         Change::Parity => format!("waiting for the other parity at line {line} mends it"),
         Change::Registers { from, to } => format!("{to} registers instead of {from} at line {line} mend it"),
         Change::Remove => format!("leaving out line {line} mends it"),
+        Change::Object { .. } => format!("the mbarrier of another stage at line {line} mends it"),
+        Change::Mask { to } => format!("a mask of {to:#x} at line {line} mends it"),
+        Change::Constant { from, to } => format!("comparing with {to} instead of {from} at line {line} mends it"),
+        Change::Insert { what, after } => {
+            let what = match what {
+                Insertion::Arrive { .. } => "arriving at the mbarrier".to_owned(),
+                Insertion::Announce { bytes, .. } => format!("announcing {bytes} bytes (arrive.expect_tx)"),
+                Insertion::Toggle { .. } => "toggling the parity".to_owned(),
+                Insertion::ArriveNamed { id, .. } => format!("arriving at barrier {id}"),
+                Insertion::ArriveCluster => "arriving at the cluster barrier".to_owned(),
+                Insertion::WaitCluster => "waiting for the cluster barrier".to_owned(),
+            };
+            format!("{what} {} line {line} mends it", if after { "after" } else { "before" })
+        }
     }
 }
 
@@ -223,8 +286,11 @@ fn rule_broken(fault: &Fault, program: &Program) -> Option<(Rule, String)> {
                 name(at)
             ),
         ),
-        Fault::Registers { held, count } => {
-            (Rule::DecToFewer, format!("gives registers back by setmaxnreg.dec to {count}, and holds {held}: fewer"))
+        Fault::Registers { action: RegisterAction::Dec, has, count } => {
+            (Rule::ToFewerOrMore, format!("gives registers back by setmaxnreg.dec to {count}, and has {has}: fewer"))
+        }
+        Fault::Registers { action: RegisterAction::Inc, has, count } => {
+            (Rule::ToFewerOrMore, format!("asks for registers by setmaxnreg.inc to {count}, and has {has}: more"))
         }
         Fault::Rank(_) | Fault::Trap | Fault::BranchIndex(_) | Fault::Columns(_) => {
             return None;

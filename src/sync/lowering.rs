@@ -172,9 +172,12 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         if !self.graph.complete {
             refused = refused.or(self.graph.sites.first().map(|site| (site.line(), "a branch leads nowhere")));
         }
+        let mut names: Vec<(Reg, Register)> = self.numbers.iter().map(|(name, reg)| (*reg, *name)).collect();
+        names.sort_unstable_by_key(|(reg, _)| reg.0);
         Program {
             code,
             registers: self.numbers.len() as u32,
+            names: names.into_iter().map(|(_, name)| name).collect(),
             variables: self.variables,
             synchronises,
             uses_cluster,

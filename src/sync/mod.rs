@@ -19,15 +19,15 @@ pub mod timeline;
 pub mod value;
 mod verdict;
 
-pub use finding::in_words;
-use finding::{Shape, finding};
+use finding::{Shape, cure, finding};
+pub use finding::{first_wrong, in_words};
 use mend::{Mend, mend};
-pub use verdict::{Answer, Cause, Verdict};
+pub use verdict::{Answer, Cause, Effort, Verdict};
 use verdict::{Limits, find_culprit, judge};
 
-use crate::ptx::Function;
+use crate::ptx::{Function, Module};
 use crate::registers::cap;
-use crate::roles::{Role, setmaxnreg};
+use crate::roles::Role;
 use crate::simt::{BlockSize, Graph, Warps};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::{Family, Told};
@@ -70,6 +70,7 @@ pub fn check(
     size: Option<BlockSize>,
     roles: &[Role],
     (named, objects): (&barriers::Named, &[mbarriers::MbarrierSite]),
+    effort: Effort,
 ) -> (Vec<Finding>, Option<Checked>) {
     let mut found = barriers::check(warps, named);
     found.extend(mbarrier_checks::check(warps, objects));
@@ -81,9 +82,9 @@ pub fn check(
         check.confidence = check.confidence.min(Confidence::Likely);
     }
     let known = size.filter(|size| size.threads().is_some());
-    let executed = known.and_then(|size| execute_kernel(function, &warps.graph, size, roles));
+    let executed = known.and_then(|size| execute_kernel(function, &warps.graph, size, roles, effort));
     if let Some(executed) = &executed {
-        executed.overrule(&mut found);
+        executed.overrule(&mut found, function.module());
     }
     (found, executed)
 }
@@ -94,6 +95,7 @@ pub fn execute_kernel(
     graph: &Graph<'_>,
     size: BlockSize,
     roles: &[Role],
+    effort: Effort,
 ) -> Option<Checked> {
     let program = Program::of(function, graph);
     if !program.synchronises {
@@ -113,11 +115,11 @@ pub fn execute_kernel(
         None if program.uses_cluster => CLUSTERS.to_vec(),
         None => vec![[1, 1, 1]],
     };
-    let registers = Some(registers.next_multiple_of(setmaxnreg::STEP));
+    let registers = Some(registers);
     let launch = |cluster: &[u32; 3]| Launch { block: size.dimensions, cluster: *cluster, registers };
     let launches: Vec<Launch> = clusters.iter().map(launch).collect();
     let shape = Shape { is_exact: size.exact, is_known: launches.len() == 1 };
-    let limits = Limits::of_share(function.body().len(), function.module().statements().len());
+    let limits = Limits::of_share(function.body().len(), function.module().statements().len(), effort);
     let (verdict, launch, _) = judge(&program, &launches, limits)?;
     let (verdict, launch, mend) = mended(&program, &launches, verdict, launch, limits);
     let launch = launch.clone();
@@ -186,7 +188,7 @@ pub struct Checked {
 
 impl Checked {
     /// Puts what was executed in the place of what rules say of the same.
-    pub fn overrule(&self, checks: &mut Vec<Finding>) {
+    pub fn overrule(&self, checks: &mut Vec<Finding>, module: &Module<'_>) {
         let is_decided = |check: &Finding| match &self.verdict {
             Verdict::Ends { cut: true, .. } | Verdict::Undecided { .. } => false,
             Verdict::Ends { basis, .. } => *basis == Basis::Fact && check.rule.told() == Told::ExecutedFirst,
@@ -201,6 +203,11 @@ impl Checked {
             // Of two that say the same of a line the surer one stays.
             let stands = |check: &Finding| check.rule == found.rule && check.rule.told() == Told::ReadFirst;
             let is_same = |check: &Finding| check.rule == found.rule && check.line == found.line;
+            if let Some(mend) = &self.mend {
+                for check in checks.iter_mut().filter(|check| stands(check)) {
+                    check.reasoning = format!("{}; {}", check.reasoning, cure(mend, module));
+                }
+            }
             checks.retain(|check| stands(check) || !is_same(check) || check.confidence > found.confidence);
             if !checks.iter().any(|check| stands(check) || is_same(check)) {
                 checks.push(found.clone());

@@ -6,7 +6,7 @@
 
 use super::lowering::Lowering;
 use crate::base::Line;
-use crate::ptx::{BarrierAction, ClusterBarrierAction, Function, RegisterAction};
+use crate::ptx::{BarrierAction, ClusterBarrierAction, Function, Register, RegisterAction};
 use crate::simt::Graph;
 use crate::simt::eval::number::{Arithmetic, Comparison, Type};
 
@@ -51,7 +51,7 @@ pub enum Special {
 }
 
 /// Where an operand's number comes from.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A register.
     Reg(Reg),
@@ -70,7 +70,7 @@ pub enum Source {
 }
 
 /// `[%r1+16]`
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
     /// What it starts from.
     pub base: Source,
@@ -169,7 +169,7 @@ pub enum Gather {
 }
 
 /// What is done to an mbarrier.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MbarrierOp {
     /// `mbarrier.init`
     Init {
@@ -226,7 +226,7 @@ pub enum Space {
 }
 
 /// What an instruction of the skeleton does.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Op {
     /// Numbers to a number.
     Compute { what: Compute, to: Option<Reg>, also: Option<Reg>, args: [Source; 4] },
@@ -311,7 +311,7 @@ impl Op {
 }
 
 /// Blocks of the cluster that something goes to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Multicast {
     /// A bit for each.
     pub mask: Source,
@@ -320,7 +320,7 @@ pub struct Multicast {
 }
 
 /// How many bytes a copy brings.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bytes {
     /// So many.
     Number(Source),
@@ -387,6 +387,8 @@ pub struct Program {
     pub code: Vec<Instr>,
     /// How many registers it has.
     pub registers: u32,
+    /// Which register of the text each of them is.
+    pub names: Vec<Register>,
     /// Shared variables, ascending.
     pub variables: Vec<Variable>,
     /// Whether something in it synchronises at all.

@@ -10,6 +10,7 @@ use super::verdict::{Limits, judge};
 use super::{Answer, in_words};
 use crate::ptx;
 use crate::simt::{BlockSize, Graph};
+use crate::sync::Effort;
 
 /// What a file says, or what is found, in the same form: the verdict, findings as `line: code confidence`, the mend.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,7 +38,8 @@ fn found(text: &str) -> Said {
     let exact = header.required_threads().is_some();
     let dimensions = header.required_threads().or(header.max_threads()).unwrap();
     let graph = Graph::build(&function);
-    let checked = super::execute_kernel(&function, &graph, BlockSize { dimensions, exact }, &[]).unwrap();
+    let checked =
+        super::execute_kernel(&function, &graph, BlockSize { dimensions, exact }, &[], Effort::Usual).unwrap();
     let finding = checked.finding.as_ref().filter(|finding| finding.confidence > Confidence::Possible);
     let findings = finding.map(|finding| {
         let confidence = if finding.confidence == Confidence::Certain { "certain" } else { "likely" };
@@ -84,6 +86,38 @@ fn findings_stand_where_the_files_say() {
         assert_eq!(marks.collect::<Vec<_>>(), said.findings, "{}", path.display());
         assert_eq!(head(&text, "mend"), Some(said.mend.as_deref().unwrap_or("none")), "{}", path.display());
     }
+}
+
+/// The text with the change that mends it; none where that cannot be told to the letter.
+fn mended(text: &str) -> Option<String> {
+    let module = ptx::parse(text);
+    let function = module.functions().find(|function| function.is_definition())?;
+    let graph = Graph::build(&function);
+    let dimensions = function.header().required_threads().or(function.header().max_threads())?;
+    let size = BlockSize { dimensions, exact: true };
+    let checked = super::execute_kernel(&function, &graph, size, &[], Effort::Usual)?;
+    let mend = checked.mend?;
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    for line in std::iter::once(&mend.line).chain(&mend.also) {
+        let patch = mend.patch(*line, &graph, &checked.program)?;
+        let line = lines.get_mut(line.0 as usize - 1)?;
+        assert!(line.contains(patch.before), "{line}: {patch:?}");
+        *line = line.replacen(patch.before, &patch.after, 1);
+    }
+    Some(lines.join("\n"))
+}
+
+/// What is executed and what is written are the same change.
+#[test]
+fn a_mended_text_ends() {
+    let mut count = 0;
+    for (path, text) in kernels() {
+        let Some(text) = mended(&text) else { continue };
+        let said = found(&text);
+        assert_eq!(said.verdict, Answer::Ends, "{}: {said:?}\n{text}", path.display());
+        count += 1;
+    }
+    assert!(count > 20, "{count} kernels are mended");
 }
 
 /// A text with what is found. The head keeps its lines: a mend stands where the finding was asked for.

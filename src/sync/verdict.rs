@@ -30,15 +30,30 @@ const MEMORY: [u64; 2] = [0, 1];
 /// Inputs that a fault is tried with once more, to see whether it hangs on those that it was found with.
 const AGAIN: [Input; 6] =
     [Input::All(5), Input::All(384), Input::Mixed(1), Input::All(9), Input::Mixed(2), Input::All(1152)];
-/// Inputs for which every schedule is tried, those that come to the most first; the others are executed in turn alone.
-const VARIED: usize = 2;
-/// Schedules by lot.
-const LOTS: u64 = 2;
+/// How many times as much is tried where somebody asks for it.
+const THOROUGH: u64 = 12;
 /// Roles that are held back, one after the other.
 const MOST_ROLES: usize = 8;
 
 /// Registers of all warps together: 24 bytes each.
 const MOST_REGISTERS: u64 = 2_000_000;
+
+/// How hard a kernel is tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Effort {
+    /// In the time that nobody waits for.
+    #[default]
+    Usual,
+    /// For seconds, where somebody asks for it.
+    Thorough,
+}
+
+impl Effort {
+    /// What a flag says.
+    pub fn of(thorough: bool) -> Effort {
+        if thorough { Effort::Thorough } else { Effort::Usual }
+    }
+}
 
 /// How much is tried.
 #[derive(Clone, Copy, Debug)]
@@ -53,23 +68,51 @@ pub struct Limits {
     pub mends: u64,
     /// Pieces of work of all of them, and of those that try changes.
     pub pieces: u64,
+    /// Inputs for which every schedule is tried, those that come to the most first; the others are executed in turn alone.
+    pub varied: usize,
+    /// Schedules by lot.
+    pub lots: u64,
 }
 
 /// Steps of all kernels of a PTX together, by the same kinds, shared out by their statements: a file of a thousand kernels that all
 /// hang is not to take minutes.
-const OF_ALL: Limits =
-    Limits { steps: u64::MAX, total: 20_000_000, again: 40_000_000, mends: 20_000_000, pieces: 180_000_000 };
+const OF_ALL: Limits = Limits {
+    steps: u64::MAX,
+    total: 20_000_000,
+    again: 40_000_000,
+    mends: 20_000_000,
+    pieces: 180_000_000,
+    varied: usize::MAX,
+    lots: u64::MAX,
+};
 
 impl Limits {
     /// Those of a kernel with so many of the statements of its PTX. The text alone decides.
-    pub fn of_share(own: usize, all: usize) -> Limits {
-        let usual = Limits::default();
-        let share = |most: u64| (u128::from(most) * own as u128 / (all as u128).max(1)) as u64;
+    pub fn of_share(own: usize, all: usize, effort: Effort) -> Limits {
+        let (usual, times) = match effort {
+            Effort::Usual => (Limits::default(), 1),
+            Effort::Thorough => (Limits::thorough(), THOROUGH),
+        };
+        let share = |most: u64| (u128::from(most) * u128::from(times) * own as u128 / (all as u128).max(1)) as u64;
         let total = usual.total.min(share(OF_ALL.total));
         let again = usual.again.min(share(OF_ALL.again));
         let mends = usual.mends.min(share(OF_ALL.mends));
         let pieces = usual.pieces.min(share(OF_ALL.pieces));
-        Limits { steps: usual.steps.min(total), total, again, mends, pieces }
+        Limits { steps: usual.steps.min(total), total, again, mends, pieces, ..usual }
+    }
+
+    /// Those of somebody who is willing to wait.
+    fn thorough() -> Limits {
+        let Limits { steps, total, again, mends, pieces, varied, lots } = Limits::default();
+        Limits {
+            steps: steps * THOROUGH,
+            total: total * THOROUGH,
+            again: again * THOROUGH,
+            mends: mends * THOROUGH,
+            pieces: pieces * THOROUGH,
+            varied: varied * INPUTS.len(),
+            lots: lots * THOROUGH,
+        }
     }
 }
 
@@ -83,7 +126,15 @@ impl Limits {
 impl Default for Limits {
     /// A ring of four stages turned nine times by twelve warps takes some five thousand steps.
     fn default() -> Self {
-        Limits { steps: 100_000, total: 500_000, again: 6_000_000, mends: 4_000_000, pieces: 180_000_000 }
+        Limits {
+            steps: 100_000,
+            total: 500_000,
+            again: 6_000_000,
+            mends: 4_000_000,
+            pieces: 180_000_000,
+            varied: 2,
+            lots: 2,
+        }
     }
 }
 
@@ -180,6 +231,8 @@ pub struct Witness {
     pub basis: Basis,
     /// How often the instruction that it shows at was passed before.
     pub passes: u32,
+    /// Steps until then.
+    pub steps: u64,
     /// Whether it goes wrong with all other inputs, too, that lead to the same instruction.
     pub is_firm: bool,
     /// In which shapes of a cluster it goes wrong.
@@ -201,9 +254,10 @@ pub enum Shapes {
 const LARGE: u32 = 8;
 
 impl Witness {
-    /// Whether another execution gets past the place, as often as this one comes to it.
+    /// Whether another execution gets past the place, as often as this one comes to it. One that is over sooner may not have come to
+    /// what leads there: a ring that is turned once does not show that nobody waits for its slots.
     fn is_passed_by(&self, run: &Executed) -> bool {
-        self.cause.pc().is_some_and(|pc| run.passes_of(pc) > self.passes)
+        run.took.steps >= self.steps && self.cause.pc().is_some_and(|pc| run.passes_of(pc) > self.passes)
     }
 }
 
@@ -445,7 +499,7 @@ impl Judge<'_> {
         }
         // The other schedules, for those that come to the most.
         tried.sort_by_key(|tried| (std::cmp::Reverse(tried.reached), tried.fair.took.steps));
-        for Tried { scenario, at, fair, .. } in tried.iter().take(VARIED) {
+        for Tried { scenario, at, fair, .. } in tried.iter().take(self.limits.varied) {
             if let Some(witness) = self.vary(launch, *scenario, fair)
                 && let Some(verdict) = self.weigh(launch, witness, *at < COUNTS, &mut weak)
             {
@@ -517,13 +571,13 @@ impl Judge<'_> {
         let passes = |run: &Executed, cause: &Cause| cause.pc().map_or(0, |pc| run.passes_of(pc));
         let mut first = cause(&fair.outcome).map(|cause| {
             let passes = passes(fair, &cause);
-            (cause, Schedule::Fair, fair.basis, passes)
+            (cause, Schedule::Fair, fair.basis, passes, fair.took.steps)
         });
         let mut always = first.is_some();
         let mut alike = true;
         // An execution that takes much longer than the fair one spins.
         let steps = fair.took.steps.saturating_mul(4).max(10_000);
-        for schedule in schedules(fair) {
+        for schedule in schedules(fair, self.limits.lots) {
             if self.is_spent() {
                 break;
             }
@@ -533,7 +587,7 @@ impl Judge<'_> {
                     Some((known, ..)) => alike &= *known == cause,
                     None => {
                         let passes = passes(&run, &cause);
-                        first = Some((cause, schedule, run.basis, passes));
+                        first = Some((cause, schedule, run.basis, passes, run.took.steps));
                     }
                 },
                 None => always = false,
@@ -543,14 +597,14 @@ impl Judge<'_> {
                 break;
             }
         }
-        let (cause, schedule, basis, passes) = first?;
+        let (cause, schedule, basis, passes, steps) = first?;
         let (is_firm, shapes) = (false, Shapes::All);
-        Some(Witness { cause, scenario, schedule, always, alike, basis, passes, is_firm, shapes })
+        Some(Witness { cause, scenario, schedule, always, alike, basis, passes, steps, is_firm, shapes })
     }
 }
 
 /// Beside the fair one: late copies, each role and one warp of each role held back, and some by lot.
-fn schedules(fair: &Executed) -> Vec<Schedule> {
+fn schedules(fair: &Executed, lots: u64) -> Vec<Schedule> {
     let mut roles: Vec<(u64, Vec<u32>)> = Vec::new();
     for (warp, trace) in (0u32..).zip(&fair.traces) {
         match roles.iter_mut().find(|(other, _)| other == trace) {
@@ -565,7 +619,7 @@ fn schedules(fair: &Executed) -> Vec<Schedule> {
             schedules.push(Schedule::Lag(warps.clone()));
         }
     }
-    schedules.extend((1..=LOTS).map(Schedule::Random));
+    schedules.extend((1..=lots).map(Schedule::Random));
     schedules
 }
 
@@ -592,8 +646,8 @@ fn unequal(program: &Program, scenario: Scenario, run: &Executed) -> Option<Witn
         text: format!("{} bytes are announced for {copies} copies by tensor maps: {why}", equation.bytes),
     };
     let (schedule, basis) = (Schedule::Fair, run.basis);
-    let (passes, is_firm, shapes) = (0, false, Shapes::All);
-    Some(Witness { cause, scenario, schedule, always: true, alike: true, basis, passes, is_firm, shapes })
+    let (passes, steps, is_firm, shapes) = (0, run.took.steps, false, Shapes::All);
+    Some(Witness { cause, scenario, schedule, always: true, alike: true, basis, passes, steps, is_firm, shapes })
 }
 
 /// An execution that ends, but by its schedule.
@@ -601,8 +655,8 @@ fn racing(scenario: Scenario, run: &Executed) -> Option<Witness> {
     let cause = cause(run.race.as_ref()?)?;
     let passes = cause.pc().map_or(0, |pc| run.passes_of(pc));
     let (schedule, basis) = (Schedule::Fair, run.basis);
-    let (is_firm, shapes) = (false, Shapes::All);
-    Some(Witness { cause, scenario, schedule, always: true, alike: false, basis, passes, is_firm, shapes })
+    let (steps, is_firm, shapes) = (run.took.steps, false, Shapes::All);
+    Some(Witness { cause, scenario, schedule, always: true, alike: false, basis, passes, steps, is_firm, shapes })
 }
 
 fn cause(outcome: &Outcome) -> Option<Cause> {

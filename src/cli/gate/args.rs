@@ -12,6 +12,7 @@ use crate::cli::toolchain::INSTALLING;
 use crate::emit::clean::Form;
 use crate::engine::gate::Request;
 use crate::gate::Date;
+use crate::report::Effort;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -70,6 +71,9 @@ pub struct GateArgs {
     /// Bytes of shared memory asked for at launch, for the occupancy
     #[arg(long, value_name = "BYTES", help_heading = "Occupancy")]
     pub smem_dynamic: Option<u64>,
+    /// Execute barriers with more inputs and in more orders: seconds a kernel instead of milliseconds
+    #[arg(long, help_heading = "Choosing")]
+    pub thorough: bool,
     /// Which parts of libraries.
     #[command(flatten)]
     pub within: WithinArgs,
@@ -113,6 +117,7 @@ impl GateArgs {
             kernel: self.kernel.clone(),
             threads: self.threads,
             smem_dynamic: self.smem_dynamic,
+            effort: Effort::of(self.thorough),
             flags: self.flags.clone(),
             installing: INSTALLING,
         })

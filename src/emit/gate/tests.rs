@@ -7,7 +7,7 @@ use crate::gate::{
     Patch, Policy, Scope, Totals, UnitVerdict, Verdict, check,
 };
 use crate::report::timeline::Kind;
-use crate::report::{Mended, MendedLine, PtxasFile, Stands};
+use crate::report::{FirstWrong, Mended, MendedLine, PtxasFile, Stands};
 
 const EVIL: &str = "k<script>|`%,::error\n\x1b[31m]]>&\"'@a";
 
@@ -45,6 +45,7 @@ fn verdict() -> Verdict {
                 replaces: Some("bar.sync 1,\n 64;".to_owned()),
                 instruction: Some("bar.sync 1, 96;".to_owned()),
             }],
+            first_wrong: Some(FirstWrong { ptx_line: Line(11), text: EVIL.to_owned() }),
         }),
     };
     let lone = Finding { before: None, level: Level::Error, kind: FindingKind::NotKnown, ..finding.clone() };

@@ -112,6 +112,7 @@ impl Plan {
             session.launch = LaunchHints {
                 threads: args.threads.or(policy.threads),
                 smem_dynamic_bytes: args.smem_dynamic.or(policy.smem_dynamic),
+                effort: args.effort,
             };
             session.wanted = Wanted { live_values: false, ..Wanted::ALL };
             session.cache.clone_from(&cache);

@@ -23,11 +23,11 @@ fn what_dynamic_shared_memory_could_overturn_is_not_said() {
     // Each size says of itself what the table says of it.
     for range in &unknown.by_smem_dynamic {
         for (bytes, more) in [(range.smem_dynamic_bytes, 0), (range.smem_dynamic_bytes + 1, 1)] {
-            let hints = LaunchHints { threads: None, smem_dynamic_bytes: Some(bytes) };
+            let hints = LaunchHints { threads: None, smem_dynamic_bytes: Some(bytes), ..LaunchHints::default() };
             assert_eq!(found(&launch, hints, true).blocks_per_sm, Some(range.blocks_per_sm - more), "{bytes}");
         }
     }
-    let asked = LaunchHints { threads: None, smem_dynamic_bytes: Some(163_840) };
+    let asked = LaunchHints { threads: None, smem_dynamic_bytes: Some(163_840), ..LaunchHints::default() };
     let known = found(&launch, asked, true);
     assert_eq!((known.blocks_per_sm, known.limiter.as_deref()), (Some(1), Some("shared memory")));
     assert_eq!(known.next_step, None);
@@ -48,7 +48,7 @@ fn a_block_of_unknown_size_leaves_only_what_the_hardware_has() {
     assert_eq!(occupancy.missing, [LaunchFact::Threads, LaunchFact::SmemDynamic]);
     assert_eq!((occupancy.threads, occupancy.blocks_per_sm, occupancy.max_warps_per_sm), (None, None, 64));
     assert!(occupancy.by_smem_dynamic.is_empty());
-    let hints = LaunchHints { threads: Some(128), smem_dynamic_bytes: Some(0) };
+    let hints = LaunchHints { threads: Some(128), smem_dynamic_bytes: Some(0), ..LaunchHints::default() };
     assert_eq!(found(&Launch::default(), hints, true).blocks_per_sm, Some(3));
 }
 

@@ -9,7 +9,7 @@ use crate::base::{Line, Pc};
 use crate::ptx::{FunctionKind, Module, RegisterAction};
 use crate::report::{Kernel, LaunchHints, Severity};
 use crate::sync::rules::finding::{self, Finding};
-use crate::sync::rules::rule::{Harm, Rule};
+use crate::sync::rules::rule::{Harm, Rule, Told};
 
 /// Fills in `barriers`.
 pub(super) fn barriers(kernel: &Kernel, known: &Known<'_>, warp_facts: &WarpFacts, module: &Module<'_>) -> Barriers {
@@ -20,7 +20,7 @@ pub(super) fn barriers(kernel: &Kernel, known: &Known<'_>, warp_facts: &WarpFact
     let told = checks.iter().any(|check| check.rule == Rule::PoolSuffices);
     let is_told = |check: &&Finding| match check.rule {
         Rule::PoolSuffices => kept && !told,
-        Rule::DecToFewer => kept,
+        Rule::ToFewerOrMore => kept,
         _ => true,
     };
     checks.extend(warp_facts.checks.iter().filter(is_told).cloned());
@@ -80,7 +80,9 @@ pub(in crate::report) fn without_cubin(module: &Module<'_>, launch: &LaunchHints
             continue;
         }
         let size = block_size(header.required_threads(), header.max_threads(), launch);
-        let Ok(warp_facts) = WarpFacts::new(&function, size, warp_facts::steps(&function, true)) else { continue };
+        let Ok(warp_facts) = WarpFacts::new(&function, size, launch.effort, warp_facts::steps(&function, true)) else {
+            continue;
+        };
         let mut checks = warp_facts.checks.clone();
         checks.sort_by_key(|check| (check.line, check.rule));
         checks.retain(|check| check.confidence > finding::Confidence::Possible);
@@ -112,9 +114,10 @@ fn issue(check: Finding, warp_facts: &WarpFacts, module: &Module<'_>) -> Issue {
     }
 }
 
-/// The execution that a finding was made by.
+/// The execution that a finding was made by, or that shows what instructions tell.
 fn by_execution(warp_facts: &WarpFacts, at: (Rule, Line)) -> Option<&Execution> {
-    warp_facts.execution.as_ref().filter(|_| warp_facts.executed == Some(at))
+    let is_shown = |found: (Rule, Line)| found == at || found.0 == at.0 && at.0.told() == Told::ReadFirst;
+    warp_facts.execution.as_ref().filter(|_| warp_facts.executed.is_some_and(is_shown))
 }
 
 /// What a finding that execution made rests on, its own line first.

@@ -26,7 +26,7 @@ impl Evaluated {
             let header = function.header();
             let size = block_size(header.required_threads(), header.max_threads(), launch);
             let steps = warp_facts::steps(&function, false);
-            let mut warp_facts = WarpFacts::new(&function, size, steps);
+            let mut warp_facts = WarpFacts::new(&function, size, launch.effort, steps);
             if let Ok(WarpFacts { courses: Some(courses), .. }) = &mut warp_facts
                 && let Some(threads) = size.and_then(|size| size.threads())
             {
@@ -84,7 +84,7 @@ mod tests {
         for function in module.functions() {
             let header = function.header();
             let size = block_size(header.required_threads(), header.max_threads(), &launch);
-            let late = WarpFacts::new(&function, size, u64::MAX / 2);
+            let late = WarpFacts::new(&function, size, launch.effort, u64::MAX / 2);
             let (Some(Ok(early)), Ok(late)) = (early.get(&function, size), &late) else { continue };
             let (Some(early), Some(late)) = (&early.courses, &late.courses) else { continue };
             let threads = size.and_then(|size| size.threads()).expect("a size");

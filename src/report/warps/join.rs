@@ -44,7 +44,7 @@ pub(in crate::report) fn fill(kernel: &mut Kernel, known: &Known<'_>) -> Result<
     let warp_facts = match known.evaluated.and_then(|all| all.get(function, size)) {
         Some(warp_facts) => warp_facts,
         None => {
-            own = WarpFacts::new(function, size, steps);
+            own = WarpFacts::new(function, size, known.launch.effort, steps);
             &own
         }
     };

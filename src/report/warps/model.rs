@@ -215,6 +215,18 @@ pub struct Mended {
     pub change: String,
     /// The lines that it changes.
     pub lines: Vec<MendedLine>,
+    /// The first step at which the kernel goes otherwise than with the change.
+    #[serde(default)]
+    pub first_wrong: Option<FirstWrong>,
+}
+
+/// The first step at which a kernel goes wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FirstWrong {
+    /// Where.
+    pub ptx_line: Line,
+    /// What goes wrong there.
+    pub text: String,
 }
 
 /// A line that a change is made to.

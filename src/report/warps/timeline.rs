@@ -51,8 +51,8 @@ pub fn timeline(function: &Function<'_, '_>, launch: &LaunchHints, most: u64) ->
             return Err(NoTimeline::Refused(function.module().number_of(line), why));
         }
         let roles = roles::roles(&warps, &setmaxnreg::requested(&warps));
-        let checked =
-            sync::execute_kernel(function, &warps.graph, size, &roles).ok_or(NoTimeline::NothingSynchronises)?;
+        let checked = sync::execute_kernel(function, &warps.graph, size, &roles, launch.effort)
+            .ok_or(NoTimeline::NothingSynchronises)?;
         let text = (function.module(), &warps.graph);
         Ok(sync::timeline::timeline(&checked, function.name(), text, &roles, most))
     };

@@ -9,6 +9,7 @@ use crate::ptx::{BarrierAction, ClusterBarrierAction, Function, Module, Operatio
 use crate::roles::setmaxnreg::{self, Requested};
 use crate::roles::{self, Role};
 use crate::simt::{BlockSize, Graph, Warps};
+use crate::sync::Effort;
 use crate::sync::register_schedule::RoleTraces;
 use crate::sync::rules::finding::Finding;
 use crate::sync::rules::rule::Rule;
@@ -72,11 +73,16 @@ pub(super) struct WarpFacts {
 
 impl WarpFacts {
     /// Evaluates a kernel for blocks of a size, in so many steps.
-    pub fn new(function: &Function<'_, '_>, size: Option<BlockSize>, steps: u64) -> Result<Self, TooManySteps> {
-        work::within(steps, || WarpFacts::evaluate(function, size))
+    pub fn new(
+        function: &Function<'_, '_>,
+        size: Option<BlockSize>,
+        effort: Effort,
+        steps: u64,
+    ) -> Result<Self, TooManySteps> {
+        work::within(steps, || WarpFacts::evaluate(function, size, effort))
     }
 
-    fn evaluate(function: &Function<'_, '_>, size: Option<BlockSize>) -> Self {
+    fn evaluate(function: &Function<'_, '_>, size: Option<BlockSize>, effort: Effort) -> Self {
         let warps = Warps::of(function, size);
         let module = function.module();
         let exact = size.is_some_and(|size| size.exact);
@@ -84,7 +90,7 @@ impl WarpFacts {
         let objects = mbarriers::sites(&warps);
         let requested = setmaxnreg::requested(&warps);
         let roles = roles::roles(&warps, &requested);
-        let (checks, executed) = sync::check(function, &warps, size, &roles, (&named, &objects));
+        let (checks, executed) = sync::check(function, &warps, size, &roles, (&named, &objects), effort);
         let line = |line: Line| module.number_of(line);
         let site = |site: &barriers::BarrierSite| NamedBarrierSite {
             ptx_line: line(site.line),
@@ -152,7 +158,7 @@ fn execution(executed: &Checked, graph: &Graph<'_>, module: &Module<'_>, roles: 
     let mend = executed.mend.as_ref().map(|mend| {
         let line = |line: &Line| {
             let ptx_line = module.number_of(*line);
-            let patch = mend.patch(*line, graph);
+            let patch = mend.patch(*line, graph, &executed.program);
             MendedLine {
                 ptx_line,
                 column: patch.as_ref().filter(|_| ptx_line == *line).and_then(|patch| module.column_of(patch.before)),
@@ -163,6 +169,8 @@ fn execution(executed: &Checked, graph: &Graph<'_>, module: &Module<'_>, roles: 
         Mended {
             change: sync::in_words(mend, module),
             lines: std::iter::once(&mend.line).chain(&mend.also).map(line).collect(),
+            first_wrong: sync::first_wrong(mend, &executed.program, module)
+                .map(|(line, text)| FirstWrong { ptx_line: module.number_of(line), text }),
         }
     });
     let (line, reason, witness) = match verdict {
@@ -239,12 +247,12 @@ mod tests {
         let function = module.functions().next().expect("a kernel");
         let steps = steps(&function, true);
         assert!(steps <= STEPS_OF_REFUSED && steps > STEPS_OF_REFUSED / 2, "{steps}");
-        assert_eq!(WarpFacts::new(&function, None, steps).err(), Some(TooManySteps { steps }));
+        assert_eq!(WarpFacts::new(&function, None, Effort::Usual, steps).err(), Some(TooManySteps { steps }));
         // A plain one is far from it.
         let text = one_table(3);
         let module = ptx::parse(&text);
         let function = module.functions().next().expect("a kernel");
-        assert!(WarpFacts::new(&function, None, super::steps(&function, true)).is_ok());
+        assert!(WarpFacts::new(&function, None, Effort::Usual, super::steps(&function, true)).is_ok());
     }
 
     #[test]

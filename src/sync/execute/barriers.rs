@@ -305,22 +305,27 @@ impl Run<'_> {
         if self.launch.registers.is_none() {
             return Ok(Next::On);
         }
-        let Warp { rank, held, index, .. } = self.warps[warp];
+        let Warp { rank, held, count: has, has_set, asked_fewer, index, .. } = self.warps[warp];
         let Some(pools) = self.machine.pools.get_mut(rank as usize) else { return Ok(Next::On) };
-        match action {
+        let fault = |has: u32, count: u32| Stop::Fault(Fault::Registers { action, has, count }, line, warp);
+        match (action, asked_fewer) {
             // Seen on an H200: an illegal instruction.
-            RegisterAction::Dec if count > held => {
-                return Err(Stop::Fault(Fault::Registers { held, count }, line, warp));
+            (RegisterAction::Dec, _) if count > has => return Err(fault(has, count)),
+            (RegisterAction::Inc, _) if count < has && has_set => return Err(fault(has, count)),
+            (RegisterAction::Inc, Some((had, fewer))) => return Err(fault(had, fewer)),
+            // Seen on an H200: nothing happens to whoever has not set anything, until it asks again.
+            (RegisterAction::Inc, None) if count < has => {
+                self.warps[warp].asked_fewer = Some((has, count));
+                return Ok(Next::On);
             }
-            // Seen on an H200: nothing happens.
-            RegisterAction::Inc if count < held => return Ok(Next::On),
             _ => {}
         }
         if !pools[index as usize % SUBPARTITIONS].change(held, count) {
             return Ok(Next::Again(Wait::Registers { count }));
         }
         self.machine.changes += 1;
-        self.warps[warp].held = count;
+        let warp = &mut self.warps[warp];
+        (warp.held, warp.count, warp.has_set) = (count, count, true);
         Ok(Next::On)
     }
 }

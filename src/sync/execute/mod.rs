@@ -25,6 +25,7 @@ use super::program::{MbarrierOp, Op, Program};
 use super::value::{Basis, Lanes, Word, opaque};
 use crate::base::Line;
 use crate::base::figures::warps;
+use crate::roles::setmaxnreg;
 
 /// Instructions that a warp may run without changing anything before others get their turn.
 const QUOTA: u32 = 4_096;
@@ -220,6 +221,12 @@ pub(super) struct Warp {
     registers: Vec<Lanes>,
     /// Registers that it holds of the pool.
     held: u32,
+    /// Registers that it was given or asked for last: those at entry are held in steps of eight.
+    count: u32,
+    /// Whether it has set their number.
+    has_set: bool,
+    /// What it had, and the fewer that it asked for by `setmaxnreg.inc` before it had set anything.
+    asked_fewer: Option<(u32, u32)>,
     /// Lanes that arrived at the cluster barrier and have not waited.
     in_cluster: u32,
     /// The round that lanes arrived in last.
@@ -453,7 +460,10 @@ impl<'p> Run<'p> {
                     exited: 0,
                     strands: vec![Strand { mask: lanes, pc: 0, state: State::Ready }],
                     registers: vec![Lanes::default(); program.registers as usize],
-                    held: launch.registers.unwrap_or(0),
+                    held: launch.registers.unwrap_or(0).next_multiple_of(setmaxnreg::STEP),
+                    count: launch.registers.unwrap_or(0),
+                    has_set: false,
+                    asked_fewer: None,
                     in_cluster: 0,
                     arrived_in: 0,
                     arrived: 0,

@@ -114,7 +114,7 @@ pub enum What {
 }
 
 /// When, who, where, what.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The step.
     pub step: u64,
@@ -137,6 +137,10 @@ pub struct Recording {
     pub work: Vec<Worked>,
     /// In order.
     pub marks: Vec<Mark>,
+    /// How often each instruction was passed.
+    pub passes: Vec<u32>,
+    /// The first mbarrier at which somebody came whom another schedule counts in another phase.
+    pub race: Option<SharedAddress>,
     /// What it took.
     pub took: Budget,
 }
@@ -258,7 +262,7 @@ pub fn record(
     let took = run.took();
     let (waits, work, marks) =
         run.recorder.map_or_else(Default::default, |found| (found.waits, found.worked, found.marks));
-    Recording { outcome, waits, work, marks, took }
+    Recording { outcome, waits, work, marks, passes: run.passes, race: run.unordered.map(|(at, ..)| at), took }
 }
 
 impl Run<'_> {
@@ -421,13 +425,15 @@ impl Run<'_> {
             return;
         }
         match op {
-            Some(Op::Mbarrier { op: MbarrierOp::Wait { parity, .. }, at }) => {
+            Some(Op::Mbarrier { op: MbarrierOp::Wait { parity, phase: asked, flipped, .. }, at }) => {
                 let lane = before.guarded.trailing_zeros() as usize;
-                let address = self.warps.get(warp).map(|here| self.address(here, *at, lane).bits);
-                let at = SharedAddress::of(address.unwrap_or(0));
+                let Some(here) = self.warps.get(warp) else { return };
+                let at = SharedAddress::of(self.address(here, *at, lane).bits);
                 if let Some(found) = self.machine.mbarriers.get(&at) {
-                    let phase = found.phase.saturating_sub(1);
-                    at_once(recorder, Wait::Mbarrier { at, phase, parity: *parity }, phase);
+                    let over = found.phase.saturating_sub(1);
+                    let asked = self.word(here, *asked, lane).bits & 1 ^ u64::from(*flipped);
+                    let phase = if *parity { asked } else { over };
+                    at_once(recorder, Wait::Mbarrier { at, phase, parity: *parity }, over);
                 }
             }
             Some(Op::Named { action, .. }) => {

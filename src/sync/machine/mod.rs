@@ -7,6 +7,7 @@ mod mbarrier;
 mod named;
 mod pool;
 
+use crate::ptx::RegisterAction;
 use std::collections::BTreeMap;
 
 pub use mbarrier::{Arrival, Equation, Mbarrier};
@@ -94,8 +95,8 @@ pub enum Fault {
     Columns(u64),
     /// A copy that comes into the shared memory of a block that has ended: nobody waited for it.
     Outlived(SharedAddress),
-    /// A `setmaxnreg.dec` to more registers than the warp holds.
-    Registers { held: u32, count: u32 },
+    /// A `setmaxnreg.dec` to more registers than the warp has, or an `.inc` to fewer.
+    Registers { action: RegisterAction, has: u32, count: u32 },
 }
 
 impl Fault {

@@ -3,16 +3,20 @@
 //! In: a witness and a recording of its execution. Out: the first change (a count, bytes, a parity, an announcement) with which
 //! the kernel ends whatever is tried. What counters say at the end suggests the changes; only execution says that one mends.
 
+mod absent;
 mod change;
 pub mod patch;
 mod suggest;
 
-pub use change::Change;
 use change::apply;
+pub use change::{Change, Insertion};
 use suggest::Suggestions;
 
-use super::execute::record::{Work, record};
-use super::execute::{Budget, Launch, Outcome, execute};
+use std::collections::BTreeSet;
+
+use super::execute::record::{Mark, Recording, What, Work, record};
+use super::execute::{Budget, Executed, Launch, Outcome, execute};
+use super::machine::SharedAddress;
 use super::program::Program;
 use super::verdict::{Limits, Verdict, Witness, judge};
 use crate::base::{Line, work};
@@ -33,6 +37,17 @@ pub struct Mend {
     pub also: Vec<Line>,
     /// What is changed of it.
     pub change: Change,
+    /// Where the kernel first does otherwise than with the change.
+    pub parting: Option<Parting>,
+}
+
+/// The first step of an execution that goes otherwise than the same one of the mended kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parting {
+    /// What the kernel does; none where nobody goes on.
+    pub does: Option<Mark>,
+    /// What it does mended; none where everybody has ended.
+    pub mended: Option<Mark>,
 }
 
 /// Finds a change that mends a kernel.
@@ -59,13 +74,16 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
         // Most do not even mend what was seen.
         let again = execute(&mended, launch, witness.scenario, &witness.schedule, left(pieces).of_one());
         (steps, pieces) = (steps + again.took.steps, pieces + again.took.pieces);
+        if !comes_as_far(program, &recording, &again, &pcs) {
+            continue;
+        }
         let goes_on = match again.outcome {
             Outcome::Ends => !(witness.cause.is_race() && again.race.is_some()),
             // It gets much further, and further than there are steps for.
             Outcome::Undecided { .. } => again.took.steps > MUCH_FURTHER * recording.took.steps,
             Outcome::Hangs(_) | Outcome::Undefined { .. } => false,
         };
-        if !goes_on {
+        if !goes_on || change == Change::Parity && !is_a_wait(&mended, launch, witness, left(pieces), &pcs) {
             continue;
         }
         let (verdict, _, took) = judge(&mended, std::slice::from_ref(launch), left(pieces))?;
@@ -81,8 +99,50 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
         };
         if mends {
             let mut lines = pcs.iter().filter_map(|pc| program.code.get(*pc as usize)).map(|instr| instr.line);
-            return Some(Mend { pc: *pcs.first()?, line: lines.next()?, also: lines.collect(), change });
+            let budget = left(pieces).of_one();
+            let after = record(&mended, launch, witness.scenario, &witness.schedule, budget, (Work::default(), false));
+            let parting = parting(&recording.marks, &after.marks);
+            return Some(Mend { pc: *pcs.first()?, line: lines.next()?, also: lines.collect(), change, parting });
         }
     }
     None
+}
+
+/// Where two executions part, numbers that the change itself is about apart.
+fn parting(does: &[Mark], mended: &[Mark]) -> Option<Parting> {
+    let mut pairs = (0..does.len().max(mended.len())).map(|at| (does.get(at).copied(), mended.get(at).copied()));
+    let (does, mended) = pairs.find(|(does, mended)| match (does, mended) {
+        (Some(does), Some(mended)) => !is_alike(does, mended),
+        _ => true,
+    })?;
+    Some(Parting { does, mended })
+}
+
+fn is_alike(one: &Mark, other: &Mark) -> bool {
+    let same = match (one.what, other.what) {
+        (What::Init { at, .. }, What::Init { at: of, .. })
+        | (What::Arrives { at, .. }, What::Arrives { at: of, .. }) => at == of,
+        (one, other) => one == other,
+    };
+    same && one.warp == other.warp && one.line == other.line
+}
+
+/// Whether an execution comes to every place that it came to before: a change that keeps warps away from barriers mends nothing.
+fn comes_as_far(program: &Program, before: &Recording, after: &Executed, changed: &[u32]) -> bool {
+    work::spend_on(program.code.len());
+    let passed = (0u32..).zip(&program.code).zip(&before.passes).filter(|(_, passes)| **passes > 0);
+    let mut places = passed.filter(|((pc, instr), _)| instr.op.synchronises() && !changed.contains(pc));
+    places.all(|((pc, _), _)| after.passes_of(pc) > 0)
+}
+
+/// Whether a wait for the other parity waits for anybody: that of an mbarrier that nobody comes to is over from the start.
+fn is_a_wait(mended: &Program, launch: &Launch, witness: &Witness, limits: Limits, pcs: &[u32]) -> bool {
+    let again = record(mended, launch, witness.scenario, &witness.schedule, limits.of_one(), (Work::default(), false));
+    let lines: Vec<Line> = pcs.iter().filter_map(|pc| mended.code.get(*pc as usize)).map(|instr| instr.line).collect();
+    let waited = again.waits.iter().filter(|wait| lines.contains(&wait.line)).filter_map(|wait| wait.on.mbarrier());
+    let waited: BTreeSet<SharedAddress> = waited.collect();
+    again.marks.iter().any(|mark| match mark.what {
+        What::Arrives { at, .. } | What::Commits { at } => waited.contains(&at),
+        _ => false,
+    })
 }

@@ -1,9 +1,10 @@
 //! A change that mends a kernel as a change of its text.
 
-use super::{Change, Mend};
+use super::{Change, Insertion, Mend};
 use crate::base::Line;
-use crate::ptx::{Instruction, Mbarrier, MbarrierAction, NamedBarrier, Operand, Operation};
-use crate::simt::Graph;
+use crate::ptx::{Instruction, Mbarrier, MbarrierAction, NamedBarrier, Operand, Operation, type_bits};
+use crate::simt::{Graph, Site};
+use crate::sync::program::{Address, Program, Reg, Source};
 
 /// An instruction as it reads, and as it must.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,21 +17,126 @@ pub struct Patch<'a> {
 
 impl Mend {
     /// The instruction of one of its lines as it would read; none where that cannot be told from the line alone.
-    pub fn patch<'a>(&self, line: Line, graph: &Graph<'a>) -> Option<Patch<'a>> {
+    pub fn patch<'a>(&self, line: Line, graph: &Graph<'a>, program: &Program) -> Option<Patch<'a>> {
         let sites = graph.sites.iter().filter(|site| site.line() == line);
         let mut patches = sites.filter_map(|site| {
             let instruction = site.located.instruction;
+            let names = Names { graph, program, site };
             let after = match &site.operation {
+                _ if let Change::Insert { what, after } = self.change => {
+                    let (text, added) = (instruction.text(), names.insertion(what)?);
+                    Some(if after { format!("{text} {added}") } else { format!("{added} {text}") })
+                }
+                Operation::Mbarrier(mbarrier) if let Change::Object { at } = self.change => {
+                    replaced(instruction, mbarrier.address?, &names.address(at)?)
+                }
                 Operation::Mbarrier(mbarrier) => of_mbarrier(self.change, instruction, mbarrier),
                 Operation::NamedBarrier(barrier) => of_named(self.change, instruction, barrier),
                 Operation::SetMaxNReg { .. } => of_registers(self.change, instruction),
                 Operation::ClusterBarrier { .. } => removed(self.change),
-                _ => None,
+                _ => of_number(self.change, instruction),
             }?;
             Some(Patch { before: instruction.text(), after })
         });
         let (patch, None) = (patches.next()?, patches.next()) else { return None };
         Some(patch)
+    }
+}
+
+/// What registers and places are called where an instruction stands.
+struct Names<'s, 'a> {
+    graph: &'s Graph<'a>,
+    program: &'s Program,
+    site: &'s Site<'a>,
+}
+
+impl Names<'_, '_> {
+    /// The name of a register, and how many bits it has; none where the name means another one here.
+    fn register(&self, reg: Reg) -> Option<(String, u32)> {
+        let register = *self.program.names.get(reg.0 as usize)?;
+        let declaration = self.graph.registers.declaration(register)?;
+        let name = match declaration.declarator.range {
+            Some(_) => format!("{}{}", declaration.declarator.name, register.number),
+            None => declaration.declarator.name.to_owned(),
+        };
+        let is_seen = self.graph.registers.resolve(&name, self.site.located.id) == Some(register);
+        is_seen.then_some(())?;
+        Some((name, if declaration.ty == "pred" { 1 } else { type_bits(declaration.ty)? }))
+    }
+
+    /// A place of shared memory.
+    fn place(&self, place: u64) -> Option<String> {
+        let at = self.program.variables.partition_point(|variable| variable.start <= place);
+        let variable = self.program.variables.get(at.checked_sub(1)?)?;
+        Some(format!("{}+{}", variable.name, place - variable.start))
+    }
+
+    fn address(&self, at: Address) -> Option<String> {
+        match at.base {
+            // One of 64 bits may be generic.
+            Source::Reg(reg) => match self.register(reg)? {
+                (name, 32) if at.offset == 0 => Some(format!("[{name}]")),
+                (name, 32) => Some(format!("[{name}+{}]", at.offset)),
+                _ => None,
+            },
+            Source::Shared(start) => Some(format!("[{}]", self.place(start.wrapping_add(at.offset as u64))?)),
+            _ => None,
+        }
+    }
+
+    fn insertion(&self, what: Insertion) -> Option<String> {
+        const ARRIVE: &str = "mbarrier.arrive.shared.b64 _,";
+        Some(match what {
+            Insertion::Arrive { at, count: None } => format!("{ARRIVE} {};", self.address(at)?),
+            Insertion::Arrive { at, count: Some(count) } => {
+                let elect = "{ .reg .pred %elected; elect.sync _|%elected, -1;";
+                format!("{elect} @%elected {ARRIVE} {}, {count}; }}", self.address(at)?)
+            }
+            Insertion::Announce { at, bytes } => {
+                let guard = self.site.located.instruction.text().split_whitespace().next();
+                let guard =
+                    guard.filter(|word| word.starts_with('@')).map(|word| format!("{word} ")).unwrap_or_default();
+                format!("{guard}mbarrier.arrive.expect_tx.shared::cluster.b64 _, {}, {bytes};", self.address(at)?)
+            }
+            Insertion::Toggle { parity, last: None, over, .. } => {
+                let (parity, over) = (self.register(parity)?.0, self.register(over)?.0);
+                format!("@{over} xor.b32 {parity}, {parity}, 1;")
+            }
+            Insertion::Toggle { parity, at, last: Some(last), over } => {
+                let Source::Reg(base) = at.base else { return None };
+                let ((base, 32), (parity, 32)) = (self.register(base)?, self.register(parity)?) else { return None };
+                let over = self.register(over)?.0;
+                let last = self.place(last.wrapping_sub(at.offset as u64))?;
+                format!(
+                    "{{ .reg .pred %wrapped; .reg .b32 %last; mov.b32 %last, {last}; setp.eq.and.u32 %wrapped, {base}, %last, {over}; \
+                     @%wrapped xor.b32 {parity}, {parity}, 1; }}"
+                )
+            }
+            Insertion::ArriveNamed { id, count } => format!("barrier.arrive {id}, {count};"),
+            Insertion::ArriveCluster => "barrier.cluster.arrive;".to_owned(),
+            Insertion::WaitCluster => "barrier.cluster.wait;".to_owned(),
+        })
+    }
+}
+
+/// Another mask, or another number to compare with.
+fn of_number(change: Change, instruction: Instruction<'_>) -> Option<String> {
+    match (change, instruction.mnemonic()) {
+        (Change::Mask { to }, mnemonic) => {
+            let at = match mnemonic {
+                "bar" => 0,
+                "shfl" => 4,
+                "vote" | "redux" | "match" => 2,
+                "elect" => 1,
+                _ => return None,
+            };
+            replaced(instruction, instruction.operand(at)?, &format!("{to:#x}"))
+        }
+        (Change::Constant { to, .. }, "setp") => {
+            let to = i32::try_from(to).ok()?;
+            replaced(instruction, instruction.operand(2)?, &to.to_string())
+        }
+        _ => None,
     }
 }
 
@@ -117,8 +223,8 @@ mod tests {
         let function = module.functions().next().unwrap();
         let graph = Graph::build(&function);
         let line = graph.sites.first().unwrap().line();
-        let mend = Mend { pc: 0, line, also: Vec::new(), change };
-        let patch = mend.patch(line, &graph)?;
+        let mend = Mend { pc: 0, line, also: Vec::new(), change, parting: None };
+        let patch = mend.patch(line, &graph, &Program::of(&function, &graph))?;
         assert_eq!(patch.before, instruction);
         Some(patch.after)
     }

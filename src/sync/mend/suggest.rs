@@ -12,11 +12,11 @@ use crate::sync::program::{MbarrierOp, Op, Program, Source};
 use crate::sync::verdict::Cause;
 
 /// Changes that are tried.
-const MOST_TRIED: usize = 64;
+const MOST_TRIED: usize = 96;
 /// Looks that a suggestion is as good as.
 const OF_SUGGESTION: u64 = 16;
 /// Warps of threads that a barrier counts in.
-const WARP: u64 = 32;
+pub(super) const WARP: u64 = 32;
 
 /// A change that may mend, of one instruction or of several alike.
 pub(super) type Candidate = (Vec<u32>, Change);
@@ -44,14 +44,31 @@ impl Suggestions<'_> {
     }
 
     fn of<'s>(&'s self, cause: &'s Cause) -> Box<dyn Iterator<Item = Candidate> + 's> {
+        if cause.is_race() {
+            // Only a count that holds everybody up says that a race is one.
+            let Cause::Undefined { fault, pc, rank, warp, .. } = cause else { return Box::new(std::iter::empty()) };
+            return Box::new(self.of_fault(fault, *pc, WarpId { rank: *rank, index: *warp }).into_iter());
+        }
+        // Who could come too early to an mbarrier may do so because it counts to too few.
+        let raced = self.recording.race.into_iter().flat_map(|at| self.greater_counts(at));
+        let plain = raced.chain(self.toggles()).chain(self.doubled());
         match cause {
             Cause::Hang(stuck) => {
                 // What nothing suggests but that it is near.
                 let objects: BTreeSet<SharedAddress> = stuck.iter().filter_map(|group| group.wait.mbarrier()).collect();
                 let near = objects.into_iter().flat_map(|at| self.other_counts(at));
-                Box::new(stuck.iter().flat_map(|group| self.of_stuck(group, stuck)).chain(near))
+                let of_stuck = stuck.iter().flat_map(|group| self.of_stuck(group, stuck));
+                let missing = stuck.iter().flat_map(|group| self.missing(group));
+                let moved = std::iter::once_with(|| self.moved()).flatten();
+                let constants = std::iter::once_with(|| self.constants()).flatten();
+                Box::new(plain.chain(of_stuck).chain(missing).chain(moved).chain(near).chain(constants))
             }
-            Cause::Undefined { fault, pc, rank, .. } => Box::new(self.of_fault(fault, *pc, *rank).into_iter()),
+            Cause::Undefined { fault, pc, rank, warp, .. } => {
+                let of_fault = self.of_fault(fault, *pc, WarpId { rank: *rank, index: *warp });
+                let moved = std::iter::once_with(|| self.moved()).flatten();
+                let constants = std::iter::once_with(|| self.constants()).flatten();
+                Box::new(plain.chain(of_fault).chain(moved).chain(constants))
+            }
             Cause::Bytes { .. } => Box::new(self.announcements(None).into_iter().flat_map(|pc| self.other_bytes(pc))),
         }
     }
@@ -61,15 +78,18 @@ impl Suggestions<'_> {
             Wait::Mbarrier { at, .. } => self.of_mbarrier(group, at),
             Wait::Named { id, .. } => self.of_named(id, group, all),
             Wait::Registers { .. } => self.of_pool(group.pc),
-            Wait::Cluster { .. } | Wait::Columns { .. } | Wait::Lanes { .. } => Vec::new(),
+            Wait::Lanes { .. } => {
+                let together = all.iter().filter(|other| other.pc == group.pc && other.rank == group.rank);
+                let together = together.fold(0, |lanes, other| lanes | other.lanes);
+                [together, group.lanes].into_iter().map(|to| (vec![group.pc], Change::Mask { to })).collect()
+            }
+            Wait::Cluster { .. } | Wait::Columns { .. } => Vec::new(),
         }
     }
 
     fn of_mbarrier(&self, group: &Stuck, at: SharedAddress) -> Vec<Candidate> {
         let mut found = Vec::new();
         let (came, _) = group.awaited.arrived.unwrap_or_default();
-        let is_arrived_at =
-            self.marks_at(at).any(|mark| matches!(mark.what, What::Arrives { .. } | What::Commits { .. }));
         match group.lacks {
             Lack::Arrivals { later: false } => {
                 found.extend(self.counts(at, came));
@@ -77,10 +97,8 @@ impl Suggestions<'_> {
             }
             Lack::Arrivals { later: true } | Lack::Everything { .. } => {
                 found.extend(self.announced_alone(at).into_iter().map(|pc| (vec![pc], Change::Arrive)));
-                // The other parity of an object that nobody comes to is over from the start: that would be no wait at all.
-                if is_arrived_at {
-                    found.push((vec![group.pc], Change::Parity));
-                }
+                found.push((vec![group.pc], Change::Parity));
+                found.extend(self.waits_like(group.pc, at).map(|pcs| (pcs, Change::Parity)));
                 found.extend(self.counts_of_arrivals(at));
                 found.extend(self.counts(at, came));
                 // Whoever waits for an object that nobody comes to may miss those that were over too early elsewhere.
@@ -169,7 +187,7 @@ impl Suggestions<'_> {
         found
     }
 
-    fn of_fault(&self, fault: &Fault, pc: u32, rank: u64) -> Vec<Candidate> {
+    fn of_fault(&self, fault: &Fault, pc: u32, warp: WarpId) -> Vec<Candidate> {
         match fault {
             Fault::Counts { id, begun, given } => {
                 let to = |pc: u32, to: u32| (vec![pc], Change::Count { from: self.count_of(pc), to: u64::from(to) });
@@ -179,7 +197,7 @@ impl Suggestions<'_> {
                 let mut found = vec![to(pc, *begun)];
                 found.extend(others.into_iter().map(|other| to(other, *given)));
                 // Fewer than come would let them pass in parts.
-                let come = self.threads_at(*id, rank);
+                let come = self.threads_at(*id, warp.rank);
                 found.sort_by_key(|(_, change)| matches!(change, Change::Count { to, .. } if *to < come));
                 found
             }
@@ -189,12 +207,7 @@ impl Suggestions<'_> {
                 near.into_iter().filter(|to| *to > 0).map(|to| (vec![pc], Change::Count { from, to })).collect()
             }
             // A phase that ends too early counts to too few.
-            Fault::Unordered(at) => {
-                let own = self.count_at(*at);
-                let is_more = |(_, change): &Candidate| matches!(change, Change::Count { to, .. } if Some(*to) > own);
-                let counts = self.counts_of_arrivals(*at).into_iter().chain(self.other_counts(*at));
-                counts.filter(is_more).collect()
-            }
+            Fault::Unordered(at) => self.greater_counts(*at),
             Fault::TooManyArrivals { at, .. } => {
                 let mut found = self.counts_of_arrivals(*at);
                 found.push((vec![pc], Change::Remove));
@@ -206,29 +219,38 @@ impl Suggestions<'_> {
                 found.extend(self.counts_of_arrivals(*at));
                 found
             }
-            Fault::ClusterOrder { .. } => vec![(vec![pc], Change::Remove)],
+            Fault::ClusterOrder { waits } => {
+                let mut found = self.other_half(*waits, pc, warp);
+                found.push((vec![pc], Change::Remove));
+                found
+            }
+            Fault::NoMbarrier(at) => self.initialised_elsewhere(*at),
+            Fault::NotMember { lane, mask } => {
+                let masks = [u32::MAX, *mask as u32 | 1 << lane, !*mask as u32];
+                masks.into_iter().map(|to| (vec![pc], Change::Mask { to })).collect()
+            }
             _ => Vec::new(),
         }
     }
 
-    fn pcs_at(&self, line: Line) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn pcs_at(&self, line: Line) -> impl Iterator<Item = u32> + '_ {
         // In the order of the text.
         let from = self.program.code.partition_point(|instr| instr.line < line);
         let there = self.program.code.iter().skip(from).take_while(move |instr| instr.line == line);
         (from as u32..).zip(there).inspect(|_| work::spend(1)).map(|(pc, _)| pc)
     }
 
-    fn marks(&self) -> impl Iterator<Item = &Mark> + '_ {
+    pub(super) fn marks(&self) -> impl Iterator<Item = &Mark> + '_ {
         work::spend_on(self.recording.marks.len());
         self.recording.marks.iter()
     }
 
-    fn waits(&self) -> impl Iterator<Item = &Waited> + '_ {
+    pub(super) fn waits(&self) -> impl Iterator<Item = &Waited> + '_ {
         work::spend_on(self.recording.waits.len());
         self.recording.waits.iter()
     }
 
-    fn marks_at(&self, at: SharedAddress) -> impl Iterator<Item = &Mark> + '_ {
+    pub(super) fn marks_at(&self, at: SharedAddress) -> impl Iterator<Item = &Mark> + '_ {
         self.marks().filter(move |mark| match mark.what {
             What::Init { at: of, .. } | What::Arrives { at: of, .. } | What::Commits { at: of } => of == at,
             What::Copies { at: of, .. } => of == at,
@@ -263,6 +285,14 @@ impl Suggestions<'_> {
     /// Counts of an object that are what arrives.
     fn counts_of_arrivals(&self, at: SharedAddress) -> Vec<Candidate> {
         self.arrivals_of_a_phase(at).into_iter().flat_map(|count| self.counts(at, count)).collect()
+    }
+
+    /// Counts of an object that are greater than its own.
+    fn greater_counts(&self, at: SharedAddress) -> Vec<Candidate> {
+        let own = self.count_at(at);
+        let is_more = |(_, change): &Candidate| matches!(change, Change::Count { to, .. } if Some(*to) > own);
+        let counts = self.counts_of_arrivals(at).into_iter().chain(self.other_counts(at));
+        counts.filter(is_more).collect()
     }
 
     /// Other counts: what others of the kernel count to, one or a warp more or less.

@@ -103,8 +103,8 @@ rules! {
         SetMaxNRegKept "PI101" Other Read,
         /// The pool has the registers that setmaxnreg.inc asks for.
         PoolSuffices "PI102" Fatal Both,
-        /// setmaxnreg.dec asks for no more than the warp holds.
-        DecToFewer "PI103" Fatal Both,
+        /// setmaxnreg.dec asks for no more registers than the warp has, setmaxnreg.inc for no fewer.
+        ToFewerOrMore "PI103" Fatal Both,
     }
     Named {
         /// A named barrier has an id from 0 to 15 and counts whole warps.

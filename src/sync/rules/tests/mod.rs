@@ -6,6 +6,7 @@ use crate::roles::roles;
 use crate::roles::setmaxnreg::requested;
 use crate::simt::*;
 use crate::sync;
+use crate::sync::Effort;
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::{barriers, mbarriers};
 
@@ -39,7 +40,7 @@ fn checked(function: &ptx::Function<'_, '_>, size: Option<BlockSize>) -> Vec<Fin
     let warps = Warps::of(function, size);
     let roles = roles(&warps, &requested(&warps));
     let (named, objects) = (barriers::named(&warps), mbarriers::sites(&warps));
-    sync::check(function, &warps, size, &roles, (&named, &objects)).0
+    sync::check(function, &warps, size, &roles, (&named, &objects), Effort::Usual).0
 }
 
 /// The same in every kernel of a text.
