@@ -102,6 +102,32 @@ fn hostile(ptxas: &Path, folder: &Path) -> std::path::PathBuf {
     cubin
 }
 
+/// The page of a gate that a kernel with fewer registers does not pass.
+fn failed_gate(folder: &Path, sample: &str, page: &Path) {
+    let ptx = folder.join("gated.ptx");
+    let lock = folder.join("gated.lock.json");
+    let gate = ["gate", path(&ptx), "--arch", "sm_80", "--ptxas", "13.4", "--baseline", path(&lock)];
+    let text = std::fs::read_to_string(sample).unwrap();
+    std::fs::write(&ptx, &text).unwrap();
+    let recorded = run(&[&gate[..], &["--update"]].concat());
+    assert!(recorded.status.success(), "{}", stderr(&recorded));
+    std::fs::write(&ptx, text.replace(".maxnreg 32", ".maxnreg 24")).unwrap();
+    let failed = run(&[&gate[..], &["--format", "html", "-o", path(page)]].concat());
+    assert_eq!(failed.status.code(), Some(1), "{}", stderr(&failed));
+}
+
+/// Two instances of one template, as C++ mangles them.
+fn long_names() -> String {
+    let name = |tile: u32| {
+        let layout = "N4cute6LayoutINS_5tupleIJNS_1CILi8EEENS_1CILi64EEEEEENS_5tupleIJNS_1CILi64EEENS_1CILi1EEEEEEEE";
+        let shape = format!("N4cute5tupleIJNS_1CILi{tile}EEENS_1CILi128EEENS_1CILi64EEEEEE");
+        format!("_ZN7cutlass13device_kernelINS_4gemm6kernel13GemmUniversalI{shape}{layout}{layout}{layout}EEEEvv")
+    };
+    let kernels: String =
+        [64, 128].iter().map(|tile| format!(".visible .entry {}() {{ ret; }}\n", name(*tile))).collect();
+    format!(".version 8.0\n.target sm_90\n.address_size 64\n{kernels}")
+}
+
 #[test]
 fn the_page_works_in_a_browser() {
     let Some(ptxas) = ptxas() else { return };
@@ -132,6 +158,12 @@ fn the_page_works_in_a_browser() {
 
     page(&out("library.html"), &[path(&root("testdata/container/zstd.fatbin"))]);
     page(&out("diff.html"), &["diff", &sample("spills"), "--arch", "sm_80", "--ptxas", "13.4", "--after-flags=-O1"]);
+
+    let swept = ["--arch", "sm_80,sm_90", "--ptxas", "13.4", "--sweep", "maxrregcount=24..48:8"];
+    page(&out("matrix.html"), &[&["matrix", &sample("spills")], &swept[..]].concat());
+    failed_gate(folder.path(), &sample("spills"), &out("gate.html"));
+    std::fs::write(out("long.ptx"), long_names()).unwrap();
+    page(&out("long.html"), &[path(&out("long.ptx")), "--ptxas", "13.4"]);
 
     let (html, json) = large();
     assert!(html.len() <= 3 * json.len(), "the page has {} bytes, the JSON {}", html.len(), json.len());

@@ -127,6 +127,8 @@ fuzz_target!(|data: &[u8]| {
         setting: String::new(),
         overrides: true,
         failed: error.is_some(),
+        asked: Some(unit.input.clone()),
+        flags: vec![unit.input.clone()],
         error,
         kernels: vec![kernel.clone()],
     };
@@ -137,6 +139,8 @@ fuzz_target!(|data: &[u8]| {
     let metrics = vec![Metric::Registers, Metric::Instructions];
     leaves_clean(Form::Text, |out| matrices::write_text(&matrix, &matrices::Options { metrics, width: 100 }, out));
     leaves_json(|out| matrices::write_json(&matrix, out));
+    let pages = vec![(0, (unit.clone(), annotation.clone()))];
+    leaves_markup(Form::Plain, |out| html::write_matrix(&matrix, &[Metric::Registers], pages, out));
     let report = Report::new(vec![unit.clone()]);
     leaves_json(|out| json::write(&report, out));
     leaves_clean(Form::Text, |out| {

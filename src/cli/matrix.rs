@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use clap::{Args as ClapArgs, ValueHint};
+use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 
-use super::args::{OutputArgs, RunArgs, TextOrJson};
+use super::args::{OutputArgs, RunArgs};
 use super::progress::Progress;
 use super::toolchain::INSTALLING;
 use super::{Outcome, output};
 use crate::emit;
-use crate::engine::matrix::{Request, measure};
+use crate::emit::clean::Form;
+use crate::engine::matrix::{Request, measure, pages};
 use crate::engine::settings::{Settings, Within};
 use crate::gate::Metric;
 use crate::matrix::Sweep;
@@ -22,8 +23,30 @@ Examples:
   ptxinspect matrix k.ptx --sweep maxrregcount=64..255:8
   ptxinspect matrix k.ptx --sweep opt-level=1,2,3 --sweep register-usage-level=0..10:5
   ptxinspect matrix k.ptx --ptxas 12.0..13.4 --bisect registers      the first release in which it changed
+  ptxinspect matrix k.ptx --sweep maxrregcount=64..255:8 --format html -o m.html      as a page
 
 Exit status: 0 done (cells that cannot be compiled are said), 2 no cell could be measured.";
+
+/// Forms of a matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MatrixFormat {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+    /// A page in one file
+    Html,
+}
+
+impl From<MatrixFormat> for Form {
+    fn from(format: MatrixFormat) -> Self {
+        match format {
+            MatrixFormat::Text => Form::Text,
+            MatrixFormat::Json => Form::Json,
+            MatrixFormat::Html => Form::Plain,
+        }
+    }
+}
 
 /// `ptxinspect matrix …`
 #[derive(Debug, ClapArgs)]
@@ -61,7 +84,7 @@ pub struct MatrixArgs {
     pub smem_dynamic: Option<u64>,
     /// The form of the matrix
     #[arg(long, short, default_value = "text", help_heading = "Output")]
-    pub format: TextOrJson,
+    pub format: MatrixFormat,
     /// How to show it.
     #[command(flatten)]
     pub output: OutputArgs,
@@ -103,15 +126,20 @@ impl MatrixArgs {
 /// Measures every cell, or those that a bisection needs, and writes.
 pub fn run(args: &MatrixArgs) -> Result<Outcome> {
     let progress = Progress::new("measuring", args.output.quiet);
-    let matrix = measure(&args.request()?, &progress)?;
+    let request = args.request()?;
+    let matrix = measure(&request, &progress)?;
     drop(progress);
+    let default = [Metric::Registers, Metric::SpillStoreBytes, Metric::Instructions, Metric::WarpsPerSm];
+    let metrics = if args.metric.is_empty() { default.to_vec() } else { args.metric.clone() };
     match args.format {
-        TextOrJson::Json => output::write(&args.output, args.format, |out| emit::matrix::write_json(&matrix, out))?,
-        TextOrJson::Text => {
-            let default = [Metric::Registers, Metric::SpillStoreBytes, Metric::Instructions, Metric::WarpsPerSm];
-            let metrics = if args.metric.is_empty() { default.to_vec() } else { args.metric.clone() };
+        MatrixFormat::Json => output::write(&args.output, args.format, |out| emit::matrix::write_json(&matrix, out))?,
+        MatrixFormat::Text => {
             let options = emit::matrix::Options { metrics, width: output::width(&args.output) };
             output::write(&args.output, args.format, |out| emit::matrix::write_text(&matrix, &options, out))?;
+        }
+        MatrixFormat::Html => {
+            let pages = pages(&request, &matrix, &Progress::new("reading the code", args.output.quiet))?;
+            output::write(&args.output, args.format, |out| emit::html::write_matrix(&matrix, &metrics, pages, out))?;
         }
     }
     let nothing = matrix.cells.iter().all(|cell| cell.error.is_some());

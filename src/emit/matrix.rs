@@ -25,7 +25,7 @@ pub fn write_json(matrix: &Matrix, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// A column's head.
-fn head(metric: Metric) -> &'static str {
+pub(super) fn head(metric: Metric) -> &'static str {
     match metric {
         Metric::Registers => "registers",
         Metric::SpillStoreBytes => "spilt B",
@@ -61,9 +61,10 @@ pub fn write_text(matrix: &Matrix, options: &Options, out: &mut dyn Write) -> io
         let cells: Vec<&Cell> = matrix.cells.iter().filter(|cell| cell.input == *input).collect();
         write_table(&cells, name, options, out)?;
         write_picture(&cells, name, options, out)?;
-        write_changes(matrix, name, options, out)?;
-        write_ruling(&cells, name, options, out)?;
-        write_missing(&cells, name, options, out)?;
+        for change in changes(matrix, name) {
+            write_wrapped(&terminal(&change), "  ", "    ", options.width, out)?;
+        }
+        write_notes(&cells, name, options, out)?;
     }
     write_failures(matrix, options, out)?;
     let files = matrix.cells.iter().filter_map(|cell| Some((cell.ptxas_path.as_ref()?, &cell.ptxas)));
@@ -77,7 +78,7 @@ pub fn write_text(matrix: &Matrix, options: &Options, out: &mut dyn Write) -> io
     Ok(())
 }
 
-fn kernel<'a>(cell: &'a Cell, name: &str) -> Option<&'a CellKernel> {
+pub(super) fn kernel<'a>(cell: &'a Cell, name: &str) -> Option<&'a CellKernel> {
     cell.kernels.iter().find(|kernel| kernel.name == name)
 }
 
@@ -124,30 +125,32 @@ fn write_table(cells: &[&Cell], name: &str, options: &Options, out: &mut dyn Wri
     Ok(())
 }
 
-/// Whether the swept flags ruled over the kernel's directives, or the directives over them.
-fn write_ruling(cells: &[&Cell], name: &str, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+/// Whether the swept flags ruled over the kernel's directives, or the directives over them; and why warps are not known, and what to give.
+pub(super) fn notes(cells: &[&Cell], name: &str, metrics: &[Metric]) -> Vec<String> {
     let ruled = |cell: &&&Cell| kernel(cell, name).is_some_and(|kernel| kernel.ruled_by.is_some());
     let mut notes = Vec::new();
     if cells.iter().any(|cell| cell.overrides) {
-        notes.push("The swept values replace the kernel's own directives (ptxas --override-directive-values).");
+        notes.push(
+            "The swept values replace the kernel's own directives (ptxas --override-directive-values).".to_owned(),
+        );
     }
     if cells.iter().any(|cell| ruled(&cell)) {
-        notes.push("Where a directive rules, the swept values did nothing: ptxas before 12.4 cannot override it.");
+        notes.push(
+            "Where a directive rules, the swept values did nothing: ptxas before 12.4 cannot override it.".to_owned(),
+        );
     }
-    for line in notes.iter().flat_map(|note| super::text::wrap(note, options.width.saturating_sub(2))) {
-        writeln!(out, "  {DIM}{line}{RESET}")?;
-    }
-    Ok(())
-}
-
-/// Why warps are not known, and what to give.
-fn write_missing(cells: &[&Cell], name: &str, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let unknown =
         cells.iter().filter_map(|cell| kernel(cell, name)).filter(|kernel| kernel.get(Metric::WarpsPerSm).is_none());
-    let Some(lacking) = unknown.map(|found| &found.missing).find(|missing| !missing.is_empty()) else { return Ok(()) };
-    let text = format!("warps/SM depends on {}", super::text::launch_decides(lacking));
-    if options.metrics.contains(&Metric::WarpsPerSm) {
-        for line in super::text::wrap(&text, options.width.saturating_sub(2)) {
+    let lacking = unknown.map(|found| &found.missing).find(|missing| !missing.is_empty());
+    if let (Some(lacking), true) = (lacking, metrics.contains(&Metric::WarpsPerSm)) {
+        notes.push(format!("warps/SM depends on {}", super::text::launch_decides(lacking)));
+    }
+    notes
+}
+
+fn write_notes(cells: &[&Cell], name: &str, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    for note in notes(cells, name, &options.metrics) {
+        for line in super::text::wrap(&note, options.width.saturating_sub(2)) {
             writeln!(out, "  {DIM}{line}{RESET}")?;
         }
     }
@@ -205,27 +208,27 @@ fn write_picture(cells: &[&Cell], name: &str, options: &Options, out: &mut dyn W
     Ok(())
 }
 
-fn write_changes(matrix: &Matrix, name: &str, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+/// What changed from one ptxas to the next: a line for each two of them.
+pub(super) fn changes(matrix: &Matrix, name: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut last = None;
     for change in matrix.changes.iter().filter(|change| change.kernel == name) {
         let place = (&change.from, &change.to, &change.arch, &change.setting);
-        let moved = format!(" {} {} → {}", change.metric, thousands(change.before), thousands(change.after));
+        let step = format!("{} {} → {}", change.metric, thousands(change.before), thousands(change.after));
         match lines.last_mut().filter(|_| last == Some(place)) {
-            Some(line) => line.push_str(&format!(",{moved}")),
+            Some(line) => *line += &format!(", {step}"),
             None => {
                 let setting = if change.setting.is_empty() { String::new() } else { format!(" {}", change.setting) };
-                let (from, to) = (terminal(&change.from), terminal(&change.to));
-                lines.push(format!("{from} → {to}, {}{}:{moved}", change.arch, terminal(&setting)));
+                lines.push(format!("{} → {}, {}{setting}: {step}", change.from, change.to, change.arch));
             }
         }
         last = Some(place);
     }
-    lines.iter().try_for_each(|line| write_wrapped(line, "  ", "    ", options.width, out))
+    lines
 }
 
-/// Every reason once, with the cells it holds for.
-fn write_failures(matrix: &Matrix, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+/// Every reason why there are no figures, once, with the cells it holds for.
+pub(super) fn failures(matrix: &Matrix) -> Vec<(&str, String)> {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     for cell in &matrix.cells {
         let Some(error) = &cell.error else { continue };
@@ -235,30 +238,44 @@ fn write_failures(matrix: &Matrix, options: &Options, out: &mut dyn Write) -> io
             None => reasons.push((error, vec![place])),
         }
     }
-    if !reasons.is_empty() {
-        writeln!(out)?;
-    }
-    for (reason, places) in reasons {
+    let told = |(reason, places): (_, Vec<String>)| {
         let more = if places.len() > 4 { format!(" and {} more", places.len() - 4) } else { String::new() };
         let first: Vec<&str> = places.iter().take(4).map(String::as_str).collect();
-        let text = format!("{WARN}cannot compile{RESET} {}{more}: {}", terminal(&first.join(", ")), terminal(reason));
+        (reason, format!("{}{more}", first.join(", ")))
+    };
+    reasons.into_iter().map(told).collect()
+}
+
+fn write_failures(matrix: &Matrix, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let failures = failures(matrix);
+    if !failures.is_empty() {
+        writeln!(out)?;
+    }
+    for (reason, places) in failures {
+        let text = format!("{WARN}cannot compile{RESET} {}: {}", terminal(&places), terminal(reason));
         write_wrapped(&text, "", "  ", options.width, out)?;
     }
     Ok(())
 }
 
-fn write_bisection(found: &KernelBisection, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let setting = if found.setting.is_empty() { String::new() } else { format!(", {}", found.setting) };
-    let (before, after) = (figure(found.before), figure(found.after));
-    let verdict = match (&found.first_new, &found.last_old) {
-        (Some(new), Some(old)) => {
-            format!("changed in {}: {before} → {after} (still {before} in {})", terminal(new), terminal(old))
-        }
-        (None, Some(_)) => format!("is {before} in the oldest and in the newest"),
+/// What a bisection found: the figure and where it changed.
+pub(super) fn bisection(found: &KernelBisection) -> String {
+    let what = match (&found.first_new, &found.last_old) {
+        (Some(new), Some(old)) => format!(
+            "changed in {new}: {} → {} (still {} in {old})",
+            figure(found.before),
+            figure(found.after),
+            figure(found.before)
+        ),
+        (None, Some(_)) => format!("is {} in the oldest and in the newest", figure(found.before)),
         _ => "cannot be told: fewer than two versions compile it".to_owned(),
     };
-    let name = terminal(&found.kernel).into_owned();
+    let setting = if found.setting.is_empty() { String::new() } else { format!(", {}", found.setting) };
+    format!("{}{setting}: {} {what}", found.arch, found.metric)
+}
+
+fn write_bisection(found: &KernelBisection, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let runs = format!("{DIM}{} of {} versions run{RESET}", found.runs, found.versions);
-    let text = format!("{BOLD}{name}{RESET} {}{}: {} {verdict}  {runs}", found.arch, terminal(&setting), found.metric);
+    let text = format!("{BOLD}{}{RESET} {}  {runs}", terminal(&found.kernel), terminal(&bisection(found)));
     write_wrapped(&text, "", "  ", options.width, out)
 }

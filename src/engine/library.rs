@@ -13,6 +13,7 @@ use super::contents::{self, Choice, Choose, KindFilter};
 use super::given;
 use super::input::{self, Input};
 use super::inspect::{View, inspect_all};
+use super::pages::PageRoom;
 use super::progress::Progress;
 use super::room::Room;
 use super::settings::Settings;
@@ -26,10 +27,6 @@ use crate::report::{KernelKind, LaunchHints, Unit, demangle};
 
 /// Rows beyond what is shown that may wait before they are sorted away.
 const SLACK: usize = 1_000;
-
-/// Functions whose code a library's page holds, and how many instructions they have together.
-const PAGES: usize = 60;
-const PAGE_INSTRUCTIONS: u64 = 120_000;
 
 /// What an entry came to.
 pub enum Found {
@@ -88,14 +85,9 @@ impl Library {
         }
         let mut ranked: Vec<&Row> = rows.iter().filter(|row| row.kind == KernelKind::Entry).collect();
         ranked.sort_by_key(|row| Reverse((row.spills.map(|spills| spills.instructions), row.resources.registers)));
-        let mut room = PAGE_INSTRUCTIONS;
-        let fits = |row: &&&Row| {
-            let size = row.instructions.total.unwrap_or(0);
-            let fits = size <= room;
-            room -= if fits { size } else { 0 };
-            fits
-        };
-        let chosen: Vec<&Row> = ranked.iter().filter(fits).take(PAGES).copied().collect();
+        let mut room = PageRoom::new();
+        ranked.retain(|row| room.take(1, row.instructions.total.unwrap_or(0)));
+        let chosen = ranked;
         let entries: HashSet<&str> = chosen.iter().map(|row| &*row.entry).collect();
         let names: BTreeSet<&str> = chosen.iter().map(|row| row.name.as_str()).collect();
         let settings =

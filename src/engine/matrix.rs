@@ -1,6 +1,6 @@
 //! Kernels × architectures × ptxas versions × flags, measured; or as few of them as a bisection takes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,13 +10,15 @@ use rayon::prelude::*;
 use super::compile::{OVERRIDE, Session, cannot_override, environment};
 use super::input;
 use super::inspect::{Job, View, inspect};
+use super::pages::PageRoom;
 use super::progress::{Installing, Progress};
 use super::settings::Settings;
 use crate::base::Arch;
 use crate::cache::Cache;
 use crate::gate::Metric;
 use crate::matrix::{Bisection, Cell, CellKernel, KernelBisection, Matrix, Setting, Sweep, bisect};
-use crate::report::{KernelKind, Launch, LaunchHints, Severity, UnitError, Wanted};
+use crate::report::annotation::Annotation;
+use crate::report::{KernelKind, Launch, LaunchHints, Severity, Unit, UnitError, Wanted};
 use crate::toolchain::managed::Store;
 use crate::toolchain::{Version, VersionRequest};
 
@@ -47,7 +49,8 @@ struct Column {
     session: Session,
     /// The same, with the swept flags put above the PTX's directives; none where they are not below them anyway.
     overriding: Option<Session>,
-    asked: String,
+    /// What the user calls the ptxas; none stands for the one at hand.
+    asked: Option<String>,
     setting: Setting,
 }
 
@@ -67,14 +70,13 @@ pub fn measure(request: &Request, progress: &dyn Progress) -> Result<Matrix> {
             let mut session = Session::new(&Settings { ptxas: ptxas.clone(), flags, ..settings.clone() })?;
             session.installing = request.installing;
             session.cache.clone_from(&request.cache);
-            session.wanted = Wanted { live_values: false, warps: false };
+            session.wanted = Wanted { live_values: false, warps: false, ..Wanted::ALL };
             session.launch = request.launch;
             anyhow::Ok(session)
         };
-        let asked = ptxas.clone().unwrap_or_else(|| "at hand".to_owned());
         let below = sweep.yields_to_directives() && !settings.flags.iter().any(|flag| flag.ends_with(&OVERRIDE[1..]));
         let overriding = below.then(|| session(Some(OVERRIDE))).transpose()?;
-        anyhow::Ok(Column { session: session(None)?, overriding, asked, setting: sweep.clone() })
+        anyhow::Ok(Column { session: session(None)?, overriding, asked: ptxas.clone(), setting: sweep.clone() })
     };
     // By setting, then by version.
     let mut columns: Vec<Vec<Column>> = Vec::new();
@@ -90,6 +92,46 @@ pub fn measure(request: &Request, progress: &dyn Progress) -> Result<Matrix> {
         cache.tidy();
     }
     Ok(matrix)
+}
+
+/// The code of the cells that are most worth a look, as far as a page has room for it, each with its number among the cells: first one of
+/// each set of figures, then the others.
+pub fn pages(request: &Request, matrix: &Matrix, progress: &dyn Progress) -> Result<Vec<(usize, (Unit, Annotation))>> {
+    let mut seen = HashSet::new();
+    let cells = matrix.cells.iter().enumerate().filter(|(_, cell)| !cell.kernels.is_empty());
+    let (new, alike): (Vec<_>, Vec<_>) = cells.partition(|(_, cell)| {
+        seen.insert((&cell.input, &cell.arch, cell.kernels.iter().map(|k| &k.figures).collect::<Vec<_>>()))
+    });
+    let mut room = PageRoom::new();
+    let size = |cell: &Cell| cell.kernels.iter().filter_map(|kernel| kernel.get(Metric::Instructions)).sum();
+    let mut chosen: Vec<_> =
+        new.into_iter().chain(alike).filter(|(_, cell)| room.take(cell.kernels.len(), size(cell))).collect();
+    chosen.sort_by_key(|(at, _)| *at);
+    progress.expect(chosen.len() as u64);
+    let one = |(at, cell): &(usize, &Cell)| {
+        let path = request.settings.inputs.iter().find(|path| path.display().to_string() == cell.input)?;
+        let flags = request.settings.flags.iter().chain(&cell.flags).cloned().collect();
+        let settings = Settings { ptxas: cell.asked.clone(), flags, ..request.settings.clone() };
+        let made = |settings: &Settings| {
+            let mut session = Session::new(settings)?;
+            session.cache.clone_from(&request.cache);
+            session.launch = request.launch;
+            let input = input::read(path, &session.limits).map_err(|error| format!("{error:#}"));
+            let job = Job {
+                input: &input,
+                path,
+                arch: cell.arch.parse().ok(),
+                first: true,
+                view: View::Annotation { values: true },
+            };
+            anyhow::Ok(inspect(&session, &job).map(|made| (made.unit, made.annotation)))
+        };
+        let made = made(&settings).transpose();
+        progress.advance(1);
+        made.map(|made| made.map(|made| (*at, made)))
+    };
+    let pool = Session::new(&request.settings)?;
+    pool.pool().install(|| chosen.par_iter().filter_map(one).collect())
 }
 
 /// What `--ptxas` means: each as it is, ranges as the releases that can be had.
@@ -172,12 +214,14 @@ fn cell_of(column: &Column, path: &Path, arch: Option<Arch>) -> Cell {
     Cell {
         input: path.display().to_string(),
         arch: arch.map(|arch| arch.to_string()).or(unit.arch.clone()).unwrap_or_else(|| "unknown".to_owned()),
-        ptxas: version.unwrap_or_else(|| column.asked.clone()),
+        ptxas: version.or_else(|| column.asked.clone()).unwrap_or_else(|| "at hand".to_owned()),
         ptxas_path: unit.ptxas.as_ref().and_then(|ptxas| ptxas.path.clone()),
         setting: column.setting.label(),
         overrides,
         error,
         failed,
+        asked: column.asked.clone(),
+        flags: column.setting.flags().into_iter().chain(overrides.then(|| OVERRIDE.to_owned())).collect(),
         kernels: entries
             .map(|kernel| CellKernel { ruled_by: ruling(&kernel.launch).filter(|_| ruled), ..CellKernel::new(kernel) })
             .collect(),

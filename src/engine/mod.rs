@@ -20,6 +20,7 @@ pub mod list;
 pub mod listing;
 pub mod matrix;
 pub mod memory;
+mod pages;
 pub mod progress;
 pub mod room;
 pub mod settings;

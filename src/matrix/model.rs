@@ -1,6 +1,6 @@
 //! The table: what every cell gave.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::Serialize;
 
@@ -30,6 +30,12 @@ pub struct Cell {
     /// Whether it is not ptxas that said no: nothing is known of the cell then.
     #[serde(skip)]
     pub failed: bool,
+    /// The ptxas as the user asked for it, to make the cell again; none stands for the one at hand.
+    #[serde(skip)]
+    pub asked: Option<String>,
+    /// The flags that make it, beside those that all cells have.
+    #[serde(skip)]
+    pub flags: Vec<String>,
     /// What it gave, by kernel.
     pub kernels: Vec<CellKernel>,
 }
@@ -133,16 +139,9 @@ impl Matrix {
 
     /// Every kernel with its input, in the order they come.
     pub fn kernels(&self) -> Vec<(&str, &str)> {
-        let mut all = Vec::new();
-        for cell in &self.cells {
-            for kernel in &cell.kernels {
-                let name = (cell.input.as_str(), kernel.name.as_str());
-                if !all.contains(&name) {
-                    all.push(name);
-                }
-            }
-        }
-        all
+        let mut seen = HashSet::new();
+        let names = self.cells.iter().flat_map(|cell| cell.kernels.iter().map(|kernel| (&*cell.input, &*kernel.name)));
+        names.filter(|name| seen.insert(*name)).collect()
     }
 }
 

@@ -15,10 +15,12 @@ use crate::compare::{
 use crate::emit::escape::markup;
 use crate::emit::page;
 use crate::emit::text::{count, thousands};
-use crate::report::abridge;
+use crate::report::distinct;
 
 /// Lines that did not move and are shown around those that did.
 const CONTEXT: usize = 3;
+/// Characters of a name.
+const NAME: usize = 110;
 /// Rows of a kernel's two texts.
 const ROWS: usize = 3000;
 
@@ -42,11 +44,13 @@ fn write_unit(unit: &UnitDifference, options: &Options, number: &mut u32, out: &
         }
     }
     let kernels = worst_first(unit);
+    let full: Vec<&str> = kernels.iter().map(|kernel| name(kernel)).collect();
+    let short = distinct(&full, NAME);
     if kernels.len() > 1 {
-        write_index(&kernels, *number, out)?;
+        write_index(&kernels, &short, *number, out)?;
     }
-    for kernel in kernels {
-        write_kernel(kernel, options, *number, out)?;
+    for (kernel, short) in kernels.into_iter().zip(&short) {
+        write_kernel(kernel, short, options, *number, out)?;
         *number += 1;
     }
     Ok(())
@@ -57,9 +61,9 @@ fn name(kernel: &KernelDifference) -> &str {
 }
 
 /// A row for each kernel: what became of it, and the figures that changed.
-fn write_index(kernels: &[&KernelDifference], first: u32, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "<div class=\"panel\"><table><tr><th>kernel</th><th></th><th>changed</th></tr>")?;
-    for (at, kernel) in (first..).zip(kernels) {
+fn write_index(kernels: &[&KernelDifference], short: &[String], first: u32, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "<div class=\"panel\"><table class=\"index\"><tr><th>kernel</th><th></th><th>changed</th></tr>")?;
+    for ((at, kernel), short) in (first..).zip(kernels).zip(short) {
         let overall = Overall::of(kernel);
         let changed = kernel.figures.iter().filter(|change| change.outcome != Outcome::Same);
         let changed: Vec<String> = changed.map(step).collect();
@@ -67,7 +71,7 @@ fn write_index(kernels: &[&KernelDifference], first: u32, out: &mut dyn Write) -
         writeln!(
             out,
             "<tr><td><a href=\"#k{at}\" title=\"{title}\"><code>{}</code></a></td><td class=\"{}\">{}</td><td>{}</td></tr>",
-            markup(&abridge(name(kernel), 90)),
+            markup(short),
             overall.class(),
             overall.word(),
             changed.join(", ")
@@ -90,13 +94,18 @@ fn step(change: &FigureChange) -> String {
     format!("<span class=\"{}\">{} {before} → {after}</span>", class(change.outcome), title(change.figure))
 }
 
-fn write_kernel(kernel: &KernelDifference, options: &Options, number: u32, out: &mut dyn Write) -> io::Result<()> {
+fn write_kernel(
+    kernel: &KernelDifference,
+    short: &str,
+    options: &Options,
+    number: u32,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let overall = Overall::of(kernel);
     writeln!(
         out,
-        "<h2 id=\"k{number}\"><code title=\"{}\">{}</code> <span class=\"{}\">{}</span></h2>",
-        markup(name(kernel)),
-        markup(&abridge(name(kernel), 240)),
+        "<h2 id=\"k{number}\">{} <span class=\"{}\">{}</span></h2>",
+        page::name(short, name(kernel)),
         overall.class(),
         overall.word()
     )?;
@@ -159,21 +168,27 @@ fn write_curves(lines: &[LineChange], out: &mut dyn Write) -> io::Result<()> {
         let mut path = String::new();
         let known = lines.iter().enumerate().filter_map(|(at, line)| Some((at, of(line)?)));
         for (at, live) in known {
-            let y = HIGH - live as usize * (HIGH - 2) / most as usize;
+            let y = HIGH - 1 - live as usize * (HIGH - 2) / most as usize;
             let _ = write!(path, "{}{at} {y}", if path.is_empty() { 'M' } else { 'L' });
         }
         path
     };
     let (before, after) = (path(|line| line.live_before), path(|line| line.live_after));
+    let line = |line: Option<&LineChange>| {
+        line.and_then(|line| line.after_line.or(line.before_line)).map_or(String::new(), |line| format!("line {line}"))
+    };
+    let (first, last) = (line(lines.first()), line(lines.last()));
     writeln!(
         out,
-        "<p class=\"note\">Live registers along the PTX, at most {most}: before grey, after blue.</p><div class=\"panel\">"
+        "<figure><figcaption>Live registers along the PTX: <b class=\"before\">before</b>, <b class=\"after\">after</b></figcaption>\
+         <div class=\"plot\"><div class=\"up\"><span>{most}</span><span>0</span></div><div class=\"panel\">"
     )?;
     writeln!(
         out,
         "<svg class=\"curve\" viewBox=\"0 0 {} {HIGH}\" preserveAspectRatio=\"none\" role=\"img\" \
          aria-label=\"live registers before and after\"><path class=\"before\" d=\"{before}\"/>\
-         <path class=\"after\" d=\"{after}\"/></svg></div>",
+         <path class=\"after\" d=\"{after}\"/></svg></div>\
+         <div class=\"along\"><span>{first}</span><span>{last}</span></div></div></figure>",
         lines.len() - 1
     )
 }

@@ -7,6 +7,10 @@ use crate::compare::LineChange;
 use crate::emit::escape::markup as escape;
 use crate::emit::page;
 use crate::gate::{Change, Comparison, Finding, Level, UnitVerdict, Verdict};
+use crate::report::distinct;
+
+/// Characters of a name.
+const NAME: usize = 120;
 
 /// Writes the page.
 pub fn write(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
@@ -34,8 +38,9 @@ fn write_unit(unit: &UnitVerdict, verdict: &Verdict, out: &mut dyn Write) -> io:
     let mine =
         |finding: &&Finding| finding.path.as_deref() == Some(&unit.path) && finding.arch.as_deref() == Some(&unit.arch);
     write_findings(&verdict.findings.iter().filter(mine).collect::<Vec<_>>(), out)?;
-    for kernel in &unit.kernels {
-        write_kernel(kernel, out)?;
+    let full: Vec<&str> = unit.kernels.iter().map(|kernel| kernel.demangled.as_str()).collect();
+    for (kernel, short) in unit.kernels.iter().zip(distinct(&full, NAME)) {
+        write_kernel(kernel, &short, out)?;
     }
     if let Some(command) = &unit.command {
         writeln!(out, "<p>Repeat it:</p><pre>{}</pre>", escape(command))?;
@@ -44,10 +49,6 @@ fn write_unit(unit: &UnitVerdict, verdict: &Verdict, out: &mut dyn Write) -> io:
 }
 
 fn write_findings(findings: &[&Finding], out: &mut dyn Write) -> io::Result<()> {
-    if findings.is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "<ul>")?;
     for finding in findings {
         let class = match finding.level {
             Level::Note => "note",
@@ -56,13 +57,18 @@ fn write_findings(findings: &[&Finding], out: &mut dyn Write) -> io::Result<()> 
             Level::Error => "error",
         };
         let line = finding.ptx_line.map(|line| format!(" (line {line})")).unwrap_or_default();
-        writeln!(out, "<li><b class=\"{class}\">{}</b> {}{line}</li>", finding.kind.id(), escape(&finding.message))?;
+        writeln!(
+            out,
+            "<div class=\"finding {class}\"><b>{}</b><span>{}{line}</span></div>",
+            finding.kind.id(),
+            escape(&finding.message)
+        )?;
     }
-    writeln!(out, "</ul>")
+    Ok(())
 }
 
-fn write_kernel(kernel: &Comparison, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "<h3><code>{}</code></h3>", escape(&kernel.demangled))?;
+fn write_kernel(kernel: &Comparison, short: &str, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "<h3>{}</h3>", page::name(short, &kernel.demangled))?;
     if !kernel.figures.is_empty() {
         writeln!(
             out,

@@ -115,6 +115,8 @@ class Curve {
       pen.textAlign = i === 0 ? "left" : i === 4 ? "right" : "center";
       pen.fillText(hex(at * 16), x(at), box.height - 4);
     }
+    pen.textAlign = "right";
+    pen.fillText("pc", box.left - 7, box.height - 4);
     const line = (at, colour, width) => {
       if (at === null || at === undefined || at < from || at >= to) return;
       pen.fillStyle = colour;
@@ -224,6 +226,8 @@ class Curve {
       pen.fillText(label.text, box.right + 8, at);
     }
     pen.textBaseline = "alphabetic";
+    pen.fillStyle = colourOf("--soft");
+    pen.fillText("live registers", 8, box.top - 1);
   }
 
   drawMarks(pen, box, x) {

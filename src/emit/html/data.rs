@@ -5,17 +5,20 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::Opening;
 use super::library::LibraryFacts;
+use super::matrix::MatrixFacts;
+use super::{Opening, Tables};
 use crate::base::Line;
 use crate::emit::{explain, page, timeline};
 use crate::report::annotation::{AnnotatedKernel, Annotation, By, Mark, ValueSpan, View};
 use crate::report::timeline::Timeline;
 use crate::report::{
     Advisory, Answer, Instructions, Issue, Kernel, KernelKind, Launch, Occupancy, Pressure, Problem, PtxText,
-    PtxasUsed, RegisterCap, Resources, Role, Unit, UnitError,
+    PtxasUsed, RegisterCap, Resources, Role, Unit, UnitError, distinct,
 };
 
+/// Characters of a kernel's name.
+pub(super) const NAME: usize = 110;
 /// Lines of source kept around those that became code.
 const CONTEXT: u32 = 12;
 
@@ -27,6 +30,8 @@ struct Index<'a> {
     units: Vec<UnitFacts<'a>>,
     /// The table of a library, whose functions the units are some of.
     library: Option<LibraryFacts>,
+    /// The tables of a matrix, whose cells the units are some of.
+    matrix: Option<MatrixFacts>,
 }
 
 #[derive(Serialize)]
@@ -50,6 +55,8 @@ struct UnitFacts<'a> {
 struct KernelFacts<'a> {
     name: &'a str,
     demangled: Option<&'a str>,
+    /// What tells it from the others of the page, without the rest.
+    short: String,
     kind: KernelKind,
     within: Option<&'a str>,
     ptx_line: Option<Line>,
@@ -78,9 +85,12 @@ struct RoleFacts<'a> {
 pub(super) fn write(
     units: &[(Unit, Annotation)],
     opening: Opening,
-    library: Option<LibraryFacts>,
+    tables: Tables,
     out: &mut dyn Write,
 ) -> io::Result<()> {
+    let kernels = units.iter().flat_map(|(unit, _)| &unit.kernels);
+    let names: Vec<&str> = kernels.map(|kernel| kernel.demangled.as_deref().unwrap_or(&kernel.name)).collect();
+    let mut short = distinct(&names, NAME).into_iter();
     let index = Index {
         view: if opening == Opening::Report { "report" } else { "annotate" },
         explained: units
@@ -88,8 +98,9 @@ pub(super) fn write(
             .flat_map(|(unit, _)| codes(unit))
             .filter(|code| explain::page(code).is_some())
             .collect(),
-        units: units.iter().map(|(unit, annotation)| unit_facts(unit, annotation)).collect(),
-        library,
+        units: units.iter().map(|(unit, annotation)| unit_facts(unit, annotation, &mut short)).collect(),
+        library: tables.library,
+        matrix: tables.matrix,
     };
     page::data("index", &index, out)?;
     for (number, (_, annotation)) in units.iter().enumerate() {
@@ -122,15 +133,20 @@ fn codes(unit: &Unit) -> impl Iterator<Item = &str> {
     said.chain(issues.map(|issue| issue.code.as_str()))
 }
 
-fn unit_facts<'a>(unit: &'a Unit, annotation: &'a Annotation) -> UnitFacts<'a> {
+fn unit_facts<'a>(
+    unit: &'a Unit,
+    annotation: &'a Annotation,
+    short: &mut impl Iterator<Item = String>,
+) -> UnitFacts<'a> {
     let mut codes: BTreeMap<&str, usize> = BTreeMap::new();
     for (number, kernel) in annotation.kernels.iter().enumerate() {
         codes.entry(&kernel.name).or_insert(number);
     }
     let role = |role: &'a Role| RoleFacts { name: &role.name, line: role.entry_ptx_line, warps: role.warps };
-    let kernel = |kernel: &'a Kernel| KernelFacts {
+    let mut kernel = |kernel: &'a Kernel| KernelFacts {
         name: &kernel.name,
         demangled: kernel.demangled.as_deref(),
+        short: short.next().unwrap_or_else(|| kernel.name.clone()),
         kind: kernel.kind,
         within: kernel.within.as_deref(),
         ptx_line: kernel.ptx_line,
@@ -156,7 +172,7 @@ fn unit_facts<'a>(unit: &'a Unit, annotation: &'a Annotation) -> UnitFacts<'a> {
         files: &annotation.files,
         sources: annotation.sources.iter().map(Result::is_ok).collect(),
         missing: annotation.sources.iter().map(|source| source.as_ref().err().map(ToString::to_string)).collect(),
-        kernels: unit.kernels.iter().map(kernel).collect(),
+        kernels: unit.kernels.iter().map(&mut kernel).collect(),
     }
 }
 

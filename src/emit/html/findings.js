@@ -15,7 +15,7 @@ function issueOf(issue) {
   const serious = issue.confidence !== "possible";
   return {
     code: issue.code, kind: issue.severity, message: `${issue.message} (${issue.confidence}: ${issue.reasoning})`, line: issue.ptx_line,
-    source: issue.source_line, serious, rank: (serious ? GRADES[issue.severity] * 10 + 7 : 0) + (issue.confidence === "certain" ? 1 : 0),
+    source: issue.source_line, mend: issue.mend, serious, rank: (serious ? GRADES[issue.severity] * 10 + 7 : 0) + (issue.confidence === "certain" ? 1 : 0),
   };
 }
 
@@ -27,20 +27,37 @@ function findingsOf({ facts, unit }) {
 
 const sourcePlace = ({ file, line, called_at: call }) => `${file.split(/[/\\]/).pop()}:${line}${call ? `, called at ${call.file.split(/[/\\]/).pop()}:${call.line}` : ""}`;
 
+/** A change that mends it, tried by executing the kernel with it: as a small diff, where the text of the PTX is at hand. */
+function mendOf({ change, lines }, ptx) {
+  const half = (sign, number, before, text, after) => `<span class="${sign === "−" ? "gone" : "new"}">${sign} ${String(number).padStart(5)}  ${escapeText(before.trimStart())}<b>${escapeText(text)}</b>${escapeText(after)}</span>`;
+  const rows = lines.map(({ ptx_line: number, column, replaces, instruction }) => {
+    if (replaces === null) return `<span>  ${String(number).padStart(5)}  see the change in words</span>`;
+    const line = column !== null && ptx[number - 1], at = column - 1;
+    // Characters, as the report counts them.
+    const letters = line ? [...line] : [], length = [...replaces].length;
+    const fits = line && letters.slice(at, at + length).join("") === replaces;
+    const [before, after] = fits ? [letters.slice(0, at).join(""), letters.slice(at + length).join("")] : ["", ""];
+    const left = before + instruction + after;
+    return `${half("−", number, before, replaces, after)}${left.trim() ? half("+", number, before, instruction, after) : ""}`;
+  });
+  return `<div class="mend"><small>With this change it ends, in every order of the warps that was tried: ${escapeText(change)}.</small><pre>${rows.join("")}</pre></div>`;
+}
+
 /** A finding as a box; where its kernel is open, its line can be gone to. */
-function findingBox(finding, where = "") {
+function findingBox(finding, where = "", ptx = null) {
   const places = [];
   if (finding.line) places.push(where ? `line ${finding.line}` : `<a data-line="${finding.line}">line ${finding.line}</a>`);
   if (finding.source) places.push(escapeText(sourcePlace(finding.source)));
   if (where) places.push(`in ${escapeText(where)}`);
   const explain = INDEX.explained.includes(finding.code) ? `<code class="explain">ptxinspect explain ${escapeText(finding.code)}</code>` : "";
-  return `<div class="finding ${finding.kind}"><b>${escapeText(finding.code || finding.kind)}</b><span>${escapeText(finding.message)}<small>${places.join(" · ")}${places.length && explain ? " · " : ""}${explain}</small></span></div>`;
+  return `<div class="finding ${finding.kind}"><b>${escapeText(finding.code || finding.kind)}</b><span>${escapeText(finding.message)}<small>${places.join(" · ")}${places.length && explain ? " · " : ""}${explain}</small>${finding.mend && ptx ? mendOf(finding.mend, ptx) : ""}</span></div>`;
 }
 
 /** What nobody should miss stands above everything else; the rest is a click away. */
 function showFindings(kernel) {
+  const code = codeOf(kernel), ptx = code ? code.ptx : [];
   const found = findingsOf(kernel), serious = found.filter((finding) => finding.serious), rest = found.filter((finding) => !finding.serious);
   const [first, more] = [serious.slice(0, 2), [...serious.slice(2), ...rest]];
   $("findings").hidden = !first.length;
-  $("findings").innerHTML = first.map((finding) => findingBox(finding)).join("") + (first.length && more.length ? `<details><summary>${plural(more.length, "more finding")}</summary>${more.map((finding) => findingBox(finding)).join("")}</details>` : "");
+  $("findings").innerHTML = first.map((finding) => findingBox(finding, "", ptx)).join("") + (first.length && more.length ? `<details><summary>${plural(more.length, "more finding")}</summary>${more.map((finding) => findingBox(finding, "", ptx)).join("")}</details>` : "");
 }

@@ -5,14 +5,12 @@ use std::collections::HashMap;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::data::NAME;
 use crate::emit::library::{Table, arch_columns, configurations, name};
 use crate::emit::text::{count, thousands};
 use crate::report::annotation::Annotation;
 use crate::report::library::{Failure, Row};
 use crate::report::{Unit, distinct};
-
-/// Characters of a name.
-const NAME: usize = 110;
 
 /// A column of figures: its title, and its value.
 type Column = (&'static str, fn(&Row) -> Value);
@@ -115,7 +113,7 @@ pub(super) fn facts(table: &Table<'_>, units: &[(Unit, Annotation)]) -> LibraryF
 }
 
 /// A word of a shell's command line.
-fn quoted(word: &str) -> String {
+pub(super) fn quoted(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./@%+=:,~".contains(&byte);
     match word.bytes().all(is_plain) && !word.is_empty() {
         true => word.to_owned(),

@@ -1,23 +1,9 @@
 // The page as a whole: choosing a kernel, searching, links, keys, themes, print.
 
-const figure = (what, much, more = "", options = {}) => `<div class="figure${options.bad ? " bad" : ""}${options.at !== undefined ? " go" : ""}"${options.at !== undefined ? ` data-at="${options.at}"` : ""}><span class="what">${what}</span><span class="much">${much}</span> <span class="more">${more}</span></div>`;
+const figure = (what, much, more = "", options = {}) => `<div class="figure${options.bad ? " bad" : ""}${options.at !== undefined ? " go" : ""}${options.long ? " long" : ""}"${options.at !== undefined ? ` data-at="${options.at}"` : ""}><span class="what">${what}</span><span class="much">${much}</span> <span class="more">${more}</span></div>`;
 const bytes = (number) => `${thousands(number)} B`;
 const shownName = (facts) => facts.demangled || facts.name;
 
-/** Names for a narrow list: what a name shares with its neighbours, beyond the first few characters, is left out, so that instances of a template can be told apart. */
-const LISTED = new Map((() => {
-  const names = KERNELS.map(({ facts }) => shownName(facts).replace(/^void /, ""));
-  const shared = (a, b = "") => {
-    let n = 0;
-    while (n < a.length && a[n] === b[n]) n += 1;
-    return n === a.length ? 0 : n;
-  };
-  return names.map((name, i) => {
-    const same = Math.max(shared(name, names[i - 1]), shared(name, names[i + 1]));
-    const start = name.slice(0, same).search(/[\w:]*$/);
-    return [KERNELS[i].facts, start > 24 ? `${name.slice(0, 12)}…${name.slice(start)}` : name];
-  });
-})());
 const WIDE = 1500;
 // Below this one pane is enough.
 const NARROW = 820;
@@ -83,7 +69,7 @@ function showFigures(kernel) {
   if (spills) list.push(figure("Spills", spills === "none" ? "none" : spills.split(", ")[0], spills.split(", ")[1] || "", { bad: hasSpills(facts), ...(first ? { at: first.at } : {}) }));
   const occupancy = facts.occupancy;
   if (occupancy) {
-    list.push(figure("Blocks per SM", blocksText(occupancy), escapeText(occupancyText(occupancy))));
+    list.push(figure("Blocks per SM", blocksText(occupancy), escapeText(occupancyText(occupancy)), { long: true }));
   }
   if (resources.smem_bytes) list.push(figure("Static shared", bytes(resources.smem_bytes)));
   if (resources.barriers) list.push(figure("Barriers", resources.barriers));
@@ -135,9 +121,9 @@ function open(number, place) {
   state.kernel = kernel;
   state.number = number;
   const { facts } = kernel;
-  document.title = `${shownName(facts)} · ptxinspect`;
+  document.title = `${facts.short} · ptxinspect`;
   const within = facts.within ? ` in ${facts.within}` : "";
-  $("title").innerHTML = `<h1 title="${escapeText(facts.name)}">${escapeText(shownName(facts))}</h1><span class="kind">${facts.kind === "entry" ? "kernel" : "function"}${escapeText(within)}</span>`;
+  $("title").innerHTML = `<h1 title="${escapeText(facts.name)}">${escapeText(facts.short)}</h1>${facts.short === shownName(facts) ? "" : `<details class="whole"><summary>whole name</summary><code>${escapeText(shownName(facts))}</code></details>`}<span class="kind">${facts.kind === "entry" ? "kernel" : "function"}${escapeText(within)}</span>`;
   showUnit(kernel.unit);
   markKernel();
   const code = (state.code = codeOf(kernel));
@@ -155,7 +141,8 @@ function open(number, place) {
   panes.ptx.list.set(code.ptx.length, longest(code.ptx));
   panes.sass.list.set(code.count, longest(code.asm) + (state.control ? 24 : 0));
   panes.ptx.small.textContent = code.ptx.length ? plural(code.ptx.length, "line") : "not in the cubin";
-  panes.sass.small.textContent = plural(code.count, "instruction");
+  const padding = facts.instructions.total === code.count ? facts.instructions.padding || 0 : 0;
+  panes.sass.small.textContent = plural(code.count - padding, "instruction") + (padding ? ` and ${thousands(padding)} of padding` : "");
   showTimeline(kernel);
   openSource(code);
   showRoles(code);
@@ -222,7 +209,8 @@ function layout() {
 function showUnit(unit) {
   const parts = [`<b>${escapeText(unit.input)}</b>`];
   if (unit.arch) parts.push(escapeText(unit.arch));
-  if (unit.ptxas) parts.push(`ptxas ${escapeText(unit.ptxas.version || "?")}`); else if (unit.made_by) parts.push(escapeText(unit.made_by));
+  if (MATRIX && MATRIX.units[INDEX.units.indexOf(unit)]) parts.push(escapeText(MATRIX.units[INDEX.units.indexOf(unit)]));
+  else if (unit.ptxas) parts.push(`ptxas ${escapeText(unit.ptxas.version || "?")}`); else if (unit.made_by) parts.push(escapeText(unit.made_by));
   $("unit").innerHTML = parts.join("<i>·</i>");
 }
 
@@ -231,15 +219,15 @@ function listKernels() {
   const wanted = $("filter").value.trim().toLowerCase();
   kernelRows = KERNELS.map((_, i) => i).filter((i) => !wanted || `${KERNELS[i].facts.name} ${shownName(KERNELS[i].facts)}`.toLowerCase().includes(wanted));
   // A page of a thousand kernels has a thousand small rows: still quick, and the browser's own find sees them.
-  const overview = `<div class="kernel-item" data-k="-1" role="option" style="height:auto"><div class="facts">All kernels · ${plural(KERNELS.length, "function")}</div></div>`;
+  const overview = `<div class="kernel-item" data-k="-1" role="option"><div class="facts">All kernels · ${plural(KERNELS.length, "function")}</div></div>`;
   $("kernel-list").innerHTML = overview + kernelRows.slice(0, 2000).map((i) => {
-    const { facts } = KERNELS[i];
+    const { facts, u } = KERNELS[i];
     const told = [];
     if (facts.resources.registers !== null) told.push(`${facts.resources.registers} regs`);
     if (facts.pressure) told.push(`${facts.pressure.gpr.peak} live`);
     if (facts.instructions.total !== null) told.push(`${thousands(instructionCount(facts))} inst`);
     const spill = hasSpills(facts) ? ' · <span class="bad">spills</span>' : "";
-    return `<div class="kernel-item" role="option" data-k="${i}" title="${escapeText(shownName(facts))}"><div class="name">${escapeText(LISTED.get(facts))}</div><div class="facts">${told.join(" · ")}${spill}</div>${facts.pressure ? sparkline(facts.pressure.profile) : ""}</div>`;
+    return `<div class="kernel-item" role="option" data-k="${i}" title="${escapeText(shownName(facts))}"><div class="name">${escapeText(facts.short)}</div>${MATRIX ? `<div class="facts">${escapeText(MATRIX.units[u])}</div>` : ""}<div class="facts">${told.join(" · ")}${spill}</div>${facts.pressure ? sparkline(facts.pressure.profile) : ""}</div>`;
   }).join("");
   markKernel();
 }
@@ -249,7 +237,7 @@ function markKernel() {
 }
 
 const COLUMNS = [
-  ["Kernel", (facts) => shownName(facts).toLowerCase(), (facts) => escapeText(innerWidth < WIDE ? LISTED.get(facts) : shownName(facts)), "name"],
+  ["Kernel", (facts) => shownName(facts).toLowerCase(), (facts) => escapeText(facts.short), "name"],
   ["Along the code", (facts) => (facts.pressure ? facts.pressure.gpr.peak : -1), (facts) => (facts.pressure ? sparkline(facts.pressure.profile) : ""), "curve"],
   ["Registers", (facts) => facts.resources.registers ?? -1, (facts) => facts.resources.registers ?? "?"],
   ["Live at most", (facts) => (facts.pressure ? facts.pressure.gpr.peak : -1), (facts) => (facts.pressure ? facts.pressure.gpr.peak : "?")],
@@ -263,6 +251,7 @@ const COLUMNS = [
 /** Every kernel with its figures. */
 function showOverview() {
   if (LIBRARY) return showLibrary();
+  if (MATRIX) return showMatrix();
   $("overview").hidden = false;
   $("kernel").hidden = true;
   document.title = "ptxinspect";
@@ -277,11 +266,11 @@ function showOverview() {
     const whole = unit.advisories.filter((advisory) => advisory.kernel === null).map((advisory) => findingBox(adviceOf(advisory), unit.input));
     const own = rows.flatMap(({ facts }) => findingsOf({ facts, unit: { advisories: unit.advisories.filter((advisory) => advisory.kernel !== null) } }).map((finding) => ({ finding, facts })));
     own.sort((a, b) => b.finding.serious - a.finding.serious || b.finding.rank - a.finding.rank);
-    const findings = [...whole, ...own.map(({ finding, facts }) => findingBox(finding, shownName(facts)))];
+    const findings = [...whole, ...own.map(({ finding, facts }) => findingBox(finding, facts.short))];
     const told = findings.slice(0, 4).join("") + (findings.length > 4 ? `<details class="more"><summary>${plural(findings.length - 4, "more finding")}</summary>${findings.slice(4, 200).join("")}</details>` : "");
     const error = unit.error ? `<div class="finding error"><b>${escapeText(unit.error.stage)}</b><span>${escapeText(unit.error.message)}</span></div>` : "";
     const by = unit.ptxas ? `, ptxas ${escapeText(unit.ptxas.version || "?")}` : unit.made_by ? `, made by ${escapeText(unit.made_by)}` : "";
-    return `<h1>${escapeText(unit.input)}</h1><p class="sub">${escapeText(unit.arch || "")}${by}</p>${error}${told}<table><thead><tr>${head}</tr></thead><tbody>${rows.slice(0, 5000).map(({ facts, i }) => `<tr data-k="${i}" tabindex="0" title="${escapeText(facts.name)}">${cells(facts)}</tr>`).join("")}</tbody></table><br>`;
+    return `<h1>${escapeText(unit.input)}</h1><p class="sub">${escapeText(unit.arch || "")}${by}</p>${error}${told}<div class="scroll-x"><table><thead><tr>${head}</tr></thead><tbody>${rows.slice(0, 5000).map(({ facts, i }) => `<tr data-k="${i}" tabindex="0" title="${escapeText(shownName(facts))}">${cells(facts)}</tr>`).join("")}</tbody></table></div><br>`;
   }).join("");
   if (INDEX.units.length) showUnit(INDEX.units[0]);
 }
@@ -439,11 +428,11 @@ function start() {
   $("filter").addEventListener("input", listKernels);
   $("kernel-list").addEventListener("click", (event) => { const item = event.target.closest("[data-k]"); if (item) Number(item.dataset.k) < 0 ? showOverview() : open(Number(item.dataset.k)); });
   $("overview").addEventListener("click", (event) => {
-    if (onLibraryClick(event)) return;
+    if (onLibraryClick(event) || onMatrixClick(event)) return;
     const head = event.target.closest("th"), row = event.target.closest("tr[data-k]");
     if (head) { const c = Number(head.dataset.c); state.sort = [c, state.sort && state.sort[0] === c ? -state.sort[1] : c === 0 ? 1 : -1]; showOverview(); } else if (row) open(Number(row.dataset.k));
   });
-  $("overview").addEventListener("keydown", (event) => { if (event.key === "Enter" && LIBRARY && !event.target.matches("input")) onLibraryClick(event); const row = event.target.closest("tr[data-k]"); if (row && event.key === "Enter") open(Number(row.dataset.k)); });
+  $("overview").addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.target.matches("input") && (onLibraryClick(event) || onMatrixClick(event))) return; const row = event.target.closest("tr[data-k]"); if (row && event.key === "Enter") open(Number(row.dataset.k)); });
   $("figures").addEventListener("click", (event) => { const go = event.target.closest("[data-at]"); if (go) select({ pane: "sass", row: Number(go.dataset.at) }, { centre: true }); });
   $("findings").addEventListener("click", (event) => { const go = event.target.closest("[data-line]"); if (go && state.code) select({ pane: "ptx", row: Number(go.dataset.line) - 1 }, { centre: true }); });
   $("findings").addEventListener("toggle", () => redraw(), true);
@@ -469,7 +458,7 @@ function start() {
   if (!recall()) {
     const first = KERNELS.findIndex((kernel) => kernel.facts.code !== null);
     // Of a whole library nobody wants the first kernel.
-    if (LIBRARY || INDEX.view === "report" && KERNELS.length !== 1 || kernels > 8 || first < 0) showOverview(); else open(first);
+    if (LIBRARY || MATRIX || INDEX.view === "report" && KERNELS.length !== 1 || kernels > 8 || first < 0) showOverview(); else open(first);
   }
   document.documentElement.dataset.ready = "true";
 }

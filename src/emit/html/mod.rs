@@ -6,11 +6,14 @@
 
 mod data;
 mod library;
+mod matrix;
 
 use std::io::{self, Write};
 
 use crate::emit::library::Table;
 use crate::emit::page;
+use crate::gate::Metric;
+use crate::matrix::Matrix;
 use crate::report::Unit;
 use crate::report::annotation::Annotation;
 
@@ -25,7 +28,7 @@ pub enum Opening {
 
 const BODY: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
-const PROGRAM: [&str; 8] = [
+const PROGRAM: [&str; 9] = [
     include_str!("data.js"),
     include_str!("findings.js"),
     include_str!("list.js"),
@@ -33,6 +36,7 @@ const PROGRAM: [&str; 8] = [
     include_str!("curve.js"),
     include_str!("view.js"),
     include_str!("library.js"),
+    include_str!("matrix.js"),
     include_str!("main.js"),
 ];
 /// Nothing is fetched, whatever a file's text may look like.
@@ -40,20 +44,35 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 
 /// Writes the page of some units.
 pub fn write(units: &[(Unit, Annotation)], opening: Opening, out: &mut dyn Write) -> io::Result<()> {
-    write_page(units, opening, None, out)
+    write_page(units, opening, Tables::default(), out)
 }
 
 /// Writes the page of a library: its table, and the code of some of its functions, the units, behind their rows.
 pub fn write_library(table: &Table<'_>, units: &[(Unit, Annotation)], out: &mut dyn Write) -> io::Result<()> {
-    write_page(units, Opening::Report, Some(library::facts(table, units)), out)
+    let library = Some(library::facts(table, units));
+    write_page(units, Opening::Report, Tables { library, ..Tables::default() }, out)
 }
 
-fn write_page(
-    units: &[(Unit, Annotation)],
-    opening: Opening,
-    library: Option<library::LibraryFacts>,
+/// Writes the page of a matrix: its pictures and tables, and the code of some of its cells, by their number, behind them.
+pub fn write_matrix(
+    matrix: &Matrix,
+    metrics: &[Metric],
+    pages: Vec<(usize, (Unit, Annotation))>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
+    let matrix = Some(matrix::facts(matrix, metrics, &pages));
+    let units: Vec<(Unit, Annotation)> = pages.into_iter().map(|(_, page)| page).collect();
+    write_page(&units, Opening::Report, Tables { matrix, ..Tables::default() }, out)
+}
+
+/// What the page opens with where it is more than its kernels.
+#[derive(Default)]
+struct Tables {
+    library: Option<library::LibraryFacts>,
+    matrix: Option<matrix::MatrixFacts>,
+}
+
+fn write_page(units: &[(Unit, Annotation)], opening: Opening, tables: Tables, out: &mut dyn Write) -> io::Result<()> {
     write!(
         out,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -61,9 +80,9 @@ fn write_page(
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"generator\" content=\"ptxinspect {}\">\n<title>ptxinspect</title>\n<style>\n{}{STYLE}</style>\n</head>\n<body>\n{BODY}",
         env!("CARGO_PKG_VERSION"),
-        page::switched_colours(),
+        page::switched_look(),
     )?;
-    data::write(units, opening, library, out)?;
+    data::write(units, opening, tables, out)?;
     out.write_all(b"<script>\n(() => {\n")?;
     for part in PROGRAM {
         out.write_all(part.as_bytes())?;

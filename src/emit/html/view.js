@@ -71,7 +71,7 @@ function ptxRow(row) {
   const list = code.byLine.get(row + 1);
   const live = code.gpr ? (list ? liveCell(code.lineLive.get(row + 1), code.registers) : '<span class="g"></span>') : "";
   const marks = code.findings.get(row + 1);
-  return `<div class="${namesOf.ptx(row)}" data-i="${row}"><b style="width:${panes.ptx.digits}ch">${row + 1}</b>${live}<span class="n">${list ? `${list.length}×` : ""}</span><span class="t">${ptxHtml(code.ptx[row], state.wanted)}</span>${marks ? marks.map(badge).join("") : ""}</div>`;
+  return `<div class="${namesOf.ptx(row)}" data-i="${row}"><span class="gut"><b style="width:${panes.ptx.digits}ch">${row + 1}</b>${live}<span class="n">${list ? `${list.length}×` : ""}</span></span><span class="t">${ptxHtml(code.ptx[row], state.wanted)}</span>${marks ? marks.map(badge).join("") : ""}</div>`;
 }
 
 const outOfRole = (list) => state.role !== null && (!list || list.every((at) => state.code.budget.of[at] !== state.role));
@@ -84,7 +84,7 @@ function sassRow(row) {
   const marks = (code.marksAt.get(row) || []).map(badge).join("");
   // Where there is no line at all, no row needs to say so.
   const alone = code.own[row] || !code.line[row] ? "" : '<span class="m quiet">no line</span>';
-  return `<div class="${namesOf.sass(row)}" data-i="${row}"><b style="width:${panes.sass.digits}ch">${hex(row * 16)}</b>${live}${depth}${control}<span class="t">${sassText(row)}</span>${marks}${alone}</div>`;
+  return `<div class="${namesOf.sass(row)}" data-i="${row}"><span class="gut"><b style="width:${panes.sass.digits}ch">${hex(row * 16)}</b>${live}${depth}</span>${control}<span class="t">${sassText(row)}</span>${marks}${alone}</div>`;
 }
 
 function sassText(row) {
@@ -96,10 +96,10 @@ function sassText(row) {
 
 function sourceRow(row) {
   const line = panes.source.lines[row];
-  if (!line.number) return `<div class="r gap"><b style="width:${panes.source.digits}ch">⋯</b></div>`;
+  if (!line.number) return `<div class="r gap"><span class="gut"><b style="width:${panes.source.digits}ch">⋯</b></span></div>`;
   const { code } = state, list = code.bySource.get(line.key);
   const live = code.gpr ? (list ? liveCell(code.sourceLive.get(line.key), code.registers) : '<span class="g"></span>') : "";
-  return `<div class="${namesOf.source(row)}" data-i="${row}"><b style="width:${panes.source.digits}ch">${line.number}</b>${live}<span class="n">${list ? `${list.length}×` : ""}</span><span class="t">${sourceHtml(line.text, state.wanted)}</span>${list ? lineMarks(list) : ""}</div>`;
+  return `<div class="${namesOf.source(row)}" data-i="${row}"><span class="gut"><b style="width:${panes.source.digits}ch">${line.number}</b>${live}<span class="n">${list ? `${list.length}×` : ""}</span></span><span class="t">${sourceHtml(line.text, state.wanted)}</span>${list ? lineMarks(list) : ""}</div>`;
 }
 
 function makePane(name, title, html) {
@@ -213,11 +213,12 @@ function select(place, { centre = false, quiet = false } = {}) {
 function showHeads() {
   const { code } = state;
   const live = code.gpr ? '<span class="g" title="the most live vector registers of its instructions">R</span>' : "";
-  const head = (name, html) => { panes[name].pane.querySelector(".heads").innerHTML = html; };
+  const head = (name, html) => { panes[name].pane.querySelector(".heads").innerHTML = `<span class="gut">${html}</span>`; };
   head("ptx", `<b style="width:${panes.ptx.digits}ch">line</b>${live}<span class="n" title="instructions made of it">SASS</span>`);
   const counts = code.gpr ? '<span class="g" title="live vector registers">R</span><span class="u" title="live uniform registers">UR</span><span class="u" title="live predicates">P</span>' : "";
   const depth = code.depth && code.raw.loops.length ? '<span class="lp" title="loop depth"></span>' : "";
-  head("sass", `<b style="width:${panes.sass.digits}ch">pc</b>${counts}${depth}<span class="t">${state.control ? "waits : read : write : yield : stall" : ""}</span>`);
+  head("sass", `<b style="width:${panes.sass.digits}ch">pc</b>${counts}${depth}`);
+  if (state.control) panes.sass.pane.querySelector(".heads").insertAdjacentHTML("beforeend", '<span class="t">waits : read : write : yield : stall</span>');
   head("source", `<b style="width:${panes.source.digits}ch">line</b>${live}<span class="n" title="instructions made of it">SASS</span>`);
 }
 

@@ -11,12 +11,14 @@ use super::escape::markup;
 /// The colours and typefaces of every page, in the light and in the dark.
 const LIGHT: &str = include_str!("light.css");
 const DARK: &str = include_str!("dark.css");
+/// What looks the same on every page.
+const SHARED: &str = include_str!("shared.css");
 /// The look of pages that are tables and text.
 const STYLE: &str = include_str!("plain.css");
 
-/// Colours for a page whose program switches between light and dark.
-pub fn switched_colours() -> String {
-    format!(":root {{\n{LIGHT}}}\n:root[data-theme=\"dark\"] {{\n{DARK}}}\n")
+/// The look of a page whose program switches between light and dark, but for what is its own.
+pub fn switched_look() -> String {
+    format!(":root {{\n{LIGHT}}}\n:root[data-theme=\"dark\"] {{\n{DARK}}}\n{SHARED}")
 }
 
 /// What the page may load: nothing.
@@ -29,8 +31,23 @@ pub fn open(title: &str, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">")?;
     let title = markup(title);
     writeln!(out, "<title>ptxinspect {title}</title><style>\n:root {{\n{LIGHT}}}")?;
-    writeln!(out, "@media (prefers-color-scheme: dark) {{ :root {{\n{DARK}}} }}\n{STYLE}</style></head><body>")?;
+    writeln!(
+        out,
+        "@media (prefers-color-scheme: dark) {{ :root {{\n{DARK}}} }}\n{SHARED}{STYLE}</style></head><body>"
+    )?;
     writeln!(out, "<header class=\"top\"><strong>ptxinspect</strong><span>{title}</span></header><main>")
+}
+
+/// A name as a table's reader can tell it from the others, and the whole of it for who asks.
+pub fn name(short: &str, full: &str) -> String {
+    let shown = markup(short);
+    match short == full {
+        true => format!("<code>{shown}</code>"),
+        false => format!(
+            "<details class=\"whole\"><summary><code>{shown}</code></summary><code>{}</code></details>",
+            markup(full)
+        ),
+    }
 }
 
 /// Everything after it.
