@@ -258,7 +258,7 @@ pub fn inspect(source: &Source, options: &Options) -> Result<Report, Error> {
 /// Where an argument is wrong, or the source cannot be opened.
 pub fn survey(source: &Source, options: &Options) -> Result<Report, Error> {
     let mut session = options.session()?;
-    session.wanted = Wanted { live_values: false, warps: false };
+    session.wanted = Wanted { live_values: false, warps: false, ..Wanted::ALL };
     let units = inspect_all(&session, &source.given(options)?, View::Report, &Silent);
     Ok(Report::new(units.into_iter().map(|(unit, _)| unit).collect()))
 }

@@ -13,7 +13,8 @@ use ptxinspect::report::{Evaluated, Facts, LaunchHints, PtxText, Unit, Wanted, j
 /// A unit and its annotation: a cubin, with the PTX it is said to come from.
 pub fn unit(image: &Image<'_>, module: Option<&Module<'_>>, text: &str) -> (Unit, Annotation) {
     let launch = LaunchHints { threads: Some(384), smem_dynamic_bytes: Some(0) };
-    let evaluated = module.map(|module| Evaluated::new(module, &launch, || true));
+    let wanted = Wanted { timelines: true, ..Wanted::ALL };
+    let evaluated = module.map(|module| Evaluated::new(module, &launch, wanted, || true));
     let lines = LineTable::parse(image);
     let codes = Codes::new(image);
     let facts = Facts {
@@ -27,7 +28,7 @@ pub fn unit(image: &Image<'_>, module: Option<&Module<'_>>, text: &str) -> (Unit
         at: &[],
         roles: &[],
         evaluated: evaluated.as_ref(),
-        wanted: Wanted::ALL,
+        wanted,
     };
     let mut unit = Unit { input: "input".to_owned(), ..Unit::default() };
     join(&facts, &mut unit);

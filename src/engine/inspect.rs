@@ -20,7 +20,7 @@ use crate::cubin::lines::{LineTable, ptx_texts};
 use crate::ptx;
 use crate::registers::code::Codes;
 use crate::report::annotation::{self, Annotation};
-use crate::report::{self, ErrorStage, Evaluated, LaunchHints, Layout, PtxText, Unit, UnitError, demangle};
+use crate::report::{self, ErrorStage, Evaluated, LaunchHints, Layout, PtxText, Unit, UnitError, Wanted, demangle};
 
 /// One input for one architecture.
 #[derive(Clone, Copy)]
@@ -47,6 +47,13 @@ pub enum View {
         /// Whether who holds which register is to be worked out, and barriers are to be drawn.
         values: bool,
     },
+}
+
+impl View {
+    /// What the report has to answer for it.
+    fn wanted(self, session: &Session) -> Wanted {
+        Wanted { timelines: self == View::Annotation { values: true }, ..session.wanted }
+    }
 }
 
 /// What became of a [`Job`].
@@ -133,13 +140,13 @@ impl<'t> Shared<'t> {
     }
 
     /// Evaluates as much as there is time for.
-    fn evaluate(&self, parsed: &Parsed<'t>, session: &Session, launch: &LaunchHints) {
-        if !session.wanted.warps {
+    fn evaluate(&self, parsed: &Parsed<'t>, wanted: Wanted, launch: &LaunchHints) {
+        if !wanted.warps {
             return;
         }
         // Several builds need every kernel, again and again.
         let is_time = || self.builds > 1 || !self.is_built.load(Ordering::Relaxed);
-        parsed.evaluated.get_or_init(|| Evaluated::new(&parsed.module, launch, is_time));
+        parsed.evaluated.get_or_init(|| Evaluated::new(&parsed.module, launch, wanted, is_time));
         // While ptxas runs it costs nobody any time.
         if self.builds == 1 && is_time() {
             memory::give_back();
@@ -180,7 +187,9 @@ fn inspect_in_time<'a>(session: &Session, job: &Job<'a>, shared: &Shared<'_>) ->
             let parsed = work::under(&deadline, || shared.parsed());
             // What ptxas refuses is said at once: nobody waits for what the threads would do.
             let in_time = deadline.clone().or_when(Arc::clone(&refused));
-            let _ = work::until(in_time, || parsed.map(|parsed| shared.evaluate(parsed, session, &launch)));
+            let _ = work::until(in_time, || {
+                parsed.map(|parsed| shared.evaluate(parsed, job.view.wanted(session), &launch))
+            });
             parsed
         };
         // Where no thread can be had it is done afterwards.
@@ -244,7 +253,7 @@ pub fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, ptx: Option<&
         at: &session.at,
         roles: &session.roles,
         evaluated: ptx.and_then(|ptx| ptx.evaluated.get()),
-        wanted: session.wanted,
+        wanted: view.wanted(session),
     };
     report::join(&facts, unit);
     let layout = parsed.as_ref().map(Layout::of).unwrap_or_default();

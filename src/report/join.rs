@@ -52,11 +52,13 @@ pub struct Wanted {
     pub live_values: bool,
     /// Roles, setmaxnreg, barriers and findings.
     pub warps: bool,
+    /// With them, the barriers drawn as they are executed.
+    pub timelines: bool,
 }
 
 impl Wanted {
-    /// All of them.
-    pub const ALL: Wanted = Wanted { live_values: true, warps: true };
+    /// All that a report shows.
+    pub const ALL: Wanted = Wanted { live_values: true, warps: true, timelines: false };
 }
 
 /// What a user knows of a launch that no directive says.
@@ -347,6 +349,7 @@ impl Readers<'_> {
                 launch: &self.facts.launch,
                 roles: self.facts.roles,
                 evaluated: self.facts.evaluated,
+                timelines: self.facts.wanted.timelines,
             };
             if let Err(error) = warps::fill(&mut kernel, &known) {
                 let message = format!(
@@ -423,6 +426,7 @@ impl Readers<'_> {
             occupancy: None,
             parameters: Vec::new(),
             attributes: Vec::new(),
+            timeline: None,
         }
     }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::PtxText;
 pub use super::registers::*;
+use super::timeline::Timeline;
 use super::warps::{Barriers, Role, SetMaxNReg};
 use crate::base::hardware::WARP_SIZE;
 use crate::base::{Line, Pc};
@@ -333,6 +334,9 @@ pub struct Kernel {
     pub parameters: Vec<Parameter>,
     /// Every attribute record of the cubin for this function.
     pub attributes: Vec<Attribute>,
+    /// Its barriers as they are executed, for pages; none where nobody asked for it or there is nothing to draw.
+    #[serde(skip)]
+    pub timeline: Option<Box<Timeline>>,
 }
 
 impl Kernel {

@@ -127,7 +127,12 @@ fn section(
         span: module.and_then(|module| module.function(&function.name)).map(|function| function.lines()),
         registers: function.resources.registers,
         steps: report.map(|report| steps(inputs, report)).unwrap_or_default(),
-        timeline: if inputs.values { drawn(inputs, &function.name, module) } else { None },
+        timeline: match report.filter(|report| report.barriers.is_some()) {
+            // It was executed for its findings.
+            Some(report) => report.timeline.clone(),
+            None if inputs.values => drawn(inputs, &function.name, module),
+            None => None,
+        },
         ..AnnotatedKernel::default()
     };
     for part in function.parts.iter().filter(|part| part.end > part.start) {

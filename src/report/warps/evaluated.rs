@@ -7,7 +7,7 @@ use super::warp_facts::{self, WarpFacts};
 use crate::base::work::{self, TooManySteps};
 use crate::ptx::{Function, FunctionKind, Module};
 use crate::registers::cap;
-use crate::report::LaunchHints;
+use crate::report::{LaunchHints, Wanted};
 use crate::roles::setmaxnreg;
 use crate::simt::BlockSize;
 
@@ -19,14 +19,15 @@ pub struct Evaluated(HashMap<u32, (Option<BlockSize>, Result<WarpFacts, TooManyS
 impl Evaluated {
     /// Evaluates the kernels that have a body, until there is no more time for it. Those that are left are evaluated where they are
     /// needed, several at once.
-    pub fn new(module: &Module<'_>, launch: &LaunchHints, is_time: impl Fn() -> bool) -> Self {
+    pub fn new(module: &Module<'_>, launch: &LaunchHints, wanted: Wanted, is_time: impl Fn() -> bool) -> Self {
         let kernels =
             module.functions().filter(|function| function.is_definition() && function.kind() == FunctionKind::Entry);
         let evaluated = kernels.take_while(|_| is_time()).map(|function| {
             let header = function.header();
             let size = block_size(header.required_threads(), header.max_threads(), launch);
             let steps = warp_facts::steps(&function, false);
-            let mut warp_facts = WarpFacts::new(&function, size, launch.effort, steps);
+            let evaluate = if wanted.timelines { WarpFacts::drawn } else { WarpFacts::new };
+            let mut warp_facts = evaluate(&function, size, launch.effort, steps);
             if let Ok(WarpFacts { courses: Some(courses), .. }) = &mut warp_facts
                 && let Some(threads) = size.and_then(|size| size.threads())
             {
@@ -63,7 +64,8 @@ mod tests {
         let module = crate::ptx::parse(&text);
         // There is time for one of them only.
         let left = Cell::new(1);
-        let evaluated = Evaluated::new(&module, &LaunchHints::default(), || left.replace(left.get() - 1) > 0);
+        let evaluated =
+            Evaluated::new(&module, &LaunchHints::default(), Wanted::ALL, || left.replace(left.get() - 1) > 0);
         let found: Vec<bool> = module
             .functions()
             .map(|function| {
@@ -79,7 +81,7 @@ mod tests {
     fn what_was_walked_before_takes_as_many_steps_as_what_was_not() {
         let module = crate::ptx::parse(include_str!("../../../testdata/ptx/hopper_warp_specialised.ptx"));
         let launch = LaunchHints::default();
-        let early = Evaluated::new(&module, &launch, || true);
+        let early = Evaluated::new(&module, &launch, Wanted::ALL, || true);
         let mut walked = 0;
         for function in module.functions() {
             let header = function.header();

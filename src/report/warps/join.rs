@@ -29,6 +29,8 @@ pub(in crate::report) struct Known<'a> {
     pub roles: &'a [RoleHint],
     /// Threads that were evaluated before.
     pub evaluated: Option<&'a Evaluated>,
+    /// Whether barriers are to be drawn.
+    pub timelines: bool,
 }
 
 /// Fills in `roles`, `setmaxnreg` and `barriers`; says so where that would take too many steps, and leaves them out.
@@ -44,7 +46,8 @@ pub(in crate::report) fn fill(kernel: &mut Kernel, known: &Known<'_>) -> Result<
     let warp_facts = match known.evaluated.and_then(|all| all.get(function, size)) {
         Some(warp_facts) => warp_facts,
         None => {
-            own = WarpFacts::new(function, size, known.launch.effort, steps);
+            let evaluate = if known.timelines { WarpFacts::drawn } else { WarpFacts::new };
+            own = evaluate(function, size, known.launch.effort, steps);
             &own
         }
     };
@@ -71,6 +74,7 @@ pub(in crate::report) fn fill(kernel: &mut Kernel, known: &Known<'_>) -> Result<
         }
     }
     kernel.roles = Some(described);
+    kernel.timeline.clone_from(&warp_facts.timeline);
     kernel.barriers = Some(super::barriers::barriers(kernel, known, warp_facts, function.module()));
     Ok(())
 }

@@ -15,6 +15,7 @@ use crate::sync::rules::finding::Finding;
 use crate::sync::rules::rule::Rule;
 use crate::sync::rules::{barriers, cluster, mbarriers, tensor};
 use crate::sync::stands::Stands;
+use crate::sync::timeline::Timeline;
 use crate::sync::{self, Cause, Checked, Verdict};
 
 /// Named barriers of a block.
@@ -69,6 +70,8 @@ pub(super) struct WarpFacts {
     pub by_memory: bool,
     /// What roles do, where they share out registers and it can be told.
     pub courses: Option<RoleTraces>,
+    /// Its barriers drawn, where that was asked for and there is something to draw.
+    pub timeline: Option<Box<Timeline>>,
 }
 
 impl WarpFacts {
@@ -79,10 +82,25 @@ impl WarpFacts {
         effort: Effort,
         steps: u64,
     ) -> Result<Self, TooManySteps> {
-        work::within(steps, || WarpFacts::evaluate(function, size, effort))
+        work::within(steps, || WarpFacts::evaluate(function, size, effort, None))
     }
 
-    fn evaluate(function: &Function<'_, '_>, size: Option<BlockSize>, effort: Effort) -> Self {
+    /// The same, and draws what is executed, in as many steps again.
+    pub fn drawn(
+        function: &Function<'_, '_>,
+        size: Option<BlockSize>,
+        effort: Effort,
+        steps: u64,
+    ) -> Result<Self, TooManySteps> {
+        work::within(steps, || WarpFacts::evaluate(function, size, effort, Some(steps)))
+    }
+
+    fn evaluate(
+        function: &Function<'_, '_>,
+        size: Option<BlockSize>,
+        effort: Effort,
+        draw_in: Option<u64>,
+    ) -> Self {
         let warps = Warps::of(function, size);
         let module = function.module();
         let exact = size.is_some_and(|size| size.exact);
@@ -91,6 +109,12 @@ impl WarpFacts {
         let requested = setmaxnreg::requested(&warps);
         let roles = roles::roles(&warps, &requested);
         let (checks, executed) = sync::check(function, &warps, size, &roles, (&named, &objects), effort);
+        let drawable = executed.as_ref().filter(|executed| executed.program.refused.is_none());
+        let timeline = draw_in.zip(drawable).and_then(|(steps, executed)| {
+            let text = (module, &warps.graph);
+            let draw = || sync::timeline::timeline(executed, function.name(), text, &roles, sync::timeline::STEPS);
+            work::within(steps, draw).ok().map(Box::new)
+        });
         let line = |line: Line| module.number_of(line);
         let site = |site: &barriers::BarrierSite| NamedBarrierSite {
             ptx_line: line(site.line),
@@ -146,6 +170,7 @@ impl WarpFacts {
             executed: executed.and_then(|executed| executed.finding).map(|found| (found.rule, found.line)),
             exact,
             by_memory: warps.values.by_memory,
+            timeline,
             courses: if requested.is_empty() { None } else { RoleTraces::of(&warps, &roles, &requested, &named) },
             requested,
             roles,
