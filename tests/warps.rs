@@ -5,15 +5,20 @@ mod support;
 use serde_json::Value;
 use support::{ptxas, root, run, stderr};
 
-/// The first kernel of a report on PTX text.
-fn kernel(text: &str, arch: &str) -> Value {
+/// What the report says of PTX text.
+fn unit(text: &str, arch: &str) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("k.ptx");
     std::fs::write(&file, text).unwrap();
     let output = run(&[file.to_str().unwrap(), "--arch", arch, "--ptxas", "13.4", "--format", "json"]);
     assert!(output.status.success(), "{}", stderr(&output));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    report["units"][0]["kernels"][0].clone()
+    report["units"][0].clone()
+}
+
+/// The first kernel of it.
+fn kernel(text: &str, arch: &str) -> Value {
+    unit(text, arch)["kernels"][0].clone()
 }
 
 /// `(code, line, confidence)` of every finding.
@@ -50,6 +55,45 @@ fn a_warp_that_does_more_makes_no_roles() {
                 cp.async.ca.shared.global [buffer], [%d], 4;\ncp.async.wait_all;\nL:\nbar.sync 0;\n\
                 ld.shared.b32 %r, [buffer];\nst.global.b32 [%d+64], %r;\nret;\n}\n";
     assert_eq!(kernel(text, "sm_80")["roles"], serde_json::json!([]));
+}
+
+/// What ptxas says of an A operand that is written while a `wgmma` reads it, and what it says of the two mends of docs/codes/C7513.md.
+#[test]
+fn wgmma_inputs_written_in_flight() {
+    if ptxas().is_none() {
+        return;
+    }
+    let multiply = |a: &str| {
+        format!(
+            "wgmma.fence.sync.aligned;\nwgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{%f0, %f1, %f2, %f3}}, {{{a}}}, %d, \
+             1, 1, 1, 0;\nwgmma.commit_group.sync.aligned;\n"
+        )
+    };
+    let load = |a: &str| format!("ld.global.v4.b32 {{{a}}}, [%p+4096];\n");
+    let wait = |left: u32| format!("wgmma.wait_group.sync.aligned {left};\n");
+    let (one, two) = ("%r0, %r1, %r2, %r3", "%r4, %r5, %r6, %r7");
+    let advisories = |body: &str| -> Vec<(String, bool, bool)> {
+        let text = format!(
+            ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 p, .param .u64 d)\n.reqntid 128\n{{\n\
+             .reg .b32 %r<8>;\n.reg .b32 %i;\n.reg .f32 %f<4>;\n.reg .b64 %p, %d;\n.reg .pred %q;\nld.param.u64 %p, [p];\n\
+             ld.param.u64 %d, [d];\nmov.u32 %i, 0;\nld.global.v4.b32 {{{one}}}, [%p];\nmov.f32 %f0, 0f00000000;\n\
+             mov.f32 %f1, %f0;\nmov.f32 %f2, %f0;\nmov.f32 %f3, %f0;\nL:\n{body}add.u32 %i, %i, 1;\n\
+             setp.lt.u32 %q, %i, 400;\n@%q bra L;\n{}st.global.v4.f32 [%p], {{%f0, %f1, %f2, %f3}};\nret;\n}}\n",
+            wait(0)
+        );
+        let first = line_of(&text, "wgmma.mma_async");
+        let told = |said: &Value| {
+            (said["code"].as_str().unwrap().to_owned(), said["ptx_line"].is_null(), said["first_ptx_line"] == first)
+        };
+        unit(&text, "sm_90a")["advisories"].as_array().unwrap().iter().map(told).collect()
+    };
+    let written = format!("{}{}", multiply(one), load(one));
+    assert_eq!(advisories(&written), [("C7513".to_owned(), true, true)], "line 0 is none; its first wgmma is told");
+    let waits = format!("{}{}{}", multiply(one), wait(0), load(one));
+    let sets = format!("{}{}{}{}{}", multiply(one), load(two), multiply(two), wait(1), load(one));
+    for mended in [waits, sets] {
+        assert_eq!(advisories(&mended), [], "{mended}");
+    }
 }
 
 /// What ptxas does with setmaxnreg under each set of launch bounds, and what the report makes of it (docs/codes/C7508.md).

@@ -403,9 +403,10 @@ fn function_in(text: &str) -> Option<&str> {
 }
 
 /// The PTX line a message without a place names: `injected in around line 111`, `in the function 'tight' in line 266`,
-/// `instruction at line 337`, `Unexpected EOF encountered on line 5`.
+/// `instruction at line 337`, `Unexpected EOF encountered on line 5`. Where ptxas does not know it, it says `in line 0`.
 fn line_in(text: &str) -> Option<Line> {
-    text.split(" line ").skip(1).find_map(|rest| leading_number(rest)).map(|(number, _)| Line(number))
+    let number = text.split(" line ").skip(1).find_map(|rest| leading_number(rest)).map(|(number, _)| number);
+    number.filter(|number| *number > 0).map(Line)
 }
 
 /// `337 in function` as 337 and the rest.
