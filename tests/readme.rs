@@ -1,6 +1,8 @@
-//! The README shows what the program prints: every console block is run. `BLESS=1` writes what is printed now.
+//! Pages show what the program prints: every console block is run. `BLESS=1` writes what is printed now.
 
 mod support;
+
+use std::path::Path;
 
 use support::{program, ptxas, root};
 
@@ -26,15 +28,20 @@ fn blocks(text: &str) -> Vec<Block> {
 }
 
 #[test]
-fn the_readme_shows_what_the_program_prints() {
+fn pages_show_what_the_program_prints() {
     if ptxas().is_none() {
         return;
     }
-    let path = root("README.md");
-    let text = std::fs::read_to_string(&path).unwrap();
+    for page in ["README.md", "docs/how-it-works.md"] {
+        shows_what_is_printed(&root(page));
+    }
+}
+
+fn shows_what_is_printed(path: &Path) {
+    let text = std::fs::read_to_string(path).unwrap();
     let mut blessed = text.clone();
     let found = blocks(&text);
-    assert!(!found.is_empty(), "the README shows nothing");
+    assert!(!found.is_empty(), "{} shows nothing", path.display());
     let bless = std::env::var_os("BLESS").is_some();
     for block in found.iter().rev() {
         let output = program().args(block.command.split_whitespace()).current_dir(root("")).output().unwrap();

@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Harm {
     /// It hangs, faults, or is refused.
     Fatal,
-    /// It runs otherwise than meant.
+    /// It misbehaves.
     Other,
 }
 
@@ -191,6 +191,61 @@ impl fmt::Display for Rule {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The table of docs/faults.md between its marks: a row for each rule under its family, then what ptxas says.
+    fn table_of_faults() -> String {
+        let families = [
+            (Family::Pool, "setmaxnreg and the register pool"),
+            (Family::Named, "Named barriers, and what whole warps must come to"),
+            (Family::Mbarrier, "mbarriers"),
+            (Family::Cluster, "The cluster barrier"),
+            (Family::Groups, "Groups of copies and multiplications"),
+            (Family::Tensor, "Tensor memory"),
+        ];
+        let title = |code: &str| {
+            let page = crate::base::codes::page(code).unwrap_or_else(|| panic!("{code} has no page"));
+            let title = page.lines().next().and_then(|line| line.split_once(": "));
+            title.unwrap_or_else(|| panic!("{code} has no title")).1.to_owned()
+        };
+        let mut text = String::new();
+        for (family, name) in families {
+            text += &format!("\n## {name}\n\n| code | fault | the kernel | found by |\n|---|---|---|---|\n");
+            for rule in Rule::ALL.iter().filter(|rule| rule.family() == family) {
+                let code = rule.code();
+                let harm = match rule.harm() {
+                    Harm::Fatal => "breaks",
+                    Harm::Other => "misbehaves",
+                };
+                let told = match rule.told() {
+                    Told::Executed => "executing",
+                    Told::Read => "reading",
+                    Told::Both => "both",
+                    Told::ExecutedFirst => "both; executing decides",
+                    Told::ReadFirst => "both; reading decides",
+                };
+                text += &format!("| [{code}](codes/{code}.md) | {} | {harm} | {told} |\n", title(code));
+            }
+        }
+        text += "\n## What ptxas says\n\n| code | what it means |\n|---|---|\n";
+        for code in crate::base::codes::codes().filter(|code| code.starts_with('C')) {
+            text += &format!("| [{code}](codes/{code}.md) | {} |\n", title(code));
+        }
+        text
+    }
+
+    #[test]
+    fn the_table_of_faults_is_current() {
+        const MARK: &str = "<!-- what follows is made by PTXINSPECT_BLESS=1 cargo test --lib table_of_faults -->\n";
+        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/faults.md");
+        let page = std::fs::read_to_string(&file).unwrap();
+        let (before, found) = page.split_once(MARK).expect("the mark before the table");
+        let table = table_of_faults();
+        if std::env::var_os("PTXINSPECT_BLESS").is_some() {
+            std::fs::write(file, format!("{before}{MARK}{table}")).unwrap();
+        } else {
+            assert_eq!(found, table, "docs/faults.md is not what the rules say");
+        }
+    }
 
     #[test]
     fn every_rule_has_a_page_that_says_who_tells_it() {
