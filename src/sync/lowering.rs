@@ -1,7 +1,10 @@
 //! From the PTX of a function to its synchronisation skeleton.
 
+mod data;
+
 use std::collections::{HashMap, HashSet};
 
+use self::data::{DataSite, is_relaxed_arrival, is_strong, names_of_ends};
 use super::program::*;
 use crate::ptx::{
     BarrierAction, Bulk, CpAsync, Declaration, Function, MbarrierAction, Operand, Operation, Register, Shape,
@@ -21,6 +24,8 @@ enum Need {
     Nothing,
     /// That the lanes of its mask meet there.
     Meeting,
+    /// Which bytes of shared memory it touches, or that those who did are waited for.
+    Data,
     Everything,
 }
 
@@ -45,6 +50,8 @@ pub(super) struct Lowering<'g, 'f, 'a> {
     others: HashMap<&'a str, u64>,
     /// Dense numbers of registers.
     numbers: HashMap<Register, Reg>,
+    /// Whether data in shared memory is looked at.
+    with_data: bool,
 }
 
 /// Types of an instruction's modifiers, integers alone.
@@ -53,7 +60,7 @@ fn integer_types<'a>(modifiers: impl Iterator<Item = &'a str>) -> impl Iterator<
 }
 
 impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
-    pub(super) fn new(function: &'f Function<'f, 'a>, graph: &'g Graph<'a>) -> Self {
+    pub(super) fn new(function: &'f Function<'f, 'a>, graph: &'g Graph<'a>, with_data: bool) -> Self {
         let mut lowering = Lowering {
             graph,
             function,
@@ -61,6 +68,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             variables: Vec::new(),
             others: HashMap::new(),
             numbers: HashMap::new(),
+            with_data,
         };
         lowering.place_variables();
         lowering
@@ -121,6 +129,11 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         self.graph.registers.resolve(name, at)
     }
 
+    /// Whether data in shared memory is touched at all.
+    pub(super) fn touches_data(&self) -> bool {
+        self.graph.sites.iter().any(|site| DataSite::of(site).is_some_and(|site| site.touches()))
+    }
+
     pub(super) fn program(mut self) -> Program {
         let need = self.slice();
         let keep: Vec<bool> = need.iter().map(|need| *need != Need::Nothing).collect();
@@ -135,6 +148,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         let mut refused = None;
         let mut synchronises = false;
         let mut code = Vec::with_capacity(count as usize);
+        let (mut relaxed, mut strong) = (Vec::new(), Vec::new());
         let is_cluster = |word: &str| word.contains("cluster");
         let uses_cluster = self.graph.sites.iter().any(|site| match site.operation {
             Operation::ClusterBarrier { .. } | Operation::Mapa | Operation::ClusterLaunchControl => true,
@@ -151,12 +165,19 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             let guard = site.guard.map(|(register, negated)| (self.reg(register), negated));
             let op = match need.get(index) {
                 Some(Need::Meeting) => self.meeting(index),
+                Some(Need::Data) => self.data(index).or(Some(Op::Unknown { to: Vec::new(), varies_in_order: false })),
                 _ => self.op(index, &place),
             };
             if site.located.instruction.guard().is_some() && guard.is_none() {
                 refused = refused.or(Some((site.line(), "its guard is no register")));
             }
             synchronises |= is_root(&site.operation) && !is_control(&site.operation);
+            if self.with_data && is_relaxed_arrival(site) {
+                relaxed.push(code.len() as u32);
+            }
+            if self.with_data && is_strong(site) {
+                strong.push(code.len() as u32);
+            }
             match op {
                 Some(op) => code.push(Instr { op, guard, line: site.line() }),
                 None => {
@@ -181,6 +202,8 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             variables: self.variables,
             synchronises,
             uses_cluster,
+            relaxed,
+            strong,
             refused,
         }
     }
@@ -215,6 +238,15 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
                 let mask = mask.name().and_then(|name| self.resolve(name, site.located.id));
                 let read = mask.into_iter().chain(site.guard.map(|(register, _)| register));
                 read.for_each(|register| follow(register, &mut open));
+            } else if self.with_data
+                && let Some(touched) = DataSite::of(site)
+            {
+                if let Some(slot) = need.get_mut(index as usize) {
+                    *slot = Need::Data;
+                }
+                let read = touched.names().filter_map(|name| self.resolve(name, site.located.id));
+                let read = read.chain(site.guard.map(|(register, _)| register));
+                read.for_each(|register| follow(register, &mut open));
             }
         }
         let stores: Vec<u32> = (0u32..)
@@ -240,7 +272,8 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             let is_copy = synchronises_by_name(instruction.mnemonic(), site);
             if is_copy {
                 // Of a copy only its mbarrier, its size and the blocks it goes to matter.
-                for name in names_of_copy(instruction) {
+                let ends = names_of_ends(instruction).filter(|_| self.with_data);
+                for name in names_of_copy(instruction).into_iter().chain(ends) {
                     if let Some(register) = self.graph.registers.resolve(name, site.located.id) {
                         follow(register, &mut open);
                     }
@@ -435,6 +468,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
                     bytes,
                     multicast: if multicast { Some(Multicast { mask: self.source(mask?, at), pairs }) } else { None },
                     response: None,
+                    ends: self.ends_of_copy(instruction, at),
                 }
             }
             Operation::ClusterLaunchControl if instruction.has("try_cancel") => Op::Copy {
@@ -444,6 +478,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
                     .has("multicast::cluster::all")
                     .then_some(Multicast { mask: everybody, pairs: false }),
                 response: self.address(operand(0)?, at),
+                ends: self.ends_of_copy(instruction, at),
             },
             Operation::ClusterLaunchControl if instruction.has("is_canceled") => {
                 Op::IsCanceled { to: self.register(operand(0)?, at), response: self.source(operand(1)?, at) }
@@ -465,7 +500,9 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             Operation::Tcgen05 { action: Tcgen05::Alloc, .. } => {
                 Op::Allocate { at: self.address(operand(0)?, at)?, columns: self.source(operand(1)?, at) }
             }
-            Operation::Tcgen05 { action: Tcgen05::Dealloc, .. } => Op::Free { columns: self.source(operand(1)?, at) },
+            Operation::Tcgen05 { action: Tcgen05::Dealloc, .. } => {
+                Op::Free { at: self.source(operand(0)?, at), columns: self.source(operand(1)?, at) }
+            }
             Operation::SetMaxNReg { action, count } => Op::SetRegisters { action, count: count? },
             _ => return Some(self.plain(index)),
         })
@@ -528,7 +565,8 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             None => 1,
         };
         let bytes = Bytes::Number(Source::Number(bits / 8 * parts));
-        Some(Op::Copy { at: self.address(instruction.operand(2)?, at)?, bytes, multicast: None, response: None })
+        let ends = self.ends_of_copy(instruction, at);
+        Some(Op::Copy { at: self.address(instruction.operand(2)?, at)?, bytes, multicast: None, response: None, ends })
     }
 
     fn atomic(&mut self, index: usize) -> Option<Op> {

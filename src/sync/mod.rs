@@ -5,6 +5,7 @@
 //! undefined, or it cannot be told, and the line that decides. The budget is counted in steps, never in time: the same input
 //! gives the same verdict on every machine.
 
+mod data;
 mod equations;
 pub mod execute;
 mod finding;
@@ -85,6 +86,9 @@ pub fn check(
     let executed = known.and_then(|size| execute_kernel(function, &warps.graph, size, roles, effort));
     if let Some(executed) = &executed {
         executed.overrule(&mut found, function.module());
+    }
+    if let Some(size) = known {
+        found.extend(data::check(function, &warps.graph, size, executed.as_ref()));
     }
     (found, executed)
 }

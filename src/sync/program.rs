@@ -4,6 +4,10 @@
 //! and the addresses and arguments of whatever synchronises, with operands resolved. Arithmetic of floating point, matrix
 //! instructions and loads from global memory end the slice: what they give is [`Op::Unknown`].
 
+mod data;
+
+pub use data::{Access, Accumulates, CopyEnds, DataOp, Stream};
+
 use super::lowering::Lowering;
 use crate::base::Line;
 use crate::ptx::{BarrierAction, ClusterBarrierAction, Function, Register, RegisterAction};
@@ -277,7 +281,14 @@ pub enum Op {
     /// `mbarrier.*`
     Mbarrier { op: MbarrierOp, at: Address },
     /// A copy that completes bytes on an mbarrier.
-    Copy { at: Address, bytes: Bytes, multicast: Option<Multicast>, response: Option<Address> },
+    Copy {
+        at: Address,
+        bytes: Bytes,
+        multicast: Option<Multicast>,
+        response: Option<Address>,
+        /// Where its bytes lie, where data is looked at.
+        ends: Option<CopyEnds>,
+    },
     /// `cp.async.mbarrier.arrive`: the arrival of each lane's copies.
     CopyArrive { at: Address, increments: bool },
     /// `tcgen05.commit`
@@ -289,7 +300,9 @@ pub enum Op {
     /// `tcgen05.alloc`
     Allocate { at: Address, columns: Source },
     /// `tcgen05.dealloc`
-    Free { columns: Source },
+    Free { at: Source, columns: Source },
+    /// What happens to data in shared memory, where that is looked at.
+    Data(DataOp),
 }
 
 impl Op {
@@ -395,6 +408,10 @@ pub struct Program {
     pub synchronises: bool,
     /// Whether other blocks of a cluster have a part in it.
     pub uses_cluster: bool,
+    /// Arrivals that are relaxed, where data is looked at: they tell nothing of what came before.
+    pub relaxed: Vec<u32>,
+    /// Loads and stores that are not weak, where data is looked at.
+    pub strong: Vec<u32>,
     /// The first line that cannot be followed at all: a call of a function with barriers, a branch to nowhere.
     pub refused: Option<(Line, &'static str)>,
 }
@@ -402,7 +419,13 @@ pub struct Program {
 impl Program {
     /// Makes a function ready.
     pub fn of(function: &Function<'_, '_>, graph: &Graph<'_>) -> Program {
-        Lowering::new(function, graph).program()
+        Lowering::new(function, graph, false).program()
+    }
+
+    /// The same with whatever touches data in shared memory, and what decides where; none where nothing does.
+    pub fn with_data(function: &Function<'_, '_>, graph: &Graph<'_>) -> Option<Program> {
+        let lowering = Lowering::new(function, graph, true);
+        lowering.touches_data().then(|| lowering.program())
     }
 
     /// `full[1]` for a shared address in an array of mbarriers, `storage+8` in anything else, without the number of its block.

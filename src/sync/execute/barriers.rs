@@ -3,13 +3,14 @@
 use std::rc::Rc;
 
 use super::clock::{Clock, Place};
+use super::data::Agent;
 use super::flights::{Brings, Flight};
 use super::step::{Next, lanes_of};
 use super::{CANCELED, Run, Stop, Wait, Warp};
 use crate::base::Line;
 use crate::ptx::{BarrierAction, ClusterBarrierAction, RegisterAction};
 use crate::sync::machine::{Arrival, BARRIERS, Fault, SUBPARTITIONS, SharedAddress};
-use crate::sync::program::{Address, Bytes, MbarrierOp, Multicast, Op, Reg, Source};
+use crate::sync::program::{Address, Bytes, MbarrierOp, Multicast, Op, Reg, Source, Stream};
 use crate::sync::value::{Basis, Lanes, Word};
 
 impl Run<'_> {
@@ -55,7 +56,10 @@ impl Run<'_> {
         self.clocks.come(place, &clock);
         if over {
             self.clocks.end(place);
-            self.clocks.learn(warp, place);
+            // Who only arrives waits for nobody. The phases of mbarriers are counted as if it did.
+            if action != BarrierAction::Arrive || self.data.is_none() {
+                self.clocks.learn(warp, place);
+            }
         }
         if let Some(to) = to {
             let word = Word { bits: self.scenario.memory, basis: Basis::Memory };
@@ -85,7 +89,7 @@ impl Run<'_> {
             here.arrived |= mask;
             self.machine.cluster.arrived += mask.count_ones();
             self.machine.changes += 1;
-            let clock = self.clocks.send(warp);
+            let clock = self.tells(warp);
             self.clocks.come(Place::Cluster, &clock);
             self.settle_cluster();
             return Ok(Next::On);
@@ -188,8 +192,13 @@ impl Run<'_> {
                     self.basis = self.basis.max(word.basis);
                     let mbarrier = self.machine.mbarrier(at).map_err(fault)?;
                     let over = if parity { mbarrier.is_over(word.bits) } else { mbarrier.phase != word.bits };
+                    let phases = mbarrier.phase as u32;
+                    if over && self.looks_in_vain(warp, at, phases) {
+                        continue;
+                    }
                     if over {
                         done |= lanes;
+                        self.meet(warp);
                         self.clocks.learn(warp, Place::Mbarrier(at));
                     } else {
                         let phase = if parity { word.bits & 1 } else { word.bits };
@@ -212,19 +221,47 @@ impl Run<'_> {
 
     /// What a warp knows when it issues something that comes later.
     pub(super) fn sent(&mut self, warp: usize) -> Rc<Clock> {
+        self.sent_after(warp, None)
+    }
+
+    /// The same where it comes after all that the warp has issued of a kind.
+    pub(super) fn sent_after(&mut self, warp: usize, stream: Option<Stream>) -> Rc<Clock> {
         // Each is kept, as long as what it was issued with is under way.
         self.looks_at(4 * self.warps.len());
-        Rc::new(self.clocks.send(warp))
+        let mut clock = self.clocks.send(warp);
+        if let (Some(data), Some(stream)) = (&mut self.data, stream) {
+            let (agent, issued) = data.issued(warp, stream);
+            clock.raise(agent, issued);
+        }
+        Rc::new(clock)
+    }
+
+    /// What an arrival tells of what its warp knows.
+    fn tells(&mut self, warp: usize) -> Clock {
+        let clock = self.clocks.send(warp);
+        match &self.data {
+            Some(data) => data.tells(warp, clock, &self.program.relaxed),
+            None => clock,
+        }
     }
 
     /// A warp comes to an mbarrier, which may end its phase.
     fn comes_now(&mut self, at: SharedAddress, line: Line, warp: usize, is_over: bool) {
         self.looks_at(self.warps.len());
-        let clock = self.clocks.send(warp);
+        let clock = self.tells(warp);
         self.comes(at, &clock, line, warp);
         if is_over {
-            self.clocks.end(Place::Mbarrier(at));
+            self.end_phase(at);
         }
+    }
+
+    /// A phase of an mbarrier is over: so are the copies that it waited for.
+    pub(super) fn end_phase(&mut self, at: SharedAddress) {
+        if let Some(data) = &mut self.data {
+            let phases = self.machine.mbarriers.get(&at).map_or(0, |mbarrier| mbarrier.phase as u32);
+            self.clocks.bring(Place::Mbarrier(at), data.agent(Agent::Mbarrier(at)), phases);
+        }
+        self.clocks.end(Place::Mbarrier(at));
     }
 
     /// Looks for copies under way to an object that is given up, whose phase is over: nobody waits for them any more.
@@ -239,7 +276,7 @@ impl Run<'_> {
         }
     }
 
-    /// The objects that a lane names, in every block of a mask where it has one.
+    /// The objects that a lane names, in every block of a mask where it has one, and that block.
     pub(super) fn objects(
         &mut self,
         warp: usize,
@@ -247,19 +284,19 @@ impl Run<'_> {
         multicast: Option<Multicast>,
         lane: usize,
         line: Line,
-    ) -> Result<Vec<SharedAddress>, Stop> {
+    ) -> Result<Vec<(u64, SharedAddress)>, Stop> {
         let own = self.object(warp, at, lane, line)?;
-        let Some(Multicast { mask, pairs }) = multicast else { return Ok(vec![own]) };
+        let Some(Multicast { mask, pairs }) = multicast else { return Ok(vec![(own.rank(), own)]) };
         let word = self.word(&self.warps[warp], mask, lane);
         self.basis = self.basis.max(word.basis);
         let blocks = u64::from(self.launch.blocks());
         let ranks = (0..blocks).filter(|rank| word.bits >> rank & 1 == 1);
         let signalled = |rank: u64| if pairs { rank & !1 | own.rank() & 1 } else { rank };
-        Ok(ranks.map(|rank| SharedAddress::new(signalled(rank), own.place())).collect())
+        Ok(ranks.map(|rank| (rank, SharedAddress::new(signalled(rank), own.place()))).collect())
     }
 
     pub(super) fn copy(&mut self, warp: usize, mask: u32, op: &Op, line: Line) -> Result<(), Stop> {
-        let Op::Copy { at, bytes, multicast, response } = *op else { return Ok(()) };
+        let Op::Copy { at, bytes, multicast, response, ends } = *op else { return Ok(()) };
         self.steps += u64::from(mask.count_ones());
         let clock = self.sent(warp);
         for lane in lanes_of(mask) {
@@ -267,7 +304,7 @@ impl Run<'_> {
             self.cancels += u32::from(response.is_some());
             let answer = u64::from(self.cancels <= CANCELED);
             let place = response.map(|at| SharedAddress::of(self.address(&self.warps[warp], at, lane).bits).place());
-            for at in self.objects(warp, at, multicast, lane, line)? {
+            for (rank, at) in self.objects(warp, at, multicast, lane, line)? {
                 let here = &self.warps[warp];
                 self.copies_cross |= at.rank() != here.rank;
                 let brings = match bytes {
@@ -286,6 +323,7 @@ impl Run<'_> {
                 let mbarrier = self.machine.mbarrier(at).map_err(|fault| Stop::Fault(fault, line, warp))?;
                 mbarrier.start();
                 let phase = Some(mbarrier.phase);
+                self.copy_touches(warp, lane, ends, at, brings, multicast.map(|_| rank));
                 let leaves = place.map(|place| (SharedAddress::new(at.rank(), place), answer));
                 self.pieces += 8;
                 self.flights.push_back(Flight { at, brings, phase, leaves, from: (warp, line), clock: clock.clone() });

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
-use super::clock::{Clock, Place};
+use super::clock::Clock;
 use super::{Run, State, Stop, Warp};
 use crate::base::Line;
 use crate::sync::machine::{Fault, SharedAddress};
@@ -109,9 +109,12 @@ impl Run<'_> {
             };
             let is_over = mbarrier.phase != before;
             self.equations.extend(equation.map_err(fault)?);
-            self.comes(at, &clock, line, warp);
+            // A copy says only that it has come, nothing of what its issuer did before.
+            if self.data.is_none() || phase.is_none() {
+                self.comes(at, &clock, line, warp);
+            }
             if is_over {
-                self.clocks.end(Place::Mbarrier(at));
+                self.end_phase(at);
             }
             self.observe_landing(at, warp, line);
         }

@@ -7,6 +7,7 @@
 mod barriers;
 mod clock;
 mod compute;
+mod data;
 mod flights;
 mod lanes;
 mod memory;
@@ -17,6 +18,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
 use self::clock::{Clock, Clocks, Place};
+use self::data::Data;
+pub use self::data::{Broken, By, End, Race};
 use self::flights::{Brings, Flight, Landing};
 use self::memory::Memory;
 use super::LANES;
@@ -409,6 +412,34 @@ pub(super) struct Run<'p> {
     random: u64,
     /// Where somebody wants to see what it does.
     recorder: Option<Box<record::Recorder>>,
+    /// Who touched which bytes of shared memory, where that is looked at.
+    data: Option<Box<Data>>,
+}
+
+/// Accesses of shared memory that nothing orders, of one execution.
+#[derive(Clone, Debug)]
+pub struct DataExecuted {
+    /// The execution.
+    pub executed: Executed,
+    /// What was found, in the order of the execution.
+    pub races: Vec<Race>,
+    /// Accesses whose place is not known.
+    pub unknown: u64,
+}
+
+/// Executes a program with data once, everybody in turn: what is not ordered is ordered by no schedule.
+pub fn execute_data(program: &Program, launch: &Launch, scenario: Scenario, budget: Budget) -> DataExecuted {
+    let mut run = Run::new(program, launch, scenario, budget);
+    run.data = Some(Box::new(Data::new(run.warps.len(), launch.blocks() as usize)));
+    // Whoever knows nothing of a warp does not know that it has started.
+    (0..run.warps.len()).for_each(|warp| run.clocks.raise(warp, warp, 1));
+    let mut data = None;
+    let executed = finish_with(run, &Schedule::Fair, |run| {
+        run.blocks_end();
+        data = run.data.take();
+    });
+    let (races, unknown) = data.map(|data| (data.races, data.unknown)).unwrap_or_default();
+    DataExecuted { executed, races, unknown }
 }
 
 /// Executes a program once.
@@ -436,8 +467,13 @@ pub fn execute_past(
     finish(run, schedule)
 }
 
-fn finish(mut run: Run<'_>, schedule: &Schedule) -> Executed {
+fn finish(run: Run<'_>, schedule: &Schedule) -> Executed {
+    finish_with(run, schedule, |_| {})
+}
+
+fn finish_with<'p>(mut run: Run<'p>, schedule: &Schedule, at_end: impl FnOnce(&mut Run<'p>)) -> Executed {
     let outcome = run.outcome(schedule);
+    at_end(&mut run);
     let traces = run.warps.iter().filter(|warp| warp.rank == 0).map(|warp| warp.trace).collect();
     let race = run.unordered.map(|(at, line, warp)| run.undefined(Fault::Unordered(at), line, warp));
     let took = run.took();
@@ -501,6 +537,7 @@ impl<'p> Run<'p> {
             passes: vec![0; program.code.len()],
             random: 0,
             recorder: None,
+            data: None,
         }
     }
 

@@ -10,7 +10,7 @@ use crate::base::Line;
 use crate::simt::eval::number::Comparison;
 use crate::sync::LANES;
 use crate::sync::machine::{Fault, SharedAddress};
-use crate::sync::program::{Address, MbarrierOp, Op, Reg, Source, Space, Special};
+use crate::sync::program::{Access, Address, MbarrierOp, Op, Reg, Source, Space, Special, Stream};
 use crate::sync::value::{Basis, Lanes, Word, opaque};
 
 /// What becomes of a strand after an instruction.
@@ -257,6 +257,7 @@ impl Run<'_> {
             self.exit(warp, strand, mask);
             return Ok(());
         };
+        let mut ground = Basis::Fact;
         let guarded = match instr.guard {
             None => mask,
             Some((reg, negated)) => {
@@ -271,11 +272,17 @@ impl Run<'_> {
                 };
                 // Numbers that are only computed decide nothing yet.
                 if !matches!(instr.op, Op::Compute { .. } | Op::Load { .. } | Op::Unknown { .. }) {
-                    self.basis = self.basis.max(held.basis(mask));
+                    ground = held.basis(mask);
+                    if !matches!(instr.op, Op::Data(_)) {
+                        self.basis = self.basis.max(ground);
+                    }
                 }
                 on
             }
         };
+        if let Some(data) = &mut self.data {
+            data.stands(warp, pc, ground, matches!(instr.op, Op::Branch { .. } | Op::BranchIndexed { .. }));
+        }
         if guarded == 0 {
             self.warps[warp].strands[strand].pc += 1;
             return Ok(());
@@ -316,14 +323,19 @@ impl Run<'_> {
                 Next::On
             }
             Op::Load { space, to, at, bits } => {
+                let bytes = bits / 8 * to.len() as u32;
+                self.touches(warp, guarded, Access::Read, (*space, *at, bytes));
                 self.load(warp, guarded, *space, to, *at, *bits);
                 Next::On
             }
             Op::Store { space, from, at, bits } => {
+                let bytes = bits / 8 * from.len() as u32;
+                self.touches(warp, guarded, Access::Write, (*space, *at, bytes));
                 self.store(warp, guarded, *space, from, *at, *bits);
                 Next::On
             }
-            Op::Atomic { .. } => {
+            Op::Atomic { space, at, bits, .. } => {
+                self.touches(warp, guarded, Access::Atomic, (*space, *at, bits / 8));
                 self.atomic(warp, guarded, &instr.op);
                 Next::On
             }
@@ -332,22 +344,31 @@ impl Run<'_> {
             | Op::Gather { .. }
             | Op::ActiveMask { .. }
             | Op::WarpSync { .. }
-            | Op::Meet { .. } => self.across_lanes(warp, strand, guarded, &instr.op, line)?,
+            | Op::Meet { .. } => {
+                self.meet(warp);
+                self.across_lanes(warp, strand, guarded, &instr.op, line)?
+            }
             Op::Named { .. } | Op::SetRegisters { .. }
                 if self.lacks(warp, guarded) != 0 && state != State::TimedOut =>
             {
                 // Compilers let lanes meet before an instruction that they run together, and hardware counts warps.
                 Next::Again(Wait::Lanes { mask: self.lacks(warp, guarded) })
             }
-            Op::Named { action, id, count, to, .. } => self.named(warp, guarded, *action, *id, *count, *to, line)?,
-            Op::Cluster { action } => self.cluster(warp, guarded, *action, line)?,
+            Op::Named { action, id, count, to, .. } => {
+                self.meet(warp);
+                self.named(warp, guarded, *action, *id, *count, *to, line)?
+            }
+            Op::Cluster { action } => {
+                self.meet(warp);
+                self.cluster(warp, guarded, *action, line)?
+            }
             Op::Mbarrier { op, at } => self.mbarrier(warp, guarded, op, *at, line, state == State::TimedOut)?,
             Op::Copy { .. } => {
                 self.copy(warp, guarded, &instr.op, line)?;
                 Next::On
             }
             Op::CopyArrive { at, increments } => {
-                let clock = self.sent(warp);
+                let clock = self.sent_after(warp, Some(Stream::CpAsync));
                 for lane in lanes_of(guarded) {
                     let at = self.object(warp, *at, lane, line)?;
                     let fault = |fault| Stop::Fault(fault, line, warp);
@@ -362,9 +383,9 @@ impl Run<'_> {
                 Next::On
             }
             Op::Commit { at, multicast } => {
-                let clock = self.sent(warp);
+                let clock = self.sent_after(warp, Some(Stream::Tcgen05));
                 for lane in lanes_of(guarded) {
-                    for at in self.objects(warp, *at, *multicast, lane, line)? {
+                    for (_, at) in self.objects(warp, *at, *multicast, lane, line)? {
                         self.machine.mbarrier(at).map_err(|fault| Stop::Fault(fault, line, warp))?;
                         let (brings, from, clock) = (Brings::Arrival, (warp, line), clock.clone());
                         self.flights.push_back(Flight { at, brings, phase: None, leaves: None, from, clock });
@@ -382,6 +403,10 @@ impl Run<'_> {
                 self.write(warp, *to, guarded, value);
                 Next::On
             }
+            Op::Data(op) => {
+                self.data(warp, guarded, op);
+                Next::On
+            }
             Op::SetRegisters { action, count } => self.set_registers(warp, *action, *count, line)?,
             Op::Allocate { at, columns } => {
                 let count = self.one(warp, *columns, guarded, line)?;
@@ -390,6 +415,7 @@ impl Run<'_> {
                     Some(start) => {
                         self.machine.changes += 1;
                         let lane = guarded.trailing_zeros() as usize;
+                        self.allocates(warp, lane, *at);
                         let at = SharedAddress::of(self.address(&self.warps[warp], *at, lane).bits);
                         self.put(at, Word::fact(start), 32);
                         Next::On
@@ -397,8 +423,9 @@ impl Run<'_> {
                     None => Next::Again(Wait::Columns { count }),
                 }
             }
-            Op::Free { columns } => {
+            Op::Free { at, columns } => {
                 let count = self.one(warp, *columns, guarded, line)?;
+                self.frees(warp, guarded, *at, count);
                 let rank = self.warps[warp].rank;
                 self.machine.changes += 1;
                 if !self.machine.columns.get_mut(rank as usize).is_some_and(|columns| columns.give(count)) {
@@ -457,6 +484,8 @@ impl Run<'_> {
             Op::Elect { .. } | Op::Shuffle { .. } | Op::Gather { .. } | Op::IsCanceled { .. } => 2 * LANES,
             Op::ActiveMask { .. } | Op::WarpSync { .. } | Op::Meet { .. } => LANES,
             Op::Allocate { .. } | Op::Free { .. } => LANES,
+            // Counted where it is done.
+            Op::Data(_) => 2,
         };
         pieces as u64
     }
@@ -479,6 +508,7 @@ impl Run<'_> {
 
     fn exit(&mut self, warp: usize, strand: usize, mask: u32) {
         self.machine.changes += 1;
+        self.ends(warp, mask);
         let here = &mut self.warps[warp];
         here.exited |= mask;
         let left = here.strands[strand].mask & !mask;

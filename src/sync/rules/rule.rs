@@ -59,6 +59,8 @@ pub enum Family {
     Groups,
     /// Tensor memory.
     Tensor,
+    /// Data in shared memory.
+    Data,
 }
 
 macro_rules! rules {
@@ -179,6 +181,26 @@ rules! {
         TensorFits "PI604" Fatal Read,
         /// The permit to allocate tensor memory is given up.
         PermitGivenUp "PI605" Other Read,
+    }
+    Data {
+        /// A barrier comes between two threads that touch the same bytes.
+        Ordered "PI701" Other Executed,
+        /// Bytes are copied over only when nobody uses them any more.
+        FreeToFill "PI702" Other Executed,
+        /// A proxy fence comes between what threads write and what the async proxy does with it.
+        ProxyFenced "PI703" Other Executed,
+        /// What is copied is used when it has come.
+        CopyAwaited "PI704" Other Executed,
+        /// What is read asynchronously is overwritten when it has been read.
+        ReadAwaited "PI705" Other Executed,
+        /// A block lives as long as stores that read its shared memory.
+        ReadBeforeEnd "PI706" Other Executed,
+        /// The shared memory of another block is touched while that block runs.
+        PeerRuns "PI707" Fatal Executed,
+        /// Lanes meet between one that writes and another that reads.
+        LanesMeet "PI708" Other Executed,
+        /// Tensor memory is used when what is under way there is over.
+        TensorOrdered "PI709" Other Executed,
     }
 }
 

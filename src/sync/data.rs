@@ -1,0 +1,254 @@
+//! Data in shared memory: whether everything that touches the same bytes is ordered.
+//!
+//! In: a function whose barriers end. Out: findings with both ends of an access that nothing orders. The kernel is executed with
+//! its accesses once, or until they are reached; who is ordered by one schedule is ordered by all.
+
+use super::execute::{Broken, Budget, By, DataExecuted, End, Input, Launch, Outcome, Race, Scenario, execute_data};
+use super::program::{Access, DataOp, Op, Program, Stream};
+use super::value::Basis;
+use super::verdict::{Effort, Limits, Verdict};
+use super::{Checked, LANES};
+use crate::base::{Line, work};
+use crate::ptx::{Function, Module};
+use crate::simt::{BlockSize, Graph};
+use crate::sync::rules::finding::{Confidence, Finding};
+use crate::sync::rules::rule::Rule;
+
+/// What parameters are taken to be, until every access is reached: trips of a ring, then extents that are divided into tiles.
+const INPUTS: [Input; 4] = [Input::All(5), Input::All(1152), Input::Mixed(1), Input::All(1)];
+/// Executions at most.
+const MOST_RUNS: usize = 2;
+/// Steps and pieces of all executions of one kernel.
+const MOST: Budget = Budget { steps: 200_000, pieces: 8_000_000 };
+
+/// What is wrong with how a kernel's threads share data.
+pub fn check(
+    function: &Function<'_, '_>,
+    graph: &Graph<'_>,
+    size: BlockSize,
+    executed: Option<&Checked>,
+) -> Vec<Finding> {
+    // Where its barriers are wrong, or cannot be told, nothing follows for data.
+    let launch = match executed {
+        Some(checked) if !matches!(checked.verdict, Verdict::Ends { .. }) => return Vec::new(),
+        Some(checked) => checked.launch.clone(),
+        None => Launch { block: size.dimensions, cluster: [1, 1, 1], registers: None },
+    };
+    let Some(program) = Program::with_data(function, graph).filter(|program| program.refused.is_none()) else {
+        return Vec::new();
+    };
+    let limits = Limits::of_share(function.body().len(), function.module().statements().len(), Effort::default());
+    let share =
+        |most: u64| (u128::from(most) * u128::from(limits.pieces) / u128::from(Limits::default().pieces)) as u64;
+    let mut left = Budget { steps: share(MOST.steps), pieces: share(MOST.pieces) };
+    let touches = |at: &usize| program.code.get(*at).is_some_and(|instr| touches_data(&instr.op));
+    let mut unreached: Vec<usize> = (0..program.code.len()).filter(touches).collect();
+    let mut runs: Vec<DataExecuted> = Vec::new();
+    for input in INPUTS {
+        // What nothing depends on is not varied.
+        let decided = runs.iter().all(|run| run.executed.basis == Basis::Fact) && !runs.is_empty();
+        let open = runs.iter().any(|run| !run.races.is_empty()) || !unreached.is_empty();
+        if decided || !open || runs.len() >= MOST_RUNS {
+            break;
+        }
+        work::check_time();
+        let run = execute_data(&program, &launch, Scenario { input, memory: 0 }, left);
+        left.steps = left.steps.saturating_sub(run.executed.took.steps);
+        left.pieces = left.pieces.saturating_sub(run.executed.took.pieces);
+        unreached.retain(|at| run.executed.passes.get(*at) == Some(&0));
+        if run.executed.outcome == Outcome::Ends {
+            runs.push(run);
+        }
+    }
+    let is_guessed = program.uses_cluster && function.header().required_cluster().is_none();
+    let telling = Telling { program: &program, graph, module: function.module(), launch: &launch, is_guessed };
+    telling.findings(&runs)
+}
+
+fn touches_data(op: &Op) -> bool {
+    matches!(op, Op::Data(_) | Op::Load { .. } | Op::Store { .. } | Op::Atomic { .. } | Op::Copy { .. })
+}
+
+/// What it takes to tell a race.
+struct Telling<'p, 'a> {
+    program: &'p Program,
+    graph: &'p Graph<'a>,
+    module: &'p Module<'a>,
+    launch: &'p Launch,
+    /// Whether the shape of the cluster was guessed.
+    is_guessed: bool,
+}
+
+/// The rule that a race breaks.
+fn rule_of(race: &Race, launch: &Launch) -> Rule {
+    if race.at.rank() >= u64::from(launch.blocks()) {
+        return Rule::TensorOrdered;
+    }
+    match (race.broken, race.first.by, race.first.access, race.second.by) {
+        (Broken::Fence, ..) => Rule::ProxyFenced,
+        (Broken::End, ..) => Rule::ReadBeforeEnd,
+        (Broken::Start | Broken::Gone, ..) => Rule::PeerRuns,
+        (Broken::Lanes, ..) => Rule::LanesMeet,
+        (_, By::Threads | By::Allocation, _, By::Threads | By::Allocation) => Rule::Ordered,
+        (_, By::CpAsync | By::Copy, Access::Write | Access::Atomic, _) => Rule::CopyAwaited,
+        (_, By::Threads, ..) => Rule::FreeToFill,
+        _ => Rule::ReadAwaited,
+    }
+}
+
+impl Telling<'_, '_> {
+    /// One finding for each rule, of the first pair that breaks it.
+    fn findings(&self, runs: &[DataExecuted]) -> Vec<Finding> {
+        let mut told: Vec<(Rule, Race, usize)> = Vec::new();
+        for race in runs.iter().flat_map(|run| &run.races).filter(|race| self.is_firm(race, runs)) {
+            let rule = rule_of(race, self.launch);
+            // Whoever waits for nothing reads before a copy and after it: the wait is missing, not the barrier before the copy.
+            let turned = |other: &Race| other.first.pc == race.second.pc && other.second.pc == race.first.pc;
+            if rule == Rule::FreeToFill && runs.iter().flat_map(|run| &run.races).any(turned) {
+                continue;
+            }
+            match told.iter_mut().find(|(other, ..)| *other == rule) {
+                Some((_, first, others)) => {
+                    *others += usize::from((first.first.pc, first.second.pc) != (race.first.pc, race.second.pc));
+                }
+                None => told.push((rule, *race, 0)),
+            }
+        }
+        let unknown: u64 = runs.iter().map(|run| run.unknown).max().unwrap_or(0);
+        let left_out = match unknown {
+            0 => String::new(),
+            count => format!("; {count} accesses have no known place and were left out"),
+        };
+        let finding = |(rule, race, others): (Rule, Race, usize)| {
+            let mut finding = self.finding(rule, &race, others);
+            finding.reasoning += &left_out;
+            finding
+        };
+        told.into_iter().map(finding).collect()
+    }
+
+    /// Whether a race shows with all inputs that lead to both of its ends.
+    fn is_firm(&self, race: &Race, runs: &[DataExecuted]) -> bool {
+        let pcs = |race: &Race| (race.first.pc.min(race.second.pc), race.first.pc.max(race.second.pc));
+        let same = |other: &Race| pcs(other) == pcs(race) && other.broken == race.broken;
+        let reaches = |run: &&DataExecuted| {
+            run.executed.passes_of(race.first.pc) > 0 && run.executed.passes_of(race.second.pc) > 0
+        };
+        race.basis <= Basis::Input && runs.iter().filter(reaches).all(|run| run.races.iter().any(same))
+    }
+
+    fn line(&self, end: &End) -> Line {
+        self.program.code.get(end.pc as usize).map_or(Line(0), |instr| instr.line)
+    }
+
+    /// `line 41 (st.shared.f32, warp 2)`
+    fn end(&self, end: &End) -> String {
+        let line = self.line(end);
+        let site = self.graph.sites.iter().find(|site| site.line() == line);
+        let opcode = site.map_or("", |site| site.located.instruction.opcode());
+        let warps = self.launch.threads().div_ceil(LANES as u32).max(1) as usize;
+        let warp = end.warp % warps;
+        let block = match self.launch.blocks() {
+            0 | 1 => String::new(),
+            _ => format!(" of block {}", end.warp / warps),
+        };
+        format!("line {} ({opcode}, warp {warp}{block})", self.module.number_of(line))
+    }
+
+    fn finding(&self, rule: Rule, race: &Race, others: usize) -> Finding {
+        let verb = |end: &End| match end.access {
+            Access::Read => "reads",
+            Access::Write => "writes",
+            Access::Atomic => "changes",
+        };
+        let place = match rule {
+            Rule::TensorOrdered => format!("column {} of tensor memory", race.at.place() / 16),
+            _ => self.program.name_of(race.at.place(), |_| false),
+        };
+        let (first, second) = (self.end(&race.first), self.end(&race.second));
+        let (does, did) = (verb(&race.second), verb(&race.first));
+        let (message, missing) = match rule {
+            Rule::FreeToFill => (
+                format!("{second} {does} {place} while {first} may not be done with it"),
+                "a barrier, or an arrival after that access, has to come before the copy is issued",
+            ),
+            Rule::ProxyFenced => (
+                format!("{second} {does} {place}, which {first} {did}: no fence.proxy.async comes between"),
+                "whoever wrote runs it before the barrier or the arrival",
+            ),
+            Rule::CopyAwaited => {
+                let missing = match race.first.by {
+                    By::CpAsync => {
+                        "a cp.async.wait_group of the copying threads has to cover it, and a barrier has to follow for others"
+                    }
+                    _ => "the phase of its mbarrier has to be waited for, in a loop until it is over",
+                };
+                (format!("{second} {does} {place} before {first}, which {did} it, is waited for"), missing)
+            }
+            Rule::ReadAwaited => {
+                let missing = match race.first.by {
+                    By::Wgmma => "wgmma.wait_group has to cover it before the bytes are given back",
+                    By::Tcgen05 => "tcgen05.commit has to give the bytes back, and its mbarrier has to be waited for",
+                    By::BulkStore => {
+                        "the thread that issued it has to run cp.async.bulk.wait_group.read before the bytes are given back"
+                    }
+                    _ => "what completes it has to be waited for",
+                };
+                (format!("{second} {does} {place} while {first} may still read it"), missing)
+            }
+            Rule::ReadBeforeEnd => (
+                format!("the block can end while {first} still reads {place}"),
+                "the thread that issued it has to run cp.async.bulk.wait_group.read before it ends",
+            ),
+            Rule::PeerRuns if race.broken == Broken::Start => (
+                format!("{second} {does} {place} of block {}, which may not have started", race.at.rank()),
+                "a cluster barrier has to come before",
+            ),
+            Rule::PeerRuns => (
+                format!("{second} {does} {place} of block {}, which may have ended", race.at.rank()),
+                "a cluster barrier has to come after, before the blocks end",
+            ),
+            Rule::TensorOrdered => {
+                let stream = self.program.code.get(race.first.pc as usize).map(|instr| &instr.op);
+                let missing = match stream {
+                    Some(Op::Data(DataOp::Columns { stream: Stream::TensorLoad, .. })) => {
+                        "tcgen05.wait::ld, and a barrier or an arrival that is waited for, have to come between"
+                    }
+                    Some(Op::Data(DataOp::Columns { stream: Stream::TensorStore, .. })) => {
+                        "tcgen05.wait::st, and a barrier or an arrival that is waited for, have to come between"
+                    }
+                    _ => "tcgen05.commit, and a wait for the mbarrier that it arrives at, have to come between",
+                };
+                (format!("{second} uses {place} before {first} is over there"), missing)
+            }
+            Rule::LanesMeet => (
+                format!("{second} {does} {place}, which another lane of the warp {did} at {first}"),
+                "lanes go on by themselves: bar.warp.sync has to come between",
+            ),
+            _ => (
+                format!("{second} {does} {place}, which {first} {did}: no barrier orders the two"),
+                "both are executed in either order",
+            ),
+        };
+        let more = match others {
+            0 => String::new(),
+            1 => "; one other pair of lines is alike".to_owned(),
+            others => format!("; {others} other pairs of lines are alike"),
+        };
+        // What ends too early is at fault where it is issued.
+        let line = self.line(if rule == Rule::ReadBeforeEnd { &race.first } else { &race.second });
+        let reasoning = format!("{missing}{more}");
+        let warps = self.launch.threads().div_ceil(LANES as u32).max(1) as usize;
+        let crosses = rule == Rule::PeerRuns || race.first.warp / warps != race.second.warp / warps;
+        let confidence = match rule {
+            // Kernels of every kind end so.
+            Rule::ReadBeforeEnd => Confidence::Possible,
+            _ if crosses && self.is_guessed => Confidence::Possible,
+            _ => Confidence::Likely,
+        };
+        Finding { rule, confidence, line, message, reasoning }
+    }
+}
+
+#[cfg(test)]
+mod tests;
