@@ -209,7 +209,8 @@ impl Suggestions<'_> {
             // A phase that ends too early counts to too few.
             Fault::Unordered(at) => self.greater_counts(*at),
             Fault::TooManyArrivals { at, .. } => {
-                let mut found = self.counts_of_arrivals(*at);
+                let mut found = self.greater_counts(*at);
+                found.extend(self.counts_of_arrivals(*at));
                 found.push((vec![pc], Change::Remove));
                 found.extend(self.other_counts(*at));
                 found
