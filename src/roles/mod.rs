@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::base::{Line, work};
 use crate::ptx::{Bulk, CpAsync, Mbarrier, MbarrierAction, Operation, RegisterAction, Tcgen05, Wgmma};
 use crate::roles::setmaxnreg::Requested;
-use crate::simt::{Site, ThreadSet, Warps, passing};
+use crate::simt::{Edge, Site, ThreadSet, Warps, dataflow, passing};
 
 /// What a role's instructions tell about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -267,35 +267,28 @@ fn working_budget(warps: &Warps<'_>, requested: &[Requested], threads: &ThreadSe
     let counts: BTreeMap<usize, Option<u32>> = requested.iter().map(|site| (site.index, site.count)).collect();
     let ours = |index: usize| !warps.at(index).intersection(threads).is_empty();
     // What may be in force at the start of each block: none as launched.
-    work::spend_on(graph.blocks.len() / 16);
-    let mut before: Vec<BTreeSet<Option<u32>>> = vec![BTreeSet::new(); graph.blocks.len()];
-    before.first_mut()?.insert(None);
-    let mut open = vec![0u32];
-    while let Some(at) = open.pop() {
-        work::spend(1);
-        let info = graph.blocks.get(at as usize)?;
-        let mut state = before.get(at as usize)?.clone();
-        for (index, _) in graph.sites_of(at) {
+    let through = |block: u32, mut state: BTreeSet<Option<u32>>| {
+        for (index, _) in graph.sites_of(block) {
             if let Some(count) = counts.get(&index).filter(|_| ours(index)) {
                 state = [*count].into_iter().collect();
             }
         }
+        state
+    };
+    let along = |at: u32, edge: &Edge, state: &BTreeSet<Option<u32>>| {
         let here = warps.reach.block(at).intersection(threads);
-        for edge in &info.successors {
-            if passing(graph, &warps.values, info, edge, here).is_empty() {
-                continue;
-            }
-            let there = before.get_mut(edge.to as usize)?;
-            let known = there.len();
-            there.extend(state.iter().copied());
-            if there.len() != known {
-                open.push(edge.to);
-            }
-        }
-    }
+        let going = passing(graph, &warps.values, graph.blocks.get(at as usize)?, edge, here);
+        (!going.is_empty()).then(|| state.clone())
+    };
+    let join = |there: &mut BTreeSet<Option<u32>>, state: BTreeSet<Option<u32>>| {
+        let known = there.len();
+        there.extend(state);
+        there.len() != known
+    };
+    let before = dataflow::forward(graph, BTreeSet::from([None]), through, along, join);
     let mut found: BTreeSet<Option<u32>> = BTreeSet::new();
     for (block, start) in before.into_iter().enumerate() {
-        let mut state = start;
+        let mut state = start.unwrap_or_default();
         for (index, site) in graph.sites_of(block as u32) {
             if let Some(count) = counts.get(&index).filter(|_| ours(index)) {
                 state = [*count].into_iter().collect();

@@ -5,6 +5,7 @@
 //! that memory, a parameter or a loop decides is unknown, and a branch on it may go either way for every thread.
 
 pub(crate) mod address;
+pub(crate) mod dataflow;
 pub(crate) mod eval;
 mod graph;
 mod paths;

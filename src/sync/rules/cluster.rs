@@ -1,8 +1,10 @@
 //! Cluster barriers: every wait has its arrive before it.
 
-use crate::base::{Line, work};
+use std::ops::ControlFlow;
+
+use crate::base::Line;
 use crate::ptx::{ClusterBarrierAction, Operation};
-use crate::simt::{Graph, Site, ThreadSet, Warps};
+use crate::simt::{Edge, Graph, Site, ThreadSet, Warps, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
@@ -62,33 +64,20 @@ fn count(arrivals: u16, site: &Site<'_>) -> u16 {
     if is_guarded(site) { arrivals | after } else { after }
 }
 
-/// What may hold at the start of each block, followed along every path.
+/// What may hold at the start of each block, followed along every path; `none` where no path leads.
 fn follow<T: Copy + PartialEq + std::ops::BitOr<Output = T>>(
     graph: &Graph<'_>,
     none: T,
     first: T,
     step: impl Fn(T, &Site<'_>) -> T,
 ) -> Vec<T> {
-    work::spend_on(graph.blocks.len() / 16);
-    let mut before = vec![none; graph.blocks.len()];
-    let mut open = vec![0u32];
-    if let Some(start) = before.first_mut() {
-        *start = first;
-    }
-    while let Some(at) = open.pop() {
-        work::spend(1);
-        let Some(&start) = before.get(at as usize) else { continue };
-        let after = graph.sites_of(at).fold(start, |state, (_, site)| step(state, site));
-        for edge in graph.blocks.get(at as usize).iter().flat_map(|block| &block.successors) {
-            if let Some(state) = before.get_mut(edge.to as usize)
-                && *state | after != *state
-            {
-                *state = *state | after;
-                open.push(edge.to);
-            }
-        }
-    }
-    before
+    let through = |block: u32, state: T| graph.sites_of(block).fold(state, |state, (_, site)| step(state, site));
+    let join = |there: &mut T, state: T| {
+        let more = *there | state;
+        std::mem::replace(there, more) != more
+    };
+    let before = dataflow::forward(graph, first, through, |_, _, state| Some(*state), join);
+    before.into_iter().map(|state| state.unwrap_or(none)).collect()
 }
 
 /// Follows arrive and wait along every path. Nothing is certain: what the ISA leaves undefined was seen to run (docs/hardware.md).
@@ -176,8 +165,8 @@ fn never_waited_for(warps: &Warps<'_>) -> Vec<Finding> {
         let all = next_halves(warps, index, &here);
         let mut each = here.warps().into_iter().map(|warp| (warp * 32..warp * 32 + 32).collect::<ThreadSet>());
         // Warps that have nothing else to do may leave at once.
-        let leaves = |warp: &ThreadSet| next_halves(warps, index, warp).filter(|next| !waits(next) && next.works);
-        let Some(next) = all.filter(|next| !waits(next)).or_else(|| each.find_map(|warp| leaves(&warp))) else {
+        let leaves = |warp: &ThreadSet| Some(next_halves(warps, index, warp)).filter(|next| !waits(next) && next.works);
+        let Some(next) = Some(all).filter(|next| !waits(next)).or_else(|| each.find_map(|warp| leaves(&warp))) else {
             continue;
         };
         let second = next.halves.first().and_then(|first| graph.sites.get(*first)).map(Site::line);
@@ -211,42 +200,28 @@ struct Next {
     works: bool,
 }
 
-fn next_halves(warps: &Warps<'_>, from: usize, who: &ThreadSet) -> Option<Next> {
-    let graph = &warps.graph;
-    let home = graph.sites.get(from)?.block;
-    work::spend_on(graph.blocks.len() / 16);
-    let mut seen = vec![false; graph.blocks.len()];
-    let mut open = vec![(home, from + 1)];
+fn next_halves(warps: &Warps<'_>, from: usize, who: &ThreadSet) -> Next {
     let mut next = Next { halves: Vec::new(), ends: false, works: false };
-    while let Some((at, first)) = open.pop() {
-        work::spend(1);
-        let mut ended = false;
-        for (index, site) in graph.sites_of(at).filter(|(index, _)| *index >= first) {
-            let leaves = matches!(site.operation, Operation::Return | Operation::Exit);
-            if half(site).is_some() {
-                next.halves.push(index);
-            }
-            next.ends |= leaves;
-            next.works |= matches!(
-                site.operation,
-                Operation::Mbarrier(_) | Operation::Bulk(_) | Operation::Wgmma(_) | Operation::Tcgen05 { .. }
-            );
-            ended = (half(site).is_some() || leaves) && !is_guarded(site);
-            if ended {
-                break;
-            }
+    let goes = |edge: &Edge| warps.may_go(who, edge.to);
+    dataflow::walk(&warps.graph, from, goes, |index, site| {
+        let leaves = matches!(site.operation, Operation::Return | Operation::Exit);
+        if half(site).is_some() {
+            next.halves.push(index);
         }
-        if ended {
-            continue;
-        }
-        for edge in graph.blocks.get(at as usize)?.successors.iter().filter(|edge| warps.may_go(who, edge.to)) {
-            if !std::mem::replace(seen.get_mut(edge.to as usize)?, true) {
-                open.push((edge.to, 0));
-            }
-        }
-    }
+        next.ends |= leaves;
+        next.works |= matches!(
+            site.operation,
+            Operation::Mbarrier(_) | Operation::Bulk(_) | Operation::Wgmma(_) | Operation::Tcgen05 { .. }
+        );
+        over((half(site).is_some() || leaves) && !is_guarded(site))
+    });
     next.halves.sort_unstable();
-    Some(next)
+    next
+}
+
+/// Whether a path is over.
+fn over(is_over: bool) -> ControlFlow<()> {
+    if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 fn unanswered(line: Line, message: &str, reasoning: &str) -> Finding {
@@ -282,20 +257,15 @@ fn for_nobody(graph: &Graph<'_>, ends: u8) -> Vec<Line> {
 
 /// Whether any path leads on to another half.
 fn leads_to_half(graph: &Graph<'_>, from: usize) -> bool {
-    let Some(home) = graph.sites.get(from).map(|site| site.block) else { return true };
-    work::spend_on(graph.blocks.len() / 16);
-    let mut seen = vec![false; graph.blocks.len()];
-    let mut open = vec![(home, from + 1)];
-    while let Some((at, first)) = open.pop() {
-        work::spend(1);
-        if graph.sites_of(at).any(|(index, site)| index >= first && half(site).is_some()) {
-            return true;
-        }
-        for edge in graph.blocks.get(at as usize).iter().flat_map(|block| &block.successors) {
-            if !std::mem::replace(seen.get_mut(edge.to as usize).unwrap_or(&mut true), true) {
-                open.push((edge.to, 0));
-            }
-        }
-    }
-    false
+    let mut found = false;
+    dataflow::walk(
+        graph,
+        from,
+        |_| true,
+        |_, site| {
+            found |= half(site).is_some();
+            over(found)
+        },
+    );
+    found
 }

@@ -2,7 +2,7 @@
 
 use crate::base::{FastSet, work};
 use crate::ptx::{Bulk, CpAsync, Operation, Register, Wgmma};
-use crate::simt::{Graph, Site, Warps};
+use crate::simt::{Graph, Site, Warps, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
@@ -24,32 +24,25 @@ const DONE: States = 32;
 
 /// What may have come last at each instruction, by index; 0 where none is reached.
 fn along(graph: &Graph<'_>, step: impl Fn(&Site<'_>) -> Option<States>) -> Vec<States> {
-    work::spend_on(graph.blocks.len() / 16);
-    let mut before: Vec<States> = vec![0; graph.blocks.len()];
+    let next = |state: States, site: &Site<'_>| match step(site) {
+        Some(after) if site.located.instruction.guard().is_some() => state | after,
+        Some(after) => after,
+        None => state,
+    };
+    let through = |block: u32, state: States| graph.sites_of(block).fold(state, |state, (_, site)| next(state, site));
+    let join = |there: &mut States, state: States| {
+        let more = *there | state;
+        std::mem::replace(there, more) != more
+    };
+    let before = dataflow::forward(graph, START, through, |_, _, state| Some(*state), join);
     let mut at: Vec<States> = vec![0; graph.sites.len()];
-    let mut open = vec![0u32];
-    if let Some(first) = before.first_mut() {
-        *first = START;
-    }
-    while let Some(block) = open.pop() {
-        work::spend(1);
-        let mut state = before.get(block as usize).copied().unwrap_or(0);
+    for (block, state) in (0u32..).zip(before) {
+        let Some(mut state) = state else { continue };
         for (index, site) in graph.sites_of(block) {
             if let Some(slot) = at.get_mut(index) {
-                *slot |= state;
+                *slot = state;
             }
-            if let Some(after) = step(site) {
-                let guarded = site.located.instruction.guard().is_some();
-                state = if guarded { state | after } else { after };
-            }
-        }
-        for edge in graph.blocks.get(block as usize).into_iter().flat_map(|block| &block.successors) {
-            if let Some(there) = before.get_mut(edge.to as usize)
-                && *there | state != *there
-            {
-                *there |= state;
-                open.push(edge.to);
-            }
+            state = next(state, site);
         }
     }
     at

@@ -1,11 +1,12 @@
 //! Whether mbarriers can work as they are set up: initialised, arrived at, counted right, known to others before they use them.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::base::work;
 use crate::ptx::{BarrierAction, ClusterBarrierAction, MbarrierAction, Operation, Register};
-use crate::simt::{Edge, Paths, Site, ThreadSet, Warps, passing};
+use crate::simt::{Edge, Paths, Site, ThreadSet, Warps, dataflow, passing};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::mbarriers::{Act, MbarrierSite};
 use crate::sync::rules::rule::Rule;
@@ -175,30 +176,20 @@ fn publication(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Findin
     }
     let graph = &warps.graph;
     // Threads that may come to the start of a block without having waited at a barrier.
-    work::spend_on(graph.blocks.len() / 16);
-    let mut early = vec![ThreadSet::EMPTY; graph.blocks.len()];
-    let mut open = vec![0u32];
-    if let Some(first) = early.first_mut() {
-        *first = warps.reach.block(0);
-    }
-    while let Some(at) = open.pop() {
-        work::spend(1);
-        let Some(block) = graph.blocks.get(at as usize) else { continue };
-        if graph.sites_of(at).any(|(_, site)| synchronises(&site.operation)) {
-            continue;
-        }
-        let here = early.get(at as usize).copied().unwrap_or(ThreadSet::EMPTY);
-        for edge in &block.successors {
-            let going = passing(graph, &warps.values, block, edge, here);
-            if let Some(there) = early.get_mut(edge.to as usize) {
-                let met = there.union(&going);
-                if met != *there {
-                    *there = met;
-                    open.push(edge.to);
-                }
-            }
-        }
-    }
+    let through = |block: u32, here: ThreadSet| {
+        let stops = graph.sites_of(block).any(|(_, site)| synchronises(&site.operation));
+        if stops { ThreadSet::EMPTY } else { here }
+    };
+    let along = |at: u32, edge: &Edge, here: &ThreadSet| {
+        let going = passing(graph, &warps.values, graph.blocks.get(at as usize)?, edge, *here);
+        Some(going).filter(|going| !going.is_empty())
+    };
+    let join = |there: &mut ThreadSet, going: ThreadSet| {
+        let met = there.union(&going);
+        std::mem::replace(there, met) != met
+    };
+    let early = dataflow::forward(graph, warps.reach.block(0), through, along, join);
+    let early = |block: u32| early.get(block as usize).copied().flatten().unwrap_or(ThreadSet::EMPTY);
     let ways = Paths::new(warps);
     let is_init = |site: &Site<'_>| matches!(site.operation, Operation::Mbarrier(mbarrier) if mbarrier.action == MbarrierAction::Init);
     let starts = graph.sites.iter().enumerate().filter(|(_, site)| is_init(site) || synchronises(&site.operation));
@@ -212,7 +203,7 @@ fn publication(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Findin
         if before.map(|(_, site)| site.operation).any(|operation| synchronises(&operation)) {
             continue;
         }
-        let here = early.get(block as usize).copied().unwrap_or(ThreadSet::EMPTY).intersection(&warps.at(site.index));
+        let here = early(block).intersection(&warps.at(site.index));
         let made = objects.of(group).filter(|site| site.act == Act::Init);
         let makers = made.fold(ThreadSet::EMPTY, |all, site| all.union(&warps.at(site.index)));
         // Who goes on to initialise others is among those who do.
@@ -244,44 +235,26 @@ fn relaxed(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Finding>) 
     let mut first: Option<&MbarrierSite> = None;
     let mut all = true;
     for site in objects.sites.iter().filter(|site| site.act == Act::Init) {
-        let Some(start) = graph.sites.get(site.index).map(|site| site.block) else { continue };
-        work::spend_on(graph.blocks.len() / 16);
-        let mut seen = vec![false; graph.blocks.len()];
-        let mut open: Vec<(u32, usize)> = vec![(start, site.index + 1)];
         let (mut bare, mut fenced) = (false, false);
-        while let Some((at, from)) = open.pop() {
-            work::spend(1);
-            let mut closed = false;
-            for (_, site) in graph.sites_of(at).filter(|(index, _)| *index >= from) {
-                let opcode = site.located.instruction.opcode();
+        dataflow::walk(
+            graph,
+            site.index,
+            |_| true,
+            |_, site| {
                 let fence = matches!(site.operation, Operation::Fence { .. });
                 let arrives =
                     matches!(site.operation, Operation::ClusterBarrier { action: ClusterBarrierAction::Arrive, .. });
-                if arrives && opcode.contains("relaxed") {
-                    bare = true;
-                }
+                bare |= arrives && site.located.instruction.opcode().contains("relaxed");
                 fenced |= fence;
                 // A barrier of the block alone tells other blocks nothing. By the first use all must have been told.
                 let uses = match site.operation {
                     Operation::Mbarrier(mbarrier) => mbarrier.action != MbarrierAction::Init,
-                    Operation::Bulk(_) => true,
-                    Operation::ClusterBarrier { .. } => true,
+                    Operation::Bulk(_) | Operation::ClusterBarrier { .. } => true,
                     _ => false,
                 };
-                if fence || uses {
-                    closed = true;
-                    break;
-                }
-            }
-            if closed {
-                continue;
-            }
-            for edge in graph.blocks.get(at as usize).into_iter().flat_map(|block| &block.successors) {
-                if !std::mem::replace(seen.get_mut(edge.to as usize).unwrap_or(&mut true), true) {
-                    open.push((edge.to, 0));
-                }
-            }
-        }
+                if fence || uses { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            },
+        );
         all &= bare || !fenced;
         first = first.or(Some(site).filter(|_| bare));
     }

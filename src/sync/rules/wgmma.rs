@@ -4,7 +4,7 @@
 
 use crate::base::{FastMap, FastSet, work};
 use crate::ptx::{MbarrierAction, Operation, Register, Wgmma};
-use crate::simt::{Graph, Site, Warps};
+use crate::simt::{Edge, Graph, Site, Warps, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
@@ -136,39 +136,25 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
 
 /// What may be on its way at the start of each block; none where no path leads.
 fn ages(graph: &Graph<'_>, sets: &[Option<usize>], count: usize) -> Vec<Option<Vec<Age>>> {
-    work::spend_on(graph.blocks.len() / 16);
-    let mut before: Vec<Option<Vec<Age>>> = vec![None; graph.blocks.len()];
-    let mut open = vec![0u32];
-    if let Some(first) = before.first_mut() {
-        *first = Some(vec![DONE; count]);
-    }
-    while let Some(at) = open.pop() {
-        work::spend(1);
-        let Some(mut state) = before.get(at as usize).cloned().flatten() else { continue };
+    let through = |block: u32, mut state: Vec<Age>| {
         work::spend_on(count / 8);
-        for (index, site) in graph.sites_of(at) {
+        for (index, site) in graph.sites_of(block) {
             step(site, sets.get(index).copied().flatten(), &mut state);
         }
-        for edge in graph.blocks.get(at as usize).into_iter().flat_map(|block| &block.successors) {
-            let Some(there) = before.get_mut(edge.to as usize) else { continue };
-            work::spend_on(1 + count / 8);
-            let changed = match there {
-                Some(there) => there.iter_mut().zip(&state).fold(false, |changed, (old, new)| {
-                    let younger = *new > *old;
-                    *old = (*old).max(*new);
-                    changed | younger
-                }),
-                None => {
-                    *there = Some(state.clone());
-                    true
-                }
-            };
-            if changed {
-                open.push(edge.to);
-            }
-        }
-    }
-    before
+        state
+    };
+    let join = |there: &mut Vec<Age>, state: Vec<Age>| {
+        there.iter_mut().zip(state).fold(false, |changed, (old, new)| {
+            let younger = new > *old;
+            *old = (*old).max(new);
+            changed | younger
+        })
+    };
+    let along = |_: u32, _: &Edge, state: &Vec<Age>| {
+        work::spend_on(1 + count / 8);
+        Some(state.clone())
+    };
+    dataflow::forward(graph, vec![DONE; count], through, along, join)
 }
 
 /// Results that are read while multiplications into them may be on their way.

@@ -1,0 +1,70 @@
+//! Facts along the paths of a kernel: one worklist for every analysis of PTX (Kildall 1973).
+
+use std::ops::ControlFlow;
+
+use super::{Edge, Graph, Site};
+use crate::base::work;
+
+/// What may hold at the start of each block; none where no path leads. `through` takes it through a block, `along` along an edge
+/// of a block (none where nobody goes), `join` adds what another path brings and says whether that is more.
+pub fn forward<S: Clone>(
+    graph: &Graph<'_>,
+    first: S,
+    mut through: impl FnMut(u32, S) -> S,
+    mut along: impl FnMut(u32, &Edge, &S) -> Option<S>,
+    mut join: impl FnMut(&mut S, S) -> bool,
+) -> Vec<Option<S>> {
+    work::spend_on(graph.blocks.len() / 16);
+    let mut before: Vec<Option<S>> = vec![None; graph.blocks.len()];
+    let mut open = vec![0u32];
+    if let Some(start) = before.first_mut() {
+        *start = Some(first);
+    }
+    while let Some(at) = open.pop() {
+        work::spend(1);
+        let Some(info) = graph.blocks.get(at as usize) else { continue };
+        let Some(state) = before.get(at as usize).cloned().flatten() else { continue };
+        let state = through(at, state);
+        for edge in &info.successors {
+            let Some(going) = along(at, edge, &state) else { continue };
+            let changed = match before.get_mut(edge.to as usize) {
+                Some(Some(there)) => join(there, going),
+                Some(none) => {
+                    *none = Some(going);
+                    true
+                }
+                None => false,
+            };
+            if changed {
+                open.push(edge.to);
+            }
+        }
+    }
+    before
+}
+
+/// Looks at the instructions after one on every path, each block once, until `visit` says that a path is over. `goes` says which edges are
+/// taken.
+pub fn walk<'a>(
+    graph: &Graph<'a>,
+    from: usize,
+    goes: impl Fn(&Edge) -> bool,
+    mut visit: impl FnMut(usize, &Site<'a>) -> ControlFlow<()>,
+) {
+    let Some(home) = graph.sites.get(from).map(|site| site.block) else { return };
+    work::spend_on(graph.blocks.len() / 16);
+    let mut seen = vec![false; graph.blocks.len()];
+    let mut open = vec![(home, from + 1)];
+    while let Some((at, first)) = open.pop() {
+        work::spend(1);
+        let mut sites = graph.sites_of(at).filter(|(index, _)| *index >= first);
+        if sites.any(|(index, site)| visit(index, site).is_break()) {
+            continue;
+        }
+        for edge in graph.blocks.get(at as usize).into_iter().flat_map(|block| &block.successors) {
+            if goes(edge) && !std::mem::replace(seen.get_mut(edge.to as usize).unwrap_or(&mut true), true) {
+                open.push((edge.to, 0));
+            }
+        }
+    }
+}
