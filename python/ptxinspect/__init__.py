@@ -235,6 +235,7 @@ def gate(
     timeout: Optional[float] = None,
     jobs: Optional[int] = None,
     cache: bool = True,
+    thorough: bool = False,
 ) -> Verdict:
     """Compares with a recorded baseline, as ``ptxinspect gate`` does; nothing is written. A verdict is true where nothing got worse."""
     asked = {
@@ -252,5 +253,6 @@ def gate(
         "timeout": timeout,
         "jobs": jobs,
         "no_cache": not cache,
+        "thorough": thorough,
     }
     return Verdict(_ptxinspect.gate(json.dumps(asked)))

@@ -492,6 +492,7 @@ struct GateAsked {
     kernels: Vec<String>,
     threads: Option<u32>,
     smem_dynamic: Option<u64>,
+    thorough: bool,
     flags: Vec<String>,
 }
 
@@ -531,6 +532,7 @@ fn gate(py: Python<'_>, asked: &str) -> PyResult<Verdict> {
         kernel: asked.kernels,
         threads: asked.threads,
         smem_dynamic: asked.smem_dynamic,
+        thorough: asked.thorough,
         flags: asked.flags,
         offline: false,
         installing: install_silently,

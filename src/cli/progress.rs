@@ -64,7 +64,10 @@ impl Progress {
                 shown.set_draw_target(ProgressDrawTarget::stderr());
                 while waits(STEP) {
                     if INSTALLS.load(Ordering::Relaxed) {
-                        shown.suspend(|| while INSTALLS.load(Ordering::Relaxed) && waits(STEP) {});
+                        shown.suspend(|| {
+                            let is_installing = || INSTALLS.load(Ordering::Relaxed).then_some(());
+                            std::iter::from_fn(is_installing).take_while(|()| waits(STEP)).for_each(drop);
+                        });
                     }
                     shown.tick();
                 }

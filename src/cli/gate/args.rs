@@ -12,7 +12,6 @@ use crate::cli::toolchain::INSTALLING;
 use crate::emit::clean::Form;
 use crate::engine::gate::Request;
 use crate::gate::Date;
-use crate::report::Effort;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -117,7 +116,7 @@ impl GateArgs {
             kernel: self.kernel.clone(),
             threads: self.threads,
             smem_dynamic: self.smem_dynamic,
-            effort: Effort::of(self.thorough),
+            thorough: self.thorough,
             flags: self.flags.clone(),
             installing: INSTALLING,
         })

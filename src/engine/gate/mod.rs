@@ -24,7 +24,6 @@ use super::settings::Within;
 use crate::base::Limits;
 use crate::cache::Key;
 use crate::gate::{self, Baseline, Check, Date, Measured, Scope, Verdict};
-use crate::report::Effort;
 
 /// What a gate is asked for.
 #[derive(Clone, Debug)]
@@ -59,8 +58,8 @@ pub struct Request {
     pub threads: Option<u32>,
     /// Bytes of shared memory asked for at launch.
     pub smem_dynamic: Option<u64>,
-    /// How much of what kernels may do is tried.
-    pub effort: Effort,
+    /// Whether barriers are executed with more inputs, in more orders: for seconds a kernel.
+    pub thorough: bool,
     /// Flags for ptxas.
     pub flags: Vec<String>,
     /// Who is told of an installation of ptxas.

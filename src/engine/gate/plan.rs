@@ -15,7 +15,7 @@ use crate::engine::compile::{Session, environment};
 use crate::engine::input;
 use crate::engine::settings::Settings;
 use crate::gate::{Glob, InputPattern, Policy, UNKNOWN_ARCH};
-use crate::report::{LaunchHints, Wanted};
+use crate::report::{Effort, LaunchHints, Wanted};
 use crate::toolchain::{self, Config, VersionRequest};
 
 /// The policy's file name.
@@ -112,7 +112,7 @@ impl Plan {
             session.launch = LaunchHints {
                 threads: args.threads.or(policy.threads),
                 smem_dynamic_bytes: args.smem_dynamic.or(policy.smem_dynamic),
-                effort: args.effort,
+                effort: Effort::of(args.thorough),
             };
             session.wanted = Wanted { live_values: false, ..Wanted::ALL };
             session.cache.clone_from(&cache);

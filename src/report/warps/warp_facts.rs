@@ -95,12 +95,7 @@ impl WarpFacts {
         work::within(steps, || WarpFacts::evaluate(function, size, effort, Some(steps)))
     }
 
-    fn evaluate(
-        function: &Function<'_, '_>,
-        size: Option<BlockSize>,
-        effort: Effort,
-        draw_in: Option<u64>,
-    ) -> Self {
+    fn evaluate(function: &Function<'_, '_>, size: Option<BlockSize>, effort: Effort, draw_in: Option<u64>) -> Self {
         let warps = Warps::of(function, size);
         let module = function.module();
         let exact = size.is_some_and(|size| size.exact);

@@ -227,7 +227,7 @@ impl Suggestions<'_> {
             }
             Fault::NoMbarrier(at) => self.initialised_elsewhere(*at),
             Fault::NotMember { lane, mask } => {
-                let masks = [u32::MAX, *mask as u32 | 1 << lane, !*mask as u32];
+                let masks = [u32::MAX, *mask | 1 << lane, !*mask];
                 masks.into_iter().map(|to| (vec![pc], Change::Mask { to })).collect()
             }
             _ => Vec::new(),
