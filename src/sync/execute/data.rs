@@ -8,10 +8,10 @@
 
 use std::collections::VecDeque;
 
-use super::Run;
 use super::clock::Clock;
 use super::flights::Brings;
 use super::step::lanes_of;
+use super::{Run, Warp};
 use crate::base::{FastMap, FastSet};
 use crate::sync::LANES;
 use crate::sync::machine::SharedAddress;
@@ -170,6 +170,8 @@ pub(super) struct Data {
     shadow: Vec<Vec<Vec<Record>>>,
     standing: Vec<Standing>,
     seen: FastSet<(u32, u32, Broken)>,
+    /// Whether pairs of blocks use tensor memory together.
+    pairs: bool,
     /// Where warps have asked for the end of a phase.
     asked: FastSet<(u32, u32)>,
     /// What those knew who wrote words that are no weak ones.
@@ -203,6 +205,7 @@ impl Data {
             shadow: Vec::new(),
             standing: vec![Standing::default(); warps],
             seen: FastSet::default(),
+            pairs: false,
             asked: FastSet::default(),
             flags: FastMap::default(),
             races: Vec::new(),
@@ -360,8 +363,10 @@ impl Data {
             // Several warps that run one store write the same, as far as anybody can tell.
             let writes = record.access == Access::Write && matches!(who.by, By::Threads | By::CpAsync);
             let repeats = writes && record.pc == standing.pc && usize::from(record.warp) != who.warp;
+            // What nobody reads any more may be multiplied on when it is freed.
+            let frees = who.by == By::Allocation && record.by == By::Tcgen05 && record.access.writes();
             let conflicts =
-                (record.access.writes() || who.access.writes()) && !(record.strong && who.strong) && !repeats;
+                !frees && (record.access.writes() || who.access.writes()) && !(record.strong && who.strong) && !repeats;
             if conflicts {
                 let agent = record.agent as usize;
                 // Multiplications and copies of one thread run in order.
@@ -663,7 +668,8 @@ impl Run<'_> {
 
     /// All blocks have ended: who touched the memory of another one has to be known there to be done.
     pub(super) fn blocks_end(&mut self) {
-        let (Some(data), clocks) = (&mut self.data, &self.clocks) else { return };
+        let done = self.warps.iter().all(Warp::is_done);
+        let (Some(data), clocks) = (self.data.as_mut().filter(|_| done), &self.clocks) else { return };
         let of_block = data.of_block;
         let mut found: Vec<(Record, SharedAddress)> = Vec::new();
         for (rank, cells) in data.shadow.iter().enumerate().take(data.warps / of_block) {
@@ -685,7 +691,7 @@ impl Run<'_> {
         }
     }
 
-    /// Columns of tensor memory: those of one quarter of the lanes, or all of them, of one block or two.
+    /// Columns of tensor memory: those of one quarter of the lanes, or all of them.
     fn touch_columns(&mut self, who: Toucher, lane: usize, at: Address, count: u64, (whole, pair): (bool, bool)) {
         let here = &self.warps[who.warp];
         let word = self.address(here, at, lane);
@@ -693,26 +699,25 @@ impl Run<'_> {
         let quarter = here.index % WARPGROUP;
         let (Some(data), Some(clock)) = (&mut self.data, self.clocks.of(who.warp)) else { return };
         let first = word.bits & 0xffff;
-        if word.basis >= Basis::Memory || first + count > COLUMNS {
+        // Which lanes of which block a pair of blocks touches hangs on shapes that are not looked at.
+        data.pairs |= pair;
+        if word.basis >= Basis::Memory || first + count > COLUMNS || data.pairs {
             data.unknown += 1;
             return;
         }
         // A warp comes to the lanes of its own quarter alone.
         let mask = if whole { u16::MAX } else { 0xf << (quarter * 4) };
-        let other = Some(rank ^ 1).filter(|other| pair && *other < blocks);
-        for rank in [Some(rank), other].into_iter().flatten() {
-            // Behind the shared memory of all blocks.
-            let cells = (blocks + rank) as usize;
-            if data.shadow.len() <= cells {
-                data.shadow.resize_with(cells + 1, Vec::new);
-            }
-            if data.shadow[cells].is_empty() {
-                data.shadow[cells].resize_with(COLUMNS as usize, Vec::new);
-            }
-            for column in first..first + count {
-                let who = Toucher { basis: word.basis, ..who };
-                self.pieces += data.touch_granule(clock, who, (cells, column), mask);
-            }
+        // Behind the shared memory of all blocks.
+        let cells = (blocks + rank) as usize;
+        if data.shadow.len() <= cells {
+            data.shadow.resize_with(cells + 1, Vec::new);
+        }
+        if data.shadow[cells].is_empty() {
+            data.shadow[cells].resize_with(COLUMNS as usize, Vec::new);
+        }
+        for column in first..first + count {
+            let who = Toucher { basis: word.basis, ..who };
+            self.pieces += data.touch_granule(clock, who, (cells, column), mask);
         }
     }
 
