@@ -7,7 +7,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use ptxinspect::base::{Line, Pc};
 use ptxinspect::compare::{Instructions, sass_changes};
 use ptxinspect::ptx;
-use ptxinspect::report::{Evaluated, LaunchHints};
+use ptxinspect::report::{Evaluated, LaunchHints, Wanted};
 
 const SIZES: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
 
@@ -68,7 +68,7 @@ fn warps(c: &mut Criterion) {
             let module = ptx::parse(&text);
             group.throughput(Throughput::Elements(size as u64));
             group.bench_with_input(BenchmarkId::from_parameter(size), &module, |b, module| {
-                b.iter(|| black_box(Evaluated::new(module, &LaunchHints::default(), || true)));
+                b.iter(|| black_box(Evaluated::new(module, &LaunchHints::default(), Wanted::ALL, || true)));
             });
         }
         group.finish();
