@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
+use super::Outcome;
 use super::args::OutputArgs;
-use super::{Outcome, output};
 
 /// How often the inputs are looked at.
 const STEP: Duration = Duration::from_millis(300);
@@ -19,17 +19,26 @@ type Stamp = Option<u64>;
 /// Files of a folder that are looked at.
 const MOST_FILES: usize = 20_000;
 
-fn stamps(inputs: &[PathBuf]) -> Vec<Stamp> {
-    inputs.iter().map(|path| stamp(path)).collect()
+fn stamps(inputs: &[PathBuf], output: Option<&Path>) -> Vec<Stamp> {
+    inputs.iter().map(|path| stamp(path, output)).collect()
 }
 
-fn stamp(path: &Path) -> Stamp {
+/// `output` is not looked at: it changes with every run.
+fn stamp(path: &Path, output: Option<&Path>) -> Stamp {
+    let absolute = |path: &Path| std::path::absolute(path).ok();
+    let output = output.and_then(absolute);
     let mut seen = DefaultHasher::new();
     let mut ahead = vec![(path.to_path_buf(), std::fs::metadata(path).ok()?)];
     let mut left = MOST_FILES;
     while let Some((path, metadata)) = ahead.pop() {
         left = left.saturating_sub(1);
-        (&path, metadata.modified().ok(), metadata.len()).hash(&mut seen);
+        let is_output = output.is_some() && absolute(&path) == output;
+        // A folder is what is in it: its own time is that of any change inside.
+        match metadata.is_dir() {
+            true => path.hash(&mut seen),
+            false if is_output => {}
+            false => (&path, metadata.modified().ok(), metadata.len()).hash(&mut seen),
+        }
         // Links inside are what they are: nobody is led elsewhere, or round in a circle.
         if metadata.is_dir() && left > 0 {
             let inside = std::fs::read_dir(&path).into_iter().flatten().flatten();
@@ -51,23 +60,24 @@ pub fn run(args: &OutputArgs, inputs: &[PathBuf], mut command: impl FnMut() -> R
     if inputs.is_empty() {
         bail!("--watch needs an input to watch: name a file or folder");
     }
+    let output = args.output.as_deref();
     loop {
-        let seen = stamps(inputs);
+        let seen = stamps(inputs, output);
         if let Err(error) = command() {
             super::fail(&error);
         }
-        writeln!(output::errors(), "watching {} for changes; Ctrl-C ends it", names(inputs))?;
-        let mut now = stamps(inputs);
+        writeln!(super::output::errors(), "watching {} for changes; Ctrl-C ends it", names(inputs))?;
+        let mut now = stamps(inputs, output);
         // A file that is being written changes again and again: it is read when it has come to rest.
         loop {
             std::thread::sleep(STEP);
-            let next = stamps(inputs);
+            let next = stamps(inputs, output);
             if next != seen && next == now && next.iter().all(Option::is_some) {
                 break;
             }
             now = next;
         }
-        writeln!(output::errors())?;
+        writeln!(super::output::errors())?;
     }
 }
 

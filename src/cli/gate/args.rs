@@ -91,11 +91,9 @@ pub struct GateArgs {
 }
 
 impl GateArgs {
-    /// What a change of which is worth another verdict.
+    /// What a change of which is worth another verdict: where only the policy names inputs, the working folder.
     pub fn watched(&self) -> Vec<PathBuf> {
-        let policy = self.policy.clone().unwrap_or_else(|| PathBuf::from("ptxinspect.toml"));
-        let policy = Some(policy).filter(|path| path.exists());
-        self.inputs.iter().cloned().chain(policy).collect()
+        if self.inputs.is_empty() { vec![PathBuf::from(".")] } else { self.inputs.clone() }
     }
 
     /// What the flags decide.
