@@ -325,7 +325,7 @@ fn a_step_that_is_tried_says_what_ptxas_makes_of_it() {
     let resources = &held["units"][0]["kernels"][0]["resources"];
     assert_eq!(made["spill_store_bytes"], resources["spill_store_bytes"]);
     assert_eq!(made["spill_load_bytes"], resources["spill_load_bytes"]);
-    assert!(text.contains(&format!("Held to {} registers a thread it would hold", step["registers"])), "{text}");
+    assert!(text.contains(&format!("Held to {} registers a thread, ", step["registers"])), "{text}");
 
     let (refused, text) = tried(&hopper, &["--try-step"]);
     assert_eq!(refused["next_step_tried"]["compiles"], false, "{refused}");
@@ -467,4 +467,55 @@ fn the_manual_has_a_page_for_every_command_and_every_schema_prints() {
     }
     let page: Value = serde_json::from_str(&stdout(&run(&["explain", "pi102", "--format", "json"]))).unwrap();
     assert_eq!(page["pages"][0]["code"], "PI102");
+}
+
+/// After `--kernel` the shell offers the kernels of the files on the line, and nothing that it could take for more than a word.
+#[test]
+fn bash_completes_the_kernels_of_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (script, ptx) = (folder.path().join("completion.bash"), folder.path().join("k.ptx"));
+    std::fs::write(&script, run(&["completions", "bash"]).stdout).unwrap();
+    let kernel = |name: &str| format!(".visible .entry {name}() {{ ret; }}\n");
+    let kernels: String = ["gemm_a", "gemm_b", "other", "gemm_$x"].map(kernel).concat();
+    std::fs::write(&ptx, format!(".version 8.0\n.target sm_80\n.address_size 64\n{kernels}")).unwrap();
+    let asked = format!(
+        "source {}; COMP_WORDS=(ptxinspect {} --kernel gem); COMP_CWORD=3; \
+         _ptxinspect_or_kernels {} gem --kernel; echo \"${{COMPREPLY[@]}}\"",
+        path(&script),
+        path(&ptx),
+        env!("CARGO_BIN_EXE_ptxinspect")
+    );
+    let Ok(answer) = Command::new("bash").args(["--norc", "-c", &asked]).output() else {
+        eprintln!("SKIPPED: there is no bash");
+        return;
+    };
+    assert_eq!(stdout(&answer).trim(), "gemm_a gemm_b", "{}", support::stderr(&answer));
+}
+
+/// `--watch` shows it again when the file has changed.
+#[test]
+fn watching_shows_every_change() {
+    use std::io::{BufRead, BufReader};
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("k.cubin");
+    let put = |name: &str| {
+        let bytes = std::fs::read(root("testdata/cubin").join(name)).unwrap();
+        std::fs::write(&file, bytes).unwrap();
+    };
+    put("hopper-12.4-sm_90a.cubin");
+    let mut watching = support::program();
+    watching.args(["list", path(&file), "--format", "json", "--watch"]);
+    let mut watching =
+        watching.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    let mut version = || {
+        let entry = lines.by_ref().map(|line| line.unwrap()).find(|line| line.contains("\"type\":\"entry\"")).unwrap();
+        serde_json::from_str::<Value>(&entry).unwrap()["made_by"]["version"].as_str().unwrap().to_owned()
+    };
+    let first = version();
+    put("hopper-13.4-sm_90a.cubin");
+    let second = version();
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+    assert!(first.starts_with("12.4") && second.starts_with("13.4"), "{first}, {second}");
 }

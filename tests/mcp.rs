@@ -94,7 +94,7 @@ fn recorded_cubins_are_told_worst_first() {
         server.call("diff", &json!({"before": "testdata/cubin/hopper-12.4-sm_90a.cubin", "after": cubin}));
     assert!(error.is_none() && text.contains(" → "), "{text}");
     let (text, error) = server.call("occupancy", &json!({"arch": "sm_90a", "registers": 168, "threads": 384}));
-    assert!(error.is_none() && text.contains("1 block per SM, 12 of 64 warps"), "{text}");
+    assert!(error.is_none() && text.contains("An SM holds 1 block: 12 of its 64 warps"), "{text}");
     let (text, error) = server.call("explain", &json!({"code": "(c7508)"}));
     assert!(error.is_none() && text.starts_with("# C7508"), "{text}");
     server.end();

@@ -185,7 +185,7 @@ pub struct OutputArgs {
     /// When to colour text
     #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
     pub color: ColorWhen,
-    /// When names and line numbers are links to their files
+    /// When names and line numbers are links to their files; where there are colours
     #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
     pub hyperlinks: When,
     /// More: mangled names, attributes, every line

@@ -129,8 +129,9 @@ fn write_rows(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
     let arch_width = table.rows.iter().map(|row| row.arch.chars().count()).max().unwrap_or(0).max(4);
     let used: usize = widths.iter().map(|width| width + 2).sum::<usize>() + arch_width + 4;
     let made = options.iter().flatten().map(|made| made.chars().count() + 2).max().unwrap_or(0);
+    let longest = table.rows.iter().map(|row| name(row, table.verbose).chars().count()).max().unwrap_or(0);
     // How a kernel was made stands under its name where both do not fit on a line.
-    let beside = table.width.saturating_sub(used + made) >= NAME;
+    let beside = table.width.saturating_sub(used + made) >= NAME.min(longest);
     let room = table.width.saturating_sub(if beside { used + made } else { used }).max(NAME / 2);
     let places = places(table);
     let names: Vec<String> = table.rows.iter().map(|row| name(row, table.verbose)).collect();
@@ -159,7 +160,7 @@ fn write_rows(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     let left = table.total_rows.saturating_sub(table.rows.len() as u64);
     if left > 0 {
-        let text = format!("and {} more kernels; sorted by {}; --top 0 shows all", thousands(left), table.sorted_by);
+        let text = format!("and {} more rows; sorted by {}; --top 0 shows all", thousands(left), table.sorted_by);
         write_wrapped(&text, "  ", "  ", table.width, out)?;
     }
     if table.rows.iter().any(|row| row.pressure.as_ref().is_some_and(|pressure| !pressure.exact)) {

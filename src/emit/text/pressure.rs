@@ -2,15 +2,18 @@
 
 use std::io::{self, Write};
 
-use super::Options;
 use super::diagnostic::numbered;
 use super::figures::count;
 use super::kernel::row;
 use super::style::{DIM, RESET, WARN};
+use super::{Options, write_wrapped};
 use crate::base::Line;
 use crate::emit::escape::terminal;
 use crate::emit::links;
 use crate::report::{Kernel, LiveValue, LoopFacts, SourceLine, Unit, shorten};
+
+/// Columns from which on the curve has room for words beside it.
+const ROOMY: usize = 96;
 
 /// Rows of the live set shown unless everything was asked for.
 const VALUES: usize = 6;
@@ -35,7 +38,8 @@ pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Writ
         row("", &format!("{WARN}not exact{RESET}: {why}"), options, out)?;
     }
     if pressure.profile.len() > 1 && options.pictures {
-        row("", &format!("{} {DIM}along the code{RESET}", sparkline(&pressure.profile)), options, out)?;
+        let words = if options.width < ROOMY { "" } else { "along the code" };
+        row("", &format!("{} {DIM}{words}{RESET}", sparkline(&pressure.profile)), options, out)?;
     }
     if options.verbose {
         let others = format!(
@@ -172,7 +176,8 @@ fn write_value(value: &LiveValue, unit: &Unit, options: &Options, out: &mut dyn 
                     (None, Some(idle)) => format!("nothing uses it for {idle} instructions around here"),
                     (None, None) => "nothing uses it here".to_owned(),
                 };
-                writeln!(out, "              {WARN}{idle}{RESET}: it could be {again} again")?;
+                let text = format!("{WARN}{idle}{RESET}: it could be {again} again");
+                write_wrapped(&text, "              ", "              ", options.width, out)?;
             }
             Ok(())
         }

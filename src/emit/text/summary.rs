@@ -18,6 +18,9 @@ pub fn summary(kernel: &Kernel) -> String {
 fn registers(kernel: &Kernel) -> Option<String> {
     let used = kernel.resources.registers?;
     let mut text = match &kernel.register_cap {
+        Some(cap) if used >= cap.registers && cap.cause == Cause::Isa => {
+            format!("Each thread uses {used} registers, the most that an instruction can name")
+        }
         Some(cap) if used >= cap.registers => {
             format!("Each thread uses {used} registers, all that {} allows", setter(cap))
         }
@@ -160,7 +163,7 @@ pub(super) fn tried(kernel: &Kernel, occupancy: &Occupancy) -> Option<String> {
         };
         let used = tried.registers.unwrap_or(step.registers);
         let but = tried.message.as_ref().map(|message| format!(", but {}", terminal(message))).unwrap_or_default();
-        let held = format!("Held to {} registers a thread it would hold {blocks}", step.registers);
+        let held = format!("Held to {} registers a thread, {blocks} would fit", step.registers);
         format!("{held}: ptxas compiles it with {used}{spills}{but}")
     } else {
         let code = tried.message.as_ref().and_then(|said| said.split_once(": ")).map(|(code, _)| code);
