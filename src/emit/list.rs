@@ -131,7 +131,9 @@ fn fit(widths: &mut [usize; 9], width: Option<usize>) -> Vec<usize> {
         left_out.push(rare);
     }
     let excess = taken(widths, &left_out).saturating_sub(width);
-    widths[0] = widths[0].saturating_sub(excess).max(NAME);
+    if excess > 0 {
+        widths[0] = widths[0].saturating_sub(excess).max(NAME);
+    }
     left_out
 }
 

@@ -128,10 +128,10 @@ fn several_architectures() {
     96 registers a thread, 256 threads a block, 30,000 bytes of shared memory a
       block
 
-      arch    blocks  warps   occup.  limited by         more blocks at  fewer at
-      sm_75        2  16/32   50.0 %  regs+smem          regs+smem (3)   129 regs (1)
-      sm_86        2  16/48   33.3 %  regs               80 regs (3)     129 regs (1)
-      sm_90a       2  16/64   25.0 %  regs               80 regs (3)     129 regs (1)
+      arch    blocks  warps   occup.  limited by       more blocks at  fewer at
+      sm_75        2  16/32   50.0 %  regs+smem        regs+smem (3)   129 regs (1)
+      sm_86        2  16/48   33.3 %  regs             80 regs (3)     129 regs (1)
+      sm_90a       2  16/64   25.0 %  regs             80 regs (3)     129 regs (1)
 
       blocks by registers   sm_75   sm_86  sm_90a
                  1 -  32       2       3       7

@@ -63,10 +63,10 @@ fn one(out: &mut dyn Write, launch: &Launch, answer: &Answer) -> io::Result<()> 
 
 fn several(out: &mut dyn Write, launch: &Launch, answers: &[Answer]) -> io::Result<()> {
     wrapped(out, "", &describe(launch))?;
-    writeln!(out, "\n  arch    blocks  warps   occup.  limited by         more blocks at  fewer at")?;
+    writeln!(out, "\n  arch    blocks  warps   occup.  limited by       more blocks at  fewer at")?;
     for Answer { arch, occupancy, .. } in answers {
         let line = format!(
-            "  {:<7} {:>6}  {:>2}/{:>2}  {:>7}  {:<17}  {:<14}  {}",
+            "  {:<7} {:>6}  {:>2}/{:>2}  {:>7}  {:<15}  {:<14}  {}",
             arch.to_string(),
             occupancy.blocks_per_sm,
             occupancy.warps_per_sm,
@@ -100,7 +100,7 @@ fn short_limiters(occupancy: &Occupancy) -> String {
     };
     let names: Vec<&str> = occupancy.limiters.iter().map(name).collect();
     match &names[..] {
-        [first, second, rest @ ..] if rest.len() > 1 => format!("{first}+{second}+{}", rest.len()),
+        [first, second, rest @ ..] if !rest.is_empty() => format!("{first}+{second}+{}", rest.len()),
         few => few.join("+"),
     }
 }

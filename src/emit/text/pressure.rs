@@ -38,8 +38,9 @@ pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Writ
         row("", &format!("{WARN}not exact{RESET}: {why}"), options, out)?;
     }
     if pressure.profile.len() > 1 && options.pictures {
-        let words = if options.width < ROOMY { "" } else { "along the code" };
-        row("", &format!("{} {DIM}{words}{RESET}", sparkline(&pressure.profile)), options, out)?;
+        let curve = sparkline(&pressure.profile);
+        let words = if options.width < ROOMY { String::new() } else { format!(" {DIM}along the code{RESET}") };
+        row("", &format!("{curve}{words}"), options, out)?;
     }
     if options.verbose {
         let others = format!(
