@@ -29,16 +29,32 @@ const sourcePlace = ({ file, line, called_at: call }) => `${file.split(/[/\\]/).
 
 /** A change that mends it, tried by executing the kernel with it: as a small diff, where the text of the PTX is at hand. */
 function mendOf({ change, lines }, ptx) {
-  const half = (sign, number, before, text, after) => `<span class="${sign === "−" ? "gone" : "new"}">${sign} ${String(number).padStart(5)}  ${escapeText(before.trimStart())}<b>${escapeText(text)}</b>${escapeText(after)}</span>`;
+  const row = (kind, sign, number, html) => `<span class="${kind}">${sign} ${String(number).padStart(5)}  ${html}</span>`;
   const rows = lines.map(({ ptx_line: number, column, replaces, instruction }) => {
-    if (replaces === null) return `<span>  ${String(number).padStart(5)}  see the change in words</span>`;
-    const line = column !== null && ptx[number - 1], at = column - 1;
-    // Characters, as the report counts them.
-    const letters = line ? [...line] : [], length = [...replaces].length;
-    const fits = line && letters.slice(at, at + length).join("") === replaces;
-    const [before, after] = fits ? [letters.slice(0, at).join(""), letters.slice(at + length).join("")] : ["", ""];
-    const left = before + instruction + after;
-    return `${half("−", number, before, replaces, after)}${left.trim() ? half("+", number, before, instruction, after) : ""}`;
+    if (replaces === null) return row("", " ", number, "see the change in words");
+    // Columns count characters.
+    const letters = column === null ? [] : [...(ptx[number - 1] || "")], end = column - 1 + [...replaces].length;
+    const fits = letters.slice(column - 1, end).join("") === replaces;
+    const [before, after] = fits ? [letters.slice(0, column - 1).join("").trimStart(), letters.slice(end).join("")] : ["", ""];
+    // What both have at their ends is not what changes.
+    let [head, tail] = [0, 0];
+    const most = Math.min(replaces.length, instruction.length);
+    while (head < most && replaces[head] === instruction[head]) head += 1;
+    while (tail < most - head && replaces[replaces.length - 1 - tail] === instruction[instruction.length - 1 - tail]) tail += 1;
+    // Whole words and numbers.
+    while (head && /\w/.test(replaces[head - 1])) head -= 1;
+    while (tail && /\w/.test(replaces[replaces.length - tail])) tail -= 1;
+    const half = (kind, sign, text) => {
+      const marked = `${escapeText(before + text.slice(0, head))}\u0001${escapeText(text.slice(head, text.length - tail))}\u0002${escapeText(text.slice(text.length - tail) + after)}`;
+      // A mark goes on over the end of a line.
+      let open = false;
+      return marked.split("\n").map((line) => {
+        const html = (open ? "<b>" : "") + line.replace("\u0001", "<b>").replace("\u0002", "</b>");
+        open = line.includes("\u0001") ? !line.includes("\u0002") : open && !line.includes("\u0002");
+        return row(kind, sign, number, html + (open ? "</b>" : ""));
+      }).join("");
+    };
+    return half("gone", "−", replaces) + ((before + instruction + after).trim() ? half("new", "+", instruction) : "");
   });
   return `<div class="mend"><small>With this change it ends, in every order of the warps that was tried: ${escapeText(change)}.</small><pre>${rows.join("")}</pre></div>`;
 }
