@@ -223,7 +223,10 @@ mod tests {
             (Family::Cluster, "The cluster barrier"),
             (Family::Groups, "Groups of copies and multiplications"),
             (Family::Tensor, "Tensor memory"),
+            (Family::Data, "Data in shared and tensor memory"),
         ];
+        let is_there = |rule: &Rule| families.iter().any(|(family, _)| *family == rule.family());
+        assert!(Rule::ALL.iter().all(is_there), "a family is not in the table");
         let title = |code: &str| {
             let page = crate::base::codes::page(code).unwrap_or_else(|| panic!("{code} has no page"));
             let title = page.lines().next().and_then(|line| line.split_once(": "));
