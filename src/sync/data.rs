@@ -44,6 +44,7 @@ pub fn check(
     let touches = |at: &usize| program.code.get(*at).is_some_and(|instr| touches_data(&instr.op));
     let mut unreached: Vec<usize> = (0..program.code.len()).filter(touches).collect();
     let mut runs: Vec<DataExecuted> = Vec::new();
+    let mut is_cut = false;
     for input in INPUTS {
         // What nothing depends on is not varied.
         let decided = runs.iter().all(|run| run.executed.basis == Basis::Fact) && !runs.is_empty();
@@ -57,7 +58,7 @@ pub fn check(
         left.pieces = left.pieces.saturating_sub(run.executed.took.pieces);
         unreached.retain(|at| run.executed.passes.get(*at) == Some(&0));
         // Its barriers are known to end: what was found before the budget was spent stands.
-        let is_cut = left.steps == 0 || left.pieces == 0;
+        is_cut = left.steps == 0 || left.pieces == 0;
         if run.executed.outcome == Outcome::Ends || is_cut {
             runs.push(run);
         }
@@ -66,7 +67,7 @@ pub fn check(
         }
     }
     let is_guessed = program.uses_cluster && function.header().required_cluster().is_none();
-    let telling = Telling { program: &program, graph, module: function.module(), launch: &launch, is_guessed };
+    let telling = Telling { program: &program, graph, module: function.module(), launch: &launch, is_guessed, is_cut };
     telling.findings(&runs)
 }
 
@@ -82,6 +83,8 @@ struct Telling<'p, 'a> {
     launch: &'p Launch,
     /// Whether the shape of the cluster was guessed.
     is_guessed: bool,
+    /// Whether the budget was spent: other inputs were not tried.
+    is_cut: bool,
 }
 
 /// The rule that a race breaks.
@@ -139,7 +142,8 @@ impl Telling<'_, '_> {
         let reaches = |run: &&DataExecuted| {
             run.executed.passes_of(race.first.pc) > 0 && run.executed.passes_of(race.second.pc) > 0
         };
-        race.basis <= Basis::Input && runs.iter().filter(reaches).all(|run| run.races.iter().any(same))
+        let most = if self.is_cut { Basis::Fact } else { Basis::Input };
+        race.basis <= most && runs.iter().filter(reaches).all(|run| run.races.iter().any(same))
     }
 
     fn line(&self, end: &End) -> Line {
