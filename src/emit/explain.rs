@@ -6,7 +6,8 @@ use super::text::{BOLD, RESET, wrap};
 use crate::base::codes::PAGES;
 pub use crate::base::codes::{codes, page};
 
-/// A page for people at a terminal: no marks of Markdown, lines no longer than `width`, tables as rows of what each column says.
+/// A page for people at a terminal: no marks of Markdown, lines no longer than `width` but in code, tables as rows of what each column
+/// says.
 pub fn write_text(page: &str, width: usize, out: &mut dyn Write) -> io::Result<()> {
     let mut paragraph = String::new();
     let mut head: Option<Vec<String>> = None;
@@ -22,7 +23,17 @@ pub fn write_text(page: &str, width: usize, out: &mut dyn Write) -> io::Result<(
         paragraph.clear();
         Ok(())
     };
+    let mut is_code = false;
     for line in page.lines() {
+        if line.starts_with("```") {
+            flush(&mut paragraph, out)?;
+            is_code = !is_code;
+            continue;
+        }
+        if is_code {
+            writeln!(out, "    {line}")?;
+            continue;
+        }
         let plain = line.replace('`', "");
         let is_row = line.starts_with('|');
         if !is_row {

@@ -8,6 +8,7 @@
 //! statement is listed in [`Module::errors`] and skipped; nothing makes it fail.
 
 mod constant;
+pub mod descriptor;
 mod error;
 mod header;
 mod instruction;

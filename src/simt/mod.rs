@@ -5,23 +5,31 @@
 //! that memory, a parameter or a loop decides is unknown, and a branch on it may go either way for every thread.
 
 pub(crate) mod address;
+mod bits;
 pub(crate) mod dataflow;
 pub(crate) mod eval;
 mod graph;
 mod paths;
 mod reachability;
+mod roots;
 mod ssa;
 mod uniformity;
 
 pub use address::sets::AddressSets;
-pub use eval::evaluate::Values;
+pub use bits::{Bits, KnownBits};
+pub use eval::evaluate::{Declared, Values};
 pub use eval::value::{Value, Variation};
 pub use graph::{Block, Edge, Graph, Site};
 pub use paths::Paths;
 pub use reachability::{Reach, ThreadSet, passing};
+pub use roots::Root;
 pub use uniformity::Uniformity;
 
+use std::sync::Arc;
+
 use crate::ptx::Function;
+
+use self::ssa::slice::Scope;
 
 /// Threads of a block, by dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +54,7 @@ impl BlockSize {
 /// A kernel with everything that the questions about its warps start from.
 pub struct Warps<'a> {
     /// Its instructions and blocks.
-    pub graph: Graph<'a>,
+    pub graph: Arc<Graph<'a>>,
     /// What its registers hold.
     pub values: Values,
     /// Who gets where.
@@ -60,9 +68,18 @@ pub struct Warps<'a> {
 impl<'a> Warps<'a> {
     /// Evaluates a function.
     pub fn of(function: &Function<'_, 'a>, size: Option<BlockSize>) -> Warps<'a> {
+        Warps::within(function, Arc::new(Graph::build(function)), size, Scope::Decisions)
+    }
+
+    /// The same kernel, evaluated for the operands of all that reads or writes memory, or has lanes work together. Nothing is taken to
+    /// come from shared memory.
+    pub fn with_operands(&self, function: &Function<'_, 'a>, size: Option<BlockSize>) -> Warps<'a> {
+        Warps::within(function, self.graph.clone(), size, Scope::Operands)
+    }
+
+    fn within(function: &Function<'_, 'a>, graph: Arc<Graph<'a>>, size: Option<BlockSize>, scope: Scope) -> Warps<'a> {
         let size = size.filter(|size| size.threads().is_some());
-        let graph = Graph::build(function);
-        let (values, reach) = Values::solve(function, &graph, size);
+        let (values, reach) = Values::solve(function, &graph, size, scope);
         let cluster = function.header().required_cluster();
         let cluster = cluster.and_then(|[x, y, z]| x.checked_mul(y)?.checked_mul(z)).filter(|blocks| *blocks > 0);
         Warps { graph, values, reach, threads: size.and_then(|size| size.threads()), cluster }

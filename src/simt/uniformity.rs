@@ -5,7 +5,7 @@
 //! what decides the branch is followed back through all that it is computed from.
 
 use crate::base::work;
-use crate::ptx::Operand;
+use crate::ptx::{Operand, Shape};
 use crate::simt::Reach;
 use crate::simt::Warps;
 use crate::simt::eval::evaluate::Values;
@@ -20,10 +20,20 @@ const NONE: u32 = u32::MAX;
 /// What differs among the warps of a set, or among its threads.
 pub struct Uniformity {
     set: ThreadSet,
-    /// Whether lanes of a warp may differ without anybody asking.
-    by_warp: bool,
+    among: Among,
     blocks: Vec<bool>,
     versions: Vec<bool>,
+}
+
+/// Among whom something differs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Among {
+    /// Threads, each for itself.
+    Threads,
+    /// Warps: lanes of one may differ without anybody asking.
+    Warps,
+    /// Blocks of a cluster: threads of one may differ without anybody asking.
+    Blocks,
 }
 
 /// The ways that are open to a set, and the branches that decide over each block.
@@ -35,20 +45,25 @@ struct Control {
 impl Uniformity {
     /// Looks at a kernel as the warps of a set run it.
     pub fn of(warps: &Warps<'_>, set: ThreadSet) -> Uniformity {
-        Uniformity::among(warps, set.whole_warps(), true)
+        Uniformity::among(warps, set.whole_warps(), Among::Warps)
     }
 
     /// Looks at a kernel as the threads of a set run it, each for itself.
     pub fn of_threads(warps: &Warps<'_>, set: ThreadSet) -> Uniformity {
-        Uniformity::among(warps, set, false)
+        Uniformity::among(warps, set, Among::Threads)
     }
 
-    fn among(warps: &Warps<'_>, set: ThreadSet, by_warp: bool) -> Uniformity {
+    /// Looks at a kernel as the blocks of a cluster run it.
+    pub fn of_blocks(warps: &Warps<'_>) -> Uniformity {
+        Uniformity::among(warps, ThreadSet::first(warps.threads.unwrap_or(1)), Among::Blocks)
+    }
+
+    fn among(warps: &Warps<'_>, set: ThreadSet, among: Among) -> Uniformity {
         let (graph, values) = (&warps.graph, &warps.values);
         let control = Control::of(graph, values, &warps.reach, &set);
         let count = values.versions.count as usize;
         let mut found =
-            Uniformity { set, by_warp, blocks: vec![false; graph.blocks.len()], versions: vec![false; count] };
+            Uniformity { set, among, blocks: vec![false; graph.blocks.len()], versions: vec![false; count] };
         for _ in 0..MAX_ROUNDS {
             if !found.round(graph, values, &warps.reach, &control) {
                 return found;
@@ -79,6 +94,25 @@ impl Uniformity {
         warps.values.address(&warps.graph, index, address).is_some_and(|(version, _)| !self.differs(version))
     }
 
+    /// Whether an operand is the same for all of them: a number, a register, a variable, or an address of these.
+    pub fn agrees(&self, warps: &Warps<'_>, index: usize, operand: Operand<'_>) -> bool {
+        let Some(site) = warps.graph.sites.get(index) else { return false };
+        let is_same = |name: &str| match warps.graph.registers.resolve(name, site.located.id) {
+            Some(register) => warps.values.versions.read(index, register).is_some_and(|version| !self.differs(version)),
+            None => !name.starts_with('%'),
+        };
+        match operand.shape() {
+            Shape::Number(_) => true,
+            Shape::Name { name, .. } => is_same(name),
+            Shape::Not(inner) => self.agrees(warps, index, inner),
+            Shape::Vector(parts) => parts.into_iter().all(|part| self.agrees(warps, index, part)),
+            Shape::Address(_) => operand.address().is_some_and(|mut address| {
+                address.base.is_none_or(is_same) && address.rest.all(|part| self.agrees(warps, index, part))
+            }),
+            _ => false,
+        }
+    }
+
     fn differs(&self, version: u32) -> bool {
         self.versions.get(version as usize).copied().unwrap_or(true)
     }
@@ -92,7 +126,11 @@ impl Uniformity {
                 continue;
             }
             // Every warp elects a lane, but only one.
-            let varies = step.varies != Variation::Block || step.elects && !self.by_warp;
+            let varies = match self.among {
+                Among::Threads => step.varies != Variation::Block || step.elects,
+                Among::Warps => step.varies != Variation::Block,
+                Among::Blocks => step.ranked,
+            };
             let fed = varies || step.depends().iter().any(|version| self.differs(*version));
             for to in step.destinations.iter().filter(|_| fed) {
                 changed |= self.mark(values, to.version);
@@ -131,8 +169,11 @@ impl Uniformity {
     fn mark(&mut self, values: &Values, version: u32) -> bool {
         let known_equal = match values.held.get(version as usize) {
             Some(Value::Constant(_)) => true,
-            Some(Value::Threads { values, .. }) if self.by_warp => alike(values, &self.set),
-            Some(Value::Threads { values, .. }) => same(values, &self.set),
+            Some(Value::Threads { values, .. }) => match self.among {
+                Among::Threads => same(values, &self.set),
+                Among::Warps => alike(values, &self.set),
+                Among::Blocks => true,
+            },
             _ => false,
         };
         match self.versions.get_mut(version as usize) {

@@ -26,13 +26,18 @@ use mend::{Mend, mend};
 pub use verdict::{Answer, Cause, Effort, Verdict};
 use verdict::{Limits, find_culprit, judge};
 
-use crate::ptx::{Function, Module};
+use crate::base::work;
+use crate::ptx::{Function, Module, Operation, Tcgen05};
 use crate::registers::cap;
 use crate::roles::Role;
-use crate::simt::{BlockSize, Graph, Warps};
+use crate::simt::{Bits, BlockSize, Graph, Site, Warps};
+use crate::sync::rules::agreement::Agreement;
 use crate::sync::rules::finding::{Confidence, Finding};
-use crate::sync::rules::rule::{Family, Told};
-use crate::sync::rules::{barriers, cluster, groups, mbarrier_checks, mbarriers, tensor};
+use crate::sync::rules::rule::{Family, Rule, Told};
+use crate::sync::rules::{
+    addresses, barriers, cluster, convergence, descriptors, groups, issue, mbarrier_checks, mbarriers, registers,
+    tensor, tensor_memory,
+};
 
 use self::execute::Launch;
 use self::program::Program;
@@ -78,6 +83,7 @@ pub fn check(
     found.extend(cluster::check(warps));
     found.extend(tensor::check(warps));
     found.extend(groups::check(warps));
+    found.extend(of_operands(function, warps, size));
     // What memory hands out is told only likely.
     for check in found.iter_mut().filter(|check| check.rule.family() == Family::Named && warps.values.by_memory) {
         check.confidence = check.confidence.min(Confidence::Likely);
@@ -90,7 +96,39 @@ pub fn check(
     if let Some(size) = known {
         found.extend(data::check(function, &warps.graph, size, executed.as_ref()));
     }
+    // Columns that are taken several times, or by one lane, are not freed for that reason.
+    let tensor = |line| {
+        let allocates = |action| matches!(action, Tcgen05::Alloc | Tcgen05::Dealloc);
+        let is = |site: &Site<'_>| matches!(site.operation, Operation::Tcgen05 { action, .. } if allocates(action));
+        warps.graph.sites.iter().any(|site| site.line() == line && is(site))
+    };
+    let is_named =
+        |check: &Finding| check.rule == Rule::OneWarpAllocates || check.rule == Rule::WholeWarps && tensor(check.line);
+    if found.iter().any(is_named) {
+        found.retain(|check| check.rule != Rule::TensorFreed);
+    }
     (found, executed)
+}
+
+/// Steps that the operands of all instructions may take to evaluate.
+const OPERAND_STEPS: u64 = 4 << 20;
+
+/// What the operands of single instructions break: the rules that constants decide.
+pub(crate) fn of_operands(function: &Function<'_, '_>, warps: &Warps<'_>, size: Option<BlockSize>) -> Vec<Finding> {
+    let check = || {
+        let warps = warps.with_operands(function, size);
+        let bits = Bits::of(&warps);
+        let mut agreement = Agreement::new(&warps);
+        let mut found = convergence::check(&mut agreement);
+        found.extend(issue::check(&mut agreement));
+        found.extend(descriptors::check(&warps, &bits));
+        found.extend(tensor_memory::check(&mut agreement, &bits));
+        found.extend(registers::check(&mut agreement));
+        found.extend(addresses::check(&mut agreement, &bits));
+        found.extend(addresses::cluster_size(&warps, function));
+        found
+    };
+    work::within(OPERAND_STEPS, check).unwrap_or_default()
 }
 
 /// Executes a kernel for blocks of a size; none where nothing in it synchronises.

@@ -53,7 +53,7 @@ pub fn timeline(function: &Function<'_, '_>, launch: &LaunchHints, most: u64) ->
         let roles = roles::roles(&warps, &setmaxnreg::requested(&warps));
         let checked = sync::execute_kernel(function, &warps.graph, size, &roles, launch.effort)
             .ok_or(NoTimeline::NothingSynchronises)?;
-        let text = (function.module(), &warps.graph);
+        let text = (function.module(), &*warps.graph);
         Ok(sync::timeline::timeline(&checked, function.name(), text, &roles, most))
     };
     work::within(steps(function, false), draw)

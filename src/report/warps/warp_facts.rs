@@ -106,7 +106,7 @@ impl WarpFacts {
         let (checks, executed) = sync::check(function, &warps, size, &roles, (&named, &objects), effort);
         let drawable = executed.as_ref().filter(|executed| executed.program.refused.is_none());
         let timeline = draw_in.zip(drawable).and_then(|(steps, executed)| {
-            let text = (module, &warps.graph);
+            let text = (module, &*warps.graph);
             let draw = || sync::timeline::timeline(executed, function.name(), text, &roles, sync::timeline::STEPS);
             work::within(steps, draw).ok().map(Box::new)
         });

@@ -38,7 +38,7 @@ fn place(base: &Value, number: &Value, ty: Type, back: bool) -> Value {
 impl Solver<'_, '_> {
     /// What an instruction puts into its first destination; none if it is not evaluated.
     pub(in crate::simt) fn compute(&mut self, step: &Step) -> Option<Value> {
-        if matches!(step.compute, Compute::Nothing) {
+        if !step.compute.is_evaluated() && !matches!(step.compute, Compute::Load { .. }) {
             return None;
         }
         let arguments: Vec<Value> = step.arguments.iter().map(|source| self.value(source)).collect();
@@ -46,7 +46,9 @@ impl Solver<'_, '_> {
         let first = arguments.first()?;
         let moved = |value: &Value| value.variable().map(|_| value.clone());
         Some(match step.compute {
-            Compute::Nothing => return None,
+            Compute::Nothing | Compute::Unpack | Compute::Insert { .. } | Compute::Permute | Compute::Funnel { .. } => {
+                return None;
+            }
             Compute::Move => first.clone(),
             // The address of the same variable in another block stays that variable's.
             Compute::Mapa => moved(first).unwrap_or_else(|| Value::Unknown(first.variation())),
@@ -148,6 +150,9 @@ impl Solver<'_, '_> {
     /// What constant stores left in shared memory.
     fn load(&mut self, address: &Value, bytes: u32, block: u32) -> Option<Value> {
         let before = self.before.as_ref()?;
+        if let Some(allocation) = before.cells.allocation(address, bytes) {
+            return Some(allocation);
+        }
         let threads = self.size?.threads()?;
         let found = before.cells.load(address, bytes, &before.reach.block(block), threads)?;
         self.by_memory = true;

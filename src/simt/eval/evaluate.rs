@@ -6,7 +6,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::base::{FastMap, work};
-use crate::ptx::{Declaration, Function, Module, Operand, Operation, Register, StateSpace, StatementId};
+use crate::ptx::{
+    Declaration, Declarator, Function, Linkage, Module, Operand, Operation, Register, StateSpace, StatementId, Tcgen05,
+};
 use crate::simt::BlockSize;
 use crate::simt::eval::memory::Cells;
 use crate::simt::eval::solve::{Before, Solver};
@@ -15,7 +17,7 @@ use crate::simt::graph::Graph;
 use crate::simt::reachability::Reach;
 use crate::simt::ssa::construct::Versions;
 use crate::simt::ssa::lowering::{Compute, Lowering, Source, Step};
-use crate::simt::ssa::slice::Slice;
+use crate::simt::ssa::slice::{Scope, Slice};
 use crate::simt::ssa::value_numbering;
 
 /// Shared variables of a module up to which all are known to each of its functions; of more, those that it names.
@@ -61,6 +63,41 @@ fn shared<'a>(module: &Module<'a>, graph: &Graph<'_>) -> Vec<Declaration<'a>> {
     statements.filter_map(|statement| statement.declaration(module.text())).collect()
 }
 
+/// Where a variable lives, and how much of it there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// Its state space; none for tensor memory.
+    pub space: Option<StateSpace>,
+    /// Bytes that its address is a multiple of.
+    pub align: u64,
+    /// Its bytes; none where the launch or another module decides.
+    pub bytes: Option<u64>,
+}
+
+impl Declared {
+    fn of(declaration: &Declaration<'_>, declarator: &Declarator<'_>) -> Declared {
+        let natural = declaration.element_bytes().filter(|bytes| bytes.is_power_of_two()).unwrap_or(1);
+        let align = declaration.align.map_or(natural, u64::from);
+        let is_elsewhere = matches!(declaration.linkage, Some(Linkage::Extern | Linkage::Common | Linkage::Weak));
+        Declared {
+            space: Some(declaration.space),
+            align: if align.is_power_of_two() { align } else { 1 },
+            bytes: declaration.bytes(declarator).filter(|bytes| !is_elsewhere && *bytes > 0),
+        }
+    }
+}
+
+/// Variables of a kernel that are not in shared memory: of its module where these are few, its own, and its parameters.
+fn beside_shared<'a>(function: &Function<'_, 'a>) -> Vec<Declaration<'a>> {
+    let is_other = |declaration: &Declaration<'_>| declaration.space != StateSpace::Shared;
+    let mut found: Vec<Declaration<'a>> = function.header().params().collect();
+    for space in [StateSpace::Local, StateSpace::Const, StateSpace::Global] {
+        found.extend(function.declarations(space).map(|(_, declaration)| declaration));
+    }
+    found.extend(function.module().variables().filter(is_other).take(FEW_NAMES));
+    found
+}
+
 /// What registers hold.
 pub struct Values {
     pub(in crate::simt) versions: Versions,
@@ -76,6 +113,10 @@ pub struct Values {
     pub(in crate::simt) alignments: Vec<u64>,
     /// Variables that addresses speak of.
     pub variables: Vec<String>,
+    /// What is known of each.
+    pub declared: Vec<Declared>,
+    /// Variables that stand for tensor memory, and the instruction that allocates each.
+    pub allocations: Vec<(u32, usize)>,
     /// Where each is among them.
     variable_numbers: FastMap<String, u32>,
     /// Whether a load from shared memory was taken to give what constant stores left there.
@@ -200,21 +241,40 @@ impl Values {
     }
 
     /// Evaluates what branches, guards and the instructions that analyses ask about depend on, and who gets where.
-    pub fn solve(function: &Function<'_, '_>, graph: &Graph<'_>, size: Option<BlockSize>) -> (Values, Reach) {
+    pub fn solve(
+        function: &Function<'_, '_>,
+        graph: &Graph<'_>,
+        size: Option<BlockSize>,
+        scope: Scope,
+    ) -> (Values, Reach) {
         let mut variables: Vec<String> = Vec::new();
         let mut names = HashMap::new();
         let local = function.declarations(StateSpace::Shared).map(|(_, declaration)| declaration);
         let mut alignments: Vec<u64> = Vec::new();
-        for declaration in local.chain(shared(function.module(), graph)) {
+        let mut declared: Vec<Declared> = Vec::new();
+        let others = if scope == Scope::Operands { beside_shared(function) } else { Vec::new() };
+        for declaration in local.chain(shared(function.module(), graph)).chain(others) {
             for declarator in declaration.names() {
                 names.entry(declarator.name).or_insert_with(|| {
                     variables.push(declarator.name.to_owned());
                     alignments.push(u64::from(declaration.align.filter(|align| align.is_power_of_two()).unwrap_or(1)));
+                    declared.push(Declared::of(&declaration, &declarator));
                     variables.len() as u32 - 1
                 });
             }
         }
-        let mut slice = Slice::of(graph);
+        let mut allocations: Vec<(u32, usize)> = Vec::new();
+        if scope == Scope::Operands {
+            let allocates =
+                |operation: &Operation<'_>| matches!(operation, Operation::Tcgen05 { action: Tcgen05::Alloc, .. });
+            for (index, _) in graph.sites.iter().enumerate().filter(|(_, site)| allocates(&site.operation)) {
+                allocations.push((variables.len() as u32, index));
+                variables.push("tensor memory".to_owned());
+                alignments.push(1);
+                declared.push(Declared { space: None, align: 32, bytes: None });
+            }
+        }
+        let mut slice = Slice::of(graph, scope);
         let versions = Versions::build(graph, &mut slice);
         let steps = Lowering::new(graph, &names, size, &versions).steps(&slice);
         let loads = slice.loads;
@@ -231,6 +291,8 @@ impl Values {
             alignments: Vec::new(),
             variable_numbers: (0..).zip(&variables).map(|(number, name)| (name.clone(), number)).collect(),
             variables,
+            declared,
+            allocations,
             by_memory: false,
         };
         // At first everybody may come along every way; who cannot is known then, and what the rest left in memory.
@@ -240,6 +302,7 @@ impl Values {
         let rounds = if steps.iter().all(|step| step.fixed) && values.versions.meetings.is_empty() { 0 } else { 2 };
         for _ in 0..rounds {
             let cells = if loads { Cells::gather(graph, &values, &reach) } else { Cells::default() };
+            let cells = cells.with_allocations(graph, &values);
             let before = Before { values: &values, reach: &reach, cells };
             let (held, by_memory) = Solver::new(graph, size, &alignments, Some(before)).solve(&steps, &values.versions);
             let unchanged = held == values.held;

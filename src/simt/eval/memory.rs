@@ -31,7 +31,13 @@ struct Store {
 #[derive(Default)]
 pub(in crate::simt) struct Cells {
     stores: Vec<Store>,
+    /// Where addresses of tensor memory are written: variable, offset, and the variable that stands for what was allocated; none where
+    /// several are written to one place.
+    allocations: Vec<(u32, i64, Option<u32>)>,
 }
+
+/// Bytes of an address of tensor memory.
+const TENSOR_ADDRESS: u32 = 4;
 
 impl Cells {
     /// Collects the stores that somebody can reach.
@@ -62,6 +68,31 @@ impl Cells {
             cells.stores.push(Store { variable, offset, bytes });
         }
         cells
+    }
+
+    /// Notes where the instructions that allocate tensor memory write its address.
+    pub(in crate::simt) fn with_allocations(mut self, graph: &Graph<'_>, values: &Values) -> Cells {
+        for (variable, index) in &values.allocations {
+            let to = graph.sites.get(*index).and_then(|site| site.located.instruction.operand(0));
+            let Some(Value::Address { variable: into, offset: Some(offset) }) =
+                to.map(|to| values.operand(graph, *index, to))
+            else {
+                continue;
+            };
+            match self.allocations.iter_mut().find(|(other, at, _)| (*other, *at) == (into, offset)) {
+                Some((.., twice)) => *twice = None,
+                None => self.allocations.push((into, offset, Some(*variable))),
+            }
+        }
+        self
+    }
+
+    /// The tensor memory that a load gives the address of.
+    pub(in crate::simt) fn allocation(&self, address: &Value, width: u32) -> Option<Value> {
+        let Value::Address { variable, offset: Some(offset) } = address else { return None };
+        let mut slots = self.allocations.iter().filter(|_| width == TENSOR_ADDRESS);
+        let (.., allocated) = slots.find(|(into, at, _)| (into, at) == (variable, offset))?;
+        allocated.map(|variable| Value::Address { variable, offset: Some(0) })
     }
 
     /// What threads load from an address: none where a store does not tell.

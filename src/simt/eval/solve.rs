@@ -331,14 +331,16 @@ impl<'g, 'a> Solver<'g, 'a> {
             Source::Known(value) => value,
             Source::Version(version) => self.version(*version),
             Source::OwnRank => &Value::Unknown(Variation::Block),
-            Source::Not(_) | Source::Address(..) | Source::Opaque => &Value::Unknown(Variation::Lane),
+            Source::Not(_) | Source::Address(..) | Source::Pack(_) | Source::Opaque => &Value::Unknown(Variation::Lane),
         }
     }
 
     /// What an operand is.
     pub(in crate::simt) fn value(&self, source: &Source) -> Value {
         match source {
-            Source::Known(_) | Source::Version(_) | Source::OwnRank | Source::Opaque => self.borrowed(source).clone(),
+            Source::Known(_) | Source::Version(_) | Source::OwnRank | Source::Pack(_) | Source::Opaque => {
+                self.borrowed(source).clone()
+            }
             Source::Not(inner) => complement(&self.value(inner)),
             Source::Address(base, offset) => {
                 let base = self.value(base);

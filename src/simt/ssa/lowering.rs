@@ -22,7 +22,9 @@ pub(in crate::simt) enum Source {
     Address(Box<Source>, Option<i64>),
     /// The number of this block in its cluster.
     OwnRank,
-    /// `{%r1, %r2}`, `0f3F800000`: not followed.
+    /// `{%r1, %r2}`: parts of a number, the lowest first.
+    Pack(Box<[Source]>),
+    /// `0f3F800000`: not followed.
     Opaque,
 }
 
@@ -69,6 +71,27 @@ pub(in crate::simt) enum Compute {
     Load {
         bytes: u32,
     },
+    /// Bits that change places: `mov.b64 {%r1, %r2}, %rd1`.
+    Unpack,
+    /// `bfi`
+    Insert {
+        ty: Type,
+    },
+    /// `prmt`, without a mode.
+    Permute,
+    /// `shf`
+    Funnel {
+        left: bool,
+        wraps: bool,
+    },
+}
+
+impl Compute {
+    /// Whether numbers are computed of it, thread by thread; of the rest only single bits are (`bits.rs`).
+    pub fn is_evaluated(self) -> bool {
+        use Compute::{Funnel, Insert, Load, Nothing, Permute, Unpack};
+        !matches!(self, Nothing | Load { .. } | Unpack | Insert { .. } | Permute | Funnel { .. })
+    }
 }
 
 /// A destination.
@@ -104,9 +127,13 @@ pub(in crate::simt) struct Step {
     /// Among whom what it gives differs, whatever it reads.
     pub varies: Variation,
     pub elects: bool,
+    /// Whether it reads which block of its cluster, or of the grid, this is.
+    pub ranked: bool,
     /// Whether a second destination is the first one's complement.
     pub complements: bool,
     pub block: u32,
+    /// Its place among the instructions.
+    pub index: u32,
     /// Whether nothing that it depends on comes from memory or from where ways meet: it gives the same whoever goes where.
     pub fixed: bool,
 }
@@ -201,7 +228,7 @@ impl<'g, 'a> Lowering<'g, 'a> {
             }
             "vote" | "activemask" | "redux" => Otherwise::Variation(Variation::Warp),
             "mbarrier" => Otherwise::Variation(Variation::Block),
-            _ if matches!(compute, Compute::Nothing | Compute::Load { .. }) => {
+            _ if !compute.is_evaluated() => {
                 let reads = instruction.names().filter(|used| !used.is_def);
                 Otherwise::Reads(reads.map(|used| self.name(index, site, used.name, None)).collect())
             }
@@ -218,8 +245,10 @@ impl<'g, 'a> Lowering<'g, 'a> {
             reads: reads.into(),
             depends,
             elects,
+            ranked: instruction.names().any(|used| !used.is_def && is_rank(used.name)),
             complements: mnemonic == "setp",
             block: site.block,
+            index,
             fixed: false,
         }
     }
@@ -229,6 +258,9 @@ impl<'g, 'a> Lowering<'g, 'a> {
         let instruction = site.located.instruction;
         // `mov.b64 {%r1, %r2}, %rd1` and `setp.eq.s32 _|%p1, …` define something else than the value below.
         let destination = instruction.operand(0)?;
+        if mnemonic == "mov" && matches!(destination.shape(), Shape::Vector(_)) {
+            return Some(Compute::Unpack);
+        }
         if matches!(destination.shape(), Shape::Vector(_)) || destination.text().starts_with('_') {
             return None;
         }
@@ -265,6 +297,9 @@ impl<'g, 'a> Lowering<'g, 'a> {
             }
             "selp" if arguments >= 3 => Compute::Select,
             "shfl" if instruction.has("idx") && arguments >= 2 => Compute::Shuffle,
+            "bfi" if arguments == 4 => Compute::Insert { ty: ty? },
+            "prmt" if arguments == 3 && instruction.modifiers().count() == 1 => Compute::Permute,
+            "shf" if arguments == 3 => Compute::Funnel { left: instruction.has("l"), wraps: instruction.has("wrap") },
             "ld" => Compute::Load { bytes: ty?.bits / 8 },
             _ => {
                 let what = Arithmetic::of(mnemonic).filter(|what| arguments >= what.arguments())?;
@@ -327,6 +362,7 @@ impl<'g, 'a> Lowering<'g, 'a> {
                     _ => Value::Unknown(Variation::Lane),
                 })
             }
+            Shape::Vector(parts) => Source::Pack(parts.map(|part| self.operand(index, site, part)).collect()),
             _ => Source::Opaque,
         }
     }
@@ -334,7 +370,6 @@ impl<'g, 'a> Lowering<'g, 'a> {
 
 /// Among whom what an instruction gives differs, whatever the registers that it reads.
 fn varies(compute: Compute, arguments: &[Source], otherwise: &Otherwise, elects: bool) -> Variation {
-    let evaluated = !matches!(compute, Compute::Nothing | Compute::Load { .. });
     let known = |sources: &[Source]| {
         let varies = sources.iter().map(|source| match source {
             Source::Known(value) => value.variation(),
@@ -345,10 +380,18 @@ fn varies(compute: Compute, arguments: &[Source], otherwise: &Otherwise, elects:
     match otherwise {
         // What one lane is elected for, one lane of every warp is.
         _ if elects => Variation::Block,
-        _ if evaluated => known(arguments),
+        _ if compute.is_evaluated() => known(arguments),
         Otherwise::Variation(varies) => *varies,
         Otherwise::Reads(sources) => known(sources),
     }
+}
+
+/// Whether a special register differs from block to block.
+fn is_rank(name: &str) -> bool {
+    matches!(
+        name,
+        "%ctaid" | "%cluster_ctaid" | "%cluster_ctarank" | "%clusterid" | "%smid" | "%gridid" | "%is_explicit_cluster"
+    )
 }
 
 fn special(size: Option<BlockSize>, name: &str, axis: usize) -> Value {

@@ -69,6 +69,15 @@ pub(in crate::simt) struct Slice {
 /// would take longer than all else that is said about them.
 const MAX_PLAIN: usize = 2000;
 
+/// What an evaluation is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Who goes where, and the operands of barriers.
+    Decisions,
+    /// The operands of whatever reads or writes memory, or has lanes work together.
+    Operands,
+}
+
 /// Whether anything in a function depends on who runs it: roles, barriers of some threads, asynchronous copies and matrices.
 fn depends_on_threads(graph: &Graph<'_>) -> bool {
     graph.sites.iter().any(|site| match &site.operation {
@@ -107,6 +116,24 @@ fn asked_of_copy<'a>(site: &Site<'a>) -> impl Iterator<Item = Operand<'a>> {
     instruction.operands().filter(is_address).last().into_iter().chain(instruction.operand(2))
 }
 
+/// The operands whose values decide whether an instruction keeps to the rules: addresses, masks, sizes, descriptors.
+fn asked_of_access<'a>(site: &Site<'a>) -> impl Iterator<Item = Operand<'a>> {
+    let instruction = site.located.instruction;
+    // Not what is stored, multiplied or shuffled.
+    let (addresses, numbers) = match instruction.mnemonic() {
+        "ld" | "st" | "atom" | "red" | "ldmatrix" | "stmatrix" | "multimem" | "prefetch" | "tensormap" => (true, false),
+        "cp" | "bar" | "barrier" | "mbarrier" | "tcgen05" | "elect" | "shfl" | "vote" | "match" | "redux" | "mapa"
+        | "wgmma" | "brx" | "bfe" => (true, true),
+        _ => (false, false),
+    };
+    let is_asked = move |operand: &Operand<'_>| match operand.shape() {
+        Shape::Address(_) => addresses,
+        Shape::Name { .. } => numbers,
+        _ => false,
+    };
+    instruction.operands().filter(is_asked)
+}
+
 /// Whether it matters who passes an instruction's guard: where it leads elsewhere, and where analyses ask who runs it.
 fn decides(site: &Site<'_>) -> bool {
     is_asked(site)
@@ -135,9 +162,9 @@ struct Definitions {
 }
 
 impl Slice {
-    pub fn of(graph: &Graph<'_>) -> Slice {
+    pub fn of(graph: &Graph<'_>, scope: Scope) -> Slice {
         let mut slice = Slice::default();
-        if !depends_on_threads(graph) {
+        if scope == Scope::Decisions && !depends_on_threads(graph) {
             return slice;
         }
         let mut definitions = Definitions { last: Vec::new(), all: Vec::new() };
@@ -164,8 +191,16 @@ impl Slice {
             open: Vec::new(),
         };
         for (index, site) in graph.sites.iter().enumerate() {
-            if decides(site) {
+            if decides(site) || scope == Scope::Operands {
                 gatherer.want_guard(site);
+            }
+            if scope == Scope::Operands {
+                let mut asked = asked_of_access(site).peekable();
+                if asked.peek().is_some() {
+                    gatherer.observe(index, site, Kind::Look);
+                    asked.for_each(|operand| gatherer.want(site, operand));
+                }
+                continue;
             }
             if is_asked(site) {
                 gatherer.observe(index, site, Kind::Reads);
@@ -179,6 +214,9 @@ impl Slice {
             }
         }
         gatherer.close();
+        if scope == Scope::Operands {
+            return gatherer.finish();
+        }
         let works_on_shared = |site: &Site<'_>, mnemonic: &str| {
             site.located.instruction.mnemonic() == mnemonic && is_shared(&site.located.instruction)
         };

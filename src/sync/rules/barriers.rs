@@ -91,7 +91,6 @@ fn are_ids(layers: &[Arc<[u64]>], threads: &ThreadSet) -> bool {
 pub fn check(warps: &Warps<'_>, named: &Named) -> Vec<Finding> {
     let mut checks = Vec::new();
     let whole = warps.graph.complete && !warps.graph.calls && named.unresolved.is_empty();
-    divergence(warps, &mut checks);
     for (id, sites) in &named.barriers {
         counts(*id, sites, &mut checks);
         if !whole {
@@ -139,48 +138,5 @@ fn counts(id: u32, sites: &[BarrierSite], checks: &mut Vec<Finding>) {
                 "sites that complete a barrier together need one count; others may differ where they never overlap"
                     .to_owned(),
         });
-    }
-}
-
-/// Instructions that whole warps must run together, where some lanes cannot come.
-fn divergence(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
-    let Some(threads) = warps.threads else { return };
-    let all = ThreadSet::first(threads);
-    let mut lanes_wait: Option<ThreadSet> = None;
-    for (index, site) in warps.graph.sites.iter().enumerate() {
-        let what = match site.operation {
-            Operation::NamedBarrier(barrier) if barrier.aligned => "barrier",
-            Operation::ClusterBarrier { aligned: true, .. } => "cluster barrier",
-            Operation::SetMaxNReg { .. } => "setmaxnreg",
-            Operation::Wgmma(_) => "wgmma",
-            _ => continue,
-        };
-        let here = warps.at(index);
-        let missing = here.whole_warps().intersection(&all);
-        if here.is_empty() || missing == here {
-            continue;
-        }
-        // Lanes that have left the kernel are not missed; those that go on to wait elsewhere are.
-        let elsewhere = *lanes_wait.get_or_insert_with(|| {
-            let waits = warps.graph.sites.iter().enumerate().filter(|(_, site)| {
-                matches!(
-                    site.operation,
-                    Operation::NamedBarrier(_) | Operation::ClusterBarrier { .. } | Operation::Wgmma(_)
-                )
-            });
-            waits.fold(ThreadSet::EMPTY, |all, (index, _)| all.union(&warps.at(index)))
-        });
-        let lost = missing.iter().filter(|thread| !here.has(*thread)).any(|thread| elsewhere.has(thread));
-        let first = here.warps().first().copied().unwrap_or(0);
-        let lanes = here.iter().filter(|thread| thread / 32 == first).count();
-        checks.push(Finding {
-            rule: Rule::WholeWarps,
-            confidence: if lost { Confidence::Likely } else { Confidence::Possible },
-            line: site.line(),
-            message: format!("only {lanes} of the 32 lanes of warp {first} come to this aligned {what}"),
-            reasoning: "all threads of a warp must run it together; a branch or predicate keeps the others away"
-                .to_owned(),
-        });
-        return;
     }
 }

@@ -1,13 +1,20 @@
 //! What is no execution: rules about instructions and the paths between them. One file a family.
 
+pub mod addresses;
+pub mod agreement;
 pub mod barriers;
 pub mod cluster;
+pub mod convergence;
+pub mod descriptors;
 pub mod finding;
 pub mod groups;
+pub mod issue;
 pub mod mbarrier_checks;
 pub mod mbarriers;
+pub mod registers;
 pub mod rule;
 pub mod tensor;
+pub mod tensor_memory;
 pub mod wgmma;
 
 #[cfg(test)]

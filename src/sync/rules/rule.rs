@@ -61,6 +61,12 @@ pub enum Family {
     Tensor,
     /// Data in shared memory.
     Data,
+    /// Descriptors of multiplications and of matrices.
+    Descriptors,
+    /// Addresses and sizes.
+    Addresses,
+    /// Registers and single instructions.
+    Registers,
 }
 
 macro_rules! rules {
@@ -122,7 +128,13 @@ rules! {
         /// Whole warps come to what is aligned.
         WholeWarps "PI206" Fatal Both,
         /// A lane is in the mask that it gives.
-        InMask "PI207" Fatal Executed,
+        InMask "PI207" Fatal Both,
+        /// Every lane of a mask comes.
+        LanesOfMask "PI208" Fatal Read,
+        /// A shuffle reads lanes that take part.
+        ShuffledLane "PI209" Other Read,
+        /// Whole warpgroups come to wgmma.
+        WholeWarpgroups "PI210" Fatal Read,
     }
     Mbarrier {
         /// An mbarrier is initialised.
@@ -147,6 +159,12 @@ rules! {
         NoMoreArrivals "PI310" Fatal Executed,
         /// A block lives as long as copies into its shared memory.
         OutlivesCopies "PI311" Fatal Executed,
+        /// One thread issues a bulk copy.
+        CopiedOnce "PI312" Fatal Read,
+        /// An mbarrier is initialised once.
+        InitialisedOnce "PI313" Fatal Read,
+        /// One thread initialises an mbarrier.
+        OneInitialises "PI314" Fatal Read,
     }
     Cluster {
         /// A wait at the cluster barrier comes after an arrival.
@@ -169,6 +187,8 @@ rules! {
         CopiesCommitted "PI504" Other Read,
         /// Groups of copies are waited for.
         CopiesWaitedFor "PI505" Other Read,
+        /// The first wgmma does not add to registers that nothing set.
+        WgmmaFirst "PI506" Other Read,
     }
     Tensor {
         /// A kernel has one cta_group.
@@ -181,6 +201,22 @@ rules! {
         TensorFits "PI604" Fatal Read,
         /// The permit to allocate tensor memory is given up.
         PermitGivenUp "PI605" Other Read,
+        /// One warp allocates and frees tensor memory.
+        OneWarpAllocates "PI606" Fatal Read,
+        /// One thread issues work of tensor cores.
+        IssuedOnce "PI607" Other Read,
+        /// Addresses of tensor memory are those that were allocated.
+        TensorAddress "PI608" Fatal Read,
+        /// Nothing is allocated after the permit was given up.
+        PermitHeld "PI609" Fatal Read,
+        /// Columns that are used were allocated.
+        TensorWithin "PI610" Fatal Read,
+        /// A warp reaches its own lanes of tensor memory.
+        TensorLanes "PI611" Fatal Read,
+        /// Accumulators do not overlap.
+        TensorOverlap "PI612" Other Read,
+        /// The first multiplication does not add to tensor memory that nothing set.
+        TensorFirst "PI613" Other Read,
     }
     Data {
         /// A barrier comes between two threads that touch the same bytes.
@@ -201,6 +237,44 @@ rules! {
         LanesMeet "PI708" Other Executed,
         /// Tensor memory is used when what is under way there is over.
         TensorOrdered "PI709" Other Executed,
+    }
+    Descriptors {
+        /// The shape in an instruction descriptor is one that there is.
+        InstructionShape "PI801" Fatal Read,
+        /// The types in an instruction descriptor are those of its kind.
+        InstructionTypes "PI802" Fatal Read,
+        /// Flags of an instruction descriptor belong to its instruction, and reserved bits are 0.
+        InstructionFlags "PI803" Fatal Read,
+        /// The fields of a matrix descriptor have values that there are.
+        MatrixFields "PI804" Fatal Read,
+        /// A matrix descriptor has its address in units of 16 bytes, in 14 bits.
+        MatrixStart "PI805" Other Read,
+        /// A swizzled matrix starts where its pattern does.
+        MatrixAligned "PI806" Other Read,
+    }
+    Addresses {
+        /// Addresses are aligned.
+        Aligned "PI811" Fatal Read,
+        /// Accesses stay within their variable.
+        WithinVariable "PI812" Other Read,
+        /// Nothing writes to the memory of an mbarrier.
+        MbarrierKept "PI813" Other Read,
+        /// An address is of the space that its instruction names.
+        OfSpace "PI814" Fatal Read,
+        /// Ranks and masks name blocks that the cluster has.
+        WithinCluster "PI815" Fatal Read,
+        /// A copy reads no more than it copies.
+        SourceSize "PI816" Other Read,
+    }
+    Registers {
+        /// A register is written before it is read.
+        RegisterWritten "PI821" Other Read,
+        /// An indexed branch has the target that it chooses.
+        BranchTarget "PI822" Fatal Read,
+        /// Bits that are taken are there.
+        BitsThere "PI823" Other Read,
+        /// A carry comes from the instruction before.
+        CarryKept "PI824" Other Read,
     }
 }
 
@@ -224,6 +298,9 @@ mod tests {
             (Family::Groups, "Groups of copies and multiplications"),
             (Family::Tensor, "Tensor memory"),
             (Family::Data, "Data in shared and tensor memory"),
+            (Family::Descriptors, "Descriptors"),
+            (Family::Addresses, "Addresses and sizes"),
+            (Family::Registers, "Registers and single instructions"),
         ];
         let is_there = |rule: &Rule| families.iter().any(|(family, _)| *family == rule.family());
         assert!(Rule::ALL.iter().all(is_there), "a family is not in the table");

@@ -1,3 +1,4 @@
+mod pairs;
 mod places;
 mod rounds;
 

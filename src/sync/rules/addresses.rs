@@ -1,0 +1,549 @@
+//! Addresses: whether they are aligned, stay within their variable, and are of the space that an instruction reads or writes.
+//!
+//! In: what the registers of an address hold in each thread, and the bits that are known of it. An address that a launch decides is taken
+//! to be aligned as every allocation is; nothing else is assumed of it.
+
+use crate::base::{Line, work};
+use crate::ptx::{
+    Bulk, CpAsync, Function, Instruction, MbarrierAction, Operand, Operation, StateSpace, Tcgen05, type_bits,
+};
+use crate::simt::{Bits, Declared, Root, Site, ThreadSet, Value, Warps};
+use crate::sync::rules::agreement::Agreement;
+use crate::sync::rules::finding::{Confidence, Finding};
+use crate::sync::rules::rule::Rule;
+
+/// Bytes of a tensor map, and what it is aligned to.
+const MAP: (u64, u64) = (128, 64);
+/// Bytes of an mbarrier.
+const MBARRIER: u64 = 8;
+/// Blocks of a cluster that every launch may have.
+const PORTABLE: u32 = 8;
+
+/// A space as an instruction names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Named {
+    /// None: a generic address.
+    Generic,
+    /// `.shared`, `.shared::cta`
+    Own,
+    /// `.shared::cluster`
+    Cluster,
+    /// `.global`, `.const`, `.local`
+    Other(StateSpace),
+    /// Told by nobody: `.param` and what is newer than this program.
+    Open,
+}
+
+impl Named {
+    fn of(word: &str) -> Option<Named> {
+        Some(match word {
+            "shared" | "shared::cta" => Named::Own,
+            "shared::cluster" => Named::Cluster,
+            "global" => Named::Other(StateSpace::Global),
+            "const" => Named::Other(StateSpace::Const),
+            "local" => Named::Other(StateSpace::Local),
+            "param" | "param::entry" | "param::func" => Named::Open,
+            _ => return None,
+        })
+    }
+
+    /// Whether an address that starts at a root is one of this space.
+    fn takes(self, root: Root) -> bool {
+        match (self, root) {
+            (Named::Open, _) => true,
+            (Named::Generic, Root::Generic(_)) | (Named::Generic, Root::In(StateSpace::Global)) => true,
+            (Named::Generic, _) => false,
+            (Named::Own, root) => root == Root::In(StateSpace::Shared),
+            (Named::Cluster, root) => matches!(root, Root::In(StateSpace::Shared) | Root::Mapped),
+            (Named::Other(StateSpace::Global), Root::Generic(of)) => of == StateSpace::Global,
+            (Named::Other(space), root) => root == Root::In(space),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Named::Generic => "generic",
+            Named::Own => "shared::cta",
+            Named::Cluster => "shared::cluster",
+            Named::Other(StateSpace::Global) => "global",
+            Named::Other(StateSpace::Const) => "const",
+            Named::Other(StateSpace::Local) => "local",
+            _ => "other",
+        }
+    }
+}
+
+/// An address that an instruction reads or writes.
+struct Access<'a> {
+    operand: Operand<'a>,
+    /// Bytes from it on; none where they are not known.
+    bytes: Option<u64>,
+    /// What it must be a multiple of.
+    align: u64,
+    space: Named,
+    writes: bool,
+    /// What it is called.
+    what: &'static str,
+    /// Lanes of a warp whose addresses count.
+    lanes: u32,
+}
+
+/// Checks the addresses of a kernel.
+pub fn check(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
+    let mut checks: Vec<Finding> = Vec::new();
+    let warps = agreement.warps;
+    let barriers = mbarriers(warps);
+    for (index, site) in warps.graph.sites.iter().enumerate() {
+        let here = warps.at(index);
+        if here.is_empty() {
+            continue;
+        }
+        let mut add = |rule, confidence, message: String, reasoning: String| {
+            let line = site.line();
+            if !checks.iter().any(|known| (known.rule, known.line) == (rule, line)) {
+                checks.push(Finding { rule, confidence, line, message, reasoning });
+            }
+        };
+        for access in accesses(warps, (index, site)) {
+            work::spend(1);
+            let value = warps.values.operand(&warps.graph, index, access.operand);
+            // A thread that a predicate keeps away that is not known may be just the one.
+            let differs = matches!(value, Value::Addresses { .. });
+            let here = if !differs || agreement.all_come(index) { here } else { ThreadSet::EMPTY };
+            aligned(warps, bits, (index, &here), &access, &value, &mut add);
+            contained(warps, &here, &access, &value, &mut add);
+            of_space(warps, index, &access, &mut add);
+            overlapping(warps, (index, &here), &access, (&value, &barriers), &mut add);
+        }
+        source_size(warps, (index, site), &mut add);
+        tensor_map(warps, (index, site), &mut add);
+        ranks(agreement, (index, site), &here, &mut add);
+    }
+    checks
+}
+
+/// A cluster that not every launch may have.
+pub fn cluster_size(warps: &Warps<'_>, function: &Function<'_, '_>) -> Option<Finding> {
+    let (start, end) = function.lines();
+    let text = function.module().text().lines().zip(1..).skip(start.0.saturating_sub(1) as usize);
+    let mut header = text.take_while(|(_, line)| Line(*line) <= end);
+    let directive = header.find(|(text, _)| text.contains(".reqnctapercluster"));
+    let line = directive.map_or(start, |(_, line)| Line(line));
+    let blocks = warps.cluster.filter(|blocks| *blocks > PORTABLE)?;
+    Some(Finding {
+        rule: Rule::WithinCluster,
+        confidence: Confidence::Likely,
+        line,
+        message: format!("a cluster of {blocks} blocks, more than the {PORTABLE} that every GPU has room for"),
+        reasoning:
+            "a launch of more, 16 at most, is refused unless cudaFuncAttributeNonPortableClusterSizeAllowed is set"
+                .to_owned(),
+    })
+}
+
+/// Bytes that one thread reads or writes by an instruction's type and vector.
+fn width(instruction: &Instruction<'_>) -> Option<u64> {
+    let mut modifiers = instruction.modifiers();
+    let vector = modifiers.find_map(|word| match word {
+        "v2" => Some(2),
+        "v4" => Some(4),
+        "v8" => Some(8),
+        _ => None,
+    });
+    let bits = instruction.modifiers().filter_map(bits_of).last()?;
+    Some(u64::from(bits.div_ceil(8)) * vector.unwrap_or(1))
+}
+
+fn bits_of(word: &str) -> Option<u32> {
+    if word == "b128" { Some(128) } else { type_bits(word).filter(|bits| *bits >= 8) }
+}
+
+/// The spaces that an instruction names, in order.
+fn spaces(instruction: &Instruction<'_>) -> [Option<Named>; 2] {
+    let mut named = instruction.modifiers().filter_map(Named::of);
+    [named.next(), named.next()]
+}
+
+fn accesses<'a>(warps: &Warps<'a>, (index, site): (usize, &Site<'a>)) -> Vec<Access<'a>> {
+    let instruction = site.located.instruction;
+    let [first, second] = spaces(&instruction);
+    let access = |at: usize, bytes: Option<u64>, align: u64, space: Option<Named>, writes: bool, what| {
+        instruction.operand(at).map(|operand| Access {
+            operand,
+            bytes,
+            align,
+            space: space.unwrap_or(Named::Generic),
+            writes,
+            what,
+            lanes: u32::MAX,
+        })
+    };
+    let number = |at: usize| {
+        instruction.operand(at).and_then(|operand| warps.values.operand(&warps.graph, index, operand).constant())
+    };
+    match site.operation {
+        Operation::Mbarrier(mbarrier) => {
+            let address = mbarrier.address.map(|operand| Access {
+                operand,
+                bytes: Some(MBARRIER),
+                align: MBARRIER,
+                space: first.unwrap_or(Named::Generic),
+                writes: false,
+                what: "mbarrier",
+                lanes: u32::MAX,
+            });
+            address.into_iter().collect()
+        }
+        Operation::CpAsync(CpAsync::Copy) => {
+            let bytes = number(2);
+            let align = bytes.filter(|bytes| bytes.is_power_of_two()).unwrap_or(1);
+            let to = access(0, bytes, align, first, true, "destination");
+            // What it does not copy it fills with zeros.
+            let from = access(1, bytes.filter(|_| instruction.operand(3).is_none()), align, second, false, "source");
+            to.into_iter().chain(from).collect()
+        }
+        Operation::Bulk(Bulk::Copy { tensor } | Bulk::Reduce { tensor }) => {
+            let loads = second.is_none_or(|space| space == Named::Other(StateSpace::Global));
+            let bytes = number(2).filter(|_| !tensor);
+            let (to, from) = match (tensor, loads) {
+                // `[map, {…}]` is no address of what is copied.
+                (true, true) => (access(0, None, 128, first, true, "destination"), None),
+                (true, false) => (None, access(1, None, 128, second, false, "source")),
+                _ => (access(0, bytes, 16, first, true, "destination"), access(1, bytes, 16, second, false, "source")),
+            };
+            let is_signalled = instruction.modifiers().any(|word| word.starts_with("mbarrier::"));
+            let barrier = if tensor { 2 } else { 3 };
+            let barrier = access(barrier, Some(MBARRIER), MBARRIER, Some(Named::Cluster), false, "mbarrier");
+            to.into_iter().chain(from).chain(barrier.filter(|_| is_signalled)).collect()
+        }
+        Operation::Tcgen05 { action: Tcgen05::Alloc, .. } => {
+            // Kernels in use give it generic addresses, whose lower half is that in shared memory.
+            access(0, Some(4), 4, Some(Named::Open), true, "destination").into_iter().collect()
+        }
+        Operation::Other | Operation::Fence { .. } => {
+            let (at, writes) = match instruction.mnemonic() {
+                "ld" | "atom" => (1, false),
+                "st" | "red" => (0, true),
+                "ldmatrix" => (1, false),
+                "stmatrix" => (0, true),
+                _ => return Vec::new(),
+            };
+            let is_matrix = instruction.mnemonic().ends_with("matrix");
+            let bytes = if is_matrix { Some(16) } else { width(&instruction) };
+            let align = bytes.filter(|bytes| bytes.is_power_of_two()).unwrap_or(1);
+            let writes = writes || instruction.mnemonic() == "atom";
+            let mut found = access(at, bytes, align, first, writes, "address");
+            if let Some(found) = found.as_mut().filter(|_| is_matrix) {
+                let rows = |word: &str| Some(8 * word.strip_prefix('x')?.parse::<u32>().ok()?);
+                found.lanes = instruction.modifiers().find_map(rows).unwrap_or(32);
+            }
+            found.into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+type Add<'f> = &'f mut dyn FnMut(Rule, Confidence, String, String);
+
+/// The places in a variable that threads of a set have, those of the lanes that count.
+fn places<'v>(value: &'v Value, here: &'v ThreadSet, lanes: u32) -> Box<dyn Iterator<Item = (u32, i64)> + 'v> {
+    match value {
+        Value::Address { offset: Some(offset), .. } => {
+            Box::new(here.iter().take(1).map(move |thread| (thread, *offset)))
+        }
+        Value::Addresses { offsets, .. } => {
+            work::spend_on(offsets.len() / 16);
+            let counted = here.iter().filter(move |thread| thread % 32 < lanes);
+            Box::new(counted.filter_map(|thread| offsets.get(thread as usize).map(|offset| (thread, *offset))))
+        }
+        _ => Box::new(std::iter::empty()),
+    }
+}
+
+fn declared<'w>(warps: &'w Warps<'_>, value: &Value) -> Option<(&'w str, &'w Declared)> {
+    let variable = value.variable()? as usize;
+    Some((warps.values.variables.get(variable)?.as_str(), warps.values.declared.get(variable)?))
+}
+
+fn aligned(
+    warps: &Warps<'_>,
+    bits: &Bits,
+    (index, here): (usize, &ThreadSet),
+    access: &Access<'_>,
+    value: &Value,
+    add: Add<'_>,
+) {
+    let Access { align, what, .. } = *access;
+    if align < 2 {
+        return;
+    }
+    let text = access.operand.text();
+    let rule = format!("the {what} of this instruction must be a multiple of {align}");
+    let known = bits.operand(warps, index, access.operand);
+    let variable = declared(warps, value).filter(|(_, declared)| declared.space.is_some());
+    let lower = |declared: &Declared| (declared.align.min(align) - 1) as i64;
+    let thread = variable
+        .and_then(|(_, declared)| places(value, here, access.lanes).find(|(_, offset)| offset & lower(declared) != 0));
+    if let (Some((thread, offset)), Some((name, _))) = (thread, variable) {
+        let message = format!("{text} is byte {offset} of {name} in thread {thread}, no multiple of {align}");
+        add(Rule::Aligned, Confidence::Likely, message, rule);
+        return;
+    }
+    let past = known.ones & (align - 1);
+    if past != 0 && variable.is_none_or(|(_, declared)| declared.align > past & past.wrapping_neg()) {
+        let message = format!("{text} is {past} or more bytes past a multiple of {align}");
+        add(Rule::Aligned, Confidence::Likely, message, rule);
+        return;
+    }
+    // A variable that may start anywhere.
+    let Some((name, declared)) = variable.filter(|(_, declared)| declared.align < align) else { return };
+    let is_static = declared.bytes.is_some() && declared.space != Some(StateSpace::Param);
+    let is_open = known.zeros & (align - 1) & !(declared.align - 1) != (align - 1) & !(declared.align - 1);
+    if is_static && is_open {
+        let message = format!("{name} is aligned to {} only, and {text} must be a multiple of {align}", declared.align);
+        add(Rule::Aligned, Confidence::Likely, message, format!("{rule}: declare it .align {align}"));
+    }
+}
+
+fn contained(warps: &Warps<'_>, here: &ThreadSet, access: &Access<'_>, value: &Value, add: Add<'_>) {
+    let Some((name, declared)) = declared(warps, value) else { return };
+    let (Some(bytes), Some(size)) = (access.bytes, declared.bytes) else { return };
+    let is_past = |offset: i64| {
+        let end = i128::from(offset) + i128::from(bytes);
+        offset < 0 || end > i128::from(size)
+    };
+    let past = places(value, here, access.lanes).find(|(_, offset)| is_past(*offset));
+    if let Some((thread, offset)) = past {
+        let verb = if access.writes { "writes" } else { "reads" };
+        let who = match value {
+            Value::Addresses { .. } => format!("thread {thread} "),
+            _ => String::new(),
+        };
+        add(
+            Rule::WithinVariable,
+            Confidence::Likely,
+            format!(
+                "{who}{verb} bytes {offset} to {} of {name}, which has {size}",
+                i128::from(offset) + i128::from(bytes) - 1
+            ),
+            "what lies before and behind a variable belongs to others".to_owned(),
+        );
+    }
+}
+
+fn of_space(warps: &Warps<'_>, index: usize, access: &Access<'_>, add: Add<'_>) {
+    let Some(root) = warps.values.root(&warps.graph, index, access.operand) else { return };
+    if access.space.takes(root) || root == Root::Mapped && warps.values.is_own(&warps.graph, index, access.operand) {
+        return;
+    }
+    let (text, space) = (access.operand.text(), access.space.name());
+    let reasoning = match (access.space, root) {
+        (Named::Own, Root::Mapped) => "what mapa gives may be in another block: use it with .shared::cluster",
+        (Named::Generic, _) => "without a space an address is generic: cvta makes one of an address in a space",
+        (_, Root::Generic(_)) => "an address in a space is no generic one: cvta.to makes one of the other",
+        _ => "an address is of the space that its instruction names",
+    };
+    let message = format!("{text} is {}, and this instruction takes a {space} one", in_words(root));
+    add(Rule::OfSpace, Confidence::Likely, message, reasoning.to_owned());
+}
+
+fn in_words(root: Root) -> String {
+    let name = |space: StateSpace| match space {
+        StateSpace::Shared => "shared",
+        StateSpace::Global => "global",
+        StateSpace::Const => "const",
+        StateSpace::Local => "local",
+        StateSpace::Param => "param",
+        _ => "other",
+    };
+    match root {
+        Root::In(space) => format!("a {} address", name(space)),
+        Root::Mapped => "an address of another block, made by mapa".to_owned(),
+        Root::Generic(space) => format!("a generic address, made from a {} one", name(space)),
+    }
+}
+
+/// A copy that reads more than it writes.
+fn source_size(warps: &Warps<'_>, (index, site): (usize, &Site<'_>), add: Add<'_>) {
+    if !matches!(site.operation, Operation::CpAsync(CpAsync::Copy)) {
+        return;
+    }
+    let number = |at: usize| {
+        let operand = site.located.instruction.operand(at)?;
+        warps.values.operand(&warps.graph, index, operand).constant()
+    };
+    if let Some((size, from)) = number(2).zip(number(3)).filter(|(size, from)| from > size) {
+        let message = format!("cp.async of {size} bytes is given a source of {from}");
+        let reasoning = "src-size is at most cp-size: the rest is filled with zeros".to_owned();
+        add(Rule::SourceSize, Confidence::Likely, message, reasoning);
+    }
+}
+
+/// The tensor map of a copy, or of a prefetch.
+fn tensor_map(warps: &Warps<'_>, (index, site): (usize, &Site<'_>), add: Add<'_>) {
+    let is_tensor = matches!(
+        site.operation,
+        Operation::Bulk(Bulk::Copy { tensor: true } | Bulk::Reduce { tensor: true } | Bulk::Prefetch { tensor: true })
+    );
+    if !is_tensor {
+        return;
+    }
+    let has_coordinates = |operand: &Operand<'_>| operand.address().is_some_and(|mut map| map.rest.next().is_some());
+    let Some(operand) = site.located.instruction.operands().find(has_coordinates) else { return };
+    let text = operand.address().and_then(|address| address.base).unwrap_or("the address");
+    if let Some(root) = warps.values.root(&warps.graph, index, operand) {
+        let reasoning = match root {
+            Root::Generic(StateSpace::Shared | StateSpace::Local)
+            | Root::In(StateSpace::Shared | StateSpace::Local)
+            | Root::Mapped => Some("a tensor map lies in .param, .const or .global memory"),
+            Root::In(StateSpace::Param | StateSpace::Const) => {
+                Some("the address of a tensor map is a generic one: cvta.param or cvta.const makes it")
+            }
+            _ => None,
+        };
+        if let Some(reasoning) = reasoning {
+            let message = format!("the tensor map is at {text}, {}", in_words(root));
+            add(Rule::OfSpace, Confidence::Likely, message, reasoning.to_owned());
+            return;
+        }
+    }
+    let value = warps.values.operand(&warps.graph, index, operand);
+    let (Some((name, declared)), Value::Address { offset: Some(offset), .. }) = (declared(warps, &value), &value)
+    else {
+        return;
+    };
+    let (bytes, align) = MAP;
+    let room = declared.bytes.map(|bytes| i128::from(bytes) - i128::from(*offset));
+    if let Some(room) = room.filter(|room| *room < i128::from(bytes) || *offset < 0) {
+        let message = format!("{name} has {room} bytes for a tensor map of {bytes}");
+        add(Rule::WithinVariable, Confidence::Likely, message, "a tensor map has 128 bytes".to_owned());
+    } else if declared.align < align || offset.rem_euclid(align as i64) != 0 {
+        let message = format!("the tensor map {name} is aligned to {} bytes only", declared.align);
+        add(Rule::Aligned, Confidence::Likely, message, "a tensor map is aligned to 64 bytes".to_owned());
+    }
+}
+
+/// Mbarriers that are initialised: variable, offset, the instruction, and whether anything gives their memory back.
+struct Objects {
+    places: Vec<(u32, i64, usize)>,
+    is_given_back: bool,
+}
+
+fn mbarriers(warps: &Warps<'_>) -> Objects {
+    let mut found = Objects { places: Vec::new(), is_given_back: false };
+    for (index, site) in warps.graph.sites.iter().enumerate() {
+        let Operation::Mbarrier(mbarrier) = site.operation else { continue };
+        found.is_given_back |= mbarrier.action == MbarrierAction::Inval;
+        if let (MbarrierAction::Init, Some(address)) = (mbarrier.action, mbarrier.address)
+            && let Value::Address { variable, offset: Some(offset) } =
+                warps.values.operand(&warps.graph, index, address)
+        {
+            found.places.push((variable, offset, index));
+        }
+    }
+    found
+}
+
+/// Writes to the memory of an mbarrier.
+fn overlapping(
+    warps: &Warps<'_>,
+    (index, here): (usize, &ThreadSet),
+    access: &Access<'_>,
+    (value, barriers): (&Value, &Objects),
+    add: Add<'_>,
+) {
+    if !access.writes || barriers.is_given_back {
+        return;
+    }
+    let is_copy = matches!(
+        warps.graph.sites.get(index).map(|site| site.operation),
+        Some(Operation::Bulk(_) | Operation::CpAsync(_))
+    );
+    // The size of a box is not known; it is no smaller than this.
+    let bytes = access.bytes.unwrap_or(16) as i64;
+    for (variable, at, init) in barriers.places.iter().filter(|(variable, ..)| value.variable() == Some(*variable)) {
+        let meets = |offset: i64| offset < at.saturating_add(MBARRIER as i64) && *at < offset.saturating_add(bytes);
+        let Some((_, offset)) = places(value, here, access.lanes).find(|(_, offset)| meets(*offset)) else { continue };
+        if !is_copy && !comes_after(warps, *init, index) {
+            continue;
+        }
+        let name = warps.values.variables.get(*variable as usize).map_or("", String::as_str);
+        let line = warps.graph.sites.get(*init).map_or(0, |site| site.line().0);
+        add(
+            Rule::MbarrierKept,
+            Confidence::Likely,
+            format!(
+                "bytes {offset} to {} of {name} are written, where the mbarrier of line {line} is",
+                offset + bytes - 1
+            ),
+            "an mbarrier is touched by mbarrier instructions alone, until mbarrier.inval gives its memory back"
+                .to_owned(),
+        );
+        return;
+    }
+}
+
+/// Whether a way leads from one instruction to another.
+fn comes_after(warps: &Warps<'_>, from: usize, to: usize) -> bool {
+    let paths = crate::simt::Paths::new(warps);
+    let target = std::collections::BTreeSet::from([to]);
+    !paths.first(from, false, &[&target]).is_empty()
+}
+
+/// Blocks that a cluster does not have.
+fn ranks(agreement: &mut Agreement<'_, '_>, (index, site): (usize, &Site<'_>), here: &ThreadSet, add: Add<'_>) {
+    let warps = agreement.warps;
+    let instruction = site.located.instruction;
+    let number = |operand: Operand<'_>| warps.values.operand(&warps.graph, index, operand);
+    if matches!(site.operation, Operation::Mapa) {
+        mapped(warps, (index, site), add);
+    }
+    let Some(blocks) = warps.cluster else { return };
+    if matches!(site.operation, Operation::Mapa) {
+        let rank = instruction.operand(2).map(number).and_then(|rank| match rank {
+            Value::Constant(rank) => Some(rank),
+            Value::Threads { values, elected: false } if agreement.all_come(index) => {
+                here.iter().filter_map(|thread| values.get(thread as usize).copied()).max()
+            }
+            _ => None,
+        });
+        if let Some(rank) = rank.filter(|rank| *rank >= u64::from(blocks)) {
+            add(
+                Rule::WithinCluster,
+                Confidence::Likely,
+                format!("mapa asks for block {rank} of a cluster of {blocks}"),
+                "the rank of a block is below the size of its cluster".to_owned(),
+            );
+        }
+    }
+    let is_multicast = instruction.modifiers().any(|word| word == "multicast::cluster");
+    let mask = instruction.operands().last().filter(|_| is_multicast).map(number).and_then(|mask| mask.constant());
+    if let Some(mask) = mask.filter(|mask| mask.checked_shr(blocks).unwrap_or(0) & 0xffff != 0) {
+        add(
+            Rule::WithinCluster,
+            Confidence::Likely,
+            format!("the mask {mask:#x} names blocks that a cluster of {blocks} does not have"),
+            "a bit of the mask stands for a block of the cluster".to_owned(),
+        );
+    }
+}
+
+/// What mapa is given.
+fn mapped(warps: &Warps<'_>, (index, site): (usize, &Site<'_>), add: Add<'_>) {
+    let instruction = site.located.instruction;
+    let Some(root) = instruction.operand(1).and_then(|operand| warps.values.root(&warps.graph, index, operand)) else {
+        return;
+    };
+    let in_space = instruction.modifiers().any(|word| word.starts_with("shared"));
+    let fits = match root {
+        Root::In(space) => in_space && space == StateSpace::Shared,
+        Root::Generic(space) => !in_space && space == StateSpace::Shared,
+        Root::Mapped => false,
+    };
+    if !fits {
+        let message = format!("mapa is given {}", in_words(root));
+        let reasoning =
+            "mapa takes an address in the shared memory of the block that runs it, of the space that it names";
+        add(Rule::OfSpace, Confidence::Likely, message, reasoning.to_owned());
+    }
+}

@@ -1,0 +1,341 @@
+//! Instructions that lanes of a warp, or warps of a group, run together: whether those that are named can come.
+//!
+//! A lane is missing where a branch or a predicate that is known keeps it away. Where that is not known, nothing is told.
+
+use crate::base::work;
+use crate::ptx::{Instruction, Operand, Operation, Wgmma};
+use crate::simt::{Site, ThreadSet, Value, Warps};
+use crate::sync::rules::agreement::Agreement;
+use crate::sync::rules::finding::{Confidence, Finding};
+use crate::sync::rules::rule::Rule;
+
+/// Warps of a warpgroup.
+const GROUP: u32 = 4;
+/// Named barriers of a block.
+const IDS: u64 = 16;
+
+/// Which lanes an instruction waits for.
+enum Together<'a> {
+    /// All of the warp: `.aligned`.
+    Warp,
+    /// Those of a mask.
+    Mask(Operand<'a>),
+}
+
+fn together<'a>(site: &Site<'a>) -> Option<Together<'a>> {
+    let instruction = site.located.instruction;
+    match site.operation {
+        Operation::NamedBarrier(barrier) => barrier.aligned.then_some(Together::Warp),
+        Operation::ClusterBarrier { aligned, .. } => aligned.then_some(Together::Warp),
+        Operation::SetMaxNReg { .. } | Operation::Wgmma(_) => Some(Together::Warp),
+        Operation::WarpBarrier { mask } => mask.map(Together::Mask),
+        Operation::Elect => instruction.operand(1).map(Together::Mask),
+        _ if !instruction.has("sync") => None,
+        _ if instruction.has("aligned") => Some(Together::Warp),
+        _ => match instruction.mnemonic() {
+            "shfl" | "vote" | "match" | "redux" => instruction.operands().last().map(Together::Mask),
+            _ => None,
+        },
+    }
+}
+
+/// What an instruction is called.
+fn name(site: &Site<'_>) -> String {
+    match site.operation {
+        Operation::NamedBarrier(_) => "barrier".to_owned(),
+        Operation::ClusterBarrier { .. } => "cluster barrier".to_owned(),
+        Operation::SetMaxNReg { .. } => "setmaxnreg".to_owned(),
+        Operation::Wgmma(_) => "wgmma".to_owned(),
+        _ => short(&site.located.instruction),
+    }
+}
+
+/// `shfl.sync`, `tcgen05.ld`, `bar.warp.sync`
+fn short(instruction: &Instruction<'_>) -> String {
+    let words = if instruction.has("warp") { 2 } else { 1 };
+    let modifiers: Vec<&str> = instruction.modifiers().take(words).collect();
+    format!("{}.{}", instruction.mnemonic(), modifiers.join("."))
+}
+
+/// Checks who comes together.
+pub fn check(agreement: &mut Agreement<'_, '_>) -> Vec<Finding> {
+    let mut checks: Vec<Finding> = Vec::new();
+    let warps = agreement.warps;
+    let Some(threads) = warps.threads else { return checks };
+    let all = ThreadSet::first(threads);
+    let mut add = |index: usize, check: Finding| {
+        // Who is too many must come for sure; who is missing is.
+        let is_sure = matches!(check.rule, Rule::WholeWarps | Rule::LanesOfMask | Rule::WholeWarpgroups);
+        if !is_sure && !agreement.all_come(index) {
+            return;
+        }
+        // The surest of each rule stands for those that follow from it.
+        match checks.iter_mut().find(|known| known.rule == check.rule) {
+            Some(known) if known.confidence < check.confidence => *known = check,
+            Some(_) => {}
+            None => checks.push(check),
+        }
+    };
+    for (index, site) in warps.graph.sites.iter().enumerate() {
+        if let Operation::NamedBarrier(barrier) = site.operation {
+            let here = warps.at(index);
+            barrier_operand(warps, (index, site), barrier.id, &here, &mut add);
+            if let Some(count) = barrier.threads.map(|count| warps.values.operand(&warps.graph, index, count))
+                && count.constant() == Some(0)
+            {
+                let reasoning = "a barrier counts to a multiple of 32, and not to 0".to_owned();
+                add(
+                    index,
+                    likely(Rule::BarrierOperands, site, "a named barrier counts to 0 threads".to_owned(), reasoning),
+                );
+            }
+        }
+        let Some(together) = together(site) else { continue };
+        let here = warps.at(index);
+        if here.is_empty() {
+            continue;
+        }
+        match together {
+            Together::Warp => whole_warps(warps, (index, site), &here, &all, &mut add),
+            Together::Mask(mask) => masked(warps, (index, site), (mask, &here), &all, &mut add),
+        }
+        if matches!(site.operation, Operation::Wgmma(Wgmma::MmaAsync)) {
+            warpgroups((index, site), &here, &all, &mut add);
+        }
+    }
+    checks
+}
+
+fn likely(rule: Rule, site: &Site<'_>, message: String, reasoning: String) -> Finding {
+    Finding { rule, confidence: Confidence::Likely, line: site.line(), message, reasoning }
+}
+
+/// A number of a named barrier that there is none of.
+fn barrier_operand(
+    warps: &Warps<'_>,
+    (index, site): (usize, &Site<'_>),
+    id: Option<Operand<'_>>,
+    here: &ThreadSet,
+    add: &mut impl FnMut(usize, Finding),
+) {
+    let Some(id) = id.map(|id| warps.values.operand(&warps.graph, index, id)) else { return };
+    let beyond = match &id {
+        Value::Constant(id) if *id >= IDS && !here.is_empty() => Some(*id),
+        Value::Threads { values, elected: false } => {
+            here.iter().filter_map(|thread| values.get(thread as usize).copied()).find(|id| *id >= IDS)
+        }
+        _ => None,
+    };
+    if let Some(id) = beyond {
+        let reasoning = "a block has the named barriers 0 to 15".to_owned();
+        add(index, likely(Rule::BarrierOperands, site, format!("barrier {id}, which there is not"), reasoning));
+    }
+}
+
+/// Lanes that cannot come to what all lanes of a warp run together.
+fn whole_warps(
+    warps: &Warps<'_>,
+    (index, site): (usize, &Site<'_>),
+    here: &ThreadSet,
+    all: &ThreadSet,
+    add: &mut impl FnMut(usize, Finding),
+) {
+    let absent = here.whole_warps().intersection(all).without(here);
+    let Some(first) = here.warps().into_iter().find(|warp| absent.iter().any(|thread| thread / 32 == *warp)) else {
+        return;
+    };
+    let lanes = here.iter().filter(|thread| thread / 32 == first).count();
+    let is_tensor = matches!(site.operation, Operation::Tcgen05 { .. });
+    add(
+        index,
+        Finding {
+            rule: Rule::WholeWarps,
+            // Lanes that have left the kernel are not missed; those that go on are.
+            confidence: if is_tensor || go_on(warps, index, &absent) {
+                Confidence::Likely
+            } else {
+                Confidence::Possible
+            },
+            line: site.line(),
+            message: format!("only {lanes} of the 32 lanes of warp {first} come to this aligned {}", name(site)),
+            reasoning: "all threads of a warp must run it together; a branch or predicate keeps the others away"
+                .to_owned(),
+        },
+    );
+}
+
+/// Lanes that a mask names and that cannot come, and those that come without being named.
+fn masked(
+    warps: &Warps<'_>,
+    (index, site): (usize, &Site<'_>),
+    (mask, here): (Operand<'_>, &ThreadSet),
+    all: &ThreadSet,
+    add: &mut impl FnMut(usize, Finding),
+) {
+    let value = warps.values.operand(&warps.graph, index, mask);
+    let mask_of = |thread: u32| match &value {
+        Value::Constant(mask) => Some(*mask as u32),
+        Value::Threads { values, elected: false } => values.get(thread as usize).map(|mask| *mask as u32),
+        _ => None,
+    };
+    let what = name(site);
+    let (mut absent, mut missing) = (ThreadSet::EMPTY, None);
+    for thread in here.iter() {
+        let Some(mask) = mask_of(thread) else { return };
+        let (warp, lane) = (thread / 32, thread % 32);
+        if mask >> lane & 1 == 0 {
+            let message =
+                format!("lane {lane} of warp {warp} comes to this {what}, whose mask {mask:#x} does not name it");
+            add(index, likely(Rule::InMask, site, message, "a lane must be in the mask that it gives".to_owned()));
+            return;
+        }
+        let named: ThreadSet = (0..32).filter(|lane| mask >> lane & 1 == 1).map(|lane| warp * 32 + lane).collect();
+        let not_here = named.without(here);
+        if !not_here.is_empty() && missing.is_none() {
+            missing = Some((warp, mask, not_here));
+        }
+        absent = absent.union(&not_here.intersection(all));
+    }
+    if let Some((warp, mask, not_here)) = missing {
+        let lane = not_here.iter().next().unwrap_or(0) % 32;
+        let is_there = not_here.intersection(all) == not_here;
+        // A block of less than a warp has its own way of being full.
+        let is_short = !is_there && all.len() > 32;
+        if go_on(warps, index, &absent) || is_short {
+            let (why, reasoning) = if is_there {
+                ("cannot come", "every lane of the mask runs it; a branch or predicate keeps some away")
+            } else {
+                ("does not exist", "every lane of the mask runs it, and the last warp of the block is not full")
+            };
+            let message = format!("lane {lane} of warp {warp} {why} to this {what}, whose mask {mask:#x} names it")
+                .replace("does not exist to", "does not exist at");
+            add(index, likely(Rule::LanesOfMask, site, message, reasoning.to_owned()));
+        }
+    }
+    if site.located.instruction.mnemonic() == "shfl" {
+        shuffled(warps, (index, site), here, &mask_of, add);
+    }
+}
+
+/// Whether lanes that are not at an instruction run others after it, or wait on another way.
+fn go_on(warps: &Warps<'_>, index: usize, absent: &ThreadSet) -> bool {
+    let graph = &warps.graph;
+    if absent.is_empty() {
+        return false;
+    }
+    let Some(home) = graph.sites.get(index).map(|site| site.block) else { return false };
+    // They pass by it, for its guard does not hold.
+    if warps.may_go(absent, home) {
+        return true;
+    }
+    let after = closure(home, graph.blocks.len(), |block| {
+        graph
+            .blocks
+            .get(block as usize)
+            .map(|info| info.successors.iter().map(|edge| edge.to).collect())
+            .unwrap_or_default()
+    });
+    let predecessors = graph.predecessors();
+    let before =
+        closure(home, graph.blocks.len(), |block| predecessors.get(block as usize).cloned().unwrap_or_default());
+    graph.sites.iter().enumerate().any(|(at, site)| {
+        let is = |set: &[bool]| set.get(site.block as usize).copied().unwrap_or(false);
+        let works = !matches!(
+            site.operation,
+            Operation::Return
+                | Operation::Exit
+                | Operation::Trap
+                | Operation::Branch { .. }
+                | Operation::IndexedBranch { .. }
+        );
+        let waits = || together(site).is_some();
+        let counts =
+            works && (is(&after) || site.block == home && at > index) || site.block != home && !is(&before) && waits();
+        at != index && counts && warps.at(at).meets(absent)
+    })
+}
+
+/// The blocks that lead on from one, by steps.
+fn closure(from: u32, count: usize, next: impl Fn(u32) -> Vec<u32>) -> Vec<bool> {
+    work::spend_on(count);
+    let mut seen = vec![false; count];
+    let mut open = vec![from];
+    while let Some(block) = open.pop() {
+        for to in next(block) {
+            if let Some(slot) = seen.get_mut(to as usize)
+                && !std::mem::replace(slot, true)
+            {
+                open.push(to);
+            }
+        }
+    }
+    seen
+}
+
+/// A shuffle that reads a lane that its mask does not name.
+fn shuffled(
+    warps: &Warps<'_>,
+    (index, site): (usize, &Site<'_>),
+    here: &ThreadSet,
+    mask_of: &impl Fn(u32) -> Option<u32>,
+    add: &mut impl FnMut(usize, Finding),
+) {
+    let instruction = site.located.instruction;
+    let number = |at: usize, thread: u32| {
+        let value = warps.values.operand(&warps.graph, index, instruction.operand(at)?);
+        match value {
+            Value::Constant(number) => Some(number as u32),
+            Value::Threads { values, elected: false } => values.get(thread as usize).map(|number| *number as u32),
+            _ => None,
+        }
+    };
+    let (indexed, butterfly) = (instruction.has("idx"), instruction.has("bfly"));
+    if !indexed && !butterfly {
+        // Sums read past the end of a group and throw that away.
+        return;
+    }
+    for thread in here.iter() {
+        let (Some(by), Some(clamp), Some(mask)) = (number(2, thread), number(3, thread), mask_of(thread)) else {
+            return;
+        };
+        let (lane, segment) = (thread % 32, clamp >> 8 & 31);
+        let last = lane & segment | clamp & 31 & !segment;
+        let from = if indexed { lane & segment | by & 31 & !segment } else { lane ^ by & 31 };
+        if from <= last && mask >> from & 1 == 0 {
+            let message =
+                format!("lane {lane} reads lane {from} by this shfl.sync, whose mask {mask:#x} does not name it");
+            let reasoning = "what a lane reads of one that does not take part is undefined".to_owned();
+            add(index, likely(Rule::ShuffledLane, site, message, reasoning));
+            return;
+        }
+    }
+}
+
+/// A warpgroup of which some warps cannot come to a wgmma.
+fn warpgroups(
+    (index, site): (usize, &Site<'_>),
+    here: &ThreadSet,
+    all: &ThreadSet,
+    add: &mut impl FnMut(usize, Finding),
+) {
+    let present = here.warps();
+    let there_are = all.warps();
+    let broken = present.iter().find(|warp| {
+        let first = *warp / GROUP * GROUP;
+        (first..first + GROUP).any(|warp| !present.contains(&warp))
+    });
+    let Some(warp) = broken else { return };
+    let first = warp / GROUP * GROUP;
+    let missing: Vec<u32> = (first..first + GROUP).filter(|warp| !present.contains(warp)).collect();
+    let why = if missing.iter().all(|warp| there_are.contains(warp)) { "cannot come" } else { "does not exist" };
+    let lacking = missing.first().copied().unwrap_or(first);
+    add(
+        index,
+        likely(
+            Rule::WholeWarpgroups,
+            site,
+            format!("warp {warp} comes to this wgmma, but warp {lacking} of its warpgroup {why}"),
+            "four warps from a multiple of 4 on multiply together: all of them must run it".to_owned(),
+        ),
+    );
+}

@@ -1,0 +1,191 @@
+//! Registers and single instructions: what is read before anything was written, indices, bits and carries that there are not.
+
+use crate::base::{FastMap, work};
+use crate::ptx::{MbarrierAction, Operation, Register, Wgmma};
+use crate::simt::{Graph, Paths, Site, Value, Warps};
+use crate::sync::rules::agreement::Agreement;
+use crate::sync::rules::finding::{Confidence, Finding};
+use crate::sync::rules::rule::Rule;
+
+/// Checks single instructions.
+pub fn check(agreement: &mut Agreement<'_, '_>) -> Vec<Finding> {
+    let mut checks: Vec<Finding> = Vec::new();
+    let warps = agreement.warps;
+    let mut add = |rule, site: &Site<'_>, message: String, reasoning: &str| {
+        let (confidence, line, reasoning) = (Confidence::Likely, site.line(), reasoning.to_owned());
+        if !checks.iter().any(|known: &Finding| known.rule == rule) {
+            checks.push(Finding { rule, confidence, line, message, reasoning });
+        }
+    };
+    if warps.graph.complete {
+        unwritten(warps, &mut add);
+    }
+    again(warps, &mut add);
+    for (index, site) in warps.graph.sites.iter().enumerate() {
+        let here = warps.at(index);
+        if here.is_empty() {
+            continue;
+        }
+        let instruction = site.located.instruction;
+        let number =
+            |at: usize| instruction.operand(at).map(|operand| warps.values.operand(&warps.graph, index, operand));
+        match (site.operation, instruction.mnemonic()) {
+            (Operation::IndexedBranch { index: Some(operand), .. }, _) => {
+                let block = warps.graph.blocks.get(site.block as usize);
+                let ways = block.map_or(0, |block| block.successors.iter().filter(|way| way.case.is_some()).count());
+                let chosen = match warps.values.operand(&warps.graph, index, operand) {
+                    Value::Constant(chosen) => Some(chosen),
+                    Value::Threads { values, elected: false } if agreement.all_come(index) => {
+                        here.iter().filter_map(|thread| values.get(thread as usize).copied()).max()
+                    }
+                    _ => None,
+                };
+                if let Some(chosen) = chosen.filter(|chosen| *chosen >= ways as u64 && ways > 0) {
+                    let message = format!("brx.idx chooses target {chosen} of {ways}");
+                    add(Rule::BranchTarget, site, message, "the index of brx.idx is below the number of its targets");
+                }
+            }
+            (_, "bfe") => {
+                let width = if instruction.modifiers().any(|word| word.ends_with("64")) { 64 } else { 32 };
+                let (from, length) = (number(2).and_then(|it| it.constant()), number(3).and_then(|it| it.constant()));
+                let past = from.zip(length).filter(|(from, length)| (from & 0xff) + (length & 0xff) > width);
+                if let Some((from, length)) = past {
+                    let message = format!("bfe takes {length} bits from bit {from} on, of a number of {width}");
+                    add(Rule::BitsThere, site, message, "what bits beyond the number give is not defined");
+                }
+            }
+            (_, "addc" | "subc" | "madc") => carry(warps, (index, site), &mut add),
+            _ => {}
+        }
+    }
+    checks
+}
+
+/// A carry that comes from no instruction right before.
+fn carry(warps: &Warps<'_>, (index, site): (usize, &Site<'_>), add: &mut impl FnMut(Rule, &Site<'_>, String, &str)) {
+    let start = warps.graph.blocks.get(site.block as usize).map_or(0, |block| block.start as usize);
+    let before = warps.graph.sites.get(start..index).unwrap_or(&[]).iter().rev();
+    for other in before.inspect(|_| work::spend(1)) {
+        if other.located.instruction.has("cc") {
+            return;
+        }
+        if matches!(other.operation, Operation::Call) {
+            let message = format!("a carry across the call at line {}", other.line());
+            add(Rule::CarryKept, site, message, "a call need not keep the carry");
+            return;
+        }
+    }
+    let message = "a carry that no instruction on the straight way here gives".to_owned();
+    add(
+        Rule::CarryKept,
+        site,
+        message,
+        "a carry is kept from one instruction to the next alone, across no branch or label",
+    );
+}
+
+/// Where registers are written, by register.
+struct Writes<'g, 'a> {
+    graph: &'g Graph<'a>,
+    of: FastMap<Register, Vec<usize>>,
+}
+
+impl Writes<'_, '_> {
+    /// Whether a register may have been written when an instruction reads it.
+    fn may_precede(&self, register: Register, index: usize) -> bool {
+        let Some(writes) = self.of.get(&register) else { return false };
+        if writes.first().is_some_and(|first| *first < index) {
+            // In the text at least: taken to be so.
+            return true;
+        }
+        // Only a loop brings it back.
+        self.graph.is_in_a_loop(index)
+    }
+}
+
+/// Registers that are read before anything was written to them.
+fn unwritten(warps: &Warps<'_>, add: &mut impl FnMut(Rule, &Site<'_>, String, &str)) {
+    let mut of: FastMap<Register, Vec<usize>> = FastMap::default();
+    for (index, site) in warps.graph.sites.iter().enumerate() {
+        for register in warps.graph.registers.written_by(&site.located) {
+            of.entry(register).or_default().push(index);
+        }
+    }
+    let writes = Writes { graph: &warps.graph, of };
+    for (index, site) in warps.graph.sites.iter().enumerate() {
+        if warps.reach.block(site.block).is_empty() {
+            continue;
+        }
+        let instruction = site.located.instruction;
+        let read = warps.graph.registers.of(&site.located).filter(|used| !used.is_def);
+        if matches!(site.operation, Operation::Wgmma(Wgmma::MmaAsync)) {
+            let adds = instruction.operand(3).map(|operand| warps.values.operand(&warps.graph, index, operand));
+            let accumulators: Vec<Register> = warps.graph.registers.written_by(&site.located).collect();
+            let is_set = accumulators.iter().any(|register| {
+                let before = writes.of.get(register).is_some_and(|writes| writes.iter().any(|write| *write < index));
+                before
+                    || writes
+                        .of
+                        .get(register)
+                        .is_some_and(|writes| writes.iter().any(|write| *write > index) && writes.len() > 1)
+            });
+            if adds.and_then(|adds| adds.constant()) == Some(1) && !is_set && !accumulators.is_empty() {
+                let message = "the first wgmma adds to accumulators that nothing has set".to_owned();
+                add(Rule::WgmmaFirst, site, message, "with scale-d the product is added to what the registers hold");
+            }
+            continue;
+        }
+        // Compilers copy and pack what is undefined, and throw it away.
+        if matches!(instruction.mnemonic(), "mov" | "prmt" | "selp") {
+            continue;
+        }
+        for used in read {
+            if !writes.may_precede(used.register, index) {
+                let message = format!("{} is read, and nothing has written it", used.name);
+                add(Rule::RegisterWritten, site, message, "a register that no instruction wrote holds anything");
+                return;
+            }
+        }
+    }
+}
+
+/// Mbarriers that are initialised once more.
+fn again(warps: &Warps<'_>, add: &mut impl FnMut(Rule, &Site<'_>, String, &str)) {
+    use std::collections::{BTreeMap, BTreeSet};
+    let (mut inits, mut invals): (BTreeMap<(u32, i64), BTreeSet<usize>>, BTreeSet<usize>) = Default::default();
+    for (index, site) in warps.graph.sites.iter().enumerate() {
+        let Operation::Mbarrier(mbarrier) = site.operation else { continue };
+        match (mbarrier.action, mbarrier.address) {
+            (MbarrierAction::Init, Some(address)) => {
+                if let Value::Address { variable, offset: Some(offset) } =
+                    warps.values.operand(&warps.graph, index, address)
+                {
+                    inits.entry((variable, offset)).or_default().insert(index);
+                }
+            }
+            (MbarrierAction::Inval, _) => {
+                invals.insert(index);
+            }
+            _ => {}
+        }
+    }
+    for sites in inits.values() {
+        let paths = Paths::new(warps);
+        for index in sites {
+            let next = paths.first(*index, false, &[sites, &invals]);
+            let who = warps.at(*index);
+            let second = next.iter().find(|next| sites.contains(next) && warps.at(**next).meets(&who));
+            if let Some((second, first)) =
+                second.and_then(|second| warps.graph.sites.get(*second)).zip(warps.graph.sites.get(*index))
+            {
+                let message = format!("an mbarrier is initialised again, after line {}", first.line());
+                add(
+                    Rule::InitialisedOnce,
+                    second,
+                    message,
+                    "mbarrier.inval comes between one mbarrier.init and the next",
+                );
+            }
+        }
+    }
+}
