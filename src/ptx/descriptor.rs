@@ -367,7 +367,7 @@ mod tests {
         for kind in MmaKind::ALL {
             let mut used = kind.reserved();
             for field in kind.fields() {
-                let mask = ((1u64 << field.bits) - 1 << field.from) as u32;
+                let mask = (((1u64 << field.bits) - 1) << field.from) as u32;
                 assert_eq!(used & mask, 0, "{} {}", kind.name(), field.name);
                 used |= mask;
             }

@@ -152,7 +152,8 @@ fn unwritten(warps: &Warps<'_>, add: &mut impl FnMut(Rule, &Site<'_>, String, &s
 /// Mbarriers that are initialised once more.
 fn again(warps: &Warps<'_>, add: &mut impl FnMut(Rule, &Site<'_>, String, &str)) {
     use std::collections::{BTreeMap, BTreeSet};
-    let (mut inits, mut invals): (BTreeMap<(u32, i64), BTreeSet<usize>>, BTreeSet<usize>) = Default::default();
+    let mut inits: BTreeMap<(u32, i64), BTreeSet<usize>> = BTreeMap::new();
+    let mut invals: BTreeSet<usize> = BTreeSet::new();
     for (index, site) in warps.graph.sites.iter().enumerate() {
         let Operation::Mbarrier(mbarrier) = site.operation else { continue };
         match (mbarrier.action, mbarrier.address) {
