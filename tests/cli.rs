@@ -321,7 +321,9 @@ fn a_step_that_is_tried_says_what_ptxas_makes_of_it() {
     assert_eq!(made["blocks_per_sm"], step["blocks_per_sm"]);
     assert!(made["registers"].as_u64() <= step["registers"].as_u64(), "{spilt}");
     let flag = format!("--maxrregcount={}", step["registers"]);
-    let held = report(&[path(&spills), "--ptxas", "13.4", "--", &flag, "--override-directive-values"]);
+    let own = ["--format", "json", "--", &flag, "--override-directive-values"];
+    let held = stdout(&run(&[&[path(&spills), "--ptxas", "13.4"], &own[..]].concat()));
+    let held: Value = serde_json::from_str(&held).unwrap();
     let resources = &held["units"][0]["kernels"][0]["resources"];
     assert_eq!(made["spill_store_bytes"], resources["spill_store_bytes"]);
     assert_eq!(made["spill_load_bytes"], resources["spill_load_bytes"]);

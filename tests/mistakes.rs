@@ -70,7 +70,7 @@ fn what_needs_no_ptxas() {
         (&["gate", "spills.ptx", "--deny", "C75O8"], &["did you mean C7508?"]),
         (&["spills.ptx", "--arch", "hopper"], &["'hopper' is not an architecture", "sm_90a"]),
         (&["spills.ptx", "--ptxas", "./ptxas"], &["there is no file"]),
-        (&["explain", "PI208"], &["did you mean PI20"]),
+        (&["explain", "PI299"], &["did you mean PI20"]),
         (&["occupancy", "--arch", "sm_99", "--registers", "8", "--threads", "32"], &["expected one of sm_75"]),
         (&["diff", "spills.ptx"], &["name a second input"]),
         (&["gate"], &["name PTX files or cubins"]),

@@ -31,7 +31,12 @@ pub fn write_text(page: &str, width: usize, out: &mut dyn Write) -> io::Result<(
             continue;
         }
         if is_code {
-            writeln!(out, "    {line}")?;
+            // PTX may be broken where a space is.
+            let indent = 4 + line.len() - line.trim_start().len();
+            for (at, part) in wrap(line.trim(), width.saturating_sub(indent + 4)).iter().enumerate() {
+                let indent = if at == 0 { indent } else { indent + 4 };
+                writeln!(out, "{:indent$}{part}", "")?;
+            }
             continue;
         }
         let plain = line.replace('`', "");

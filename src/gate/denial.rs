@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(" (C7508) ".parse(), Ok(Denial::Code("C7508")));
         assert_eq!("WARNINGS".parse(), Ok(Denial::Warnings));
         for (asked, near) in
-            [("spill", "spills"), ("warning", "warnings"), ("PI208", "PI20"), ("C7580", "C75"), ("bogus", "")]
+            [("spill", "spills"), ("warning", "warnings"), ("PI299", "PI20"), ("C7580", "C75"), ("bogus", "")]
         {
             let error = asked.parse::<Denial>().unwrap_err();
             assert!(error.contains(&format!("did you mean {near}")), "{error}");
