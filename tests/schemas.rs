@@ -265,7 +265,8 @@ fn occupancy() {
         "--registers 300 --threads 2048",
         "--registers 32 --threads 64 --smem 99999",
     ] {
-        let args: Vec<&str> = "occupancy --arch sm_90a,sm_75 --format json".split(' ').chain(more.split(' ')).collect();
+        let args: Vec<&str> =
+            "occupancy --arch sm_90a,sm_120 --format json".split(' ').chain(more.split(' ')).collect();
         for line in lines(&root("."), &args) {
             schema.holds(&line);
             assert!(line["table"].is_array());
