@@ -8,7 +8,8 @@ use support::{program, ptxas, root, stderr, stdout};
 
 /// What a command prints in so many columns.
 fn printed(folder: &Path, columns: usize, args: &[&str]) -> String {
-    let output = program().env("COLUMNS", columns.to_string()).current_dir(folder).args(args).output().unwrap();
+    let output =
+        program().env("PTXINSPECT_COLUMNS", columns.to_string()).current_dir(folder).args(args).output().unwrap();
     assert!(!output.stdout.is_empty(), "{args:?}: {}", stderr(&output));
     stdout(&output)
 }

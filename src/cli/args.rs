@@ -40,7 +40,7 @@ Environment:
   PTXINSPECT_NVDISASM    the nvdisasm that disasm --disassembler nvdisasm runs
   PTXINSPECT_PAGER       what shows long text on a terminal; else PAGER, else less; cat shows it at once
   PTXINSPECT_HYPERLINK_FORMAT  what --hyperlinks lead to: file://{path}, vscode://file{path}:{line}, …
-  COLUMNS                how wide text is where standard output is no terminal
+  PTXINSPECT_COLUMNS     how wide text is where standard output is no terminal
   CUDA_HOME, CUDA_PATH   a toolkit whose ptxas is taken; NO_COLOR and CLICOLOR_FORCE are obeyed
 
 Exit status: 0 fine, 1 findings (--deny), 2 it could not do the job.";

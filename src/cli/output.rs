@@ -31,7 +31,7 @@ pub fn stdout_width() -> usize {
     columns().unwrap_or(80).clamp(NARROWEST, 100)
 }
 
-/// The terminal's width, or what `COLUMNS` says of whoever reads a pipe; none where nobody says.
+/// The terminal's width, or what `PTXINSPECT_COLUMNS` says of whoever reads a pipe; none where nobody says.
 pub fn terminal_width(args: &OutputArgs) -> Option<usize> {
     if args.output.is_some() { None } else { columns().map(|columns| columns.max(NARROWEST)) }
 }
@@ -40,7 +40,7 @@ fn columns() -> Option<usize> {
     if io::stdout().is_terminal() {
         return Some(terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0)));
     }
-    std::env::var("COLUMNS").ok()?.parse().ok()
+    std::env::var("PTXINSPECT_COLUMNS").ok()?.parse().ok()
 }
 
 /// Standard error, for what a command says beside its output.

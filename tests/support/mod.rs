@@ -22,7 +22,7 @@ fn toolchains() -> PathBuf {
 /// The program with a clean environment: no ptxas of the user's machine leaks into a test.
 pub fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ptxinspect"));
-    for name in ["PTXINSPECT_PTXAS", "CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "COLUMNS"] {
+    for name in ["PTXINSPECT_PTXAS", "CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "PTXINSPECT_COLUMNS"] {
         command.env_remove(name);
     }
     command.env("PTXINSPECT_CONFIG", if cfg!(windows) { r"\\.\NUL" } else { "/dev/null" });
