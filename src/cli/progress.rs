@@ -65,8 +65,11 @@ impl Progress {
                 while waits(STEP) {
                     if INSTALLS.load(Ordering::Relaxed) {
                         shown.suspend(|| {
-                            let is_installing = || INSTALLS.load(Ordering::Relaxed).then_some(());
-                            std::iter::from_fn(is_installing).take_while(|()| waits(STEP)).for_each(drop);
+                            while INSTALLS.load(Ordering::Relaxed) {
+                                if !waits(STEP) {
+                                    break;
+                                }
+                            }
                         });
                     }
                     shown.tick();

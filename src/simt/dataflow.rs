@@ -43,6 +43,22 @@ pub fn forward<S: Clone>(
     before
 }
 
+/// The blocks that steps lead to from one: itself only where they lead back.
+pub fn reached(blocks: usize, from: u32, mut next: impl FnMut(u32, &mut Vec<u32>)) -> Vec<bool> {
+    work::spend_on(blocks);
+    let mut seen = vec![false; blocks];
+    let (mut open, mut ways) = (vec![from], Vec::new());
+    while let Some(block) = open.pop() {
+        next(block, &mut ways);
+        for to in ways.drain(..) {
+            if seen.get_mut(to as usize).is_some_and(|seen| !std::mem::replace(seen, true)) {
+                open.push(to);
+            }
+        }
+    }
+    seen
+}
+
 /// Looks at the instructions after one on every path, each block once, until `visit` says that a path is over. `goes` says which edges are
 /// taken.
 pub fn walk<'a>(

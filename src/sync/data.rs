@@ -37,7 +37,7 @@ pub fn check(
     let Some(program) = Program::with_data(function, graph).filter(|program| program.refused.is_none()) else {
         return Vec::new();
     };
-    let limits = Limits::of_share(function.body().len(), function.module().statements().len(), Effort::default());
+    let limits = Limits::of_share(function.body().len(), function.module().statements().len(), Effort::Usual);
     let share =
         |most: u64| (u128::from(most) * u128::from(limits.pieces) / u128::from(Limits::default().pieces)) as u64;
     let mut left = Budget { steps: share(MOST.steps), pieces: share(MOST.pieces) };

@@ -321,7 +321,8 @@ impl Data {
     fn touch(&mut self, clock: &Clock, who: Toucher, at: SharedAddress, bytes: u64) -> u64 {
         let (rank, place) = (at.rank() as usize, at.place());
         let (first, last) = (place / GRANULE, (place + bytes.max(1) - 1) / GRANULE);
-        if last >= MOST_GRANULES || rank > 0xff {
+        // Behind the blocks of the cluster lies tensor memory.
+        if last >= MOST_GRANULES || rank >= self.warps / self.of_block {
             self.unknown += 1;
             return 1;
         }

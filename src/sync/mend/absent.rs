@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::change::{Change, Insertion};
 use super::suggest::{Candidate, Suggestions, WARP};
 use crate::base::{Line, work};
-use crate::sync::execute::record::{WarpId, What};
+use crate::sync::execute::record::{Mark, WarpId, What};
 use crate::sync::execute::{Lack, Stuck, Wait};
 use crate::sync::machine::SharedAddress;
 use crate::sync::program::{Address, Compute, Instr, MbarrierOp, Op, Reg, Source};
@@ -155,15 +155,9 @@ impl Suggestions<'_> {
 
     /// Copies that nobody announces bytes for.
     fn missing_announcement(&self, at: SharedAddress) -> Vec<Candidate> {
-        let copies = self.marks_at(at).filter_map(|mark| match mark.what {
-            What::Copies { copies, bytes, .. } => {
-                Some((mark.line, u64::try_from(i64::from(copies).checked_mul(bytes?)?).ok()?))
-            }
-            _ => None,
-        });
-        let by_line: BTreeMap<Line, u64> = copies.collect();
-        let bytes = by_line.values().sum();
-        let first = by_line.keys().next().copied();
+        let copied = self.copied(at);
+        let bytes = copied.values().sum();
+        let first = copied.keys().next().copied();
         let pcs = first.into_iter().flat_map(|line| self.pcs_at(line));
         let announced = pcs.filter_map(|pc| match self.instr(pc)?.op {
             Op::Copy { at, .. } => {
@@ -217,7 +211,7 @@ impl Suggestions<'_> {
         if waits {
             return vec![(vec![pc], Change::Insert { what: Insertion::ArriveCluster, after: false })];
         }
-        let arrives = |mark: &&_| matches!(mark, crate::sync::execute::record::Mark { what: What::ArrivesCluster, warp: of, .. } if *of == warp);
+        let arrives = |mark: &&Mark| mark.what == What::ArrivesCluster && mark.warp == warp;
         let before = self.marks().filter(arrives).last().map(|mark| mark.line);
         let pcs = before.into_iter().flat_map(|line| self.pcs_at(line));
         pcs.map(|pc| (vec![pc], Change::Insert { what: Insertion::WaitCluster, after: true })).collect()

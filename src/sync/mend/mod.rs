@@ -1,6 +1,6 @@
 //! What would mend a kernel that goes wrong: one small change of its skeleton, found by trying.
 //!
-//! In: a witness and a recording of its execution. Out: the first change (a count, bytes, a parity, an announcement) with which
+//! In: a witness and a recording of its execution. Out: the first change (a number, or something put in) with which
 //! the kernel ends whatever is tried. What counters say at the end suggests the changes; only execution says that one mends.
 
 mod absent;

@@ -394,16 +394,21 @@ impl Suggestions<'_> {
         others.map(|to| (vec![pc], Change::Bytes { from, to })).collect()
     }
 
+    /// Bytes that a phase of an object gets by copies: once from each place.
+    pub(super) fn copied(&self, at: SharedAddress) -> BTreeMap<Line, u64> {
+        let copied = self.marks_at(at).filter_map(|mark| match mark.what {
+            What::Copies { copies, bytes, .. } => {
+                Some((mark.line, u64::try_from(i64::from(copies).checked_mul(bytes?)?).ok()?))
+            }
+            _ => None,
+        });
+        copied.collect()
+    }
+
     /// Arrivals at an object that could announce what is copied for it.
     fn announce(&self, at: SharedAddress) -> Vec<Candidate> {
         let mut found = Vec::new();
-        let copied = self.marks_at(at).filter_map(|mark| match mark.what {
-            What::Copies { copies, bytes, .. } => Some((mark.line, i64::from(copies).checked_mul(bytes?)?)),
-            _ => None,
-        });
-        // Once from each place: those of one phase.
-        let by_line: BTreeMap<Line, i64> = copied.collect();
-        let own = u64::try_from(by_line.into_values().sum::<i64>()).ok().filter(|bytes| *bytes > 0);
+        let own = Some(self.copied(at).into_values().sum::<u64>()).filter(|bytes| *bytes > 0);
         let elsewhere: BTreeSet<u64> = self
             .recording
             .marks

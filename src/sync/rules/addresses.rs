@@ -3,11 +3,13 @@
 //! In: what the registers of an address hold in each thread, and the bits that are known of it. An address that a launch decides is taken
 //! to be aligned as every allocation is; nothing else is assumed of it.
 
+use std::ops::ControlFlow;
+
 use crate::base::{Line, work};
 use crate::ptx::{
     Bulk, CpAsync, Function, Instruction, MbarrierAction, Operand, Operation, StateSpace, Tcgen05, type_bits,
 };
-use crate::simt::{Bits, Declared, Root, Site, ThreadSet, Value, Warps};
+use crate::simt::{Bits, Declared, Root, Site, ThreadSet, Value, Warps, dataflow};
 use crate::sync::rules::agreement::Agreement;
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
@@ -124,12 +126,13 @@ pub fn check(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
 
 /// A cluster that not every launch may have.
 pub fn cluster_size(warps: &Warps<'_>, function: &Function<'_, '_>) -> Option<Finding> {
-    let (start, end) = function.lines();
-    let text = function.module().text().lines().zip(1..).skip(start.0.saturating_sub(1) as usize);
-    let mut header = text.take_while(|(_, line)| Line(*line) <= end);
-    let directive = header.find(|(text, _)| text.contains(".reqnctapercluster"));
-    let line = directive.map_or(start, |(_, line)| Line(line));
     let blocks = warps.cluster.filter(|blocks| *blocks > PORTABLE)?;
+    // The directives stand between the name and the body.
+    let (text, name) = (function.module().text(), function.name());
+    let at = (name.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
+    let header = text.get(at..)?.split('{').next()?;
+    let before = header.find(".reqnctapercluster").and_then(|at| header.get(..at)).unwrap_or("");
+    let line = Line(function.lines().0.0 + before.matches('\n').count() as u32);
     Some(Finding {
         rule: Rule::WithinCluster,
         confidence: Confidence::Likely,
@@ -485,9 +488,18 @@ fn overlapping(
 
 /// Whether a way leads from one instruction to another.
 fn comes_after(warps: &Warps<'_>, from: usize, to: usize) -> bool {
-    let paths = crate::simt::Paths::new(warps);
-    let target = std::collections::BTreeSet::from([to]);
-    !paths.first(from, false, &[&target]).is_empty()
+    let who = warps.warps_at(from);
+    let mut comes = false;
+    dataflow::walk(
+        &warps.graph,
+        from,
+        |edge| warps.may_go(&who, edge.to),
+        |index, _| {
+            comes |= index == to;
+            if comes { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        },
+    );
+    comes
 }
 
 /// Blocks that a cluster does not have.

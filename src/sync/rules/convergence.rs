@@ -4,7 +4,7 @@
 
 use crate::base::work;
 use crate::ptx::{Instruction, Operand, Operation, Wgmma};
-use crate::simt::{Site, ThreadSet, Value, Warps};
+use crate::simt::{Site, ThreadSet, Value, Warps, dataflow};
 use crate::sync::rules::agreement::Agreement;
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
@@ -180,6 +180,7 @@ fn masked(
     };
     let what = name(site);
     let (mut absent, mut missing) = (ThreadSet::EMPTY, None);
+    let mut last = None;
     for thread in here.iter() {
         let Some(mask) = mask_of(thread) else { return };
         let (warp, lane) = (thread / 32, thread % 32);
@@ -188,6 +189,10 @@ fn masked(
                 format!("lane {lane} of warp {warp} comes to this {what}, whose mask {mask:#x} does not name it");
             add(index, likely(Rule::InMask, site, message, "a lane must be in the mask that it gives".to_owned()));
             return;
+        }
+        // Lanes of a warp mostly name the same.
+        if last.replace((warp, mask)) == Some((warp, mask)) {
+            continue;
         }
         let named: ThreadSet = (0..32).filter(|lane| mask >> lane & 1 == 1).map(|lane| warp * 32 + lane).collect();
         let not_here = named.without(here);
@@ -203,12 +208,11 @@ fn masked(
         let is_short = !is_there && all.len() > 32;
         if go_on(warps, index, &absent) || is_short {
             let (why, reasoning) = if is_there {
-                ("cannot come", "every lane of the mask runs it; a branch or predicate keeps some away")
+                ("cannot come to", "every lane of the mask runs it; a branch or predicate keeps some away")
             } else {
-                ("does not exist", "every lane of the mask runs it, and the last warp of the block is not full")
+                ("does not exist at", "every lane of the mask runs it, and the last warp of the block is not full")
             };
-            let message = format!("lane {lane} of warp {warp} {why} to this {what}, whose mask {mask:#x} names it")
-                .replace("does not exist to", "does not exist at");
+            let message = format!("lane {lane} of warp {warp} {why} this {what}, whose mask {mask:#x} names it");
             add(index, likely(Rule::LanesOfMask, site, message, reasoning.to_owned()));
         }
     }
@@ -228,16 +232,14 @@ fn go_on(warps: &Warps<'_>, index: usize, absent: &ThreadSet) -> bool {
     if warps.may_go(absent, home) {
         return true;
     }
-    let after = closure(home, graph.blocks.len(), |block| {
-        graph
-            .blocks
-            .get(block as usize)
-            .map(|info| info.successors.iter().map(|edge| edge.to).collect())
-            .unwrap_or_default()
+    work::spend_on(graph.sites.len() / 4);
+    let after = dataflow::reached(graph.blocks.len(), home, |block, next| {
+        next.extend(graph.blocks.get(block as usize).iter().flat_map(|info| &info.successors).map(|edge| edge.to));
     });
     let predecessors = graph.predecessors();
-    let before =
-        closure(home, graph.blocks.len(), |block| predecessors.get(block as usize).cloned().unwrap_or_default());
+    let before = dataflow::reached(graph.blocks.len(), home, |block, next| {
+        next.extend(predecessors.get(block as usize).into_iter().flatten());
+    });
     graph.sites.iter().enumerate().any(|(at, site)| {
         let is = |set: &[bool]| set.get(site.block as usize).copied().unwrap_or(false);
         let works = !matches!(
@@ -255,23 +257,6 @@ fn go_on(warps: &Warps<'_>, index: usize, absent: &ThreadSet) -> bool {
     })
 }
 
-/// The blocks that lead on from one, by steps.
-fn closure(from: u32, count: usize, next: impl Fn(u32) -> Vec<u32>) -> Vec<bool> {
-    work::spend_on(count);
-    let mut seen = vec![false; count];
-    let mut open = vec![from];
-    while let Some(block) = open.pop() {
-        for to in next(block) {
-            if let Some(slot) = seen.get_mut(to as usize)
-                && !std::mem::replace(slot, true)
-            {
-                open.push(to);
-            }
-        }
-    }
-    seen
-}
-
 /// A shuffle that reads a lane that its mask does not name.
 fn shuffled(
     warps: &Warps<'_>,
@@ -281,13 +266,12 @@ fn shuffled(
     add: &mut impl FnMut(usize, Finding),
 ) {
     let instruction = site.located.instruction;
-    let number = |at: usize, thread: u32| {
-        let value = warps.values.operand(&warps.graph, index, instruction.operand(at)?);
-        match value {
-            Value::Constant(number) => Some(number as u32),
-            Value::Threads { values, elected: false } => values.get(thread as usize).map(|number| *number as u32),
-            _ => None,
-        }
+    let value = |at: usize| instruction.operand(at).map(|operand| warps.values.operand(&warps.graph, index, operand));
+    let (by, clamp) = (value(2), value(3));
+    let number = |value: &Option<Value>, thread: u32| match value {
+        Some(Value::Constant(number)) => Some(*number as u32),
+        Some(Value::Threads { values, elected: false }) => values.get(thread as usize).map(|number| *number as u32),
+        _ => None,
     };
     let (indexed, butterfly) = (instruction.has("idx"), instruction.has("bfly"));
     if !indexed && !butterfly {
@@ -295,7 +279,7 @@ fn shuffled(
         return;
     }
     for thread in here.iter() {
-        let (Some(by), Some(clamp), Some(mask)) = (number(2, thread), number(3, thread), mask_of(thread)) else {
+        let (Some(by), Some(clamp), Some(mask)) = (number(&by, thread), number(&clamp, thread), mask_of(thread)) else {
             return;
         };
         let (lane, segment) = (thread % 32, clamp >> 8 & 31);

@@ -1,5 +1,7 @@
 //! Registers and single instructions: what is read before anything was written, indices, bits and carries that there are not.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::base::{FastMap, work};
 use crate::ptx::{MbarrierAction, Operation, Register, Wgmma};
 use crate::simt::{Graph, Paths, Site, Value, Warps};
@@ -51,7 +53,9 @@ pub fn check(agreement: &mut Agreement<'_, '_>) -> Vec<Finding> {
                 let past = from.zip(length).filter(|(from, length)| (from & 0xff) + (length & 0xff) > width);
                 if let Some((from, length)) = past {
                     let message = format!("bfe takes {length} bits from bit {from} on, of a number of {width}");
-                    add(Rule::BitsThere, site, message, "what bits beyond the number give is not defined");
+                    let reasoning =
+                        "those beyond the number are zeros, or copies of its sign: fewer are taken than asked for";
+                    add(Rule::BitsThere, site, message, reasoning);
                 }
             }
             (_, "addc" | "subc" | "madc") => carry(warps, (index, site), &mut add),
@@ -151,7 +155,6 @@ fn unwritten(warps: &Warps<'_>, add: &mut impl FnMut(Rule, &Site<'_>, String, &s
 
 /// Mbarriers that are initialised once more.
 fn again(warps: &Warps<'_>, add: &mut impl FnMut(Rule, &Site<'_>, String, &str)) {
-    use std::collections::{BTreeMap, BTreeSet};
     let mut inits: BTreeMap<(u32, i64), BTreeSet<usize>> = BTreeMap::new();
     let mut invals: BTreeSet<usize> = BTreeSet::new();
     for (index, site) in warps.graph.sites.iter().enumerate() {
@@ -170,8 +173,11 @@ fn again(warps: &Warps<'_>, add: &mut impl FnMut(Rule, &Site<'_>, String, &str))
             _ => {}
         }
     }
+    if inits.is_empty() {
+        return;
+    }
+    let paths = Paths::new(warps);
     for sites in inits.values() {
-        let paths = Paths::new(warps);
         for index in sites {
             let next = paths.first(*index, false, &[sites, &invals]);
             let who = warps.at(*index);
