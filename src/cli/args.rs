@@ -420,8 +420,10 @@ pub enum ToolchainAction {
 /// `ptxinspect explain`
 #[derive(Debug, ClapArgs)]
 pub struct ExplainArgs {
-    /// The code, such as C7508; without one, every code there is a page for
-    pub code: Option<String>,
+    /// A code, such as C7508; an instruction, such as mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32, for the elements that its registers
+    /// hold; `idesc NUMBER [KIND]` or `sdesc NUMBER [wgmma|tcgen05]` for a descriptor; without one, every code there is a page for
+    #[arg(value_name = "CODE", num_args = 0..=3)]
+    pub what: Vec<String>,
     /// The form of the page
     #[arg(long, short, default_value = "text")]
     pub format: TextOrJson,

@@ -16,6 +16,7 @@ pub mod library;
 pub mod links;
 pub mod list;
 pub mod listing;
+pub mod matrices;
 pub mod matrix;
 pub mod occupancy;
 mod page;

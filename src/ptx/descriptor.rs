@@ -171,11 +171,61 @@ impl MmaKind {
                         SCALE_TYPE,
                         M,
                         Field::new("scale factors of A", 29, 2),
-                        Field::new("K", 31, 1),
+                        Field::new(K_NAME, 31, 1),
                     ]
                 }
             }
         }
+    }
+
+    /// Whether its instruction descriptor has a field.
+    pub fn has(self, field: &str) -> bool {
+        self.fields().iter().any(|known| known.name == field)
+    }
+
+    /// What a dense multiplication sums over: of 4 bits as the descriptor's bit says.
+    pub fn k(self, bit: Option<u64>) -> Option<u32> {
+        match self {
+            MmaKind::Tf32 => Some(8),
+            MmaKind::F16 => Some(16),
+            MmaKind::F8f6f4 | MmaKind::I8 | MmaKind::Mxf8f6f4 => Some(32),
+            MmaKind::Mxf4 | MmaKind::Mxf4nvf4 => bit.map(|bit| if bit == 1 { 96 } else { 64 }),
+        }
+    }
+
+    /// What a number in a field of its instruction descriptor stands for, where it is more than a number.
+    pub fn meaning(self, field: Field, value: u64) -> Option<String> {
+        let typed = |all: &[(u64, &'static str)]| all.iter().find(|(known, _)| *known == value).map(|(_, name)| *name);
+        Some(match field {
+            N => columns(value).to_string(),
+            M => rows(value).to_string(),
+            D_TYPE => typed(self.accumulators())?.to_owned(),
+            A_TYPE => typed(self.factors())?.to_owned(),
+            MAX_SHIFT => {
+                if value == 0 {
+                    "none".to_owned()
+                } else {
+                    (4u64 << value).to_string()
+                }
+            }
+            SCALE_TYPE => {
+                if value == 1 {
+                    "ue8m0".to_owned()
+                } else {
+                    "ue4m3".to_owned()
+                }
+            }
+            _ if field.name == B_TYPE.name => typed(self.factors())?.to_owned(),
+            _ if field.name == K_NAME => self.k(Some(value))?.to_string(),
+            _ if field.bits == 1 => {
+                if value == 1 {
+                    "yes".to_owned()
+                } else {
+                    "no".to_owned()
+                }
+            }
+            _ => return None,
+        })
     }
 
     /// The type of B in its instruction descriptor.
@@ -184,6 +234,8 @@ impl MmaKind {
     }
 }
 
+/// What the bit is called that says how much is summed over.
+pub const K_NAME: &str = "K";
 /// Whether A is sparse.
 pub const SPARSE: Field = Field::new("sparse", 2, 1);
 /// Whether sums stay at the end of the range.
@@ -200,7 +252,8 @@ pub const N: Field = Field::new("N", 17, 6);
 pub const M: Field = Field::new("M", 24, 5);
 /// How far B is shifted where it is used again.
 pub const MAX_SHIFT: Field = Field::new("max shift", 30, 2);
-const SCALE_TYPE: Field = Field::new("type of scale factors", 23, 1);
+/// The type of scale factors.
+pub const SCALE_TYPE: Field = Field::new("type of scale factors", 23, 1);
 
 /// N of an instruction descriptor, of what its field holds.
 pub fn columns(field: u64) -> u64 {
@@ -328,6 +381,23 @@ impl MatrixFormat {
                 const { &[START, LEADING, STRIDE, VERSION, BASE_OFFSET, LEADING_MODE, Field::new("swizzle", 61, 3)] }
             }
         }
+    }
+
+    /// What a number in a field stands for, where it is more than a number.
+    pub fn meaning(self, field: Field, value: u64) -> Option<String> {
+        Some(match field {
+            START => format!("byte {}", value << 4),
+            LEADING | STRIDE => format!("{} bytes", value << 4),
+            LEADING_MODE => {
+                if value == 1 {
+                    "an address".to_owned()
+                } else {
+                    "an offset".to_owned()
+                }
+            }
+            _ if field == self.swizzle_field() => self.swizzle(value)?.to_string(),
+            _ => return None,
+        })
     }
 
     /// Bits that must be 0.

@@ -10,6 +10,7 @@
 mod constant;
 pub mod descriptor;
 mod error;
+pub mod fragment;
 mod header;
 mod instruction;
 mod lexer;

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use super::code::{CodeFacts, Section, own_ranges};
 use super::demangle::demangle;
+use super::matrices::FragmentsAt;
 use super::messages::{advisory, subject};
 use super::model::*;
 use super::occupancy::{Launched, cubin_may_take_dynamic_smem, occupancy_of, ptx_takes_dynamic_smem};
@@ -414,6 +415,8 @@ impl Readers<'_> {
             pressure: code.pressure,
             live_at_peak: code.live_at_peak,
             live_at: code.live_at,
+            fragments_at: self.fragments_at(name),
+            multiplications: Vec::new(),
             loops: code.loops,
             lines: code.lines,
             source_lines: code.source_lines,
@@ -428,6 +431,14 @@ impl Readers<'_> {
             attributes: Vec::new(),
             timeline: None,
         }
+    }
+
+    /// What registers hold at the lines that were asked about.
+    fn fragments_at(&self, name: &str) -> Vec<FragmentsAt> {
+        let function = self.functions.get(name).filter(|_| !self.facts.at.is_empty());
+        let found =
+            function.map(|function| FragmentsAt::at(function, function.module(), |line| self.facts.at.contains(&line)));
+        found.unwrap_or_default()
     }
 
     /// What the PTX's directives say, or else the cubin's records.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::PtxText;
+use super::matrices::{FragmentsAt, Multiplication};
 pub use super::registers::*;
 use super::timeline::Timeline;
 use super::warps::{Barriers, Role, SetMaxNReg};
@@ -308,6 +309,12 @@ pub struct Kernel {
     pub live_at_peak: Option<Vec<LiveValue>>,
     /// What is alive at the lines that were asked about.
     pub live_at: Vec<LiveAt>,
+    /// What its registers hold at the lines that were asked about, where an instruction there spreads a matrix over the threads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fragments_at: Vec<FragmentsAt>,
+    /// What its `wgmma` and `tcgen05.mma` multiply, by line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub multiplications: Vec<Multiplication>,
     /// Loops, by the position of their first instruction; null when the code is not decoded.
     pub loops: Option<Vec<LoopFacts>>,
     /// Every PTX line that became SASS.

@@ -12,6 +12,7 @@ mod finding;
 mod lowering;
 pub mod machine;
 pub mod mend;
+pub mod multiply;
 pub mod program;
 pub mod register_schedule;
 pub mod rules;
@@ -23,6 +24,7 @@ mod verdict;
 use finding::{Shape, cure, finding};
 pub use finding::{first_wrong, in_words};
 use mend::{Mend, mend};
+use multiply::Multiplication;
 pub use verdict::{Answer, Cause, Effort, Verdict};
 use verdict::{Limits, find_culprit, judge};
 
@@ -77,13 +79,14 @@ pub fn check(
     roles: &[Role],
     (named, objects): (&barriers::Named, &[mbarriers::MbarrierSite]),
     effort: Effort,
-) -> (Vec<Finding>, Option<Checked>) {
+) -> (Vec<Finding>, Option<Checked>, Vec<Multiplication>) {
     let mut found = barriers::check(warps, named);
     found.extend(mbarrier_checks::check(warps, objects));
     found.extend(cluster::check(warps));
     found.extend(tensor::check(warps));
     found.extend(groups::check(warps));
-    found.extend(of_operands(function, warps, size));
+    let (of_operands, multiplications) = of_operands(function, warps, size);
+    found.extend(of_operands);
     // What memory hands out is told only likely.
     for check in found.iter_mut().filter(|check| check.rule.family() == Family::Named && warps.values.by_memory) {
         check.confidence = check.confidence.min(Confidence::Likely);
@@ -107,14 +110,18 @@ pub fn check(
     if found.iter().any(is_named) {
         found.retain(|check| check.rule != Rule::TensorFreed);
     }
-    (found, executed)
+    (found, executed, multiplications)
 }
 
 /// Steps that the operands of all instructions may take to evaluate.
 const OPERAND_STEPS: u64 = 4 << 20;
 
-/// What the operands of single instructions break: the rules that constants decide.
-pub(crate) fn of_operands(function: &Function<'_, '_>, warps: &Warps<'_>, size: Option<BlockSize>) -> Vec<Finding> {
+/// What the operands of single instructions break: the rules that constants decide. And what multiplications multiply.
+pub(crate) fn of_operands(
+    function: &Function<'_, '_>,
+    warps: &Warps<'_>,
+    size: Option<BlockSize>,
+) -> (Vec<Finding>, Vec<Multiplication>) {
     let check = || {
         let warps = warps.with_operands(function, size);
         let bits = Bits::of(&warps);
@@ -126,7 +133,7 @@ pub(crate) fn of_operands(function: &Function<'_, '_>, warps: &Warps<'_>, size: 
         found.extend(registers::check(&mut agreement));
         found.extend(addresses::check(&mut agreement, &bits));
         found.extend(addresses::cluster_size(&warps, function));
-        found
+        (found, multiply::multiplications(&warps, &bits))
     };
     work::within(OPERAND_STEPS, check).unwrap_or_default()
 }

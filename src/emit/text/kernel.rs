@@ -6,7 +6,7 @@ use super::diagnostic::numbered;
 use super::figures::{bytes, count, thousands};
 use super::style::{BOLD, DIM, GOOD, RESET, WARN};
 use super::wrap::wrap;
-use super::{Options, findings, pressure, source_lines, summary, warps};
+use super::{Options, findings, matrices, pressure, source_lines, summary, warps};
 use crate::base::Line;
 use crate::emit::escape::terminal;
 use crate::report::{Kernel, KernelKind, LineFacts, Occupancy, SmemRange, Unit, shorten};
@@ -47,6 +47,8 @@ pub fn write(kernel: &Kernel, name: &str, unit: &Unit, options: &Options, out: &
     write_registers(kernel, options, out)?;
     warps::write(kernel, options, out)?;
     pressure::write(kernel, unit, options, out)?;
+    matrices::write_fragments(kernel, options, out)?;
+    matrices::write(kernel, options, out)?;
     warps::write_barriers(kernel, options, out)?;
     write_memory(kernel, unit, options, out)?;
     write_code(kernel, options, out)?;

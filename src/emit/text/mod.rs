@@ -5,6 +5,7 @@ mod diagnostic;
 mod figures;
 mod findings;
 mod kernel;
+mod matrices;
 mod mbarriers;
 mod pressure;
 mod source_lines;

@@ -12,7 +12,7 @@ use crate::ptx::{self, RegisterAction};
 use crate::registers::budget::budgets;
 use crate::registers::code::pcs;
 use crate::report::code::Section;
-use crate::report::{Advisory, Kernel, LaunchHints};
+use crate::report::{Advisory, Kernel, LaunchHints, Multiplication};
 use crate::roles;
 use crate::roles::pool::{self, Fit, Share};
 use crate::roles::setmaxnreg;
@@ -74,6 +74,9 @@ pub(in crate::report) fn fill(kernel: &mut Kernel, known: &Known<'_>) -> Result<
         }
     }
     kernel.roles = Some(described);
+    let number = |line: Line| function.module().number_of(line);
+    let multiplications = warp_facts.multiplications.iter();
+    kernel.multiplications = multiplications.map(|found| Multiplication::of(found, number(found.line))).collect();
     kernel.timeline.clone_from(&warp_facts.timeline);
     kernel.barriers = Some(super::barriers::barriers(kernel, known, warp_facts, function.module()));
     Ok(())

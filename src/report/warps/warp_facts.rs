@@ -10,6 +10,7 @@ use crate::roles::setmaxnreg::{self, Requested};
 use crate::roles::{self, Role};
 use crate::simt::{BlockSize, Graph, Warps};
 use crate::sync::Effort;
+use crate::sync::multiply::Multiplication;
 use crate::sync::register_schedule::RoleTraces;
 use crate::sync::rules::finding::Finding;
 use crate::sync::rules::rule::Rule;
@@ -60,6 +61,8 @@ pub(super) struct WarpFacts {
     pub asynchronous: Vec<AsynchronousSite>,
     /// What is inconsistent.
     pub checks: Vec<Finding>,
+    /// What its multiplications multiply.
+    pub multiplications: Vec<Multiplication>,
     /// What executing its barriers says; none where the size of a block is not known, or nothing synchronises.
     pub execution: Option<Execution>,
     /// Code and line of the finding that execution made.
@@ -103,7 +106,8 @@ impl WarpFacts {
         let objects = mbarriers::sites(&warps);
         let requested = setmaxnreg::requested(&warps);
         let roles = roles::roles(&warps, &requested);
-        let (checks, executed) = sync::check(function, &warps, size, &roles, (&named, &objects), effort);
+        let (checks, executed, multiplications) =
+            sync::check(function, &warps, size, &roles, (&named, &objects), effort);
         let drawable = executed.as_ref().filter(|executed| executed.program.refused.is_none());
         let timeline = draw_in.zip(drawable).and_then(|(steps, executed)| {
             let text = (module, &*warps.graph);
@@ -161,6 +165,7 @@ impl WarpFacts {
             cluster: cluster::sites(&warps).iter().map(half).collect(),
             asynchronous: tensor::sites(&warps).into_iter().map(asynchronous).collect(),
             checks,
+            multiplications,
             execution: executed.as_ref().map(|executed| execution(executed, &warps.graph, module, &roles)),
             executed: executed.and_then(|executed| executed.finding).map(|found| (found.rule, found.line)),
             exact,

@@ -2,9 +2,11 @@
 //!
 //! In: the bits of the operands that are known in every thread. A field is judged where all of its bits are known.
 
+use crate::base::Line;
+use crate::ptx::StateSpace;
 use crate::ptx::descriptor::{self, MatrixFormat, MmaForm, MmaKind};
-use crate::ptx::{Instruction, Operand, Operation, Shape, StateSpace, Tcgen05, Wgmma};
-use crate::simt::{Bits, Declared, KnownBits, Site, Warps};
+use crate::simt::{Bits, Declared, KnownBits, Warps};
+use crate::sync::multiply;
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
@@ -18,22 +20,18 @@ pub fn check(warps: &Warps<'_>, bits: &Bits) -> Vec<Finding> {
     let mut checks = Vec::new();
     for (index, site) in warps.graph.sites.iter().enumerate() {
         let instruction = site.located.instruction;
-        let format = match site.operation {
-            Operation::Wgmma(Wgmma::MmaAsync) => MatrixFormat::Wgmma,
-            Operation::Tcgen05 { action: Tcgen05::Mma | Tcgen05::Cp, .. } => MatrixFormat::Tcgen05,
-            _ => continue,
-        };
-        if warps.at(index).is_empty() {
-            continue;
-        }
+        let Some(format) = multiply::format(&site.operation).filter(|_| !warps.at(index).is_empty()) else { continue };
         let found = checks.len();
-        for operand in matrices(&instruction) {
+        let mut add = |broken: Broken| checks.push(broken.at(site.line()));
+        for operand in multiply::matrices(&instruction) {
+            let what = format!("the matrix descriptor {}", operand.text());
             let known = bits.operand(warps, index, operand);
-            matrix(warps, site, format, (operand, known), &mut checks);
+            matrix(format, &what, known).into_iter().for_each(&mut add);
+            start(warps, format, &what, known).into_iter().for_each(&mut add);
         }
-        if let Some(((form, operand), cta_group)) = form(&instruction).zip(cta_group(site)) {
-            let form = MmaForm { cta_group, ..form };
-            instruction_descriptor(site, form, (operand, bits.operand(warps, index, operand)), &mut checks);
+        if let Some((form, operand)) = multiply::form(site) {
+            let what = format!("the instruction descriptor {}", operand.text());
+            instruction_descriptor(form, &what, bits.operand(warps, index, operand)).into_iter().for_each(&mut add);
         }
         // One mistake in a descriptor is read by every multiplication that has it.
         let (before, new) = checks.split_at(found);
@@ -46,42 +44,32 @@ pub fn check(warps: &Warps<'_>, bits: &Bits) -> Vec<Finding> {
     checks
 }
 
-fn cta_group(site: &Site<'_>) -> Option<u32> {
-    match site.operation {
-        Operation::Tcgen05 { cta_group, .. } => cta_group,
-        _ => None,
+/// What a descriptor breaks.
+pub(crate) struct Broken {
+    rule: Rule,
+    confidence: Confidence,
+    /// What is wrong.
+    pub message: String,
+    /// What is right.
+    pub reasoning: String,
+}
+
+impl Broken {
+    fn likely(rule: Rule, message: String, reasoning: String) -> Broken {
+        Broken { rule, confidence: Confidence::Likely, message, reasoning }
+    }
+
+    fn at(self, line: Line) -> Finding {
+        let Broken { rule, confidence, message, reasoning } = self;
+        Finding { rule, confidence, line, message, reasoning }
     }
 }
 
-/// The operands that are descriptors of matrices.
-fn matrices<'a>(instruction: &Instruction<'a>) -> impl Iterator<Item = Operand<'a>> {
-    let is_copy = instruction.has("cp");
-    let is_number = |operand: &Operand<'_>| matches!(operand.shape(), Shape::Name { .. } | Shape::Number(_));
-    instruction.operands().skip(1).take(if is_copy { 1 } else { 2 }).filter(is_number)
-}
-
-/// How a `tcgen05.mma` multiplies, and its instruction descriptor.
-fn form<'a>(instruction: &Instruction<'a>) -> Option<(MmaForm, Operand<'a>)> {
-    let kind = instruction.modifiers().find_map(|word| word.strip_prefix("kind::").and_then(MmaKind::of))?;
-    // The metadata of a sparse matrix comes before it, as an address.
-    let is_address = |operand: &Operand<'_>| matches!(operand.shape(), Shape::Address(_));
-    let operand = instruction.operands().skip(3).find(|operand| !is_address(operand))?;
-    let (is_weight_stationary, is_sparse) = (instruction.has("ws"), instruction.has("sp"));
-    Some((MmaForm { kind, cta_group: 1, is_weight_stationary, is_sparse }, operand))
-}
-
-fn instruction_descriptor(
-    site: &Site<'_>,
-    form: MmaForm,
-    (operand, known): (Operand<'_>, KnownBits),
-    checks: &mut Vec<Finding>,
-) {
+/// What is wrong with an instruction descriptor, as far as its bits are known.
+pub(crate) fn instruction_descriptor(form: MmaForm, what: &str, known: KnownBits) -> Vec<Broken> {
     let kind = form.kind;
-    let name = operand.text();
-    let mut add = |rule, message: String, reasoning: String| {
-        let (confidence, line) = (Confidence::Likely, site.line());
-        checks.push(Finding { rule, confidence, line, message, reasoning });
-    };
+    let mut broken = Vec::new();
+    let mut add = |rule, message: String, reasoning: String| broken.push(Broken::likely(rule, message, reasoning));
     let read = |field: descriptor::Field| known.field(field.from, field.bits);
     let places = |field: descriptor::Field| match field.bits {
         1 => format!("bit {}", field.from),
@@ -89,7 +77,6 @@ fn instruction_descriptor(
     };
     let m = read(descriptor::M).map(descriptor::rows);
     let n = read(descriptor::N).map(descriptor::columns);
-    let what = format!("the instruction descriptor {name}");
     if let Some(m) = m.filter(|m| !form.rows().contains(m)) {
         let list: Vec<String> = form.rows().iter().map(u64::to_string).collect();
         let list = list.join(" or ");
@@ -151,6 +138,7 @@ fn instruction_descriptor(
             format!("reserved bits of the descriptor of .kind::{} are 0", kind.name()),
         );
     }
+    broken
 }
 
 fn in_words(form: MmaForm) -> String {
@@ -158,25 +146,17 @@ fn in_words(form: MmaForm) -> String {
     format!("tcgen05.mma{ws}.cta_group::{}.kind::{}", form.cta_group, form.kind.name())
 }
 
-fn matrix(
-    warps: &Warps<'_>,
-    site: &Site<'_>,
-    format: MatrixFormat,
-    (operand, known): (Operand<'_>, KnownBits),
-    checks: &mut Vec<Finding>,
-) {
-    let what = format!("the matrix descriptor {}", operand.text());
-    let mut add = |rule, confidence, message: String, reasoning: String| {
-        let line = site.line();
-        checks.push(Finding { rule, confidence, line, message, reasoning });
+/// What is wrong with a descriptor of a matrix in shared memory, but for where it starts.
+pub(crate) fn matrix(format: MatrixFormat, what: &str, known: KnownBits) -> Vec<Broken> {
+    let mut broken = Vec::new();
+    let mut add = |message: String, reasoning: String| {
+        broken.push(Broken::likely(Rule::MatrixFields, message, reasoning));
     };
     let fixed = descriptor::VERSION;
     let version =
         known.field(fixed.from, fixed.bits).filter(|version| format == MatrixFormat::Tcgen05 && *version != 1);
     if let Some(version) = version {
         add(
-            Rule::MatrixFields,
-            Confidence::Likely,
             format!("{what} has {version:#05b} in bits 46 to 48, which must be 0b001"),
             "descriptors of tcgen05 have 0b001 there; those of wgmma do not, and have their swizzle elsewhere"
                 .to_owned(),
@@ -186,8 +166,6 @@ fn matrix(
     let code = known.field(swizzle.from, swizzle.bits);
     if let Some(code) = code.filter(|code| format.swizzle(*code).is_none()) {
         add(
-            Rule::MatrixFields,
-            Confidence::Likely,
             format!("{what} has {code} as its swizzle"),
             "bits 61 to 63 are 0 for none, 1 or 2 for 128 bytes, 4 for 64 and 6 for 32".to_owned(),
         );
@@ -196,8 +174,6 @@ fn matrix(
     let reserved = known.ones & format.reserved() & !known.address;
     if reserved != 0 && version.is_none() {
         add(
-            Rule::MatrixFields,
-            Confidence::Likely,
             format!("{what} has bit {} set, which is reserved", reserved.trailing_zeros()),
             match format {
                 MatrixFormat::Wgmma => {
@@ -207,21 +183,14 @@ fn matrix(
             },
         );
     }
-    start(warps, format, &what, known, code, &mut add);
+    broken
 }
 
 /// How the address of a matrix is put into its descriptor.
-fn start(
-    warps: &Warps<'_>,
-    format: MatrixFormat,
-    what: &str,
-    known: KnownBits,
-    code: Option<u64>,
-    add: &mut impl FnMut(Rule, Confidence, String, String),
-) {
+fn start(warps: &Warps<'_>, format: MatrixFormat, what: &str, known: KnownBits) -> Option<Broken> {
     let field = (1u64 << descriptor::START.bits) - 1;
     if known.address & field == 0 {
-        return;
+        return None;
     }
     let rule = "bits 0 to 13 are (address & 0x3FFFF) >> 4";
     if known.shift != UNIT {
@@ -229,26 +198,21 @@ fn start(
         let from = (known.address & field).trailing_zeros();
         let message =
             format!("{what} has bit {lowest} of the address in bit {from}, where bit {} belongs", from as i32 + UNIT);
-        add(Rule::MatrixStart, Confidence::Likely, message, rule.to_owned());
-        return;
+        return Some(Broken::likely(Rule::MatrixStart, message, rule.to_owned()));
     }
     // Two more bits are 0 in every address of a block's shared memory.
     let above = known.address & !(field << 2 | field) & !known.zeros;
     if above != 0 {
         let message = format!("{what} has bits of the address above bit 13: they are not masked out");
-        add(
-            Rule::MatrixStart,
-            Confidence::Likely,
-            message,
-            format!("{rule}: bits from {ADDRESS} on tell spaces and blocks apart"),
-        );
-        return;
+        let reasoning = format!("{rule}: bits from {ADDRESS} on tell spaces and blocks apart");
+        return Some(Broken::likely(Rule::MatrixStart, message, reasoning));
     }
     let base = known.field(descriptor::BASE_OFFSET.from, descriptor::BASE_OFFSET.bits);
-    let swizzle = code.and_then(|code| format.swizzle(code));
-    let Some((swizzle, (row, repeat))) = swizzle.and_then(|swizzle| Some((swizzle, swizzle.repeat()?))) else { return };
+    let swizzle =
+        known.field(format.swizzle_field().from, format.swizzle_field().bits).and_then(|code| format.swizzle(code))?;
+    let (row, repeat) = swizzle.repeat()?;
     if base != Some(0) {
-        return;
+        return None;
     }
     let declared = known.variable.and_then(|variable| warps.values.declared.get(variable as usize));
     // Dynamic shared memory starts where static ends: at 0 where there is none, whatever its alignment. Kernels in use place tiles in it
@@ -260,25 +224,32 @@ fn start(
     let within = (repeat - row) >> UNIT;
     let offset = known.ones & within;
     if offset != 0 {
-        add(
-            Rule::MatrixAligned,
-            if is_dynamic { Confidence::Possible } else { Confidence::Likely },
-            format!("{what} starts {} bytes past a multiple of {repeat}, with a base offset of 0", offset << UNIT),
-            format!(
+        return Some(Broken {
+            rule: Rule::MatrixAligned,
+            confidence: if is_dynamic { Confidence::Possible } else { Confidence::Likely },
+            message: format!(
+                "{what} starts {} bytes past a multiple of {repeat}, with a base offset of 0",
+                offset << UNIT
+            ),
+            reasoning: format!(
                 "the pattern of a swizzle of {swizzle} repeats every {repeat} bytes: bits 49 to 51 say where in it a matrix starts"
             ),
-        );
-        return;
+        });
     }
     let open = within & known.address & !known.known();
-    if let Some(declared) = declared.filter(|declared| declared.align < repeat && open != 0) {
+    declared.filter(|declared| declared.align < repeat && open != 0).map(|declared| {
         let name = known.variable.and_then(|variable| warps.values.variables.get(variable as usize));
         let name = name.map_or("its variable", String::as_str);
-        add(
-            Rule::MatrixAligned,
-            if is_dynamic && !follows { Confidence::Possible } else { Confidence::Likely },
-            format!("{what} has a swizzle of {swizzle}, but {name} is aligned to {} bytes only", declared.align),
-            format!("the pattern repeats every {repeat} bytes: declare it .align {repeat}, or round the address up"),
-        );
-    }
+        Broken {
+            rule: Rule::MatrixAligned,
+            confidence: if is_dynamic && !follows { Confidence::Possible } else { Confidence::Likely },
+            message: format!(
+                "{what} has a swizzle of {swizzle}, but {name} is aligned to {} bytes only",
+                declared.align
+            ),
+            reasoning: format!(
+                "the pattern repeats every {repeat} bytes: declare it .align {repeat}, or round the address up"
+            ),
+        }
+    })
 }
