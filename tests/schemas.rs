@@ -296,6 +296,12 @@ fn what_is_at_hand() {
         explain.holds(&told);
         explain.is_tight(&told, &[]);
     }
+    let multiplied = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32";
+    let asked: [&[&str]; 4] =
+        [&["idesc", "0x8200490"], &["idesc", "7"], &["sdesc", "0x4000004000010000"], &[multiplied]];
+    for asked in asked {
+        explain.holds(&json(&root("."), &[&["explain", "--format", "json"], asked].concat()));
+    }
     if ptxas().is_none() {
         return;
     }

@@ -90,7 +90,9 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         anyhow::bail!("--at {line}: there is no such line; expected 1 to {lines}");
     }
     let is_alive = |line: &Line| report.kernels().any(|kernel| kernel.live_at.iter().any(|at| at.ptx_line == *line));
-    for line in session.at.iter().filter(|line| !is_alive(line)) {
+    let is_held =
+        |line: &Line| report.kernels().any(|kernel| kernel.fragments_at.iter().any(|at| at.ptx_line == *line));
+    for line in session.at.iter().filter(|line| !is_alive(line) && !is_held(line)) {
         writeln!(errors, "--at {line}: no instruction comes from that line, so nothing is alive at it")?;
     }
     let given_up = |unit: &Unit| unit.problems.iter().any(|problem| problem.stage == ProblemStage::Analysis);

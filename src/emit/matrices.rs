@@ -33,21 +33,22 @@ pub fn product(found: &Multiplication) -> String {
     )
 }
 
-/// Where the factors are and how they lie: a sentence each.
-pub fn factors(found: &Multiplication) -> [String; 2] {
-    [factor("A", 'M', &found.a), factor("B", 'N', &found.b)]
+/// Where the factors are and how they lie: a sentence each, or one where both lie alike.
+fn factors(found: &Multiplication) -> Vec<String> {
+    let (a, b) = (factor('M', &found.a), factor('N', &found.b));
+    if a == b { vec![format!("A and B {a}")] } else { vec![format!("A {a}"), format!("B {b}")] }
 }
 
-fn factor(name: &str, other: char, factor: &Factor) -> String {
+fn factor(other: char, factor: &Factor) -> String {
     let major = match factor.transposed {
         Some(false) => ", K-major".to_owned(),
         Some(true) => format!(", {other}-major"),
         None => String::new(),
     };
     match (&factor.tile, factor.place) {
-        (Some(tile), _) => format!("{name} in shared memory{}{major}, {}", variable(tile), layout(tile)),
-        (None, FactorPlace::TensorMemory) => format!("{name} in tensor memory{major}"),
-        (None, _) => format!("{name} in registers"),
+        (Some(tile), _) => format!("in shared memory{}{major}, {}", variable(tile), layout(tile)),
+        (None, FactorPlace::TensorMemory) => format!("in tensor memory{major}"),
+        (None, _) => "in registers".to_owned(),
     }
 }
 
@@ -80,7 +81,7 @@ pub fn layout(tile: &Tile) -> String {
     said.join(", ")
 }
 
-/// What one multiplication multiplies, in three sentences.
+/// What one multiplication multiplies, in two or three sentences.
 pub fn multiplication(found: &Multiplication) -> Vec<String> {
     std::iter::once(product(found)).chain(factors(found)).collect()
 }
@@ -106,18 +107,22 @@ pub fn letters(found: &FragmentsAt) -> String {
     }
 }
 
-/// What a fragment is, and what its registers hold: the first of them, or all.
-pub fn fragment(fragment: &Fragment, all: bool) -> (String, Vec<String>) {
+/// `D, 16 × 8 f32, in 4 registers`
+pub fn title(fragment: &Fragment) -> String {
     let sparse = if fragment.sparse { ", as it is stored: two of each four elements" } else { "" };
     let across = if fragment.operand == "tensor memory" { " from its address on" } else { "" };
-    let title = format!(
+    format!(
         "{}, {} × {} {}{across}{sparse}, in {}",
         fragment.operand,
         fragment.rows,
         fragment.columns,
         fragment.element,
         count(fragment.registers.len() as u64, "register")
-    );
+    )
+}
+
+/// What a fragment is, and what its registers hold: the first of them, or all.
+pub fn fragment(fragment: &Fragment, all: bool) -> (String, Vec<String>) {
     let told = |held: &HeldElements| format!("{}  {}", terminal(&held.name), elements(fragment, held));
     let shown = if all || fragment.registers.len() <= SHOWN + 1 { fragment.registers.len() } else { SHOWN };
     let mut rows: Vec<String> = fragment.registers.iter().take(shown).map(told).collect();
@@ -125,11 +130,11 @@ pub fn fragment(fragment: &Fragment, all: bool) -> (String, Vec<String>) {
         rows.push("…".to_owned());
         rows.push(told(last));
     }
-    (title, rows)
+    (title(fragment), rows)
 }
 
 /// The elements that a register holds: `[t/4 + 8][2·(t % 4) + 0…1]`.
-fn elements(fragment: &Fragment, held: &HeldElements) -> String {
+pub fn elements(fragment: &Fragment, held: &HeldElements) -> String {
     let place = |start: &str, from: u32, to: u32| match (start, from, to) {
         ("0", from, to) if from == to => from.to_string(),
         ("0", from, to) => format!("{from}…{to}"),
@@ -147,15 +152,6 @@ fn elements(fragment: &Fragment, held: &HeldElements) -> String {
         return span(first, last);
     }
     held.elements.iter().map(|cell| span(cell, cell)).collect::<Vec<_>>().join(", ")
-}
-
-/// What the registers of an instruction hold, a line each.
-pub fn fragments(found: &FragmentsAt, all: bool) -> Vec<String> {
-    let told = found.fragments.iter().flat_map(|one| {
-        let (title, rows) = fragment(one, all);
-        std::iter::once(title).chain(rows.into_iter().map(|row| format!("  {row}")))
-    });
-    std::iter::once(letters(found)).chain(told).collect()
 }
 
 /// Writes what a descriptor says, for each instruction that it may be of.

@@ -1,5 +1,7 @@
 //! What the report says of matrices: what multiplications multiply, and which elements registers hold.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::base::Line;
@@ -188,6 +190,10 @@ pub struct FragmentsAt {
 pub struct Fragment {
     /// `A`, `B`, `C`, `D`, `matrix 0` of `ldmatrix`, `tensor memory`.
     pub operand: String,
+    /// Which operand of the instruction has its registers, from 0 on.
+    pub operand_index: u32,
+    /// Which of that operand's registers is its first, from 0 on.
+    pub first_register: u32,
     /// Rows of the matrix; of tensor memory lanes.
     pub rows: u32,
     /// Columns of the matrix; of a sparse one, what is stored.
@@ -348,6 +354,33 @@ impl FragmentsAt {
     }
 }
 
+/// What the registers of all instructions of a kernel hold: instructions alike share a layout.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layouts {
+    /// One for each kind of instruction, with the names of the first of them.
+    pub kinds: Vec<FragmentsAt>,
+    /// Which of them an instruction has, by its line.
+    pub at: Vec<(Line, usize)>,
+}
+
+impl Layouts {
+    /// Of a function, by line as ptxas numbers it.
+    pub fn of(function: &Function<'_, '_>, module: &Module<'_>) -> Layouts {
+        let mut found = Layouts::default();
+        let mut known: HashMap<(&str, usize), usize> = HashMap::new();
+        for located in function.instructions() {
+            let Some(fragments) = fragment::of(&located.instruction) else { continue };
+            let line = module.number_of(located.line);
+            let kind = *known.entry((located.instruction.opcode(), fragments.len())).or_insert_with(|| {
+                found.kinds.extend(FragmentsAt::of(&located.instruction, line));
+                found.kinds.len() - 1
+            });
+            found.at.push((line, kind));
+        }
+        found
+    }
+}
+
 impl Fragment {
     fn of(fragment: &fragment::Fragment, names: impl Iterator<Item = String>) -> Fragment {
         let both = |cell: &fragment::Cell| [cell.row, cell.column];
@@ -358,6 +391,8 @@ impl Fragment {
         };
         Fragment {
             operand: fragment.role.to_string(),
+            operand_index: fragment.operand as u32,
+            first_register: fragment.first as u32,
             rows: fragment.rows,
             columns: fragment.columns,
             element: fragment.element.to_owned(),

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use super::notes::Notes;
 use super::{Options, shown_lines};
 use crate::base::{Line, Pc};
 use crate::report::annotation::{
@@ -44,6 +45,9 @@ enum Record<'a> {
     Line {
         line: Option<Line>,
         text: Option<&'a str>,
+        /// What is known of the line itself.
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        notes: &'a [String],
         instructions: Vec<Placed<'a>>,
     },
 }
@@ -79,20 +83,27 @@ pub fn write(unit: &Unit, view: &View<'_>, options: &Options, out: &mut dyn Writ
         };
         record(&kernel, out)?;
     }
+    let notes = Notes::of_unit(unit, view);
     for document in &view.documents {
-        write_document(view, document, options, out)?;
+        write_document(view, &notes, document, options, out)?;
     }
     Ok(())
 }
 
-fn write_document(view: &View<'_>, document: &Document<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+fn write_document(
+    view: &View<'_>,
+    notes: &Notes,
+    document: &Document<'_>,
+    options: &Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let count = document.text.map(|text| text.line_count());
     record(&Record::Document { name: document.name, lines: count, missing: document.missing }, out)?;
     let mut groups = view.groups(document).peekable();
     if let Some(group) = groups.next_if(|group| group.line.0 == 0)
         && options.lines.is_none()
     {
-        record(&Record::Line { line: None, text: None, instructions: instructions(view, &group) }, out)?;
+        record(&Record::Line { line: None, text: None, notes: &[], instructions: instructions(view, &group) }, out)?;
     }
     for (from, to) in shown_lines(view, document, options) {
         while groups.next_if(|group| group.line.0 < from).is_some() {}
@@ -105,6 +116,7 @@ fn write_document(view: &View<'_>, document: &Document<'_>, options: &Options, o
             let shown = Record::Line {
                 line: Some(Line(line)),
                 text: raw.map(|raw| raw.trim_end_matches(['\r', '\n'])),
+                notes: notes.of(document, Line(line)),
                 instructions: group.map(|group| instructions(view, &group)).unwrap_or_default(),
             };
             record(&shown, out)?;
@@ -112,7 +124,12 @@ fn write_document(view: &View<'_>, document: &Document<'_>, options: &Options, o
     }
     if options.lines.is_none() && !options.only_hot {
         for group in groups {
-            let shown = Record::Line { line: Some(group.line), text: None, instructions: instructions(view, &group) };
+            let shown = Record::Line {
+                line: Some(group.line),
+                text: None,
+                notes: &[],
+                instructions: instructions(view, &group),
+            };
             record(&shown, out)?;
         }
     }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
+use super::notes::Notes;
 use super::{Options, remarks};
 use crate::base::Line;
 use crate::emit::control::control;
@@ -32,6 +33,7 @@ fn write_document(
         }
         return Ok(());
     };
+    let notes = Notes::of_unit(unit, view);
     let mut groups = view.groups(document).peekable();
     let before_text = groups.next_if(|group| group.line.0 == 0);
     let count = text.line_count();
@@ -44,10 +46,15 @@ fn write_document(
         if line == 1 && raw.trim_start().starts_with("//") {
             head(unit, view, out)?;
         }
-        if let Some(group) = groups.next_if(|group| group.line.0 == line) {
-            if !raw.ends_with('\n') {
-                out.write_all(b"\n")?;
-            }
+        let said = notes.of(document, Line(line));
+        let group = groups.next_if(|group| group.line.0 == line);
+        if (group.is_some() || !said.is_empty()) && !raw.ends_with('\n') {
+            out.write_all(b"\n")?;
+        }
+        for note in said {
+            out.write_all(comment(&note.replace('×', "x")).as_bytes())?;
+        }
+        if let Some(group) = group {
             write_group(view, &group, options, out)?;
         }
     }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::notes::Notes;
 use super::{Options, remarks, shown_lines};
 use crate::base::Line;
 use crate::emit::control::control;
@@ -26,7 +27,7 @@ pub fn write(unit: &Unit, view: &View<'_>, options: &Options, out: &mut dyn Writ
         }
         None => writeln!(out, "  cubin")?,
     }
-    let page = Page::new(view, options);
+    let page = Page::new(unit, view, options);
     for (kernel, name) in view.annotation.kernels.iter().zip(&page.names) {
         write_kernel(unit, kernel, name, out)?;
     }
@@ -96,10 +97,11 @@ struct Page<'v, 'a> {
     digits: usize,
     /// Of the sections.
     names: Vec<String>,
+    notes: Notes,
 }
 
 impl<'v, 'a> Page<'v, 'a> {
-    fn new(view: &'v View<'a>, options: &'v Options) -> Self {
+    fn new(unit: &Unit, view: &'v View<'a>, options: &'v Options) -> Self {
         let instructions = || view.annotation.kernels.iter().flat_map(|kernel| &kernel.instructions);
         let last = view.documents.iter().filter_map(|document| document.text).map(|text| text.line_count()).max();
         Page {
@@ -108,6 +110,7 @@ impl<'v, 'a> Page<'v, 'a> {
             knows_live: instructions().any(|instruction| instruction.live.is_some()),
             knows_loops: instructions().any(|instruction| instruction.loop_depth.is_some_and(|depth| depth > 0)),
             digits: last.map_or(5, |last| last.to_string().len()).max(5),
+            notes: Notes::of_unit(unit, view),
             names: view.annotation.kernels.iter().map(|kernel| shown_name(&kernel.name)).collect(),
         }
     }
@@ -146,6 +149,7 @@ impl<'v, 'a> Page<'v, 'a> {
                 } else {
                     writeln!(out, "{DIM}{line:>gutter$} │{RESET}")?;
                 }
+                self.notes(document, Line(line), out)?;
                 if let Some(group) = group {
                     self.group(&group, out)?;
                 }
@@ -168,6 +172,17 @@ impl<'v, 'a> Page<'v, 'a> {
                 };
                 writeln!(out, "{DIM}{:>gutter$} │ {why}{RESET}", "-")?;
                 self.group(&group, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is known of a line of PTX itself.
+    fn notes(&self, document: &Document<'a>, line: Line, out: &mut dyn Write) -> io::Result<()> {
+        for note in self.notes.of(document, line) {
+            let before = self.digits + 5;
+            for part in text::wrap(note, self.options.width.unwrap_or(usize::MAX).saturating_sub(before).max(20)) {
+                writeln!(out, "{:>1$} {DIM}│{RESET}   {NOTE}{part}{RESET}", "", self.digits)?;
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! What the page knows, as JSON: columns instead of records, so that a line of code costs tens of bytes and not hundreds.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Write};
 
 use serde::Serialize;
@@ -9,12 +9,12 @@ use super::library::LibraryFacts;
 use super::matrix::MatrixFacts;
 use super::{Opening, Tables};
 use crate::base::Line;
-use crate::emit::{explain, page, timeline};
+use crate::emit::{explain, matrices, page, timeline};
 use crate::report::annotation::{AnnotatedKernel, Annotation, By, Mark, ValueSpan, View};
 use crate::report::timeline::Timeline;
 use crate::report::{
-    Advisory, Answer, Instructions, Issue, Kernel, KernelKind, Launch, Occupancy, Pressure, Problem, PtxText,
-    PtxasUsed, RegisterCap, Resources, Role, Unit, UnitError, distinct,
+    Advisory, Answer, Fragment, FragmentsAt, Instructions, Issue, Kernel, KernelKind, Launch, Multiplication,
+    Occupancy, Pressure, Problem, PtxText, PtxasUsed, RegisterCap, Resources, Role, Unit, UnitError, distinct,
 };
 
 /// Characters of a kernel's name.
@@ -103,7 +103,7 @@ pub(super) fn write(
         matrix: tables.matrix,
     };
     page::data("index", &index, out)?;
-    for (number, (_, annotation)) in units.iter().enumerate() {
+    for (number, (unit, annotation)) in units.iter().enumerate() {
         for (text, ptx) in annotation.texts.iter().enumerate() {
             page::data(&format!("ptx-{number}-{text}"), ptx.text().trim_end_matches(['\0', '\n']), out)?;
         }
@@ -117,7 +117,9 @@ pub(super) fn write(
         let view = annotation.view(By::Ptx);
         let near = neighbours(&view);
         for (kernel, (code, near)) in annotation.kernels.iter().zip(near).enumerate() {
-            page::data(&format!("code-{number}-{kernel}"), &code_facts(code, near), out)?;
+            let report = unit.kernels.iter().find(|kernel| kernel.name == code.name && kernel.within.is_none());
+            let multiplications = report.map_or(&[][..], |kernel| &kernel.multiplications);
+            page::data(&format!("code-{number}-{kernel}"), &code_facts(code, multiplications, near), out)?;
             if let Some(drawn) = &code.timeline {
                 page::data(&format!("timeline-{number}-{kernel}"), &timeline_facts(drawn), out)?;
             }
@@ -283,9 +285,43 @@ struct CodeFacts<'a> {
     makers: Vec<u32>,
     /// PTX registers by the line that fills them.
     names: BTreeMap<u32, String>,
+    /// What lines multiply: sentences, and which of them are said of a line.
+    sentences: Vec<String>,
+    multiplied: BTreeMap<u32, Vec<usize>>,
+    /// Which elements registers hold: by kind of instruction, and which kind a line is.
+    layouts: Vec<LayoutFacts>,
+    layout_of: BTreeMap<u32, usize>,
 }
 
-fn code_facts(kernel: &AnnotatedKernel, near: Vec<u32>) -> CodeFacts<'_> {
+/// Which elements the registers of a kind of instruction hold.
+#[derive(Serialize)]
+struct LayoutFacts {
+    letters: String,
+    /// Title, operand, its first register, what each of its registers holds.
+    operands: Vec<(String, u32, u32, Vec<String>)>,
+}
+
+fn layout_facts(found: &FragmentsAt) -> LayoutFacts {
+    let operand = |fragment: &Fragment| {
+        let held = fragment.registers.iter().map(|held| matrices::elements(fragment, held)).collect();
+        (matrices::title(fragment), fragment.operand_index, fragment.first_register, held)
+    };
+    LayoutFacts { letters: matrices::letters(found), operands: found.fragments.iter().map(operand).collect() }
+}
+
+fn code_facts<'a>(kernel: &'a AnnotatedKernel, multiplications: &[Multiplication], near: Vec<u32>) -> CodeFacts<'a> {
+    let mut sentences: Vec<String> = Vec::new();
+    let mut known: HashMap<String, usize> = HashMap::new();
+    let mut multiplied: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for found in multiplications {
+        for sentence in matrices::multiplication(found) {
+            let number = *known.entry(sentence).or_insert_with_key(|sentence| {
+                sentences.push(sentence.clone());
+                sentences.len() - 1
+            });
+            multiplied.entry(found.ptx_line.0).or_default().push(number);
+        }
+    }
     let index = |pc: crate::base::Pc| pc.0 / 16;
     let all = &kernel.instructions;
     let mut asm = String::with_capacity(all.len() * 40);
@@ -343,6 +379,10 @@ fn code_facts(kernel: &AnnotatedKernel, near: Vec<u32>) -> CodeFacts<'_> {
         values: kernel.values.as_deref().map(value_facts),
         makers: kernel.makers.iter().flat_map(|(pc, line)| [index(*pc), line.0]).collect(),
         names: kernel.names.iter().map(|(line, names)| (line.0, names.join(" "))).collect(),
+        sentences,
+        multiplied,
+        layouts: kernel.layouts.kinds.iter().map(layout_facts).collect(),
+        layout_of: kernel.layouts.at.iter().map(|(line, kind)| (line.0, *kind)).collect(),
     }
 }
 

@@ -70,8 +70,8 @@ function ptxRow(row) {
   const { code } = state;
   const list = code.byLine.get(row + 1);
   const live = code.gpr ? (list ? liveCell(code.lineLive.get(row + 1), code.registers) : '<span class="g"></span>') : "";
-  const marks = code.findings.get(row + 1);
-  return `<div class="${namesOf.ptx(row)}" data-i="${row}"><span class="gut"><b style="width:${panes.ptx.digits}ch">${row + 1}</b>${live}<span class="n">${list ? `${list.length}×` : ""}</span></span><span class="t">${ptxHtml(code.ptx[row], state.wanted)}</span>${marks ? marks.map(badge).join("") : ""}</div>`;
+  const marks = code.findings.get(row + 1), told = multipliedAt(row + 1);
+  return `<div class="${namesOf.ptx(row)}" data-i="${row}"${told.length ? ` title="${escapeText(told.join("\n"))}"` : ""}><span class="gut"><b style="width:${panes.ptx.digits}ch">${row + 1}</b>${live}<span class="n">${list ? `${list.length}×` : ""}</span></span><span class="t">${ptxHtml(code.ptx[row], state.wanted)}</span>${marks ? marks.map(badge).join("") : ""}</div>`;
 }
 
 const outOfRole = (list) => state.role !== null && (!list || list.every((at) => state.code.budget.of[at] !== state.role));
@@ -240,12 +240,44 @@ function rulers() {
   panes.source.ruler.set([{ rows: panes.source.lines.flatMap((line, i) => (keys.has(line.key) ? [i] : [])), colour: "--accent", wide: true }]);
 }
 
+/** The operands of a line of PTX, a list of registers as an array. */
+function operandsOf(text) {
+  const operands = [];
+  let depth = 0, last = "";
+  for (const c of text.replace(/^\s*(@!?\S+\s+)?\S+/, "").replace(/;.*/, "")) {
+    if ("{[(".includes(c)) depth += 1;
+    if ("}])".includes(c)) depth -= 1;
+    if (c === "," && !depth) { operands.push(last.trim()); last = ""; } else last += c;
+  }
+  operands.push(last.trim());
+  return operands.map((operand) => (operand.startsWith("{") ? operand.slice(1, -1).split(",").map((name) => name.trim()) : [operand]));
+}
+
+/** What a line of PTX multiplies, a sentence each. */
+const multipliedAt = (line) => (state.code.raw.multiplied[line] || []).map((number) => state.code.raw.sentences[number]);
+
+/** What a line of PTX multiplies, and which elements its registers hold. */
+function matricesAt(line) {
+  const { raw, ptx } = state.code, told = multipliedAt(line);
+  const layout = raw.layouts[raw.layout_of[line]];
+  let html = told.length ? `<h3>Matrices at line ${line}</h3>${told.map((text) => `<p>${escapeText(text)}</p>`).join("")}` : "";
+  if (!layout) return html;
+  const operands = operandsOf(ptx[line - 1] || "");
+  const held = layout.operands.map(([title, operand, first, elements]) => {
+    const names = (operands[operand] || []).slice(first);
+    const rows = elements.map((text, i) => `<tr><td class="mono">${escapeText(names[i] || `#${first + i}`)}</td><td class="mono">${escapeText(text)}</td></tr>`);
+    return `<details${layout.operands.length > 4 ? "" : " open"}><summary>${escapeText(title)}</summary><table><colgroup><col style="width:6em"><col></colgroup>${rows.join("")}</table></details>`;
+  });
+  html += `<h3>Elements that registers hold at line ${line}</h3><p>${escapeText(layout.letters)}</p>${held.join("")}`;
+  return html;
+}
+
 /** What is known at an instruction. */
 function showCursor(at) {
   const { code, selected } = state;
   if (at === null) {
     const line = selected.pane === "ptx" ? selected.row + 1 : null;
-    $("cursor").innerHTML = `<p>${line ? `Line ${line} became no instruction of its own.` : "No instruction was made of this line."}</p>`;
+    $("cursor").innerHTML = `<p>${line ? `Line ${line} became no instruction of its own.` : "No instruction was made of this line."}</p>${line ? matricesAt(line) : ""}`;
     return;
   }
   const link = (line) => (line ? `<a data-line="${line}">line ${line}</a>` : "no line");
@@ -275,7 +307,8 @@ function showCursor(at) {
     const total = values.reduce((sum, value) => sum + value.registers.length, 0);
     live = `<h3>Live here: ${plural(total, "register")} in ${plural(values.length, "value")}</h3><table><colgroup><col style="width:2.9em"><col><col style="width:5.2em"><col style="width:4.6em"></colgroup><tr><th>#</th><th>value, registers</th><th>made at</th><th>last use</th></tr>${rows.join("")}</table>`;
   }
-  $("cursor").innerHTML = head + live;
+  const line = selected.pane === "ptx" ? selected.row + 1 : code.own[at];
+  $("cursor").innerHTML = head + (line ? matricesAt(line) : "") + live;
 }
 
 const budgetName = (code, region, long = false) => {

@@ -121,10 +121,15 @@ fn section(
     module: Option<&Module<'_>>,
 ) -> (AnnotatedKernel, Vec<String>) {
     let image = inputs.image;
+    let text_function = module.and_then(|module| module.function(&function.name));
     let mut kernel = AnnotatedKernel {
         name: function.name.to_string(),
         text,
-        span: module.and_then(|module| module.function(&function.name)).map(|function| function.lines()),
+        span: text_function.map(|function| function.lines()),
+        layouts: text_function
+            .filter(|_| inputs.values)
+            .map(|function| Layouts::of(&function, function.module()))
+            .unwrap_or_default(),
         registers: function.resources.registers,
         steps: report.map(|report| steps(inputs, report)).unwrap_or_default(),
         timeline: match report.filter(|report| report.barriers.is_some()) {

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::PtxText;
 use super::listing::{ListedControl, ListedSource, LiveCounts};
+use super::matrices::Layouts;
 use super::model::OccupancyStep;
 use super::timeline::Timeline;
 use crate::base::{Line, Pc};
@@ -87,6 +88,8 @@ pub struct AnnotatedKernel {
     pub makers: Vec<(Pc, Line)>,
     /// The PTX registers that each line which fills a live register defines.
     pub names: Vec<(Line, Vec<String>)>,
+    /// Which elements of matrices its registers hold.
+    pub layouts: Layouts,
     /// Loops, by their header.
     pub loops: Vec<LoopSpan>,
     /// Its barriers, executed; none where they were not asked for, or there is nothing to draw.
