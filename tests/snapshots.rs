@@ -48,6 +48,10 @@ fn without_ptxas() {
         ("occupancy", "occupancy --arch sm_90a --registers 168 --threads 384 --smem 16384"),
         ("explain", "explain C7508"),
         ("explain-list", "explain"),
+        ("explain-idesc", "explain idesc 0x8200490"),
+        ("explain-sdesc", "explain sdesc 0x4000004000010000"),
+        ("explain-fragment", "explain mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"),
+        ("explain-tensor", "explain tcgen05.ld.sync.aligned.16x256b.x1.b32"),
     ] {
         shows(name, &here, &args.split(' ').collect::<Vec<_>>());
     }
@@ -79,6 +83,8 @@ fn with_ptxas() {
     let here = root("");
     for (name, args) in [
         ("report-roles", "testdata/ptx/hopper_warp_specialised.ptx --ptxas 13.4"),
+        ("report-fragments", "testdata/ptx/hopper_warp_specialised.ptx --ptxas 13.4 --at 201 --top 1"),
+        ("annotate-matrices", "annotate testdata/ptx/blackwell_tcgen05.ptx --ptxas 13.4 --lines 118..126 --width 80"),
         ("report-spills", "testdata/ptx/spills.ptx --ptxas 13.4"),
         ("report-findings", "testdata/ptx/hopper_setmaxnreg_dropped.ptx --ptxas 13.4 --threads 256"),
         ("report-tried", "testdata/ptx/hopper_warp_specialised.ptx --ptxas 13.4 --smem-dynamic 0 --try-step --top 0"),

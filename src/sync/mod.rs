@@ -37,8 +37,8 @@ use crate::sync::rules::agreement::Agreement;
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::{Family, Rule, Told};
 use crate::sync::rules::{
-    addresses, barriers, cluster, convergence, descriptors, groups, issue, mbarrier_checks, mbarriers, registers,
-    tensor, tensor_memory,
+    addresses, barriers, cluster, convergence, descriptors, flags, groups, issue, mbarrier_checks, mbarriers,
+    registers, tensor, tensor_memory,
 };
 
 use self::execute::Launch;
@@ -133,6 +133,7 @@ pub(crate) fn of_operands(
         found.extend(registers::check(&mut agreement));
         found.extend(addresses::check(&mut agreement, &bits));
         found.extend(addresses::cluster_size(&warps, function));
+        found.extend(flags::check(&warps));
         (found, multiply::multiplications(&warps, &bits))
     };
     work::within(OPERAND_STEPS, check).unwrap_or_default()

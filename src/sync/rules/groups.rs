@@ -196,7 +196,10 @@ fn copies(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
         };
         // Published kernels end with a store under way.
         let mut copies = graph.sites.iter().enumerate().filter(|(_, site)| kind(site) == Some(OPEN));
-        let ends = bulk && copies.all(|(index, site)| is_store(site) && !graph.is_in_a_loop(index));
+        // One that waits means its stores to be over.
+        let ends = bulk
+            && first(SOME_LEFT).is_none()
+            && copies.all(|(index, site)| is_store(site) && !graph.is_in_a_loop(index));
         let confidence = if ends { Confidence::Possible } else { Confidence::Likely };
         if first(COMMITTED).is_none() && first(DONE).is_none() {
             let message = format!("{name} copies in a kernel without {name}.commit_group");
@@ -209,6 +212,11 @@ fn copies(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
             let message = format!("{name} groups in a kernel without {name}.wait_group");
             add(Rule::CopiesWaitedFor, confidence, committed.line(), message, "nothing says when the copies are done");
             continue;
+        }
+        if !bulk && let Some(copy) = never_waited_for(graph, kind) {
+            let message = format!("{name} copy that nothing waits for before the end");
+            let reasoning = "no path from it comes to a wait: the block may end while it writes into its shared memory";
+            add(Rule::CopiesWaitedFor, Confidence::Likely, copy.line(), message, reasoning);
         }
         let states = along(graph, kind);
         for ((index, site), state) in graph.sites.iter().enumerate().zip(states) {
@@ -226,6 +234,33 @@ fn copies(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
             }
         }
     }
+}
+
+/// A copy, sure to copy something, that no path leads on from to a wait.
+fn never_waited_for<'g, 'a>(graph: &'g Graph<'a>, kind: impl Fn(&Site<'_>) -> Option<States>) -> Option<&'g Site<'a>> {
+    let waits = |site: &Site<'_>| matches!(kind(site), Some(SOME_LEFT | DONE));
+    let mut comes = vec![false; graph.blocks.len()];
+    let mut open: Vec<u32> = graph.sites.iter().filter(|site| waits(site)).map(|site| site.block).collect();
+    let predecessors = graph.predecessors();
+    work::spend_on(graph.blocks.len());
+    while let Some(block) = open.pop() {
+        for before in predecessors.get(block as usize).into_iter().flatten() {
+            if comes.get_mut(*before as usize).is_some_and(|comes| !std::mem::replace(comes, true)) {
+                open.push(*before);
+            }
+        }
+    }
+    // From the last instruction of a block to its first: whether a wait follows.
+    let mut follows = (u32::MAX, false);
+    graph.sites.iter().rev().find(|site| {
+        if follows.0 != site.block {
+            follows = (site.block, comes.get(site.block as usize).copied().unwrap_or(true));
+        }
+        follows.1 |= waits(site);
+        // How much of it is copied, an operand or a predicate may say.
+        let is_sure = site.guard.is_none() && site.located.instruction.operand(3).is_none();
+        kind(site) == Some(OPEN) && is_sure && !follows.1
+    })
 }
 
 /// Whether a bulk copy goes from shared memory to global memory.

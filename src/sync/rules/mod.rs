@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod convergence;
 pub mod descriptors;
 pub mod finding;
+pub mod flags;
 pub mod groups;
 pub mod issue;
 pub mod mbarrier_checks;

@@ -67,6 +67,8 @@ pub enum Family {
     Addresses,
     /// Registers and single instructions.
     Registers,
+    /// Flags in memory, and scopes.
+    Flags,
 }
 
 macro_rules! rules {
@@ -276,6 +278,12 @@ rules! {
         /// A carry comes from the instruction before.
         CarryKept "PI824" Other Read,
     }
+    Flags {
+        /// A flag that is waited for is read by a strong load.
+        FlagStrong "PI831" Fatal Read,
+        /// The scope of a flag, or of an arrival, has both sides in it.
+        ScopeReaches "PI832" Other Read,
+    }
 }
 
 impl fmt::Display for Rule {
@@ -301,6 +309,7 @@ mod tests {
             (Family::Descriptors, "Descriptors"),
             (Family::Addresses, "Addresses and sizes"),
             (Family::Registers, "Registers and single instructions"),
+            (Family::Flags, "Flags and scopes"),
         ];
         let is_there = |rule: &Rule| families.iter().any(|(family, _)| *family == rule.family());
         assert!(Rule::ALL.iter().all(is_there), "a family is not in the table");

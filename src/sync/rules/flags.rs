@@ -1,0 +1,301 @@
+//! Flags: memory that one thread writes and another waits for, and the scopes in which they hear of each other.
+//!
+//! In: loops that do nothing but load and compare. Such a loop ends only because somebody else writes; a weak load may be done once for all
+//! of its turns, and a scope must have both sides in it.
+
+use std::collections::BTreeMap;
+
+use crate::base::{FastMap, FastSet, Line, work};
+use crate::ptx::{MbarrierAction, Operation, Register};
+use crate::simt::{Graph, Root, Site, Warps, dataflow};
+use crate::sync::rules::finding::{Confidence, Finding};
+use crate::sync::rules::rule::Rule;
+
+/// Rounds in which origins of registers are followed.
+const MAX_ROUNDS: usize = 4;
+/// Instructions of a loop that waits, at most.
+const MAX_SPIN: usize = 24;
+/// Branches that are asked whether they tell blocks apart.
+const MAX_BRANCHES: usize = 16;
+/// The bit of what tells blocks apart.
+const BLOCK: u64 = 1;
+
+/// Checks the flags of a kernel.
+pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
+    let mut checks = Vec::new();
+    remote_arrivals(warps, &mut checks);
+    let graph = &warps.graph;
+    if graph.calls || !graph.complete {
+        return checks;
+    }
+    let spins = spins(graph);
+    if spins.is_empty() {
+        return checks;
+    }
+    let origins = Origins::of(graph);
+    for spin in spins {
+        let Some(site) = graph.sites.get(spin.load) else { continue };
+        let strength = Strength::of(site);
+        if strength == Strength::Weak {
+            checks.push(likely(
+                Rule::FlagStrong,
+                site.line(),
+                "a loop waits for memory to change, and reads it with a weak load".to_owned(),
+                "nothing in the loop changes what it loads: a weak load may be done once for all turns, so it may never see the write; \
+                 ld.acquire or ld.relaxed, with the scope of who writes",
+            ));
+        }
+        let is_global = |site: &Site<'_>| site.located.instruction.has("global");
+        if !is_global(site) || !origins.differs_by_block(graph, site.block) {
+            continue;
+        }
+        if strength == (Strength::Strong { within_block: true }) {
+            checks.push(likely(
+                Rule::ScopeReaches,
+                site.line(),
+                "a flag that another block sets is waited for with the scope of one block".to_owned(),
+                ".cta has the threads of one block in it, and which block a thread is in decides whether it waits here: .gpu, or .cluster \
+                 within a cluster",
+            ));
+        }
+        let of_flag = origins.address(graph, site) & !BLOCK;
+        let writes = graph.sites.iter().filter(|site| is_global(site) && writes_flag(site));
+        for write in writes.filter(|write| origins.address(graph, write) & of_flag != 0) {
+            if Strength::of(write) == (Strength::Strong { within_block: true }) {
+                checks.push(likely(
+                    Rule::ScopeReaches,
+                    write.line(),
+                    format!("a flag that another block waits for, at line {}, is set with the scope of one block", site.line()),
+                    ".cta has the threads of one block in it, and which block a thread is in decides whether it waits there: .gpu, or \
+                     .cluster within a cluster",
+                ));
+            }
+        }
+    }
+    checks
+}
+
+fn likely(rule: Rule, line: Line, message: String, reasoning: &str) -> Finding {
+    Finding { rule, confidence: Confidence::Likely, line, message, reasoning: reasoning.to_owned() }
+}
+
+/// Arrivals at an mbarrier of another block that say that they are for their own.
+fn remote_arrivals(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
+    for (index, site) in warps.graph.sites.iter().enumerate() {
+        let Operation::Mbarrier(mbarrier) = site.operation else { continue };
+        let arrives = matches!(
+            mbarrier.action,
+            MbarrierAction::Arrive | MbarrierAction::ArriveDrop | MbarrierAction::ArriveExpectTx
+        );
+        let Some(address) = mbarrier.address.filter(|_| arrives && site.located.instruction.has("cta")) else {
+            continue;
+        };
+        let is_remote = warps.values.root(&warps.graph, index, address) == Some(Root::Mapped);
+        if is_remote && !warps.values.is_own(&warps.graph, index, address) {
+            checks.push(likely(
+                Rule::ScopeReaches,
+                site.line(),
+                "an arrival at the mbarrier of another block has the scope of its own".to_owned(),
+                "who waits is in another block: what was written before is told to it with .cluster only",
+            ));
+        }
+    }
+}
+
+/// How an access is ordered with those of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Strength {
+    Weak,
+    Strong {
+        /// `.cta`
+        within_block: bool,
+    },
+}
+
+impl Strength {
+    fn of(site: &Site<'_>) -> Strength {
+        let instruction = site.located.instruction;
+        let strong = ["volatile", "relaxed", "acquire", "release", "acq_rel", "mmio", "cv", "cg"];
+        let is_atomic = matches!(instruction.mnemonic(), "atom" | "red");
+        if is_atomic || instruction.modifiers().any(|word| strong.contains(&word)) {
+            Strength::Strong { within_block: instruction.has("cta") }
+        } else {
+            Strength::Weak
+        }
+    }
+}
+
+fn writes_flag(site: &Site<'_>) -> bool {
+    matches!(site.located.instruction.mnemonic(), "st" | "atom" | "red")
+}
+
+/// A loop that only waits.
+struct Spin {
+    /// The load that it ends by.
+    load: usize,
+}
+
+/// The loops that load and compare, and nothing else: no turn differs from another but by what is loaded.
+fn spins(graph: &Graph<'_>) -> Vec<Spin> {
+    let mut blocks: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for block in 0..graph.blocks.len() as u32 {
+        if let Some(header) = graph.loop_of(block) {
+            blocks.entry(header).or_default().push(block);
+        }
+    }
+    blocks.values().filter_map(|blocks| spin(graph, blocks)).collect()
+}
+
+fn spin(graph: &Graph<'_>, blocks: &[u32]) -> Option<Spin> {
+    let sites = || blocks.iter().flat_map(|block| graph.sites_of(*block));
+    if sites().take(MAX_SPIN + 1).count() > MAX_SPIN {
+        return None;
+    }
+    let written: FastSet<Register> = sites().flat_map(|(_, site)| graph.registers.written_by(&site.located)).collect();
+    let (mut known, mut loaded): (FastSet<Register>, FastSet<Register>) = Default::default();
+    let mut load = None;
+    for (index, site) in sites() {
+        let instruction = site.located.instruction;
+        let is_load = instruction.mnemonic() == "ld";
+        match site.operation {
+            Operation::Branch { .. } => {}
+            Operation::Other if is_load || is_pure(instruction.mnemonic()) => {}
+            _ => return None,
+        }
+        if is_load && (load.replace(index).is_some() || instruction.has("param") || instruction.has("local")) {
+            return None;
+        }
+        let reads = || graph.registers.of(&site.located).filter(|used| !used.is_def).map(|used| used.register);
+        // What a turn hands to the next counts, or moves on.
+        if reads().any(|register| written.contains(&register) && !known.contains(&register)) {
+            return None;
+        }
+        let follows = is_load || reads().any(|register| loaded.contains(&register));
+        for register in graph.registers.written_by(&site.located) {
+            known.insert(register);
+            if follows {
+                loaded.insert(register);
+            }
+        }
+    }
+    let is_within = |block: u32| blocks.contains(&block);
+    let mut exits = blocks
+        .iter()
+        .filter_map(|block| graph.blocks.get(*block as usize))
+        .flat_map(|block| block.successors.iter().map(move |edge| (block, edge)))
+        .filter(|(_, edge)| !is_within(edge.to));
+    let by_load = |block: &crate::simt::Block, edge: &crate::simt::Edge| {
+        let own = edge.when.map(|(register, _)| register);
+        // The way that is left is taken where the other is not.
+        let guards = block.successors.iter().filter_map(|edge| edge.when.map(|(register, _)| register));
+        own.into_iter().chain(guards).any(|register| loaded.contains(&register))
+    };
+    let first = exits.next()?;
+    let all = by_load(first.0, first.1) && exits.all(|(block, edge)| by_load(block, edge));
+    all.then_some(Spin { load: load? })
+}
+
+/// Instructions that compute, and wait for nobody.
+fn is_pure(mnemonic: &str) -> bool {
+    matches!(
+        mnemonic,
+        "mov"
+            | "setp"
+            | "and"
+            | "or"
+            | "xor"
+            | "not"
+            | "add"
+            | "sub"
+            | "shl"
+            | "shr"
+            | "cvt"
+            | "cvta"
+            | "selp"
+            | "nanosleep"
+            | "lop3"
+            | "prmt"
+    )
+}
+
+/// What each register may be computed from: parameters of the kernel, a bit each, and what tells blocks apart.
+struct Origins {
+    of: FastMap<Register, u64>,
+}
+
+impl Origins {
+    fn of(graph: &Graph<'_>) -> Origins {
+        let mut names: FastMap<&str, u64> = FastMap::default();
+        let mut of: FastMap<Register, u64> = FastMap::default();
+        for _ in 0..MAX_ROUNDS {
+            work::spend_on(graph.sites.len());
+            let mut changed = false;
+            for site in &graph.sites {
+                let instruction = site.located.instruction;
+                let read = graph.registers.of(&site.located).filter(|used| !used.is_def);
+                let mut bits = match (instruction.mnemonic(), instruction.has("param")) {
+                    ("ld", true) => {
+                        let name = instruction.operand(1).and_then(|operand| operand.address()?.base);
+                        // Beyond 62 parameters several share a bit.
+                        let next = (names.len() as u32 % 62) + 1;
+                        name.map_or(0, |name| *names.entry(name).or_insert(BLOCK << next))
+                    }
+                    // What is in memory is not where it is.
+                    ("ld" | "atom", false) => 0,
+                    _ => read.fold(0, |bits, used| bits | of.get(&used.register).copied().unwrap_or(0)),
+                };
+                if instruction.mnemonic() == "mov" && instruction.operands().any(|operand| tells_blocks(operand.text()))
+                {
+                    bits |= BLOCK;
+                }
+                if bits == 0 {
+                    continue;
+                }
+                for register in graph.registers.written_by(&site.located) {
+                    let known = of.entry(register).or_default();
+                    changed |= *known | bits != *known;
+                    *known |= bits;
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+        Origins { of }
+    }
+
+    /// What the address of an access may be computed from.
+    fn address(&self, graph: &Graph<'_>, site: &Site<'_>) -> u64 {
+        let operand = site.located.instruction.operands().find_map(|operand| operand.address());
+        let base = operand.and_then(|address| graph.registers.resolve(address.base?, site.located.id));
+        base.and_then(|register| self.of.get(&register).copied()).unwrap_or(0)
+    }
+
+    /// Whether some branch that tells blocks apart decides whether a place is reached.
+    fn differs_by_block(&self, graph: &Graph<'_>, place: u32) -> bool {
+        let is_of_block = |register: Register| self.of.get(&register).is_some_and(|bits| bits & BLOCK != 0);
+        let branches = graph.blocks.iter().filter(|block| {
+            block.successors.len() > 1
+                && block.successors.iter().any(|edge| edge.when.is_some_and(|(register, _)| is_of_block(register)))
+        });
+        let leads = |from: u32| {
+            work::spend_on(graph.sites.len() / 8);
+            let next = |block: u32, ways: &mut Vec<u32>| {
+                ways.extend(
+                    graph.blocks.get(block as usize).iter().flat_map(|block| &block.successors).map(|edge| edge.to),
+                );
+            };
+            from == place
+                || dataflow::reached(graph.blocks.len(), from, next).get(place as usize).copied().unwrap_or(false)
+        };
+        branches.take(MAX_BRANCHES).any(|block| {
+            let mut ways = block.successors.iter().map(|edge| leads(edge.to));
+            let first = ways.next();
+            ways.any(|way| Some(way) != first)
+        })
+    }
+}
+
+fn tells_blocks(text: &str) -> bool {
+    ["%ctaid", "%cluster_ctaid", "%cluster_ctarank", "%clusterid"].iter().any(|name| text.starts_with(name))
+}
