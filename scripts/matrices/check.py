@@ -8,9 +8,10 @@ import subprocess
 import sys
 import tempfile
 
-from . import fragments, ptx, tiles
+from . import fragments, ptx, spoil, tiles
 from .forms import parts
-from .values import ADDED, BITS, FACTORS, decode, encode, expand, matrix, product
+from .jobs import digest
+from .values import ADDED, FACTORS, decode, encode, expand, matrix, product
 
 MEMORY = 1 << 20
 
@@ -158,57 +159,75 @@ def compile_all(ptxas, folder, jobs, work):
         return {name: said for name, said in pool.map(one, jobs) if said}
 
 
-def records(job, one, told, device):
+def line(job, one, told, device):
     """A line of the record."""
-    line = {"opcode": job["opcode"], "family": job["family"]}
+    found = {"opcode": job["opcode"], "family": job["family"], "layouts": digest(job["layouts"])}
     if "a" in job:
-        line |= {"a": job["a"], "transposed": job["transposed"]}
-    if "nibble" in one:
-        line["metadata"] = f"{one['nibble'] * 0x11111111:#x}"
+        found["a"] = job["a"]
+    if any(job.get("transposed", [])):
+        found["transposed"] = job["transposed"]
     if "b" in one:
-        line["descriptors"] = [one[side]["value"] for side in "ab" if side in one]
-    return line | {"equal": told is None, "device": device} | ({"difference": told} if told else {})
+        found["descriptors"] = [[one[side]["value"], *one[side]["tile"].values()] for side in "ab" if side in one]
+    return found | {"equal": told is None, "device": device} | ({"difference": told} if told else {})
 
 
-def run(folder, record, ptxas, driver, only=None):
+def run(folder, record, ptxas, driver, only=None, spoil_seed=None):
     """Launches what the record does not have yet. After an error of the GPU a new process goes on."""
     with open(os.path.join(folder, "jobs.jsonl"), encoding="utf-8") as file:
-        jobs = [json.loads(line) for line in file]
+        jobs = [json.loads(text) for text in file]
     jobs = [job for job in jobs if not only or job["family"] in only]
-    done = 0
-    if os.path.exists(record):
-        with open(record, encoding="utf-8") as file:
-            done = sum(1 for _ in file)
+    done = len(read(record)) if os.path.exists(record) else 0
     device, name = Device(driver), driver.name().split(",")[0]
     with tempfile.TemporaryDirectory() as work, open(record, "a", encoding="utf-8") as out:
         todo = [(job, index) for job in jobs for index in range(len(job["launches"]))][done:]
         refused = compile_all(ptxas, folder, list({job["name"]: job for job, _ in todo}.values()), work)
         for job, index in todo:
-            one, act = job["launches"][index], multiply if "mma" in job["opcode"] else move
+            one, act, wrong = job["launches"][index], multiply if "mma" in job["opcode"] else move, None
             source, broken = random.Random(f"{job['name']} {index}"), False
             told = refused.get(job["name"])
+            if spoil_seed is not None:
+                wrong, job, one = spoil.spoilt(job, one, random.Random(f"{spoil_seed} {job['name']} {index}")) or (None, job, one)
             if not told:
                 try:
                     told = act(device, job, one, os.path.join(work, job["name"] + ".cubin"), source)
                 except RuntimeError as error:
                     told, broken = str(error), True
-            out.write(json.dumps(records(job, one, told, name)) + "\n")
+            out.write(json.dumps(line(job, one, told, name) | ({"spoilt": wrong} if wrong else {})) + "\n")
             out.flush()
-            if told:
-                print(f"{job['name']} {job['opcode']}: {told}", flush=True)
+            if (told is None) == (wrong is not None):
+                print(f"{job['name']} {job['opcode']}: {told or 'equal'} {wrong or ''}", flush=True)
             if broken:
                 os.execv(sys.executable, [sys.executable, *sys.argv])
     return tell(record)
 
 
-def tell(record):
-    """How many of each family are equal."""
+def read(record):
     with open(record, encoding="utf-8") as file:
-        lines = [json.loads(line) for line in file]
+        return [json.loads(text) for text in file]
+
+
+def tell(record):
+    """How many of each family are as expected: equal, and those spoilt not."""
+    lines = read(record)
     for family in dict.fromkeys(line["family"] for line in lines):
         own = [line for line in lines if line["family"] == family]
-        equal = sum(line["equal"] for line in own)
-        numbers = {value for line in own for value in line.get("descriptors", [])}
-        said = f", {len(numbers)} descriptors" if numbers else ""
+        equal, spoilt = sum(line["equal"] for line in own), sum("spoilt" in line for line in own)
+        numbers = {described[0] for line in own for described in line.get("descriptors", [])}
+        said = (f", {len(numbers)} descriptors" if numbers else "") + (f", {spoilt} spoilt" if spoilt else "")
         print(f"{family:12} {equal} of {len(own)} launches equal, {len({line['opcode'] for line in own})} opcodes{said}")
-    return 0 if all(line["equal"] for line in lines) else 1
+    return 0 if all(line["equal"] != ("spoilt" in line) for line in lines) else 1
+
+
+def summarise(record, summary):
+    """One line for each form, with the descriptors of those that are about descriptors."""
+    forms = {}
+    for line in read(record):
+        described = line.pop("descriptors", [])
+        own = forms.setdefault((line["opcode"], line["family"], line.get("a"), str(line.get("transposed"))),
+                               line | {"launches": 0, "equal": True})
+        own["launches"] += 1
+        own["equal"] = own["equal"] and line["equal"]
+        if line["family"] == "descriptors":
+            own.setdefault("descriptors", []).extend(described)
+    with open(summary, "w", encoding="utf-8") as out:
+        out.writelines(json.dumps(own, separators=(",", ":")) + "\n" for own in forms.values())

@@ -1,4 +1,5 @@
 """What a run takes: the kernels, and the layouts and descriptors as ptxinspect explains them."""
+import hashlib
 import json
 import os
 import random
@@ -6,6 +7,8 @@ import subprocess
 
 from . import forms, ptx, tiles
 from .values import BITS, NIBBLES, sparsity
+
+TILE = ("start", "leading_bytes", "stride_bytes", "swizzle", "base_offset")
 
 
 def explain(program, *words):
@@ -25,10 +28,15 @@ def layouts(program, opcode):
             for layout in found]
 
 
+def digest(found):
+    """Of layouts, to tell whether they have changed."""
+    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()[:16]
+
+
 def descriptor(program, value):
     """A number, what is said of it, and what is said to be wrong with it."""
     page = explain(program, "sdesc", f"{value:#x}", "wgmma")["descriptors"][0]
-    tile = {name: page["tile"][name] for name in ("start", "leading_bytes", "stride_bytes", "swizzle")}
+    tile = {name: page["tile"][name] for name in TILE}
     return {"value": f"{value:#x}", "tile": tile, "wrong": page["wrong"]}
 
 
@@ -69,3 +77,22 @@ def write(folder, program, seed):
     numbers = {one[side]["value"] for job in jobs for one in job["launches"] for side in "ab" if side in one}
     print(f"{len(jobs)} kernels and {len(numbers)} descriptors in {folder}")
     return 0
+
+
+def compare(summary, program):
+    """Whether what is said today is what was seen on hardware: layouts by their digests, descriptors by what they mean."""
+    with open(summary, encoding="utf-8") as file:
+        lines = [json.loads(text) for text in file]
+    known, changed, numbers = {}, [], 0
+    for line in lines:
+        opcode = line["opcode"]
+        known[opcode] = known.get(opcode) or digest(layouts(program, opcode))
+        if not line["equal"] or known[opcode] != line["layouts"]:
+            changed.append(opcode)
+        for value, *seen in line.get("descriptors", []):
+            numbers += 1
+            if list(descriptor(program, int(value, 16))["tile"].values()) != seen:
+                changed.append(f"{value} of wgmma")
+    print("\n".join(f"not as seen on hardware: {what}" for what in changed) or
+          f"{len(known)} opcodes and {numbers} descriptors are as seen on hardware")
+    return 1 if changed else 0
