@@ -232,7 +232,8 @@ fn start(warps: &Warps<'_>, format: MatrixFormat, what: &str, known: KnownBits) 
                 offset << UNIT
             ),
             reasoning: format!(
-                "the pattern of a swizzle of {swizzle} repeats every {repeat} bytes: bits 49 to 51 say where in it a matrix starts"
+                "the pattern of a swizzle of {swizzle} repeats every {repeat} bytes: bits 49 to 51 say where in it a matrix starts; \
+                 with 0 there, what fills it must swizzle by address, not by rows of the matrix"
             ),
         });
     }
