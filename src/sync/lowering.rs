@@ -148,6 +148,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         let mut refused = None;
         let mut synchronises = false;
         let mut code = Vec::with_capacity(count as usize);
+        let mut sites = Vec::with_capacity(count as usize);
         let (mut relaxed, mut strong) = (Vec::new(), Vec::new());
         let is_cluster = |word: &str| word.contains("cluster");
         let uses_cluster = self.graph.sites.iter().any(|site| match site.operation {
@@ -162,6 +163,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             if !keep.get(index).copied().unwrap_or(false) {
                 continue;
             }
+            sites.push(index as u32);
             let guard = site.guard.map(|(register, negated)| (self.reg(register), negated));
             let op = match need.get(index) {
                 Some(Need::Meeting) => self.meeting(index),
@@ -202,6 +204,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             variables: self.variables,
             synchronises,
             uses_cluster,
+            sites,
             relaxed,
             strong,
             refused,

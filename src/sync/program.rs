@@ -408,6 +408,8 @@ pub struct Program {
     pub synchronises: bool,
     /// Whether other blocks of a cluster have a part in it.
     pub uses_cluster: bool,
+    /// By instruction: which one of the text it is.
+    pub sites: Vec<u32>,
     /// Arrivals that are relaxed, where data is looked at: they tell nothing of what came before.
     pub relaxed: Vec<u32>,
     /// Loads and stores that are not weak, where data is looked at.

@@ -103,7 +103,7 @@ impl WarpFacts {
         let objects = mbarriers::sites(&warps);
         let requested = setmaxnreg::requested(&warps);
         let roles = roles::roles(&warps, &requested);
-        let (checks, executed) = sync::check(function, &warps, size, &roles, (&named, &objects), effort);
+        let (checks, executed, evidence) = sync::check(function, &warps, size, &roles, (&named, &objects), effort);
         let drawable = executed.as_ref().filter(|executed| executed.program.refused.is_none());
         let timeline = draw_in.zip(drawable).and_then(|(steps, executed)| {
             let text = (module, &*warps.graph);
