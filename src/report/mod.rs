@@ -12,6 +12,10 @@ mod join;
 pub mod library;
 pub mod listing;
 mod live_values;
+pub mod memory {
+    //! Maps of shared and tensor memory, groups under way, copies and fences.
+    pub use crate::memory::*;
+}
 mod messages;
 mod model;
 mod names;

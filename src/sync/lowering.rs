@@ -4,6 +4,7 @@ mod data;
 
 use std::collections::{HashMap, HashSet};
 
+pub use self::data::{Accessed, accessed};
 use self::data::{DataSite, is_relaxed_arrival, is_strong, names_of_ends};
 use super::program::*;
 use crate::ptx::{
@@ -111,6 +112,11 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             self.put(name, start, None, false);
         }
         self.variables.sort_by_key(|variable| variable.start);
+    }
+
+    /// Shared variables and where they are put, ascending.
+    pub(super) fn variables(self) -> Vec<Variable> {
+        self.variables
     }
 
     fn put(&mut self, name: &'a str, start: u64, bytes: Option<u64>, is_wide: bool) {

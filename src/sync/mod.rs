@@ -21,6 +21,7 @@ pub mod value;
 mod verdict;
 
 pub use data::DataTouched;
+pub use lowering::{Accessed, accessed};
 use finding::{Shape, cure, finding};
 pub use finding::{first_wrong, in_words};
 use mend::{Mend, mend};

@@ -430,6 +430,11 @@ impl Program {
         lowering.touches_data().then(|| lowering.program())
     }
 
+    /// The shared variables of a function, and where they are put.
+    pub fn variables_of(function: &Function<'_, '_>, graph: &Graph<'_>) -> Vec<Variable> {
+        Lowering::new(function, graph, false).variables()
+    }
+
     /// `full[1]` for a shared address in an array of mbarriers, `storage+8` in anything else, without the number of its block.
     /// An array of bytes is one of mbarriers where there is one in every place of it.
     pub fn name_of(&self, place: u64, is_object: impl Fn(u64) -> bool) -> String {

@@ -6,7 +6,7 @@ use super::diagnostic::numbered;
 use super::figures::{bytes, count, thousands};
 use super::style::{BOLD, DIM, GOOD, RESET, WARN};
 use super::wrap::wrap;
-use super::{Options, findings, pressure, source_lines, summary, warps};
+use super::{Options, findings, memory, pressure, source_lines, summary, warps};
 use crate::base::Line;
 use crate::emit::escape::terminal;
 use crate::report::{Kernel, KernelKind, LineFacts, Occupancy, SmemRange, Unit, shorten};
@@ -49,6 +49,7 @@ pub fn write(kernel: &Kernel, name: &str, unit: &Unit, options: &Options, out: &
     pressure::write(kernel, unit, options, out)?;
     warps::write_barriers(kernel, options, out)?;
     write_memory(kernel, unit, options, out)?;
+    memory::write(kernel, options, out)?;
     write_code(kernel, options, out)?;
     source_lines::write(kernel, unit, options.top, options, out)?;
     write_lines(kernel, unit, options, out)?;

@@ -6,6 +6,7 @@ mod figures;
 mod findings;
 mod kernel;
 mod mbarriers;
+mod memory;
 mod pressure;
 mod source_lines;
 mod style;

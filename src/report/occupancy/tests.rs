@@ -6,7 +6,7 @@ fn resources(registers: u32, smem: u64) -> Resources {
 }
 
 fn found(launch: &Launch, hints: LaunchHints, takes_dynamic_smem: bool) -> Occupancy {
-    let launched = Launched { launch, hints, takes_dynamic_smem };
+    let launched = Launched { launch, hints, takes_dynamic_smem, smem_dynamic_least: None, tmem_columns: None };
     occupancy_of("sm_90a".parse().unwrap(), &resources(168, 0), &launched).unwrap()
 }
 

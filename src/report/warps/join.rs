@@ -75,6 +75,7 @@ pub(in crate::report) fn fill(kernel: &mut Kernel, known: &Known<'_>) -> Result<
     }
     kernel.roles = Some(described);
     kernel.timeline.clone_from(&warp_facts.timeline);
+    kernel.memory.clone_from(&warp_facts.memory);
     kernel.barriers = Some(super::barriers::barriers(kernel, known, warp_facts, function.module()));
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::model::*;
 use crate::base::Line;
 use crate::base::work::{self, TooManySteps};
+use crate::memory::{self, MemoryMaps};
 use crate::ptx::{BarrierAction, ClusterBarrierAction, Function, Module, Operation};
 use crate::roles::setmaxnreg::{self, Requested};
 use crate::roles::{self, Role};
@@ -70,6 +71,8 @@ pub(super) struct WarpFacts {
     pub by_memory: bool,
     /// What roles do, where they share out registers and it can be told.
     pub courses: Option<RoleTraces>,
+    /// Maps of its memory.
+    pub memory: Option<MemoryMaps>,
     /// Its barriers drawn, where that was asked for and there is something to draw.
     pub timeline: Option<Box<Timeline>>,
 }
@@ -104,6 +107,7 @@ impl WarpFacts {
         let requested = setmaxnreg::requested(&warps);
         let roles = roles::roles(&warps, &requested);
         let (checks, executed, evidence) = sync::check(function, &warps, size, &roles, (&named, &objects), effort);
+        let memory = memory::maps(function, &warps, &roles, &evidence);
         let drawable = executed.as_ref().filter(|executed| executed.program.refused.is_none());
         let timeline = draw_in.zip(drawable).and_then(|(steps, executed)| {
             let text = (module, &*warps.graph);
@@ -166,6 +170,7 @@ impl WarpFacts {
             exact,
             by_memory: warps.values.by_memory,
             timeline,
+            memory,
             courses: if requested.is_empty() { None } else { RoleTraces::of(&warps, &roles, &requested, &named) },
             requested,
             roles,
