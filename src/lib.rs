@@ -66,9 +66,9 @@ pub mod flow;
 pub mod gate;
 pub mod graph;
 pub mod matrix;
-mod memory;
 #[cfg(feature = "mcp")]
 mod mcp;
+mod memory;
 pub mod ptx;
 pub mod registers;
 pub mod report;

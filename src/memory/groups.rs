@@ -63,19 +63,13 @@ impl Flight {
                 let more = |groups: u32| groups.saturating_add(1).min(MANY);
                 Flight { least: more(self.least), most: more(self.most), open: false }
             }
-            Step::Wait(pending) => {
-                Flight { least: self.least.min(pending), most: self.most.min(pending), ..self }
-            }
+            Step::Wait(pending) => Flight { least: self.least.min(pending), most: self.most.min(pending), ..self },
             Step::WaitAll => Flight { least: 0, most: 0, open: false },
         }
     }
 
     fn join(self, other: Flight) -> Flight {
-        Flight {
-            least: self.least.min(other.least),
-            most: self.most.max(other.most),
-            open: self.open || other.open,
-        }
+        Flight { least: self.least.min(other.least), most: self.most.max(other.most), open: self.open || other.open }
     }
 
     /// After an instruction, which a guard may leave out.

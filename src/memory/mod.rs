@@ -46,12 +46,12 @@ pub fn maps(
 fn fences(warps: &Warps<'_>, number: &dyn Fn(Line) -> Line) -> Vec<FenceSite> {
     let is_fence = |site: &&Site<'_>| {
         let opcode = site.located.instruction.opcode();
-        matches!(site.operation, Operation::Fence { .. }) || opcode.starts_with("tcgen05.fence") || opcode.starts_with("wgmma.fence")
+        matches!(site.operation, Operation::Fence { .. })
+            || opcode.starts_with("tcgen05.fence")
+            || opcode.starts_with("wgmma.fence")
     };
-    let fence = |site: &Site<'_>| FenceSite {
-        ptx_line: number(site.line()),
-        kind: FenceKind::of(&site.located.instruction),
-    };
+    let fence =
+        |site: &Site<'_>| FenceSite { ptx_line: number(site.line()), kind: FenceKind::of(&site.located.instruction) };
     warps.graph.sites.iter().filter(is_fence).map(fence).collect()
 }
 
@@ -70,6 +70,7 @@ fn copies(warps: &Warps<'_>, uses: &Uses<'_>, number: &dyn Fn(Line) -> Line) -> 
             multicast: instruction.has("multicast::cluster"),
             cta_group: instruction.modifiers().find_map(|word| word.strip_prefix("cta_group::")?.parse().ok()),
             bytes: uses.copied(index),
+            stage_bytes: uses.stage_bytes(index),
         })
     };
     sites.filter_map(copy).collect()

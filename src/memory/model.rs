@@ -308,8 +308,10 @@ pub struct CopySite {
     pub multicast: bool,
     /// 1 or 2 of `.cta_group::N`; null without.
     pub cta_group: Option<u32>,
-    /// Bytes; null where the tensor map has them, or they are no constant.
+    /// Bytes; null where the tensor map has them and nothing else tells, or they are no constant.
     pub bytes: Option<u64>,
+    /// Bytes that all copies of a phase of its mbarrier bring together, as announced: a stage; null where that is not known.
+    pub stage_bytes: Option<u64>,
 }
 
 /// What a fence orders.

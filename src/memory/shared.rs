@@ -73,7 +73,7 @@ fn least(shared: &[&Use], uses: &Uses<'_>) -> Option<(u64, usize)> {
             let counted = span.path == Basis::Fact || span.pass == 0 || used.returned;
             span.place == Basis::Fact && counted && span.start >= start
         };
-        let Some(end) = used.spans.iter().filter(is_firm).map(Span::end).max() else { continue };
+        let Some(end) = used.spans.iter().filter(is_firm).map(|span| used.end(span)).max() else { continue };
         if most.is_none_or(|(bytes, _)| end - start > bytes) {
             most = Some((end - start, used.site));
         }
@@ -82,7 +82,7 @@ fn least(shared: &[&Use], uses: &Uses<'_>) -> Option<(u64, usize)> {
 }
 
 fn regions(shared: &[&Use], uses: &Uses<'_>, number: &dyn Fn(Line) -> Line) -> Vec<SharedRegion> {
-    let mut drafts = objects(shared);
+    let mut drafts = objects(shared, &uses.variables);
     let (rings, plain) = of_rings(shared);
     let first_plain = drafts.len();
     drafts.extend(rings);
@@ -93,7 +93,7 @@ fn regions(shared: &[&Use], uses: &Uses<'_>, number: &dyn Fn(Line) -> Line) -> V
 }
 
 /// mbarriers that lie side by side.
-fn objects<'u>(shared: &[&'u Use]) -> Vec<Draft<'u>> {
+fn objects<'u>(shared: &[&'u Use], variables: &[Variable]) -> Vec<Draft<'u>> {
     let mut at: BTreeMap<u64, Vec<&'u Use>> = BTreeMap::new();
     for used in shared.iter().filter(|used| used.is_object) {
         for span in &used.spans {
@@ -105,7 +105,10 @@ fn objects<'u>(shared: &[&'u Use]) -> Vec<Draft<'u>> {
     }
     let mut drafts: Vec<Draft<'u>> = Vec::new();
     for (start, users) in at {
-        match drafts.last_mut().filter(|last| last.end == start) {
+        let same = |last: &Draft<'_>| {
+            variable_of(last.start, variables).map(|it| it.start) == variable_of(start, variables).map(|it| it.start)
+        };
+        match drafts.last_mut().filter(|last| last.end == start && same(last)) {
             Some(last) => {
                 last.end += OBJECT.1;
                 last.uses.extend(users);

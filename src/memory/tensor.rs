@@ -17,8 +17,7 @@ pub(super) fn map(
     evidence: &Evidence<'_>,
     number: &dyn Fn(Line) -> Line,
 ) -> Option<TensorMap> {
-    let is_alloc =
-        |site: &Site<'_>| matches!(site.operation, Operation::Tcgen05 { action: Tcgen05::Alloc, .. });
+    let is_alloc = |site: &Site<'_>| matches!(site.operation, Operation::Tcgen05 { action: Tcgen05::Alloc, .. });
     let operands = evidence.operands.as_ref().map_or(warps, |(warps, _)| warps);
     let columns = |index: usize, site: &Site<'_>| {
         let operand = site.located.instruction.operand(1)?;

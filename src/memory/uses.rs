@@ -7,7 +7,7 @@ use crate::base::{Line, work};
 use crate::ptx::{Bulk, CpAsync, Function, Operation, Tcgen05, Wgmma};
 use crate::roles::Role;
 use crate::simt::{Site, ThreadSet, Value, Warps};
-use crate::sync::execute::footprint::{MemoryKind, OBJECT, Span, Touched};
+use crate::sync::execute::footprint::{Announced, MemoryKind, OBJECT, Span, Touched};
 use crate::sync::program::{Access, Program, Variable};
 use crate::sync::value::Basis;
 use crate::sync::{Accessed, Evidence, accessed};
@@ -37,6 +37,16 @@ pub(super) struct Use {
     pub returned: bool,
     /// Whether it is an mbarrier.
     pub is_object: bool,
+    /// What announcements tell of a copy.
+    pub announced: Option<Announced>,
+}
+
+impl Use {
+    /// Just past what a pass is known to touch.
+    pub fn end(&self, span: &Span) -> u64 {
+        let least = self.announced.filter(|_| !self.is_whole).map_or(0, |announced| announced.least);
+        span.end().max(span.start.saturating_add(least))
+    }
 }
 
 /// All of a kernel.
@@ -106,6 +116,7 @@ impl<'w> Uses<'w> {
             is_whole: touched.is_whole,
             returned: touched.returned,
             is_object,
+            announced: touched.announced,
         });
     }
 
@@ -139,9 +150,18 @@ impl<'w> Uses<'w> {
         if !spans.is_empty() {
             let (memory, is_whole) = (accessed.memory, accessed.count.is_some());
             let role = self.role(index, None);
-            let fresh =
-                Use { site: index, memory, direction, how, role, spans, is_whole, returned: false, is_object };
-            self.all.push(fresh);
+            self.all.push(Use {
+                site: index,
+                memory,
+                direction,
+                how,
+                role,
+                spans,
+                is_whole,
+                returned: false,
+                is_object,
+                announced: None,
+            });
         } else if !accessed.is_generic || touched.is_some_and(|touched| touched.unknown > 0 && !accessed.is_generic) {
             self.unknown.push((index, accessed.memory, how));
         }
@@ -237,10 +257,24 @@ impl<'w> Uses<'w> {
         self.sites.get(index).map(Site::line)
     }
 
+    /// Bytes that all copies of a phase bring, where one of them is this.
+    pub(super) fn stage_bytes(&self, index: usize) -> Option<u64> {
+        let of = |used: &&Use| used.site == index && !used.is_object;
+        self.all.iter().filter(of).find_map(|used| used.announced).map(|announced| announced.phase)
+    }
+
     /// Bytes that a copy moves, where they are the same each time.
     pub(super) fn copied(&self, index: usize) -> Option<u64> {
-        let of = |used: &&Use| used.site == index && !used.is_object && used.is_whole;
+        let of = |used: &&Use| used.site == index && !used.is_object;
         let found = self.all.iter().find(of)?;
+        // The only copy of a phase brings all that is announced.
+        let alone = found.announced.filter(|announced| announced.least == announced.phase);
+        if let Some(alone) = alone.filter(|_| !found.is_whole) {
+            return Some(alone.least);
+        }
+        if !found.is_whole {
+            return None;
+        }
         let bytes = found.spans.first()?.count;
         found.spans.iter().all(|span| span.count == bytes).then_some(bytes)
     }
@@ -252,7 +286,11 @@ fn how(site: &Site<'_>, accessed: &Accessed<'_>) -> How {
         _ if accessed.number == OBJECT.0 => How::Mbarrier,
         Operation::CpAsync(CpAsync::Copy) => How::CpAsync,
         Operation::Bulk(Bulk::Copy { tensor } | Bulk::Reduce { tensor }) => {
-            if tensor { How::TensorCopy } else { How::BulkCopy }
+            if tensor {
+                How::TensorCopy
+            } else {
+                How::BulkCopy
+            }
         }
         Operation::Wgmma(Wgmma::MmaAsync) => How::Wgmma,
         Operation::Tcgen05 { action, .. } => match action {

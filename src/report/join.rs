@@ -6,9 +6,9 @@ use rayon::prelude::*;
 
 use super::code::{CodeFacts, Section, own_ranges};
 use super::demangle::demangle;
+use super::memory::MemoryMaps;
 use super::messages::{advisory, subject};
 use super::model::*;
-use super::memory::MemoryMaps;
 use super::occupancy::{Launched, cubin_may_take_dynamic_smem, occupancy_of, ptx_takes_dynamic_smem, tmem_columns};
 use super::warps::{self, Evaluated, RoleHint};
 use crate::base::{Line, work};
@@ -360,8 +360,7 @@ impl Readers<'_> {
                 let problem = Problem { stage: ProblemStage::Analysis, ptx_line: kernel.ptx_line, message };
                 return Joined { kernel, problem: Some(problem), places: Vec::new() };
             }
-            kernel.occupancy =
-                self.occupancy(function, &kernel.resources, &kernel.launch, kernel.memory.as_ref());
+            kernel.occupancy = self.occupancy(function, &kernel.resources, &kernel.launch, kernel.memory.as_ref());
         }
         Joined { kernel, problem: None, places: Vec::new() }
     }

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::PtxText;
-pub use super::registers::*;
 use super::memory::MemoryMaps;
+pub use super::registers::*;
 use super::timeline::Timeline;
 use super::warps::{Barriers, Role, SetMaxNReg};
 use crate::base::hardware::WARP_SIZE;

@@ -144,7 +144,8 @@ fn has_word(text: &str, word: &str) -> bool {
 /// Columns of tensor memory that a block of a kernel holds at once: as the map has it, or else the largest allocation that the text has
 /// as a number.
 pub(super) fn tmem_columns(kernel: Option<&ptx::Function<'_, '_>>, memory: Option<&MemoryMaps>) -> Option<u32> {
-    let mapped = memory.and_then(|maps| maps.tensor.as_ref()?.allocated).and_then(|columns| u32::try_from(columns).ok());
+    let mapped =
+        memory.and_then(|maps| maps.tensor.as_ref()?.allocated).and_then(|columns| u32::try_from(columns).ok());
     let module = kernel?.module();
     let instructions = kernel?.body().iter().filter_map(|statement| statement.instruction(module.text()));
     let allocs = instructions.filter(|found| found.opcode().starts_with("tcgen05.alloc"));

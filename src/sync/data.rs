@@ -3,12 +3,12 @@
 //! In: a function whose barriers end. Out: findings with both ends of an access that nothing orders. The kernel is executed with
 //! its accesses once, or until they are reached; who is ordered by one schedule is ordered by all.
 
+use super::execute::footprint::{Footprint, Touched};
 use super::execute::{Broken, Budget, By, DataExecuted, End, Input, Launch, Outcome, Race, Scenario, execute_data};
 use super::program::{Access, DataOp, Op, Program, Stream};
 use super::value::Basis;
 use super::verdict::{Effort, Limits, Verdict};
 use super::{Checked, LANES};
-use super::execute::footprint::{Footprint, Touched};
 use crate::base::{FastSet, Line, work};
 use crate::ptx::{Function, Module};
 use crate::simt::{BlockSize, Graph};

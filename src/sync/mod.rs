@@ -21,9 +21,9 @@ pub mod value;
 mod verdict;
 
 pub use data::DataTouched;
-pub use lowering::{Accessed, accessed};
 use finding::{Shape, cure, finding};
 pub use finding::{first_wrong, in_words};
+pub use lowering::{Accessed, accessed};
 use mend::{Mend, mend};
 pub use verdict::{Answer, Cause, Effort, Verdict};
 use verdict::{Limits, find_culprit, judge};

@@ -294,7 +294,9 @@ fn notes(launch: &Launch, answer: &Answer) -> Vec<String> {
         }
     }
     if answer.occupancy.limiters.contains(&Limiter::TensorMemory) && blocks > 0 {
-        notes.push("a block that finds too few columns free waits in tcgen05.alloc; the driver does not count them".to_owned());
+        notes.push(
+            "a block that finds too few columns free waits in tcgen05.alloc; the driver does not count them".to_owned(),
+        );
     }
     if let (2.., Some(sms)) = (launch.cluster, answer.occupancy.min_sms_per_cluster) {
         notes.push(format!(

@@ -64,7 +64,12 @@ fn write_shared(
         row("", &format!("{DIM}… and {} (-v shows all){RESET}", count(more as u64, "more region")), options, out)?;
     }
     for left in shared.untouched.iter().flatten() {
-        let text = format!("{}+{}: {WARN}{} that nothing touches{RESET}", terminal(&left.variable), left.offset, bytes_of(left.bytes));
+        let text = format!(
+            "{}+{}: {WARN}{} that nothing touches{RESET}",
+            terminal(&left.variable),
+            left.offset,
+            bytes_of(left.bytes)
+        );
         row("", &text, options, out)?;
     }
     write_unknown(&shared.unknown, options, out)

@@ -9,8 +9,8 @@
 use std::collections::VecDeque;
 
 use super::clock::Clock;
-use super::footprint::{Footprint, MemoryKind, Pass};
 use super::flights::Brings;
+use super::footprint::{Footprint, MemoryKind, Pass};
 use super::step::lanes_of;
 use super::{Run, Warp};
 use crate::base::{FastMap, FastSet};
@@ -870,6 +870,10 @@ impl Run<'_> {
             }
             let place = SharedAddress::of(address.bits).place();
             data.footprint.touch(pass, (place, bytes), matches!(brings, Brings::Bytes(_)), address.basis);
+            if access == Access::Write {
+                let to = rank.unwrap_or(SharedAddress::of(address.bits).rank());
+                data.footprint.copies(pass, (object, u64::from(phase)), place, to == object.rank());
+            }
             let who = Toucher { warp, agent, epoch: phase, access, by: By::Copy, strong: false, basis: address.basis };
             // A copy to several blocks goes to the same place in each.
             let own = SharedAddress::of(address.bits);

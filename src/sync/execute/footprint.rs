@@ -4,6 +4,7 @@
 //! differs from those before, in the order of the passes: the stages of a ring show as places with a constant stride.
 
 use crate::base::{FastMap, FastSet};
+use crate::sync::machine::SharedAddress;
 use crate::sync::program::Access;
 use crate::sync::value::Basis;
 
@@ -67,6 +68,28 @@ pub struct Touched {
     pub returned: bool,
     /// Passes whose place is not known.
     pub unknown: u32,
+    /// Of copies whose size is not in the PTX: the fewest bytes that one brings, and the most that all of a phase bring together, where
+    /// what is announced tells.
+    pub announced: Option<Announced>,
+}
+
+/// What the announcement of a phase tells of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announced {
+    /// Bytes of the copy at least.
+    pub least: u64,
+    /// Bytes of all copies of the phase.
+    pub phase: u64,
+}
+
+/// Copies that one phase of an mbarrier waits for.
+#[derive(Clone, Debug, Default)]
+struct Phase {
+    announced: u64,
+    /// Which instruction, and where to.
+    copies: Vec<(usize, u64)>,
+    /// Whether some of it is told by no constant, or goes to another block's memory.
+    is_loose: bool,
 }
 
 /// What one execution touched.
@@ -77,6 +100,7 @@ pub struct Footprint {
     seen: FastSet<(usize, u32, u64, u64)>,
     /// By instruction and warp: passes so far, and the first place.
     passes: FastMap<(usize, u32), (u32, Option<u64>)>,
+    phases: FastMap<(SharedAddress, u64), Phase>,
     /// Columns of tensor memory that a block held at once, at most.
     pub columns_held: u64,
 }
@@ -93,14 +117,57 @@ pub(super) struct Pass {
 }
 
 impl Footprint {
-    /// What was touched, in the order in which it first was.
-    pub fn touched(&self) -> &[Touched] {
-        &self.touched
+    /// What was touched, in the order in which it first was, and the columns that a block held at once.
+    pub fn into_touched(mut self) -> (Vec<Touched>, u64) {
+        let phases: Vec<Phase> = self.phases.drain().map(|(_, phase)| phase).collect();
+        phases.into_iter().for_each(|phase| self.settle(phase));
+        (self.touched, self.columns_held)
     }
 
-    /// What was touched, without what it took to tell.
-    pub fn into_touched(self) -> (Vec<Touched>, u64) {
-        (self.touched, self.columns_held)
+    /// What the announcement of a phase leaves for the copy that lies last: no copy reaches into the next of its phase, nor into the next
+    /// stage of its own.
+    fn settle(&mut self, mut phase: Phase) {
+        if phase.is_loose || phase.announced == 0 {
+            return;
+        }
+        phase.copies.sort_unstable_by_key(|(slot, start)| (*start, *slot));
+        let Some(((last, at), others)) = phase.copies.split_last() else { return };
+        let mut left = phase.announced;
+        for (index, (slot, start)) in others.iter().enumerate() {
+            let beside = others.get(index + 1).map_or(*at, |(_, next)| *next);
+            let spans = self.touched.get(*slot).map_or(&[][..], |touched| &touched.spans);
+            let next = spans.iter().map(|span| span.start).filter(|next| next > start).min();
+            left = left.saturating_sub(next.unwrap_or(beside).min(beside) - start);
+        }
+        for (slot, _) in others {
+            self.announce_to(*slot, Announced { least: 0, phase: phase.announced });
+        }
+        self.announce_to(*last, Announced { least: left, phase: phase.announced });
+    }
+
+    fn announce_to(&mut self, slot: usize, found: Announced) {
+        let Some(touched) = self.touched.get_mut(slot) else { return };
+        touched.announced = Some(match touched.announced {
+            Some(known) => Announced { least: known.least.min(found.least), phase: known.phase.max(found.phase) },
+            None => found,
+        });
+    }
+
+    /// Bytes are announced for a phase of an mbarrier.
+    pub(super) fn announce(&mut self, at: SharedAddress, phase: u64, bytes: i64, basis: Basis) {
+        let phase = self.phases.entry((at, phase)).or_default();
+        match u64::try_from(bytes) {
+            Ok(bytes) if basis == Basis::Fact => phase.announced = phase.announced.saturating_add(bytes),
+            _ => phase.is_loose = true,
+        }
+    }
+
+    /// A pass copies for a phase of an mbarrier; `is_there` where its bytes go to the block that the mbarrier is in.
+    pub(super) fn copies(&mut self, pass: Pass, (at, phase): (SharedAddress, u64), start: u64, is_there: bool) {
+        let slot = self.slot(&pass);
+        let phase = self.phases.entry((at, phase)).or_default();
+        phase.is_loose |= !is_there;
+        phase.copies.push((slot, start));
     }
 
     fn slot(&mut self, pass: &Pass) -> usize {
@@ -118,6 +185,7 @@ impl Footprint {
                 is_whole: true,
                 returned: false,
                 unknown: 0,
+                announced: None,
             });
         }
         slot
