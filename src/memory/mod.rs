@@ -32,8 +32,9 @@ pub fn maps(
     let module = function.module();
     let uses = Uses::of(function, warps, roles, evidence);
     let number = |line: Line| module.number_of(line);
+    let operands = evidence.operands.as_ref().map_or(warps, |(warps, _)| warps);
     let maps = MemoryMaps {
-        shared: shared::map(&uses, &number),
+        shared: shared::map(&uses, operands, &number),
         tensor: tensor::map(&uses, warps, evidence, &number),
         groups: groups::in_flight(warps, &number),
         copies: copies(warps, &uses, &number),

@@ -203,7 +203,7 @@ pub struct SharedMap {
     pub dynamic_least_ptx_line: Option<Line>,
     /// Regions by their place.
     pub regions: Vec<SharedRegion>,
-    /// Bytes of static variables that nothing touches; null where an access has no known place.
+    /// Bytes of static variables that nothing touches; null where an access has no known place, or may have others in another launch.
     pub untouched: Option<Vec<Untouched>>,
     /// Accesses whose place the launch or memory decides.
     pub unknown: Vec<UnknownAccess>,
@@ -238,6 +238,8 @@ pub struct TensorMap {
     pub allocations: Vec<TensorAllocation>,
     /// Columns up to the last that is known to be used.
     pub used: Option<u64>,
+    /// Whether no launch uses more: every access is known with all its columns, wherever loops lead.
+    pub complete: bool,
     /// Regions by their first column.
     pub regions: Vec<TensorRegion>,
     /// Accesses whose columns are not known.

@@ -6,6 +6,8 @@ use super::model::{Direction, How, RegionKind, RegionUse, SharedMap, SharedRegio
 use super::rings::{Ring, ring};
 use super::uses::{Use, Uses};
 use crate::base::{Line, work};
+use crate::simt::{AddressSets, Warps};
+use crate::sync::Agreement;
 use crate::sync::execute::footprint::{MemoryKind, OBJECT, Span};
 use crate::sync::program::Variable;
 use crate::sync::value::Basis;
@@ -24,16 +26,17 @@ struct Draft<'u> {
 }
 
 /// The map; none where nothing touches shared memory.
-pub(super) fn map(uses: &Uses<'_>, number: &dyn Fn(Line) -> Line) -> Option<SharedMap> {
+pub(super) fn map(uses: &Uses<'_>, warps: &Warps<'_>, number: &dyn Fn(Line) -> Line) -> Option<SharedMap> {
     let shared: Vec<&Use> = uses.all.iter().filter(|used| used.memory == MemoryKind::Shared).collect();
     let unknown: Vec<UnknownAccess> = unknown(uses, MemoryKind::Shared, number);
     let static_bytes = uses.variables.iter().filter_map(|variable| variable.bytes).sum();
     if shared.is_empty() && unknown.is_empty() && static_bytes == 0 {
         return None;
     }
-    let least = least(&shared, uses);
+    let least = least(&shared, uses, warps);
     let regions = regions(&shared, uses, number);
-    let untouched = unknown.is_empty().then(|| untouched(&regions, &uses.variables));
+    let is_settled = unknown.is_empty() && shared.iter().all(|used| used.is_settled);
+    let untouched = is_settled.then(|| untouched(&regions, &uses.variables));
     Some(SharedMap {
         static_bytes,
         dynamic_least_bytes: least.map(|(bytes, _)| bytes),
@@ -62,23 +65,45 @@ fn variable_of(place: u64, variables: &[Variable]) -> Option<&Variable> {
     at.checked_sub(1).and_then(|at| variables.get(at))
 }
 
-/// The end of dynamic shared memory that is touched whatever a launch is: places that rest on constants alone, in passes that no number
-/// of trips decides.
-fn least(shared: &[&Use], uses: &Uses<'_>) -> Option<(u64, usize)> {
+/// Instructions that are asked whether all threads come to them, at most.
+const MOST_ASKED: usize = 12;
+
+/// The end of dynamic shared memory that is touched whatever a launch is, and by which instruction. Places rest on constants alone; where a
+/// number of trips or an extent decides who gets there, all threads must come or none, and only their first pass counts, or a ring that
+/// constants close.
+fn least(shared: &[&Use], uses: &Uses<'_>, warps: &Warps<'_>) -> Option<(u64, usize)> {
     let start = uses.variables.iter().find(|variable| variable.bytes.is_none())?.start;
-    let mut most: Option<(u64, usize)> = None;
+    let mut ends: Vec<(u64, &Use, &Span)> = Vec::new();
     for used in shared {
         work::spend_on(used.spans.len());
-        let is_firm = |span: &&Span| {
-            let counted = span.path == Basis::Fact || span.pass == 0 || used.returned;
-            span.place == Basis::Fact && counted && span.start >= start
+        let is_constant = |span: &&Span| span.place == Basis::Fact && span.path <= Basis::Input && span.start >= start;
+        ends.extend(used.spans.iter().filter(is_constant).map(|span| (used.end(span), *used, span)));
+    }
+    ends.sort_by_key(|(end, used, span)| (std::cmp::Reverse(*end), used.site, span.pass));
+    let mut agreement = Agreement::new(warps);
+    let mut sets = AddressSets::new(&warps.graph, &warps.values, &warps.reach);
+    let mut asked: Vec<(usize, bool, bool)> = Vec::new();
+    for (end, used, span) in ends {
+        if span.path == Basis::Fact {
+            return Some((end - start, used.site));
+        }
+        let known = asked.iter().find(|(site, ..)| *site == used.site).copied();
+        let (_, all_come, closes) = match known {
+            Some(known) => known,
+            None if asked.len() >= MOST_ASKED => continue,
+            None => {
+                let closes =
+                    used.returned && used.operand(uses).is_some_and(|it| sets.operand(used.site, it).is_some());
+                let found = (used.site, agreement.all_come(used.site), closes);
+                asked.push(found);
+                found
+            }
         };
-        let Some(end) = used.spans.iter().filter(is_firm).map(|span| used.end(span)).max() else { continue };
-        if most.is_none_or(|(bytes, _)| end - start > bytes) {
-            most = Some((end - start, used.site));
+        if all_come && (span.pass == 0 || closes) {
+            return Some((end - start, used.site));
         }
     }
-    most
+    None
 }
 
 fn regions(shared: &[&Use], uses: &Uses<'_>, number: &dyn Fn(Line) -> Line) -> Vec<SharedRegion> {

@@ -39,6 +39,9 @@ pub(super) fn map(
     Some(TensorMap {
         allocated: held.max(largest),
         used: regions.iter().map(|region| region.column + region.columns.unwrap_or(1)).max(),
+        complete: unknown.is_empty()
+            && used.iter().all(|used| used.is_settled)
+            && regions.iter().all(|it| it.columns.is_some()),
         allocations,
         regions,
         unknown,

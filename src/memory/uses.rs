@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::model::{Direction, How};
 use crate::base::{Line, work};
-use crate::ptx::{Bulk, CpAsync, Function, Operation, Tcgen05, Wgmma};
+use crate::ptx::{Bulk, CpAsync, Function, Operand, Operation, Tcgen05, Wgmma};
 use crate::roles::Role;
 use crate::simt::{Site, ThreadSet, Value, Warps};
 use crate::sync::execute::footprint::{Announced, MemoryKind, OBJECT, Span, Touched};
@@ -39,9 +39,19 @@ pub(super) struct Use {
     pub is_object: bool,
     /// What announcements tell of a copy.
     pub announced: Option<Announced>,
+    /// Whether it touches nothing else in any launch: constants give the place, or no loop and no input has a part in it.
+    pub is_settled: bool,
 }
 
 impl Use {
+    /// The operand that has the address, where it is one.
+    pub fn operand<'w>(&self, uses: &Uses<'w>) -> Option<Operand<'w>> {
+        let of = |accessed: &Accessed<'w>| {
+            accessed.memory == self.memory && !accessed.is_descriptor && (accessed.number == OBJECT.0) == self.is_object
+        };
+        accessed(uses.site(self.site)?).into_iter().find(of).map(|accessed| accessed.operand)
+    }
+
     /// Just past what a pass is known to touch.
     pub fn end(&self, span: &Span) -> u64 {
         let least = self.announced.filter(|_| !self.is_whole).map_or(0, |announced| announced.least);
@@ -93,7 +103,7 @@ impl<'w> Uses<'w> {
             if !matches!(site.operation, Operation::Mbarrier(_))
                 && let Some(touched) = executed.get(&object)
             {
-                uses.push(index, (MemoryKind::Shared, Direction::Both, How::Mbarrier), touched, true);
+                uses.push(index, (MemoryKind::Shared, Direction::Both, How::Mbarrier), touched, (true, false));
             }
         }
         uses
@@ -104,7 +114,7 @@ impl<'w> Uses<'w> {
         site: usize,
         (memory, direction, how): (MemoryKind, Direction, How),
         touched: &Touched,
-        is_object: bool,
+        (is_object, is_settled): (bool, bool),
     ) {
         self.all.push(Use {
             site,
@@ -117,6 +127,7 @@ impl<'w> Uses<'w> {
             returned: touched.returned,
             is_object,
             announced: touched.announced,
+            is_settled,
         });
     }
 
@@ -136,7 +147,18 @@ impl<'w> Uses<'w> {
         let how = how(site, accessed);
         let is_object = accessed.number == OBJECT.0;
         if let Some(touched) = touched.filter(|touched| !touched.spans.is_empty()) {
-            self.push(index, (accessed.memory, direction, how), touched, is_object);
+            let by_fact = |span: &Span| span.place == Basis::Fact && span.path == Basis::Fact;
+            let is_fact = touched.spans.iter().all(by_fact);
+            // Where an input decides who comes, another launch may have more threads come than the execution had.
+            let constant = match is_fact {
+                true => Vec::new(),
+                false => self.constant(index, accessed, &operands.at(index), (operands, evidence)),
+            };
+            let is_settled = touched.unknown == 0 && (is_fact || !constant.is_empty());
+            self.push(index, (accessed.memory, direction, how), touched, (is_object, is_settled));
+            if let Some(last) = self.all.last_mut() {
+                last.spans.extend(constant);
+            }
             if touched.unknown > 0 {
                 self.unknown.push((index, accessed.memory, how));
             }
@@ -161,6 +183,7 @@ impl<'w> Uses<'w> {
                 returned: false,
                 is_object,
                 announced: None,
+                is_settled: true,
             });
         } else if !accessed.is_generic || touched.is_some_and(|touched| touched.unknown > 0 && !accessed.is_generic) {
             self.unknown.push((index, accessed.memory, how));
@@ -185,7 +208,8 @@ impl<'w> Uses<'w> {
             warp,
             pass: 0,
             place: Basis::Fact,
-            path: Basis::Fact,
+            // Who comes there is not looked at.
+            path: Basis::Input,
         };
         if accessed.is_descriptor {
             let Some((warps, bits)) = &evidence.operands else { return Vec::new() };

@@ -3,13 +3,13 @@
 //! In: a function whose barriers end. Out: findings with both ends of an access that nothing orders. The kernel is executed with
 //! its accesses once, or until they are reached; who is ordered by one schedule is ordered by all.
 
-use super::execute::footprint::{Footprint, Touched};
+use super::execute::footprint::{Footprint, MemoryKind, Touched};
 use super::execute::{Broken, Budget, By, DataExecuted, End, Input, Launch, Outcome, Race, Scenario, execute_data};
 use super::program::{Access, DataOp, Op, Program, Stream};
 use super::value::Basis;
 use super::verdict::{Effort, Limits, Verdict};
 use super::{Checked, LANES};
-use crate::base::{FastSet, Line, work};
+use crate::base::{FastMap, Line, work};
 use crate::ptx::{Function, Module};
 use crate::simt::{BlockSize, Graph};
 use crate::sync::rules::finding::{Confidence, Finding};
@@ -89,10 +89,11 @@ pub struct DataTouched {
     pub program: Program,
 }
 
-/// What several executions touched: of each instruction what the first shows that comes to it.
+/// What several executions touched: of each instruction what the one shows that comes to most of it.
 #[derive(Default)]
 struct Gathered {
     touched: Vec<Touched>,
+    index: FastMap<(u32, u8, MemoryKind, Access), usize>,
     columns_held: u64,
 }
 
@@ -100,8 +101,19 @@ impl Gathered {
     fn add(&mut self, footprint: Footprint) {
         let (touched, columns) = footprint.into_touched();
         self.columns_held = self.columns_held.max(columns);
-        let known: FastSet<u32> = self.touched.iter().map(|touched| touched.pc).collect();
-        self.touched.extend(touched.into_iter().filter(|touched| !known.contains(&touched.pc)));
+        for found in touched {
+            let key = (found.pc, found.operand, found.memory, found.access);
+            match self.index.get(&key).and_then(|at| self.touched.get_mut(*at)) {
+                Some(known) if (known.returned, known.spans.len()) < (found.returned, found.spans.len()) => {
+                    *known = found
+                }
+                Some(_) => {}
+                None => {
+                    self.index.insert(key, self.touched.len());
+                    self.touched.push(found);
+                }
+            }
+        }
     }
 }
 

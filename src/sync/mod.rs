@@ -25,6 +25,7 @@ use finding::{Shape, cure, finding};
 pub use finding::{first_wrong, in_words};
 pub use lowering::{Accessed, accessed};
 use mend::{Mend, mend};
+pub use rules::agreement::Agreement;
 pub use verdict::{Answer, Cause, Effort, Verdict};
 use verdict::{Limits, find_culprit, judge};
 
@@ -33,7 +34,6 @@ use crate::ptx::{Function, Module, Operation, Tcgen05};
 use crate::registers::cap;
 use crate::roles::Role;
 use crate::simt::{Bits, BlockSize, Graph, Site, Warps};
-use crate::sync::rules::agreement::Agreement;
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::{Family, Rule, Told};
 use crate::sync::rules::{

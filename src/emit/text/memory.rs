@@ -144,9 +144,10 @@ fn write_tensor(tensor: &TensorMap, options: &Options, out: &mut dyn Write) -> i
         None => "columns that no constant gives".to_owned(),
     };
     let used = match (tensor.used, tensor.allocated) {
-        (Some(used), Some(columns)) if used < columns && tensor.unknown.is_empty() => {
+        (Some(used), Some(columns)) if used < columns && tensor.complete => {
             format!(", {used} used{WARN}: {} are free{RESET}", columns - used)
         }
+        (Some(used), Some(columns)) if used < columns => format!(", {used} known to be used"),
         (Some(used), _) => format!(", {used} used"),
         (None, _) => String::new(),
     };
