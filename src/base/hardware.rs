@@ -123,6 +123,11 @@ impl SmLimits {
         ARCHITECTURES.get(index)
     }
 
+    /// Shared memory that one block can have, static and dynamic, where the kernel opts in to it.
+    pub fn smem_per_block_bytes(&self) -> u64 {
+        self.smem_bytes.saturating_sub(self.smem_reserved_bytes)
+    }
+
     /// The smallest size the SM's shared memory can be set to that holds this much.
     pub fn smem_configuration(&self, bytes: u64) -> Option<u64> {
         self.smem_configurations_kb.iter().map(|&kb| u64::from(kb) * KB).find(|&size| size >= bytes)

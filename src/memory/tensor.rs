@@ -1,6 +1,6 @@
 //! The map of tensor memory: columns by who uses them, against what is allocated.
 
-use super::model::{How, TensorAllocation, TensorMap, TensorRegion};
+use super::model::{Direction, How, TensorAllocation, TensorMap, TensorRegion};
 use super::shared::{of_region, unknown};
 use super::uses::{Use, Uses};
 use crate::base::Line;
@@ -9,6 +9,9 @@ use crate::ptx::{Operand, Operation, Shape, Tcgen05};
 use crate::simt::{Bits, Site, Warps};
 use crate::sync::Evidence;
 use crate::sync::execute::footprint::{MemoryKind, Span};
+
+/// Columns that one multiplication reads of a left matrix in tensor memory: 256 bits of a row, whatever its elements are.
+const COLUMNS_OF_A: u64 = 8;
 
 /// The map; none where nothing allocates or touches tensor memory.
 pub(super) fn map(
@@ -51,6 +54,7 @@ pub(super) fn map(
 /// Columns that the passes of an instruction touch, each place once, and whether that is all of them.
 fn places(used: &Use, uses: &Uses<'_>, evidence: &Evidence<'_>) -> Vec<(u64, u64, bool)> {
     let known = match (used.how, &evidence.operands) {
+        (How::Tcgen05Mma, _) if used.direction == Direction::Reads => Some(COLUMNS_OF_A),
         (How::Tcgen05Mma, Some((warps, bits))) if !used.is_whole => accumulator(used, uses, warps, bits),
         _ => None,
     };
@@ -66,9 +70,6 @@ fn places(used: &Use, uses: &Uses<'_>, evidence: &Evidence<'_>) -> Vec<(u64, u64
 
 /// Columns of an accumulator whose shape is a constant, 32 bits an element.
 fn accumulator(used: &Use, uses: &Uses<'_>, warps: &Warps<'_>, bits: &Bits) -> Option<u64> {
-    if used.direction == super::Direction::Reads {
-        return None;
-    }
     let instruction = uses.site(used.site)?.located.instruction;
     let kind = instruction.modifiers().find_map(|word| word.strip_prefix("kind::").and_then(MmaKind::of))?;
     let is_address = |operand: &Operand<'_>| matches!(operand.shape(), Shape::Address(_));

@@ -77,7 +77,9 @@ pub(super) fn occupancy_of(arch: Arch, resources: &Resources, launched: &Launche
         // Where only one block ever fits, every launch that can run has it.
         let sure = (found.blocks_per_sm == 1).then_some(1);
         let warps_per_sm = sure.map(|_| found.warps_per_sm);
-        return Some(Occupancy { blocks_per_sm: sure, warps_per_sm, by_smem_dynamic, ..unknown });
+        // More dynamic shared memory takes no limit away.
+        let limiter = sure.map(|_| found.limiter.to_string());
+        return Some(Occupancy { blocks_per_sm: sure, warps_per_sm, limiter, by_smem_dynamic, ..unknown });
     }
     let step = |step: RegisterStep| OccupancyStep { registers: step.registers, blocks_per_sm: step.blocks_per_sm };
     Some(Occupancy {

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use super::notes::{Notes, notes};
 use super::{Options, shown_lines};
 use crate::base::{Line, Pc};
 use crate::report::annotation::{
@@ -45,6 +46,8 @@ enum Record<'a> {
         line: Option<Line>,
         text: Option<&'a str>,
         instructions: Vec<Placed<'a>>,
+        /// Fences, groups under way after the line.
+        notes: &'a [String],
     },
 }
 
@@ -79,20 +82,26 @@ pub fn write(unit: &Unit, view: &View<'_>, options: &Options, out: &mut dyn Writ
         };
         record(&kernel, out)?;
     }
+    let notes = notes(unit, view);
     for document in &view.documents {
-        write_document(view, document, options, out)?;
+        write_document(view, document, (options, &notes), out)?;
     }
     Ok(())
 }
 
-fn write_document(view: &View<'_>, document: &Document<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+fn write_document(
+    view: &View<'_>,
+    document: &Document<'_>,
+    (options, notes): (&Options, &Notes),
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let count = document.text.map(|text| text.line_count());
     record(&Record::Document { name: document.name, lines: count, missing: document.missing }, out)?;
     let mut groups = view.groups(document).peekable();
     if let Some(group) = groups.next_if(|group| group.line.0 == 0)
         && options.lines.is_none()
     {
-        record(&Record::Line { line: None, text: None, instructions: instructions(view, &group) }, out)?;
+        record(&Record::Line { line: None, text: None, instructions: instructions(view, &group), notes: &[] }, out)?;
     }
     for (from, to) in shown_lines(view, document, options) {
         while groups.next_if(|group| group.line.0 < from).is_some() {}
@@ -106,13 +115,15 @@ fn write_document(view: &View<'_>, document: &Document<'_>, options: &Options, o
                 line: Some(Line(line)),
                 text: raw.map(|raw| raw.trim_end_matches(['\r', '\n'])),
                 instructions: group.map(|group| instructions(view, &group)).unwrap_or_default(),
+                notes: notes.get(&Line(line)).map_or(&[], Vec::as_slice),
             };
             record(&shown, out)?;
         }
     }
     if options.lines.is_none() && !options.only_hot {
         for group in groups {
-            let shown = Record::Line { line: Some(group.line), text: None, instructions: instructions(view, &group) };
+            let instructions = instructions(view, &group);
+            let shown = Record::Line { line: Some(group.line), text: None, instructions, notes: &[] };
             record(&shown, out)?;
         }
     }

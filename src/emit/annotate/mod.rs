@@ -3,6 +3,7 @@
 //! All three walk the same [`View`]: every instruction stands once, under the same line.
 
 mod json;
+mod notes;
 mod ptx;
 mod text;
 

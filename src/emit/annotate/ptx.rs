@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
+use super::notes::{Notes, notes};
 use super::{Options, remarks};
 use crate::base::Line;
 use crate::emit::control::control;
@@ -12,8 +13,9 @@ use crate::report::annotation::{AnnotatedInstruction, Document, Group, Mark, Vie
 /// Writes the document's text, each line followed by its instructions as comments. Comments are ASCII, never end in a backslash
 /// and never close a comment they may stand in: whatever was around them means what it meant.
 pub fn write(unit: &Unit, view: &View<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let notes = notes(unit, view);
     for document in &view.documents {
-        write_document(unit, view, document, options, out)?;
+        write_document(unit, view, document, (options, &notes), out)?;
     }
     Ok(())
 }
@@ -22,7 +24,7 @@ fn write_document(
     unit: &Unit,
     view: &View<'_>,
     document: &Document<'_>,
-    options: &Options,
+    (options, notes): (&Options, &Notes),
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let Some(text) = document.text else {
@@ -44,10 +46,15 @@ fn write_document(
         if line == 1 && raw.trim_start().starts_with("//") {
             head(unit, view, out)?;
         }
-        if let Some(group) = groups.next_if(|group| group.line.0 == line) {
-            if !raw.ends_with('\n') {
-                out.write_all(b"\n")?;
-            }
+        let said = notes.get(&Line(line));
+        let group = groups.next_if(|group| group.line.0 == line);
+        if (said.is_some() || group.is_some()) && !raw.ends_with('\n') {
+            out.write_all(b"\n")?;
+        }
+        if let Some(said) = said {
+            write!(out, "{}", comment(&said.join(", ")))?;
+        }
+        if let Some(group) = group {
             write_group(view, &group, options, out)?;
         }
     }

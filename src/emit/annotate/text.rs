@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::notes::{Notes, notes};
 use super::{Options, remarks, shown_lines};
 use crate::base::Line;
 use crate::emit::control::control;
@@ -26,7 +27,7 @@ pub fn write(unit: &Unit, view: &View<'_>, options: &Options, out: &mut dyn Writ
         }
         None => writeln!(out, "  cubin")?,
     }
-    let page = Page::new(view, options);
+    let page = Page::new(unit, view, options);
     for (kernel, name) in view.annotation.kernels.iter().zip(&page.names) {
         write_kernel(unit, kernel, name, out)?;
     }
@@ -96,10 +97,12 @@ struct Page<'v, 'a> {
     digits: usize,
     /// Of the sections.
     names: Vec<String>,
+    /// Of the PTX.
+    notes: Notes,
 }
 
 impl<'v, 'a> Page<'v, 'a> {
-    fn new(view: &'v View<'a>, options: &'v Options) -> Self {
+    fn new(unit: &Unit, view: &'v View<'a>, options: &'v Options) -> Self {
         let instructions = || view.annotation.kernels.iter().flat_map(|kernel| &kernel.instructions);
         let last = view.documents.iter().filter_map(|document| document.text).map(|text| text.line_count()).max();
         Page {
@@ -108,6 +111,7 @@ impl<'v, 'a> Page<'v, 'a> {
             knows_live: instructions().any(|instruction| instruction.live.is_some()),
             knows_loops: instructions().any(|instruction| instruction.loop_depth.is_some_and(|depth| depth > 0)),
             digits: last.map_or(5, |last| last.to_string().len()).max(5),
+            notes: notes(unit, view),
             names: view.annotation.kernels.iter().map(|kernel| shown_name(&kernel.name)).collect(),
         }
     }
@@ -182,13 +186,16 @@ impl<'v, 'a> Page<'v, 'a> {
     fn source_line(&self, line: Line, text: &str, has_code: bool, out: &mut dyn Write) -> io::Result<()> {
         let text = expand_tabs(text.trim_end_matches(['\r', '\n', '\0']));
         let text = terminal(&text);
-        let text = self.cut(&text, self.digits + 3);
+        let said = self.notes.get(&line).map(|notes| notes.join(", ")).unwrap_or_default();
+        let room = if said.is_empty() { 0 } else { said.chars().count() + 4 };
+        let text = self.cut(&text, self.digits + 3 + room);
         let gutter = self.digits;
         if has_code {
-            writeln!(out, "{line:>gutter$} {DIM}│{RESET} {BOLD}{text}{RESET}")
+            write!(out, "{line:>gutter$} {DIM}│{RESET} {BOLD}{text}{RESET}")?;
         } else {
-            writeln!(out, "{DIM}{line:>gutter$} │ {text}{RESET}")
+            write!(out, "{DIM}{line:>gutter$} │ {text}{RESET}")?;
         }
+        if said.is_empty() { writeln!(out) } else { writeln!(out, "  {NOTE}▸ {said}{RESET}") }
     }
 
     fn cut<'t>(&self, text: &'t str, before: usize) -> std::borrow::Cow<'t, str> {

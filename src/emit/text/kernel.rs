@@ -49,7 +49,7 @@ pub fn write(kernel: &Kernel, name: &str, unit: &Unit, options: &Options, out: &
     pressure::write(kernel, unit, options, out)?;
     warps::write_barriers(kernel, options, out)?;
     write_memory(kernel, unit, options, out)?;
-    memory::write(kernel, options, out)?;
+    memory::write(kernel, unit, options, out)?;
     write_code(kernel, options, out)?;
     source_lines::write(kernel, unit, options.top, options, out)?;
     write_lines(kernel, unit, options, out)?;

@@ -7,12 +7,13 @@ use super::figures::{count, thousands};
 use super::kernel::row;
 use super::{DIM, RESET, WARN};
 use crate::base::Line;
+use crate::base::hardware::SmLimits;
 use crate::emit::escape::terminal;
 use crate::report::memory::{
     Direction, GroupsInFlight, MemoryMaps, RegionKind, RegionUse, SharedMap, SharedRegion, TensorMap, TensorRegion,
     UnknownAccess,
 };
-use crate::report::{Kernel, Occupancy};
+use crate::report::{Kernel, Occupancy, Unit};
 
 /// Regions that are shown where nobody asks for all.
 const REGIONS: usize = 10;
@@ -20,10 +21,11 @@ const REGIONS: usize = 10;
 const LINES: usize = 3;
 
 /// Writes the maps of a kernel that has a pipeline, dynamic shared memory or tensor memory; with `verbose` those of every kernel.
-pub fn write(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let Some(maps) = &kernel.memory else { return Ok(()) };
     if let Some(shared) = maps.shared.as_ref().filter(|shared| options.verbose || is_worth_it(shared)) {
-        write_shared(shared, kernel.occupancy.as_ref(), options, out)?;
+        let limits = unit.arch.as_deref().and_then(|arch| SmLimits::of(arch.parse().ok()?));
+        write_shared(shared, (kernel.occupancy.as_ref(), limits), options, out)?;
     }
     if let Some(tensor) = &maps.tensor {
         write_tensor(tensor, options, out)?;
@@ -40,7 +42,7 @@ fn is_worth_it(shared: &SharedMap) -> bool {
 
 fn write_shared(
     shared: &SharedMap,
-    occupancy: Option<&Occupancy>,
+    (occupancy, limits): (Option<&Occupancy>, Option<&SmLimits>),
     options: &Options,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -55,7 +57,10 @@ fn write_shared(
         let of = if asked.is_some() { "of which" } else { "dynamic:" };
         parts.push(format!("{of} at least {} are touched{line}", bytes_of(least)));
     }
-    row("shared", &parts.join(", "), options, out)?;
+    // What the figures above add up to, of what there is.
+    let room =
+        limits.map(|limits| format!("{DIM}; a block can have {}{RESET}", bytes_of(limits.smem_per_block_bytes())));
+    row("shared", &format!("{}{}", parts.join(", "), room.unwrap_or_default()), options, out)?;
     let shown = if options.verbose { shared.regions.len() } else { REGIONS };
     for region in shared.regions.iter().take(shown) {
         row("", &format!("{}: {}{}", place(region), size(region), users(&region.uses)), options, out)?;
