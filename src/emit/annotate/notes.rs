@@ -34,10 +34,10 @@ fn add(maps: &MemoryMaps, found: &mut Notes) {
     }
     for groups in &maps.groups {
         // After a copy or a multiplication as many are under way as before it.
-        let mut before: Option<&GroupsAt> = None;
+        let mut before = (0, Some(0));
         for at in &groups.lines {
-            let same = before.is_some_and(|before| (before.least, before.most) == (at.least, at.most)) && at.open;
-            before = Some(at);
+            let same = before == (at.least, at.most) && at.open;
+            before = (at.least, at.most);
             if !same {
                 note(at.ptx_line, under_way(groups, at));
             }

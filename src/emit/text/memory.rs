@@ -58,6 +58,8 @@ fn write_shared(
         parts.push(format!("{of} at least {} are touched{line}", bytes_of(least)));
     }
     // What the figures above add up to, of what there is.
+    let is_dynamic = asked.is_some() || shared.dynamic_least_bytes.is_some();
+    let limits = limits.filter(|_| is_dynamic);
     let room =
         limits.map(|limits| format!("{DIM}; a block can have {}{RESET}", bytes_of(limits.smem_per_block_bytes())));
     row("shared", &format!("{}{}", parts.join(", "), room.unwrap_or_default()), options, out)?;
