@@ -39,6 +39,7 @@
 //! PTX        ── simt ─────────────► Warps              which threads run what, and with which values
 //! Warps      ── roles ────────────► Role               warp roles, setmaxnreg, the register pool
 //! PTX, roles ── sync ─────────────► Verdict, Finding   barriers executed: it ends, or here is who waits for what; rules
+//! Warps, sync ── memory ──────────► MemoryMaps         who touches which bytes and columns; groups under way
 //! answers    ── report::join ─────► Report             owned, deterministic, serialisable: the one model
 //! Report     ── gate ─────────────► Verdict            figures against baseline and policy
 //! Job        ── engine ───────────► Inspected          all of the above, in parallel; files, processes and the clock are behind it
@@ -47,7 +48,7 @@
 //! ```
 //!
 //! Dependencies point one way too: [`base`] ← [`container`], [`ptx`], [`cubin`], [`sass`], [`toolchain`], [`cache`] (never each other; the last two use [`files`]) ← [`graph`] ← [`flow`]
-//! ← [`registers`], [`simt`] ← [`roles`] ← `sync` ← [`report`] ← [`compare`] ← [`mod@gate`] ← [`matrix`] ← [`engine`], [`emit`] ← `mcp` ← `cli`.
+//! ← [`registers`], [`simt`] ← [`roles`] ← `sync` ← `memory` ← [`report`] ← [`compare`] ← [`mod@gate`] ← [`matrix`] ← [`engine`], [`emit`] ← `mcp` ← `cli`.
 //! `tests/architecture.rs` reads the sources and checks it.
 
 pub mod base;
@@ -67,6 +68,7 @@ pub mod graph;
 pub mod matrix;
 #[cfg(feature = "mcp")]
 mod mcp;
+mod memory;
 pub mod ptx;
 pub mod registers;
 pub mod report;

@@ -36,7 +36,11 @@ const TABLE: &[(&str, &[&str])] = &[
     ("simt", &["base", "ptx", "graph"]),
     ("roles", &["base", "ptx", "registers", "simt"]),
     ("sync", &["base", "ptx", "registers", "simt", "roles"]),
-    ("report", &["base", "ptx", "cubin", "sass", "toolchain", "graph", "flow", "registers", "simt", "roles", "sync"]),
+    ("memory", &["base", "ptx", "simt", "roles", "sync"]),
+    (
+        "report",
+        &["base", "ptx", "cubin", "sass", "toolchain", "graph", "flow", "registers", "simt", "roles", "sync", "memory"],
+    ),
     ("cache", &["base", "files"]),
     ("compare", &["base", "report"]),
     ("gate", &["base", "report", "compare"]),

@@ -190,6 +190,7 @@ def occupancy(
     cluster: int = 1,
     smem_mode: Literal["portable", "non_portable", "oversized"] = "non_portable",
     carveout: Optional[int] = None,
+    tmem_columns: int = 0,
 ) -> OccupancyAnswer:
     """How many blocks of a launch an SM holds, and how far the next step and the next cliff are."""
     launch = {
@@ -201,6 +202,7 @@ def occupancy(
         "cluster": cluster,
         "smem_mode": smem_mode,
         "carveout": carveout,
+        "tmem_columns": tmem_columns,
     }
     return OccupancyAnswer(json.loads(_ptxinspect.occupancy(arch, json.dumps(launch))))
 

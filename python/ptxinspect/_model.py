@@ -144,6 +144,9 @@ class Kernel(View):
     setmaxnreg: Optional["SetMaxNReg"]
     #: Barriers of all kinds; null without PTX.
     barriers: Optional["Barriers"]
+    #: Maps of shared and tensor memory, groups under way, copies and fences; null without PTX, and where there is none
+    #: of them.
+    memory: Optional["MemoryMaps"]
     occupancy: Optional["KernelOccupancy"]
     parameters: List["Parameter"]
     attributes: List["Attribute"]
@@ -432,6 +435,148 @@ class Finding(View):
     mend: Optional["Mend"]
 
 
+class MemoryMaps(View):
+    """Maps of shared and tensor memory, groups under way, copies and fences; null without PTX, and where there is none of them."""
+
+    #: Shared memory; null where nothing touches it.
+    shared: Optional["SharedMap"]
+    #: Tensor memory; null where nothing allocates or touches it.
+    tensor: Optional["TensorMap"]
+    #: Groups of asynchronous work under way, by kind.
+    groups: List["GroupsInFlight"]
+    #: Bulk and tensor copies, in the order of the text.
+    copies: List["CopySite"]
+    #: Fences, in the order of the text.
+    fences: List["FenceSite"]
+
+
+class SharedMap(View):
+    """Shared memory; null where nothing touches it."""
+
+    #: Bytes of the variables whose size the PTX has.
+    static_bytes: int
+    #: Dynamic shared memory that a launch must have at least, for the places that constants give; null where there is
+    #: none, or no such place.
+    dynamic_least_bytes: Optional[int]
+    #: The line that touches the last of these bytes.
+    dynamic_least_ptx_line: Optional[int]
+    #: Regions by their place. They overlap where bytes are used for two things in turn.
+    regions: List["SharedRegion"]
+    #: Bytes of static variables that nothing touches; null where an access has no known place, or may have others in
+    #: another launch.
+    untouched: Optional[List["Untouched"]]
+    #: Accesses whose place the launch or memory decides.
+    unknown: List["UnknownAccess"]
+
+
+class SharedRegion(View):
+    """SharedRegion."""
+
+    kind: Literal["ring", "buffer", "mbarriers"]
+    #: The variable that it lies in; null where an address is a number.
+    variable: Optional[str]
+    #: Whether the launch decides how large the variable is.
+    dynamic: bool
+    #: Bytes from the start of the variable.
+    offset: int
+    #: Its bytes, of all stages together; null where only its start is known.
+    bytes: Optional[int]
+    #: Whether `bytes` is what is touched, and not the room up to the next region.
+    exact: bool
+    #: Stages of a ring, mbarriers; 1 for a buffer.
+    count: int
+    #: Whether that is all of them: the execution came back to the first.
+    complete: bool
+    #: Bytes from one stage to the next; null for what is no ring.
+    stride_bytes: Optional[int]
+    uses: List["RegionUse"]
+
+
+class Untouched(View):
+    """Untouched."""
+
+    variable: str
+    offset: int
+    bytes: int
+
+
+class TensorMap(View):
+    """Tensor memory; null where nothing allocates or touches it."""
+
+    #: Columns that a block holds at once, at least; null where no allocation has a constant size.
+    allocated: Optional[int]
+    allocations: List["TensorAllocation"]
+    #: Columns up to the last that is known to be used.
+    used: Optional[int]
+    #: Whether no launch uses more.
+    complete: bool
+    regions: List["TensorRegion"]
+    #: Accesses whose place the launch or memory decides.
+    unknown: List["UnknownAccess"]
+
+
+class TensorAllocation(View):
+    """TensorAllocation."""
+
+    ptx_line: int
+    columns: Optional[int]
+
+
+class TensorRegion(View):
+    """TensorRegion."""
+
+    column: int
+    #: How many; null where only the first is known.
+    columns: Optional[int]
+    uses: List["RegionUse"]
+
+
+class GroupsInFlight(View):
+    """GroupsInFlight."""
+
+    kind: Literal["cp.async", "cp.async.bulk", "wgmma"]
+    #: The most groups under way at any line; null where nothing bounds them.
+    most: Optional[int]
+    lines: List["GroupsAt"]
+
+
+class GroupsAt(View):
+    """GroupsAt."""
+
+    ptx_line: int
+    #: Committed groups that may not be over after the line: the fewest over all paths.
+    least: int
+    #: The most; null where a loop commits and nothing bounds it.
+    most: Optional[int]
+    #: Whether work may be under way that belongs to no group yet.
+    open: bool
+
+
+class CopySite(View):
+    """CopySite."""
+
+    ptx_line: int
+    role: Optional[str]
+    #: Dimensions of a tensor copy; null for a plain one.
+    tensor: Optional[int]
+    #: Whether it goes into shared memory.
+    to_shared: bool
+    #: Whether it goes to several blocks of the cluster.
+    multicast: bool
+    cta_group: Optional[int]
+    #: Bytes; null where the tensor map has them and nothing else tells.
+    bytes: Optional[int]
+    #: Bytes that all copies of a phase of its mbarrier bring together, as announced; null where that is not known.
+    stage_bytes: Optional[int]
+
+
+class FenceSite(View):
+    """FenceSite."""
+
+    ptx_line: int
+    kind: Literal["proxy_async", "proxy_tensormap", "proxy", "mbarrier_init", "threads", "wgmma", "tcgen05_before", "tcgen05_after"]
+
+
 class KernelOccupancy(View):
     """KernelOccupancy."""
 
@@ -444,6 +589,11 @@ class KernelOccupancy(View):
     cliff: Optional["OccupancyStep"]
     #: Dynamic shared memory of a block that was counted; null where the kernel takes some and nothing says how much.
     smem_dynamic_bytes: Optional[int]
+    #: Dynamic shared memory that every launch must have, for constants in the PTX touch it; null where that is not
+    #: known, or `smem_dynamic_bytes` is. Blocks were counted with it.
+    smem_dynamic_least_bytes: Optional[int]
+    #: Columns of tensor memory that a block holds at once; null where it allocates none, or how many is not known.
+    tmem_columns: Optional[int]
     #: What only the launch knows, and nobody said; what depends on it is null.
     missing: List[Literal["threads", "smem_dynamic"]]
     #: Where only dynamic shared memory is missing: the blocks that each size of it leaves, the most blocks first.
@@ -653,6 +803,24 @@ class FirstWrong(View):
     text: str
 
 
+class RegionUse(View):
+    """RegionUse."""
+
+    direction: Literal["writes", "reads", "both"]
+    #: By what.
+    how: Literal["ld.shared", "st.shared", "atom.shared", "ldmatrix", "stmatrix", "cp.async", "cp.async.bulk", "cp.async.bulk.tensor", "wgmma", "tcgen05.mma", "tcgen05.cp", "tcgen05.ld", "tcgen05.st", "tcgen05.alloc", "mbarrier", "other"]
+    #: The role that does it; null where several do, or the kernel has no roles.
+    role: Optional[str]
+    ptx_lines: List[int]
+
+
+class UnknownAccess(View):
+    """An access whose place is not known."""
+
+    ptx_line: int
+    how: Literal["ld.shared", "st.shared", "atom.shared", "ldmatrix", "stmatrix", "cp.async", "cp.async.bulk", "cp.async.bulk.tensor", "wgmma", "tcgen05.mma", "tcgen05.cp", "tcgen05.ld", "tcgen05.st", "tcgen05.alloc", "mbarrier", "other"]
+
+
 __all__ = [
     "Advisory",
     "AsyncSite",
@@ -661,11 +829,15 @@ __all__ = [
     "CallSite",
     "ClusterSite",
     "ConstantBank",
+    "CopySite",
     "CubinFacts",
     "Diagnostic",
     "Execution",
+    "FenceSite",
     "Finding",
     "FirstWrong",
+    "GroupsAt",
+    "GroupsInFlight",
     "InsertedBarrier",
     "Instructions",
     "Kernel",
@@ -679,6 +851,7 @@ __all__ = [
     "Loop",
     "MBarrierSite",
     "MBarriers",
+    "MemoryMaps",
     "Mend",
     "MendedLine",
     "NamedBarrier",
@@ -690,6 +863,7 @@ __all__ = [
     "Problem",
     "PtxasUsed",
     "RecordedLaunch",
+    "RegionUse",
     "RegisterCap",
     "RegisterPool",
     "Resources",
@@ -699,12 +873,19 @@ __all__ = [
     "SetMaxNReg",
     "SetMaxNRegEmitted",
     "SetMaxNRegRequested",
+    "SharedMap",
+    "SharedRegion",
     "SmemRange",
     "SourceFacts",
     "SourceLine",
     "Spill",
     "Stands",
     "StepTried",
+    "TensorAllocation",
+    "TensorMap",
+    "TensorRegion",
     "Unit",
     "UnitError",
+    "UnknownAccess",
+    "Untouched",
 ]

@@ -455,6 +455,7 @@ struct Launched {
     smem_dynamic: u64,
     barriers: u32,
     cluster: Option<u32>,
+    tmem_columns: u32,
     smem_mode: SmemMode,
     carveout: Option<u8>,
 }
@@ -469,6 +470,7 @@ fn occupancy(py: Python<'_>, arch: &str, launch: &str) -> PyResult<String> {
         smem_dynamic: launch.smem_dynamic,
         barriers: launch.barriers,
         cluster: launch.cluster.unwrap_or(1),
+        tmem_columns: launch.tmem_columns,
         smem_mode: launch.smem_mode,
         carveout: launch.carveout,
     };

@@ -26,6 +26,9 @@ pub const PORTABLE_CLUSTER_BLOCKS: u32 = 8;
 /// The most blocks of a cluster, for a kernel that opts in to a size that is not portable.
 pub const MAX_CLUSTER_BLOCKS: u32 = 16;
 
+/// Columns of tensor memory of an SM that has it: `tcgen05.alloc` takes a power of two of them, from 32 to all.
+pub const TENSOR_COLUMNS_PER_SM: u32 = 512;
+
 const KB: u64 = 1024;
 
 /// The limits that differ between architectures.
@@ -51,6 +54,8 @@ pub struct SmLimits {
     pub smem_configurations_kb: &'static [u16],
     /// Whether blocks can form clusters.
     pub clusters: bool,
+    /// Columns of tensor memory that all resident blocks share; `None` where there is no tensor memory.
+    pub tensor_columns: Option<u32>,
 }
 
 /// The shared memory sizes of the larger SMs; smaller ones stop earlier.
@@ -75,12 +80,18 @@ const fn row(sm: u16, warps: u32, blocks: u32, configurations: &'static [u16]) -
         smem_granularity_bytes: 128,
         smem_configurations_kb: configurations,
         clusters: false,
+        tensor_columns: None,
     }
 }
 
 /// From sm_90 on blocks share a pool of barriers and can form clusters.
 const fn clustered(barriers: u32, limits: SmLimits) -> SmLimits {
     SmLimits { barriers: Some(barriers), clusters: true, ..limits }
+}
+
+/// What `tcgen05` works on: 128 lanes of 512 columns, of which a block allocates columns.
+const fn with_tensor_memory(limits: SmLimits) -> SmLimits {
+    SmLimits { tensor_columns: Some(TENSOR_COLUMNS_PER_SM), ..limits }
 }
 
 /// Every architecture there are limits for, ascending.
@@ -92,15 +103,15 @@ pub const ARCHITECTURES: [SmLimits; 14] = [
     row(88, 48, 16, UP_TO_100),
     row(89, 48, 24, UP_TO_100),
     clustered(64, row(90, 64, 32, UP_TO_228)),
-    clustered(64, row(100, 64, 32, UP_TO_228)),
-    clustered(24, row(101, 48, 24, UP_TO_228)),
-    clustered(32, row(103, 64, 32, UP_TO_228)),
-    SmLimits {
+    with_tensor_memory(clustered(64, row(100, 64, 32, UP_TO_228))),
+    with_tensor_memory(clustered(24, row(101, 48, 24, UP_TO_228))),
+    with_tensor_memory(clustered(32, row(103, 64, 32, UP_TO_228))),
+    with_tensor_memory(SmLimits {
         smem_bytes: 228 * KB,
         smem_oversized_bytes: Some(328 * KB),
         ..clustered(16, row(107, 32, 16, UP_TO_328))
-    },
-    clustered(24, row(110, 48, 24, UP_TO_228)),
+    }),
+    with_tensor_memory(clustered(24, row(110, 48, 24, UP_TO_228))),
     clustered(24, row(120, 48, 24, UP_TO_100)),
     clustered(24, row(121, 48, 24, UP_TO_100)),
 ];
@@ -110,6 +121,11 @@ impl SmLimits {
     pub fn of(arch: Arch) -> Option<&'static SmLimits> {
         let index = ARCHITECTURES.binary_search_by_key(&arch.sm, |limits| limits.sm).ok()?;
         ARCHITECTURES.get(index)
+    }
+
+    /// Shared memory that one block can have, static and dynamic, where the kernel opts in to it.
+    pub fn smem_per_block_bytes(&self) -> u64 {
+        self.smem_bytes.saturating_sub(self.smem_reserved_bytes)
     }
 
     /// The smallest size the SM's shared memory can be set to that holds this much.

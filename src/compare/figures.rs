@@ -143,6 +143,8 @@ mod tests {
             max_warps_per_sm: 64,
             limiter: Some("registers".to_owned()),
             smem_dynamic_bytes: Some(0),
+            smem_dynamic_least_bytes: None,
+            tmem_columns: None,
             missing: Vec::new(),
             by_smem_dynamic: Vec::new(),
             next_step: None,

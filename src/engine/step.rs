@@ -78,7 +78,11 @@ impl Attempt<'_> {
             roles: &self.session.roles,
             evaluated: None,
             // Registers that setmaxnreg hands around are those of the launch.
-            wanted: Wanted { live_values: false, warps: now.setmaxnreg.is_some(), ..Wanted::ALL },
+            wanted: Wanted {
+                live_values: false,
+                warps: now.setmaxnreg.is_some() || now.memory.as_ref().is_some_and(|maps| maps.tensor.is_some()),
+                ..Wanted::ALL
+            },
         };
         report::join(&facts, &mut unit);
         unit.kernels.into_iter().find(|kernel| kernel.name == now.name)

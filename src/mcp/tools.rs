@@ -120,6 +120,7 @@ pub const TOOLS: &[Tool] = &[
                 "smem_dynamic": number(0, DYNAMIC),
                 "barriers": number(0, "Named barriers"),
                 "cluster": number(1, "Blocks of a cluster"),
+                "tmem_columns": number(0, "Columns of tensor memory that a block allocates"),
             })
         },
         call: |arguments| occupancy(parse(arguments)?),
@@ -475,6 +476,8 @@ struct Launch {
     barriers: u32,
     #[serde(default = "one")]
     cluster: u32,
+    #[serde(default)]
+    tmem_columns: u32,
 }
 
 fn one() -> u32 {
@@ -489,6 +492,7 @@ fn occupancy(asked: Launch) -> Answered {
         smem_dynamic: asked.smem_dynamic,
         barriers: asked.barriers,
         cluster: asked.cluster,
+        tmem_columns: asked.tmem_columns,
         smem_mode: SmemMode::default(),
         carveout: None,
     };

@@ -7,9 +7,10 @@ use rayon::prelude::*;
 use super::code::{CodeFacts, Section, own_ranges};
 use super::demangle::demangle;
 use super::matrices::FragmentsAt;
+use super::memory::MemoryMaps;
 use super::messages::{advisory, subject};
 use super::model::*;
-use super::occupancy::{Launched, cubin_may_take_dynamic_smem, occupancy_of, ptx_takes_dynamic_smem};
+use super::occupancy::{Launched, cubin_may_take_dynamic_smem, occupancy_of, ptx_takes_dynamic_smem, tmem_columns};
 use super::warps::{self, Evaluated, RoleHint};
 use crate::base::{Line, work};
 use crate::cubin::lines::LineTable;
@@ -325,7 +326,7 @@ impl Readers<'_> {
         let resources = resources_of(function, record);
         let ranges = own_ranges(function);
         let mut kernel = Kernel {
-            occupancy: if entry { self.occupancy(function, &resources, &launch) } else { None },
+            occupancy: if entry { self.occupancy(function, &resources, &launch, None) } else { None },
             resources,
             register_cap: if entry { self.register_cap(&launch) } else { None },
             launch,
@@ -360,6 +361,7 @@ impl Readers<'_> {
                 let problem = Problem { stage: ProblemStage::Analysis, ptx_line: kernel.ptx_line, message };
                 return Joined { kernel, problem: Some(problem), places: Vec::new() };
             }
+            kernel.occupancy = self.occupancy(function, &kernel.resources, &kernel.launch, kernel.memory.as_ref());
         }
         Joined { kernel, problem: None, places: Vec::new() }
     }
@@ -426,6 +428,7 @@ impl Readers<'_> {
             roles: None,
             setmaxnreg: None,
             barriers: None,
+            memory: None,
             occupancy: None,
             parameters: Vec::new(),
             attributes: Vec::new(),
@@ -457,15 +460,28 @@ impl Readers<'_> {
         }
     }
 
-    fn occupancy(&self, function: &cubin::Function<'_>, resources: &Resources, launch: &Launch) -> Option<Occupancy> {
-        let takes_dynamic_smem = match self.functions.get(&*function.name) {
+    fn occupancy(
+        &self,
+        function: &cubin::Function<'_>,
+        resources: &Resources,
+        launch: &Launch,
+        memory: Option<&MemoryMaps>,
+    ) -> Option<Occupancy> {
+        let kernel = self.functions.get(&*function.name);
+        let takes_dynamic_smem = match kernel {
             Some(kernel) => ptx_takes_dynamic_smem(kernel),
             None => cubin_may_take_dynamic_smem(self.facts.image, function),
         };
         occupancy_of(
             self.facts.image.arch,
             resources,
-            &Launched { launch, hints: self.facts.launch, takes_dynamic_smem },
+            &Launched {
+                launch,
+                hints: self.facts.launch,
+                takes_dynamic_smem,
+                smem_dynamic_least: memory.and_then(|maps| maps.shared.as_ref()?.dynamic_least_bytes),
+                tmem_columns: tmem_columns(kernel, memory),
+            },
         )
     }
 

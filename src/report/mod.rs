@@ -13,6 +13,10 @@ pub mod library;
 pub mod listing;
 mod live_values;
 mod matrices;
+pub mod memory {
+    //! Maps of shared and tensor memory, groups under way, copies and fences.
+    pub use crate::memory::*;
+}
 mod messages;
 mod model;
 mod names;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::PtxText;
 use super::matrices::{FragmentsAt, Multiplication};
+use super::memory::MemoryMaps;
 pub use super::registers::*;
 use super::timeline::Timeline;
 use super::warps::{Barriers, Role, SetMaxNReg};
@@ -335,6 +336,9 @@ pub struct Kernel {
     pub setmaxnreg: Option<SetMaxNReg>,
     /// Barriers of all kinds and what checks found; null without PTX.
     pub barriers: Option<Barriers>,
+    /// Maps of its shared and tensor memory, groups under way, copies and fences; null without PTX, and where it has none of them.
+    #[serde(default)]
+    pub memory: Option<MemoryMaps>,
     /// Blocks per SM.
     pub occupancy: Option<Occupancy>,
     /// Kernel parameters.
@@ -458,6 +462,13 @@ pub struct Occupancy {
     /// Dynamic shared memory of a block that was counted; null where the kernel takes some and nothing says how much.
     #[serde(default)]
     pub smem_dynamic_bytes: Option<u64>,
+    /// Dynamic shared memory that every launch must have, for constants in the PTX touch it; null where that is not known, or `smem_dynamic_bytes`
+    /// is. Blocks were counted with it.
+    #[serde(default)]
+    pub smem_dynamic_least_bytes: Option<u64>,
+    /// Columns of tensor memory that a block holds at once; null where it allocates none, or how many is not known.
+    #[serde(default)]
+    pub tmem_columns: Option<u32>,
     /// What only the launch knows, and nobody said.
     #[serde(default)]
     pub missing: Vec<LaunchFact>,

@@ -4,6 +4,7 @@
 //! that says nothing which a figure that is not known could overturn.
 
 use super::join::LaunchHints;
+use super::memory::MemoryMaps;
 use super::model::{Launch, LaunchFact, Occupancy, OccupancyStep, Resources, SmemRange};
 use crate::base::Arch;
 use crate::base::hardware::SmLimits;
@@ -19,6 +20,10 @@ pub(super) struct Launched<'a> {
     pub hints: LaunchHints,
     /// Whether the kernel takes, or may take, dynamic shared memory.
     pub takes_dynamic_smem: bool,
+    /// Dynamic shared memory that constants of the PTX touch.
+    pub smem_dynamic_least: Option<u64>,
+    /// Columns of tensor memory that a block holds at once.
+    pub tmem_columns: Option<u32>,
 }
 
 /// Most rows of a table by dynamic shared memory: an SM holds at most 32 blocks.
@@ -35,13 +40,18 @@ pub(super) fn occupancy_of(arch: Arch, resources: &Resources, launched: &Launche
     let mut missing = Vec::new();
     missing.extend(threads.is_none().then_some(LaunchFact::Threads));
     missing.extend(smem_dynamic.is_none().then_some(LaunchFact::SmemDynamic));
+    let least = launched.smem_dynamic_least.filter(|least| smem_dynamic.is_none() && *least > 0);
+    let limits = SmLimits::of(arch)?;
+    let tmem_columns = launched.tmem_columns.filter(|_| limits.tensor_columns.is_some());
     let unknown = Occupancy {
         threads,
         smem_dynamic_bytes: smem_dynamic,
+        smem_dynamic_least_bytes: least,
+        tmem_columns,
         missing,
         blocks_per_sm: None,
         warps_per_sm: None,
-        max_warps_per_sm: SmLimits::of(arch)?.warps,
+        max_warps_per_sm: limits.warps,
         limiter: None,
         next_step: None,
         next_step_tried: None,
@@ -52,9 +62,10 @@ pub(super) fn occupancy_of(arch: Arch, resources: &Resources, launched: &Launche
         threads: threads.unwrap_or(0),
         registers: resources.registers?,
         smem_static: resources.smem_bytes?,
-        smem_dynamic: smem_dynamic.unwrap_or(0),
+        smem_dynamic: smem_dynamic.or(least).unwrap_or(0),
         barriers: resources.barriers.unwrap_or(0),
         cluster: cluster?,
+        tmem_columns: tmem_columns.unwrap_or(0),
         ..occupancy::Launch::default()
     };
     if threads.is_none() {
@@ -66,7 +77,9 @@ pub(super) fn occupancy_of(arch: Arch, resources: &Resources, launched: &Launche
         // Where only one block ever fits, every launch that can run has it.
         let sure = (found.blocks_per_sm == 1).then_some(1);
         let warps_per_sm = sure.map(|_| found.warps_per_sm);
-        return Some(Occupancy { blocks_per_sm: sure, warps_per_sm, by_smem_dynamic, ..unknown });
+        // More dynamic shared memory takes no limit away.
+        let limiter = sure.map(|_| found.limiter.to_string());
+        return Some(Occupancy { blocks_per_sm: sure, warps_per_sm, limiter, by_smem_dynamic, ..unknown });
     }
     let step = |step: RegisterStep| OccupancyStep { registers: step.registers, blocks_per_sm: step.blocks_per_sm };
     Some(Occupancy {
@@ -128,6 +141,18 @@ fn has_word(text: &str, word: &str) -> bool {
         !before.is_some_and(part) && !after.is_some_and(part)
     };
     text.match_indices(word).any(|(at, _)| alone(at))
+}
+
+/// Columns of tensor memory that a block of a kernel holds at once: as the map has it, or else the largest allocation that the text has
+/// as a number.
+pub(super) fn tmem_columns(kernel: Option<&ptx::Function<'_, '_>>, memory: Option<&MemoryMaps>) -> Option<u32> {
+    let mapped =
+        memory.and_then(|maps| maps.tensor.as_ref()?.allocated).and_then(|columns| u32::try_from(columns).ok());
+    let module = kernel?.module();
+    let instructions = kernel?.body().iter().filter_map(|statement| statement.instruction(module.text()));
+    let allocs = instructions.filter(|found| found.opcode().starts_with("tcgen05.alloc"));
+    let numbers = allocs.filter_map(|found| u32::try_from(found.operand(1)?.value()?).ok());
+    mapped.or_else(|| numbers.max())
 }
 
 /// Whether a kernel of a cubin may take dynamic shared memory. A cubin does not tell the two kinds apart where there is static shared

@@ -3,12 +3,13 @@
 //! In: a function whose barriers end. Out: findings with both ends of an access that nothing orders. The kernel is executed with
 //! its accesses once, or until they are reached; who is ordered by one schedule is ordered by all.
 
+use super::execute::footprint::{Footprint, MemoryKind, Touched};
 use super::execute::{Broken, Budget, By, DataExecuted, End, Input, Launch, Outcome, Race, Scenario, execute_data};
 use super::program::{Access, DataOp, Op, Program, Stream};
 use super::value::Basis;
 use super::verdict::{Effort, Limits, Verdict};
 use super::{Checked, LANES};
-use crate::base::{Line, work};
+use crate::base::{FastMap, Line, work};
 use crate::ptx::{Function, Module};
 use crate::simt::{BlockSize, Graph};
 use crate::sync::rules::finding::{Confidence, Finding};
@@ -27,15 +28,15 @@ pub fn check(
     graph: &Graph<'_>,
     size: BlockSize,
     executed: Option<&Checked>,
-) -> Vec<Finding> {
+) -> (Vec<Finding>, Option<DataTouched>) {
     // Where its barriers are wrong, or cannot be told, nothing follows for data.
     let launch = match executed {
-        Some(checked) if !matches!(checked.verdict, Verdict::Ends { .. }) => return Vec::new(),
+        Some(checked) if !matches!(checked.verdict, Verdict::Ends { .. }) => return (Vec::new(), None),
         Some(checked) => checked.launch.clone(),
         None => Launch { block: size.dimensions, cluster: [1, 1, 1], registers: None },
     };
     let Some(program) = Program::with_data(function, graph).filter(|program| program.refused.is_none()) else {
-        return Vec::new();
+        return (Vec::new(), None);
     };
     let limits = Limits::of_share(function.body().len(), function.module().statements().len(), Effort::Usual);
     let share =
@@ -45,6 +46,7 @@ pub fn check(
     let mut unreached: Vec<usize> = (0..program.code.len()).filter(touches).collect();
     let mut runs: Vec<DataExecuted> = Vec::new();
     let mut is_cut = false;
+    let mut all = Gathered::default();
     for input in INPUTS {
         // What nothing depends on is not varied.
         let decided = runs.iter().all(|run| run.executed.basis == Basis::Fact) && !runs.is_empty();
@@ -53,9 +55,10 @@ pub fn check(
             break;
         }
         work::check_time();
-        let run = execute_data(&program, &launch, Scenario { input, memory: 0 }, left);
+        let mut run = execute_data(&program, &launch, Scenario { input, memory: 0 }, left);
         left.steps = left.steps.saturating_sub(run.executed.took.steps);
         left.pieces = left.pieces.saturating_sub(run.executed.took.pieces);
+        all.add(std::mem::take(&mut run.footprint));
         unreached.retain(|at| run.executed.passes.get(*at) == Some(&0));
         // Its barriers are known to end: what was found before the budget was spent stands.
         is_cut = left.steps == 0 || left.pieces == 0;
@@ -68,11 +71,50 @@ pub fn check(
     }
     let is_guessed = program.uses_cluster && function.header().required_cluster().is_none();
     let telling = Telling { program: &program, graph, module: function.module(), launch: &launch, is_guessed, is_cut };
-    telling.findings(&runs)
+    let findings = telling.findings(&runs);
+    (findings, Some(DataTouched { touched: all.touched, columns_held: all.columns_held, program }))
 }
 
 fn touches_data(op: &Op) -> bool {
     matches!(op, Op::Data(_) | Op::Load { .. } | Op::Store { .. } | Op::Atomic { .. } | Op::Copy { .. })
+}
+
+/// What a kernel's instructions touched when it was executed with its data.
+pub struct DataTouched {
+    /// By instruction and operand.
+    pub touched: Vec<Touched>,
+    /// Columns of tensor memory that a block held at once, at most.
+    pub columns_held: u64,
+    /// What was executed.
+    pub program: Program,
+}
+
+/// What several executions touched: of each instruction what the one shows that comes to most of it.
+#[derive(Default)]
+struct Gathered {
+    touched: Vec<Touched>,
+    index: FastMap<(u32, u8, MemoryKind, Access), usize>,
+    columns_held: u64,
+}
+
+impl Gathered {
+    fn add(&mut self, footprint: Footprint) {
+        let (touched, columns) = footprint.into_touched();
+        self.columns_held = self.columns_held.max(columns);
+        for found in touched {
+            let key = (found.pc, found.operand, found.memory, found.access);
+            match self.index.get(&key).and_then(|at| self.touched.get_mut(*at)) {
+                Some(known) if (known.returned, known.spans.len()) < (found.returned, found.spans.len()) => {
+                    *known = found
+                }
+                Some(_) => {}
+                None => {
+                    self.index.insert(key, self.touched.len());
+                    self.touched.push(found);
+                }
+            }
+        }
+    }
 }
 
 /// What it takes to tell a race.

@@ -4,6 +4,7 @@ mod data;
 
 use std::collections::{HashMap, HashSet};
 
+pub use self::data::{Accessed, accessed};
 use self::data::{DataSite, is_relaxed_arrival, is_strong, names_of_ends};
 use super::program::*;
 use crate::ptx::{
@@ -113,6 +114,11 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         self.variables.sort_by_key(|variable| variable.start);
     }
 
+    /// Shared variables and where they are put, ascending.
+    pub(super) fn variables(self) -> Vec<Variable> {
+        self.variables
+    }
+
     fn put(&mut self, name: &'a str, start: u64, bytes: Option<u64>, is_wide: bool) {
         self.shared.entry(name).or_insert_with(|| {
             self.variables.push(Variable { name: name.to_owned(), start, bytes, is_wide });
@@ -148,6 +154,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         let mut refused = None;
         let mut synchronises = false;
         let mut code = Vec::with_capacity(count as usize);
+        let mut sites = Vec::with_capacity(count as usize);
         let (mut relaxed, mut strong) = (Vec::new(), Vec::new());
         let is_cluster = |word: &str| word.contains("cluster");
         let uses_cluster = self.graph.sites.iter().any(|site| match site.operation {
@@ -162,6 +169,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             if !keep.get(index).copied().unwrap_or(false) {
                 continue;
             }
+            sites.push(index as u32);
             let guard = site.guard.map(|(register, negated)| (self.reg(register), negated));
             let op = match need.get(index) {
                 Some(Need::Meeting) => self.meeting(index),
@@ -202,6 +210,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             variables: self.variables,
             synchronises,
             uses_cluster,
+            sites,
             relaxed,
             strong,
             refused,

@@ -21,10 +21,12 @@ pub mod timeline;
 pub mod value;
 mod verdict;
 
+pub use data::DataTouched;
 use finding::{Shape, cure, finding};
 pub use finding::{first_wrong, in_words};
+pub use lowering::{Accessed, accessed};
 use mend::{Mend, mend};
-use multiply::Multiplication;
+pub use rules::agreement::Agreement;
 pub use verdict::{Answer, Cause, Effort, Verdict};
 use verdict::{Limits, find_culprit, judge};
 
@@ -33,7 +35,6 @@ use crate::ptx::{Function, Module, Operation, Tcgen05};
 use crate::registers::cap;
 use crate::roles::Role;
 use crate::simt::{Bits, BlockSize, Graph, Site, Warps};
-use crate::sync::rules::agreement::Agreement;
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::{Family, Rule, Told};
 use crate::sync::rules::{
@@ -72,21 +73,22 @@ pub const LANES: usize = 32;
 
 /// What is wrong with how a kernel synchronises: what executing it for blocks of a size says, and the rules that are no execution.
 /// Nothing is executed where the size is not known, or nothing synchronises.
-pub fn check(
-    function: &Function<'_, '_>,
-    warps: &Warps<'_>,
+pub fn check<'a>(
+    function: &Function<'_, 'a>,
+    warps: &Warps<'a>,
     size: Option<BlockSize>,
     roles: &[Role],
     (named, objects): (&barriers::Named, &[mbarriers::MbarrierSite]),
     effort: Effort,
-) -> (Vec<Finding>, Option<Checked>, Vec<Multiplication>) {
+) -> (Vec<Finding>, Option<Checked>, Evidence<'a>) {
     let mut found = barriers::check(warps, named);
     found.extend(mbarrier_checks::check(warps, objects));
     found.extend(cluster::check(warps));
     found.extend(tensor::check(warps));
     found.extend(groups::check(warps));
-    let (of_operands, multiplications) = of_operands(function, warps, size);
-    found.extend(of_operands);
+    let (broken, operands) = of_operands(function, warps, size);
+    found.extend(broken);
+    let mut evidence = Evidence { operands, touched: None };
     // What memory hands out is told only likely.
     for check in found.iter_mut().filter(|check| check.rule.family() == Family::Named && warps.values.by_memory) {
         check.confidence = check.confidence.min(Confidence::Likely);
@@ -97,7 +99,9 @@ pub fn check(
         executed.overrule(&mut found, function.module());
     }
     if let Some(size) = known {
-        found.extend(data::check(function, &warps.graph, size, executed.as_ref()));
+        let (races, touched) = data::check(function, &warps.graph, size, executed.as_ref());
+        found.extend(races);
+        evidence.touched = touched;
     }
     // Columns that are taken several times, or by one lane, are not freed for that reason.
     let tensor = |line| {
@@ -110,18 +114,27 @@ pub fn check(
     if found.iter().any(is_named) {
         found.retain(|check| check.rule != Rule::TensorFreed);
     }
-    (found, executed, multiplications)
+    (found, executed, evidence)
+}
+
+/// What the checks leave for whoever draws maps of a kernel's memory.
+#[derive(Default)]
+pub struct Evidence<'a> {
+    /// The kernel evaluated for the operands of what reads or writes memory; none where that takes too many steps.
+    pub operands: Option<(Warps<'a>, Bits)>,
+    /// What its instructions touched when they were executed; none where they were not.
+    pub touched: Option<DataTouched>,
 }
 
 /// Steps that the operands of all instructions may take to evaluate.
 const OPERAND_STEPS: u64 = 4 << 20;
 
-/// What the operands of single instructions break: the rules that constants decide. And what multiplications multiply.
-pub(crate) fn of_operands(
-    function: &Function<'_, '_>,
-    warps: &Warps<'_>,
+/// What the operands of single instructions break: the rules that constants decide.
+pub(crate) fn of_operands<'a>(
+    function: &Function<'_, 'a>,
+    warps: &Warps<'a>,
     size: Option<BlockSize>,
-) -> (Vec<Finding>, Vec<Multiplication>) {
+) -> (Vec<Finding>, Option<(Warps<'a>, Bits)>) {
     let check = || {
         let warps = warps.with_operands(function, size);
         let bits = Bits::of(&warps);
@@ -134,9 +147,13 @@ pub(crate) fn of_operands(
         found.extend(addresses::check(&mut agreement, &bits));
         found.extend(addresses::cluster_size(&warps, function));
         found.extend(flags::check(&warps));
-        (found, multiply::multiplications(&warps, &bits))
+        drop(agreement);
+        (found, (warps, bits))
     };
-    work::within(OPERAND_STEPS, check).unwrap_or_default()
+    match work::within(OPERAND_STEPS, check) {
+        Ok((found, operands)) => (found, Some(operands)),
+        Err(_) => (Vec::new(), None),
+    }
 }
 
 /// Executes a kernel for blocks of a size; none where nothing in it synchronises.

@@ -408,6 +408,8 @@ pub struct Program {
     pub synchronises: bool,
     /// Whether other blocks of a cluster have a part in it.
     pub uses_cluster: bool,
+    /// By instruction: which one of the text it is.
+    pub sites: Vec<u32>,
     /// Arrivals that are relaxed, where data is looked at: they tell nothing of what came before.
     pub relaxed: Vec<u32>,
     /// Loads and stores that are not weak, where data is looked at.
@@ -426,6 +428,11 @@ impl Program {
     pub fn with_data(function: &Function<'_, '_>, graph: &Graph<'_>) -> Option<Program> {
         let lowering = Lowering::new(function, graph, true);
         lowering.touches_data().then(|| lowering.program())
+    }
+
+    /// The shared variables of a function, and where they are put.
+    pub fn variables_of(function: &Function<'_, '_>, graph: &Graph<'_>) -> Vec<Variable> {
+        Lowering::new(function, graph, false).variables()
     }
 
     /// `full[1]` for a shared address in an array of mbarriers, `storage+8` in anything else, without the number of its block.

@@ -25,7 +25,8 @@ Examples:
   ptxinspect occupancy < launches.jsonl            the same
 
 A line of a batch: {\"arch\":\"sm_90a\",\"registers\":168,\"threads\":384,\"smem\":16384}
-and, where wanted, smem_dynamic, barriers, cluster, smem_mode, carveout. Other keys pass through.
+and, where wanted, smem_dynamic, barriers, cluster, tmem_columns, smem_mode, carveout.
+Other keys pass through.
 Its answer: the same object with blocks_per_sm, limiter, next_step, cliff and more.
 A line without an answer gets an error object instead, and the exit status is 2.";
 
@@ -54,6 +55,9 @@ pub struct OccupancyArgs {
     /// Blocks of a cluster [default: 1]
     #[arg(long, value_name = "N")]
     pub cluster: Option<u32>,
+    /// Columns of tensor memory that a block allocates [default: 0]
+    #[arg(long, value_name = "N")]
+    pub tmem_columns: Option<u32>,
     /// How much shared memory the kernel opts in to [default: non-portable]
     #[arg(long, value_name = "MODE")]
     pub smem_mode: Option<SmemModeArg>,
@@ -63,7 +67,8 @@ pub struct OccupancyArgs {
     /// Read launches from a file of JSON lines; - is standard input
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[arg(conflicts_with_all = [
-        "arch", "registers", "threads", "smem", "smem_dynamic", "barriers", "cluster", "smem_mode", "carveout",
+        "arch", "registers", "threads", "smem", "smem_dynamic", "barriers", "cluster", "tmem_columns", "smem_mode",
+        "carveout",
     ])]
     pub batch: Option<PathBuf>,
     /// The form of the answer; a batch is always answered in JSON lines [default: text]
@@ -106,10 +111,20 @@ impl OccupancyArgs {
     /// Whether no launch is described at all.
     fn is_bare(&self) -> bool {
         let OccupancyArgs {
-            arch, registers, threads, smem, smem_dynamic, barriers, cluster, smem_mode, carveout, ..
+            arch,
+            registers,
+            threads,
+            smem,
+            smem_dynamic,
+            barriers,
+            cluster,
+            tmem_columns,
+            smem_mode,
+            carveout,
+            ..
         } = self;
         arch.is_empty()
-            && [registers, threads, barriers, cluster].iter().all(|number| number.is_none())
+            && [registers, threads, barriers, cluster, tmem_columns].iter().all(|number| number.is_none())
             && (smem.is_none() && smem_dynamic.is_none() && smem_mode.is_none() && carveout.is_none())
     }
 
@@ -132,6 +147,7 @@ impl OccupancyArgs {
             smem_dynamic: self.smem_dynamic.unwrap_or(0),
             barriers: self.barriers.unwrap_or(0),
             cluster: self.cluster.unwrap_or(1),
+            tmem_columns: self.tmem_columns.unwrap_or(0),
             smem_mode: self.smem_mode.map_or(SmemMode::default(), SmemMode::from),
             carveout: self.carveout,
         })

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::notes::Notes;
+use super::notes::{LineNotes, Notes};
 use super::{Options, shown_lines};
 use crate::base::{Line, Pc};
 use crate::report::annotation::{
@@ -45,10 +45,9 @@ enum Record<'a> {
     Line {
         line: Option<Line>,
         text: Option<&'a str>,
-        /// What is known of the line itself.
-        #[serde(skip_serializing_if = "<[_]>::is_empty")]
-        notes: &'a [String],
         instructions: Vec<Placed<'a>>,
+        /// What is known of the line itself: what it multiplies, fences, groups under way after it.
+        notes: Vec<&'a str>,
     },
 }
 
@@ -83,18 +82,17 @@ pub fn write(unit: &Unit, view: &View<'_>, options: &Options, out: &mut dyn Writ
         };
         record(&kernel, out)?;
     }
-    let notes = Notes::of_unit(unit, view);
+    let notes = Notes::of(unit, view);
     for document in &view.documents {
-        write_document(view, &notes, document, options, out)?;
+        write_document(view, document, (options, &notes), out)?;
     }
     Ok(())
 }
 
 fn write_document(
     view: &View<'_>,
-    notes: &Notes,
     document: &Document<'_>,
-    options: &Options,
+    (options, notes): (&Options, &Notes),
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let count = document.text.map(|text| text.line_count());
@@ -103,7 +101,10 @@ fn write_document(
     if let Some(group) = groups.next_if(|group| group.line.0 == 0)
         && options.lines.is_none()
     {
-        record(&Record::Line { line: None, text: None, notes: &[], instructions: instructions(view, &group) }, out)?;
+        record(
+            &Record::Line { line: None, text: None, instructions: instructions(view, &group), notes: Vec::new() },
+            out,
+        )?;
     }
     for (from, to) in shown_lines(view, document, options) {
         while groups.next_if(|group| group.line.0 < from).is_some() {}
@@ -116,20 +117,16 @@ fn write_document(
             let shown = Record::Line {
                 line: Some(Line(line)),
                 text: raw.map(|raw| raw.trim_end_matches(['\r', '\n'])),
-                notes: notes.of(document, Line(line)),
                 instructions: group.map(|group| instructions(view, &group)).unwrap_or_default(),
+                notes: notes.get(Line(line)).into_iter().flat_map(LineNotes::iter).collect(),
             };
             record(&shown, out)?;
         }
     }
     if options.lines.is_none() && !options.only_hot {
         for group in groups {
-            let shown = Record::Line {
-                line: Some(group.line),
-                text: None,
-                notes: &[],
-                instructions: instructions(view, &group),
-            };
+            let instructions = instructions(view, &group);
+            let shown = Record::Line { line: Some(group.line), text: None, instructions, notes: Vec::new() };
             record(&shown, out)?;
         }
     }

@@ -13,8 +13,9 @@ use crate::report::annotation::{AnnotatedInstruction, Document, Group, Mark, Vie
 /// Writes the document's text, each line followed by its instructions as comments. Comments are ASCII, never end in a backslash
 /// and never close a comment they may stand in: whatever was around them means what it meant.
 pub fn write(unit: &Unit, view: &View<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let notes = Notes::of(unit, view);
     for document in &view.documents {
-        write_document(unit, view, document, options, out)?;
+        write_document(unit, view, document, (options, &notes), out)?;
     }
     Ok(())
 }
@@ -23,7 +24,7 @@ fn write_document(
     unit: &Unit,
     view: &View<'_>,
     document: &Document<'_>,
-    options: &Options,
+    (options, notes): (&Options, &Notes),
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let Some(text) = document.text else {
@@ -33,7 +34,6 @@ fn write_document(
         }
         return Ok(());
     };
-    let notes = Notes::of_unit(unit, view);
     let mut groups = view.groups(document).peekable();
     let before_text = groups.next_if(|group| group.line.0 == 0);
     let count = text.line_count();
@@ -46,13 +46,16 @@ fn write_document(
         if line == 1 && raw.trim_start().starts_with("//") {
             head(unit, view, out)?;
         }
-        let said = notes.of(document, Line(line));
+        let said = notes.get(Line(line));
         let group = groups.next_if(|group| group.line.0 == line);
-        if (group.is_some() || !said.is_empty()) && !raw.ends_with('\n') {
+        if (said.is_some() || group.is_some()) && !raw.ends_with('\n') {
             out.write_all(b"\n")?;
         }
-        for note in said {
-            out.write_all(comment(&note.replace('×', "x")).as_bytes())?;
+        if let Some(said) = said {
+            let marks = (!said.marks.is_empty()).then(|| said.marks.join(", "));
+            for note in marks.iter().chain(&said.sentences) {
+                write!(out, "{}", comment(&note.replace('×', "x")))?;
+            }
         }
         if let Some(group) = group {
             write_group(view, &group, options, out)?;

@@ -97,6 +97,7 @@ struct Page<'v, 'a> {
     digits: usize,
     /// Of the sections.
     names: Vec<String>,
+    /// Of the PTX.
     notes: Notes,
 }
 
@@ -110,7 +111,7 @@ impl<'v, 'a> Page<'v, 'a> {
             knows_live: instructions().any(|instruction| instruction.live.is_some()),
             knows_loops: instructions().any(|instruction| instruction.loop_depth.is_some_and(|depth| depth > 0)),
             digits: last.map_or(5, |last| last.to_string().len()).max(5),
-            notes: Notes::of_unit(unit, view),
+            notes: Notes::of(unit, view),
             names: view.annotation.kernels.iter().map(|kernel| shown_name(&kernel.name)).collect(),
         }
     }
@@ -149,7 +150,7 @@ impl<'v, 'a> Page<'v, 'a> {
                 } else {
                     writeln!(out, "{DIM}{line:>gutter$} │{RESET}")?;
                 }
-                self.notes(document, Line(line), out)?;
+                self.sentences(Line(line), out)?;
                 if let Some(group) = group {
                     self.group(&group, out)?;
                 }
@@ -178,8 +179,8 @@ impl<'v, 'a> Page<'v, 'a> {
     }
 
     /// What is known of a line of PTX itself.
-    fn notes(&self, document: &Document<'a>, line: Line, out: &mut dyn Write) -> io::Result<()> {
-        for note in self.notes.of(document, line) {
+    fn sentences(&self, line: Line, out: &mut dyn Write) -> io::Result<()> {
+        for note in self.notes.get(line).into_iter().flat_map(|notes| &notes.sentences) {
             let before = self.digits + 5;
             for part in text::wrap(note, self.options.width.unwrap_or(usize::MAX).saturating_sub(before).max(20)) {
                 writeln!(out, "{:>1$} {DIM}│{RESET}   {NOTE}{part}{RESET}", "", self.digits)?;
@@ -197,13 +198,16 @@ impl<'v, 'a> Page<'v, 'a> {
     fn source_line(&self, line: Line, text: &str, has_code: bool, out: &mut dyn Write) -> io::Result<()> {
         let text = expand_tabs(text.trim_end_matches(['\r', '\n', '\0']));
         let text = terminal(&text);
-        let text = self.cut(&text, self.digits + 3);
+        let said = self.notes.get(line).map(|notes| notes.marks.join(", ")).unwrap_or_default();
+        let room = if said.is_empty() { 0 } else { said.chars().count() + 4 };
+        let text = self.cut(&text, self.digits + 3 + room);
         let gutter = self.digits;
         if has_code {
-            writeln!(out, "{line:>gutter$} {DIM}│{RESET} {BOLD}{text}{RESET}")
+            write!(out, "{line:>gutter$} {DIM}│{RESET} {BOLD}{text}{RESET}")?;
         } else {
-            writeln!(out, "{DIM}{line:>gutter$} │ {text}{RESET}")
+            write!(out, "{DIM}{line:>gutter$} │ {text}{RESET}")?;
         }
+        if said.is_empty() { writeln!(out) } else { writeln!(out, "  {NOTE}▸ {said}{RESET}") }
     }
 
     fn cut<'t>(&self, text: &'t str, before: usize) -> std::borrow::Cow<'t, str> {

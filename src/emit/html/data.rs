@@ -9,8 +9,10 @@ use super::library::LibraryFacts;
 use super::matrix::MatrixFacts;
 use super::{Opening, Tables};
 use crate::base::Line;
+use crate::base::hardware::SmLimits;
 use crate::emit::{explain, matrices, page, timeline};
 use crate::report::annotation::{AnnotatedKernel, Annotation, By, Mark, ValueSpan, View};
+use crate::report::memory::MemoryMaps;
 use crate::report::timeline::Timeline;
 use crate::report::{
     Advisory, Answer, Fragment, FragmentsAt, Instructions, Issue, Kernel, KernelKind, Launch, Multiplication,
@@ -66,6 +68,9 @@ struct KernelFacts<'a> {
     instructions: &'a Instructions,
     pressure: Option<&'a Pressure>,
     occupancy: Option<&'a Occupancy>,
+    memory: Option<&'a MemoryMaps>,
+    /// Shared memory that a block can have.
+    smem_most: Option<u64>,
     spill_sites: Option<usize>,
     roles: Vec<RoleFacts<'a>>,
     issues: &'a [Issue],
@@ -158,6 +163,12 @@ fn unit_facts<'a>(
         instructions: &kernel.instructions,
         pressure: kernel.pressure.as_ref(),
         occupancy: kernel.occupancy.as_ref(),
+        memory: kernel.memory.as_ref(),
+        smem_most: unit
+            .arch
+            .as_deref()
+            .and_then(|arch| SmLimits::of(arch.parse().ok()?))
+            .map(SmLimits::smem_per_block_bytes),
         spill_sites: kernel.spills.as_ref().map(Vec::len),
         roles: kernel.roles.iter().flatten().map(role).collect(),
         issues: kernel.barriers.as_ref().map_or(&[], |barriers| &barriers.issues),

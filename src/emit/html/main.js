@@ -48,7 +48,8 @@ function occupancyText(occupancy) {
   if (occupancy.by_smem_dynamic.length) {
     const parts = occupancy.by_smem_dynamic.map((range) => `${range.blocks_per_sm} up to ${bytes(range.smem_dynamic_bytes)}`);
     const shown = parts.length > 4 ? [...parts.slice(0, 2), "…", parts[parts.length - 1]] : parts;
-    return `${shown.join(", ")} of dynamic shared memory, which the launch sets: give --smem-dynamic`;
+    const least = occupancy.smem_dynamic_least_bytes ? `; it touches at least ${bytes(occupancy.smem_dynamic_least_bytes)}` : "";
+    return `${shown.join(", ")} of dynamic shared memory, which the launch sets: give --smem-dynamic${least}`;
   }
   if (occupancy.missing.length) {
     const facts = occupancy.missing.map((fact) => LAUNCH_FACTS[fact]);
@@ -130,7 +131,8 @@ function open(number, place) {
   showFindings(kernel);
   showFigures(kernel);
   for (const id of ["curve-box", "bar", "panes"]) $(id).hidden = !code;
-  if (!code) $("timeline-box").hidden = true;
+  showMemory(kernel);
+  if (!code) $("timeline-box").hidden = $("memory-box").hidden = true;
   if (!code) return;
   code.findings = new Map();
   for (const mark of code.marks) if (mark.kind === "finding" && mark.line) (code.findings.get(mark.line) || code.findings.set(mark.line, []).get(mark.line)).push({ ...mark, value: mark.value.split(":")[0] });
@@ -387,6 +389,7 @@ function onKey(event) {
     b: () => { $("kernels").hidden = !$("kernels").hidden; },
     c: () => state.code && toggle("control"),
     w: () => { $("timeline-box").open = !$("timeline-box").open; },
+    m: () => { $("memory-box").open = !$("memory-box").open; },
     t: () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"),
     "?": () => $("keys").showModal(),
   };
@@ -446,6 +449,7 @@ function start() {
   });
   $("timeline").addEventListener("click", (event) => { const go = event.target.closest("[data-line]"); if (go) select({ pane: "ptx", row: Number(go.dataset.line) - 1 }, { centre: true }); });
   $("timeline-box").addEventListener("toggle", () => { layout(); redraw(); });
+  listenToMemory();
   $("pane-buttons").addEventListener("click", (event) => event.target.dataset.pane && toggle(event.target.dataset.pane));
   panes.source.pane.addEventListener("change", (event) => { loadSource(Number(event.target.value)); rulers(); });
   $("search").addEventListener("input", (event) => search(event.target.value));

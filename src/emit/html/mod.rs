@@ -28,7 +28,7 @@ pub enum Opening {
 
 const BODY: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
-const PROGRAM: [&str; 9] = [
+const PROGRAM: [&str; 10] = [
     include_str!("data.js"),
     include_str!("findings.js"),
     include_str!("list.js"),
@@ -37,6 +37,7 @@ const PROGRAM: [&str; 9] = [
     include_str!("view.js"),
     include_str!("library.js"),
     include_str!("matrix.js"),
+    include_str!("memory.js"),
     include_str!("main.js"),
 ];
 /// Nothing is fetched, whatever a file's text may look like.

@@ -124,11 +124,22 @@ fn without_line(error: &serde_json::Error) -> String {
 }
 
 /// What a launch is made of.
-const KEYS: [&str; 9] =
-    ["arch", "registers", "threads", "smem", "smem_dynamic", "barriers", "cluster", "smem_mode", "carveout"];
+const KEYS: [&str; 10] = [
+    "arch",
+    "registers",
+    "threads",
+    "smem",
+    "smem_dynamic",
+    "barriers",
+    "cluster",
+    "tmem_columns",
+    "smem_mode",
+    "carveout",
+];
 
 /// An unknown key that begins like one of ours is a slip, not a companion: `regs`, `shared_mem`, `threads_per_block`.
-const STEMS: [&str; 9] = ["arch", "reg", "thread", "block_size", "smem", "shared", "barrier", "cluster", "carve"];
+const STEMS: [&str; 11] =
+    ["arch", "reg", "thread", "block_size", "smem", "shared", "barrier", "cluster", "tmem", "tensor", "carve"];
 
 /// What an answer adds. In a question they are dropped, so that answers can be asked again.
 const ANSWER_KEYS: [&str; 18] = [
@@ -195,7 +206,7 @@ fn request(pairs: &[(String, Value)]) -> Result<(Arch, Launch), BadLine> {
         }
     }
     // null says "not known", which is what leaving a key out says.
-    let [arch, registers, threads, smem, smem_dynamic, barriers, cluster, smem_mode, carveout] =
+    let [arch, registers, threads, smem, smem_dynamic, barriers, cluster, tmem_columns, smem_mode, carveout] =
         found.map(|value| value.filter(|value| !value.is_null()));
     let expected = "a name such as \"sm_90a\"";
     let arch = match arch {
@@ -214,6 +225,7 @@ fn request(pairs: &[(String, Value)]) -> Result<(Arch, Launch), BadLine> {
         smem_dynamic: number("smem_dynamic", smem_dynamic, u64::MAX)?.unwrap_or(0),
         barriers: number("barriers", barriers, u32::MAX)?.unwrap_or(0),
         cluster: number("cluster", cluster, u32::MAX)?.unwrap_or(1),
+        tmem_columns: number("tmem_columns", tmem_columns, u32::MAX)?.unwrap_or(0),
         smem_mode,
         carveout: number("carveout", carveout, 100u8)?,
     };

@@ -33,6 +33,7 @@ pub fn write_json(launch: &Launch, answer: &Answer, out: &mut dyn Write) -> io::
         ("smem_dynamic", json!(launch.smem_dynamic)),
         ("barriers", json!(launch.barriers)),
         ("cluster", json!(launch.cluster)),
+        ("tmem_columns", json!(launch.tmem_columns)),
         ("smem_mode", json!(launch.smem_mode)),
         ("carveout", json!(launch.carveout)),
     ];

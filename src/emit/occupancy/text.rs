@@ -94,6 +94,7 @@ fn short_limiters(occupancy: &Occupancy) -> String {
     let name = |limiter: &Limiter| match limiter {
         Limiter::Registers => "regs",
         Limiter::SharedMemory => "smem",
+        Limiter::TensorMemory => "tmem",
         Limiter::Threads => "warps",
         Limiter::Blocks => "blocks",
         Limiter::Barriers => "bars",
@@ -111,7 +112,12 @@ fn short_step(occupancy: &Occupancy) -> String {
         (Some(step), _, _) => format!("{} regs ({})", step.registers, step.blocks_per_sm),
         (None, Some(step), _) => format!("{} B ({})", grouped(step.smem), step.blocks_per_sm),
         (None, None, Some(step)) => {
-            let names = [step.registers.map(|_| "regs"), step.smem.map(|_| "smem"), step.barriers.map(|_| "bars")];
+            let names = [
+                step.registers.map(|_| "regs"),
+                step.smem.map(|_| "smem"),
+                step.tmem_columns.map(|_| "tmem"),
+                step.barriers.map(|_| "bars"),
+            ];
             let names: Vec<&str> = names.into_iter().flatten().collect();
             let names = if names.len() > 2 { "all".to_owned() } else { names.join("+") };
             format!("{names} ({})", step.blocks_per_sm)
@@ -165,6 +171,9 @@ fn describe(launch: &Launch) -> String {
             parts.push(format!("{sizes} of shared memory a block"));
         }
     }
+    if launch.tmem_columns > 0 {
+        parts.push(format!("{} of tensor memory", count(launch.tmem_columns, "column")));
+    }
     if launch.barriers > 0 {
         parts.push(count(launch.barriers, "barrier"));
     }
@@ -206,7 +215,16 @@ fn more_blocks(launch: &Launch, occupancy: &Occupancy) -> String {
     if let Some(step) = occupancy.next_step_together {
         let barriers =
             |to: u32| format!("at most {} ({} fewer)", count(to, "barrier"), launch.barriers.saturating_sub(to));
-        let cuts = [step.registers.map(registers), step.smem.map(smem), step.barriers.map(barriers)];
+        let columns = |to: u32| {
+            let fewer = launch.tmem_columns.saturating_sub(to);
+            format!("at most {} of tensor memory a block ({fewer} fewer)", count(to, "column"))
+        };
+        let cuts = [
+            step.registers.map(registers),
+            step.smem.map(smem),
+            step.tmem_columns.map(columns),
+            step.barriers.map(barriers),
+        ];
         let cuts: Vec<String> = cuts.into_iter().flatten().collect();
         let arithmetic = if step.registers.is_some() { ARITHMETIC } else { "" };
         return format!("{} with {}{arithmetic}", fit(step.blocks_per_sm), cuts.join(" and "));
@@ -223,7 +241,7 @@ fn more_blocks(launch: &Launch, occupancy: &Occupancy) -> String {
         threads if threads == now => {
             format!("none: one more block of {warps} does not fit into an SM's {} warps", occupancy.max_warps_per_sm)
         }
-        _ => "none: fewer registers, shared memory or barriers do not help".to_owned(),
+        _ => "none: fewer registers, shared memory, tensor memory or barriers do not help".to_owned(),
     }
 }
 
@@ -275,6 +293,11 @@ fn notes(launch: &Launch, answer: &Answer) -> Vec<String> {
             notes.push(format!("the shared memory fits where the kernel opts in to it: --smem-mode {name}"));
         }
     }
+    if answer.occupancy.limiters.contains(&Limiter::TensorMemory) && blocks > 0 {
+        notes.push(
+            "a block that finds too few columns free waits in tcgen05.alloc; the driver does not count them".to_owned(),
+        );
+    }
     if let (2.., Some(sms)) = (launch.cluster, answer.occupancy.min_sms_per_cluster) {
         notes.push(format!(
             "a cluster of {} runs at once in one GPC, on at least {}",
@@ -308,6 +331,10 @@ fn resources(out: &mut dyn Write, launch: &Launch, occupancy: &Occupancy, sm: &S
         (Limiter::Threads, "warps", launch.threads.div_ceil(WARP_SIZE).into(), sm.warps.into(), Some(limits.threads)),
         (Limiter::Blocks, "blocks", 1, sm.blocks.into(), Some(limits.blocks)),
     ];
+    if let (Some(columns), 1..) = (sm.tensor_columns, launch.tmem_columns) {
+        let row = (Limiter::TensorMemory, "tensor mem. columns", launch.tmem_columns.into(), columns.into());
+        rows.push((row.0, row.1, row.2, row.3, limits.tensor_memory));
+    }
     if let (Some(barriers), 1..) = (sm.barriers, launch.barriers) {
         rows.push((Limiter::Barriers, "barriers", launch.barriers.into(), barriers.into(), limits.barriers));
     }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::figures::count;
-use super::{Options, findings, kernel, pressure, summary, warps};
+use super::{Options, findings, kernel, memory, pressure, summary, warps};
 use crate::emit::escape::terminal;
 use crate::report::{Advisory, Confidence, Issue, Kernel, Occupancy, Severity, Unit, abridge};
 
@@ -100,6 +100,7 @@ pub const DETAILS: &[(&str, Part)] = &[
     ("live values", |kernel, unit, out| pressure::write(kernel, unit, &OPTIONS, out)),
     ("lines with the most code", |kernel, unit, out| kernel::write_lines(kernel, unit, &OPTIONS, out)),
     ("memory and launch", |kernel, unit, out| kernel::write_memory(kernel, unit, &OPTIONS, out)),
+    ("shared and tensor memory", |kernel, unit, out| memory::write(kernel, unit, &OPTIONS, out)),
     ("code", |kernel, _, out| kernel::write_code(kernel, &OPTIONS, out)),
     ("barriers", |kernel, _, out| warps::write_barriers(kernel, &OPTIONS, out)),
 ];

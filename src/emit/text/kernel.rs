@@ -6,7 +6,7 @@ use super::diagnostic::numbered;
 use super::figures::{bytes, count, thousands};
 use super::style::{BOLD, DIM, GOOD, RESET, WARN};
 use super::wrap::wrap;
-use super::{Options, findings, matrices, pressure, source_lines, summary, warps};
+use super::{Options, findings, matrices, memory, pressure, source_lines, summary, warps};
 use crate::base::Line;
 use crate::emit::escape::terminal;
 use crate::report::{Kernel, KernelKind, LineFacts, Occupancy, SmemRange, Unit, shorten};
@@ -51,6 +51,7 @@ pub fn write(kernel: &Kernel, name: &str, unit: &Unit, options: &Options, out: &
     matrices::write(kernel, options, out)?;
     warps::write_barriers(kernel, options, out)?;
     write_memory(kernel, unit, options, out)?;
+    memory::write(kernel, unit, options, out)?;
     write_code(kernel, options, out)?;
     source_lines::write(kernel, unit, options.top, options, out)?;
     write_lines(kernel, unit, options, out)?;

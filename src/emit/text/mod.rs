@@ -7,6 +7,7 @@ mod findings;
 mod kernel;
 mod matrices;
 mod mbarriers;
+mod memory;
 mod pressure;
 mod source_lines;
 mod style;

@@ -126,22 +126,33 @@ fn occupancy(kernel: &Kernel) -> Option<String> {
     let Some(threads) = occupancy.threads else {
         return Some(format!("How many blocks an SM holds depends on {}.", launch_decides(&occupancy.missing)));
     };
+    let least = occupancy.smem_dynamic_least_bytes;
     if occupancy.cannot_launch() {
-        return Some(format!("It cannot be launched: no block of {threads} threads fits on an SM."));
+        let touched = least.map(|least| format!(", and it touches {} B of dynamic shared memory", thousands(least)));
+        let touched = touched.unwrap_or_default();
+        return Some(format!("It cannot be launched: no block of {threads} threads fits on an SM{touched}."));
     }
+    let tensor = occupancy.tmem_columns.filter(|_| occupancy.limiter.as_deref() == Some("tensor memory"));
+    let why = tensor.map(|columns| format!(" (a block allocates {columns} of 512 columns)")).unwrap_or_default();
     let (most, warps) = (occupancy.most_blocks_per_sm()?, occupancy.most_warps_per_sm()?);
     let held = format!("{} of {threads} threads ({warps} of its {} warps)", blocks(most), occupancy.max_warps_per_sm);
     let (Some(limiter), []) = (&occupancy.limiter, occupancy.missing.as_slice()) else {
         return Some(match occupancy.blocks_per_sm {
-            Some(_) => format!("An SM holds {held}, whatever dynamic shared memory the launch asks for."),
+            Some(_) => {
+                let by = occupancy.limiter.as_ref().map(|limiter| format!(" limited by {limiter}{why},"));
+                let by = by.unwrap_or_default();
+                format!("An SM holds {held},{by} whatever dynamic shared memory the launch asks for.")
+            }
             None => {
                 let decides = launch_decides(&occupancy.missing);
-                format!("An SM holds at most {held}; how many depends on {decides}.")
+                let touched = least
+                    .map(|least| format!(", for it touches at least {} B of dynamic shared memory", thousands(least)));
+                format!("An SM holds at most {held}{}; how many depends on {decides}.", touched.unwrap_or_default())
             }
         });
     };
     let tried = tried(kernel, occupancy).map(|tried| format!(" {tried}.")).unwrap_or_default();
-    Some(format!("An SM holds {held}, limited by {limiter}.{tried}"))
+    Some(format!("An SM holds {held}, limited by {limiter}{why}.{tried}"))
 }
 
 /// What ptxas makes of the kernel at the registers with which more blocks fit, where it was asked and answered.

@@ -1,12 +1,13 @@
 //! How many blocks of a kernel an SM holds at once, what stops it from holding more, and what one would have to give up.
 //!
 //! In: an architecture and a [`Launch`] (threads, registers, shared memory, barriers). Out: an [`Occupancy`].
-//! The numbers equal those of NVIDIA's `cuda_occupancy.h`; `tests/oracle_occupancy.rs` compares them. It refuses
+//! The numbers equal those of NVIDIA's `cuda_occupancy.h`, which leaves tensor memory out; `tests/oracle_occupancy.rs` compares
+//! them. It refuses
 //! architectures it has no limits for and launches that mean nothing (no threads at all); a launch that no SM can hold is
 //! an answer, 0 blocks, with the reasons.
 //!
-//! The model: a block needs warp slots, a block slot, registers, shared memory and barriers. Each of them alone
-//! allows some number of blocks, and the smallest number wins.
+//! The model: a block needs warp slots, a block slot, registers, shared memory, tensor memory and barriers. Each of them
+//! alone allows some number of blocks, and the smallest number wins.
 
 mod steps;
 #[cfg(test)]
@@ -40,6 +41,8 @@ pub struct Launch {
     pub barriers: u32,
     /// Blocks of a cluster; 1 where there are no clusters.
     pub cluster: u32,
+    /// Columns of tensor memory that the block holds at once; 0 where it allocates none.
+    pub tmem_columns: u32,
     /// How much shared memory the kernel has opted in to.
     pub smem_mode: SmemMode,
     /// The share of shared memory the kernel prefers, in percent of all the SM has; `None` leaves it to the driver.
@@ -55,6 +58,7 @@ impl Default for Launch {
             smem_dynamic: 0,
             barriers: 0,
             cluster: 1,
+            tmem_columns: 0,
             smem_mode: SmemMode::NonPortable,
             carveout: None,
         }
@@ -95,6 +99,8 @@ pub enum Limiter {
     Registers,
     /// Shared memory.
     SharedMemory,
+    /// Columns of tensor memory: whoever finds none free waits in `tcgen05.alloc`.
+    TensorMemory,
     /// Warp slots, or threads of a block.
     Threads,
     /// Block slots.
@@ -108,6 +114,7 @@ impl fmt::Display for Limiter {
         f.pad(match self {
             Limiter::Registers => "registers",
             Limiter::SharedMemory => "shared memory",
+            Limiter::TensorMemory => "tensor memory",
             Limiter::Threads => "threads",
             Limiter::Blocks => "blocks",
             Limiter::Barriers => "barriers",
@@ -122,6 +129,9 @@ pub struct BlockLimits {
     pub registers: Option<u32>,
     /// By shared memory.
     pub shared_memory: Option<u32>,
+    /// By columns of tensor memory.
+    #[serde(default)]
+    pub tensor_memory: Option<u32>,
     /// By warp slots.
     pub threads: u32,
     /// By block slots.
@@ -132,10 +142,11 @@ pub struct BlockLimits {
 
 impl BlockLimits {
     /// All limits in the order of [`Limiter`].
-    pub fn all(&self) -> [(Limiter, Option<u32>); 5] {
+    pub fn all(&self) -> [(Limiter, Option<u32>); 6] {
         [
             (Limiter::Registers, self.registers),
             (Limiter::SharedMemory, self.shared_memory),
+            (Limiter::TensorMemory, self.tensor_memory),
             (Limiter::Threads, Some(self.threads)),
             (Limiter::Blocks, Some(self.blocks)),
             (Limiter::Barriers, self.barriers),
@@ -195,6 +206,14 @@ pub enum Obstacle {
         found: u64,
         /// The most it may ask for in its [`SmemMode`].
         most: u64,
+    },
+    /// The block allocates more tensor memory than the SM has.
+    #[error("an SM has {most} columns of tensor memory, found {found} in a block")]
+    TensorColumns {
+        /// Columns of the block.
+        found: u32,
+        /// Columns of the SM.
+        most: u32,
     },
     /// The block uses more barriers than the SM has.
     #[error("an SM has {most} barriers, found {found} in a block")]
@@ -264,6 +283,14 @@ pub enum OccupancyError {
     /// A cluster on an architecture that has none.
     #[error("blocks per cluster: {arch} has no clusters (sm_90 and later do), expected 1, found {found}")]
     NoClusters {
+        /// The architecture.
+        arch: Arch,
+        /// What was asked for.
+        found: u32,
+    },
+    /// Tensor memory on an architecture that has none.
+    #[error("columns of tensor memory: {arch} has no tensor memory, expected 0, found {found}")]
+    NoTensorMemory {
         /// The architecture.
         arch: Arch,
         /// What was asked for.
@@ -340,6 +367,9 @@ impl<'a> Model<'a> {
         if launch.cluster > 1 && !sm.clusters {
             return Err(OccupancyError::NoClusters { arch, found: launch.cluster });
         }
+        if launch.tmem_columns > 0 && sm.tensor_columns.is_none() {
+            return Err(OccupancyError::NoTensorMemory { arch, found: launch.tmem_columns });
+        }
         let smem_bytes = match launch.smem_mode {
             SmemMode::Portable | SmemMode::NonPortable => sm.smem_bytes,
             SmemMode::Oversized => sm.smem_oversized_bytes.ok_or(OccupancyError::NoOversized { arch })?,
@@ -361,6 +391,7 @@ impl<'a> Model<'a> {
         BlockLimits {
             registers: self.register_limit(self.launch.registers),
             shared_memory: self.smem_limit(self.smem_allocated(self.launch.smem())),
+            tensor_memory: self.tensor_limit(self.launch.tmem_columns),
             threads: if self.launch.threads > MAX_THREADS_PER_BLOCK { 0 } else { self.sm.warps / self.launch.warps() },
             blocks: self.sm.blocks,
             barriers: self.barrier_limit(self.launch.barriers),
@@ -418,6 +449,10 @@ impl<'a> Model<'a> {
         u32::try_from(of_sm.checked_div(allocated)?).ok()
     }
 
+    fn tensor_limit(&self, columns: u32) -> Option<u32> {
+        self.sm.tensor_columns?.checked_div(columns)
+    }
+
     fn barrier_limit(&self, barriers: u32) -> Option<u32> {
         self.sm.barriers?.checked_div(barriers)
     }
@@ -429,7 +464,7 @@ impl<'a> Model<'a> {
     }
 
     fn obstacles(&self) -> Vec<Obstacle> {
-        let Launch { threads, registers, barriers, .. } = *self.launch;
+        let Launch { threads, registers, barriers, tmem_columns, .. } = *self.launch;
         let mut found = Vec::new();
         if registers > MAX_REGISTERS_PER_THREAD {
             found.push(Obstacle::RegistersPerThread { found: registers, most: MAX_REGISTERS_PER_THREAD });
@@ -442,6 +477,9 @@ impl<'a> Model<'a> {
         if self.smem_limit(self.smem_allocated(self.launch.smem())) == Some(0) {
             let most = self.smem_per_block_bytes - self.sm.smem_reserved_bytes;
             found.push(Obstacle::SmemPerBlock { found: self.launch.smem(), most });
+        }
+        if let (Some(0), Some(most)) = (self.tensor_limit(tmem_columns), self.sm.tensor_columns) {
+            found.push(Obstacle::TensorColumns { found: tmem_columns, most });
         }
         if threads > MAX_THREADS_PER_BLOCK {
             found.push(Obstacle::ThreadsPerBlock { found: threads, most: MAX_THREADS_PER_BLOCK });

@@ -34,6 +34,9 @@ pub struct Uniformity {
     pub registers: Option<u32>,
     /// The most bytes of shared memory of a block.
     pub smem: Option<u64>,
+    /// The most columns of tensor memory of a block.
+    #[serde(default)]
+    pub tmem_columns: Option<u32>,
     /// The most barriers of a block.
     pub barriers: Option<u32>,
     /// Blocks an SM holds then.
@@ -77,6 +80,9 @@ pub fn register_table(arch: Arch, launch: &Launch) -> Result<Vec<RegisterRange>,
     }
     Ok(table)
 }
+
+/// The fewest columns of tensor memory that can be allocated.
+const LEAST_COLUMNS: u32 = 32;
 
 /// Portions that 255 registers take.
 const MAX_PORTIONS: u32 = MAX_NAMED_REGISTERS.div_ceil(PORTION);
@@ -168,13 +174,21 @@ pub(super) fn more_smem(model: &Model, limits: &BlockLimits) -> Option<SmemStep>
     Some(SmemStep { smem: smem_of(model, portions) + 1, blocks_per_sm: limit.min(now) })
 }
 
+/// The most columns that leave room for this many blocks: `tcgen05.alloc` takes a power of two, and 32 at least.
+fn tensor_columns_for(model: &Model, blocks: u32) -> Option<u32> {
+    let most = model.sm.tensor_columns?.checked_div(blocks)?;
+    let columns = most.checked_ilog2().map(|bits| 1 << bits)?;
+    (columns >= LEAST_COLUMNS).then_some(columns)
+}
+
 pub(super) fn together(model: &Model, limits: &BlockLimits) -> Option<Uniformity> {
     let wanted = limits.least() + 1;
     if limits.threads < wanted || limits.blocks < wanted {
         return None;
     }
     let mut then = *limits;
-    let mut step = Uniformity { registers: None, smem: None, barriers: None, blocks_per_sm: wanted };
+    let mut step =
+        Uniformity { registers: None, smem: None, tmem_columns: None, barriers: None, blocks_per_sm: wanted };
     if !allows(limits.registers, wanted) {
         let registers = registers_for(model, wanted)?;
         then.registers = model.register_limit(registers);
@@ -184,6 +198,11 @@ pub(super) fn together(model: &Model, limits: &BlockLimits) -> Option<Uniformity
         let portions = smem_portions_for(model, wanted)?;
         then.shared_memory = model.smem_limit(portions * model.sm.smem_granularity_bytes);
         step.smem = Some(smem_of(model, portions));
+    }
+    if !allows(limits.tensor_memory, wanted) {
+        let columns = tensor_columns_for(model, wanted)?;
+        then.tensor_memory = model.tensor_limit(columns);
+        step.tmem_columns = Some(columns);
     }
     if !allows(limits.barriers, wanted) {
         let barriers = model.sm.barriers? / wanted;

@@ -229,3 +229,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn columns_of_tensor_memory_are_a_limit() {
+    let asked = |tmem_columns| Launch { tmem_columns, ..launch(38, 192, 65_536) };
+    for (columns, blocks) in [(512, 1), (256, 2), (128, 3), (0, 3)] {
+        assert_eq!(occupancy(arch("sm_100a"), &asked(columns)).unwrap().blocks_per_sm, blocks, "{columns}");
+    }
+    let found = occupancy(arch("sm_100a"), &asked(512)).unwrap();
+    assert_eq!(found.limiters, [Limiter::TensorMemory]);
+    assert_eq!((found.next_step, found.next_step_smem), (None, None));
+    let step = found.next_step_together.unwrap();
+    assert_eq!((step.tmem_columns, step.registers, step.blocks_per_sm), (Some(256), None, 2));
+    // It takes a power of two: three blocks have 128 each.
+    let three = occupancy(arch("sm_100a"), &asked(256)).unwrap().next_step_together.unwrap();
+    assert_eq!((three.tmem_columns, three.blocks_per_sm), (Some(128), 3));
+    let too_many = occupancy(arch("sm_100a"), &asked(1024)).unwrap();
+    assert_eq!(too_many.obstacles, [Obstacle::TensorColumns { found: 1024, most: 512 }]);
+    let none = occupancy(arch("sm_90a"), &asked(32)).unwrap_err();
+    assert_eq!(none, OccupancyError::NoTensorMemory { arch: arch("sm_90a"), found: 32 });
+}

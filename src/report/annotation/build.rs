@@ -302,6 +302,7 @@ fn steps(inputs: &Inputs<'_>, kernel: &Kernel) -> Vec<OccupancyStep> {
         smem_dynamic: found.smem_dynamic_bytes.unwrap_or(0),
         barriers: kernel.resources.barriers.unwrap_or(0),
         cluster,
+        tmem_columns: found.tmem_columns.unwrap_or(0),
         ..occupancy::Launch::default()
     };
     let table = register_table(inputs.image.arch, &launch).unwrap_or_default();

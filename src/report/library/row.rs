@@ -188,7 +188,14 @@ fn row(
             true => {
                 let takes_dynamic_smem = cubin_may_take_dynamic_smem(image, function);
                 let launch = launch_of(function);
-                occupancy_of(image.arch, &resources, &Launched { launch: &launch, hints, takes_dynamic_smem })
+                let launched = Launched {
+                    launch: &launch,
+                    hints,
+                    takes_dynamic_smem,
+                    smem_dynamic_least: None,
+                    tmem_columns: None,
+                };
+                occupancy_of(image.arch, &resources, &launched)
             }
             false => None,
         },

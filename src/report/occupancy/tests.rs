@@ -6,7 +6,7 @@ fn resources(registers: u32, smem: u64) -> Resources {
 }
 
 fn found(launch: &Launch, hints: LaunchHints, takes_dynamic_smem: bool) -> Occupancy {
-    let launched = Launched { launch, hints, takes_dynamic_smem };
+    let launched = Launched { launch, hints, takes_dynamic_smem, smem_dynamic_least: None, tmem_columns: None };
     occupancy_of("sm_90a".parse().unwrap(), &resources(168, 0), &launched).unwrap()
 }
 
@@ -71,4 +71,24 @@ fn a_kernel_takes_dynamic_shared_memory_where_it_or_what_it_calls_names_it() {
     assert!(takes(".entry k() { .reg .b32 %r; mov.u32 %r, %dynamic_smem_size; ret; }"));
     assert!(!takes(".shared .b8 smem[64];\n.entry k() { .reg .b32 %r; ld.shared.u32 %r, [smem]; ret; }"));
     assert!(!takes(".extern .shared .b8 smem[64];\n.entry k() { .reg .b32 %r; ld.shared.u32 %r, [smem]; ret; }"));
+}
+
+#[test]
+fn dynamic_shared_memory_that_is_touched_bounds_the_blocks() {
+    let launch = Launch { reqntid: Some([128, 1, 1]), ..Launch::default() };
+    let with = |least, tmem_columns| {
+        let hints = LaunchHints::default();
+        let launched =
+            Launched { launch: &launch, hints, takes_dynamic_smem: true, smem_dynamic_least: least, tmem_columns };
+        occupancy_of("sm_100a".parse().unwrap(), &resources(64, 0), &launched).unwrap()
+    };
+    let (unknown, half, most) = (with(None, None), with(Some(100_000), None), with(Some(131_072), None));
+    assert_eq!(unknown.most_blocks_per_sm(), Some(8));
+    assert_eq!(
+        (half.most_blocks_per_sm(), half.blocks_per_sm, half.smem_dynamic_least_bytes),
+        (Some(2), None, Some(100_000))
+    );
+    assert_eq!((most.blocks_per_sm, most.limiter.as_deref()), (Some(1), Some("shared memory")));
+    let tensor = with(Some(1024), Some(512));
+    assert_eq!((tensor.blocks_per_sm, tensor.limiter.as_deref()), (Some(1), Some("tensor memory")));
 }

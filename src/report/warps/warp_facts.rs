@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use super::model::*;
 use crate::base::Line;
 use crate::base::work::{self, TooManySteps};
+use crate::memory::{self, MemoryMaps};
 use crate::ptx::{BarrierAction, ClusterBarrierAction, Function, Module, Operation};
 use crate::roles::setmaxnreg::{self, Requested};
 use crate::roles::{self, Role};
 use crate::simt::{BlockSize, Graph, Warps};
 use crate::sync::Effort;
-use crate::sync::multiply::Multiplication;
+use crate::sync::multiply::{self, Multiplication};
 use crate::sync::register_schedule::RoleTraces;
 use crate::sync::rules::finding::Finding;
 use crate::sync::rules::rule::Rule;
@@ -73,6 +74,8 @@ pub(super) struct WarpFacts {
     pub by_memory: bool,
     /// What roles do, where they share out registers and it can be told.
     pub courses: Option<RoleTraces>,
+    /// Maps of its memory.
+    pub memory: Option<MemoryMaps>,
     /// Its barriers drawn, where that was asked for and there is something to draw.
     pub timeline: Option<Box<Timeline>>,
 }
@@ -106,8 +109,10 @@ impl WarpFacts {
         let objects = mbarriers::sites(&warps);
         let requested = setmaxnreg::requested(&warps);
         let roles = roles::roles(&warps, &requested);
-        let (checks, executed, multiplications) =
-            sync::check(function, &warps, size, &roles, (&named, &objects), effort);
+        let (checks, executed, evidence) = sync::check(function, &warps, size, &roles, (&named, &objects), effort);
+        let memory = memory::maps(function, &warps, &roles, &evidence);
+        let operands = evidence.operands.as_ref();
+        let multiplications = operands.map(|(warps, bits)| multiply::multiplications(warps, bits)).unwrap_or_default();
         let drawable = executed.as_ref().filter(|executed| executed.program.refused.is_none());
         let timeline = draw_in.zip(drawable).and_then(|(steps, executed)| {
             let text = (module, &*warps.graph);
@@ -171,6 +176,7 @@ impl WarpFacts {
             exact,
             by_memory: warps.values.by_memory,
             timeline,
+            memory,
             courses: if requested.is_empty() { None } else { RoleTraces::of(&warps, &roles, &requested, &named) },
             requested,
             roles,

@@ -176,11 +176,14 @@ impl Arithmetic {
             Arithmetic::High if ty.signed => (x().checked_mul(y())? >> ty.bits) as u64,
             Arithmetic::High => ((u128::from(ty.mask(a)) * u128::from(ty.mask(b))) >> ty.bits) as u64,
             Arithmetic::Extract => {
-                let (from, length) = (b & 0xff, c & 0xff);
-                if ty.signed || length >= 64 {
-                    return None;
-                }
-                ty.mask(a).checked_shr(u32::try_from(from).ok()?).unwrap_or(0) & ((1 << length) - 1)
+                // Past the top, and past the field, there are copies of its sign, or zeros.
+                let (from, length) = ((b & 0xff) as u32, (c & 0xff) as u32);
+                let field = x().checked_shr(from.min(127))?;
+                let kept = length.min(64);
+                let low = field & ((1 << kept) - 1);
+                let top = from.saturating_add(length).saturating_sub(1).min(ty.bits.saturating_sub(1));
+                let is_negative = ty.signed && length > 0 && ty.mask(a) >> top & 1 == 1;
+                (if is_negative { low | !((1 << kept) - 1) } else { low }) as u64
             }
             Arithmetic::Table => (0..8).fold(0, |all, row| {
                 let pick = |bits: u64, yes: bool| if yes { bits } else { !bits };
@@ -190,5 +193,26 @@ impl Arithmetic {
                 all | pick(a, row & 4 != 0) & pick(b, row & 2 != 0) & pick(c, row & 1 != 0)
             }),
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_extracted_with_their_sign() {
+        let of = |ty: &str, a: u64, from: u64, length: u64| {
+            Arithmetic::Extract.apply(Type::of(ty).expect("a type"), &[a, from, length, 0])
+        };
+        assert_eq!(of("u32", 0xabcd_ef01, 8, 8), Some(0xef));
+        assert_eq!(of("u32", 0x8000_0000, 28, 8), Some(8));
+        assert_eq!(of("s32", 0b1000, 3, 1), Some(0xffff_ffff));
+        assert_eq!(of("s32", 0b0111, 3, 1), Some(0));
+        assert_eq!(of("s32", 0x8000_0000, 28, 8), Some(0xffff_fff8));
+        assert_eq!(of("s32", u64::MAX, 4, 0), Some(0));
+        assert_eq!(of("s64", 1 << 63, 63, 255), Some(u64::MAX));
+        assert_eq!(of("u64", u64::MAX, 0, 255), Some(u64::MAX));
+        assert_eq!(of("u32", u64::MAX, 200, 4), Some(0));
     }
 }

@@ -147,6 +147,9 @@ impl Run<'_> {
                     } else {
                         mbarrier.expect(at, bytes).map_err(fault)?;
                     }
+                    if let Some(data) = self.data.as_mut().filter(|_| !completes) {
+                        data.footprint.announce(at, before, bytes, word.basis);
+                    }
                     let is_over = mbarrier.phase != before;
                     self.comes_now(at, line, warp, is_over);
                 }
@@ -154,6 +157,7 @@ impl Run<'_> {
             MbarrierOp::Arrive { count, bytes, drop, to, .. } => {
                 // Lanes of a warp arrive at an object as one.
                 let mut groups: Vec<(SharedAddress, u64, i64, u32)> = Vec::new();
+                let mut announced_by = Basis::Fact;
                 let each = self.apart(warp, mask, [at.base, count, bytes.unwrap_or(count)]);
                 for (lane, lanes) in each {
                     let at = self.object(warp, at, lane, line)?;
@@ -161,6 +165,7 @@ impl Run<'_> {
                     let count = self.word(here, count, lane);
                     let bytes = bytes.map_or_else(Word::default, |bytes| self.word(here, bytes, lane));
                     self.basis = self.basis.max(count.basis).max(bytes.basis);
+                    announced_by = announced_by.max(bytes.basis);
                     let arrivals = u64::from(lanes.count_ones()) * (count.bits & 0xffff_ffff);
                     let bytes = i64::from(lanes.count_ones()) * i64::from(bytes.bits as u32);
                     match groups.iter_mut().find(|(other, ..)| *other == at) {
@@ -177,6 +182,9 @@ impl Run<'_> {
                     let phase = mbarrier.phase;
                     let equation = mbarrier.arrive(at, arrivals, Arrival { bytes, drop }).map_err(fault)?;
                     let is_over = mbarrier.phase != phase;
+                    if let Some(data) = self.data.as_mut().filter(|_| bytes > 0) {
+                        data.footprint.announce(at, phase, bytes, announced_by);
+                    }
                     self.equations.extend(equation);
                     self.comes_now(at, line, warp, is_over);
                     self.write(warp, to, lanes, Lanes::Same(Word::fact(phase)));

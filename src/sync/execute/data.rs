@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 
 use super::clock::Clock;
 use super::flights::Brings;
+use super::footprint::{Footprint, MemoryKind, Pass};
 use super::step::lanes_of;
 use super::{Run, Warp};
 use crate::base::{FastMap, FastSet};
@@ -178,6 +179,8 @@ pub(super) struct Data {
     flags: FastMap<SharedAddress, Clock>,
     pub(super) races: Vec<Race>,
     pub(super) unknown: u64,
+    /// What each instruction touched.
+    pub(super) footprint: Footprint,
 }
 
 /// What touches bytes: everything but where.
@@ -210,7 +213,15 @@ impl Data {
             flags: FastMap::default(),
             races: Vec::new(),
             unknown: 0,
+            footprint: Footprint::default(),
         }
+    }
+
+    /// The pass that a warp is in.
+    pub(super) fn pass(&self, warp: usize, memory: MemoryKind, access: Access, operand: u8) -> Pass {
+        let standing = self.standing.get(warp).copied().unwrap_or_default();
+        let warp = (warp % self.of_block) as u32;
+        Pass { pc: standing.pc, operand, memory, access, warp, path: standing.ground }
     }
 
     /// The number that clocks have of an agent: those of warps come first. The four warps of a warpgroup multiply together.
@@ -245,6 +256,19 @@ impl Data {
     pub(super) fn meet(&mut self, warp: usize) {
         if let Some(written) = self.written.get_mut(warp).filter(|written| !written.is_empty()) {
             written.clear();
+        }
+    }
+
+    /// Keeps what the lanes of a warp touched together.
+    fn touched_by_lanes(&mut self, who: &Toucher, spans: &[(SharedAddress, u64)], unknown: u32, basis: Basis) {
+        let pass = self.pass(who.warp, MemoryKind::Shared, who.access, 0);
+        if unknown > 0 {
+            self.footprint.miss(pass);
+        }
+        let first = spans.iter().map(|(at, _)| at.place()).min();
+        let end = spans.iter().map(|(at, bytes)| at.place() + bytes).max();
+        if let (Some(first), Some(end)) = (first, end) {
+            self.footprint.touch(pass, (first, end - first), true, basis);
         }
     }
 
@@ -523,6 +547,7 @@ impl Run<'_> {
         self.looks_at(LANES / 2);
         let (Some(data), Some(clock)) = (&mut self.data, self.clocks.of(warp)) else { return };
         data.unknown += u64::from(unknown > 0);
+        data.touched_by_lanes(&who, &spans[..count], unknown, basis);
         for (address, length) in &spans[..count] {
             self.pieces += data.touch(clock, Toucher { basis, ..who }, *address, *length);
         }
@@ -581,10 +606,13 @@ impl Run<'_> {
                         Bytes::Number(bytes) => self.word(here, bytes, lane),
                         Bytes::Map(_) => continue,
                     };
+                    // Of a tensor store the first granule is looked at.
+                    let is_whole = bytes != Bytes::Number(Source::Number(GRANULE));
                     let address = self.address(here, from, lane);
                     let known = size.basis < Basis::Memory;
                     let size = if known { size.bits & 0xffff_ffff } else { GRANULE };
-                    self.issue(warp, lane as u32, Stream::Bulk, By::BulkStore, (address.bits, size, address.basis));
+                    let place = (address.bits, size, address.basis);
+                    self.issue(warp, lane as u32, Stream::Bulk, By::BulkStore, place, (0, is_whole));
                 }
             }
             DataOp::Columns { access, stream, at, count, pair, descriptor } => {
@@ -593,7 +621,8 @@ impl Run<'_> {
                     let here = &self.warps[warp];
                     let word = self.word(here, descriptor, lane);
                     let address = SharedAddress::new(here.rank, (word.bits & DESCRIPTOR) * GRANULE);
-                    self.issue(warp, 0, stream, By::Tcgen05, (address.0, GRANULE, word.basis));
+                    let place = (address.0, GRANULE, word.basis);
+                    self.issue(warp, 0, stream, By::Tcgen05, place, (0, false));
                 }
                 let whole = stream == Stream::Tcgen05;
                 let (Some(data), Some(clock)) = (&mut self.data, self.clocks.of(warp)) else { return };
@@ -604,6 +633,7 @@ impl Run<'_> {
                 };
                 let basis = Basis::Fact;
                 let who = Toucher { warp, agent, epoch, access, by: By::Tcgen05, strong: false, basis };
+                self.passes_columns(&who, lane, at, u64::from(count), true);
                 self.touch_columns(who, lane, at, u64::from(count), (whole, pair));
             }
             DataOp::Matrices { stream, descriptors, accumulates } => {
@@ -618,7 +648,7 @@ impl Run<'_> {
                     let rows = 2 * u64::from(here.index % WARPGROUP) * (word.bits >> STRIDE_SHIFT & DESCRIPTOR);
                     let granule = if at == 0 && stream == Stream::Wgmma { start + rows } else { start };
                     let address = SharedAddress::new(here.rank, granule * GRANULE);
-                    self.issue(warp, 0, stream, by, (address.0, GRANULE, word.basis));
+                    self.issue(warp, 0, stream, by, (address.0, GRANULE, word.basis), (at as u8, false));
                 }
                 let Some(Accumulates { to, a, instruction, pair }) = accumulates else { return };
                 let shape = instruction.map(|source| self.word(&self.warps[warp], source, lane));
@@ -626,10 +656,13 @@ impl Run<'_> {
                 // Of results that are not 32 bits wide the first column is looked at.
                 let wide = matches!(shape >> 4 & 3, 1 | 2);
                 let count = if wide { (shape >> 17 & 0x3f) * 8 } else { 1 };
-                for (at, access, count) in [(a, Access::Read, 1), (Some(to), Access::Write, count)] {
+                for (at, access, count, is_whole) in
+                    [(a, Access::Read, 1, false), (Some(to), Access::Write, count, wide)]
+                {
                     let (Some(at), Some(data)) = (at, &mut self.data) else { continue };
                     let (agent, epoch) = data.issue(Agent::Stream(warp, stream, 0));
                     let who = Toucher { warp, agent, epoch, access, by, strong: false, basis: Basis::Fact };
+                    self.passes_columns(&who, lane, at, count.max(1), is_whole);
                     self.touch_columns(who, lane, at, count.max(1), (true, pair));
                 }
             }
@@ -692,6 +725,19 @@ impl Run<'_> {
         }
     }
 
+    /// Keeps the columns of tensor memory that a warp touched.
+    fn passes_columns(&mut self, who: &Toucher, lane: usize, at: Address, count: u64, is_whole: bool) {
+        let word = self.address(&self.warps[who.warp], at, lane);
+        let Some(data) = &mut self.data else { return };
+        let pass = data.pass(who.warp, MemoryKind::Tensor, who.access, 0);
+        let first = word.bits & 0xffff;
+        if word.basis >= Basis::Memory || first + count > COLUMNS {
+            data.footprint.miss(pass);
+        } else {
+            data.footprint.touch(pass, (first, count), is_whole, word.basis);
+        }
+    }
+
     /// Columns of tensor memory: those of one quarter of the lanes, or all of them.
     fn touch_columns(&mut self, who: Toucher, lane: usize, at: Address, count: u64, (whole, pair): (bool, bool)) {
         let here = &self.warps[who.warp];
@@ -734,14 +780,25 @@ impl Run<'_> {
     }
 
     /// Issues work that reads bytes at an address.
-    fn issue(&mut self, warp: usize, lane: u32, stream: Stream, by: By, (at, bytes, basis): (u64, u64, Basis)) {
+    fn issue(
+        &mut self,
+        warp: usize,
+        lane: u32,
+        stream: Stream,
+        by: By,
+        (at, bytes, basis): (u64, u64, Basis),
+        (operand, is_whole): (u8, bool),
+    ) {
         let (Some(data), Some(clock)) = (&mut self.data, self.clocks.of(warp)) else { return };
         let (agent, epoch) = data.issue(Agent::Stream(warp, stream, lane));
+        let pass = data.pass(warp, MemoryKind::Shared, Access::Read, operand);
         if basis >= Basis::Memory {
             data.unknown += 1;
+            data.footprint.miss(pass);
             return;
         }
         let at = SharedAddress::of(at);
+        data.footprint.touch(pass, (at.place(), bytes), is_whole, basis);
         let who = Toucher { warp, agent, epoch, access: Access::Read, by, strong: false, basis };
         self.pieces += data.touch(clock, who, at, bytes);
         let standing = data.standing.get(warp).copied().unwrap_or_default();
@@ -806,9 +863,17 @@ impl Run<'_> {
         let agent = data.agent(Agent::Mbarrier(object));
         for (address, access) in [(Some(to), Access::Write), (from, Access::Read)] {
             let Some(address) = address else { continue };
+            let pass = data.pass(warp, MemoryKind::Shared, access, 0);
             if address.basis >= Basis::Memory {
                 data.unknown += 1;
+                data.footprint.miss(pass);
                 continue;
+            }
+            let place = SharedAddress::of(address.bits).place();
+            data.footprint.touch(pass, (place, bytes), matches!(brings, Brings::Bytes(_)), address.basis);
+            if access == Access::Write {
+                let to = rank.unwrap_or(SharedAddress::of(address.bits).rank());
+                data.footprint.copies(pass, (object, u64::from(phase)), place, to == object.rank());
             }
             let who = Toucher { warp, agent, epoch: phase, access, by: By::Copy, strong: false, basis: address.basis };
             // A copy to several blocks goes to the same place in each.

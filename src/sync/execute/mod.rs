@@ -9,6 +9,7 @@ mod clock;
 mod compute;
 mod data;
 mod flights;
+pub mod footprint;
 mod lanes;
 mod memory;
 pub mod record;
@@ -21,6 +22,7 @@ use self::clock::{Clock, Clocks, Place};
 use self::data::Data;
 pub use self::data::{Broken, By, End, Race};
 use self::flights::{Brings, Flight, Landing};
+use self::footprint::Footprint;
 use self::memory::Memory;
 use super::LANES;
 use super::machine::{Columns, Equation, Fault, Machine, SharedAddress};
@@ -425,6 +427,8 @@ pub struct DataExecuted {
     pub races: Vec<Race>,
     /// Accesses whose place is not known.
     pub unknown: u64,
+    /// What each instruction touched.
+    pub footprint: Footprint,
 }
 
 /// Executes a program with data once, everybody in turn: what is not ordered is ordered by no schedule.
@@ -438,8 +442,8 @@ pub fn execute_data(program: &Program, launch: &Launch, scenario: Scenario, budg
         run.blocks_end();
         data = run.data.take();
     });
-    let (races, unknown) = data.map(|data| (data.races, data.unknown)).unwrap_or_default();
-    DataExecuted { executed, races, unknown }
+    let (races, unknown, footprint) = data.map(|data| (data.races, data.unknown, data.footprint)).unwrap_or_default();
+    DataExecuted { executed, races, unknown, footprint }
 }
 
 /// Executes a program once.

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::clock::Place;
 use super::compute::apply;
 use super::flights::{Brings, Flight};
+use super::footprint::{MemoryKind, OBJECT};
 use super::{QUOTA, Run, State, Stop, Strand, Wait, Warp};
 use crate::base::Line;
 use crate::simt::eval::number::Comparison;
@@ -230,6 +231,10 @@ impl Run<'_> {
         let word = self.address(&self.warps[warp], at, lane);
         self.basis = self.basis.max(word.basis);
         let address = SharedAddress::of(word.bits);
+        if let Some(data) = &mut self.data {
+            let pass = data.pass(warp, MemoryKind::Shared, Access::Atomic, OBJECT.0);
+            data.footprint.touch(pass, (address.place(), OBJECT.1), true, word.basis);
+        }
         if address.rank() >= u64::from(self.launch.blocks()) {
             return Err(if word.basis >= Basis::Memory {
                 Stop::Undecided(line, "the address of an mbarrier is not known")
@@ -414,6 +419,10 @@ impl Run<'_> {
                 match self.machine.columns.get_mut(rank as usize).and_then(|columns| columns.take(count)) {
                     Some(start) => {
                         self.machine.changes += 1;
+                        let held = self.machine.columns.get(rank as usize).map_or(0, |columns| columns.taken);
+                        if let Some(data) = &mut self.data {
+                            data.footprint.columns_held = data.footprint.columns_held.max(held);
+                        }
                         let lane = guarded.trailing_zeros() as usize;
                         self.allocates(warp, lane, *at);
                         let at = SharedAddress::of(self.address(&self.warps[warp], *at, lane).bits);

@@ -6,6 +6,7 @@ use crate::ptx::{
     Wgmma, type_bits,
 };
 use crate::simt::Site;
+use crate::sync::execute::footprint::{MemoryKind, OBJECT};
 use crate::sync::program::*;
 
 /// Bytes of a row of `ldmatrix` and `stmatrix`.
@@ -272,4 +273,80 @@ impl<'a> Lowering<'_, '_, 'a> {
             What::Meet => DataOp::Meet,
         }))
     }
+}
+
+/// An operand that says where an instruction reads or writes shared or tensor memory.
+#[derive(Clone, Copy)]
+pub struct Accessed<'a> {
+    /// Which memory; of generic addresses shared memory.
+    pub memory: MemoryKind,
+    /// What it does there.
+    pub access: Access,
+    /// Where.
+    pub operand: Operand<'a>,
+    /// Which of several operands that do the same, as footprints count.
+    pub number: u8,
+    /// Bytes or columns; none where they are not known.
+    pub count: Option<u64>,
+    /// Whether the operand is a matrix descriptor.
+    pub is_descriptor: bool,
+    /// Whether the address may be one of another memory.
+    pub is_generic: bool,
+}
+
+/// What an instruction touches by the operands that its text has.
+pub fn accessed<'a>(site: &Site<'a>) -> Vec<Accessed<'a>> {
+    let instruction = site.located.instruction;
+    let plain = |memory, access, operand: Option<Operand<'a>>, number, count| {
+        let operand = operand?;
+        Some(Accessed { memory, access, operand, number, count, is_descriptor: false, is_generic: false })
+    };
+    let shared = |access, operand, count| plain(MemoryKind::Shared, access, operand, 0, count);
+    let tensor = |access, operand, count| plain(MemoryKind::Tensor, access, operand, 0, count);
+    let described = |operand: Option<Operand<'a>>, number| {
+        let operand = operand.filter(|operand| matches!(operand.shape(), Shape::Name { .. }));
+        let found = plain(MemoryKind::Shared, Access::Read, operand, number, None)?;
+        Some(Accessed { is_descriptor: true, ..found })
+    };
+    let completes = || instruction.modifiers().any(|word| word.starts_with("mbarrier::complete_tx"));
+    let found: Vec<Option<Accessed<'a>>> = match (DataSite::of(site), site.operation) {
+        (_, Operation::Mbarrier(mbarrier)) => {
+            let (number, bytes) = OBJECT;
+            vec![plain(MemoryKind::Shared, Access::Atomic, mbarrier.address, number, Some(bytes))]
+        }
+        (_, Operation::Tcgen05 { action: Tcgen05::Alloc, .. }) => {
+            vec![shared(Access::Write, instruction.operand(0), Some(4))]
+        }
+        (_, Operation::Bulk(Bulk::Copy { .. } | Bulk::Reduce { .. })) if completes() => {
+            let from = instruction.operand(1).filter(|_| is_from_shared(instruction));
+            vec![shared(Access::Write, instruction.operand(0), None), shared(Access::Read, from, None)]
+        }
+        (None, _) => Vec::new(),
+        (Some(DataSite { what, operands: [first, second, third, _] }), _) => match what {
+            What::Touch { access, space, bytes, .. } => {
+                let found = shared(access, first, Some(u64::from(bytes)));
+                vec![found.map(|found| Accessed { is_generic: space == Space::Generic, ..found })]
+            }
+            What::CopyAsync { bytes } => vec![shared(Access::Write, first, Some(u64::from(bytes)))],
+            What::BulkStore { .. } => {
+                let bytes = second.and_then(|size| size.value()).and_then(|size| u64::try_from(size).ok());
+                vec![shared(Access::Read, first, bytes)]
+            }
+            What::Matrices(Stream::Wgmma) => vec![described(first, 0), described(second, 1)],
+            What::Matrices(_) => {
+                let in_tensor = first.filter(|operand| operand.address().is_some());
+                vec![
+                    described(first, 0),
+                    described(second, 1),
+                    tensor(Access::Read, in_tensor, None),
+                    tensor(Access::Write, third, None),
+                ]
+            }
+            What::Columns { access, count, .. } => {
+                vec![tensor(access, first, Some(u64::from(count))), described(second, 0)]
+            }
+            _ => Vec::new(),
+        },
+    };
+    found.into_iter().flatten().collect()
 }

@@ -3,7 +3,7 @@
 use super::{Address, Bytes, Source, Space};
 
 /// What happens to bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Access {
     /// They are read.
     Read,

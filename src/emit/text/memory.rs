@@ -1,0 +1,200 @@
+//! Maps of shared and tensor memory, and groups under way: a row a region.
+
+use std::io::{self, Write};
+
+use super::Options;
+use super::figures::{count, thousands};
+use super::kernel::row;
+use super::{DIM, RESET, WARN};
+use crate::base::Line;
+use crate::base::hardware::SmLimits;
+use crate::emit::escape::terminal;
+use crate::report::memory::{
+    Direction, GroupsInFlight, MemoryMaps, RegionKind, RegionUse, SharedMap, SharedRegion, TensorMap, TensorRegion,
+    UnknownAccess,
+};
+use crate::report::{Kernel, Occupancy, Unit};
+
+/// Regions that are shown where nobody asks for all.
+const REGIONS: usize = 10;
+/// Lines that are named.
+const LINES: usize = 3;
+
+/// Writes the maps of a kernel that has a pipeline, dynamic shared memory or tensor memory; with `verbose` those of every kernel.
+pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let Some(maps) = &kernel.memory else { return Ok(()) };
+    if let Some(shared) = maps.shared.as_ref().filter(|shared| options.verbose || is_worth_it(shared)) {
+        let limits = unit.arch.as_deref().and_then(|arch| SmLimits::of(arch.parse().ok()?));
+        write_shared(shared, (kernel.occupancy.as_ref(), limits), options, out)?;
+    }
+    if let Some(tensor) = &maps.tensor {
+        write_tensor(tensor, options, out)?;
+    }
+    write_groups(maps, options, out)
+}
+
+/// Whether there is more to see than one array.
+fn is_worth_it(shared: &SharedMap) -> bool {
+    shared.dynamic_least_bytes.is_some()
+        || shared.regions.iter().any(|region| region.kind != RegionKind::Buffer)
+        || shared.untouched.iter().flatten().any(|left| left.bytes > 0)
+}
+
+fn write_shared(
+    shared: &SharedMap,
+    (occupancy, limits): (Option<&Occupancy>, Option<&SmLimits>),
+    options: &Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut parts = Vec::new();
+    if shared.static_bytes > 0 {
+        parts.push(format!("{} static", bytes_of(shared.static_bytes)));
+    }
+    let asked = occupancy.and_then(|found| found.smem_dynamic_bytes).filter(|bytes| *bytes > 0);
+    parts.extend(asked.map(|asked| format!("{} dynamic", bytes_of(asked))));
+    if let Some(least) = shared.dynamic_least_bytes {
+        let line = shared.dynamic_least_ptx_line.map(|line| format!(", by line {line}")).unwrap_or_default();
+        let of = if asked.is_some() { "of which" } else { "dynamic:" };
+        parts.push(format!("{of} at least {} are touched{line}", bytes_of(least)));
+    }
+    // What the figures above add up to, of what there is.
+    let is_dynamic = asked.is_some() || shared.dynamic_least_bytes.is_some();
+    let limits = limits.filter(|_| is_dynamic);
+    let room =
+        limits.map(|limits| format!("{DIM}; a block can have {}{RESET}", bytes_of(limits.smem_per_block_bytes())));
+    row("shared", &format!("{}{}", parts.join(", "), room.unwrap_or_default()), options, out)?;
+    let shown = if options.verbose { shared.regions.len() } else { REGIONS };
+    for region in shared.regions.iter().take(shown) {
+        row("", &format!("{}: {}{}", place(region), size(region), users(&region.uses)), options, out)?;
+    }
+    if let Some(more) = shared.regions.len().checked_sub(shown).filter(|more| *more > 0) {
+        row("", &format!("{DIM}… and {} (-v shows all){RESET}", count(more as u64, "more region")), options, out)?;
+    }
+    for left in shared.untouched.iter().flatten() {
+        let text = format!(
+            "{}+{}: {WARN}{} that nothing touches{RESET}",
+            terminal(&left.variable),
+            left.offset,
+            bytes_of(left.bytes)
+        );
+        row("", &text, options, out)?;
+    }
+    write_unknown(&shared.unknown, options, out)
+}
+
+/// `65,536 B`: maps are exact.
+fn bytes_of(number: u64) -> String {
+    format!("{} B", thousands(number))
+}
+
+fn place(region: &SharedRegion) -> String {
+    let variable = region.variable.as_deref().unwrap_or("?");
+    format!("{}+{}", terminal(variable), region.offset)
+}
+
+fn size(region: &SharedRegion) -> String {
+    let or_more = if region.complete { "" } else { " or more" };
+    match (region.kind, region.stride_bytes, region.bytes) {
+        (RegionKind::Ring, Some(stride), _) => format!("{}{or_more} stages × {}", region.count, bytes_of(stride)),
+        (RegionKind::Mbarriers, ..) => count(u64::from(region.count), "mbarrier"),
+        (.., Some(bytes)) if region.exact => bytes_of(bytes),
+        (.., Some(bytes)) => format!("up to {}", bytes_of(bytes)),
+        (.., None) => "size not known".to_owned(),
+    }
+}
+
+/// `; producer writes (cp.async.bulk.tensor), consumer reads (wgmma)`
+fn users(uses: &[RegionUse]) -> String {
+    let mut told: Vec<(String, Direction, Vec<&str>)> = Vec::new();
+    for used in uses {
+        let who = used.role.as_deref().map_or("all".to_owned(), |role| terminal(role).into_owned());
+        match told.iter_mut().find(|(name, direction, _)| *name == who && *direction == used.direction) {
+            Some((.., hows)) => hows.push(used.how.name()),
+            None => told.push((who, used.direction, vec![used.how.name()])),
+        }
+    }
+    let parts: Vec<String> = told
+        .into_iter()
+        .map(|(who, direction, hows)| match direction {
+            Direction::Both if hows == ["mbarrier"] => who,
+            _ => format!("{who} {} ({})", direction.word(), hows.join(", ")),
+        })
+        .collect();
+    if parts.is_empty() { String::new() } else { format!("{DIM}; {}{RESET}", parts.join(", ")) }
+}
+
+fn write_unknown(unknown: &[UnknownAccess], options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let lines = lines(unknown.iter().map(|access| access.ptx_line));
+    let noun = if unknown.len() == 1 { "access" } else { "accesses" };
+    let text = format!("{} {noun} at places that the launch or memory decides ({lines})", unknown.len());
+    row("", &text, options, out)
+}
+
+/// `lines 41, 44, 52, …`
+fn lines(lines: impl Iterator<Item = Line>) -> String {
+    let all: Vec<String> = lines.map(|line| line.to_string()).collect();
+    let more = if all.len() > LINES { ", …" } else { "" };
+    let noun = if all.len() == 1 { "line" } else { "lines" };
+    let shown: Vec<String> = all.into_iter().take(LINES).collect();
+    format!("{noun} {}{more}", shown.join(", "))
+}
+
+fn write_tensor(tensor: &TensorMap, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let allocated = match tensor.allocated {
+        Some(columns) => {
+            let at = lines(tensor.allocations.iter().map(|allocation| allocation.ptx_line));
+            format!("{} of 512 columns allocated ({at})", thousands(columns))
+        }
+        None => "columns that no constant gives".to_owned(),
+    };
+    let used = match (tensor.used, tensor.allocated) {
+        (Some(used), Some(columns)) if used < columns && tensor.complete => {
+            format!(", {used} used{WARN}: {} are free{RESET}", columns - used)
+        }
+        (Some(used), Some(columns)) if used < columns => format!(", {used} known to be used"),
+        (Some(used), _) => format!(", {used} used"),
+        (None, _) => String::new(),
+    };
+    row("tensor", &format!("{allocated}{used}"), options, out)?;
+    let shown = if options.verbose { tensor.regions.len() } else { REGIONS };
+    for region in tensor.regions.iter().take(shown) {
+        row("", &format!("{}{}", columns(region), users(&region.uses)), options, out)?;
+    }
+    if let Some(more) = tensor.regions.len().checked_sub(shown).filter(|more| *more > 0) {
+        row("", &format!("{DIM}… and {} (-v shows all){RESET}", count(more as u64, "more region")), options, out)?;
+    }
+    write_unknown(&tensor.unknown, options, out)
+}
+
+fn columns(region: &TensorRegion) -> String {
+    match region.columns {
+        Some(1) => format!("column {}", region.column),
+        Some(columns) => format!("columns {} to {}", region.column, region.column + columns - 1),
+        None => format!("from column {}", region.column),
+    }
+}
+
+/// `cp.async 2 (line 41), wgmma 1 (line 90)`
+fn write_groups(maps: &MemoryMaps, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let most = |groups: &GroupsInFlight| {
+        // What a wait leaves is what a kernel means to have under way.
+        let peak = groups.lines.iter().max_by_key(|at| (at.most, std::cmp::Reverse(at.ptx_line)))?;
+        let name = groups.kind.name();
+        Some(match groups.most {
+            Some(most) => format!("{name}: at most {} (line {})", count(u64::from(most), "group"), peak.ptx_line),
+            None => format!("{name}: groups without a bound"),
+        })
+    };
+    let parts: Vec<String> = maps.groups.iter().filter_map(most).collect();
+    let copied: u64 = maps.copies.iter().filter(|copy| copy.to_shared && copy.multicast).count() as u64;
+    let mut text = parts.join("; ");
+    if copied > 0 {
+        let joint = if text.is_empty() { "" } else { "; " };
+        let noun = if copied == 1 { "copy goes" } else { "copies go" };
+        text.push_str(&format!("{joint}{copied} {noun} to several blocks of the cluster"));
+    }
+    if text.is_empty() { Ok(()) } else { row("in flight", &text, options, out) }
+}
