@@ -23,3 +23,4 @@ pub mod schema;
 pub mod svg;
 pub mod text;
 pub mod timeline;
+pub mod tune;

@@ -1,0 +1,268 @@
+//! The table for people: what was tried, what it gives, how to make it.
+
+use std::io::{self, Write};
+
+use super::{Options, changes, now};
+use crate::emit::escape::terminal;
+use crate::emit::text::{BOLD, DIM, RESET, WARN, thousands, write_wrapped};
+use crate::report::demangle;
+use crate::tune::{Aim, Row, TrialFigures, Tuned, Tuning};
+
+/// A table for each kernel, the best for each aim, commands, and why.
+pub fn write_text(tuning: &Tuning, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    for (at, tuned) in tuning.kernels.iter().enumerate() {
+        if at > 0 {
+            writeln!(out)?;
+        }
+        write_one(tuned, options, out)?;
+    }
+    Ok(())
+}
+
+fn write_one(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let name = demangle(&tuned.kernel).unwrap_or_else(|| tuned.kernel.clone());
+    let ptxas = now(tuned).map(|row| row.ptxas.as_str()).unwrap_or_default();
+    let title = format!(
+        "{BOLD}{}{RESET}  {}  {}  ptxas {}",
+        terminal(&name),
+        terminal(&tuned.input),
+        tuned.arch,
+        terminal(ptxas)
+    );
+    write_wrapped(&title, "", "  ", options.width, out)?;
+    write_wrapped(&summary(tuned), "  ", "  ", options.width, out)?;
+    writeln!(out)?;
+    write_table(tuned, options, out)?;
+    writeln!(out)?;
+    write_best(tuned, options, out)?;
+    write_commands(tuned, options, out)?;
+    write_why(tuned, options, out)?;
+    write_rest(tuned, options, out)
+}
+
+/// `120 builds tried, 87 of them different; 9 are refused by ptxas`
+fn summary(tuned: &Tuned) -> String {
+    let mut text = format!("{} builds tried, {} of them different", tuned.runs, tuned.different);
+    for (reason, count) in &tuned.refused.count {
+        text.push_str(&format!("; {count} {}", reason.words()));
+    }
+    if tuned.is_cut {
+        text.push_str("; more could be tried: --budget");
+    }
+    text
+}
+
+/// A column: its head, and what a row has there.
+struct Column {
+    head: [&'static str; 2],
+    of: fn(&TrialFigures) -> Option<u64>,
+    less_is_better: bool,
+}
+
+const COLUMNS: [Column; 8] = [
+    Column { head: ["", "registers"], of: |f| f.registers.map(u64::from), less_is_better: true },
+    Column { head: ["spills", "in loops"], of: |f| f.spills_in_loops, less_is_better: true },
+    Column { head: ["spilt", "bytes"], of: |f| f.spill_bytes, less_is_better: true },
+    Column { head: ["blocks", "per SM"], of: |f| f.blocks_per_sm.map(u64::from), less_is_better: false },
+    Column { head: ["warps", "per SM"], of: |f| f.warps_per_sm.map(u64::from), less_is_better: false },
+    Column { head: ["instruc-", "tions"], of: |f| f.instructions, less_is_better: true },
+    Column { head: ["weighted", "by loops"], of: |f| f.instructions_weighted, less_is_better: true },
+    Column { head: ["shared", "bytes"], of: |f| f.smem_bytes, less_is_better: true },
+];
+
+/// Green for what is better than the kernel as it is, yellow for what is worse.
+const GOOD: &str = "\u{1b}[32m";
+
+fn write_table(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let Some(base) = now(tuned) else { return Ok(()) };
+    // What is the same in every row says nothing.
+    let shown: Vec<&Column> = COLUMNS
+        .iter()
+        .enumerate()
+        .filter(|(at, column)| {
+            let first = (column.of)(&base.figures);
+            let varies = tuned.rows.iter().any(|row| (column.of)(&row.figures) != first);
+            *at < 4 || *at == 5 || varies && *at != 4
+        })
+        .map(|(_, column)| column)
+        .collect();
+    let figure = |value: Option<u64>| value.map_or("—".to_owned(), thousands);
+    let widths: Vec<usize> = shown
+        .iter()
+        .map(|column| {
+            let widest = tuned.rows.iter().map(|row| figure((column.of)(&row.figures)).chars().count()).max();
+            widest.unwrap_or(0).max(column.head[0].len()).max(column.head[1].len())
+        })
+        .collect();
+    let taken: usize = widths.iter().map(|width| width + 2).sum::<usize>() + 6;
+    let longest = tuned.rows.iter().map(|row| changes(row).chars().count()).max().unwrap_or(0);
+    let room = options.width.saturating_sub(taken + 2).max(24);
+    let first = longest.min(room).max(8);
+    for line in 0..2 {
+        let heads: String =
+            shown.iter().zip(&widths).map(|(column, width)| format!("  {:>width$}", column.head[line])).collect();
+        let names = if line == 1 { ["row", "change"] } else { ["", ""] };
+        writeln!(out, "{DIM}  {:>3}  {:<first$}{heads}{RESET}", names[0], names[1])?;
+    }
+    for row in &tuned.rows {
+        let mut lines = cut(&changes(row), first).into_iter();
+        let head = lines.next().unwrap_or_default();
+        write!(out, "  {:>3}  {:<first$}", row.row, terminal(&head))?;
+        for (column, width) in shown.iter().zip(&widths) {
+            let (value, before) = ((column.of)(&row.figures), (column.of)(&base.figures));
+            let text = figure(value);
+            let colour = match value.zip(before) {
+                Some((value, before)) if value == before => "",
+                Some((value, before)) if (value < before) == column.less_is_better => GOOD,
+                Some(_) => WARN,
+                None => "",
+            };
+            let end = if colour.is_empty() { "" } else { RESET };
+            write!(out, "  {colour}{text:>width$}{end}")?;
+        }
+        writeln!(out)?;
+        for line in lines {
+            writeln!(out, "       {}", terminal(&line))?;
+        }
+    }
+    Ok(())
+}
+
+/// Cut at spaces.
+fn cut(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+fn write_best(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let Some(base) = now(tuned) else { return Ok(()) };
+    let width = Aim::ALL.iter().map(|aim| aim.words().len()).max().unwrap_or(0);
+    writeln!(out, "  best for")?;
+    let mut helps = false;
+    for answer in &tuned.best {
+        let row = answer.row.and_then(|number| tuned.rows.iter().find(|row| row.row == number));
+        helps |= row.is_some();
+        let text = match (row, answer.is_met) {
+            (_, Some(true)) => "the kernel has none as it is".to_owned(),
+            (Some(row), _) => format!("row {}: {}{}", row.row, changes(row), difference(&base.figures, &row.figures)),
+            (None, None) => "not known".to_owned(),
+            (None, Some(false)) => "nothing that was tried".to_owned(),
+        };
+        let head = format!("    {:<width$}  ", answer.aim.words());
+        write_wrapped(&terminal(&text), &head, &" ".repeat(width + 6), options.width, out)?;
+    }
+    if !helps {
+        let kinds: Vec<String> = tuned.tried.iter().map(|(kind, count)| format!("{kind} ({count})")).collect();
+        let text = format!("Nothing that was tried helps. Tried were: {}.", kinds.join(", "));
+        write_wrapped(&terminal(&text), "  ", "  ", options.width, out)?;
+    }
+    Ok(())
+}
+
+/// `: 496 spilt bytes fewer, 12 % more instructions by loops`
+fn difference(now: &TrialFigures, then: &TrialFigures) -> String {
+    let mut said = Vec::new();
+    let mut count = |old: Option<u64>, new: Option<u64>, what: &str| {
+        if let Some((old, new)) = old.zip(new).filter(|(old, new)| old != new) {
+            said.push(format!("{} → {} {what}", thousands(old), thousands(new)));
+        }
+    };
+    count(now.spills_in_loops, then.spills_in_loops, "spills in loops");
+    count(now.spill_bytes, then.spill_bytes, "spilt bytes");
+    count(now.blocks_per_sm.map(u64::from), then.blocks_per_sm.map(u64::from), "blocks per SM");
+    if let Some((old, new)) = now.instructions_weighted.zip(then.instructions_weighted).filter(|(old, _)| *old > 0) {
+        let percent = (new as f64 / old as f64 - 1.0) * 100.0;
+        if percent.abs() >= 0.5 {
+            said.push(format!("{percent:+.0} % instructions weighted by loops"));
+        }
+    }
+    if said.is_empty() { String::new() } else { format!(" ({})", said.join(", ")) }
+}
+
+fn write_commands(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let rows: Vec<&Row> = tuned.rows.iter().filter(|row| row.row > 0).collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n  how to make a row")?;
+    for row in rows {
+        for (at, command) in row.commands.iter().enumerate() {
+            let head = if at == 0 { format!("{:>4}  ", row.row) } else { "      ".to_owned() };
+            writeln!(out, "{head}{}", terminal(command))?;
+        }
+        if options.verbose
+            && let Some(patch) = &row.patch
+        {
+            for line in patch.lines() {
+                writeln!(out, "      {DIM}{}{RESET}", terminal(line))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write_why(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let why = &tuned.why;
+    let (Some(base), Some(peak)) = (now(tuned), why.peak_live) else { return Ok(()) };
+    let at = why.peak_ptx_line.map(|line| format!(" at line {line}")).unwrap_or_default();
+    writeln!(out)?;
+    let registers = base.figures.registers.map_or("—".to_owned(), |count| count.to_string());
+    let cap = why.cap.as_ref().map(|cap| format!("; what bounds them: {cap}")).unwrap_or_default();
+    let text = format!("why {registers} registers: {peak} are live at once{at}{cap}");
+    write_wrapped(&terminal(&text), "  ", "    ", options.width, out)?;
+    for holder in &why.holders {
+        let names = match holder.virtual_registers.as_slice() {
+            [] => "a value".to_owned(),
+            [one] => one.clone(),
+            [one, .., last] => format!("{one} … {last}"),
+        };
+        let made = holder.ptx_line.map(|line| format!(", made at line {line}")).unwrap_or_default();
+        let next = holder.next_use_ptx_line.map(|line| format!(", next used at line {line}")).unwrap_or_default();
+        let could = holder.could.as_ref().map(|could| format!("; it could be {could}ed"));
+        let could = could.map(|text| text.replace("recomputeed", "recomputed")).unwrap_or_default();
+        let text = format!("{} registers: {names}{made}{next}{could}", holder.registers);
+        write_wrapped(&terminal(&text), "    ", "      ", options.width, out)?;
+    }
+    for gap in &why.gap {
+        write_wrapped(&terminal(gap), "    ", "      ", options.width, out)?;
+    }
+    let text = match &why.frees_most {
+        Some(frees) => format!(
+            "the edit that frees most, built: {} ({}): {peak} → {} live",
+            frees.change, frees.words, frees.peak_live
+        ),
+        None => "no single edit that was built lowers the peak".to_owned(),
+    };
+    write_wrapped(&terminal(&text), "    ", "      ", options.width, out)
+}
+
+fn write_rest(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    for suggestion in &tuned.suggestions {
+        let text = format!("not tried: {}: {}", suggestion.change, suggestion.reason);
+        write_wrapped(&terminal(&text), "  ", "    ", options.width, out)?;
+    }
+    if options.verbose {
+        for (reason, message) in &tuned.refused.first {
+            let text = format!("{} first {}: {message}", tuned.refused.count.get(reason).unwrap_or(&0), reason.words());
+            write_wrapped(&terminal(&text), "  ", "    ", options.width, out)?;
+        }
+    }
+    if tuned.rows_left_out > 0 {
+        let text = format!("{} more rows that no other beats: --rows", tuned.rows_left_out);
+        write_wrapped(&text, "  ", "    ", options.width, out)?;
+    }
+    if !tuned.missing.is_empty() {
+        let text = format!("blocks per SM are not known for sure: give {}", tuned.missing.join(" and "));
+        write_wrapped(&text, "  ", "    ", options.width, out)?;
+    }
+    Ok(())
+}
