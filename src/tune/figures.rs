@@ -74,7 +74,8 @@ impl TrialFigures {
         self.spill_bytes == Some(0)
     }
 
-    /// What is compared, less is better: spills in loops, spilt bytes, blocks that do not fit, instructions by loops, registers.
+    /// What is compared, less is better: spills in loops, spilt bytes, blocks that do not fit, instructions by loops, registers. Registers
+    /// count only where the blocks that they leave room for are not known: what else would fewer of them be for?
     pub fn costs(&self) -> [u64; 5] {
         let or_worst = |value: Option<u64>| value.unwrap_or(u64::MAX);
         [
@@ -82,7 +83,7 @@ impl TrialFigures {
             or_worst(self.spill_bytes),
             self.blocks_per_sm.map_or(0, |blocks| u64::from(u32::MAX - blocks)),
             or_worst(self.instructions_weighted),
-            or_worst(self.registers.map(u64::from)),
+            if self.blocks_per_sm.is_some() { 0 } else { or_worst(self.registers.map(u64::from)) },
         ]
     }
 

@@ -70,13 +70,22 @@ impl Aim {
 /// The best build for an aim among those that reach it; of equals the simplest.
 pub fn best<'t>(aim: Aim, tried: &'t [Tried], now: &TrialFigures) -> Option<&'t Tried> {
     let reached = tried.iter().filter(|one| one.figures().is_some_and(|figures| aim.is_reached(figures, now)));
-    reached.min_by_key(|one| (one.figures().map(|figures| aim.key(figures)), one.trial.complexity(), one.number))
+    reached.min_by_key(|one| (one.figures().map(|figures| aim.key(figures)), one.trial.complexity(), &one.trial))
+}
+
+/// The build that comes closest to an aim that none reaches, where it comes closer than the kernel as it is.
+pub fn closest<'t>(aim: Aim, tried: &'t [Tried], now: &TrialFigures) -> Option<&'t Tried> {
+    let first = |figures: &TrialFigures| aim.key(figures)[0];
+    let closer = tried.iter().filter(|one| one.figures().is_some_and(|figures| first(figures) < first(now)));
+    let found =
+        closer.min_by_key(|one| (one.figures().map(|figures| aim.key(figures)), one.trial.complexity(), &one.trial));
+    found.filter(|_| matches!(aim, Aim::NoSpillsInLoops | Aim::NoSpills))
 }
 
 /// The builds that no other beats, one of each set of figures: the simplest.
 pub fn front(tried: &[Tried]) -> Vec<&Tried> {
     let mut built: Vec<(&Tried, &TrialFigures)> = tried.iter().filter_map(|one| Some((one, one.figures()?))).collect();
-    built.sort_by_key(|(one, figures)| (figures.costs(), one.trial.complexity(), one.number));
+    built.sort_by_key(|(one, figures)| (figures.costs(), figures.registers, one.trial.complexity(), &one.trial));
     built.dedup_by_key(|(_, figures)| figures.costs());
     // In this order a build is beaten only by one that comes before it.
     let mut kept: Vec<(&Tried, &TrialFigures)> = Vec::new();

@@ -15,7 +15,7 @@ mod space;
 
 pub use change::{Axis, Change, FastCompile, Trial};
 pub use figures::{LOOP_TURNS, TrialFigures};
-pub use front::{Aim, best, front};
+pub use front::{Aim, best, closest, front};
 pub use model::{AimAnswer, Frees, Holder, Outcome, Reason, Refusals, Row, TUNE_SCHEMA, Tried, Tuned, Tuning, Why};
 pub use search::{Budget, Search};
 pub use space::{Facts, Space, Suggestion};

@@ -121,6 +121,8 @@ pub struct AimAnswer {
     pub is_met: Option<bool>,
     /// The row; null where nothing that was tried reaches it.
     pub row: Option<usize>,
+    /// The row that comes closest, where none reaches it and one comes closer than the kernel as it is.
+    pub closest: Option<usize>,
 }
 
 /// How many trials were made of what.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::{Options, changes, now};
 use crate::emit::escape::terminal;
-use crate::emit::text::{BOLD, DIM, RESET, WARN, thousands, write_wrapped};
+use crate::emit::text::{BOLD, DIM, GOOD, RESET, WARN, thousands, write_wrapped};
 use crate::report::demangle;
 use crate::tune::{Aim, Row, TrialFigures, Tuned, Tuning};
 
@@ -70,9 +70,6 @@ const COLUMNS: [Column; 8] = [
     Column { head: ["shared", "bytes"], of: |f| f.smem_bytes, less_is_better: true },
 ];
 
-/// Green for what is better than the kernel as it is, yellow for what is worse.
-const GOOD: &str = "\u{1b}[32m";
-
 fn write_table(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let Some(base) = now(tuned) else { return Ok(()) };
     // What is the same in every row says nothing.
@@ -111,14 +108,13 @@ fn write_table(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Res
         for (column, width) in shown.iter().zip(&widths) {
             let (value, before) = ((column.of)(&row.figures), (column.of)(&base.figures));
             let text = figure(value);
-            let colour = match value.zip(before) {
-                Some((value, before)) if value == before => "",
-                Some((value, before)) if (value < before) == column.less_is_better => GOOD,
-                Some(_) => WARN,
-                None => "",
-            };
-            let end = if colour.is_empty() { "" } else { RESET };
-            write!(out, "  {colour}{text:>width$}{end}")?;
+            match value.zip(before).filter(|(value, before)| value != before) {
+                Some((value, before)) if (value < before) == column.less_is_better => {
+                    write!(out, "  {GOOD}{text:>width$}{RESET}")?;
+                }
+                Some(_) => write!(out, "  {WARN}{text:>width$}{RESET}")?,
+                None => write!(out, "  {text:>width$}")?,
+            }
         }
         writeln!(out)?;
         for line in lines {
@@ -148,14 +144,17 @@ fn write_best(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Resu
     let width = Aim::ALL.iter().map(|aim| aim.words().len()).max().unwrap_or(0);
     writeln!(out, "  best for")?;
     let mut helps = false;
+    let find = |number: Option<usize>| tuned.rows.iter().find(|row| Some(row.row) == number);
+    let tell = |row: &Row| format!("row {}: {}{}", row.row, changes(row), difference(&base.figures, &row.figures));
     for answer in &tuned.best {
-        let row = answer.row.and_then(|number| tuned.rows.iter().find(|row| row.row == number));
-        helps |= row.is_some();
-        let text = match (row, answer.is_met) {
-            (_, Some(true)) => "the kernel has none as it is".to_owned(),
-            (Some(row), _) => format!("row {}: {}{}", row.row, changes(row), difference(&base.figures, &row.figures)),
-            (None, None) => "not known".to_owned(),
-            (None, Some(false)) => "nothing that was tried".to_owned(),
+        let (row, near) = (find(answer.row), find(answer.closest));
+        helps |= row.or(near).is_some();
+        let text = match (row, answer.is_met, near) {
+            (_, Some(true), _) => "the kernel has none as it is".to_owned(),
+            (Some(row), ..) => tell(row),
+            (None, None, _) => "not known".to_owned(),
+            (None, Some(false), Some(near)) => format!("nothing that was tried; the closest is {}", tell(near)),
+            (None, Some(false), None) => "nothing that was tried".to_owned(),
         };
         let head = format!("    {:<width$}  ", answer.aim.words());
         write_wrapped(&terminal(&text), &head, &" ".repeat(width + 6), options.width, out)?;

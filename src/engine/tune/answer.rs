@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::{Trials, missing};
 use crate::compare::unified;
 use crate::tune::{
-    Aim, AimAnswer, Change, Frees, Holder, Outcome, Refusals, Row, Search, Tried, Tuned, Why, best, front,
+    Aim, AimAnswer, Change, Frees, Holder, Outcome, Refusals, Row, Search, Tried, Tuned, Why, best, closest, front,
 };
 
 /// Values at the peak that are named.
@@ -21,10 +21,15 @@ impl Trials<'_, '_> {
         let now = tried.first().and_then(Tried::figures).cloned().unwrap_or_default();
         let bests: Vec<(Aim, Option<&Tried>)> =
             Aim::ALL.into_iter().map(|aim| (aim, best(aim, tried, &now).filter(|found| found.number > 0))).collect();
-        for (aim, found) in &bests {
-            if let Some(found) = found.filter(|_| aim.is_met(&now) != Some(true))
-                && !chosen.iter().any(|other| other.number == found.number)
-            {
+        let near: Vec<Option<&Tried>> = bests
+            .iter()
+            .map(|(aim, found)| {
+                closest(*aim, tried, &now).filter(|_| found.is_none() && aim.is_met(&now) != Some(true))
+            })
+            .collect();
+        let reached = bests.iter().filter(|(aim, _)| aim.is_met(&now) != Some(true)).filter_map(|(_, found)| *found);
+        for found in reached.chain(near.iter().flatten().copied()) {
+            if !chosen.iter().any(|other| other.number == found.number) {
                 chosen.push(found);
             }
         }
@@ -37,9 +42,10 @@ impl Trials<'_, '_> {
         let left_out = all.iter().filter(|one| !chosen.iter().any(|other| same(other, one))).count();
         chosen.sort_by_key(|one| (one.number > 0, one.figures().map(|figures| figures.costs()), one.number));
         let row_of = |one: &Tried| chosen.iter().position(|other| other.number == one.number);
-        let best = bests.iter().map(|(aim, found)| {
+        let best = bests.iter().zip(&near).map(|((aim, found), near)| {
             let is_met = aim.is_met(&now);
-            AimAnswer { aim: *aim, is_met, row: found.filter(|_| is_met != Some(true)).and_then(row_of) }
+            let row = found.filter(|_| is_met != Some(true)).and_then(row_of);
+            AimAnswer { aim: *aim, is_met, row, closest: near.and_then(row_of) }
         });
         let rows = chosen.iter().enumerate().filter_map(|(at, one)| self.row(at, one));
         Ok(Tuned {
