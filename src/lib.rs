@@ -19,7 +19,7 @@
 //! ```
 //!
 //! The functions at the root of this crate answer one question each: [`inspect`], [`annotate`], [`disassemble`], [`diff`], [`occupancy`],
-//! [`timeline`] and [`gate()`]. They are what the command line and the Python package call. The modules below them are the parts they are
+//! [`timeline`], [`tune()`] and [`gate()`]. They are what the command line and the Python package call. The modules below them are the parts they are
 //! made of, and change more often.
 //!
 //! # How it is made

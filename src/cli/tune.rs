@@ -14,8 +14,9 @@ use super::toolchain::INSTALLING;
 use super::{Outcome, output};
 use crate::emit;
 use crate::emit::clean::Form;
+use crate::engine::given::Given;
 use crate::engine::settings::{Settings, Within};
-use crate::engine::tune::{Request, apply, tune};
+use crate::engine::tune::{ROWS, RUNS, Request, apply, tune};
 use crate::report::LaunchHints;
 use crate::tune::Tuning;
 use crate::tune::edit::Edit;
@@ -68,7 +69,7 @@ pub struct TuneArgs {
     #[arg(long, value_delimiter = ',', value_name = "PATH|VERSION", help_heading = "Compiling")]
     pub ptxas: Vec<String>,
     /// Builds of each kernel, at most
-    #[arg(long, value_name = "RUNS", default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..=20_000), help_heading = "Searching")]
+    #[arg(long, value_name = "RUNS", default_value_t = RUNS as u32, value_parser = clap::value_parser!(u32).range(1..=20_000), help_heading = "Searching")]
     pub budget: u32,
     /// Time for each kernel, in minutes; without it, as long as its builds take
     #[arg(long, value_name = "N", help_heading = "Searching")]
@@ -92,7 +93,7 @@ pub struct TuneArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Editing")]
     pub write_patch: Option<PathBuf>,
     /// Rows of the table, at most
-    #[arg(long, value_name = "N", default_value_t = 12, help_heading = "Output")]
+    #[arg(long, value_name = "N", default_value_t = ROWS, help_heading = "Output")]
     pub rows: usize,
     /// The form of the answer
     #[arg(long, short, default_value = "text", help_heading = "Output")]
@@ -151,7 +152,10 @@ pub fn run(args: &TuneArgs) -> Result<Outcome> {
         return edit(args);
     }
     let progress = Progress::new("trying", args.output.quiet);
-    let tuning = tune(&args.request()?, &progress)?;
+    let request = args.request()?;
+    let limits = request.settings.limits;
+    let inputs: Vec<Given> = args.inputs.iter().map(|path| Given::file(path, limits)).collect();
+    let tuning = tune(&request, &inputs, &progress)?;
     drop(progress);
     output::write(&args.output, args.format, |out| match args.format {
         TuneFormat::Text => {

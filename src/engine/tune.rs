@@ -3,7 +3,7 @@
 //! In: a PTX file, an architecture, a budget. Out: a [`Tuned`] for each kernel. A trial runs the same ptxas with the same flags as a
 //! report would, on the text as its edits leave it, for the kernel alone where the file has several.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use anyhow::{Result, bail};
 use rayon::prelude::*;
 
 use super::compile::{self, Built, Session};
+use super::given::Given;
 use super::glob::nearest;
 use super::input::{self, Input, Kind};
 use super::inspect::{Job, View, inspect};
@@ -31,6 +32,11 @@ use crate::tune::edit::{self, Edit};
 use crate::tune::{Budget, Facts, Outcome, Reason, Search, Space, Trial, TrialFigures, Tuned, Tuning};
 
 mod answer;
+
+/// Builds of a kernel where nobody says how many.
+pub const RUNS: usize = 120;
+/// Rows of a table where nobody says how many.
+pub const ROWS: usize = 12;
 
 /// What is to be tuned, and how long.
 #[derive(Clone, Debug)]
@@ -54,12 +60,12 @@ pub struct Request {
 }
 
 /// Tunes every chosen kernel of every input.
-pub fn tune(request: &Request, progress: &dyn Progress) -> Result<Tuning> {
+pub fn tune(request: &Request, inputs: &[Given], progress: &dyn Progress) -> Result<Tuning> {
     let first = Session::new(&request.settings)?;
     let pool = first.pool();
     let mut tuned = Vec::new();
-    for path in &request.settings.inputs {
-        let read = Ok(ptx_of(path, &first)?);
+    for given in inputs {
+        let read = Ok(ptx_of(given.read().map_err(anyhow::Error::msg)?)?);
         let Ok(input) = &read else { continue };
         let text = input.text();
         let module = ptx::parse(&text);
@@ -67,7 +73,7 @@ pub fn tune(request: &Request, progress: &dyn Progress) -> Result<Tuning> {
             let Some(arch) = arch.or_else(|| crate::toolchain::target_arch(&input.bytes)) else {
                 bail!("{}: the PTX has no .target that names an architecture: give one with --arch", input.name);
             };
-            let bench = Bench { request, pool: &pool, read: &read, input, path, module: &module, arch };
+            let bench = Bench { request, pool: &pool, read: &read, input, path: &given.path, module: &module, arch };
             tuned.extend(bench.all(&first, progress)?);
         }
     }
@@ -80,7 +86,7 @@ pub fn tune(request: &Request, progress: &dyn Progress) -> Result<Tuning> {
 /// The text of a kernel's PTX with these edits.
 pub fn apply(path: &Path, settings: &Settings, edits: &[Edit]) -> Result<(String, String, String)> {
     let session = Session::new(settings)?;
-    let input = ptx_of(path, &session)?;
+    let input = ptx_of(input::read(path, &session.limits)?)?;
     let text = input.text().into_owned();
     let module = ptx::parse(&text);
     let kernels: Vec<_> = entries(&module).filter(|function| is_chosen(&session, function.name())).collect();
@@ -92,9 +98,8 @@ pub fn apply(path: &Path, settings: &Settings, edits: &[Edit]) -> Result<(String
     Ok((input.name.clone(), text.clone(), edited))
 }
 
-/// Reads an input that has to be PTX.
-fn ptx_of(path: &Path, session: &Session) -> Result<Input> {
-    let input = input::read(path, &session.limits)?;
+/// An input that has to be PTX.
+fn ptx_of(input: Input) -> Result<Input> {
     match input.kind() {
         Ok(Kind::Ptx) => Ok(input),
         Ok(Kind::Cubin) => bail!("{} is a cubin: what is tuned is PTX, which is built again and again", input.name),
@@ -116,7 +121,7 @@ struct Bench<'a> {
     pool: &'a Pool,
     read: &'a Result<Input, String>,
     input: &'a Input,
-    path: &'a PathBuf,
+    path: &'a Path,
     module: &'a Module<'a>,
     arch: Arch,
 }

@@ -196,7 +196,9 @@ fn write_commands(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::
     for row in rows {
         for (at, command) in row.commands.iter().enumerate() {
             let head = if at == 0 { format!("{:>4}  ", row.row) } else { "      ".to_owned() };
-            writeln!(out, "{head}{}", terminal(command))?;
+            // A shell takes the lines as one.
+            let lines = cut(&terminal(command), options.width.saturating_sub(10).max(40));
+            writeln!(out, "{head}{}", lines.join(" \\\n        "))?;
         }
         if options.verbose
             && let Some(patch) = &row.patch
