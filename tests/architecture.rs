@@ -42,7 +42,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("compare", &["base", "report"]),
     ("gate", &["base", "report", "compare"]),
     ("matrix", &["base", "report", "gate"]),
-    ("tune", &["base", "ptx", "registers", "simt", "roles", "report"]),
+    ("tune", &["base", "ptx", "registers", "simt", "roles", "report", "compare"]),
     ("engine", ENGINE),
     ("emit", &["base", "report", "registers", "compare", "gate", "matrix", "tune"]),
     ("mcp", &["engine", "emit"]),

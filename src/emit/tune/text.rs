@@ -57,55 +57,84 @@ struct Column {
     head: [&'static str; 2],
     of: fn(&TrialFigures) -> Option<u64>,
     less_is_better: bool,
+    /// Whether it is left out where all rows have the same, or there is no room.
+    may_go: bool,
 }
 
-const COLUMNS: [Column; 8] = [
-    Column { head: ["", "registers"], of: |f| f.registers.map(u64::from), less_is_better: true },
-    Column { head: ["spills", "in loops"], of: |f| f.spills_in_loops, less_is_better: true },
-    Column { head: ["spilt", "bytes"], of: |f| f.spill_bytes, less_is_better: true },
-    Column { head: ["blocks", "per SM"], of: |f| f.blocks_per_sm.map(u64::from), less_is_better: false },
-    Column { head: ["warps", "per SM"], of: |f| f.warps_per_sm.map(u64::from), less_is_better: false },
-    Column { head: ["instruc-", "tions"], of: |f| f.instructions, less_is_better: true },
-    Column { head: ["weighted", "by loops"], of: |f| f.instructions_weighted, less_is_better: true },
-    Column { head: ["shared", "bytes"], of: |f| f.smem_bytes, less_is_better: true },
+const COLUMNS: [Column; 7] = [
+    Column { head: ["regis-", "ters"], of: |f| f.registers.map(u64::from), less_is_better: true, may_go: false },
+    Column { head: ["spills", "in loops"], of: |f| f.spills_in_loops, less_is_better: true, may_go: false },
+    Column { head: ["spilt", "bytes"], of: |f| f.spill_bytes, less_is_better: true, may_go: false },
+    Column { head: ["blocks", "per SM"], of: |f| f.blocks_per_sm.map(u64::from), less_is_better: false, may_go: false },
+    Column { head: ["instruc-", "tions"], of: |f| f.instructions, less_is_better: true, may_go: false },
+    Column { head: ["weighted", "by loops"], of: |f| f.instructions_weighted, less_is_better: true, may_go: true },
+    Column { head: ["shared", "bytes"], of: |f| f.smem_bytes, less_is_better: true, may_go: true },
 ];
+
+/// What a table has room for: its columns and how wide each is, and the room for changes.
+struct Layout {
+    columns: Vec<(&'static Column, usize)>,
+    change: usize,
+}
+
+impl Layout {
+    /// Row numbers and the space around them.
+    const MARGIN: usize = 7;
+
+    fn new(tuned: &Tuned, base: &Row, width: usize) -> Layout {
+        let figures = |column: &Column| tuned.rows.iter().map(|row| (column.of)(&row.figures)).collect::<Vec<_>>();
+        let first = |column: &Column| (column.of)(&base.figures);
+        let mut columns: Vec<(&Column, usize)> = COLUMNS
+            .iter()
+            // What is the same in every row says nothing.
+            .filter(|column| !column.may_go || figures(column).iter().any(|value| *value != first(column)))
+            .map(|column| {
+                let widest = figures(column).into_iter().map(|value| figure(value).chars().count()).max();
+                (column, widest.unwrap_or(0).max(column.head[0].len()).max(column.head[1].len()))
+            })
+            .collect();
+        let longest = |of: fn(&str) -> usize| tuned.rows.iter().map(|row| of(&changes(row))).max().unwrap_or(0);
+        let word = longest(|text| text.split(' ').map(|word| word.chars().count()).max().unwrap_or(0));
+        let room = |columns: &[(&Column, usize)]| {
+            let taken: usize = columns.iter().map(|(_, width)| width + 2).sum();
+            width.saturating_sub(taken + Layout::MARGIN)
+        };
+        while room(&columns) < word
+            && let Some(at) = columns.iter().rposition(|(column, _)| column.may_go)
+        {
+            columns.remove(at);
+        }
+        let change = longest(|text| text.chars().count()).min(room(&columns)).max(8);
+        Layout { columns, change }
+    }
+}
+
+fn figure(value: Option<u64>) -> String {
+    value.map_or("—".to_owned(), thousands)
+}
 
 fn write_table(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let Some(base) = now(tuned) else { return Ok(()) };
-    // What is the same in every row says nothing.
-    let shown: Vec<&Column> = COLUMNS
-        .iter()
-        .enumerate()
-        .filter(|(at, column)| {
-            let first = (column.of)(&base.figures);
-            let varies = tuned.rows.iter().any(|row| (column.of)(&row.figures) != first);
-            *at < 4 || *at == 5 || varies && *at != 4
-        })
-        .map(|(_, column)| column)
-        .collect();
-    let figure = |value: Option<u64>| value.map_or("—".to_owned(), thousands);
-    let widths: Vec<usize> = shown
-        .iter()
-        .map(|column| {
-            let widest = tuned.rows.iter().map(|row| figure((column.of)(&row.figures)).chars().count()).max();
-            widest.unwrap_or(0).max(column.head[0].len()).max(column.head[1].len())
-        })
-        .collect();
-    let taken: usize = widths.iter().map(|width| width + 2).sum::<usize>() + 6;
-    let longest = tuned.rows.iter().map(|row| changes(row).chars().count()).max().unwrap_or(0);
-    let room = options.width.saturating_sub(taken + 2).max(24);
-    let first = longest.min(room).max(8);
-    for line in 0..2 {
-        let heads: String =
-            shown.iter().zip(&widths).map(|(column, width)| format!("  {:>width$}", column.head[line])).collect();
-        let names = if line == 1 { ["row", "change"] } else { ["", ""] };
-        writeln!(out, "{DIM}  {:>3}  {:<first$}{heads}{RESET}", names[0], names[1])?;
+    let Layout { columns, change } = Layout::new(tuned, base, options.width);
+    for (line, [row, what]) in [["", ""], ["row", "change"]].into_iter().enumerate() {
+        let heads: String = columns
+            .iter()
+            .map(|(column, width)| format!("  {:>width$}", column.head.get(line).unwrap_or(&"")))
+            .collect();
+        writeln!(out, "{DIM}  {row:>3}  {what:<change$}{heads}{RESET}")?;
     }
     for row in &tuned.rows {
-        let mut lines = cut(&changes(row), first).into_iter();
-        let head = lines.next().unwrap_or_default();
-        write!(out, "  {:>3}  {:<first$}", row.row, terminal(&head))?;
-        for (column, width) in shown.iter().zip(&widths) {
+        let mut lines = cut(&changes(row), change);
+        // A word that has no room stands on a line of its own, its figures below.
+        let has_room = lines.first().is_some_and(|line| line.chars().count() <= change);
+        let rest = lines.split_off(usize::from(has_room).min(lines.len()));
+        let head = lines.pop().unwrap_or_default();
+        if !has_room {
+            writeln!(out, "  {:>3}  {}", row.row, terminal(&rest.join(" ")))?;
+        }
+        let number = if has_room { row.row.to_string() } else { String::new() };
+        write!(out, "  {number:>3}  {:<change$}", terminal(&head))?;
+        for (column, width) in &columns {
             let (value, before) = ((column.of)(&row.figures), (column.of)(&base.figures));
             let text = figure(value);
             match value.zip(before).filter(|(value, before)| value != before) {
@@ -117,8 +146,8 @@ fn write_table(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Res
             }
         }
         writeln!(out)?;
-        for line in lines {
-            writeln!(out, "       {}", terminal(&line))?;
+        for line in rest.iter().filter(|_| has_room) {
+            writeln!(out, "       {}", terminal(line))?;
         }
     }
     Ok(())
@@ -144,6 +173,7 @@ fn write_best(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Resu
     let width = Aim::ALL.iter().map(|aim| aim.words().len()).max().unwrap_or(0);
     writeln!(out, "  best for")?;
     let mut helps = false;
+    let mut told: Vec<usize> = Vec::new();
     let find = |number: Option<usize>| tuned.rows.iter().find(|row| Some(row.row) == number);
     let tell = |row: &Row| format!("row {}: {}{}", row.row, changes(row), difference(&base.figures, &row.figures));
     for answer in &tuned.best {
@@ -151,11 +181,16 @@ fn write_best(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Resu
         helps |= row.or(near).is_some();
         let text = match (row, answer.is_met, near) {
             (_, Some(true), _) => "the kernel has none as it is".to_owned(),
+            (Some(row), ..) if told.contains(&row.row) => format!("row {}, too", row.row),
             (Some(row), ..) => tell(row),
             (None, None, _) => "not known".to_owned(),
+            (None, Some(false), Some(near)) if told.contains(&near.row) => {
+                format!("nothing that was tried; the closest is row {}, too", near.row)
+            }
             (None, Some(false), Some(near)) => format!("nothing that was tried; the closest is {}", tell(near)),
             (None, Some(false), None) => "nothing that was tried".to_owned(),
         };
+        told.extend(row.or(near).map(|row| row.row));
         let head = format!("    {:<width$}  ", answer.aim.words());
         write_wrapped(&terminal(&text), &head, &" ".repeat(width + 6), options.width, out)?;
     }
@@ -192,7 +227,7 @@ fn write_commands(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::
     if rows.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\n  how to make a row")?;
+    writeln!(out, "\n  how to make a row {DIM}(the flags after -- are ptxas's own){RESET}")?;
     for row in rows {
         for (at, command) in row.commands.iter().enumerate() {
             let head = if at == 0 { format!("{:>4}  ", row.row) } else { "      ".to_owned() };
@@ -230,7 +265,8 @@ fn write_why(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Resul
         let next = holder.next_use_ptx_line.map(|line| format!(", next used at line {line}")).unwrap_or_default();
         let could = holder.could.as_ref().map(|could| format!("; it could be {could}ed"));
         let could = could.map(|text| text.replace("recomputeed", "recomputed")).unwrap_or_default();
-        let text = format!("{} registers: {names}{made}{next}{could}", holder.registers);
+        let s = if holder.registers == 1 { "" } else { "s" };
+        let text = format!("{} register{s}: {names}{made}{next}{could}", holder.registers);
         write_wrapped(&terminal(&text), "    ", "      ", options.width, out)?;
     }
     for gap in &why.gap {

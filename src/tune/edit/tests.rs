@@ -70,10 +70,10 @@ fn a_comment_behind_the_header_swallows_nothing() {
 
 #[test]
 fn loops_keep_their_shape() {
-    assert_eq!(edited(KERNEL, "nounroll@20").unwrap(), ["+\t.pragma \"nounroll\";"]);
+    assert_eq!(edited(KERNEL, "nounroll@21").unwrap(), ["+\t.pragma \"nounroll\";"]);
     assert_eq!(edited(KERNEL, "nounroll@13"), Err(Refused::NoLoop(13)));
     let told = KERNEL.replace("$L1:\n", "$L1:\n\t.pragma \"nounroll\";\n");
-    assert_eq!(edited(&told, "nounroll@20"), Err(Refused::NoLoop(20)));
+    assert_eq!(edited(&told, "nounroll@21"), Err(Refused::NoLoop(21)));
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn functions_stay_calls() {
 fn edits_are_made_together_or_not_at_all() {
     let module = ptx::parse(KERNEL);
     let kernel = module.functions().last().unwrap();
-    let all = [Edit::MaxNReg(40), Edit::NoUnroll(20), Edit::SpillToShared, Edit::LoadsLate];
+    let all = [Edit::MaxNReg(40), Edit::NoUnroll(21), Edit::SpillToShared, Edit::LoadsLate];
     let after = apply(&kernel, &all.iter().collect::<Vec<_>>()).unwrap();
     for text in [".maxnreg 40", "nounroll", "enable_smem_spilling"] {
         assert_eq!(after.matches(text).count(), 1, "{text}");
