@@ -162,6 +162,7 @@ impl Bench<'_> {
             kernel: &baseline.kernel,
             arch: self.arch,
             threads: launch.threads,
+            smem_dynamic: launch.smem_dynamic_bytes,
             releases: baseline.sessions.len(),
             can_override,
             has_others: entries(self.module).count() > 1,

@@ -217,6 +217,7 @@ mod tests {
             "nounroll@12",
             "noinline@7",
             "spill-to-shared",
+            "spill-to-shared=4096",
             "loads-late",
             "recompute",
         ] {

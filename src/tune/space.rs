@@ -20,6 +20,8 @@ pub struct Facts<'a> {
     pub arch: Arch,
     /// Threads of a block, where the user or a compiler's cache says.
     pub threads: Option<u32>,
+    /// Bytes of shared memory asked for at launch, where the user or a compiler's cache says.
+    pub smem_dynamic: Option<u64>,
     /// How many ptxas there are to choose from.
     pub releases: usize,
     /// Whether all of them can put flags above the directives of the PTX.
@@ -73,7 +75,10 @@ impl Space {
         space.changes.extend([1, 2].map(Change::OptLevel));
         space.changes.extend(steps.iter().map(|count| registers(facts, *count)));
         if spills {
-            space.add(facts, Edit::SpillToShared);
+            let launch_bytes = facts.smem_dynamic.and_then(|bytes| u32::try_from(bytes).ok());
+            let beside = launch_bytes.map(Edit::SpillBesideShared);
+            let beside = beside.filter(|edit| edit.splices(&facts.function).is_ok());
+            space.add(facts, beside.unwrap_or(Edit::SpillToShared));
         }
         space.changes.extend(budgets(facts).into_iter().map(|counts| Change::Edit(Edit::Budgets(counts))));
         let mut loops = edit::headers(&facts.function);

@@ -1,7 +1,7 @@
 //! Directives and pragmas: what ptxas is told of a kernel, not what the kernel does.
 
 use super::{Refused, Splice, offset};
-use crate::ptx::{Function, FunctionKind, Linkage, Operation, StateSpace, StatementKind};
+use crate::ptx::{Function, FunctionKind, Linkage, Operation, StateSpace, Statement, StatementKind};
 
 /// Puts a directive with one number into the header, or another number into the one that is there.
 pub(super) fn set(kernel: &Function<'_, '_>, name: &str, count: u32) -> Result<Vec<Splice>, Refused> {
@@ -77,7 +77,9 @@ pub(super) fn called<'m, 'a>(kernel: &Function<'m, 'a>) -> impl Iterator<Item = 
 const SPILLING_SINCE: (u32, u32) = (8, 7);
 
 /// `.pragma "enable_smem_spilling"`: for kernels whose size of a block is known and whose shared memory is all static.
-pub(super) fn spill_to_shared(kernel: &Function<'_, '_>) -> Result<Vec<Splice>, Refused> {
+///
+/// Where the launch asks for shared memory, and how much is known, that becomes a static array first.
+pub(super) fn spill_to_shared(kernel: &Function<'_, '_>, launch_bytes: Option<u32>) -> Result<Vec<Splice>, Refused> {
     let module = kernel.module();
     if module.version().is_none_or(|version| version < SPILLING_SINCE) {
         return Err(Refused::Version(SPILLING_SINCE.0, SPILLING_SINCE.1));
@@ -86,10 +88,14 @@ pub(super) fn spill_to_shared(kernel: &Function<'_, '_>) -> Result<Vec<Splice>, 
     if !header.has(".maxntid") && !header.has(".reqntid") {
         return Err(Refused::Needs(".maxntid or .reqntid"));
     }
+    let mut splices = match launch_bytes {
+        Some(bytes) => vec![made_static(kernel, bytes)?],
+        None => Vec::new(),
+    };
     let takes =
         module.variables().any(|found| found.space == StateSpace::Shared && found.linkage == Some(Linkage::Extern));
     let own = kernel.declarations(StateSpace::Shared).any(|(_, found)| found.linkage == Some(Linkage::Extern));
-    if takes || own {
+    if launch_bytes.is_none() && (takes || own) {
         return Err(Refused::DynamicShared);
     }
     let text = module.text();
@@ -98,5 +104,31 @@ pub(super) fn spill_to_shared(kernel: &Function<'_, '_>) -> Result<Vec<Splice>, 
         return Err(Refused::NothingToChange);
     }
     let open = kernel.body().first().ok_or(Refused::NotUnderstood)?;
-    Ok(vec![Splice::insert(open.span().end, "\n\t.pragma \"enable_smem_spilling\";")])
+    splices.push(Splice::insert(open.span().end, "\n\t.pragma \"enable_smem_spilling\";"));
+    Ok(splices)
+}
+
+/// What shared memory that is asked for at launch is aligned to where it is all there is: the window starts there, and swizzled
+/// layouts of matrices rest on it.
+const LAUNCH_ALIGNMENT: u32 = 1024;
+/// The most bytes that are static.
+const MOST_STATIC: u32 = 48 << 10;
+
+/// The array of open size that stands for the shared memory of the launch, as a static one of so many bytes.
+fn made_static(kernel: &Function<'_, '_>, bytes: u32) -> Result<Splice, Refused> {
+    let module = kernel.module();
+    let text = module.text();
+    let alone = module.functions().filter(|function| function.kind() == FunctionKind::Entry).count() == 1;
+    let shared = |found: &&Statement| found.declaration(text).is_some_and(|found| found.space == StateSpace::Shared);
+    let mut arrays = module.statements().iter().filter(shared);
+    let (Some(array), None) = (arrays.next(), arrays.next()) else { return Err(Refused::SharedNotStatic) };
+    let Some(declaration) = array.declaration(text) else { return Err(Refused::SharedNotStatic) };
+    let mut names = declaration.names();
+    let (Some(name), None) = (names.next(), names.next()) else { return Err(Refused::SharedNotStatic) };
+    let is_open = declaration.linkage == Some(Linkage::Extern) && declaration.bytes(&name).is_none();
+    if !alone || !is_open || declaration.ty != "b8" || bytes > MOST_STATIC || text.contains("%dynamic_smem_size") {
+        return Err(Refused::SharedNotStatic);
+    }
+    let made = format!(".shared .align {LAUNCH_ALIGNMENT} .b8 {}[{}];", name.name, bytes.max(16));
+    Ok(Splice { range: array.span(), text: made })
 }

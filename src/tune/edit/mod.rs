@@ -35,6 +35,8 @@ pub enum Edit {
     NoInline(u32),
     /// `.pragma "enable_smem_spilling"`: registers that do not fit go to shared memory first.
     SpillToShared,
+    /// The same for a kernel that takes so many bytes of shared memory at launch: they become static first.
+    SpillBesideShared(u32),
     /// Loads stand where their values are first needed.
     LoadsLate,
     /// Constants, special registers and parameters are read again where they are used.
@@ -59,7 +61,10 @@ pub enum Refused {
     /// The kernel takes shared memory at launch, of which nobody knows how much is left.
     #[error("the kernel takes shared memory at launch")]
     DynamicShared,
-    /// The kernel calls functions of which nothing is known.
+    /// The shared memory of the launch cannot be made static.
+    #[error("its shared memory is not one array of open size, of this kernel alone and at most 48 KB")]
+    SharedNotStatic,
+    /// There is no loop there.
     #[error("line {0} has no loop that starts with a label")]
     NoLoop(u32),
     /// There is no such function.
@@ -103,7 +108,7 @@ impl Edit {
             Edit::Budgets(_) => Axis::Budgets,
             Edit::NoUnroll(line) => Axis::Loop(*line),
             Edit::NoInline(line) => Axis::Function(*line),
-            Edit::SpillToShared => Axis::SpillMemory,
+            Edit::SpillToShared | Edit::SpillBesideShared(_) => Axis::SpillMemory,
             Edit::LoadsLate => Axis::Loads,
             Edit::Recompute => Axis::Recomputed,
         }
@@ -122,6 +127,9 @@ impl Edit {
             Edit::NoUnroll(line) => format!("the loop at line {line} is not unrolled"),
             Edit::NoInline(line) => format!("the function at line {line} stays a call"),
             Edit::SpillToShared => "registers that do not fit go to shared memory first".to_owned(),
+            Edit::SpillBesideShared(bytes) => format!(
+                "the {bytes} bytes of shared memory of the launch are static, and registers that do not fit go to shared memory first"
+            ),
             Edit::LoadsLate => "loads stand where their values are first needed".to_owned(),
             Edit::Recompute => {
                 "constants, special registers and parameters are read again where they are used".to_owned()
@@ -138,7 +146,8 @@ impl Edit {
             Edit::Budgets(counts) => budgets::splices(kernel, counts),
             Edit::NoUnroll(line) => loops::splices(kernel, *line),
             Edit::NoInline(line) => directives::no_inline(kernel, *line),
-            Edit::SpillToShared => directives::spill_to_shared(kernel),
+            Edit::SpillToShared => directives::spill_to_shared(kernel, None),
+            Edit::SpillBesideShared(bytes) => directives::spill_to_shared(kernel, Some(*bytes)),
             Edit::LoadsLate => loads::splices(kernel),
             Edit::Recompute => recompute::splices(kernel),
         }
@@ -161,6 +170,7 @@ impl fmt::Display for Edit {
             Edit::NoUnroll(line) => write!(f, "nounroll@{line}"),
             Edit::NoInline(line) => write!(f, "noinline@{line}"),
             Edit::SpillToShared => f.write_str("spill-to-shared"),
+            Edit::SpillBesideShared(bytes) => write!(f, "spill-to-shared={bytes}"),
             Edit::LoadsLate => f.write_str("loads-late"),
             Edit::Recompute => f.write_str("recompute"),
         }
@@ -196,7 +206,7 @@ fn offset(module: &Module<'_>, part: &str) -> Option<usize> {
 /// An edit that is none: what was given.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is no edit: expected maxnreg=N, minnctapersm=N, maxntid=N, setmaxnreg=N,N,…, nounroll@LINE, noinline@LINE, spill-to-shared, \
+    "'{0}' is no edit: expected maxnreg=N, minnctapersm=N, maxntid=N, setmaxnreg=N,N,…, nounroll@LINE, noinline@LINE, spill-to-shared, spill-to-shared=BYTES, \
      loads-late or recompute"
 )]
 pub struct NoEdit(String);
@@ -214,6 +224,7 @@ impl FromStr for Edit {
             (Some(("setmaxnreg", counts)), _) => {
                 Ok(Edit::Budgets(counts.split(',').map(number).collect::<Result<_, _>>()?))
             }
+            (Some(("spill-to-shared", bytes)), _) => Ok(Edit::SpillBesideShared(number(bytes)?)),
             (_, Some(("nounroll", line))) => Ok(Edit::NoUnroll(number(line)?)),
             (_, Some(("noinline", line))) => Ok(Edit::NoInline(number(line)?)),
             _ => match text {

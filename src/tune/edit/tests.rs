@@ -83,6 +83,20 @@ fn spills_go_to_shared_memory_where_all_of_it_is_known() {
     assert_eq!(edited(&old, "spill-to-shared"), Err(Refused::Version(8, 7)));
     let dynamic = KERNEL.replace(".visible", ".extern .shared .b8 s[];\n.visible");
     assert_eq!(edited(&dynamic, "spill-to-shared"), Err(Refused::DynamicShared));
+    // Where the launch is known, its shared memory is made static, aligned as it was.
+    assert_eq!(
+        edited(&dynamic, "spill-to-shared=512").unwrap(),
+        ["-.extern .shared .b8 s[];", "+.shared .align 1024 .b8 s[512];", "+\t.pragma \"enable_smem_spilling\";"]
+    );
+    for refused in [
+        edited(&dynamic, "spill-to-shared=50000"),
+        edited(&dynamic.replace("mov.u32 %r3, 0", "mov.u32 %r3, %dynamic_smem_size"), "spill-to-shared=512"),
+        edited(&dynamic.replace(".b8 s[]", ".b8 s[64]"), "spill-to-shared=512"),
+        edited(&dynamic.replace(".extern", ".extern .shared .b8 t[];\n.extern"), "spill-to-shared=512"),
+        edited(KERNEL, "spill-to-shared=512"),
+    ] {
+        assert_eq!(refused, Err(Refused::SharedNotStatic));
+    }
 }
 
 #[test]
