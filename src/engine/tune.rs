@@ -312,7 +312,7 @@ impl Trials<'_, '_> {
         if let Some(message) = self.harm(&kernel) {
             return Outcome::Refused { reason: Reason::Barriers, message };
         }
-        Outcome::Built { figures: Box::new(TrialFigures::of(&kernel, &others)), code }
+        Outcome::Built { figures: Box::new(TrialFigures::of(&kernel, &others, trial.spills_to_shared())), code }
     }
 
     /// The kernel of a cubin that was made for a trial, the functions beside it, and the digest of the code.

@@ -186,6 +186,11 @@ impl Trial {
         self.changes.iter().filter_map(Change::edit).collect()
     }
 
+    /// Whether ptxas is told to spill to shared memory.
+    pub fn spills_to_shared(&self) -> bool {
+        self.changes.iter().any(|change| change.axis() == Axis::SpillMemory)
+    }
+
     /// How much there is to explain: of two builds that are equal the simpler one is told.
     pub fn complexity(&self) -> usize {
         // A flag is easier to try than an edit.

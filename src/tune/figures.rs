@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::report::{Kernel, KernelKind, SpillKind};
+use crate::report::{Kernel, KernelKind, Spill};
 
 /// How often a loop is taken to turn, where nobody knows: an instruction counts ten times as much for each loop around it, as in
 /// Chaitin's estimate of what a spill costs ("Register allocation and spilling via graph coloring", 1982).
@@ -21,6 +21,8 @@ pub struct TrialFigures {
     pub spills_in_loops: Option<u64>,
     /// The same, each counted ten times for every loop around it.
     pub spills_weighted: Option<u64>,
+    /// Registers put aside in shared memory and brought back, inside loops: with `spill-to-shared`, and otherwise 0.
+    pub shared_spills_in_loops: Option<u64>,
     /// Bytes of all spill stores and refills, functions that are called included.
     pub spill_bytes: Option<u64>,
     /// Static shared memory, with what is spilt there.
@@ -37,27 +39,32 @@ pub struct TrialFigures {
 }
 
 impl TrialFigures {
-    /// Those of a kernel of a unit that was built for it alone; functions that it calls are among the others.
-    pub fn of(kernel: &Kernel, others: &[Kernel]) -> Self {
+    /// Those of a kernel of a unit that was built for it alone; functions that it calls are among the others. `spills_to_shared` says that
+    /// ptxas was told to spill to shared memory: what it marks as a spill and is no access of local memory is one of that then.
+    pub fn of(kernel: &Kernel, others: &[Kernel], spills_to_shared: bool) -> Self {
         let called: Vec<&Kernel> = others.iter().filter(|other| other.kind == KernelKind::Func).collect();
-        let spills = kernel.spills.as_ref();
-        let in_loops = |found: &crate::report::Spill| found.loop_depth.unwrap_or(0) > 0;
-        let known = spills.filter(|all| all.iter().all(|spill| spill.loop_depth.is_some() && spill.kind.is_some()));
+        let in_loops = |found: &&Spill| found.loop_depth.unwrap_or(0) > 0;
+        let is_local = |found: &Spill| found.kind.is_some() || !spills_to_shared;
+        let is_known = |found: &Spill| found.loop_depth.is_some() && (found.kind.is_some() || spills_to_shared);
+        let all = kernel.spills.as_ref().filter(|all| all.iter().all(is_known));
+        let known: Option<Vec<&Spill>> = all.map(|all| all.iter().filter(|spill| is_local(spill)).collect());
+        let shared = all.map(|all| all.iter().filter(|spill| !is_local(spill)).filter(in_loops).count() as u64);
         let bytes = |of: &Kernel| Some(of.resources.spill_store_bytes? + of.resources.spill_load_bytes?);
         let called_spill = called.iter().any(|other| bytes(other) != Some(0));
-        let in_kernel = known.filter(|_| !called_spill);
+        let in_kernel = known.as_ref().filter(|_| !called_spill);
         let occupancy = kernel.occupancy.as_ref();
         TrialFigures {
             registers: kernel.resources.registers,
             peak_live: kernel.pressure.as_ref().map(|pressure| pressure.gpr.peak),
-            spills_in_loops: in_kernel.map(|all| all.iter().filter(|spill| in_loops(spill)).count() as u64),
+            spills_in_loops: in_kernel.map(|all| all.iter().copied().filter(in_loops).count() as u64),
             spills_weighted: in_kernel
-                .map(|all| all.iter().filter(|spill| in_loops(spill)).map(|spill| weight(spill.loop_depth)).sum()),
+                .map(|all| all.iter().copied().filter(in_loops).map(|spill| weight(spill.loop_depth)).sum()),
+            shared_spills_in_loops: shared,
             spill_bytes: called
                 .iter()
                 .try_fold(bytes(kernel), |sum, other| Some(Some(sum? + bytes(other)?)))
                 .unwrap_or_default()
-                .or_else(|| known.filter(|_| called.is_empty()).map(|all| sum_bytes(all))),
+                .or_else(|| known.as_ref().filter(|_| called.is_empty()).map(|all| sum_bytes(all))),
             smem_bytes: kernel.resources.smem_bytes,
             blocks_per_sm: occupancy.and_then(|found| found.most_blocks_per_sm()),
             warps_per_sm: occupancy.and_then(|found| found.most_warps_per_sm()),
@@ -98,9 +105,8 @@ fn weight(depth: Option<u32>) -> u64 {
     LOOP_TURNS.pow(depth.unwrap_or(0).min(DEEPEST))
 }
 
-fn sum_bytes(spills: &[crate::report::Spill]) -> u64 {
-    let known = |kind: &Option<SpillKind>| kind.is_some();
-    spills.iter().filter(|spill| known(&spill.kind)).filter_map(|spill| spill.bytes).map(u64::from).sum()
+fn sum_bytes(spills: &[&Spill]) -> u64 {
+    spills.iter().filter_map(|spill| spill.bytes).map(u64::from).sum()
 }
 
 /// Every loop adds what its instructions weigh more inside than outside of it.

@@ -61,13 +61,14 @@ struct Column {
     may_go: bool,
 }
 
-const COLUMNS: [Column; 7] = [
+const COLUMNS: [Column; 8] = [
     Column { head: ["regis-", "ters"], of: |f| f.registers.map(u64::from), less_is_better: true, may_go: false },
     Column { head: ["spills", "in loops"], of: |f| f.spills_in_loops, less_is_better: true, may_go: false },
     Column { head: ["spilt", "bytes"], of: |f| f.spill_bytes, less_is_better: true, may_go: false },
     Column { head: ["blocks", "per SM"], of: |f| f.blocks_per_sm.map(u64::from), less_is_better: false, may_go: false },
     Column { head: ["instruc-", "tions"], of: |f| f.instructions, less_is_better: true, may_go: false },
     Column { head: ["weighted", "by loops"], of: |f| f.instructions_weighted, less_is_better: true, may_go: true },
+    Column { head: ["to shared", "in loops"], of: |f| f.shared_spills_in_loops, less_is_better: true, may_go: true },
     Column { head: ["shared", "bytes"], of: |f| f.smem_bytes, less_is_better: true, may_go: true },
 ];
 
@@ -211,6 +212,7 @@ fn difference(now: &TrialFigures, then: &TrialFigures) -> String {
         }
     };
     count(now.spills_in_loops, then.spills_in_loops, "spills in loops");
+    count(now.shared_spills_in_loops, then.shared_spills_in_loops, "spills to shared memory in loops");
     count(now.spill_bytes, then.spill_bytes, "spilt bytes");
     count(now.blocks_per_sm.map(u64::from), then.blocks_per_sm.map(u64::from), "blocks per SM");
     if let Some((old, new)) = now.instructions_weighted.zip(then.instructions_weighted).filter(|(old, _)| *old > 0) {
