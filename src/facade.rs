@@ -23,6 +23,7 @@ use crate::report::annotation::{Annotation, By};
 use crate::report::listing::ListedFunction;
 use crate::report::timeline::{NoTimeline, STEPS, Timeline};
 use crate::report::{Effort, ErrorStage, Issue, LaunchHints, Report, RoleHint, Unit, Wanted};
+use crate::tune::Tuning;
 
 /// Columns of text where nobody says how many.
 const WIDTH: usize = 100;
@@ -474,6 +475,64 @@ impl Timelines {
     /// A picture.
     pub fn to_svg(&self) -> String {
         markup(|out| emit::timeline::write_svg(&self.timelines, out))
+    }
+}
+
+/// How long a search of [`tune`] goes on, and with what.
+#[derive(Clone, Debug)]
+pub struct TuneOptions {
+    /// The ptxas to try, the first of which is what the others are compared with; none means that of the [`Options`].
+    pub ptxas: Vec<String>,
+    /// Builds of each kernel, at most.
+    pub budget: usize,
+    /// The time that a kernel may take; none means as long as its builds take.
+    pub time: Option<Duration>,
+    /// Rows of the table, at most.
+    pub rows: usize,
+}
+
+impl Default for TuneOptions {
+    fn default() -> Self {
+        TuneOptions { ptxas: Vec::new(), budget: engine::tune::RUNS, time: None, rows: engine::tune::ROWS }
+    }
+}
+
+/// Tries ptxas flags and small edits of the PTX, and says which builds no other beats: spills in loops, spilt bytes, blocks on an SM,
+/// instructions. Every row was built; an edit is tried only where it is checked that it leaves results as they are.
+///
+/// # Errors
+/// Where the input is no PTX, there is no ptxas, or it refuses the PTX as it is.
+pub fn tune(source: &Source, options: &Options, search: &TuneOptions) -> Result<Tuning, Error> {
+    let session = options.session()?;
+    let ptxas = if search.ptxas.is_empty() { options.ptxas.iter().cloned().collect() } else { search.ptxas.clone() };
+    let request = engine::tune::Request {
+        settings: options.settings(None),
+        ptxas,
+        runs: search.budget,
+        time: search.time,
+        rows: search.rows,
+        launch: options.launch(),
+        cache: session.cache,
+        installing: engine::progress::install_silently,
+    };
+    Ok(engine::tune::tune(&request, &source.given(options)?, &engine::progress::Silent)?)
+}
+
+impl Tuning {
+    /// For people.
+    pub fn to_text(&self) -> String {
+        let options = emit::tune::Options { width: WIDTH, verbose: false };
+        plain(|out| emit::tune::write_text(self, &options, out))
+    }
+
+    /// For programs.
+    pub fn to_json(&self) -> String {
+        json(|out| emit::tune::write_json(self, out))
+    }
+
+    /// A picture.
+    pub fn to_svg(&self) -> String {
+        markup(|out| emit::tune::write_svg(self, out))
     }
 }
 

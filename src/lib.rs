@@ -19,7 +19,7 @@
 //! ```
 //!
 //! The functions at the root of this crate answer one question each: [`inspect`], [`annotate`], [`disassemble`], [`diff`], [`occupancy`],
-//! [`timeline`] and [`gate()`]. They are what the command line and the Python package call. The modules below them are the parts they are
+//! [`timeline`], [`tune()`] and [`gate()`]. They are what the command line and the Python package call. The modules below them are the parts they are
 //! made of, and change more often.
 //!
 //! # How it is made
@@ -42,13 +42,14 @@
 //! Warps, sync ── memory ──────────► MemoryMaps         who touches which bytes and columns; groups under way
 //! answers    ── report::join ─────► Report             owned, deterministic, serialisable: the one model
 //! Report     ── gate ─────────────► Verdict            figures against baseline and policy
+//! PTX        ── tune ─────────────► Search, Tuned      changes with their conditions; which to try; what no other beats
 //! Job        ── engine ───────────► Inspected          all of the above, in parallel; files, processes and the clock are behind it
 //! Report, Verdict ── emit ────────► text, json, …      one file a format
 //! a call     ── mcp ──────────────► few words          the functions below as tools of an agent
 //! ```
 //!
 //! Dependencies point one way too: [`base`] ← [`container`], [`ptx`], [`cubin`], [`sass`], [`toolchain`], [`cache`] (never each other; the last two use [`files`]) ← [`graph`] ← [`flow`]
-//! ← [`registers`], [`simt`] ← [`roles`] ← `sync` ← `memory` ← [`report`] ← [`compare`] ← [`mod@gate`] ← [`matrix`] ← [`engine`], [`emit`] ← `mcp` ← `cli`.
+//! ← [`registers`], [`simt`] ← [`roles`] ← `sync` ← `memory` ← [`report`] ← [`compare`] ← [`mod@gate`] ← [`matrix`], [`tune`] ← [`engine`], [`emit`] ← `mcp` ← `cli`.
 //! `tests/architecture.rs` reads the sources and checks it.
 
 pub mod base;
@@ -77,6 +78,7 @@ pub mod sass;
 pub mod simt;
 mod sync;
 pub mod toolchain;
+pub mod tune;
 
 pub use crate::base::{Arch, Line};
 pub use crate::compare::Difference;

@@ -19,6 +19,7 @@ const ENGINE: &[&str] = &[
     "compare",
     "gate",
     "matrix",
+    "tune",
 ];
 
 /// Each module and what it may import of ours. Who may use the engine may use what the engine uses.
@@ -45,8 +46,9 @@ const TABLE: &[(&str, &[&str])] = &[
     ("compare", &["base", "report"]),
     ("gate", &["base", "report", "compare"]),
     ("matrix", &["base", "report", "gate"]),
+    ("tune", &["base", "ptx", "registers", "simt", "roles", "report", "compare"]),
     ("engine", ENGINE),
-    ("emit", &["base", "report", "registers", "compare", "gate", "matrix"]),
+    ("emit", &["base", "report", "registers", "compare", "gate", "matrix", "tune"]),
     ("mcp", &["engine", "emit"]),
     ("cli", &["engine", "emit", "mcp"]),
 ];

@@ -210,6 +210,23 @@ fn matrix() {
 }
 
 #[test]
+fn tunings() {
+    let schema = Schema::new("tune");
+    if ptxas().is_none() {
+        return;
+    }
+    let of = |name: &str, more: &[&str]| {
+        let path = root(&format!("testdata/ptx/{name}.ptx"));
+        json(&root("."), &[&["tune", path.to_str().unwrap(), "--ptxas", "13.4", "--format", "json"], more].concat())
+    };
+    let spills = of("spills", &["--budget", "40"]);
+    schema.holds(&spills);
+    schema.is_tight(&spills, &["/kernels/tried", "/kernels/refused/count", "/kernels/refused/first"]);
+    schema.holds(&of("hopper_warp_specialised", &["--budget", "40"]));
+    schema.holds(&of("several_entries", &["--budget", "12"]));
+}
+
+#[test]
 fn timelines() {
     let schema = Schema::new("timeline");
     let folder = tempfile::tempdir().unwrap();

@@ -89,9 +89,12 @@ fn with_ptxas() {
         ("report-findings", "testdata/ptx/hopper_setmaxnreg_dropped.ptx --ptxas 13.4 --threads 256"),
         ("report-tried", "testdata/ptx/hopper_warp_specialised.ptx --ptxas 13.4 --smem-dynamic 0 --try-step --top 0"),
         ("matrix", "matrix testdata/ptx/spills.ptx --ptxas 13.4 --no-cache --sweep maxrregcount=24,32,64"),
+        ("tune", "tune testdata/ptx/spills.ptx --ptxas 13.4 --budget 60"),
     ] {
         shows(name, &here, &args.split(' ').collect::<Vec<_>>());
     }
+    let picture = ["tune", "testdata/ptx/spills.ptx", "--ptxas", "13.4", "--budget", "60", "--format", "svg"];
+    insta::assert_snapshot!("tune-svg", printed(&here, 80, &picture));
     let list = printed(&here, 80, &["toolchain", "list"]);
     let path = ptxas().unwrap().display().to_string();
     let shown = list.lines().filter(|line| line.contains(&path) || line.starts_with("* is"));

@@ -1,7 +1,7 @@
 """Where did my registers go, and did this change make it worse?
 
 ``inspect`` takes PTX text, a cubin's bytes or a path and gives a :class:`Report`; ``annotate``, ``disassemble``, ``diff``, ``occupancy``,
-``timeline`` and ``gate`` answer one question each. They work in this process, without a GPU, and let other threads run meanwhile.
+``timeline``, ``tune`` and ``gate`` answer one question each. They work in this process, without a GPU, and let other threads run meanwhile.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from . import _ptxinspect
 from ._errors import CubinError, Error, InputError, PtxasError, TimeoutError, ToolchainError
 from ._model import Advisory, Diagnostic, Finding, Kernel, Unit
 from ._ptxinspect import __version__
-from ._results import Annotated, Difference, Listing, OccupancyAnswer, Report, Timelines, Verdict, _list
+from ._results import Annotated, Difference, Listing, OccupancyAnswer, Report, Timelines, Tuning, Verdict, _list
 
 __all__ = [
     "Advisory",
@@ -33,6 +33,7 @@ __all__ = [
     "Timelines",
     "TimeoutError",
     "ToolchainError",
+    "Tuning",
     "Unit",
     "Verdict",
     "__version__",
@@ -43,6 +44,7 @@ __all__ = [
     "inspect",
     "occupancy",
     "timeline",
+    "tune",
 ]
 
 #: PTX text (a ``str`` with a line feed), PTX or a cubin as bytes, or a path to anything that holds them.
@@ -219,6 +221,32 @@ def timeline(
     """The barriers of a PTX's kernels executed: who waits for whom. It needs no ptxas."""
     options = _options(None, None, (), kernels, threads, timeout=timeout)
     return Timelines(_ptxinspect.timeline(_given(source, name), options, steps))
+
+
+def tune(
+    source: Source,
+    arch: Optional[Strings] = None,
+    ptxas: Strings = (),
+    *,
+    budget: Optional[int] = None,
+    minutes: Optional[float] = None,
+    rows: Optional[int] = None,
+    flags: Strings = (),
+    kernels: Strings = (),
+    threads: Optional[int] = None,
+    smem_dynamic: Optional[int] = None,
+    timeout: Optional[float] = None,
+    jobs: Optional[int] = None,
+    cache: bool = True,
+    name: Optional[str] = None,
+) -> Tuning:
+    """Tries ptxas flags and small edits of the PTX: what removes spills, fits one more block on an SM, saves instructions.
+
+    ``ptxas`` are the releases to try, the first of which is what the others are compared with; ``budget`` is how many builds a kernel may
+    take, ``minutes`` how long. Every row was built; an edit is tried only where it is checked that it leaves results as they are.
+    """
+    options = _options(arch, None, flags, kernels, threads, smem_dynamic, timeout, jobs=jobs, cache=cache)
+    return Tuning(_ptxinspect.tune(_given(source, name), options, _list(ptxas), budget, minutes, rows))
 
 
 def gate(

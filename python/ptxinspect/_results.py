@@ -299,6 +299,27 @@ class Timelines(_Written):
         return self.to_svg()
 
 
+class Tuning(_Written):
+    """What flags and edits give, tried."""
+
+    _inner: "_ptxinspect.Tuning"
+
+    def __init__(self, inner: "_ptxinspect.Tuning") -> None:
+        self._inner = inner
+
+    @property
+    def kernels(self) -> List[Dict[str, Any]]:
+        """One for each kernel, as the JSON has it: ``rows``, ``best``, ``why``, …"""
+        return list(self.to_dict()["kernels"])
+
+    def to_svg(self) -> str:
+        """A picture."""
+        return self._inner.to_svg()
+
+    def _repr_html_(self) -> str:
+        return self.to_svg()
+
+
 class OccupancyAnswer(View):
     """How many blocks an SM holds, and how far the next step and the next cliff are."""
 

@@ -445,6 +445,58 @@ fn timeline(py: Python<'_>, given: Given, options: &str, steps: Option<u64>) -> 
     Ok(Timelines { drawn })
 }
 
+/// What a tuning found.
+#[pyclass(frozen, module = "ptxinspect._ptxinspect")]
+struct Tuning {
+    tuning: ptxinspect::tune::Tuning,
+}
+
+#[pymethods]
+impl Tuning {
+    fn to_text(&self, py: Python<'_>) -> String {
+        py.detach(|| self.tuning.to_text())
+    }
+
+    fn to_json(&self, py: Python<'_>) -> String {
+        py.detach(|| self.tuning.to_json())
+    }
+
+    fn to_svg(&self, py: Python<'_>) -> String {
+        py.detach(|| self.tuning.to_svg())
+    }
+}
+
+#[pyfunction]
+fn tune(
+    py: Python<'_>,
+    given: Given,
+    options: &str,
+    ptxas: Vec<String>,
+    budget: Option<usize>,
+    minutes: Option<f64>,
+    rows: Option<usize>,
+) -> PyResult<Tuning> {
+    let (source, options) = (Source::from(given), Asked::options(options)?);
+    let default = ptxinspect::TuneOptions::default();
+    let time = match minutes {
+        Some(minutes) => match std::time::Duration::try_from_secs_f64(minutes * 60.0) {
+            Ok(time) => Some(time),
+            Err(_) => {
+                return Err(pyo3::exceptions::PyValueError::new_err("minutes is no time: expected a number above 0"));
+            }
+        },
+        None => None,
+    };
+    let search = ptxinspect::TuneOptions {
+        ptxas,
+        budget: budget.unwrap_or(default.budget),
+        time,
+        rows: rows.unwrap_or(default.rows),
+    };
+    let tuned = py.detach(|| ptxinspect::tune(&source, &options, &search));
+    Ok(Tuning { tuning: tuned.map_err(|error| raise(py, &error))? })
+}
+
 /// A launch.
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -575,6 +627,7 @@ fn _ptxinspect(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Listing>()?;
     module.add_class::<Difference>()?;
     module.add_class::<Timelines>()?;
+    module.add_class::<Tuning>()?;
     module.add_class::<Verdict>()?;
     module.add_function(wrap_pyfunction!(inspect, module)?)?;
     module.add_function(wrap_pyfunction!(survey, module)?)?;
@@ -582,6 +635,7 @@ fn _ptxinspect(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(disassemble, module)?)?;
     module.add_function(wrap_pyfunction!(diff, module)?)?;
     module.add_function(wrap_pyfunction!(timeline, module)?)?;
+    module.add_function(wrap_pyfunction!(tune, module)?)?;
     module.add_function(wrap_pyfunction!(occupancy, module)?)?;
     module.add_function(wrap_pyfunction!(gate, module)?)?;
     module.add_function(wrap_pyfunction!(main, module)?)

@@ -27,6 +27,7 @@ Examples:
   ptxinspect annotate kernel.ptx                   each PTX line with its SASS and live registers
   ptxinspect disasm kernel.cubin                   SASS with live registers and PTX lines
   ptxinspect timeline kernel.ptx                   its barriers executed: who waits for whom
+  ptxinspect tune kernel.ptx                       what flags and small edits would help, tried
   ptxinspect gate kernels/*.ptx                    compare with what is recorded
   ptxinspect diff old.ptx new.ptx                  what a change did
   ptxinspect toolchain install 13.4                get a ptxas
@@ -80,6 +81,8 @@ pub enum Command {
     Occupancy(OccupancyArgs),
     /// Barriers executed and drawn: who waits, arrives, copies and multiplies, and who waits for whom
     Timeline(super::timeline::TimelineArgs),
+    /// ptxas flags and small edits of the PTX, tried: what removes spills, fits one more block, saves instructions
+    Tune(super::tune::TuneArgs),
     /// Managed ptxas versions: list, install, path, remove
     Toolchain(ToolchainArgs),
     /// What ptxas has made before: info, clear, verify

@@ -27,6 +27,7 @@ pub mod schema;
 mod streams;
 pub mod timeline;
 mod toolchain;
+pub mod tune;
 mod watch;
 
 use std::ffi::OsString;
@@ -144,6 +145,7 @@ fn run(args: Args) -> Result<Outcome> {
         Some(Command::Timeline(args)) => {
             watch::run(&args.output, std::slice::from_ref(&args.input), || timeline::run(&args))
         }
+        Some(Command::Tune(args)) => watch::run(&args.output, &args.inputs, || tune::run(&args)),
         Some(Command::Toolchain(args)) => toolchain::run(&args),
         Some(Command::Gate(args)) => watch::run(&args.output, &args.watched(), || gate::run(&args)),
         Some(Command::Cache(args)) => cache::run(&args),

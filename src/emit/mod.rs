@@ -24,3 +24,4 @@ pub mod schema;
 pub mod svg;
 pub mod text;
 pub mod timeline;
+pub mod tune;

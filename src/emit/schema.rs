@@ -24,6 +24,7 @@ schemas!(
     "report",
     "timeline",
     "toolchains",
+    "tune",
 );
 
 /// A schema by its name.

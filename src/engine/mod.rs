@@ -28,3 +28,4 @@ pub mod source;
 pub mod step;
 pub mod threads;
 pub mod timeline;
+pub mod tune;

@@ -260,6 +260,11 @@ impl<'a> Graph<'a> {
         around.filter_map(|id| loops.loops.get(id.0 as usize))
     }
 
+    /// The first block of every loop that is entered there alone, with the loop's depth, 1 for an outermost one.
+    pub fn loop_headers(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.loops().loops.iter().filter(|found| !found.irreducible).map(|found| (found.header.0, found.depth))
+    }
+
     fn loops(&self) -> &Loops {
         self.loops.get_or_init(|| {
             let blocks = self.blocks.len() as u32;

@@ -1,0 +1,197 @@
+//! From what was tried to what is told: the table, its commands and patches, the best for each aim, and why.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+
+use super::{Trials, missing};
+use crate::compare::unified;
+use crate::tune::{
+    Aim, AimAnswer, Change, Frees, Holder, Outcome, Refusals, Row, Search, Tried, Tuned, Why, best, closest, front,
+};
+
+/// Values at the peak that are named.
+const HOLDERS: usize = 5;
+
+impl Trials<'_, '_> {
+    /// What is told of a search.
+    pub(super) fn answer(&self, search: &Search, out_of_time: bool) -> Result<Tuned> {
+        let tried = search.tried();
+        let mut chosen: Vec<&Tried> = tried.iter().take(1).collect();
+        let now = tried.first().and_then(Tried::figures).cloned().unwrap_or_default();
+        let bests: Vec<(Aim, Option<&Tried>)> =
+            Aim::ALL.into_iter().map(|aim| (aim, best(aim, tried, &now).filter(|found| found.number > 0))).collect();
+        let near: Vec<Option<&Tried>> = bests
+            .iter()
+            .map(|(aim, found)| {
+                closest(*aim, tried, &now).filter(|_| found.is_none() && aim.is_met(&now) != Some(true))
+            })
+            .collect();
+        let reached = bests.iter().filter(|(aim, _)| aim.is_met(&now) != Some(true)).filter_map(|(_, found)| *found);
+        for found in reached.chain(near.iter().flatten().copied()) {
+            if !chosen.iter().any(|other| other.number == found.number) {
+                chosen.push(found);
+            }
+        }
+        let all: Vec<&Tried> = front(tried).into_iter().filter(|one| one.number > 0).collect();
+        for one in &all {
+            if chosen.len() <= self.bench.request.rows && !chosen.iter().any(|other| same(other, one)) {
+                chosen.push(one);
+            }
+        }
+        let left_out = all.iter().filter(|one| !chosen.iter().any(|other| same(other, one))).count();
+        chosen.sort_by_key(|one| (one.number > 0, one.figures().map(|figures| figures.costs()), one.number));
+        let row_of = |one: &Tried| chosen.iter().position(|other| other.number == one.number);
+        let best = bests.iter().zip(&near).map(|((aim, found), near)| {
+            let is_met = aim.is_met(&now);
+            let row = found.filter(|_| is_met != Some(true)).and_then(row_of);
+            AimAnswer { aim: *aim, is_met, row, closest: near.and_then(row_of) }
+        });
+        let rows = chosen.iter().enumerate().filter_map(|(at, one)| self.row(at, one));
+        Ok(Tuned {
+            input: self.bench.input.name.clone(),
+            kernel: self.baseline.kernel.name.clone(),
+            arch: self.bench.arch.to_string(),
+            runs: tried.len(),
+            different: tried.iter().filter_map(Tried::code).collect::<BTreeSet<_>>().len(),
+            is_cut: out_of_time || search.is_cut(),
+            tried: kinds(tried),
+            refused: refusals(tried),
+            best: best.collect(),
+            rows: rows.collect(),
+            rows_left_out: left_out,
+            why: self.why(tried),
+            suggestions: search.space().suggestions.clone(),
+            missing: missing(&self.baseline.kernel),
+        })
+    }
+
+    fn row(&self, at: usize, one: &Tried) -> Option<Row> {
+        let Outcome::Built { figures, code } = &one.outcome else { return None };
+        let edited = self.text(&one.trial).ok().flatten();
+        let name = file_name(&self.bench.input.name);
+        let edits = one.trial.edits();
+        let session = self.baseline.sessions.get(one.trial.ptxas)?;
+        let flags = self.flags(&one.trial);
+        let ptxas = self.baseline.versions.get(one.trial.ptxas).cloned().unwrap_or_default();
+        let mut commands = Vec::new();
+        let source = if edits.is_empty() {
+            self.bench.input.name.clone()
+        } else {
+            let tuned = tuned_name(&name, at);
+            let apply: String = edits.iter().map(|edit| format!(" --apply {edit}")).collect();
+            let kernel = session.flags.iter().any(|flag| flag.starts_with("--entry="));
+            let kernel = if kernel { format!(" --kernel {}", quoted(self.function.name())) } else { String::new() };
+            commands.push(format!(
+                "ptxinspect tune {}{kernel}{apply} -o {}",
+                quoted(&self.bench.input.name),
+                quoted(&tuned)
+            ));
+            tuned
+        };
+        let all: Vec<String> = session.flags.iter().chain(&flags).map(|flag| quoted(flag)).collect();
+        let flags_text = if all.is_empty() { String::new() } else { format!(" -- {}", all.join(" ")) };
+        commands.push(format!("ptxinspect {} --arch {} --ptxas {ptxas}{flags_text}", quoted(&source), self.bench.arch));
+        Some(Row {
+            row: at,
+            changes: one.trial.changes.iter().map(Change::to_string).collect(),
+            ptxas,
+            flags,
+            edits: edits.iter().map(ToString::to_string).collect(),
+            edits_in_words: edits.iter().map(|edit| edit.words()).collect(),
+            figures: (**figures).clone(),
+            code: code.clone(),
+            commands,
+            patch: edited.map(|edited| unified(&name, self.bench.module.text(), &edited)),
+        })
+    }
+
+    fn why(&self, tried: &[Tried]) -> Why {
+        let kernel = &self.baseline.kernel;
+        let peak = kernel.pressure.as_ref().map(|pressure| &pressure.gpr);
+        let mut holders: Vec<Holder> = kernel
+            .live_at_peak
+            .iter()
+            .flatten()
+            .map(|value| Holder {
+                registers: value.registers.len(),
+                virtual_registers: value.virtual_registers.clone(),
+                ptx_line: value.ptx_line,
+                next_use_ptx_line: value.next_use_ptx_line,
+                could: value.could.clone(),
+            })
+            .collect();
+        holders.sort_by_key(|holder| (std::cmp::Reverse(holder.registers), holder.ptx_line));
+        holders.truncate(HOLDERS);
+        let now = tried.first().and_then(Tried::figures).and_then(|figures| figures.peak_live);
+        let single = |one: &&Tried| one.trial.changes.len() == 1 && one.trial.ptxas == 0;
+        let edits = tried.iter().filter(single).filter_map(|one| {
+            let edit = one.trial.changes.first()?.edit()?;
+            let peak = one.figures()?.peak_live?;
+            // A cap is no change of the code.
+            let frees = !matches!(edit.axis(), crate::tune::Axis::Registers | crate::tune::Axis::Threads);
+            (frees && peak < now?).then(|| Frees { change: edit.to_string(), words: edit.words(), peak_live: peak })
+        });
+        Why {
+            peak_live: peak.map(|peak| peak.peak),
+            peak_ptx_line: peak.and_then(|peak| peak.ptx_line),
+            cap: kernel.register_cap.as_ref().map(|cap| cap.explanation.clone()),
+            gap: kernel.pressure.iter().flat_map(|pressure| pressure.gap.clone()).collect(),
+            holders,
+            frees_most: edits.min_by_key(|frees| frees.peak_live),
+        }
+    }
+}
+
+/// Whether two builds are one to a reader.
+fn same(one: &Tried, other: &Tried) -> bool {
+    one.number == other.number
+        || one.figures().zip(other.figures()).is_some_and(|(one, other)| one.costs() == other.costs())
+}
+
+/// What was tried, by kind.
+fn kinds(tried: &[Tried]) -> BTreeMap<String, usize> {
+    let mut kinds = BTreeMap::new();
+    for change in tried.iter().flat_map(|one| &one.trial.changes) {
+        let text = change.to_string();
+        let kind = text.split(['=', '@']).next().unwrap_or(&text);
+        *kinds.entry(kind.to_owned()).or_default() += 1;
+    }
+    let releases = tried.iter().filter(|one| one.trial.ptxas > 0).count();
+    if releases > 0 {
+        kinds.insert("--ptxas".to_owned(), releases);
+    }
+    kinds
+}
+
+fn refusals(tried: &[Tried]) -> Refusals {
+    let mut refusals = Refusals::default();
+    for one in tried {
+        if let Outcome::Refused { reason, message } = &one.outcome {
+            *refusals.count.entry(*reason).or_default() += 1;
+            refusals.first.entry(*reason).or_insert_with(|| format!("{}: {message}", one.trial));
+        }
+    }
+    refusals
+}
+
+/// The last part of a path.
+fn file_name(name: &str) -> String {
+    name.rsplit(['/', '\\']).next().unwrap_or(name).to_owned()
+}
+
+/// `kernel.ptx` becomes `kernel.row3.ptx`.
+fn tuned_name(name: &str, row: usize) -> String {
+    let stem = name.strip_suffix(".ptx").unwrap_or(name);
+    format!("{stem}.row{row}.ptx")
+}
+
+/// As a shell takes it for one word.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}

@@ -1,0 +1,153 @@
+//! The figures of a trial: what the table shows, and what builds are compared by.
+
+use serde::Serialize;
+
+use crate::report::{Kernel, KernelKind, Spill};
+
+/// How often a loop is taken to turn, where nobody knows: an instruction counts ten times as much for each loop around it, as in
+/// Chaitin's estimate of what a spill costs ("Register allocation and spilling via graph coloring", 1982).
+pub const LOOP_TURNS: u64 = 10;
+/// Loops deeper than this count as if they were not.
+const DEEPEST: u32 = 6;
+
+/// What a build of a kernel needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+pub struct TrialFigures {
+    /// Registers a thread.
+    pub registers: Option<u32>,
+    /// The most that are live at once.
+    pub peak_live: Option<u32>,
+    /// Spill stores and refills inside loops; null where they cannot be told from other local memory.
+    pub spills_in_loops: Option<u64>,
+    /// The same, each counted ten times for every loop around it.
+    pub spills_weighted: Option<u64>,
+    /// Registers put aside in shared memory and brought back, inside loops: with `spill-to-shared`, and otherwise 0.
+    pub shared_spills_in_loops: Option<u64>,
+    /// Bytes of all spill stores and refills, functions that are called included.
+    pub spill_bytes: Option<u64>,
+    /// Static shared memory, with what is spilt there.
+    pub smem_bytes: Option<u64>,
+    /// Blocks an SM holds; null where the launch is not known.
+    pub blocks_per_sm: Option<u32>,
+    /// Warps an SM holds.
+    pub warps_per_sm: Option<u32>,
+    /// Instructions.
+    pub instructions: Option<u64>,
+    /// The same, each counted ten times for every loop around it; null where code that is called counts, of which nobody knows how often
+    /// it runs.
+    pub instructions_weighted: Option<u64>,
+}
+
+impl TrialFigures {
+    /// Those of a kernel of a unit that was built for it alone; functions that it calls are among the others. `spills_to_shared` says that
+    /// ptxas was told to spill to shared memory: what it marks as a spill and is no access of local memory is one of that then.
+    pub fn of(kernel: &Kernel, others: &[Kernel], spills_to_shared: bool) -> Self {
+        let called: Vec<&Kernel> = others.iter().filter(|other| other.kind == KernelKind::Func).collect();
+        let in_loops = |found: &&Spill| found.loop_depth.unwrap_or(0) > 0;
+        let is_local = |found: &Spill| found.kind.is_some() || !spills_to_shared;
+        let is_known = |found: &Spill| found.loop_depth.is_some() && (found.kind.is_some() || spills_to_shared);
+        let all = kernel.spills.as_ref().filter(|all| all.iter().all(is_known));
+        let known: Option<Vec<&Spill>> = all.map(|all| all.iter().filter(|spill| is_local(spill)).collect());
+        let shared = all.map(|all| all.iter().filter(|spill| !is_local(spill)).filter(in_loops).count() as u64);
+        let bytes = |of: &Kernel| Some(of.resources.spill_store_bytes? + of.resources.spill_load_bytes?);
+        let called_spill = called.iter().any(|other| bytes(other) != Some(0));
+        let in_kernel = known.as_ref().filter(|_| !called_spill);
+        let occupancy = kernel.occupancy.as_ref();
+        TrialFigures {
+            registers: kernel.resources.registers,
+            peak_live: kernel.pressure.as_ref().map(|pressure| pressure.gpr.peak),
+            spills_in_loops: in_kernel.map(|all| all.iter().copied().filter(in_loops).count() as u64),
+            spills_weighted: in_kernel
+                .map(|all| all.iter().copied().filter(in_loops).map(|spill| weight(spill.loop_depth)).sum()),
+            shared_spills_in_loops: shared,
+            spill_bytes: called
+                .iter()
+                .try_fold(bytes(kernel), |sum, other| Some(Some(sum? + bytes(other)?)))
+                .unwrap_or_default()
+                .or_else(|| known.as_ref().filter(|_| called.is_empty()).map(|all| sum_bytes(all))),
+            smem_bytes: kernel.resources.smem_bytes,
+            blocks_per_sm: occupancy.and_then(|found| found.most_blocks_per_sm()),
+            warps_per_sm: occupancy.and_then(|found| found.most_warps_per_sm()),
+            instructions: called
+                .iter()
+                .try_fold(kernel.instructions.count(), |sum, other| Some(Some(sum? + other.instructions.count()?)))
+                .unwrap_or_default(),
+            instructions_weighted: if called.is_empty() { weighted_instructions(kernel) } else { None },
+        }
+    }
+
+    /// Whether it spills nowhere.
+    pub fn is_free_of_spills(&self) -> bool {
+        self.spill_bytes == Some(0)
+    }
+
+    /// What is compared, less is better: spills in loops, spilt bytes, blocks that do not fit, instructions by loops, registers. Registers
+    /// count only where the blocks that they leave room for are not known: what else would fewer of them be for?
+    pub fn costs(&self) -> [u64; 5] {
+        let or_worst = |value: Option<u64>| value.unwrap_or(u64::MAX);
+        [
+            or_worst(self.spills_weighted),
+            or_worst(self.spill_bytes),
+            self.blocks_per_sm.map_or(0, |blocks| u64::from(u32::MAX - blocks)),
+            or_worst(self.instructions_weighted),
+            if self.blocks_per_sm.is_some() { 0 } else { or_worst(self.registers.map(u64::from)) },
+        ]
+    }
+
+    /// Whether it is nowhere worse than another, and somewhere better.
+    pub fn beats(&self, other: &TrialFigures) -> bool {
+        let (own, theirs) = (self.costs(), other.costs());
+        own != theirs && own.iter().zip(&theirs).all(|(own, theirs)| own <= theirs)
+    }
+}
+
+fn weight(depth: Option<u32>) -> u64 {
+    LOOP_TURNS.pow(depth.unwrap_or(0).min(DEEPEST))
+}
+
+fn sum_bytes(spills: &[&Spill]) -> u64 {
+    spills.iter().filter_map(|spill| spill.bytes).map(u64::from).sum()
+}
+
+/// Every loop adds what its instructions weigh more inside than outside of it.
+fn weighted_instructions(kernel: &Kernel) -> Option<u64> {
+    let all = kernel.instructions.count()?;
+    let inside = kernel.loops.as_ref()?.iter().filter(|found| found.depth <= DEEPEST).map(|found| {
+        let outside = weight(found.depth.checked_sub(1));
+        u64::from(found.instructions) * (weight(Some(found.depth)) - outside)
+    });
+    Some(inside.fold(all, u64::saturating_add))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Pc;
+    use crate::report::{Instructions, LoopFacts, Peak};
+
+    #[test]
+    fn an_instruction_weighs_ten_times_as_much_in_each_loop() {
+        let looped = |depth, instructions| LoopFacts {
+            pc: Pc(0),
+            ptx_line: None,
+            depth,
+            instructions,
+            gpr: Peak::default(),
+            spills: None,
+        };
+        let kernel = Kernel {
+            instructions: Instructions { total: Some(100), padding: Some(0), ..Instructions::default() },
+            // 10 instructions, 4 of them in a loop of their own.
+            loops: Some(vec![looped(1, 10), looped(2, 4)]),
+            ..Kernel::default()
+        };
+        assert_eq!(weighted_instructions(&kernel), Some(90 + 6 * 10 + 4 * 100));
+    }
+
+    #[test]
+    fn what_is_not_known_beats_nothing() {
+        let known = TrialFigures { spill_bytes: Some(8), spills_weighted: Some(0), ..TrialFigures::default() };
+        let unknown = TrialFigures { spill_bytes: None, spills_weighted: Some(0), ..TrialFigures::default() };
+        assert!(known.beats(&unknown) && !unknown.beats(&known) && !known.beats(&known));
+    }
+}

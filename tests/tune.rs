@@ -1,0 +1,153 @@
+//! `ptxinspect tune` with the real ptxas: rows that hold what they say, made again byte for byte by their own commands.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use ptxinspect::cache::Key;
+use ptxinspect::cubin::Image;
+use serde_json::Value;
+use support::{program, ptxas, root, stderr, stdout};
+
+const SPILLS: &str = "testdata/ptx/spills.ptx";
+
+fn tuned(folder: &Path, args: &[&str]) -> Value {
+    let output = program().current_dir(folder).arg("tune").args(args).args(["--format", "json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn words(value: &Value) -> Vec<&str> {
+    value.as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect()
+}
+
+/// The digest of the code that ptxas itself makes of a row: its edits by `--apply`, its flags on ptxas's own command line.
+fn made_again(folder: &Path, file: &str, kernel: &Value, row: &Value) -> String {
+    let text = match words(&row["edits"]).as_slice() {
+        [] => fs::read_to_string(folder.join(file)).unwrap(),
+        edits => {
+            let apply = edits.iter().flat_map(|edit| ["--apply", edit]);
+            let name = kernel["kernel"].as_str().unwrap();
+            let edited =
+                program().current_dir(folder).args(["tune", file, "--kernel", name]).args(apply).output().unwrap();
+            assert!(edited.status.success(), "{}", stderr(&edited));
+            stdout(&edited)
+        }
+    };
+    fs::write(folder.join("row.ptx"), text).unwrap();
+    let arch = kernel["arch"].as_str().unwrap();
+    let made = Command::new(ptxas().unwrap())
+        .current_dir(folder)
+        .args([&format!("-arch={arch}"), "row.ptx", "-o", "row.cubin"])
+        .args(words(&row["flags"]))
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", stderr(&made));
+    let bytes = fs::read(folder.join("row.cubin")).unwrap();
+    let image = Image::parse(&bytes).unwrap();
+    let mut code = Vec::new();
+    for function in &image.functions {
+        code.extend_from_slice(function.name.as_bytes());
+        code.push(0);
+        code.extend_from_slice(function.code);
+    }
+    format!("sha256:{}", Key::digest(&code))
+}
+
+/// Every row, made again.
+fn all_made_again(folder: &Path, file: &str, tuning: &Value) -> usize {
+    let kernel = &tuning["kernels"][0];
+    let rows = kernel["rows"].as_array().unwrap();
+    for row in rows {
+        assert_eq!(row["code"].as_str().unwrap(), made_again(folder, file, kernel, row), "{}", row["commands"]);
+    }
+    rows.len()
+}
+
+fn best<'a>(kernel: &'a Value, aim: &str) -> &'a Value {
+    kernel["best"].as_array().unwrap().iter().find(|answer| answer["aim"] == aim).unwrap()
+}
+
+#[test]
+fn spills_are_removed_and_every_row_is_made_again() {
+    if ptxas().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    fs::copy(root(SPILLS), here.join("k.ptx")).unwrap();
+    let tuning = tuned(here, &["k.ptx", "--ptxas", "13.4", "--budget", "60"]);
+    let kernel = &tuning["kernels"][0];
+    let number = best(kernel, "no_spills")["row"].as_u64().expect("a row without spills") as usize;
+    let row = &kernel["rows"][number];
+    assert_eq!(row["figures"]["spill_bytes"], 0);
+    // The directive of the PTX would rule over the flag alone.
+    assert!(words(&row["flags"]).contains(&"--override-directive-values"), "{row}");
+    assert!(all_made_again(here, "k.ptx", &tuning) >= 3);
+    assert!(kernel["runs"].as_u64() <= Some(60));
+}
+
+#[test]
+fn the_same_budget_gives_the_same_answer() {
+    if ptxas().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    fs::copy(root(SPILLS), here.join("k.ptx")).unwrap();
+    let args = ["k.ptx", "--ptxas", "13.4", "--budget", "40"];
+    let first = tuned(here, &args);
+    assert_eq!(first, tuned(here, &[&args[..], &["--no-cache", "-j", "1"]].concat()));
+    assert_eq!(first, tuned(here, &args));
+}
+
+#[test]
+fn nothing_helps_is_an_answer() {
+    if ptxas().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::copy(root("testdata/ptx/saxpy.ptx"), folder.path().join("k.ptx")).unwrap();
+    let tuning = tuned(folder.path(), &["k.ptx", "--ptxas", "13.4", "--budget", "30"]);
+    let kernel = &tuning["kernels"][0];
+    assert_eq!(best(kernel, "no_spills")["is_met"], true);
+    assert!(kernel["tried"]["--register-usage-level"].as_u64() > Some(5), "{}", kernel["tried"]);
+}
+
+/// Budgets of setmaxnreg are tried where the executor proves that the pool holds them.
+#[test]
+fn registers_that_roles_share_are_split_otherwise() {
+    if ptxas().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    fs::copy(root("testdata/ptx/hopper_warp_specialised.ptx"), here.join("k.ptx")).unwrap();
+    let tuning = tuned(here, &["k.ptx", "--ptxas", "13.4", "--budget", "120", "--smem-dynamic", "65536"]);
+    let kernel = &tuning["kernels"][0];
+    assert!(kernel["tried"]["setmaxnreg"].as_u64() > Some(3), "{}", kernel["tried"]);
+    // Fewer registers at launch leave the consumers waiting for ever.
+    assert!(kernel["refused"]["count"]["barriers"].as_u64() > Some(0), "{}", kernel["refused"]);
+    all_made_again(here, "k.ptx", &tuning);
+}
+
+/// An edit is made, and its patch makes the same text.
+#[test]
+fn a_patch_is_what_apply_makes() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let text = fs::read_to_string(root(SPILLS)).unwrap();
+    fs::write(here.join("k.ptx"), &text).unwrap();
+    let args = ["tune", "k.ptx", "--apply", "maxnreg=64", "--apply", "loads-late", "-o", "tuned.ptx"];
+    let made = program().current_dir(here).args(args).output().unwrap();
+    assert!(made.status.success(), "{}", stderr(&made));
+    let edited = fs::read_to_string(here.join("tuned.ptx")).unwrap();
+    assert!(edited.contains(".maxnreg 64") && !edited.contains(".maxnreg 32"));
+    let wrong = program().current_dir(here).args(["tune", "k.ptx", "--apply", "nounroll@1"]).output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("line 1 has no loop"), "{}", stderr(&wrong));
+    let wrong = program().current_dir(here).args(["tune", "k.ptx", "--apply", "faster"]).output().unwrap();
+    assert!(stderr(&wrong).contains("is no edit"), "{}", stderr(&wrong));
+}
