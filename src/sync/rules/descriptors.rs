@@ -47,7 +47,6 @@ pub fn check(warps: &Warps<'_>, bits: &Bits) -> Vec<Finding> {
 /// What a descriptor breaks.
 pub(crate) struct Broken {
     rule: Rule,
-    confidence: Confidence,
     /// What is wrong.
     pub message: String,
     /// What is right.
@@ -55,13 +54,13 @@ pub(crate) struct Broken {
 }
 
 impl Broken {
-    fn likely(rule: Rule, message: String, reasoning: String) -> Broken {
-        Broken { rule, confidence: Confidence::Likely, message, reasoning }
+    fn new(rule: Rule, message: String, reasoning: String) -> Broken {
+        Broken { rule, message, reasoning }
     }
 
     fn at(self, line: Line) -> Finding {
-        let Broken { rule, confidence, message, reasoning } = self;
-        Finding { rule, confidence, line, message, reasoning }
+        let Broken { rule, message, reasoning } = self;
+        Finding { rule, confidence: Confidence::Likely, line, message, reasoning }
     }
 }
 
@@ -69,7 +68,7 @@ impl Broken {
 pub(crate) fn instruction_descriptor(form: MmaForm, what: &str, known: KnownBits) -> Vec<Broken> {
     let kind = form.kind;
     let mut broken = Vec::new();
-    let mut add = |rule, message: String, reasoning: String| broken.push(Broken::likely(rule, message, reasoning));
+    let mut add = |rule, message: String, reasoning: String| broken.push(Broken::new(rule, message, reasoning));
     let read = |field: descriptor::Field| known.field(field.from, field.bits);
     let places = |field: descriptor::Field| match field.bits {
         1 => format!("bit {}", field.from),
@@ -150,7 +149,7 @@ fn in_words(form: MmaForm) -> String {
 pub(crate) fn matrix(format: MatrixFormat, what: &str, known: KnownBits) -> Vec<Broken> {
     let mut broken = Vec::new();
     let mut add = |message: String, reasoning: String| {
-        broken.push(Broken::likely(Rule::MatrixFields, message, reasoning));
+        broken.push(Broken::new(Rule::MatrixFields, message, reasoning));
     };
     let fixed = descriptor::VERSION;
     let version =
@@ -198,14 +197,14 @@ fn start(warps: &Warps<'_>, format: MatrixFormat, what: &str, known: KnownBits) 
         let from = (known.address & field).trailing_zeros();
         let message =
             format!("{what} has bit {lowest} of the address in bit {from}, where bit {} belongs", from as i32 + UNIT);
-        return Some(Broken::likely(Rule::MatrixStart, message, rule.to_owned()));
+        return Some(Broken::new(Rule::MatrixStart, message, rule.to_owned()));
     }
     // Two more bits are 0 in every address of a block's shared memory.
     let above = known.address & !(field << 2 | field) & !known.zeros;
     if above != 0 {
         let message = format!("{what} has bits of the address above bit 13: they are not masked out");
         let reasoning = format!("{rule}: bits from {ADDRESS} on tell spaces and blocks apart");
-        return Some(Broken::likely(Rule::MatrixStart, message, reasoning));
+        return Some(Broken::new(Rule::MatrixStart, message, reasoning));
     }
     let base = known.field(descriptor::BASE_OFFSET.from, descriptor::BASE_OFFSET.bits);
     let swizzle =
@@ -216,7 +215,7 @@ fn start(warps: &Warps<'_>, format: MatrixFormat, what: &str, known: KnownBits) 
     }
     let declared = known.variable.and_then(|variable| warps.values.declared.get(variable as usize));
     // Dynamic shared memory starts where static ends: at 0 where there is none, whatever its alignment. Kernels in use place tiles in it
-    // that start within a pattern.
+    // that start within a pattern, and what copies into them swizzles by address: they are right.
     let is_dynamic = declared.is_none_or(|declared| declared.bytes.is_none());
     let is_static = |declared: &Declared| declared.space == Some(StateSpace::Shared) && declared.bytes.is_some();
     let follows = warps.values.declared.iter().any(is_static);
@@ -224,33 +223,26 @@ fn start(warps: &Warps<'_>, format: MatrixFormat, what: &str, known: KnownBits) 
     let within = (repeat - row) >> UNIT;
     let offset = known.ones & within;
     if offset != 0 {
-        return Some(Broken {
-            rule: Rule::MatrixAligned,
-            confidence: if is_dynamic { Confidence::Possible } else { Confidence::Likely },
-            message: format!(
-                "{what} starts {} bytes past a multiple of {repeat}, with a base offset of 0",
-                offset << UNIT
-            ),
-            reasoning: format!(
+        let message =
+            format!("{what} starts {} bytes past a multiple of {repeat}, with a base offset of 0", offset << UNIT);
+        let broken = Broken::new(
+            Rule::MatrixAligned,
+            message,
+            format!(
                 "the pattern of a swizzle of {swizzle} repeats every {repeat} bytes: bits 49 to 51 say where in it a matrix starts; \
                  with 0 there, what fills it must swizzle by address, not by rows of the matrix"
             ),
-        });
+        );
+        return (!is_dynamic).then_some(broken);
     }
     let open = within & known.address & !known.known();
-    declared.filter(|declared| declared.align < repeat && open != 0).map(|declared| {
+    declared.filter(|declared| declared.align < repeat && open != 0 && (!is_dynamic || follows)).map(|declared| {
         let name = known.variable.and_then(|variable| warps.values.variables.get(variable as usize));
         let name = name.map_or("its variable", String::as_str);
-        Broken {
-            rule: Rule::MatrixAligned,
-            confidence: if is_dynamic && !follows { Confidence::Possible } else { Confidence::Likely },
-            message: format!(
-                "{what} has a swizzle of {swizzle}, but {name} is aligned to {} bytes only",
-                declared.align
-            ),
-            reasoning: format!(
-                "the pattern repeats every {repeat} bytes: declare it .align {repeat}, or round the address up"
-            ),
-        }
+        Broken::new(
+            Rule::MatrixAligned,
+            format!("{what} has a swizzle of {swizzle}, but {name} is aligned to {} bytes only", declared.align),
+            format!("the pattern repeats every {repeat} bytes: declare it .align {repeat}, or round the address up"),
+        )
     })
 }
