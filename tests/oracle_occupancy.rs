@@ -56,6 +56,7 @@ fn parse(line: &str) -> Option<Case<'_>> {
         smem_dynamic: smem_dynamic.try_into().ok()?,
         barriers: barriers.try_into().ok()?,
         cluster: 1,
+        tmem_columns: 0,
         smem_mode,
         carveout: carveout.try_into().ok(),
     };
@@ -87,6 +88,8 @@ fn factor(limiter: Limiter) -> u32 {
         Limiter::SharedMemory => 4,
         Limiter::Blocks => 8,
         Limiter::Barriers => 16,
+        // The header knows of none.
+        Limiter::TensorMemory => 0,
     }
 }
 

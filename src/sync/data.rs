@@ -29,15 +29,17 @@ pub fn check(
     size: BlockSize,
     executed: Option<&Checked>,
 ) -> (Vec<Finding>, Option<DataTouched>) {
-    // Where its barriers are wrong, or cannot be told, nothing follows for data.
+    // Where its barriers are wrong nothing follows for data.
     let launch = match executed {
-        Some(checked) if !matches!(checked.verdict, Verdict::Ends { .. }) => return (Vec::new(), None),
+        Some(checked) if matches!(checked.verdict, Verdict::Wrong(_)) => return (Vec::new(), None),
         Some(checked) => checked.launch.clone(),
         None => Launch { block: size.dimensions, cluster: [1, 1, 1], registers: None },
     };
     let Some(program) = Program::with_data(function, graph).filter(|program| program.refused.is_none()) else {
         return (Vec::new(), None);
     };
+    // What cannot be told of its barriers leaves what one execution touches.
+    let is_told = executed.is_none_or(|checked| matches!(checked.verdict, Verdict::Ends { .. }));
     let limits = Limits::of_share(function.body().len(), function.module().statements().len(), Effort::Usual);
     let share =
         |most: u64| (u128::from(most) * u128::from(limits.pieces) / u128::from(Limits::default().pieces)) as u64;
@@ -62,6 +64,9 @@ pub fn check(
         unreached.retain(|at| run.executed.passes.get(*at) == Some(&0));
         // Its barriers are known to end: what was found before the budget was spent stands.
         is_cut = left.steps == 0 || left.pieces == 0;
+        if !is_told {
+            break;
+        }
         if run.executed.outcome == Outcome::Ends || is_cut {
             runs.push(run);
         }

@@ -265,7 +265,7 @@ fn a_bad_line_is_answered_in_its_place() {
             r#"{"arch":"sm_90","regs":32,"registers":32,"threads":64}"#,
             Some(
                 "unknown key 'regs': expected one of arch, registers, threads, smem, smem_dynamic, barriers, cluster, \
-                 smem_mode, carveout",
+                 tmem_columns, smem_mode, carveout",
             ),
         ),
         (r#"{"arch":"sm_90","registers":32,"registers":33,"threads":64}"#, Some("key 'registers' is given twice")),

@@ -28,7 +28,7 @@ function memoryStrip(total, parts, end) {
   let reach = 0;
   const bars = parts.map((part) => {
     const over = part.from < reach ? " over" : "";
-    reach = Math.max(reach, part.from + part.size);
+    if (part.kind !== "room") reach = Math.max(reach, part.from + part.size);
     const stages = part.kind === "ring" && part.count > 1 ? `;--stage:${(100 / part.count).toFixed(4)}%` : "";
     return `<i class="${part.kind}${over}" data-region="${part.row}" title="${escapeText(part.text)}" style="left:${percent(part.from)};width:${percent(part.size)}${stages}"></i>`;
   });

@@ -103,23 +103,29 @@ fn size(region: &SharedRegion) -> String {
     }
 }
 
-/// `; producer writes (cp.async.bulk.tensor), consumer reads (wgmma)`
+/// `; producer writes (cp.async.bulk.tensor), consumer reads (wgmma)`; `written by` where it is no single role.
 fn users(uses: &[RegionUse]) -> String {
-    let mut told: Vec<(String, Direction, Vec<&str>)> = Vec::new();
+    let mut told: Vec<(Option<&str>, Direction, Vec<&str>)> = Vec::new();
     for used in uses {
-        let who = used.role.as_deref().map_or("all".to_owned(), |role| terminal(role).into_owned());
-        match told.iter_mut().find(|(name, direction, _)| *name == who && *direction == used.direction) {
+        let role = used.role.as_deref();
+        match told.iter_mut().find(|(known, direction, _)| (*known, *direction) == (role, used.direction)) {
             Some((.., hows)) => hows.push(used.how.name()),
-            None => told.push((who, used.direction, vec![used.how.name()])),
+            None => told.push((role, used.direction, vec![used.how.name()])),
         }
     }
-    let parts: Vec<String> = told
-        .into_iter()
-        .map(|(who, direction, hows)| match direction {
-            Direction::Both if hows == ["mbarrier"] => who,
-            _ => format!("{who} {} ({})", direction.word(), hows.join(", ")),
-        })
-        .collect();
+    let part = |(role, direction, hows): (Option<&str>, Direction, Vec<&str>)| {
+        let is_plain = direction == Direction::Both && hows == ["mbarrier"];
+        let hows = hows.join(", ");
+        match (role, direction) {
+            (Some(role), _) if is_plain => Some(terminal(role).into_owned()),
+            (Some(role), _) => Some(format!("{} {} ({hows})", terminal(role), direction.word())),
+            (None, _) if is_plain => None,
+            (None, Direction::Writes) => Some(format!("written by {hows}")),
+            (None, Direction::Reads) => Some(format!("read by {hows}")),
+            (None, Direction::Both) => Some(format!("read and written by {hows}")),
+        }
+    };
+    let parts: Vec<String> = told.into_iter().filter_map(part).collect();
     if parts.is_empty() { String::new() } else { format!("{DIM}; {}{RESET}", parts.join(", ")) }
 }
 

@@ -131,6 +131,7 @@ fn any_launch() -> impl Strategy<Value = Launch> {
             smem_dynamic,
             barriers,
             cluster: 1,
+            tmem_columns: 0,
             smem_mode,
             carveout,
         },

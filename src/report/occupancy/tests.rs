@@ -39,7 +39,7 @@ fn one_block_is_one_block_whatever_shared_memory_it_takes() {
     let launch = Launch { reqntid: Some([384, 1, 1]), ..Launch::default() };
     let occupancy = found(&launch, LaunchHints::default(), true);
     assert_eq!((occupancy.blocks_per_sm, occupancy.warps_per_sm), (Some(1), Some(12)));
-    assert_eq!((occupancy.limiter, occupancy.next_step), (None, None));
+    assert_eq!((occupancy.limiter.as_deref(), occupancy.next_step), (Some("registers"), None));
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn found(text: &str) -> Vec<Finding> {
     let size = BlockSize { dimensions, exact: true };
     let graph = Graph::build(&function);
     let executed = execute_kernel(&function, &graph, size, &[], Effort::default());
-    data::check(&function, &graph, size, executed.as_ref())
+    data::check(&function, &graph, size, executed.as_ref()).0
 }
 
 /// The kernels of a page, in order.
