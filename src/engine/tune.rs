@@ -309,6 +309,11 @@ impl Trials<'_, '_> {
             let message = format!("no block fits on an SM with {count} registers a thread");
             return Outcome::Refused { reason: Reason::Unlaunchable, message };
         }
+        if self.drops_setmaxnreg(&kernel) {
+            let code = kernel.setmaxnreg.as_ref().and_then(|found| found.reason.clone());
+            let message = code.unwrap_or_else(|| "ptxas then drops setmaxnreg".to_owned());
+            return Outcome::Refused { reason: Reason::SetMaxNReg, message };
+        }
         if let Some(message) = self.harm(&kernel) {
             return Outcome::Refused { reason: Reason::Barriers, message };
         }
@@ -349,6 +354,12 @@ impl Trials<'_, '_> {
             bytes.extend_from_slice(function.code);
         }
         Some((own.into_iter().next()?, others, format!("sha256:{}", Key::digest(&bytes))))
+    }
+
+    /// Whether ptxas no longer keeps the setmaxnreg that it keeps in the kernel as it is.
+    fn drops_setmaxnreg(&self, kernel: &Kernel) -> bool {
+        let kept = |of: &Kernel| of.setmaxnreg.as_ref().and_then(|found| found.honoured);
+        kept(&self.baseline.kernel) == Some(true) && kept(kernel) != Some(true)
     }
 
     /// What a trial does to barriers and the registers that roles share; none where it is proven to do no harm.

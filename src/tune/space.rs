@@ -80,7 +80,9 @@ impl Space {
             let beside = beside.filter(|edit| edit.splices(&facts.function).is_ok());
             space.add(facts, beside.unwrap_or(Edit::SpillToShared));
         }
-        space.changes.extend(budgets(facts).into_iter().map(|counts| Change::Edit(Edit::Budgets(counts))));
+        let budgets = budgets(facts).into_iter().map(Edit::Budgets);
+        let budgets = budgets.filter(|edit| edit.splices(&facts.function).is_ok());
+        space.changes.extend(budgets.map(Change::Edit));
         let mut loops = edit::headers(&facts.function);
         loops.sort_by_key(|header| (std::cmp::Reverse(header.depth), header.line));
         loops.truncate(MOST_LOOPS);
