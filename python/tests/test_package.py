@@ -71,10 +71,6 @@ def test_every_other_view_is_the_command_lines(cubin, testdata):
     assert ptxinspect.annotate(cubin).to_svg() == command("annotate", cubin, "--format", "svg")
     ptx = testdata / "ptx" / "hopper_warp_specialised.ptx"
     assert ptxinspect.timeline(ptx).to_json() == command("timeline", ptx, "--format", "json")
-    spills = testdata / "ptx" / "spills.ptx"
-    tuned = ptxinspect.tune(spills, ptxas="13.4", budget=20)
-    assert tuned.to_json() == command("tune", spills, "--ptxas", "13.4", "--budget", "20", "--format", "json")
-    assert any(row["figures"]["spill_bytes"] == 0 for row in tuned.kernels[0]["rows"])
     before, after = testdata / "cubin/culprits-12.4-sm_80.cubin", testdata / "cubin/culprits-12.9-sm_120.cubin"
     assert ptxinspect.diff(before, after).to_json() == command("diff", before, after, "--format", "json")
     said = json.loads(command("occupancy", "--arch=sm_90a", "--registers=168", "--threads=384", "--format=json"))
