@@ -196,6 +196,8 @@ fn comparisons_of_hostile_names() {
     in_every_format(&place, &["diff"], &args(&[&place.file("other.cubin"), &place.file("k.cubin")]));
     let ptx = place.file("k.ptx");
     in_every_format(&place, &["matrix"], &args(&[&ptx, &"--arch", &"sm_90", &"--ptxas", &place.ptxas]));
+    let tried = [&ptx as &dyn AsRef<OsStr>, &"--arch", &"sm_90", &"--ptxas", &place.ptxas, &"--budget", &"4"];
+    in_every_format(&place, &["tune"], &args(&tried));
     // A report that comes back has whatever a file put there.
     let report = place.clean(&args(&[&place.file("k.cubin"), &"--format", &"json"]));
     fs::write(place.file("k.json"), &report.stdout).unwrap();

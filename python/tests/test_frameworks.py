@@ -82,3 +82,15 @@ def test_snippet(section, tmp_path):
     printed = run(tmp_path, blocks(section))
     for expected in expectations:
         assert expected in printed, printed
+
+
+def test_tune():
+    """What the package tries is what the command line tries."""
+    import ptxinspect
+
+    folder = pathlib.Path(os.environ.get("PTXINSPECT_TESTDATA", pathlib.Path(__file__).resolve().parents[2] / "testdata"))
+    spills = folder / "ptx" / "spills.ptx"
+    tuned = ptxinspect.tune(spills, ptxas="13.4", budget=30)
+    assert any(row["figures"]["spill_bytes"] == 0 for row in tuned.kernels[0]["rows"]), str(tuned)
+    arguments = [sys.executable, "-m", "ptxinspect", "tune", str(spills), "--ptxas", "13.4", "--budget", "30", "--format", "json"]
+    assert tuned.to_json() == subprocess.run(arguments, capture_output=True, text=True, check=True).stdout

@@ -20,6 +20,7 @@ def worst(path: str) -> Optional[str]:
         print(finding.code, finding.severity, line, finding.message, registers)
     blocks: int = ptxinspect.occupancy("sm_90a", registers=168, threads=384).blocks_per_sm
     print(blocks, ptxinspect.timeline(path).to_svg())
+    print([kernel["best"] for kernel in ptxinspect.tune(path, ptxas=["12.9", "13.4"], budget=40).kernels])
     return spilling[0] if spilling else None
 
 

@@ -301,7 +301,7 @@ impl Trials<'_, '_> {
         let (unit, built) = compile::build_with(session, &flags, text.as_bytes(), Some(self.bench.arch));
         let Some(built) = built else { return why_not(&unit) };
         let module = edited.map(ptx::parse);
-        let Some((kernel, others, code)) = self.read(session, &built, unit, &flags, module.as_ref()) else {
+        let Some((kernel, others, code, losses)) = self.read(session, &built, unit, &flags, module.as_ref()) else {
             return Outcome::Refused { reason: Reason::Failed, message: "its cubin cannot be read".to_owned() };
         };
         if kernel.occupancy.as_ref().is_some_and(|found| found.cannot_launch()) {
@@ -309,13 +309,20 @@ impl Trials<'_, '_> {
             let message = format!("no block fits on an SM with {count} registers a thread");
             return Outcome::Refused { reason: Reason::Unlaunchable, message };
         }
+        if self.drops_setmaxnreg(&kernel) {
+            let code = kernel.setmaxnreg.as_ref().and_then(|found| found.reason.clone());
+            let message = code.unwrap_or_else(|| "ptxas then drops setmaxnreg".to_owned());
+            return Outcome::Refused { reason: Reason::SetMaxNReg, message };
+        }
         if let Some(message) = self.harm(&kernel) {
             return Outcome::Refused { reason: Reason::Barriers, message };
         }
-        Outcome::Built { figures: Box::new(TrialFigures::of(&kernel, &others, trial.spills_to_shared())), code }
+        let figures = TrialFigures { losses, ..TrialFigures::of(&kernel, &others, trial.spills_to_shared()) };
+        Outcome::Built { figures: Box::new(figures), code }
     }
 
-    /// The kernel of a cubin that was made for a trial, the functions beside it, and the digest of the code.
+    /// The kernel of a cubin that was made for a trial, the functions beside it, the digest of the code, and the losses that ptxas
+    /// warns of.
     fn read(
         &self,
         session: &Session,
@@ -323,7 +330,7 @@ impl Trials<'_, '_> {
         mut unit: Unit,
         flags: &[String],
         module: Option<&Module<'_>>,
-    ) -> Option<(Kernel, Vec<Kernel>, String)> {
+    ) -> Option<(Kernel, Vec<Kernel>, String, u64)> {
         let image = Image::parse(&built.cubin).ok()?;
         let facts = report::Facts {
             image: &image,
@@ -339,6 +346,7 @@ impl Trials<'_, '_> {
             wanted: self.wanted(),
         };
         report::join(&facts, &mut unit);
+        let losses = unit.advisories.iter().filter(|advisory| advisory.is_loss()).count() as u64;
         let (own, others): (Vec<Kernel>, Vec<Kernel>) =
             unit.kernels.into_iter().partition(|kernel| kernel.name == self.function.name());
         let others = others.into_iter().filter(|other| other.kind == KernelKind::Func).collect();
@@ -348,7 +356,13 @@ impl Trials<'_, '_> {
             bytes.push(0);
             bytes.extend_from_slice(function.code);
         }
-        Some((own.into_iter().next()?, others, format!("sha256:{}", Key::digest(&bytes))))
+        Some((own.into_iter().next()?, others, format!("sha256:{}", Key::digest(&bytes)), losses))
+    }
+
+    /// Whether ptxas no longer keeps the setmaxnreg that it keeps in the kernel as it is.
+    fn drops_setmaxnreg(&self, kernel: &Kernel) -> bool {
+        let kept = |of: &Kernel| of.setmaxnreg.as_ref().and_then(|found| found.honoured);
+        kept(&self.baseline.kernel) == Some(true) && kept(kernel) != Some(true)
     }
 
     /// What a trial does to barriers and the registers that roles share; none where it is proven to do no harm.

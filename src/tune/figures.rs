@@ -13,6 +13,8 @@ const DEEPEST: u32 = 6;
 /// What a build of a kernel needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct TrialFigures {
+    /// Losses of performance that ptxas itself warns of: `wgmma` that is serialised, and the like.
+    pub losses: u64,
     /// Registers a thread.
     pub registers: Option<u32>,
     /// The most that are live at once.
@@ -54,6 +56,7 @@ impl TrialFigures {
         let in_kernel = known.as_ref().filter(|_| !called_spill);
         let occupancy = kernel.occupancy.as_ref();
         TrialFigures {
+            losses: 0,
             registers: kernel.resources.registers,
             peak_live: kernel.pressure.as_ref().map(|pressure| pressure.gpr.peak),
             spills_in_loops: in_kernel.map(|all| all.iter().copied().filter(in_loops).count() as u64),
@@ -81,11 +84,12 @@ impl TrialFigures {
         self.spill_bytes == Some(0)
     }
 
-    /// What is compared, less is better: spills in loops, spilt bytes, blocks that do not fit, instructions by loops, registers. Registers
+    /// What is compared, less is better: losses that ptxas warns of, spills in loops, spilt bytes, blocks that do not fit, instructions by loops, registers. Registers
     /// count only where the blocks that they leave room for are not known: what else would fewer of them be for?
-    pub fn costs(&self) -> [u64; 5] {
+    pub fn costs(&self) -> [u64; 6] {
         let or_worst = |value: Option<u64>| value.unwrap_or(u64::MAX);
         [
+            self.losses,
             or_worst(self.spills_weighted),
             or_worst(self.spill_bytes),
             self.blocks_per_sm.map_or(0, |blocks| u64::from(u32::MAX - blocks)),

@@ -54,15 +54,15 @@ impl Aim {
         }
     }
 
-    /// What decides between two builds for this aim, less is better.
-    pub fn key(self, build: &TrialFigures) -> [u64; 5] {
-        let [in_loops, bytes, blocks, instructions, registers] = build.costs();
+    /// What decides between two builds for this aim, less is better; what ptxas itself calls a loss weighs most.
+    pub fn key(self, build: &TrialFigures) -> [u64; 6] {
+        let [losses, in_loops, bytes, blocks, instructions, registers] = build.costs();
         match self {
-            Aim::NoSpillsInLoops => [in_loops, blocks, instructions, bytes, registers],
-            Aim::NoSpills => [bytes, in_loops, blocks, instructions, registers],
+            Aim::NoSpillsInLoops => [losses, in_loops, blocks, instructions, bytes, registers],
+            Aim::NoSpills => [losses, bytes, in_loops, blocks, instructions, registers],
             // More blocks that spill in loops are no gain.
-            Aim::OneMoreBlock => [in_loops, bytes, instructions, blocks, registers],
-            Aim::FewestInstructions => [instructions, in_loops, bytes, blocks, registers],
+            Aim::OneMoreBlock => [losses, in_loops, bytes, instructions, blocks, registers],
+            Aim::FewestInstructions => [losses, instructions, in_loops, bytes, blocks, registers],
         }
     }
 }
@@ -75,8 +75,12 @@ pub fn best<'t>(aim: Aim, tried: &'t [Tried], now: &TrialFigures) -> Option<&'t 
 
 /// The build that comes closest to an aim that none reaches, where it comes closer than the kernel as it is.
 pub fn closest<'t>(aim: Aim, tried: &'t [Tried], now: &TrialFigures) -> Option<&'t Tried> {
-    let first = |figures: &TrialFigures| aim.key(figures)[0];
-    let closer = tried.iter().filter(|one| one.figures().is_some_and(|figures| first(figures) < first(now)));
+    let [now_losses, now_first, ..] = aim.key(now);
+    let is_closer = |figures: &TrialFigures| {
+        let [losses, first, ..] = aim.key(figures);
+        losses <= now_losses && first < now_first
+    };
+    let closer = tried.iter().filter(|one| one.figures().is_some_and(is_closer));
     let found =
         closer.min_by_key(|one| (one.figures().map(|figures| aim.key(figures)), one.trial.complexity(), &one.trial));
     found.filter(|_| matches!(aim, Aim::NoSpillsInLoops | Aim::NoSpills))

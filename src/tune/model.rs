@@ -22,6 +22,9 @@ pub enum Reason {
     Unlaunchable,
     /// Its barriers, executed, do not end, or nobody can tell, though they did before.
     Barriers,
+    /// ptxas drops its setmaxnreg, which it keeps in the kernel as it is.
+    #[serde(rename = "setmaxnreg")]
+    SetMaxNReg,
     /// It could not be tried: time, or a tool that failed.
     Failed,
 }
@@ -34,6 +37,7 @@ impl Reason {
             Reason::Ptxas => "are refused by ptxas",
             Reason::Unlaunchable => "could not be launched: no block fits on an SM",
             Reason::Barriers => "might hang: their barriers, executed, do not all end",
+            Reason::SetMaxNReg => "lose their setmaxnreg: ptxas drops it",
             Reason::Failed => "could not be tried",
         }
     }

@@ -7,6 +7,7 @@ use super::{Change, FastCompile, Trial};
 use crate::base::Arch;
 use crate::base::hardware::MAX_NAMED_REGISTERS;
 use crate::ptx::Function;
+use crate::registers::cap;
 use crate::registers::occupancy::{self, register_table};
 use crate::report::Kernel;
 
@@ -80,7 +81,9 @@ impl Space {
             let beside = beside.filter(|edit| edit.splices(&facts.function).is_ok());
             space.add(facts, beside.unwrap_or(Edit::SpillToShared));
         }
-        space.changes.extend(budgets(facts).into_iter().map(|counts| Change::Edit(Edit::Budgets(counts))));
+        let budgets = budgets(facts).into_iter().map(Edit::Budgets);
+        let budgets = budgets.filter(|edit| edit.splices(&facts.function).is_ok());
+        space.changes.extend(budgets.map(Change::Edit));
         let mut loops = edit::headers(&facts.function);
         loops.sort_by_key(|header| (std::cmp::Reverse(header.depth), header.line));
         loops.truncate(MOST_LOOPS);
@@ -159,9 +162,12 @@ impl Space {
     fn add_directives(&mut self, facts: &Facts<'_>) {
         let header = facts.function.header();
         let launch = &facts.kernel.launch;
-        if launch.threads().is_some() {
+        if let Some(threads) = launch.threads() {
             let now = header.min_blocks_per_sm();
-            let blocks = (1..=MOST_BLOCKS).filter(|count| Some(*count) != now);
+            // Of what more blocks leave to a thread, less than half of what it has only spills.
+            let leaves = |count: u32| cap::by_directives(None, threads, Some(count));
+            let is_of_use = |count: &u32| Some(*count) != now && (*count == 1 || is_worth(facts, leaves(*count)));
+            let blocks = (1..=MOST_BLOCKS).filter(is_of_use);
             self.changes.extend(blocks.map(|count| Change::Edit(Edit::MinBlocks(count))));
             return;
         }

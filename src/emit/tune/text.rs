@@ -61,13 +61,14 @@ struct Column {
     may_go: bool,
 }
 
-const COLUMNS: [Column; 8] = [
+const COLUMNS: [Column; 9] = [
     Column { head: ["regis-", "ters"], of: |f| f.registers.map(u64::from), less_is_better: true, may_go: false },
     Column { head: ["spills", "in loops"], of: |f| f.spills_in_loops, less_is_better: true, may_go: false },
     Column { head: ["spilt", "bytes"], of: |f| f.spill_bytes, less_is_better: true, may_go: false },
     Column { head: ["blocks", "per SM"], of: |f| f.blocks_per_sm.map(u64::from), less_is_better: false, may_go: false },
     Column { head: ["instruc-", "tions"], of: |f| f.instructions, less_is_better: true, may_go: false },
     Column { head: ["weighted", "by loops"], of: |f| f.instructions_weighted, less_is_better: true, may_go: true },
+    Column { head: ["ptxas", "warns"], of: |f| Some(f.losses), less_is_better: true, may_go: true },
     Column { head: ["to shared", "in loops"], of: |f| f.shared_spills_in_loops, less_is_better: true, may_go: true },
     Column { head: ["shared", "bytes"], of: |f| f.smem_bytes, less_is_better: true, may_go: true },
 ];
@@ -211,6 +212,7 @@ fn difference(now: &TrialFigures, then: &TrialFigures) -> String {
             said.push(format!("{} → {} {what}", thousands(old), thousands(new)));
         }
     };
+    count(Some(now.losses), Some(then.losses), "losses that ptxas warns of");
     count(now.spills_in_loops, then.spills_in_loops, "spills in loops");
     count(now.shared_spills_in_loops, then.shared_spills_in_loops, "spills to shared memory in loops");
     count(now.spill_bytes, then.spill_bytes, "spilt bytes");

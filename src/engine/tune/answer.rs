@@ -7,7 +7,8 @@ use anyhow::Result;
 use super::{Trials, missing};
 use crate::compare::unified;
 use crate::tune::{
-    Aim, AimAnswer, Change, Frees, Holder, Outcome, Refusals, Row, Search, Tried, Tuned, Why, best, closest, front,
+    Aim, AimAnswer, Axis, Change, Frees, Holder, Outcome, Refusals, Row, Search, Tried, Tuned, Why, best, closest,
+    front,
 };
 
 /// Values at the peak that are named.
@@ -128,8 +129,8 @@ impl Trials<'_, '_> {
         let edits = tried.iter().filter(single).filter_map(|one| {
             let edit = one.trial.changes.first()?.edit()?;
             let peak = one.figures()?.peak_live?;
-            // A cap is no change of the code.
-            let frees = !matches!(edit.axis(), crate::tune::Axis::Registers | crate::tune::Axis::Threads);
+            // A cap frees nothing, and neither does another place for what is spilt.
+            let frees = !matches!(edit.axis(), Axis::Registers | Axis::Threads | Axis::SpillMemory);
             (frees && peak < now?).then(|| Frees { change: edit.to_string(), words: edit.words(), peak_live: peak })
         });
         Why {
