@@ -50,13 +50,13 @@ impl Within {
     }
 }
 
-/// `A..B`, `A..`, `..B` or `A`, both ends included.
+/// `A..B`, `A..`, `..B` or `A`, both ends included; `A-B` and `A:B` as other programs have them.
 pub fn lines(range: &str) -> Result<(Line, Line)> {
     let number = |text: &str, default: u32| match text {
         "" => Some(default),
         text => text.parse().ok(),
     };
-    let (from, to) = range.split_once("..").unwrap_or((range, range));
+    let (from, to) = range.split_once("..").or_else(|| range.split_once(['-', ':'])).unwrap_or((range, range));
     match (number(from, 1), number(to, u32::MAX)) {
         (Some(from), Some(to)) if from <= to && !range.is_empty() => Ok((Line(from), Line(to))),
         _ => bail!("--lines {range} is no range of lines: expected A..B, such as 100..140, with A at most B"),
@@ -73,6 +73,8 @@ mod tests {
         assert_eq!(lines("3..").unwrap(), (Line(3), Line(u32::MAX)));
         assert_eq!(lines("..7").unwrap(), (Line(1), Line(7)));
         assert_eq!(lines("9").unwrap(), (Line(9), Line(9)));
+        assert_eq!(lines("3-7").unwrap(), (Line(3), Line(7)));
+        assert_eq!(lines("3:7").unwrap(), (Line(3), Line(7)));
         assert!(lines("7..3").is_err());
         assert!(lines("a..b").is_err());
         assert!(lines("").is_err());

@@ -378,26 +378,26 @@ fn quad_pairs(words: &[&str], d: Element, a: Element, b: Element, c: Element) ->
         registers: pairs(cells),
         is_sparse: false,
     };
-    let along = |cell: fn(u32) -> Cell| [cell(0), cell(1), cell(2), cell(3)];
-    let (across, down): (fn(u32) -> Cell, fn(u32) -> Cell) = (|at| Cell::new(0, at), |at| Cell::new(at, 0));
+    let across = [0, 1, 2, 3].map(|at| Cell::new(0, at));
+    let down = across.map(Cell::swapped);
     let left = match a_layout {
         "row" => {
             let lane = [Cell::new(1, 0), Cell::new(2, 0), zero, zero, Cell::new(4, 0)];
-            factor(Role::A, 1, 8, 4, a, lane, along(across))
+            factor(Role::A, 1, 8, 4, a, lane, across)
         }
         _ => {
             let lane = [Cell::new(0, 1), Cell::new(0, 2), zero, zero, Cell::new(4, 0)];
-            factor(Role::A, 1, 8, 4, a, lane, along(down))
+            factor(Role::A, 1, 8, 4, a, lane, down)
         }
     };
     let right = match b_layout {
         "row" => {
             let lane = [Cell::new(1, 0), Cell::new(2, 0), zero, zero, Cell::new(0, 4)];
-            factor(Role::B, 2, 4, 8, b, lane, along(across))
+            factor(Role::B, 2, 4, 8, b, lane, across)
         }
         _ => {
             let lane = [Cell::new(0, 1), Cell::new(0, 2), zero, zero, Cell::new(0, 4)];
-            factor(Role::B, 2, 4, 8, b, lane, along(down))
+            factor(Role::B, 2, 4, 8, b, lane, down)
         }
     };
     let sum = |role, operand, element: Element| {
