@@ -155,6 +155,10 @@ class Kernel(View):
     loops: Optional[List["Loop"]]
     #: The .local variables of its PTX.
     local_variables: List["LocalVariable"]
+    #: What wgmma and tcgen05.mma multiply, by line; absent where there is none.
+    multiplications: List["Multiplication"]
+    #: Which elements registers hold at the lines asked for with --at; absent where there is nothing to tell.
+    fragments_at: List["FragmentsAt"]
 
 
 class Launch(View):
@@ -668,6 +672,14 @@ class LocalVariable(View):
     ptx_line: int
 
 
+class FragmentsAt(View):
+    """FragmentsAt."""
+
+    ptx_line: int
+    instruction: str
+    fragments: List["Fragment"]
+
+
 class Peak(View):
     """Peak."""
 
@@ -821,6 +833,105 @@ class UnknownAccess(View):
     how: Literal["ld.shared", "st.shared", "atom.shared", "ldmatrix", "stmatrix", "cp.async", "cp.async.bulk", "cp.async.bulk.tensor", "wgmma", "tcgen05.mma", "tcgen05.cp", "tcgen05.ld", "tcgen05.st", "tcgen05.alloc", "mbarrier", "other"]
 
 
+class Descriptor(View):
+    """A descriptor of wgmma or tcgen05."""
+
+    #: It, in hexadecimal; null where a bit of it is not known.
+    value: Optional[str]
+    #: From the lowest bits on.
+    fields: List["DescriptorField"]
+
+
+class DescriptorField(View):
+    """DescriptorField."""
+
+    name: str
+    #: Its lowest and its highest bit.
+    bits: List[int]
+    value: Optional[int]
+    #: What the value stands for, where it is more than a number.
+    meaning: Optional[str]
+
+
+class Tile(View):
+    """A matrix in shared memory, as its descriptor has it."""
+
+    #: The variable that it is in.
+    variable: Optional[str]
+    #: Where it starts, where that is a number.
+    start: Optional[int]
+    #: none, 32 bytes, 64 bytes, 128 bytes, 128 bytes in atoms of 32.
+    swizzle: Optional[str]
+    leading_bytes: Optional[int]
+    stride_bytes: Optional[int]
+    base_offset: Optional[int]
+    descriptor: "Descriptor"
+
+
+class Factor(View):
+    """A or B."""
+
+    place: Literal["registers", "tensor_memory", "shared_memory"]
+    #: Whether M of A, or N of B, lies side by side instead of K.
+    transposed: Optional[bool]
+    negated: Optional[bool]
+    #: How it lies in shared memory; null elsewhere.
+    tile: Optional["Tile"]
+
+
+class Multiplication(View):
+    """A wgmma or tcgen05.mma. What is not known before the kernel runs is null."""
+
+    ptx_line: int
+    instruction: Literal["wgmma", "tcgen05.mma"]
+    #: .kind of a tcgen05.mma.
+    kind: Optional[str]
+    m: Optional[int]
+    n: Optional[int]
+    k: Optional[int]
+    d_type: Optional[str]
+    a_type: Optional[str]
+    b_type: Optional[str]
+    sparse: bool
+    a: "Factor"
+    b: "Factor"
+    #: The instruction descriptor; null of a wgmma.
+    descriptor: Optional["Descriptor"]
+
+
+class Fragment(View):
+    """An operand that is spread over the threads: an element's place is the sum of what its register, its thread and its warp add."""
+
+    #: A, B, C, D, matrix 0, tensor memory.
+    operand: str
+    #: Which operand of the instruction has its registers, from 0 on.
+    operand_index: int
+    #: Which of that operand's registers is its first, from 0 on.
+    first_register: int
+    rows: int
+    columns: int
+    element: str
+    sparse: bool
+    #: Warps that hold it together.
+    warps: int
+    #: The row of a thread, as a formula of t (the thread in its warp) and w (the warp).
+    row: str
+    column: str
+    #: What each bit of the thread's number adds, lowest first.
+    thread_bits: List[List[int]]
+    #: What each warp adds to row and column.
+    warp: List[int]
+    registers: List["HeldElements"]
+
+
+class HeldElements(View):
+    """HeldElements."""
+
+    name: str
+    #: What is added for each element in the register, lowest bits first.
+    elements: List[List[int]]
+
+
 __all__ = [
     "Advisory",
     "AsyncSite",
@@ -831,13 +942,19 @@ __all__ = [
     "ConstantBank",
     "CopySite",
     "CubinFacts",
+    "Descriptor",
+    "DescriptorField",
     "Diagnostic",
     "Execution",
+    "Factor",
     "FenceSite",
     "Finding",
     "FirstWrong",
+    "Fragment",
+    "FragmentsAt",
     "GroupsAt",
     "GroupsInFlight",
+    "HeldElements",
     "InsertedBarrier",
     "Instructions",
     "Kernel",
@@ -854,6 +971,7 @@ __all__ = [
     "MemoryMaps",
     "Mend",
     "MendedLine",
+    "Multiplication",
     "NamedBarrier",
     "NamedBarrierSite",
     "OccupancyStep",
@@ -884,6 +1002,7 @@ __all__ = [
     "TensorAllocation",
     "TensorMap",
     "TensorRegion",
+    "Tile",
     "Unit",
     "UnitError",
     "UnknownAccess",

@@ -26,14 +26,14 @@ pub fn run(args: &ExplainArgs) -> Result<Outcome> {
             let pages = descriptors(what, rest)?;
             match is_json {
                 true => json(&mut out, "descriptors", &serde_json::to_value(&pages)?)?,
-                false => matrices::write_descriptors(&pages, &mut out)?,
+                false => matrices::write_descriptors(&pages, output::stdout_width(), &mut out)?,
             }
         }
         [opcode] if explain::page(opcode).is_none() && opcode.contains('.') => {
             let found = fragments(opcode)?;
             match is_json {
                 true => json(&mut out, "fragments", &serde_json::to_value(&found.fragments)?)?,
-                false => matrices::write_fragments(&found, &mut out)?,
+                false => matrices::write_fragments(&found, output::stdout_width(), &mut out)?,
             }
         }
         [code] => page(code, is_json, &mut out)?,

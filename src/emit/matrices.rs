@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::escape::terminal;
-use super::text::{BOLD, DIM, RESET, WARN, bytes, count};
+use super::text::{BOLD, DIM, RESET, WARN, bytes, count, wrap};
 use crate::report::{
     Descriptor, DescriptorField, DescriptorPage, Factor, FactorPlace, Fragment, FragmentsAt, HeldElements,
     Multiplication, Tile,
@@ -155,7 +155,11 @@ pub fn elements(fragment: &Fragment, held: &HeldElements) -> String {
 }
 
 /// Writes what a descriptor says, for each instruction that it may be of.
-pub fn write_descriptors(pages: &[DescriptorPage], out: &mut dyn Write) -> io::Result<()> {
+pub fn write_descriptors(pages: &[DescriptorPage], width: usize, out: &mut dyn Write) -> io::Result<()> {
+    let sentence = |text: &str, out: &mut dyn Write| {
+        let lines = wrap(text, width.saturating_sub(4)).into_iter().enumerate();
+        lines.into_iter().try_for_each(|(at, line)| writeln!(out, "{:1$}{line}", "", if at == 0 { 2 } else { 4 }))
+    };
     for (at, page) in pages.iter().enumerate() {
         if at > 0 {
             writeln!(out)?;
@@ -163,13 +167,13 @@ pub fn write_descriptors(pages: &[DescriptorPage], out: &mut dyn Write) -> io::R
         let value = page.descriptor.value.as_deref().unwrap_or_default();
         writeln!(out, "{BOLD}{value}{RESET} of {}", page.instruction)?;
         if let Some(found) = &page.multiplication {
-            writeln!(out, "  {}", product(found))?;
+            sentence(&product(found), out)?;
         }
         if let Some(tile) = &page.tile {
-            writeln!(out, "  a matrix in shared memory{}, {}", variable(tile), layout(tile))?;
+            sentence(&format!("a matrix in shared memory{}, {}", variable(tile), layout(tile)), out)?;
         }
         for wrong in &page.wrong {
-            writeln!(out, "  {WARN}wrong:{RESET} {wrong}")?;
+            sentence(&format!("{WARN}wrong:{RESET} {wrong}"), out)?;
         }
         for row in fields(&page.descriptor) {
             writeln!(out, "  {row}")?;
@@ -179,12 +183,14 @@ pub fn write_descriptors(pages: &[DescriptorPage], out: &mut dyn Write) -> io::R
 }
 
 /// Writes what the registers of an instruction hold.
-pub fn write_fragments(found: &FragmentsAt, out: &mut dyn Write) -> io::Result<()> {
+pub fn write_fragments(found: &FragmentsAt, width: usize, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{BOLD}{}{RESET}", terminal(&found.instruction))?;
-    writeln!(out, "{DIM}{}{RESET}", letters(found))?;
+    for line in wrap(&letters(found), width) {
+        writeln!(out, "{DIM}{line}{RESET}")?;
+    }
     for one in &found.fragments {
         let (title, rows) = fragment(one, true);
-        writeln!(out, "{title}")?;
+        wrap(&title, width).iter().try_for_each(|line| writeln!(out, "{line}"))?;
         rows.iter().try_for_each(|row| writeln!(out, "  {row}"))?;
     }
     Ok(())

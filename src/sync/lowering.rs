@@ -1,11 +1,13 @@
 //! From the PTX of a function to its synchronisation skeleton.
 
 mod data;
+mod names;
 
 use std::collections::{HashMap, HashSet};
 
 pub use self::data::{Accessed, accessed};
 use self::data::{DataSite, is_relaxed_arrival, is_strong, names_of_ends};
+use self::names::special;
 use super::program::*;
 use crate::ptx::{
     BarrierAction, Bulk, CpAsync, Declaration, Function, MbarrierAction, Operand, Operation, Register, Shape,
@@ -870,33 +872,4 @@ fn ends_slice(mnemonic: &str, site: &crate::simt::Site<'_>) -> bool {
         "wgmma" | "mma" | "wmma" | "ldmatrix" | "tex" | "tld4" | "suld" | "call" | "match" => true,
         _ => instruction.modifiers().any(is_float),
     }
-}
-
-fn special(name: &str, component: Option<&str>) -> Source {
-    let axis = match component {
-        Some("y") => 1,
-        Some("z") => 2,
-        _ => 0,
-    };
-    Source::Special(match name {
-        "WARP_SZ" => return Source::Number(32),
-        "%tid" => Special::Tid(axis),
-        "%ntid" => Special::Ntid(axis),
-        "%ctaid" => Special::Ctaid(axis),
-        "%nctaid" => Special::Nctaid(axis),
-        "%laneid" => Special::Lane,
-        "%warpid" => Special::Warp,
-        "%lanemask_eq" => Special::LaneMask(Comparison::Equal),
-        "%lanemask_lt" => Special::LaneMask(Comparison::Less),
-        "%lanemask_le" => Special::LaneMask(Comparison::LessOrEqual),
-        "%lanemask_gt" => Special::LaneMask(Comparison::Greater),
-        "%lanemask_ge" => Special::LaneMask(Comparison::GreaterOrEqual),
-        "%cluster_ctarank" => Special::ClusterRank,
-        "%cluster_nctarank" => Special::ClusterSize,
-        "%cluster_ctaid" => Special::ClusterCtaid(axis),
-        "%cluster_nctaid" => Special::ClusterNctaid(axis),
-        "%clusterid" => Special::ClusterId(axis),
-        "%nclusterid" => Special::NclusterId(axis),
-        _ => Special::Other,
-    })
 }

@@ -61,13 +61,11 @@ fn without_place(found: &Multiplication) -> Multiplication {
 /// Writes what registers hold at the lines that were asked about.
 pub fn write_fragments(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     for found in &kernel.fragments_at {
-        writeln!(
-            out,
-            "  {DIM}elements that registers hold at line {}:{RESET} {}",
-            found.ptx_line,
-            terminal(&found.instruction)
-        )?;
-        writeln!(out, "  {DIM}{}{RESET}", matrices::letters(found))?;
+        writeln!(out, "  {DIM}elements that registers hold at line {}{RESET}", found.ptx_line)?;
+        writeln!(out, "    {}", terminal(&found.instruction))?;
+        for line in wrap(&matrices::letters(found), options.width.saturating_sub(4)) {
+            writeln!(out, "    {DIM}{line}{RESET}")?;
+        }
         for fragment in &found.fragments {
             let (title, rows) = matrices::fragment(fragment, options.verbose);
             for line in wrap(&title, options.width.saturating_sub(4)) {
