@@ -534,6 +534,11 @@ impl Tuning {
     pub fn to_svg(&self) -> String {
         markup(|out| emit::tune::write_svg(self, out))
     }
+
+    /// A page.
+    pub fn to_html(&self) -> String {
+        markup(|out| emit::tune::write_html(self, out))
+    }
 }
 
 /// Measures and compares with a recorded baseline, as `ptxinspect gate` does. Nothing is written.

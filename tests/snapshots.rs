@@ -95,6 +95,10 @@ fn with_ptxas() {
     }
     let picture = ["tune", "testdata/ptx/spills.ptx", "--ptxas", "13.4", "--budget", "60", "--format", "svg"];
     insta::assert_snapshot!("tune-svg", printed(&here, 80, &picture));
+    let page = ["tune", "testdata/ptx/spills.ptx", "--ptxas", "13.4", "--budget", "60", "--format", "html"];
+    let page = printed(&here, 80, &page);
+    let (_, content) = page.split_once("<main>").expect("a page");
+    insta::assert_snapshot!("tune-html", content);
     let list = printed(&here, 80, &["toolchain", "list"]);
     let path = ptxas().unwrap().display().to_string();
     let shown = list.lines().filter(|line| line.contains(&path) || line.starts_with("* is"));

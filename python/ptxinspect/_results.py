@@ -316,6 +316,10 @@ class Tuning(_Written):
         """A picture."""
         return self._inner.to_svg()
 
+    def to_html(self) -> str:
+        """A page: the picture, the table with commands and patches, why."""
+        return self._inner.to_html()
+
     def _repr_html_(self) -> str:
         return self.to_svg()
 

@@ -464,6 +464,10 @@ impl Tuning {
     fn to_svg(&self, py: Python<'_>) -> String {
         py.detach(|| self.tuning.to_svg())
     }
+
+    fn to_html(&self, py: Python<'_>) -> String {
+        py.detach(|| self.tuning.to_html())
+    }
 }
 
 #[pyfunction]

@@ -43,6 +43,8 @@ pub enum TuneFormat {
     Json,
     /// A picture: what was found, by spills and instructions
     Svg,
+    /// A page: the picture, the table with commands and patches, why
+    Html,
 }
 
 impl From<TuneFormat> for Form {
@@ -50,7 +52,7 @@ impl From<TuneFormat> for Form {
         match format {
             TuneFormat::Text => Form::Text,
             TuneFormat::Json => Form::Json,
-            TuneFormat::Svg => Form::Plain,
+            TuneFormat::Svg | TuneFormat::Html => Form::Plain,
         }
     }
 }
@@ -164,6 +166,7 @@ pub fn run(args: &TuneArgs) -> Result<Outcome> {
         }
         TuneFormat::Json => emit::tune::write_json(&tuning, out),
         TuneFormat::Svg => emit::tune::write_svg(&tuning, out),
+        TuneFormat::Html => emit::tune::write_html(&tuning, out),
     })?;
     if let Some(folder) = &args.write_patch {
         let written = write_patches(&tuning, folder)?;

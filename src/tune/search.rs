@@ -115,7 +115,7 @@ impl Search {
                 let others = useful.iter().skip(at + 1).filter(|other| one.is_compatible(other));
                 next.extend(others.map(|other| (at, one.and(other))));
             }
-            // The sum of their ranks decides: the best two first.
+            // With the best first.
             next.sort_by_key(|(at, _)| *at);
         } else {
             for (at, from) in self.climbers().into_iter().enumerate() {

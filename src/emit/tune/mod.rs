@@ -1,10 +1,12 @@
-//! What a tuning found, as text, as a picture and as JSON.
+//! What a tuning found, as text, as a picture, as a page and as JSON.
 
+mod html;
 mod svg;
 mod text;
 
 use std::io::{self, Write};
 
+pub use html::write_html;
 pub use svg::write_svg;
 pub use text::write_text;
 

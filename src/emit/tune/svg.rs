@@ -21,14 +21,24 @@ text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-seri
 .axis{stroke:#c9cccf}.row{fill:#2d8a7f}.now{fill:#c8641b}\
 @media(prefers-color-scheme:dark){text{fill:#95a0ac}.name,.ink{fill:#d5dbe2}.axis{stroke:#454c55}.row{fill:#4db3a5}.now{fill:#e59145}}";
 
-/// Writes one panel a kernel.
-pub fn write_svg(tuning: &Tuning, out: &mut dyn Write) -> io::Result<()> {
-    let height = PANEL * tuning.kernels.len().max(1) as f64;
+/// Writes the panel of one kernel.
+pub(super) fn write_one(tuned: &Tuned, out: &mut dyn Write) -> io::Result<()> {
+    open(PANEL, out)?;
+    write_panel(tuned, out)?;
+    writeln!(out, "</svg>")
+}
+
+fn open(height: f64, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\" \
          aria-label=\"Builds by spilt bytes and instructions\">\n<style>{STYLE}</style>"
-    )?;
+    )
+}
+
+/// Writes one panel a kernel.
+pub fn write_svg(tuning: &Tuning, out: &mut dyn Write) -> io::Result<()> {
+    open(PANEL * tuning.kernels.len().max(1) as f64, out)?;
     for (at, tuned) in tuning.kernels.iter().enumerate() {
         writeln!(out, "<g transform=\"translate(0 {})\">", PANEL * at as f64)?;
         write_panel(tuned, out)?;

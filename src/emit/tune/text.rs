@@ -41,7 +41,7 @@ fn write_one(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Resul
 }
 
 /// `120 builds tried, 87 of them different; 9 are refused by ptxas`
-fn summary(tuned: &Tuned) -> String {
+pub(super) fn summary(tuned: &Tuned) -> String {
     let mut text = format!("{} builds tried, {} of them different", tuned.runs, tuned.different);
     for (reason, count) in &tuned.refused.count {
         text.push_str(&format!("; {count} {}", reason.words()));
@@ -53,15 +53,15 @@ fn summary(tuned: &Tuned) -> String {
 }
 
 /// A column: its head, and what a row has there.
-struct Column {
-    head: [&'static str; 2],
-    of: fn(&TrialFigures) -> Option<u64>,
-    less_is_better: bool,
+pub(super) struct Column {
+    pub head: [&'static str; 2],
+    pub of: fn(&TrialFigures) -> Option<u64>,
+    pub less_is_better: bool,
     /// Whether it is left out where all rows have the same, or there is no room.
     may_go: bool,
 }
 
-const COLUMNS: [Column; 9] = [
+pub(super) const COLUMNS: [Column; 9] = [
     Column { head: ["regis-", "ters"], of: |f| f.registers.map(u64::from), less_is_better: true, may_go: false },
     Column { head: ["spills", "in loops"], of: |f| f.spills_in_loops, less_is_better: true, may_go: false },
     Column { head: ["spilt", "bytes"], of: |f| f.spill_bytes, less_is_better: true, may_go: false },
@@ -111,7 +111,7 @@ impl Layout {
     }
 }
 
-fn figure(value: Option<u64>) -> String {
+pub(super) fn figure(value: Option<u64>) -> String {
     value.map_or("—".to_owned(), thousands)
 }
 
@@ -170,12 +170,11 @@ fn cut(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-fn write_best(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let Some(base) = now(tuned) else { return Ok(()) };
-    let width = Aim::ALL.iter().map(|aim| aim.words().len()).max().unwrap_or(0);
-    writeln!(out, "  best for")?;
+/// What is best for each aim, and whether anything is.
+pub(super) fn best(tuned: &Tuned) -> (Vec<(Aim, String)>, bool) {
+    let Some(base) = now(tuned) else { return (Vec::new(), false) };
     let mut helps = false;
-    let mut told: Vec<usize> = Vec::new();
+    let (mut answers, mut told): (Vec<(Aim, String)>, Vec<usize>) = Default::default();
     let find = |number: Option<usize>| tuned.rows.iter().find(|row| Some(row.row) == number);
     let tell = |row: &Row| format!("row {}: {}{}", row.row, changes(row), difference(&base.figures, &row.figures));
     for answer in &tuned.best {
@@ -193,7 +192,17 @@ fn write_best(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Resu
             (None, Some(false), None) => "nothing that was tried".to_owned(),
         };
         told.extend(row.or(near).map(|row| row.row));
-        let head = format!("    {:<width$}  ", answer.aim.words());
+        answers.push((answer.aim, text));
+    }
+    (answers, helps)
+}
+
+fn write_best(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let width = Aim::ALL.iter().map(|aim| aim.words().len()).max().unwrap_or(0);
+    writeln!(out, "  best for")?;
+    let (answers, helps) = best(tuned);
+    for (aim, text) in answers {
+        let head = format!("    {:<width$}  ", aim.words());
         write_wrapped(&terminal(&text), &head, &" ".repeat(width + 6), options.width, out)?;
     }
     if !helps {
@@ -250,15 +259,14 @@ fn write_commands(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::
     Ok(())
 }
 
-fn write_why(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+/// Why there are so many registers: the sentence that says it, then what it rests on.
+pub(super) fn why(tuned: &Tuned) -> Vec<String> {
     let why = &tuned.why;
-    let (Some(base), Some(peak)) = (now(tuned), why.peak_live) else { return Ok(()) };
+    let (Some(base), Some(peak)) = (now(tuned), why.peak_live) else { return Vec::new() };
     let at = why.peak_ptx_line.map(|line| format!(" at line {line}")).unwrap_or_default();
-    writeln!(out)?;
     let registers = base.figures.registers.map_or("—".to_owned(), |count| count.to_string());
     let cap = why.cap.as_ref().map(|cap| format!("; what bounds them: {cap}")).unwrap_or_default();
-    let text = format!("why {registers} registers: {peak} are live at once{at}{cap}");
-    write_wrapped(&terminal(&text), "  ", "    ", options.width, out)?;
+    let mut said = vec![format!("why {registers} registers: {peak} are live at once{at}{cap}")];
     for holder in &why.holders {
         let names = match holder.virtual_registers.as_slice() {
             [] => "a value".to_owned(),
@@ -267,29 +275,44 @@ fn write_why(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Resul
         };
         let made = holder.ptx_line.map(|line| format!(", made at line {line}")).unwrap_or_default();
         let next = holder.next_use_ptx_line.map(|line| format!(", next used at line {line}")).unwrap_or_default();
-        let could = holder.could.as_ref().map(|could| format!("; it could be {could}ed"));
-        let could = could.map(|text| text.replace("recomputeed", "recomputed")).unwrap_or_default();
+        let could = match holder.could.as_deref() {
+            Some("recompute") => "; it could be recomputed",
+            Some("reload") => "; it could be loaded again",
+            _ => "",
+        };
         let s = if holder.registers == 1 { "" } else { "s" };
-        let text = format!("{} register{s}: {names}{made}{next}{could}", holder.registers);
-        write_wrapped(&terminal(&text), "    ", "      ", options.width, out)?;
+        said.push(format!("{} register{s}: {names}{made}{next}{could}", holder.registers));
     }
-    for gap in &why.gap {
-        write_wrapped(&terminal(gap), "    ", "      ", options.width, out)?;
-    }
-    let text = match &why.frees_most {
+    said.extend(why.gap.iter().cloned());
+    said.push(match &why.frees_most {
         Some(frees) => format!(
             "the edit that frees most, built: {} ({}): {peak} → {} live",
             frees.change, frees.words, frees.peak_live
         ),
         None => "no single edit that was built lowers the peak".to_owned(),
-    };
-    write_wrapped(&terminal(&text), "    ", "      ", options.width, out)
+    });
+    said
+}
+
+fn write_why(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    for (at, text) in why(tuned).iter().enumerate() {
+        let (head, next) = if at == 0 { ("  ", "    ") } else { ("    ", "      ") };
+        if at == 0 {
+            writeln!(out)?;
+        }
+        write_wrapped(&terminal(text), head, next, options.width, out)?;
+    }
+    Ok(())
+}
+
+/// What was not tried, and why not.
+pub(super) fn not_tried(tuned: &Tuned) -> Vec<String> {
+    tuned.suggestions.iter().map(|one| format!("{}: {}", one.change, one.reason)).collect()
 }
 
 fn write_rest(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    for suggestion in &tuned.suggestions {
-        let text = format!("not tried: {}: {}", suggestion.change, suggestion.reason);
-        write_wrapped(&terminal(&text), "  ", "    ", options.width, out)?;
+    for text in not_tried(tuned) {
+        write_wrapped(&terminal(&format!("not tried: {text}")), "  ", "    ", options.width, out)?;
     }
     if options.verbose {
         for (reason, message) in &tuned.refused.first {
