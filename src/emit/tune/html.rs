@@ -64,11 +64,12 @@ fn write_table(tuned: &Tuned, out: &mut dyn Write) -> io::Result<()> {
         out,
         "<div class=\"panel\"><table><thead><tr><th class=\"n\">row</th><th>change, and how to make it</th>"
     )?;
-    COLUMNS.iter().try_for_each(|column| write!(out, "<th class=\"n\">{}</th>", head(column)))?;
+    let columns = || COLUMNS.iter().filter(|column| column.tells(tuned));
+    columns().try_for_each(|column| write!(out, "<th class=\"n\">{}</th>", head(column)))?;
     writeln!(out, "</tr></thead><tbody>")?;
     for row in &tuned.rows {
         write!(out, "<tr><td class=\"n\">{}</td><td>{}{}</td>", row.row, markup(&changes(row)), how(row))?;
-        for column in &COLUMNS {
+        for column in columns() {
             let (value, before) = ((column.of)(&row.figures), (column.of)(&base.figures));
             let class = match value.zip(before).filter(|(value, before)| value != before) {
                 Some((value, before)) if (value < before) == column.less_is_better => " better",

@@ -61,6 +61,15 @@ pub(super) struct Column {
     may_go: bool,
 }
 
+impl Column {
+    /// Whether it says something: what is the same in every row does not.
+    pub fn tells(&self, tuned: &Tuned) -> bool {
+        let mut figures = tuned.rows.iter().map(|row| (self.of)(&row.figures));
+        let first = figures.next();
+        !self.may_go || figures.any(|value| Some(value) != first)
+    }
+}
+
 pub(super) const COLUMNS: [Column; 9] = [
     Column { head: ["regis-", "ters"], of: |f| f.registers.map(u64::from), less_is_better: true, may_go: false },
     Column { head: ["spills", "in loops"], of: |f| f.spills_in_loops, less_is_better: true, may_go: false },
@@ -83,13 +92,11 @@ impl Layout {
     /// Row numbers and the space around them.
     const MARGIN: usize = 7;
 
-    fn new(tuned: &Tuned, base: &Row, width: usize) -> Layout {
+    fn new(tuned: &Tuned, width: usize) -> Layout {
         let figures = |column: &Column| tuned.rows.iter().map(|row| (column.of)(&row.figures)).collect::<Vec<_>>();
-        let first = |column: &Column| (column.of)(&base.figures);
         let mut columns: Vec<(&Column, usize)> = COLUMNS
             .iter()
-            // What is the same in every row says nothing.
-            .filter(|column| !column.may_go || figures(column).iter().any(|value| *value != first(column)))
+            .filter(|column| column.tells(tuned))
             .map(|column| {
                 let widest = figures(column).into_iter().map(|value| figure(value).chars().count()).max();
                 (column, widest.unwrap_or(0).max(column.head[0].len()).max(column.head[1].len()))
@@ -117,7 +124,7 @@ pub(super) fn figure(value: Option<u64>) -> String {
 
 fn write_table(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let Some(base) = now(tuned) else { return Ok(()) };
-    let Layout { columns, change } = Layout::new(tuned, base, options.width);
+    let Layout { columns, change } = Layout::new(tuned, options.width);
     for (line, [row, what]) in [["", ""], ["row", "change"]].into_iter().enumerate() {
         let heads: String = columns
             .iter()
