@@ -211,7 +211,7 @@ fn without(these: &[String], those: &[String]) -> Vec<String> {
 }
 
 /// Fields that are places or lists of places: they move with every change, and the lines say it better.
-const PLACES: [&str; 16] = [
+const PLACES: [&str; 19] = [
     "name",
     "demangled",
     "lines",
@@ -228,6 +228,9 @@ const PLACES: [&str; 16] = [
     "profile",
     "explanation",
     "sites",
+    "multiplications",
+    "fragments_at",
+    "memory",
 ];
 
 /// Every figure of two kernels that is not the same, in the report's order.
