@@ -18,7 +18,7 @@ use crate::base::{Arch, Limits, Line, Variant, work};
 use crate::cache::{Cache, Entry, Key};
 use crate::ptx;
 use crate::report::{ErrorStage, LaunchHints, PtxasUsed, RoleHint, Unit, UnitError, Wanted, refused_findings};
-use crate::toolchain::{self, Config, Env, Job, Origin, Ptxas, Request, RunError};
+use crate::toolchain::{self, Config, Env, Job, Origin, Ptxas, Request, RunError, Version};
 
 /// How long a ptxas may take to say its version.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -261,6 +261,11 @@ pub fn build_with(
 
 /// The flag of ptxas 12.4 and later that puts flags above the directives of the PTX.
 pub const OVERRIDE: &str = "--override-directive-values";
+
+/// Whether a ptxas of this version has it; not where the version is not known.
+pub fn has_override(version: &str) -> bool {
+    version.parse::<Version>().is_ok_and(|version| version >= Version::new(12, 4, 0))
+}
 
 /// Whether ptxas does not know how to put flags above directives.
 pub fn cannot_override(error: &UnitError) -> bool {

@@ -155,7 +155,7 @@ impl Bench<'_> {
     fn one(&self, function: &Function<'_, '_>, progress: &dyn Progress) -> Result<Tuned> {
         let start = Instant::now();
         let baseline = self.baseline(function)?;
-        let can_override = baseline.versions.iter().all(|version| can_override(version));
+        let can_override = baseline.versions.iter().all(|version| compile::has_override(version));
         let launch = self.request.launch.or_recorded(self.recorded());
         let space = Space::new(&Facts {
             function: *function,
@@ -236,12 +236,6 @@ impl Bench<'_> {
         let Some(kernel) = found else { bail!("{}: ptxas made no code of {}", self.input.name, function.name()) };
         Ok(Baseline { kernel, sessions, versions })
     }
-}
-
-/// Whether a ptxas of this version can put flags above directives.
-fn can_override(version: &str) -> bool {
-    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
-    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (12, 4)
 }
 
 /// The trials of one kernel.

@@ -4,11 +4,11 @@ use super::model::{Direction, How, TensorAllocation, TensorMap, TensorRegion};
 use super::shared::{of_region, unknown};
 use super::uses::{Use, Uses};
 use crate::base::Line;
-use crate::ptx::descriptor::{self, MmaKind};
-use crate::ptx::{Operand, Operation, Shape, Tcgen05};
+use crate::ptx::{Operation, Tcgen05};
 use crate::simt::{Bits, Site, Warps};
 use crate::sync::Evidence;
 use crate::sync::execute::footprint::{MemoryKind, Span};
+use crate::sync::multiply::{self, Multiplication};
 
 /// Columns that one multiplication reads of a left matrix in tensor memory: 256 bits of a row, whatever its elements are.
 const COLUMNS_OF_A: u64 = 8;
@@ -70,15 +70,10 @@ fn places(used: &Use, uses: &Uses<'_>, evidence: &Evidence<'_>) -> Vec<(u64, u64
 
 /// Columns of an accumulator whose shape is a constant, 32 bits an element.
 fn accumulator(used: &Use, uses: &Uses<'_>, warps: &Warps<'_>, bits: &Bits) -> Option<u64> {
-    let instruction = uses.site(used.site)?.located.instruction;
-    let kind = instruction.modifiers().find_map(|word| word.strip_prefix("kind::").and_then(MmaKind::of))?;
-    let is_address = |operand: &Operand<'_>| matches!(operand.shape(), Shape::Address(_));
-    let operand = instruction.operands().skip(3).find(|operand| !is_address(operand))?;
-    let known = bits.operand(warps, used.site, operand);
-    let ty = descriptor::D_TYPE;
-    let is_wide = kind.is_scaled() || known.field(ty.from, ty.bits).is_some_and(|ty| ty > 0);
-    let n = known.field(descriptor::N.from, descriptor::N.bits).map(descriptor::columns)?;
-    (is_wide && !instruction.has("ws")).then_some(n)
+    let (form, operand) = multiply::form(uses.site(used.site)?)?;
+    let found = Multiplication::of_descriptor(form, bits.operand(warps, used.site, operand));
+    let is_wide = matches!(found.types, [Some("f32" | "s32"), ..]);
+    found.n.filter(|_| is_wide && !form.is_weight_stationary).map(u64::from)
 }
 
 /// Regions: what a multiplication or a copy writes as one, and with it whatever lies inside.

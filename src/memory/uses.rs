@@ -67,6 +67,8 @@ pub(super) struct Uses<'w> {
     pub unknown: Vec<(usize, MemoryKind, How)>,
     /// Shared variables, and where they lie.
     pub variables: Vec<Variable>,
+    /// Where each of them starts, by its name.
+    starts: HashMap<String, u64>,
     sites: &'w [Site<'w>],
     roles: &'w [Role],
 }
@@ -91,7 +93,8 @@ impl<'w> Uses<'w> {
             None => Program::variables_of(function, graph),
         };
         let operands = evidence.operands.as_ref().map_or(warps, |(warps, _)| warps);
-        let mut uses = Uses { all: Vec::new(), unknown: Vec::new(), variables, sites: &graph.sites, roles };
+        let starts = variables.iter().rev().map(|variable| (variable.name.clone(), variable.start)).collect();
+        let mut uses = Uses { all: Vec::new(), unknown: Vec::new(), variables, starts, sites: &graph.sites, roles };
         for (index, site) in graph.sites.iter().enumerate() {
             work::spend(1);
             for accessed in accessed(site) {
@@ -185,7 +188,7 @@ impl<'w> Uses<'w> {
                 announced: None,
                 is_settled: true,
             });
-        } else if !accessed.is_generic || touched.is_some_and(|touched| touched.unknown > 0 && !accessed.is_generic) {
+        } else if !accessed.is_generic {
             self.unknown.push((index, accessed.memory, how));
         }
     }
@@ -226,8 +229,8 @@ impl<'w> Uses<'w> {
             MemoryKind::Tensor => 0,
             MemoryKind::Shared => {
                 let name = operands.values.variables.get(variable as usize);
-                match self.variables.iter().find(|variable| Some(&variable.name) == name) {
-                    Some(found) => found.start,
+                match name.and_then(|name| self.starts.get(name)) {
+                    Some(start) => *start,
                     None => return Vec::new(),
                 }
             }
@@ -241,14 +244,17 @@ impl<'w> Uses<'w> {
                 place(*offset).map(|start| span(start, count, 0)).into_iter().collect()
             }
             Value::Addresses { offsets, .. } => {
-                let of_warp = |warp: u32| {
-                    let threads = here.iter().filter(|thread| thread / 32 == warp);
-                    let starts = threads.filter_map(|thread| place(*offsets.get(thread as usize)?));
-                    let (low, high) = starts.fold((u64::MAX, 0), |(low, high), at| (low.min(at), high.max(at)));
-                    (low <= high).then(|| span(low, high - low + count, warp))
-                };
                 work::spend_on(here.len() as usize);
-                here.warps().into_iter().filter_map(of_warp).collect()
+                // The lowest and the highest place of each warp, whose threads come one after the other.
+                let mut of_warps: Vec<(u32, u64, u64)> = Vec::new();
+                for thread in here.iter() {
+                    let Some(at) = offsets.get(thread as usize).and_then(|offset| place(*offset)) else { continue };
+                    match of_warps.last_mut().filter(|(warp, ..)| *warp == thread / 32) {
+                        Some((_, low, high)) => (*low, *high) = ((*low).min(at), (*high).max(at)),
+                        None => of_warps.push((thread / 32, at, at)),
+                    }
+                }
+                of_warps.into_iter().map(|(warp, low, high)| span(low, high - low + count, warp)).collect()
             }
             _ => Vec::new(),
         }
@@ -283,14 +289,19 @@ impl<'w> Uses<'w> {
 
     /// Bytes that all copies of a phase bring, where one of them is this.
     pub(super) fn stage_bytes(&self, index: usize) -> Option<u64> {
-        let of = |used: &&Use| used.site == index && !used.is_object;
-        self.all.iter().filter(of).find_map(|used| used.announced).map(|announced| announced.phase)
+        self.data_of(index).find_map(|used| used.announced).map(|announced| announced.phase)
+    }
+
+    /// What an instruction touches beside mbarriers.
+    fn data_of(&self, index: usize) -> impl Iterator<Item = &Use> {
+        let first = self.all.partition_point(|used| used.site < index);
+        let own = self.all.iter().skip(first).take_while(move |used| used.site == index);
+        own.filter(|used| !used.is_object)
     }
 
     /// Bytes that a copy moves, where they are the same each time.
     pub(super) fn copied(&self, index: usize) -> Option<u64> {
-        let of = |used: &&Use| used.site == index && !used.is_object;
-        let found = self.all.iter().find(of)?;
+        let found = self.data_of(index).next()?;
         // The only copy of a phase brings all that is announced.
         let alone = found.announced.filter(|announced| announced.least == announced.phase);
         if let Some(alone) = alone.filter(|_| !found.is_whole) {

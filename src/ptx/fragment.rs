@@ -156,8 +156,6 @@ struct Element {
 }
 
 impl Element {
-    const WORD: Element = Element { name: "b32", bits: 32 };
-
     fn of(name: &str, packs_four_bits: bool) -> Option<Element> {
         const ALL: [(&str, u32); 18] = [
             ("f64", 64),
@@ -200,8 +198,8 @@ pub fn of_opcode(opcode: &str) -> Option<Vec<Fragment>> {
     match mnemonic {
         "mma" => multiply(&words),
         "wgmma" if has("mma_async") => warpgroup(&words),
-        "ldmatrix" => Some(matrices(&words, 0)?),
-        "stmatrix" => Some(matrices(&words, 1)?),
+        "ldmatrix" => matrices(&words, 0),
+        "stmatrix" => matrices(&words, 1),
         "movmatrix" if has("m8n8") && has("b16") => {
             let moved = |operand, is_transposed| small(Role::Shared(0), operand, 0, is_transposed);
             Some(vec![moved(0, true), moved(1, false)])
@@ -513,7 +511,7 @@ fn tensor(words: &[&str], operand: usize, split: Option<u32>) -> Option<Vec<Frag
         first: 0,
         rows,
         columns: (columns * count + split.unwrap_or(0)) * spread,
-        element: if packs { "b16" } else { Element::WORD.name },
+        element: if packs { "b16" } else { "b32" },
         lane: threads.map(|cell| Cell::new(cell.row, cell.column * spread)),
         warp: zero,
         warps: 1,

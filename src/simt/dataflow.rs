@@ -43,11 +43,15 @@ pub fn forward<S: Clone>(
     before
 }
 
-/// The blocks that steps lead to from one: itself only where they lead back.
-pub fn reached(blocks: usize, from: u32, mut next: impl FnMut(u32, &mut Vec<u32>)) -> Vec<bool> {
+/// The blocks that steps lead to from some: those themselves only where they lead back.
+pub fn reached(
+    blocks: usize,
+    from: impl IntoIterator<Item = u32>,
+    mut next: impl FnMut(u32, &mut Vec<u32>),
+) -> Vec<bool> {
     work::spend_on(blocks);
     let mut seen = vec![false; blocks];
-    let (mut open, mut ways) = (vec![from], Vec::new());
+    let (mut open, mut ways): (Vec<u32>, Vec<u32>) = (from.into_iter().collect(), Vec::new());
     while let Some(block) = open.pop() {
         next(block, &mut ways);
         for to in ways.drain(..) {

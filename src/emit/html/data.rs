@@ -121,9 +121,11 @@ pub(super) fn write(
         }
         let view = annotation.view(By::Ptx);
         let near = neighbours(&view);
+        // Of a name that is there twice, the first.
+        let whole = unit.kernels.iter().rev().filter(|kernel| kernel.within.is_none());
+        let reports: HashMap<&str, &Kernel> = whole.map(|kernel| (kernel.name.as_str(), kernel)).collect();
         for (kernel, (code, near)) in annotation.kernels.iter().zip(near).enumerate() {
-            let report = unit.kernels.iter().find(|kernel| kernel.name == code.name && kernel.within.is_none());
-            let multiplications = report.map_or(&[][..], |kernel| &kernel.multiplications);
+            let multiplications = reports.get(code.name.as_str()).map_or(&[][..], |kernel| &kernel.multiplications);
             page::data(&format!("code-{number}-{kernel}"), &code_facts(code, multiplications, near), out)?;
             if let Some(drawn) = &code.timeline {
                 page::data(&format!("timeline-{number}-{kernel}"), &timeline_facts(drawn), out)?;

@@ -1,5 +1,6 @@
 //! What multiplications multiply, and what registers hold at the lines that were asked about.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 
 use super::Options;
@@ -20,11 +21,15 @@ const LINES: usize = 6;
 /// Writes what is multiplied: one row for all multiplications that are alike.
 pub fn write(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let mut alike: Vec<(Vec<String>, Vec<Line>)> = Vec::new();
+    let mut known: HashMap<Vec<String>, usize> = HashMap::new();
     for found in &kernel.multiplications {
         let said = matrices::multiplication(&without_place(found));
-        match alike.iter_mut().find(|(known, _)| *known == said) {
-            Some((_, lines)) => lines.push(found.ptx_line),
-            None => alike.push((said, vec![found.ptx_line])),
+        let at = *known.entry(said).or_insert_with_key(|said| {
+            alike.push((said.clone(), Vec::new()));
+            alike.len() - 1
+        });
+        if let Some((_, lines)) = alike.get_mut(at) {
+            lines.push(found.ptx_line);
         }
     }
     let shown = if options.verbose { alike.len() } else { SHOWN.min(alike.len()) };

@@ -233,11 +233,11 @@ fn go_on(warps: &Warps<'_>, index: usize, absent: &ThreadSet) -> bool {
         return true;
     }
     work::spend_on(graph.sites.len() / 4);
-    let after = dataflow::reached(graph.blocks.len(), home, |block, next| {
+    let after = dataflow::reached(graph.blocks.len(), [home], |block, next| {
         next.extend(graph.blocks.get(block as usize).iter().flat_map(|info| &info.successors).map(|edge| edge.to));
     });
     let predecessors = graph.predecessors();
-    let before = dataflow::reached(graph.blocks.len(), home, |block, next| {
+    let before = dataflow::reached(graph.blocks.len(), [home], |block, next| {
         next.extend(predecessors.get(block as usize).into_iter().flatten());
     });
     graph.sites.iter().enumerate().any(|(at, site)| {

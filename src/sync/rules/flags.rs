@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::base::{FastMap, FastSet, Line, work};
 use crate::ptx::{MbarrierAction, Operation, Register};
-use crate::simt::{Graph, Root, Site, Warps, dataflow};
+use crate::simt::{Block, Edge, Graph, Root, Site, Warps, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
@@ -184,7 +184,7 @@ fn spin(graph: &Graph<'_>, blocks: &[u32]) -> Option<Spin> {
         .filter_map(|block| graph.blocks.get(*block as usize))
         .flat_map(|block| block.successors.iter().map(move |edge| (block, edge)))
         .filter(|(_, edge)| !is_within(edge.to));
-    let by_load = |block: &crate::simt::Block, edge: &crate::simt::Edge| {
+    let by_load = |block: &Block, edge: &Edge| {
         let own = edge.when.map(|(register, _)| register);
         // The way that is left is taken where the other is not.
         let guards = block.successors.iter().filter_map(|edge| edge.when.map(|(register, _)| register));
@@ -286,7 +286,7 @@ impl Origins {
                 );
             };
             from == place
-                || dataflow::reached(graph.blocks.len(), from, next).get(place as usize).copied().unwrap_or(false)
+                || dataflow::reached(graph.blocks.len(), [from], next).get(place as usize).copied().unwrap_or(false)
         };
         branches.take(MAX_BRANCHES).any(|block| {
             let mut ways = block.successors.iter().map(|edge| leads(edge.to));

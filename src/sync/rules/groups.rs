@@ -239,17 +239,11 @@ fn copies(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
 /// A copy, sure to copy something, that no path leads on from to a wait.
 fn never_waited_for<'g, 'a>(graph: &'g Graph<'a>, kind: impl Fn(&Site<'_>) -> Option<States>) -> Option<&'g Site<'a>> {
     let waits = |site: &Site<'_>| matches!(kind(site), Some(SOME_LEFT | DONE));
-    let mut comes = vec![false; graph.blocks.len()];
-    let mut open: Vec<u32> = graph.sites.iter().filter(|site| waits(site)).map(|site| site.block).collect();
     let predecessors = graph.predecessors();
-    work::spend_on(graph.blocks.len());
-    while let Some(block) = open.pop() {
-        for before in predecessors.get(block as usize).into_iter().flatten() {
-            if comes.get_mut(*before as usize).is_some_and(|comes| !std::mem::replace(comes, true)) {
-                open.push(*before);
-            }
-        }
-    }
+    let homes = graph.sites.iter().filter(|site| waits(site)).map(|site| site.block);
+    let comes = dataflow::reached(graph.blocks.len(), homes, |block, next| {
+        next.extend(predecessors.get(block as usize).into_iter().flatten());
+    });
     // From the last instruction of a block to its first: whether a wait follows.
     let mut follows = (u32::MAX, false);
     graph.sites.iter().rev().find(|site| {
