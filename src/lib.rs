@@ -58,6 +58,7 @@ pub mod cache;
 pub mod cli;
 pub mod compare;
 pub mod container;
+pub mod cost;
 pub mod cubin;
 pub mod emit;
 pub mod engine;

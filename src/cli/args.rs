@@ -81,6 +81,8 @@ pub enum Command {
     Occupancy(OccupancyArgs),
     /// Barriers executed and drawn: who waits, arrives, copies and multiplies, and who waits for whom
     Timeline(super::timeline::TimelineArgs),
+    /// What a turn of each loop costs: cycles by warps, what bounds it, what is waited for
+    Cost(super::cost::CostArgs),
     /// ptxas flags and small edits of the PTX, tried: what removes spills, fits one more block, saves instructions
     Tune(super::tune::TuneArgs),
     /// Managed ptxas versions: list, install, path, remove

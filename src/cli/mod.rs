@@ -7,6 +7,7 @@ mod annotate;
 pub mod args;
 pub mod cache;
 mod choose;
+mod cost;
 pub mod diff;
 mod disasm;
 mod explain;
@@ -145,6 +146,7 @@ fn run(args: Args) -> Result<Outcome> {
         Some(Command::Timeline(args)) => {
             watch::run(&args.output, std::slice::from_ref(&args.input), || timeline::run(&args))
         }
+        Some(Command::Cost(args)) => watch::run(&args.output, &args.compile.inputs, || cost::run(&args)),
         Some(Command::Tune(args)) => watch::run(&args.output, &args.inputs, || tune::run(&args)),
         Some(Command::Toolchain(args)) => toolchain::run(&args),
         Some(Command::Gate(args)) => watch::run(&args.output, &args.watched(), || gate::run(&args)),

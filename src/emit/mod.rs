@@ -6,6 +6,7 @@
 pub mod annotate;
 pub mod clean;
 mod control;
+pub mod cost;
 pub mod diff;
 pub mod escape;
 pub mod explain;

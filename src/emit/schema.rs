@@ -11,6 +11,7 @@ macro_rules! schemas {
 schemas!(
     "annotate",
     "cache",
+    "cost",
     "diff",
     "disasm",
     "explain",

@@ -18,7 +18,7 @@ use crate::cache::Cache;
 use crate::gate::Metric;
 use crate::matrix::{Bisection, Cell, CellKernel, KernelBisection, Matrix, Setting, Sweep, bisect};
 use crate::report::annotation::Annotation;
-use crate::report::{KernelKind, Launch, LaunchHints, Severity, Unit, UnitError, Wanted};
+use crate::report::{Costs, KernelKind, Launch, LaunchHints, Severity, Unit, UnitError, Wanted};
 use crate::toolchain::managed::Store;
 use crate::toolchain::{Version, VersionRequest};
 
@@ -70,7 +70,7 @@ pub fn measure(request: &Request, progress: &dyn Progress) -> Result<Matrix> {
             let mut session = Session::new(&Settings { ptxas: ptxas.clone(), flags, ..settings.clone() })?;
             session.installing = request.installing;
             session.cache.clone_from(&request.cache);
-            session.wanted = Wanted { live_values: false, warps: false, ..Wanted::ALL };
+            session.wanted = Wanted { live_values: false, warps: false, costs: Costs::None, ..Wanted::ALL };
             session.launch = request.launch;
             anyhow::Ok(session)
         };

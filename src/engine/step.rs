@@ -10,7 +10,7 @@ use crate::base::{Arch, work};
 use crate::cubin::Image;
 use crate::cubin::lines::LineTable;
 use crate::ptx;
-use crate::report::{self, Diagnostic, Kernel, RecordedLaunch, SetMaxNReg, Severity, StepTried, Unit, Wanted};
+use crate::report::{self, Costs, Diagnostic, Kernel, RecordedLaunch, SetMaxNReg, Severity, StepTried, Unit, Wanted};
 
 /// Asks ptxas about every kernel that has a step, one run for each: what it refuses for one says nothing of the others.
 pub fn try_all(session: &Session, unit: &mut Unit, text: &str, module: &ptx::Module<'_>) {
@@ -81,6 +81,7 @@ impl Attempt<'_> {
             wanted: Wanted {
                 live_values: false,
                 warps: now.setmaxnreg.is_some() || now.memory.as_ref().is_some_and(|maps| maps.tensor.is_some()),
+                costs: Costs::None,
                 ..Wanted::ALL
             },
         };

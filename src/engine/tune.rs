@@ -25,8 +25,8 @@ use crate::cubin::Image;
 use crate::cubin::lines::LineTable;
 use crate::ptx::{self, Function, FunctionKind, Module};
 use crate::report::{
-    self, Answer, ErrorStage, Evaluated, Kernel, KernelKind, LaunchFact, LaunchHints, RecordedLaunch, Severity, Unit,
-    Wanted, demangle,
+    self, Answer, Costs, ErrorStage, Evaluated, Kernel, KernelKind, LaunchFact, LaunchHints, RecordedLaunch, Severity,
+    Unit, Wanted, demangle,
 };
 use crate::tune::edit::{self, Edit};
 use crate::tune::{Budget, Facts, Outcome, Reason, Search, Space, Trial, TrialFigures, Tuned, Tuning};
@@ -255,7 +255,7 @@ impl Trials<'_, '_> {
     }
 
     fn wanted(&self) -> Wanted {
-        Wanted { live_values: false, warps: self.shares_registers(), timelines: false }
+        Wanted { live_values: false, warps: self.shares_registers(), timelines: false, costs: Costs::None }
     }
 
     fn evaluate(&self) -> Option<Evaluated> {

@@ -114,25 +114,30 @@ impl Code {
     /// Decodes and solves a function's section; none for an architecture whose SASS is not known.
     pub fn analyse(arch: Arch, function: &cubin::Function<'_>, counting: &Counting) -> Option<Code> {
         let decoder = Decoder::new(arch)?;
-        // Each of these is linear in the code.
-        work::check_time();
-        let program = SassProgram::decode(decoder, function.code);
-        work::check_time();
         let layout = Layout {
             entries: std::iter::once(Pc(0)).chain(function.parts.iter().map(|part| part.start)).collect(),
             indirect: function.branch_targets.iter().map(|branch| (branch.pc, branch.targets.clone())).collect(),
             registers: registers(function),
             named: counting.named,
         };
-        let program = if counting.rule == Rule::Sound { program.with_tail_jumps(&layout) } else { program };
-        let cfg = Cfg::build(&program, &layout);
+        Some(Code::solve(decoder, function.code, &layout, counting.rule))
+    }
+
+    /// Decodes and solves a section.
+    pub fn solve(decoder: Decoder, code: &[u8], layout: &Layout, rule: Rule) -> Code {
+        // Each of these is linear in the code.
         work::check_time();
-        let liveness = Liveness::solve(&program, &cfg, counting.rule);
+        let program = SassProgram::decode(decoder, code);
+        work::check_time();
+        let program = if rule == Rule::Sound { program.with_tail_jumps(layout) } else { program };
+        let cfg = Cfg::build(&program, layout);
+        work::check_time();
+        let liveness = Liveness::solve(&program, &cfg, rule);
         work::check_time();
         let counts = liveness.counts(&program, &cfg);
         work::check_time();
         let loops = cfg.loops();
-        Some(Code { program, cfg, loops, liveness, counts })
+        Code { program, cfg, loops, liveness, counts }
     }
 
     /// What each word of the ranges is.

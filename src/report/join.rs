@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use rayon::prelude::*;
 
 use super::code::{CodeFacts, Section, own_ranges};
+use super::cost::{self, Costs};
 use super::demangle::demangle;
 use super::matrices::FragmentsAt;
 use super::memory::MemoryMaps;
@@ -56,11 +57,13 @@ pub struct Wanted {
     pub warps: bool,
     /// With them, the barriers drawn as they are executed.
     pub timelines: bool,
+    /// What loops cost.
+    pub costs: Costs,
 }
 
 impl Wanted {
     /// All that a report shows.
-    pub const ALL: Wanted = Wanted { live_values: true, warps: true, timelines: false };
+    pub const ALL: Wanted = Wanted { live_values: true, warps: true, timelines: false, costs: Costs::Hottest };
 }
 
 /// What a user knows of a launch that no directive says.
@@ -363,6 +366,7 @@ impl Readers<'_> {
             }
             kernel.occupancy = self.occupancy(function, &kernel.resources, &kernel.launch, kernel.memory.as_ref());
         }
+        kernel.costs = cost::costs(&kernel, section, &ranges, self.facts.wanted.costs, self.facts.image.arch);
         Joined { kernel, problem: None, places: Vec::new() }
     }
 
@@ -419,6 +423,7 @@ impl Readers<'_> {
             live_at: code.live_at,
             fragments_at: self.fragments_at(name),
             multiplications: Vec::new(),
+            costs: None,
             loops: code.loops,
             lines: code.lines,
             source_lines: code.source_lines,

@@ -5,6 +5,7 @@
 
 pub mod annotation;
 mod code;
+mod cost;
 mod demangle;
 mod distinct;
 pub mod entries;
@@ -31,6 +32,7 @@ pub mod timeline {
 }
 mod warps;
 
+pub use cost::*;
 pub use demangle::demangle;
 pub use distinct::distinct;
 pub use join::{Facts, LaunchHints, Wanted, join};

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::PtxText;
+use super::cost::LoopCost;
 use super::matrices::{FragmentsAt, Multiplication};
 use super::memory::MemoryMaps;
 pub use super::registers::*;
@@ -318,6 +319,9 @@ pub struct Kernel {
     pub multiplications: Vec<Multiplication>,
     /// Loops, by the position of their first instruction; null when the code is not decoded.
     pub loops: Option<Vec<LoopFacts>>,
+    /// What its hottest loops cost, or those that were asked for; null where nobody measured the architecture, or nobody asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub costs: Option<Vec<LoopCost>>,
     /// Every PTX line that became SASS.
     pub lines: Vec<LineFacts>,
     /// Every line of the front end's source that became SASS, what is inlined where the kernel calls it; absent where the cubin has no such

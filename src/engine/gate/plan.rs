@@ -15,7 +15,7 @@ use crate::engine::compile::{Session, environment};
 use crate::engine::input;
 use crate::engine::settings::Settings;
 use crate::gate::{Glob, InputPattern, Policy, UNKNOWN_ARCH};
-use crate::report::{Effort, LaunchHints, Wanted};
+use crate::report::{Costs, Effort, LaunchHints, Wanted};
 use crate::toolchain::{self, Config, VersionRequest};
 
 /// The policy's file name.
@@ -114,7 +114,7 @@ impl Plan {
                 smem_dynamic_bytes: args.smem_dynamic.or(policy.smem_dynamic),
                 effort: Effort::of(args.thorough),
             };
-            session.wanted = Wanted { live_values: false, ..Wanted::ALL };
+            session.wanted = Wanted { live_values: false, costs: Costs::None, ..Wanted::ALL };
             session.cache.clone_from(&cache);
             anyhow::Ok(session)
         };

@@ -1,0 +1,1 @@
+"""Loops whose cycles are measured on a GPU and estimated without one."""

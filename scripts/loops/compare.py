@@ -1,0 +1,89 @@
+"""What ptxinspect estimates, against what was measured."""
+import collections
+import concurrent.futures
+import json
+import os
+import subprocess
+
+
+def estimates(program, cubin):
+    """Cycles of a turn of the kernel's loop, by warps on a scheduler; 0 stands for one alone."""
+    asked = subprocess.run([program, "cost", cubin, "--warps", "1..16", "--threads", "1024", "--format", "json"], capture_output=True, text=True)
+    if asked.returncode != 0:
+        return {}, asked.stderr.strip()
+    loops = [loop for unit in json.loads(asked.stdout)["units"] for kernel in unit["kernels"] for loop in kernel["loops"] or []]
+    if not loops:
+        return {}, "no loop"
+    turn = max(loops, key=lambda loop: loop["shortest"]["instructions"])["shortest"]
+    return {at["warps_per_scheduler"]: at for at in [turn["alone"], *turn["with_warps"]]}, None
+
+
+def compare(record, folder, program, worst):
+    with open(record) as file:
+        rows = [json.loads(line) for line in file]
+
+    def one(row):
+        return row, *estimates(program, os.path.join(folder, row["loop"] + ".cubin"))
+
+    errors, families, named, missing = [], collections.defaultdict(list), [], 0
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for row, found, why in pool.map(one, rows):
+            if why == "no loop":
+                continue
+            if why:
+                print(f"{row['loop']}: {why}")
+                missing += 1
+                continue
+            off = {}
+            for warps, cycles in row["cycles"].items():
+                if int(warps) in found and cycles >= 1:
+                    off[int(warps)] = (found[int(warps)]["cycles"] - cycles) / cycles
+                    families[row["loop"].split("_")[0]].append(abs(off[int(warps)]))
+            errors += [abs(value) for value in off.values()]
+            if off:
+                named.append((max(off.values(), key=abs), row["loop"], off))
+    for value, name, off in sorted(named, key=lambda entry: -abs(entry[0]))[:worst]:
+        print(f"{name:28} " + "  ".join(f"{warps}: {100 * error:+.1f}" for warps, error in off.items()))
+    mean = lambda values: sum(values) / len(values)
+    within = lambda values, limit: sum(value <= limit for value in values) / len(values)
+    for family, values in sorted(families.items()):
+        print(f"{family:20} {len(values):5} points  mean {100 * mean(values):5.2f} %  within 15 % {100 * within(values, 0.15):6.2f} %")
+    print(f"{'all':20} {len(errors):5} points  mean {100 * mean(errors):5.2f} %  within 5 % {100 * within(errors, 0.05):6.2f} %  "
+          f"within 15 % {100 * within(errors, 0.15):6.2f} %, {len(named)} loops, {missing} without an estimate")
+    return 0 if mean(errors) <= 0.05 and within(errors, 0.15) >= 0.95 and not missing else 1
+
+
+def pack(record, folder, program, into):
+    """One line for each loop: its words as hex, and the cycles."""
+    with open(record) as file:
+        rows = [json.loads(line) for line in file]
+    with open(into, "w") as out:
+        for row in rows:
+            cubin = os.path.join(folder, row["loop"] + ".cubin")
+            listed = subprocess.run([program, "disasm", cubin, "--format", "json"], capture_output=True, text=True)
+            words = [entry for entry in instructions(json.loads(listed.stdout))]
+            back = [(entry, target(entry)) for entry in words if " BRA " in " " + entry["text"]]
+            back = [(entry["pc"], to) for entry, to in back if to is not None and to < entry["pc"]]
+            if not back:
+                continue
+            last, first = back[0]
+            code = "".join(entry["hex"] for entry in words if first <= entry["pc"] <= last)
+            out.write(json.dumps({"loop": row["loop"], "words": code, "cycles": row["cycles"]}) + "\n")
+    return 0
+
+
+def target(entry):
+    word = entry["text"].split()[-1]
+    return int(word, 16) if word.startswith("0x") else None
+
+
+def instructions(value):
+    if isinstance(value, dict):
+        if "hex" in value and "text" in value:
+            yield value
+        else:
+            for inner in value.values():
+                yield from instructions(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from instructions(inner)

@@ -1,0 +1,191 @@
+//! What the cycles of a turn are made of.
+
+use crate::base::Pc;
+
+use super::Warps;
+use super::machine::Pipe;
+use super::simulate::{Cause, simulate};
+use super::step::{Action, Step};
+
+/// A part of the machine that can be what bounds a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Part {
+    /// The issue of one instruction a cycle.
+    Issue,
+    /// A pipe of the scheduler.
+    Pipe(Pipe),
+    /// The part of memory that all schedulers share.
+    SharedMemory,
+    /// The banks of registers.
+    Banks,
+}
+
+impl Part {
+    /// What people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Issue => "issue",
+            Part::Pipe(Pipe::FmaHeavy) => "FMA (heavy half)",
+            Part::Pipe(pipe) => pipe.name(),
+            Part::SharedMemory => "memory of the SM",
+            Part::Banks => "register banks",
+        }
+    }
+}
+
+/// How busy a part is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// The part.
+    pub part: Part,
+    /// Cycles of a turn of all warps that it is busy.
+    pub busy: f64,
+}
+
+/// What keeps a turn from being shorter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bound {
+    /// A part that is busy all the time.
+    Part(Part),
+    /// Nothing is: warps wait for results.
+    Latency,
+    /// Warps wait for each other.
+    Barrier,
+}
+
+/// What a lone warp waits for before an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The instruction.
+    pub pc: Pc,
+    /// Cycles since the one before it issued.
+    pub cycles: u32,
+    /// Why.
+    pub for_what: WaitFor,
+}
+
+/// See [`Wait`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitFor {
+    /// Its turn, or the stall count of the instruction before.
+    Stall,
+    /// The result or the operands of an earlier instruction.
+    Scoreboard(Pc),
+    /// The branch to it.
+    Branch,
+    /// Its pipe.
+    Pipe,
+    /// The banks of registers.
+    Banks,
+    /// The other warps of the block.
+    Barrier,
+    /// Multiplications of the warp group.
+    Groups,
+}
+
+/// What a turn costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    /// Cycles in which every warp of a scheduler does one turn.
+    pub cycles: f64,
+    /// What bounds it.
+    pub bound: Bound,
+    /// How busy each part is, the busiest first.
+    pub loads: Vec<Load>,
+    /// Of the first warp: what it waited for in a turn, by instruction.
+    pub waits: Vec<Wait>,
+    /// Instructions of a turn.
+    pub instructions: u32,
+    /// Those of them whose kind nobody measured.
+    pub unmeasured: u32,
+}
+
+/// From here on a part counts as busy all the time.
+const BUSY: f64 = 0.85;
+
+pub(super) fn estimate(steps: &[Step], warps: Warps) -> Option<Estimate> {
+    let simulated = simulate(steps, warps)?;
+    let loads = loads(steps, warps);
+    let busiest = loads.first().filter(|load| load.busy >= BUSY * simulated.cycles);
+    let waits: Vec<Wait> =
+        steps.iter().zip(&simulated.waits).map(|(step, &(cycles, cause))| wait(steps, step, cycles, cause)).collect();
+    let at_barriers: u32 = waits.iter().filter(|wait| wait.for_what == WaitFor::Barrier).map(|wait| wait.cycles).sum();
+    let bound = match busiest {
+        Some(load) => Bound::Part(load.part),
+        None if f64::from(at_barriers) > simulated.cycles / 3.0 => Bound::Barrier,
+        None => Bound::Latency,
+    };
+    Some(Estimate {
+        cycles: simulated.cycles,
+        bound,
+        loads,
+        waits,
+        instructions: steps.len() as u32,
+        unmeasured: steps.iter().filter(|step| !step.unit.measured).count() as u32,
+    })
+}
+
+fn wait(steps: &[Step], step: &Step, cycles: u64, cause: Cause) -> Wait {
+    let for_what = match cause {
+        Cause::Stall => WaitFor::Stall,
+        Cause::Scoreboard(at) => steps.get(at).map_or(WaitFor::Stall, |holder| WaitFor::Scoreboard(holder.pc)),
+        Cause::Branch => WaitFor::Branch,
+        Cause::Pipe => WaitFor::Pipe,
+        Cause::Banks => WaitFor::Banks,
+        Cause::Barrier => WaitFor::Barrier,
+        Cause::Groups => WaitFor::Groups,
+    };
+    Wait { pc: step.pc, cycles: u32::try_from(cycles).unwrap_or(u32::MAX), for_what }
+}
+
+/// What each part has to do in a turn of all warps of a scheduler.
+fn loads(steps: &[Step], warps: Warps) -> Vec<Load> {
+    let each = f64::from(warps.each.max(1));
+    let all = each * f64::from(warps.schedulers.max(1));
+    let mut pipes = [0.0; Pipe::COUNT];
+    let (mut issue, mut shared, mut group) = (0.0, 0.0, 0.0);
+    let mut banks = [0.0; 2];
+    for step in steps {
+        let unit = step.unit;
+        issue += 1.0 + f64::from(unit.block);
+        shared += f64::from(unit.shared);
+        if !matches!(unit.pipe, Pipe::Branch | Pipe::Issue | Pipe::WarpGroup) {
+            pipes[unit.pipe.index()] += f64::from(unit.interval);
+        }
+        if let Action::Multiply { cycles, .. } = step.action {
+            group += cycles as f64;
+        }
+        for source in &step.sources {
+            let is_kept = step.control.reuse >> source.slot & 1 == 1;
+            let reads = f64::from(source.count) / if source.count > 1 { 2.0 } else { 1.0 };
+            if source.count > 1 {
+                banks.iter_mut().for_each(|bank| *bank += reads);
+            } else if !is_kept {
+                banks[usize::from(source.register & 1)] += 1.0;
+            }
+        }
+    }
+    // Either half takes what any half can do; the heavy one has its own on top.
+    pipes[Pipe::Fma.index()] += pipes[Pipe::FmaHeavy.index()] / 2.0;
+    const PIPES: [Pipe; 9] = [
+        Pipe::Fma,
+        Pipe::FmaHeavy,
+        Pipe::Half,
+        Pipe::Alu,
+        Pipe::Xu,
+        Pipe::Fp64,
+        Pipe::Uniform,
+        Pipe::Tensor,
+        Pipe::Memory,
+    ];
+    let mut loads = vec![
+        Load { part: Part::Issue, busy: issue * each },
+        Load { part: Part::SharedMemory, busy: shared * all },
+        Load { part: Part::Banks, busy: banks[0].max(banks[1]) * each },
+        Load { part: Part::Pipe(Pipe::WarpGroup), busy: group * each },
+    ];
+    loads.extend(PIPES.map(|pipe| Load { part: Part::Pipe(pipe), busy: pipes[pipe.index()] * each }));
+    loads.retain(|load| load.busy > 0.0);
+    loads.sort_by(|a, b| b.busy.total_cmp(&a.busy).then(a.part.cmp(&b.part)));
+    loads
+}

@@ -1,0 +1,224 @@
+//! Widths and latencies of an SM, as they were measured: `scripts/cycles` has the loops and prints the table.
+//!
+//! Where the numbers come from: chains of one instruction give its latency, many side by side its interval, pairs of two kinds show which of
+//! them share a pipe ([sources](../../docs/sources.md)).
+
+use crate::base::Arch;
+
+/// A part of a scheduler's quarter of the SM that takes instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Pipe {
+    /// Single precision on either half of the FMA pipe.
+    Fma,
+    /// What only one half of it can do: integer multiplications, dot products, packed halves.
+    FmaHeavy,
+    /// Packed halves on the way of the tensor core: `HFMA2.MMA`.
+    Half,
+    /// Integers, logic, comparisons, conversions.
+    Alu,
+    /// Transcendental functions, conversions, bit counts.
+    Xu,
+    /// Double precision.
+    Fp64,
+    /// Uniform registers.
+    Uniform,
+    /// `HMMA`, `IMMA`, `DMMA`.
+    Tensor,
+    /// Shared, global and local memory, shuffles: a queue in front of what all schedulers of an SM share.
+    Memory,
+    /// Multiplications of a warp group, which the tensor cores of all schedulers do together.
+    WarpGroup,
+    /// Branches.
+    Branch,
+    /// Nothing but its turn to issue.
+    Issue,
+}
+
+impl Pipe {
+    /// All that have a place of their own in [`Pipe::index`].
+    pub const COUNT: usize = 12;
+
+    /// A place in a table.
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// What people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Pipe::Fma => "FMA",
+            Pipe::FmaHeavy => "FMA heavy",
+            Pipe::Half => "FP16",
+            Pipe::Alu => "ALU",
+            Pipe::Xu => "XU",
+            Pipe::Fp64 => "FP64",
+            Pipe::Uniform => "uniform",
+            Pipe::Tensor => "tensor",
+            Pipe::Memory => "memory",
+            Pipe::WarpGroup => "warp-group tensor",
+            Pipe::Branch => "branch",
+            Pipe::Issue => "issue",
+        }
+    }
+}
+
+/// What an instruction asks of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// Where it goes.
+    pub pipe: Pipe,
+    /// Cycles until the pipe takes the next one of the same scheduler.
+    pub interval: u16,
+    /// Cycles until its write scoreboard is released.
+    pub latency: u16,
+    /// Cycles until its read scoreboard is released.
+    pub read: u16,
+    /// Cycles of what all schedulers share.
+    pub shared: u16,
+    /// Cycles beyond its stall count until the warp goes on.
+    pub extra: u8,
+    /// Cycles for which it keeps the scheduler from issuing, beyond its own.
+    pub block: u8,
+    /// Whether such instructions were measured; otherwise they are taken for what resembles them.
+    pub measured: bool,
+}
+
+impl Unit {
+    const fn new(pipe: Pipe, interval: u16, latency: u16) -> Unit {
+        Unit { pipe, interval, latency, read: 9, shared: 0, extra: 0, block: 0, measured: true }
+    }
+
+    const fn memory(interval: u16, shared: u16, latency: u16, read: u16) -> Unit {
+        Unit { shared, read, ..Unit::new(Pipe::Memory, interval, latency) }
+    }
+
+    const fn unmeasured(self) -> Unit {
+        Unit { measured: false, ..self }
+    }
+}
+
+/// Cycles until memory answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Global memory.
+    pub global: u16,
+    /// Local memory: spills.
+    pub local: u16,
+}
+
+impl Memory {
+    /// All that is asked for is in the first cache.
+    pub const L1: Memory = Memory { global: 33, local: 33 };
+}
+
+/// An SM whose numbers are known.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine {
+    /// The GPU that it was measured on.
+    pub measured_on: &'static str,
+    memory: Memory,
+}
+
+/// Cycles from a branch that is taken to the next instruction of the warp, at least.
+pub const BRANCH: u64 = 10;
+/// Cycles that the barrier unit takes for each warp that arrives.
+pub const BARRIER_EACH: u64 = 2;
+/// Cycles from the last arrival until the warps go on.
+pub const BARRIER: u64 = 10;
+/// Memory instructions of a scheduler that wait to be taken.
+pub const QUEUE: usize = 8;
+/// Reads of a bank of registers that may be outstanding when an instruction issues.
+pub const SLACK: u64 = 1;
+/// Cycles from the issue of a multiplication of a warp group to its start, and from its end until the group that it closes is done.
+pub const GROUP_START: u64 = 12;
+/// See [`GROUP_START`].
+pub const GROUP_END: u64 = 26;
+
+impl Machine {
+    /// The machine of an architecture; none where nobody measured one.
+    pub fn of(arch: Arch, memory: Memory) -> Option<Machine> {
+        (arch.sm == 90).then_some(Machine { measured_on: "an H200", memory })
+    }
+
+    /// What an instruction asks for, by its name and modifiers.
+    pub fn unit(&self, mnemonic: &str, modifiers: &[&str]) -> Unit {
+        let has = |name: &str| modifiers.contains(&name);
+        let words: u16 = if has("128") {
+            4
+        } else if has("64") {
+            2
+        } else {
+            1
+        };
+        match mnemonic {
+            "FFMA" | "FADD" | "FMUL" => Unit::new(Pipe::Fma, 1, 4),
+            "HFMA2" if has("MMA") => Unit::new(Pipe::Half, 2, 10),
+            "HFMA2" | "HADD2" | "HMUL2" => Unit::new(Pipe::FmaHeavy, 2, 6),
+            "IMAD" if has("HI") || has("WIDE") => Unit { extra: 3, block: 2, ..Unit::new(Pipe::FmaHeavy, 4, 5) },
+            "IMAD" | "IDP" => Unit::new(Pipe::FmaHeavy, 2, 5),
+            "DADD" | "DMUL" | "DFMA" => Unit::new(Pipe::Fp64, 2, 8),
+            "DSETP" | "DMNMX" => Unit::new(Pipe::Fp64, 2, 8).unmeasured(),
+            "MUFU" | "POPC" | "FLO" | "BREV" | "F2I" | "FRND" | "F2F" => Unit::new(Pipe::Xu, 8, 17),
+            "I2F" | "I2I" => Unit::new(Pipe::Xu, 8, 17).unmeasured(),
+            "HMMA" | "IMMA"
+                if modifiers.iter().any(|name| matches!(*name, "16816" | "16832"))
+                    && !(mnemonic == "IMMA" && has("16816")) =>
+            {
+                Unit::new(Pipe::Tensor, 6, 24)
+            }
+            "HMMA" if has("1688") && has("TF32") => Unit::new(Pipe::Tensor, 6, 24),
+            "HMMA" | "IMMA" => Unit::new(Pipe::Tensor, 4, 17),
+            "QMMA" | "BMMA" => Unit::new(Pipe::Tensor, 6, 24).unmeasured(),
+            "DMMA" => Unit::new(Pipe::Tensor, 16, 26),
+            "HGMMA" | "IGMMA" | "QGMMA" | "BGMMA" => {
+                Unit { measured: mnemonic == "HGMMA", ..Unit::new(Pipe::WarpGroup, 1, 0) }
+            }
+            "LDS" => Unit::memory(2 * words, words, 20 + 2 * words, 9),
+            "LDSM" => {
+                let matrices = if has("4") {
+                    4
+                } else if has("2") {
+                    2
+                } else {
+                    1
+                };
+                Unit::memory(2 * matrices, matrices, 20 + 2 * matrices, 9)
+            }
+            "STS" => Unit::memory(2 + 2 * words, words, 22, 7),
+            "STSM" => Unit::memory(2 + 2 * words, words, 22, 7).unmeasured(),
+            "SHFL" => Unit::memory(2, 1, 23, 9),
+            "LDG" | "LD" => {
+                Unit { measured: mnemonic == "LDG", ..Unit::memory(2 * words, words, self.memory.global, 9) }
+            }
+            "LDL" => Unit::memory(2 * words, words, self.memory.local, 9),
+            "STG" | "ST" => {
+                let interval = [6, 8, 8, 16][usize::from(words.clamp(1, 4) - 1)];
+                Unit { measured: mnemonic == "STG", ..Unit::memory(interval, words + 1, 34, 12) }
+            }
+            "STL" => Unit::memory([4, 6, 6, 14][usize::from(words.clamp(1, 4) - 1)], 4 * words, 33, 12),
+            "ATOMS" => Unit::memory(2, 1, 25, 9),
+            "REDUX" => Unit::memory(8, 0, 36, 9),
+            "MATCH" => Unit::memory(90, 64, 369, 9),
+            "LDC" | "S2R" | "LDGSTS" | "ATOM" | "ATOMG" | "RED" | "UTMALDG" | "UTMASTG" | "SYNCS" => {
+                Unit::memory(4, 1, 30, 9).unmeasured()
+            }
+            "BRA" | "BRX" | "JMP" | "EXIT" | "RET" | "CALL" => Unit::new(Pipe::Branch, 1, 0),
+            "NOP" | "BAR" | "WARPGROUP" | "WARPSYNC" | "DEPBAR" | "BSSY" | "BSYNC" | "YIELD" => {
+                Unit::new(Pipe::Issue, 1, 0)
+            }
+            _ if mnemonic.starts_with('U') || mnemonic == "R2UR" || mnemonic == "S2UR" => {
+                let measured = matches!(mnemonic, "UIADD3" | "UMOV");
+                Unit { measured, ..Unit::new(Pipe::Uniform, 2, 6) }
+            }
+            "LOP3" | "SHF" | "PRMT" | "IADD3" | "I2FP" | "FMNMX" | "FSETP" | "FSEL" | "ISETP" | "SEL" | "F2FP"
+            | "IABS" | "VOTE" | "VIMNMX" | "VIMNMX3" | "VIADD" | "VIADDMNMX" | "VHMNMX" | "HMNMX2" | "MOV"
+            | "IMNMX" | "LEA" | "PLOP3" => Unit::new(Pipe::Alu, 2, 4),
+            _ => Unit::new(Pipe::Alu, 2, 4).unmeasured(),
+        }
+    }
+}
+
+/// Cycles of the tensor cores for a multiplication of a warp group: 64 rows, `n` columns, 16 deep for halves.
+pub fn group_cycles(n: u64, first_in_registers: bool) -> u64 {
+    (n / 2).max(if first_in_registers { 13 } else { 16 + n / 4 })
+}

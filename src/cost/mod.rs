@@ -1,0 +1,67 @@
+//! What a loop costs: the schedule that ptxas made, executed.
+//!
+//! In: the code of a function and one of its loops. Out: an [`Estimate`] for a number of warps: cycles of a turn, what bounds it, how busy each
+//! part of the machine is, and what a lone warp waits for. Every word carries what ptxas decided (stall, scoreboards, reuse): the [`simulate`]
+//! module issues the instructions of a turn by it, warp by warp, against a [`Machine`] whose widths and latencies were measured.
+//!
+//! An estimate is static and says so: memory answers after the latency that the caller names, no access meets another in a bank, every guard is
+//! taken to hold, and instructions come from the nearest cache. An architecture that nobody measured has no machine, and no estimate.
+
+mod bound;
+mod machine;
+mod path;
+mod simulate;
+mod step;
+
+pub use bound::{Bound, Estimate, Load, Part, Wait, WaitFor};
+pub use machine::{Machine, Memory, Pipe};
+pub use path::Turn;
+
+use crate::graph::LoopId;
+use crate::registers::code::Code;
+
+/// How many warps share what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Warps {
+    /// Schedulers of the SM that have warps: 1 or 4.
+    pub schedulers: u8,
+    /// Warps on each of them.
+    pub each: u8,
+    /// Warps of a block on each of them: those that wait for each other at a barrier.
+    pub of_block: u8,
+}
+
+impl Warps {
+    /// One warp with the SM to itself.
+    pub const ALONE: Warps = Warps { schedulers: 1, each: 1, of_block: 1 };
+
+    /// So many warps on each of the four schedulers, all of one block.
+    pub fn on_each(each: u8) -> Warps {
+        Warps { schedulers: 4, each: each.max(1), of_block: each.max(1) }
+    }
+}
+
+/// The ways through a loop that are looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turns {
+    /// The way with the fewest instructions.
+    pub shortest: Turn,
+    /// The one with the most, where there is another.
+    pub longest: Option<Turn>,
+    /// Loops inside, whose own turns are left out.
+    pub inner: u32,
+}
+
+/// The ways through a loop; none where no way through its own blocks comes back.
+pub fn turns(code: &Code, id: LoopId) -> Option<Turns> {
+    path::turns(code, id)
+}
+
+/// What a turn costs; none where it is too long to be executed.
+pub fn estimate(machine: &Machine, code: &Code, turn: &Turn, warps: Warps) -> Option<Estimate> {
+    let steps = step::steps(machine, code, turn);
+    bound::estimate(&steps, warps)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! Ways through a loop.
+
+use std::collections::BTreeMap;
+
+use crate::graph::{BlockId, LoopId};
+use crate::registers::code::Code;
+
+/// Blocks of a loop that are looked at: beyond them it has no estimate.
+const MOST_BLOCKS: usize = 4096;
+
+/// One way through a loop: its instructions in the order in which they issue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Each instruction, and whether it is a branch that is taken.
+    pub instructions: Vec<(u32, bool)>,
+}
+
+/// The shortest and the longest way through a loop's own blocks, those of inner loops left out.
+pub(super) fn turns(code: &Code, id: LoopId) -> Option<super::Turns> {
+    let header = code.loops.loops.get(id.0 as usize)?.header;
+    let own: Vec<BlockId> = (0..code.cfg.blocks.len() as u32)
+        .map(BlockId)
+        .filter(|&block| code.loops.around(block).any(|around| around == id))
+        .take(MOST_BLOCKS + 1)
+        .collect();
+    if own.len() > MOST_BLOCKS {
+        return None;
+    }
+    let inner = code.loops.loops.iter().filter(|found| found.parent == Some(id)).count() as u32;
+    let ways = Ways { code, id, header, own: &own };
+    let shortest = ways.way(false)?;
+    let longest = ways.way(true).filter(|way| *way != shortest);
+    Some(super::Turns { shortest, longest, inner })
+}
+
+struct Ways<'a> {
+    code: &'a Code,
+    id: LoopId,
+    header: BlockId,
+    /// Ascending.
+    own: &'a [BlockId],
+}
+
+impl Ways<'_> {
+    /// Instructions of a block that count: those of inner loops do not.
+    fn length(&self, block: BlockId) -> u64 {
+        let inside = self.code.loops.of(block) == Some(self.id);
+        let found = &self.code.cfg.blocks[block.0 as usize];
+        if inside { u64::from(found.end - found.start) } else { 0 }
+    }
+
+    /// The way with the fewest or the most instructions from the header back to it. Edges that run back are not followed but to the header, so
+    /// that what is left has no circle and one pass in reverse order of the blocks' postorder decides.
+    fn way(&self, most: bool) -> Option<Turn> {
+        let order = self.order();
+        // The best rest of a way from each block, and where it goes on.
+        let mut best: BTreeMap<BlockId, (u64, Option<BlockId>)> = BTreeMap::new();
+        for &block in &order {
+            let mut found: Option<(u64, Option<BlockId>)> = None;
+            for next in self.code.cfg.successors(block) {
+                let rest = if next == self.header {
+                    (0, None)
+                } else {
+                    match best.get(&next) {
+                        Some(&(rest, _)) => (rest, Some(next)),
+                        None => continue,
+                    }
+                };
+                let is_better = found.is_none_or(|(known, _)| if most { rest.0 > known } else { rest.0 < known });
+                if is_better {
+                    found = Some(rest);
+                }
+            }
+            if let Some((rest, next)) = found {
+                best.insert(block, (rest + self.length(block), next));
+            }
+        }
+        let mut instructions = Vec::new();
+        let mut at = Some(self.header);
+        while let Some(block) = at {
+            let &(_, next) = best.get(&block)?;
+            let found = &self.code.cfg.blocks[block.0 as usize];
+            if self.code.loops.of(block) == Some(self.id) {
+                let goes_to = next.unwrap_or(self.header);
+                let falls = goes_to.0 == block.0 + 1;
+                instructions.extend((found.start..found.end).map(|index| (index, index + 1 == found.end && !falls)));
+            }
+            at = next;
+        }
+        (!instructions.is_empty()).then_some(Turn { instructions })
+    }
+
+    /// Blocks of the loop, each after those that it leads to, edges back aside.
+    fn order(&self) -> Vec<BlockId> {
+        let mut state: BTreeMap<BlockId, bool> = BTreeMap::new();
+        let mut order = Vec::new();
+        let mut stack = vec![(self.header, false)];
+        while let Some((block, done)) = stack.pop() {
+            if done {
+                order.push(block);
+                continue;
+            }
+            if state.insert(block, true).is_some() {
+                continue;
+            }
+            stack.push((block, true));
+            for next in self.code.cfg.successors(block) {
+                if next != self.header && self.own.binary_search(&next).is_ok() && !state.contains_key(&next) {
+                    stack.push((next, false));
+                }
+            }
+        }
+        order
+    }
+}

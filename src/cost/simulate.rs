@@ -1,0 +1,391 @@
+//! Turns of a loop, issued by the control bits of their words.
+//!
+//! A scheduler issues one instruction a cycle, of the warp that it issued last as long as that can go on, else of the next one that can. An
+//! instruction issues when the stall of the one before is over, the scoreboards that it waits for are released, its pipe is free, and the banks
+//! of registers are not behind. Memory instructions go through a queue of the scheduler to a part that all schedulers share.
+
+use std::collections::VecDeque;
+
+use crate::base::work;
+
+use super::Warps;
+use super::machine::{BARRIER, BARRIER_EACH, BRANCH, GROUP_END, GROUP_START, Pipe, QUEUE, SLACK};
+use super::step::{Action, Step};
+
+/// Instructions that are issued at most.
+const MOST_ISSUED: u64 = 400_000;
+/// Turns of each warp before cycles count.
+const WARM: u64 = 4;
+
+/// Why an instruction did not issue right after the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The stall count of the instruction before.
+    Stall,
+    /// A scoreboard that an earlier instruction of the turn holds.
+    Scoreboard(usize),
+    /// The branch that leads here.
+    Branch,
+    /// Its pipe was busy.
+    Pipe,
+    /// The banks of registers were behind.
+    Banks,
+    /// The barrier.
+    Barrier,
+    /// A group of multiplications.
+    Groups,
+}
+
+/// What came out.
+pub(super) struct Simulated {
+    /// Cycles in which every warp does a turn.
+    pub cycles: f64,
+    /// Of the first warp, in its last turn: cycles before each instruction, and why.
+    pub waits: Vec<(u64, Cause)>,
+}
+
+#[derive(Clone, Default)]
+struct Warp {
+    at: usize,
+    turns: u64,
+    ready: u64,
+    why: Option<Cause>,
+    last_issue: u64,
+    /// When each scoreboard is released, as far as that is known, by whom, and how many are still in the queue.
+    released: [u64; 6],
+    holder: [usize; 6],
+    queued: [u16; 6],
+    /// Registers that each pipe keeps of the operands flagged for reuse.
+    kept: [[Option<u8>; 3]; 4],
+    waiting: bool,
+    tensor_done: u64,
+    groups: VecDeque<u64>,
+    waits: Vec<(u64, Cause)>,
+}
+
+struct Scheduler {
+    warps: Vec<Warp>,
+    last: usize,
+    pipes: [u64; Pipe::COUNT],
+    /// The two halves of the FMA pipe, the one that does everything first.
+    halves: [u64; 2],
+    banks: [u64; 2],
+    issue: u64,
+    queue: VecDeque<(u64, usize, usize)>,
+    memory: u64,
+}
+
+/// Operands for reuse are kept by those who share a way to the register file.
+fn keeper(pipe: Pipe) -> usize {
+    match pipe {
+        Pipe::Fma | Pipe::FmaHeavy => 0,
+        Pipe::Alu | Pipe::Tensor => 1,
+        Pipe::Half => 2,
+        _ => 3,
+    }
+}
+
+/// Issues turns until they repeat; none where a turn is too long.
+pub(super) fn simulate(steps: &[Step], warps: Warps) -> Option<Simulated> {
+    let (schedulers, each) = (usize::from(warps.schedulers.max(1)), usize::from(warps.each.max(1)));
+    let of_block = usize::from(warps.of_block.max(1)).min(each);
+    let total = (schedulers * each) as u64;
+    let length = steps.len() as u64;
+    let counted = (2000 / (length * each as u64 + 1)).clamp(6, 40);
+    if length == 0 || length * total * (WARM + counted) > MOST_ISSUED {
+        return None;
+    }
+    let mut machine = Sm {
+        steps,
+        schedulers: (0..schedulers).map(|_| Scheduler::new(each)).collect(),
+        shared: 0,
+        favoured: 0,
+        tensor: 0,
+        barrier: 0,
+        arrived: vec![0; each.div_ceil(of_block)],
+        of_block,
+        block_warps: schedulers * of_block,
+        now: 0,
+        turns: 0,
+    };
+    machine.run(WARM * total);
+    let start = machine.now;
+    machine.run((WARM + counted) * total);
+    work::check_time();
+    let cycles = (machine.now - start) as f64 / counted as f64;
+    let waits = machine.schedulers.first().and_then(|first| first.warps.first()).map(|warp| warp.waits.clone());
+    Some(Simulated { cycles, waits: waits.unwrap_or_default() })
+}
+
+struct Sm<'a> {
+    steps: &'a [Step],
+    schedulers: Vec<Scheduler>,
+    /// When the part of memory that all share is free.
+    shared: u64,
+    favoured: usize,
+    tensor: u64,
+    barrier: u64,
+    arrived: Vec<usize>,
+    of_block: usize,
+    block_warps: usize,
+    now: u64,
+    turns: u64,
+}
+
+impl Scheduler {
+    fn new(each: usize) -> Scheduler {
+        let warp = |number: usize| Warp { ready: number as u64, ..Warp::default() };
+        Scheduler {
+            warps: (0..each).map(warp).collect(),
+            last: 0,
+            pipes: [0; Pipe::COUNT],
+            halves: [0; 2],
+            banks: [0; 2],
+            issue: 0,
+            queue: VecDeque::new(),
+            memory: 0,
+        }
+    }
+
+    /// When a warp can issue its next instruction, and what it waits for; none where that is not known yet.
+    fn when(&self, number: usize, step: &Step) -> Option<(u64, Cause)> {
+        let warp = &self.warps[number];
+        if warp.waiting {
+            return None;
+        }
+        let mut when = (warp.ready, warp.why.unwrap_or(Cause::Stall));
+        let mut later = |time: u64, cause: Cause| {
+            if time > when.0 {
+                when = (time, cause);
+            }
+        };
+        for board in (0..6).filter(|board| step.control.wait_mask >> board & 1 == 1) {
+            if warp.queued[board] > 0 {
+                return None;
+            }
+            later(warp.released[board], Cause::Scoreboard(warp.holder[board]));
+        }
+        if let Action::WaitGroups(left) = step.action
+            && let Some(at) = warp.groups.len().checked_sub(1 + usize::from(left))
+        {
+            later(warp.groups[at], Cause::Groups);
+        }
+        later(self.issue, Cause::Pipe);
+        later(self.banks[0].max(self.banks[1]).saturating_sub(SLACK), Cause::Banks);
+        match step.unit.pipe {
+            Pipe::Fma => later(self.halves[0].min(self.halves[1]), Cause::Pipe),
+            Pipe::FmaHeavy => later(self.halves[0], Cause::Pipe),
+            Pipe::Memory if self.queue.len() >= QUEUE => return None,
+            Pipe::Memory | Pipe::Branch | Pipe::Issue | Pipe::WarpGroup => {}
+            pipe => later(self.pipes[pipe.index()], Cause::Pipe),
+        }
+        Some(when)
+    }
+}
+
+impl Sm<'_> {
+    /// Goes on until so many turns are done by all warps together.
+    fn run(&mut self, turns: u64) {
+        while self.turns < turns {
+            let mut next = self.serve_memory();
+            for scheduler in 0..self.schedulers.len() {
+                next = next.min(self.issue(scheduler));
+                if self.turns >= turns {
+                    return;
+                }
+            }
+            if next == u64::MAX {
+                // Nobody can go on: what a way through a loop leaves out would have let them.
+                self.release_all();
+                next = self.now + 1;
+            }
+            self.now = next.max(self.now + 1);
+        }
+    }
+
+    /// The shared part of memory takes from the schedulers in turn. Returns when it can take next.
+    fn serve_memory(&mut self) -> u64 {
+        let mut next = u64::MAX;
+        let count = self.schedulers.len();
+        let mut tried = 0;
+        while tried < count {
+            let number = (self.favoured + tried) % count;
+            tried += 1;
+            let scheduler = &mut self.schedulers[number];
+            let Some(&(entered, warp, at)) = scheduler.queue.front() else { continue };
+            let unit = self.steps[at].unit;
+            let when = entered.max(scheduler.memory).max(if unit.shared > 0 { self.shared } else { 0 });
+            if when > self.now {
+                next = next.min(when);
+                continue;
+            }
+            scheduler.queue.pop_front();
+            scheduler.memory = self.now + u64::from(unit.interval);
+            if unit.shared > 0 {
+                self.shared = self.now + u64::from(unit.shared);
+                self.favoured = number + 1;
+                tried = 0;
+            }
+            let control = self.steps[at].control;
+            let warp = &mut scheduler.warps[warp];
+            for (board, after) in [(control.write_barrier, unit.latency), (control.read_barrier, unit.read)] {
+                if let Some(board) = board.map(usize::from).filter(|board| *board < 6) {
+                    warp.queued[board] -= 1;
+                    warp.release(board, self.now + u64::from(after), at);
+                }
+            }
+        }
+        next
+    }
+
+    /// One cycle of a scheduler. Returns when it can do more.
+    fn issue(&mut self, number: usize) -> u64 {
+        let mut next = u64::MAX;
+        let scheduler = &self.schedulers[number];
+        let count = scheduler.warps.len();
+        let mut chosen = None;
+        for offset in 0..count {
+            let candidate = (scheduler.last + offset) % count;
+            let step = &self.steps[scheduler.warps[candidate].at];
+            let Some((when, cause)) = scheduler.when(candidate, step) else { continue };
+            if when <= self.now {
+                chosen = Some((candidate, cause));
+                break;
+            }
+            next = next.min(when);
+        }
+        let Some((warp, cause)) = chosen else { return next };
+        self.take(number, warp, cause);
+        self.now + 1
+    }
+
+    /// A warp issues its next instruction.
+    fn take(&mut self, number: usize, chosen: usize, cause: Cause) {
+        let now = self.now;
+        let scheduler = &mut self.schedulers[number];
+        let switched = scheduler.last != chosen;
+        scheduler.last = chosen;
+        let warp = &mut scheduler.warps[chosen];
+        if switched {
+            warp.kept = Default::default();
+        }
+        let at = warp.at;
+        let step = &self.steps[at];
+        let unit = step.unit;
+        // Reads of the banks, but for operands that are kept or the same.
+        let kept = &mut warp.kept[keeper(unit.pipe)];
+        let mut reads = [0u64; 2];
+        for (place, source) in step.sources.iter().enumerate() {
+            let slot = usize::from(source.slot);
+            let is_same = step.sources[..place].iter().any(|other| other.register == source.register);
+            if kept[slot] == Some(source.register) || is_same {
+                continue;
+            }
+            if source.count > 1 {
+                reads[0] += u64::from(source.count / 2);
+                reads[1] += u64::from(source.count / 2);
+            } else {
+                reads[usize::from(source.register & 1)] += 1;
+            }
+        }
+        for source in &step.sources {
+            let slot = usize::from(source.slot);
+            kept[slot] = (step.control.reuse >> slot & 1 == 1).then_some(source.register);
+        }
+        for (bank, reads) in scheduler.banks.iter_mut().zip(reads) {
+            *bank = (*bank).max(now) + reads;
+        }
+        scheduler.issue = now + 1 + u64::from(unit.block);
+        match unit.pipe {
+            Pipe::Fma => {
+                let half = usize::from(scheduler.halves[1] <= now);
+                scheduler.halves[half] = now + 2;
+            }
+            Pipe::FmaHeavy => scheduler.halves[0] = now + u64::from(unit.interval),
+            Pipe::Memory => scheduler.queue.push_back((now + 1, chosen, at)),
+            Pipe::Branch | Pipe::Issue | Pipe::WarpGroup => {}
+            pipe => scheduler.pipes[pipe.index()] = now + u64::from(unit.interval),
+        }
+        let control = step.control;
+        for (board, after) in [(control.write_barrier, unit.latency), (control.read_barrier, unit.read)] {
+            if let Some(board) = board.map(usize::from).filter(|board| *board < 6) {
+                if unit.pipe == Pipe::Memory {
+                    warp.queued[board] += 1;
+                } else {
+                    warp.release(board, now + u64::from(after), at);
+                }
+            }
+        }
+        if let Action::Multiply { cycles, closes } = step.action {
+            if number == 0 {
+                self.tensor = self.tensor.max(now + GROUP_START) + cycles;
+            }
+            warp.tensor_done = self.tensor.max(now + GROUP_START + cycles);
+            if closes {
+                warp.groups.push_back(warp.tensor_done + GROUP_END);
+                if warp.groups.len() > 8 {
+                    warp.groups.pop_front();
+                }
+            }
+        }
+        if at == 0 {
+            warp.waits.clear();
+        }
+        warp.waits.push((now - warp.last_issue, cause));
+        warp.last_issue = now;
+        let stall = u64::from(control.stall.max(1)) + u64::from(unit.extra);
+        (warp.ready, warp.why) = if step.taken && stall < BRANCH {
+            (now + BRANCH, Some(Cause::Branch))
+        } else {
+            (now + stall, Some(Cause::Stall))
+        };
+        warp.at += 1;
+        if warp.at == self.steps.len() {
+            warp.at = 0;
+            warp.turns += 1;
+            self.turns += 1;
+        }
+        if step.action == Action::Barrier {
+            warp.waiting = true;
+            self.barrier = self.barrier.max(now) + BARRIER_EACH;
+            let block = chosen / self.of_block;
+            self.arrived[block] += 1;
+            if self.arrived[block] == self.block_warps {
+                self.release(block);
+            }
+        }
+    }
+
+    /// The warps of a block go on behind their barrier.
+    fn release(&mut self, block: usize) {
+        self.arrived[block] = 0;
+        let ready = self.barrier + BARRIER;
+        let range = block * self.of_block..(block + 1) * self.of_block;
+        for scheduler in &mut self.schedulers {
+            let end = range.end.min(scheduler.warps.len());
+            for warp in scheduler.warps.get_mut(range.start..end).unwrap_or(&mut []) {
+                warp.waiting = false;
+                if ready > warp.ready {
+                    (warp.ready, warp.why) = (ready, Some(Cause::Barrier));
+                }
+            }
+        }
+    }
+
+    fn release_all(&mut self) {
+        (0..self.arrived.len()).for_each(|block| self.release(block));
+        for warp in self.schedulers.iter_mut().flat_map(|scheduler| &mut scheduler.warps) {
+            warp.queued = [0; 6];
+        }
+        self.schedulers.iter_mut().for_each(|scheduler| scheduler.queue.clear());
+    }
+}
+
+impl Warp {
+    fn release(&mut self, board: usize, when: u64, by: usize) {
+        if when >= self.released[board] {
+            self.released[board] = when;
+            self.holder[board] = by;
+        }
+    }
+}

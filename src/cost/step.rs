@@ -1,0 +1,105 @@
+//! Instructions as the machine sees them.
+
+use crate::base::{Pc, RegFile};
+use crate::flow::Program;
+use crate::registers::code::Code;
+use crate::sass::{self, Control, OperandKind};
+
+use super::machine::{Machine, Pipe, Unit, group_cycles};
+use super::path::Turn;
+
+/// A source operand that comes from a bank of registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Source {
+    /// Which operand of the word: 0 to 2.
+    pub slot: u8,
+    /// The first register.
+    pub register: u8,
+    /// How many.
+    pub count: u8,
+}
+
+/// What an instruction does beside taking its pipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Nothing.
+    None,
+    /// Waits for the warps of the block.
+    Barrier,
+    /// A multiplication of the warp group: cycles of the tensor cores, and whether it closes a group.
+    Multiply { cycles: u64, closes: bool },
+    /// Waits until at most so many groups are open.
+    WaitGroups(u8),
+}
+
+/// An instruction of a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    pub pc: Pc,
+    pub unit: Unit,
+    pub control: Control,
+    pub sources: Vec<Source>,
+    pub action: Action,
+    /// Whether it is a branch that is taken.
+    pub taken: bool,
+}
+
+/// The instructions of a turn.
+pub(super) fn steps(machine: &Machine, code: &Code, turn: &Turn) -> Vec<Step> {
+    turn.instructions.iter().map(|&(index, taken)| step(machine, code, index, taken)).collect()
+}
+
+fn step(machine: &Machine, code: &Code, index: u32, taken: bool) -> Step {
+    let pc = Pc(index * 16);
+    let (program, decoder) = (code.program(), code.program().decoder());
+    let Some(inst) = program.instructions().get(index as usize) else {
+        let unit = machine.unit("", &[]);
+        return Step { pc, unit, control: Control::default(), sources: Vec::new(), action: Action::None, taken };
+    };
+    let mut text = String::new();
+    decoder.text(inst, pc, &mut text);
+    let parts = sass::parts(&text);
+    let unit = machine.unit(parts.mnemonic, &parts.modifiers);
+    let action = match parts.mnemonic {
+        "BAR" => Action::Barrier,
+        "WARPGROUP" if parts.modifiers.contains(&"DEPBAR") => {
+            let left = parts.operands.iter().find_map(|operand| match operand.kind {
+                OperandKind::Int(left) => u8::try_from(left).ok(),
+                _ => None,
+            });
+            Action::WaitGroups(left.unwrap_or(0))
+        }
+        _ if unit.pipe == Pipe::WarpGroup => {
+            let shape = parts.modifiers.iter().find_map(|name| name.split('x').nth(1)?.parse::<u64>().ok());
+            let first = parts.operands.get(1);
+            let in_registers = first.is_some_and(|operand| matches!(operand.kind, OperandKind::Reg(_)));
+            let closes = parts.operands.iter().any(|operand| operand.text.starts_with("gsb"));
+            Action::Multiply { cycles: group_cycles(shape.unwrap_or(64), in_registers), closes }
+        }
+        _ => Action::None,
+    };
+    let mut sources = Vec::new();
+    if reads_banks(unit.pipe) {
+        decoder.registers(inst, |register| {
+            let slot = match register.bit {
+                24 => 0,
+                32 => 1,
+                64 => 2,
+                _ => return,
+            };
+            if register.file != RegFile::Gpr || register.is_constant() {
+                return;
+            }
+            let number = register.index as u8;
+            let run =
+                program.runs(index as usize).find(|run| !run.write && run.file == RegFile::Gpr && run.first == number);
+            sources.push(Source { slot, register: number, count: run.map_or(1, |run| run.count.max(1)) });
+        });
+    }
+    Step { pc, unit, control: inst.control(), sources, action, taken }
+}
+
+/// Whether the operands of a pipe take turns at the banks: those of memory are read later, from its queue.
+fn reads_banks(pipe: Pipe) -> bool {
+    !matches!(pipe, Pipe::Memory | Pipe::Branch | Pipe::Issue | Pipe::WarpGroup | Pipe::Uniform)
+}

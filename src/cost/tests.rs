@@ -1,0 +1,103 @@
+//! Loops that ran on an H200: `testdata/cost/h200.jsonl`, which `scripts/cycles --pack` writes.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::flow::{Layout, Rule};
+use crate::sass::Decoder;
+
+#[derive(serde::Deserialize)]
+struct Recorded {
+    #[serde(rename = "loop")]
+    name: String,
+    words: String,
+    cycles: BTreeMap<u8, f64>,
+}
+
+fn recorded() -> Vec<Recorded> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/cost/h200.jsonl");
+    std::fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The words of a loop, high half first in the text, as the code of a section.
+fn code(words: &str) -> Code {
+    let mut bytes = Vec::new();
+    for at in (0..words.len()).step_by(32) {
+        bytes.extend(u128::from_str_radix(&words[at..at + 32], 16).unwrap().to_le_bytes());
+    }
+    let decoder = Decoder::new("sm_90a".parse().unwrap()).unwrap();
+    let layout = Layout { entries: vec![crate::base::Pc(0)], ..Layout::default() };
+    Code::solve(decoder, &bytes, &layout, Rule::Sound)
+}
+
+fn turn(code: &Code) -> Turn {
+    turns(code, LoopId(0)).expect("a loop").shortest
+}
+
+fn machine() -> Machine {
+    Machine::of("sm_90a".parse().unwrap(), Memory::L1).unwrap()
+}
+
+/// Blocks of the recorded launches have 1,024 threads at most: eight warps on a scheduler.
+fn placed(warps: u8) -> Warps {
+    if warps == 0 { Warps::ALONE } else { Warps { of_block: warps.min(8), ..Warps::on_each(warps) } }
+}
+
+#[test]
+fn estimates_are_near_what_was_measured() {
+    let mut errors = Vec::new();
+    for recorded in recorded() {
+        let code = code(&recorded.words);
+        let turn = turn(&code);
+        for (&warps, &cycles) in recorded.cycles.iter().filter(|(_, cycles)| **cycles >= 1.0) {
+            let found = estimate(&machine(), &code, &turn, placed(warps)).expect(&recorded.name);
+            errors.push((found.cycles - cycles).abs() / cycles);
+        }
+    }
+    assert!(errors.len() > 600, "{} points", errors.len());
+    let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+    let near = errors.iter().filter(|error| **error <= 0.15).count() as f64 / errors.len() as f64;
+    assert!(mean <= 0.05, "mean error {mean}");
+    assert!(near >= 0.95, "within 15 %: {near}");
+}
+
+#[test]
+fn more_work_for_the_pipe_that_bounds_a_loop_takes_longer() {
+    let mut tried = 0;
+    for recorded in recorded() {
+        let code = code(&recorded.words);
+        let turn = turn(&code);
+        let found = estimate(&machine(), &code, &turn, placed(8)).unwrap();
+        let Bound::Part(Part::Pipe(pipe)) = found.bound else { continue };
+        if matches!(pipe, Pipe::Memory | Pipe::WarpGroup) {
+            continue;
+        }
+        let steps = step::steps(&machine(), &code, &turn);
+        let Some(at) = steps.iter().position(|step| step.unit.pipe == pipe) else { continue };
+        // The same once more, four times.
+        let mut more = steps.clone();
+        (0..4).for_each(|_| more.insert(at, steps[at].clone()));
+        let longer = bound::estimate(&more, placed(8)).unwrap();
+        assert!(longer.cycles > found.cycles, "{}: {pipe:?} {} {}", recorded.name, found.cycles, longer.cycles);
+        tried += 1;
+    }
+    assert!(tried > 20, "{tried} loops");
+}
+
+#[test]
+fn waits_of_a_turn_add_up_to_it() {
+    for recorded in recorded() {
+        let code = code(&recorded.words);
+        let found = estimate(&machine(), &code, &turn(&code), Warps::ALONE).unwrap();
+        let waits: u32 = found.waits.iter().map(|wait| wait.cycles).sum();
+        let off = (f64::from(waits) - found.cycles).abs();
+        assert!(off <= 0.05 * found.cycles + 2.0, "{}: {waits} of {}", recorded.name, found.cycles);
+    }
+}
+
+#[test]
+fn an_architecture_that_nobody_measured_has_no_machine() {
+    for arch in ["sm_80", "sm_89", "sm_100a", "sm_120"] {
+        assert!(Machine::of(arch.parse().unwrap(), Memory::L1).is_none());
+    }
+}

@@ -1,0 +1,16 @@
+//! What loops cost, as text and as JSON.
+
+mod json;
+mod text;
+
+pub use json::write_json;
+pub use text::{bound, write_text};
+
+/// How text is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Columns.
+    pub width: usize,
+    /// All waits, too.
+    pub verbose: bool,
+}

@@ -1,0 +1,312 @@
+//! What the loops of a kernel cost, as far as the schedule decides it: estimates, on PTX lines.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::code::Section;
+use super::model::{Kernel, SourceLine};
+use crate::base::hardware::WARP_SIZE;
+use crate::base::{Line, Pc};
+use crate::cost::{self, Bound, Estimate, Machine, Memory, Part, Turn, WaitFor, Warps};
+use crate::graph::LoopId;
+use crate::registers::code::Code;
+
+/// Loops that a report tells the cost of.
+const HOTTEST: usize = 4;
+/// Instructions that are issued at most for them, all together: a report is not to be waited for.
+const MOST_STEPS: u64 = 60_000;
+/// Waits that are kept of a turn, the longest first.
+const MOST_WAITS: usize = 12;
+/// Schedulers of an SM.
+const SCHEDULERS: u32 = 4;
+
+/// Which costs are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Costs {
+    /// None.
+    None,
+    /// Those of the innermost and longest loops, for the warps that an SM holds.
+    Hottest,
+    /// Those of all loops, or of one.
+    Asked {
+        /// The loop around this line.
+        line: Option<Line>,
+        /// Warps on a scheduler: bit `n - 1` for `n` of them; none for those that an SM holds.
+        warps: u16,
+        /// Cycles until memory answers; none for what is in the first cache.
+        latency: Option<u16>,
+    },
+}
+
+/// What a loop costs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoopCost {
+    /// Its first instruction.
+    pub pc: Pc,
+    /// The PTX line of that.
+    pub ptx_line: Option<Line>,
+    /// The front end's line of it.
+    pub source_line: Option<SourceLine>,
+    /// 1 for an outermost loop.
+    pub depth: u32,
+    /// Loops inside; their turns are not counted.
+    pub inner_loops: u32,
+    /// The way through it with the fewest instructions.
+    pub shortest: TurnCost,
+    /// The one with the most, where it has branches.
+    pub longest: Option<TurnCost>,
+}
+
+/// What a turn of a loop costs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnCost {
+    /// Instructions of a warp.
+    pub instructions: u32,
+    /// Those of a kind that nobody measured: taken for what resembles them.
+    pub unmeasured: u32,
+    /// With one warp alone on an SM.
+    pub alone: CyclesAt,
+    /// What that warp waits for, the longest first.
+    pub waits: Vec<LoopWait>,
+    /// With several warps on each scheduler.
+    pub with_warps: Vec<CyclesAt>,
+}
+
+/// Cycles of a turn with so many warps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CyclesAt {
+    /// Warps on each scheduler of the SM; 0 for one warp alone on the SM.
+    pub warps_per_scheduler: u8,
+    /// Cycles in which each of these warps does a turn.
+    pub cycles: f64,
+    /// What bounds it.
+    pub bound: CostBound,
+    /// The part that bounds it, or the busiest one.
+    pub part: String,
+    /// How busy each part of the machine is, in hundredths of the cycles, the busiest first.
+    pub busy: Vec<PartBusy>,
+}
+
+/// What keeps a turn from being shorter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CostBound {
+    /// A part of the machine is busy all the time.
+    Part,
+    /// Results are waited for.
+    Latency,
+    /// Warps wait for each other.
+    Barrier,
+}
+
+/// How busy a part of the machine is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PartBusy {
+    /// Its name.
+    pub part: String,
+    /// Of 100 cycles.
+    pub percent: u32,
+}
+
+/// What a lone warp waits for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoopWait {
+    /// The instruction that waits.
+    pub pc: Pc,
+    /// Its PTX line.
+    pub ptx_line: Option<Line>,
+    /// Cycles since the instruction before it.
+    pub cycles: u32,
+    /// Why.
+    pub reason: WaitReason,
+    /// The instruction that it waits for.
+    pub for_pc: Option<Pc>,
+    /// The PTX line of that.
+    pub for_ptx_line: Option<Line>,
+}
+
+/// Why an instruction waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitReason {
+    /// The stall count of the instruction before it: results of a known latency.
+    Stall,
+    /// A scoreboard: results of memory and the like.
+    Scoreboard,
+    /// The branch back.
+    Branch,
+    /// Its pipe is busy.
+    Pipe,
+    /// The banks of registers are behind.
+    Banks,
+    /// A barrier.
+    Barrier,
+    /// Multiplications of the warp group.
+    Groups,
+}
+
+/// The costs that are asked for; none where nobody measured the architecture.
+pub(super) fn costs(
+    kernel: &Kernel,
+    section: &Section<'_>,
+    ranges: &[Range<Pc>],
+    asked: Costs,
+    arch: crate::base::Arch,
+) -> Option<Vec<LoopCost>> {
+    let latency = match asked {
+        Costs::None => return None,
+        Costs::Hottest => None,
+        Costs::Asked { latency, .. } => latency,
+    };
+    let memory = latency.map_or(Memory::L1, |cycles| Memory { global: cycles, local: cycles });
+    let machine = Machine::of(arch, memory)?;
+    let code = section.code.as_deref()?;
+    let teller = Teller { section, code, machine, warps: warps(kernel, asked), steps: std::cell::Cell::new(0), asked };
+    Some(teller.chosen(ranges).into_iter().filter_map(|id| teller.cost(id)).collect())
+}
+
+/// Warps on a scheduler, and how many of them are of one block.
+fn warps(kernel: &Kernel, asked: Costs) -> Vec<Warps> {
+    let threads = kernel.occupancy.as_ref().and_then(|occupancy| occupancy.threads);
+    let of_block = threads.map(|threads| threads.div_ceil(WARP_SIZE).div_ceil(SCHEDULERS).clamp(1, 16) as u8);
+    let on = |each: u8| Warps { of_block: of_block.unwrap_or(each).min(each), ..Warps::on_each(each) };
+    match asked {
+        Costs::Asked { warps, .. } if warps != 0 => {
+            (1..=16).filter(|each| warps >> (each - 1) & 1 == 1).map(on).collect()
+        }
+        _ => {
+            let resident = kernel.occupancy.as_ref().and_then(|occupancy| occupancy.warps_per_sm);
+            resident.map(|warps| on(warps.div_ceil(SCHEDULERS).clamp(1, 16) as u8)).into_iter().collect()
+        }
+    }
+}
+
+struct Teller<'a> {
+    section: &'a Section<'a>,
+    code: &'a Code,
+    machine: Machine,
+    warps: Vec<Warps>,
+    /// Instructions issued so far.
+    steps: std::cell::Cell<u64>,
+    asked: Costs,
+}
+
+impl Teller<'_> {
+    /// The loops that are asked for, by their place in the code.
+    fn chosen(&self, ranges: &[Range<Pc>]) -> Vec<LoopId> {
+        let bodies = self.code.loop_bodies();
+        let inside = |pc: Pc| ranges.iter().any(|range| range.contains(&pc));
+        let mut found: Vec<(LoopId, _)> =
+            (0..).map(LoopId).zip(bodies).filter(|(_, body)| inside(body.start)).collect();
+        match self.asked {
+            Costs::None => found.clear(),
+            Costs::Hottest => {
+                found.sort_by_key(|(id, body)| (std::cmp::Reverse((body.depth, body.instructions)), *id));
+                found.truncate(HOTTEST);
+            }
+            Costs::Asked { line: None, .. } => {}
+            Costs::Asked { line: Some(line), .. } => {
+                let has = |id: LoopId| self.lines_of(id).any(|found| found == line);
+                let mut around: Vec<_> = found.into_iter().filter(|(id, _)| has(*id)).collect();
+                // The innermost one that has the line.
+                around.sort_by_key(|(id, body)| (std::cmp::Reverse(body.depth), *id));
+                around.truncate(1);
+                found = around;
+            }
+        }
+        found.sort_by_key(|(id, body)| (body.start, body.depth, *id));
+        found.into_iter().map(|(id, _)| id).collect()
+    }
+
+    /// The PTX lines of a loop's instructions.
+    fn lines_of(&self, id: LoopId) -> impl Iterator<Item = Line> {
+        let blocks = (0..).map(crate::graph::BlockId).zip(&self.code.cfg.blocks);
+        let of = blocks.filter(move |(block, _)| self.code.loops.around(*block).any(|around| around == id));
+        of.flat_map(|(_, block)| block.start..block.end).filter_map(|index| self.section.ptx_line(Pc(index * 16)))
+    }
+
+    fn cost(&self, id: LoopId) -> Option<LoopCost> {
+        let turns = cost::turns(self.code, id)?;
+        let found = self.code.loops.loops.get(id.0 as usize)?;
+        let pc = Pc(self.code.cfg.blocks.get(found.header.0 as usize)?.start * 16);
+        Some(LoopCost {
+            pc,
+            ptx_line: self.section.ptx_line(pc),
+            source_line: self.section.source_line(pc),
+            depth: found.depth,
+            inner_loops: turns.inner,
+            shortest: self.turn(&turns.shortest)?,
+            longest: turns.longest.as_ref().and_then(|turn| self.turn(turn)),
+        })
+    }
+
+    fn turn(&self, turn: &Turn) -> Option<TurnCost> {
+        let alone = self.estimate(turn, Warps::ALONE)?;
+        let with = |warps: &Warps| Some(at(warps.each, &self.estimate(turn, *warps)?));
+        let mut waits: Vec<LoopWait> =
+            alone.waits.iter().filter(|wait| wait.cycles > 1).map(|wait| self.wait(wait)).collect();
+        waits.sort_by_key(|wait| (std::cmp::Reverse(wait.cycles), wait.pc));
+        waits.truncate(MOST_WAITS);
+        Some(TurnCost {
+            instructions: alone.instructions,
+            unmeasured: alone.unmeasured,
+            alone: at(0, &alone),
+            waits,
+            with_warps: self.warps.iter().filter_map(with).collect(),
+        })
+    }
+
+    /// An estimate, as long as there is time for it.
+    fn estimate(&self, turn: &Turn, warps: Warps) -> Option<Estimate> {
+        let issued = turn.instructions.len() as u64 * u64::from(warps.each) * u64::from(warps.schedulers) * 10;
+        let steps = self.steps.get() + issued;
+        if self.asked == Costs::Hottest && steps > MOST_STEPS {
+            return None;
+        }
+        self.steps.set(steps);
+        cost::estimate(&self.machine, self.code, turn, warps)
+    }
+
+    fn wait(&self, wait: &cost::Wait) -> LoopWait {
+        let for_pc = match wait.for_what {
+            WaitFor::Scoreboard(pc) => Some(pc),
+            _ => None,
+        };
+        LoopWait {
+            pc: wait.pc,
+            ptx_line: self.section.ptx_line(wait.pc),
+            cycles: wait.cycles,
+            reason: match wait.for_what {
+                WaitFor::Stall => WaitReason::Stall,
+                WaitFor::Scoreboard(_) => WaitReason::Scoreboard,
+                WaitFor::Branch => WaitReason::Branch,
+                WaitFor::Pipe => WaitReason::Pipe,
+                WaitFor::Banks => WaitReason::Banks,
+                WaitFor::Barrier => WaitReason::Barrier,
+                WaitFor::Groups => WaitReason::Groups,
+            },
+            for_pc,
+            for_ptx_line: for_pc.and_then(|pc| self.section.ptx_line(pc)),
+        }
+    }
+}
+
+fn at(warps: u8, estimate: &Estimate) -> CyclesAt {
+    let share = |busy: f64| (busy / estimate.cycles.max(1.0) * 100.0).round().min(100.0) as u32;
+    let busiest = estimate.loads.first().map_or(Part::Issue, |load| load.part);
+    let (bound, part) = match estimate.bound {
+        Bound::Part(part) => (CostBound::Part, part),
+        Bound::Latency => (CostBound::Latency, busiest),
+        Bound::Barrier => (CostBound::Barrier, busiest),
+    };
+    let busy =
+        estimate.loads.iter().map(|load| PartBusy { part: load.part.name().to_owned(), percent: share(load.busy) });
+    CyclesAt {
+        warps_per_scheduler: warps,
+        cycles: (estimate.cycles * 10.0).round() / 10.0,
+        bound,
+        part: part.name().to_owned(),
+        busy: busy.filter(|busy| busy.percent > 0).collect(),
+    }
+}
