@@ -36,6 +36,7 @@
 //! code       ── sass::decode ─────► Vec<Inst>          one for each 16 bytes; Unknown is a value and is counted
 //! Vec<Inst>  ── flow ─────────────► Cfg, Liveness      generic dataflow, thin liveness
 //! Liveness   ── registers ────────► pressure, spills   what SASS means for registers; occupancy
+//! a loop     ── cost ─────────────► Estimate           its schedule executed: cycles of a turn by warps, the bound, the waits
 //! PTX        ── simt ─────────────► Warps              which threads run what, and with which values
 //! Warps      ── roles ────────────► Role               warp roles, setmaxnreg, the register pool
 //! PTX, roles ── sync ─────────────► Verdict, Finding   barriers executed: it ends, or here is who waits for what; rules
@@ -49,7 +50,7 @@
 //! ```
 //!
 //! Dependencies point one way too: [`base`] ← [`container`], [`ptx`], [`cubin`], [`sass`], [`toolchain`], [`cache`] (never each other; the last two use [`files`]) ← [`graph`] ← [`flow`]
-//! ← [`registers`], [`simt`] ← [`roles`] ← `sync` ← `memory` ← [`report`] ← [`compare`] ← [`mod@gate`] ← [`matrix`], [`mod@tune`] ← [`engine`], [`emit`] ← `mcp` ← `cli`.
+//! ← [`registers`] ← [`cost`]; [`registers`], [`simt`] ← [`roles`] ← `sync` ← `memory` ← [`report`] ← [`compare`] ← [`mod@gate`] ← [`matrix`], [`mod@tune`] ← [`engine`], [`emit`] ← `mcp` ← `cli`.
 //! `tests/architecture.rs` reads the sources and checks it.
 
 pub mod base;

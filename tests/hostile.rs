@@ -219,6 +219,7 @@ fn a_hostile_ptx_and_a_ptxas_that_says_anything() {
     let drawn = place.file("drawn.ptx");
     fs::write(&drawn, waits.replace("empty", "e$</title>").replace("gemm_specialised", "k\u{202e}\u{1b}[8m")).unwrap();
     in_every_format(&place, &["timeline"], &args(&[&drawn]));
+    in_every_format(&place, &["cost"], &with);
     for failure in ["exit 1", "kill -9 $$", "echo x >output.cubin", "true"] {
         place.ptxas(failure);
         place.clean(&with);

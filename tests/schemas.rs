@@ -227,6 +227,21 @@ fn tunings() {
 }
 
 #[test]
+fn costs() {
+    let schema = Schema::new("cost");
+    let here = root("");
+    let told = json(
+        &here,
+        &["cost", "testdata/cubin/hopper-13.4-sm_90a.cubin", "--warps", "1,4", "--hazards", "--format", "json"],
+    );
+    schema.holds(&told);
+    schema.is_tight(&told, &[]);
+    let unmeasured = json(&here, &["cost", "testdata/cubin/functions-12.0-sm_75.cubin", "--format", "json"]);
+    schema.holds(&unmeasured);
+    assert_eq!(unmeasured["units"][0]["kernels"][0]["loops"], Value::Null);
+}
+
+#[test]
 fn timelines() {
     let schema = Schema::new("timeline");
     let folder = tempfile::tempdir().unwrap();

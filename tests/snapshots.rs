@@ -45,6 +45,7 @@ fn without_ptxas() {
         ("diff", "diff testdata/cubin/hopper-12.4-sm_90a.cubin testdata/cubin/hopper-13.4-sm_90a.cubin"),
         ("annotate", "annotate testdata/cubin/hopper-13.4-sm_90a.cubin --only-hot --width 80"),
         ("timeline", "timeline testdata/ptx/hopper_warp_specialised.ptx --steps 60"),
+        ("cost", "cost testdata/cubin/hopper-13.4-sm_90a.cubin --warps 1,4 --threads 384"),
         ("occupancy", "occupancy --arch sm_90a --registers 168 --threads 384 --smem 16384"),
         ("explain", "explain C7508"),
         ("explain-list", "explain"),
@@ -64,6 +65,7 @@ fn tables_fit_narrow_terminals() {
     for (columns, args) in [
         (60, "testdata/cubin"),
         (60, "testdata/cubin --resources"),
+        (60, "cost testdata/cubin/hopper-13.4-sm_90a.cubin --warps 1..16"),
         (60, "list testdata/cubin"),
         (80, "list testdata/cubin"),
         (80, "list testdata"),

@@ -153,6 +153,9 @@ class Kernel(View):
     #: What is alive at the lines asked for with --at.
     live_at: List["LiveAt"]
     loops: Optional[List["Loop"]]
+    #: What its hottest loops cost, or those that were asked for; absent where nobody measured the architecture, or
+    #: nobody asked.
+    costs: List["LoopCost"]
     #: The .local variables of its PTX.
     local_variables: List["LocalVariable"]
     #: What wgmma and tcgen05.mma multiply, by line; absent where there is none.
@@ -932,6 +935,79 @@ class HeldElements(View):
     elements: List[List[int]]
 
 
+class CyclesAt(View):
+    """Cycles of a turn with so many warps."""
+
+    #: Warps on each scheduler of the SM; 0 for one warp alone on the SM.
+    warps_per_scheduler: int
+    #: Cycles in which each of these warps does a turn.
+    cycles: float
+    #: part: a part of the machine is busy all the time; latency: results are waited for; barrier: warps wait for each
+    #: other.
+    bound: Literal["part", "latency", "barrier"]
+    #: The part that bounds it, or the busiest one.
+    part: str
+    #: How busy each part of the machine is, the busiest first.
+    busy: List["PartBusy"]
+
+
+class PartBusy(View):
+    """A part and its share of the cycles."""
+
+    part: str
+    percent: int
+
+
+class LoopWait(View):
+    """What a lone warp waits for."""
+
+    pc: int
+    ptx_line: Optional[int]
+    #: Cycles since the instruction before it.
+    cycles: int
+    reason: Literal["stall", "scoreboard", "branch", "pipe", "banks", "barrier", "groups"]
+    for_pc: Optional[int]
+    for_ptx_line: Optional[int]
+
+
+class TurnCost(View):
+    """What a turn of a loop costs."""
+
+    #: Instructions of a warp.
+    instructions: int
+    #: Those of a kind that nobody measured: taken for what resembles them.
+    unmeasured: int
+    alone: "CyclesAt"
+    #: What one warp alone waits for, the longest first.
+    waits: List["LoopWait"]
+    #: The instructions that the turn of that warp is as long as, those that take more than a cycle, in their order.
+    critical_path: List["PathStep"]
+    with_warps: List["CyclesAt"]
+
+
+class PathStep(View):
+    """An instruction of the path."""
+
+    pc: int
+    ptx_line: Optional[int]
+    #: Cycles until the next one of the path.
+    cycles: int
+
+
+class LoopCost(View):
+    """What a loop costs: an estimate."""
+
+    pc: int
+    ptx_line: Optional[int]
+    source_line: Optional["SourceLine"]
+    depth: int
+    #: Loops inside; their turns are not counted.
+    inner_loops: int
+    shortest: "TurnCost"
+    #: The way with the most instructions, where the loop has branches.
+    longest: Optional["TurnCost"]
+
+
 __all__ = [
     "Advisory",
     "AsyncSite",
@@ -942,6 +1018,7 @@ __all__ = [
     "ConstantBank",
     "CopySite",
     "CubinFacts",
+    "CyclesAt",
     "Descriptor",
     "DescriptorField",
     "Diagnostic",
@@ -966,6 +1043,8 @@ __all__ = [
     "LocalVariable",
     "LogLine",
     "Loop",
+    "LoopCost",
+    "LoopWait",
     "MBarrierSite",
     "MBarriers",
     "MemoryMaps",
@@ -976,6 +1055,8 @@ __all__ = [
     "NamedBarrierSite",
     "OccupancyStep",
     "Parameter",
+    "PartBusy",
+    "PathStep",
     "Peak",
     "Pressure",
     "Problem",
@@ -1003,6 +1084,7 @@ __all__ = [
     "TensorMap",
     "TensorRegion",
     "Tile",
+    "TurnCost",
     "Unit",
     "UnitError",
     "UnknownAccess",

@@ -20,12 +20,13 @@ Examples:
   ptxinspect cost kernel.ptx --arch sm_90a              every loop, with the warps that an SM holds
   ptxinspect cost kernel.ptx --loop 84 --warps 1..16    the loop around line 84, by warps on a scheduler
   ptxinspect cost kernel.ptx --latency 600              with global memory that answers after 600 cycles
+  ptxinspect cost patched.cubin --hazards               whether stall counts and scoreboards cover every dependency
   ptxinspect cost kernel.cubin --format json            for programs
 
 The schedule that ptxas made is executed: stall counts, scoreboards, pipes, banks of registers. It is an estimate and no
 measurement: docs/cost.md says what it takes for granted, and how near it came on a GPU.
 
-Exit status: 0 told, 2 it could not be told.";
+Exit status: 0 told, 1 with --hazards where there is one, 2 it could not be told.";
 
 /// `ptxinspect cost …`
 #[derive(Debug, ClapArgs)]
@@ -43,6 +44,9 @@ pub struct CostArgs {
     /// Cycles until global and local memory answer [default: 33, the first cache]
     #[arg(long, value_name = "CYCLES", value_parser = clap::value_parser!(u16).range(1..=10_000), help_heading = "Estimating")]
     pub latency: Option<u16>,
+    /// Look for consumers that come too early by the control bits, too; exit 1 where there is one
+    #[arg(long, help_heading = "Estimating")]
+    pub hazards: bool,
     /// Threads of a block, for kernels whose directives do not say
     #[arg(long, value_name = "N", help_heading = "Estimating")]
     pub threads: Option<u32>,
@@ -112,6 +116,7 @@ pub fn run(args: &CostArgs) -> Result<Outcome> {
         line: args.line.map(Line),
         warps: args.warps.map_or(0, |counts| counts.0),
         latency: args.latency,
+        hazards: args.hazards,
     };
     let inputs = given::expand(&session.inputs, &args.compile.settings()?)?;
     let progress = Progress::new("compiling", args.output.quiet);
@@ -135,7 +140,10 @@ pub fn run(args: &CostArgs) -> Result<Outcome> {
     if let (Some(line), None) = (args.line, costs.next()) {
         anyhow::bail!("--loop {line}: no loop has an instruction of that line; without --loop every loop is told");
     }
-    Ok(Outcome::Fine)
+    let is_early = |unit: &Unit| {
+        unit.kernels.iter().any(|kernel| kernel.hazards.as_ref().is_some_and(|hazards| !hazards.found.is_empty()))
+    };
+    Ok(if units.iter().any(is_early) { Outcome::Findings } else { Outcome::Fine })
 }
 
 #[cfg(test)]

@@ -211,7 +211,7 @@ fn without(these: &[String], those: &[String]) -> Vec<String> {
 }
 
 /// Fields that are places or lists of places: they move with every change, and the lines say it better.
-const PLACES: [&str; 19] = [
+const PLACES: [&str; 20] = [
     "name",
     "demangled",
     "lines",
@@ -231,6 +231,7 @@ const PLACES: [&str; 19] = [
     "multiplications",
     "fragments_at",
     "memory",
+    "costs",
 ];
 
 /// Every figure of two kernels that is not the same, in the report's order.

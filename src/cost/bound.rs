@@ -27,7 +27,7 @@ impl Part {
             Part::Issue => "issue",
             Part::Pipe(Pipe::FmaHeavy) => "FMA (heavy half)",
             Part::Pipe(pipe) => pipe.name(),
-            Part::SharedMemory => "memory of the SM",
+            Part::SharedMemory => "load/store of the SM",
             Part::Banks => "register banks",
         }
     }
@@ -94,6 +94,8 @@ pub struct Estimate {
     pub loads: Vec<Load>,
     /// Of the first warp: what it waited for in a turn, by instruction.
     pub waits: Vec<Wait>,
+    /// The instructions that the first warp's turn is as long as, in their order, with the cycles from each to the next.
+    pub critical: Vec<(Pc, u32)>,
     /// Instructions of a turn.
     pub instructions: u32,
     /// Those of them whose kind nobody measured.
@@ -118,11 +120,40 @@ pub(super) fn estimate(steps: &[Step], warps: Warps) -> Option<Estimate> {
     Some(Estimate {
         cycles: simulated.cycles,
         bound,
+        critical: critical(steps, &simulated.waits),
         loads,
         waits,
         instructions: steps.len() as u32,
         unmeasured: steps.iter().filter(|step| !step.unit.measured).count() as u32,
     })
+}
+
+/// The chain that a turn is as long as: from its last instruction back to what that waited for, and so on.
+fn critical(steps: &[Step], waits: &[(u64, Cause)]) -> Vec<(Pc, u32)> {
+    let mut issued = 0;
+    let times: Vec<u64> = waits
+        .iter()
+        .map(|(cycles, _)| {
+            issued += cycles;
+            issued
+        })
+        .collect();
+    let mut chain = Vec::new();
+    let Some(mut at) = steps.len().min(waits.len()).checked_sub(1) else { return chain };
+    chain.push((steps[at].pc, 0));
+    // Each step goes back: to the holder of a scoreboard, or to the instruction before.
+    while at > 0 {
+        let before = match waits[at].1 {
+            Cause::Scoreboard(holder) if holder < at => holder,
+            // What the turn before holds: the chain goes on there.
+            Cause::Scoreboard(_) => break,
+            _ => at - 1,
+        };
+        chain.push((steps[before].pc, u32::try_from(times[at] - times[before]).unwrap_or(u32::MAX)));
+        at = before;
+    }
+    chain.reverse();
+    chain
 }
 
 fn wait(steps: &[Step], step: &Step, cycles: u64, cause: Cause) -> Wait {

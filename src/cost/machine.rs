@@ -54,7 +54,7 @@ impl Pipe {
             Pipe::Fp64 => "FP64",
             Pipe::Uniform => "uniform",
             Pipe::Tensor => "tensor",
-            Pipe::Memory => "memory",
+            Pipe::Memory => "load/store",
             Pipe::WarpGroup => "warp-group tensor",
             Pipe::Branch => "branch",
             Pipe::Issue => "issue",

@@ -6,8 +6,11 @@
 //!
 //! An estimate is static and says so: memory answers after the latency that the caller names, no access meets another in a bank, every guard is
 //! taken to hold, and instructions come from the nearest cache. An architecture that nobody measured has no machine, and no estimate.
+//!
+//! [`hazards`] checks the control bits themselves: consumers that come too early, on every architecture that is decoded.
 
 mod bound;
+pub mod hazards;
 mod machine;
 mod path;
 mod simulate;

@@ -1,6 +1,6 @@
 //! Ways through a loop.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::graph::{BlockId, LoopId};
 use crate::registers::code::Code;
@@ -18,16 +18,9 @@ pub struct Turn {
 /// The shortest and the longest way through a loop's own blocks, those of inner loops left out.
 pub(super) fn turns(code: &Code, id: LoopId) -> Option<super::Turns> {
     let header = code.loops.loops.get(id.0 as usize)?.header;
-    let own: Vec<BlockId> = (0..code.cfg.blocks.len() as u32)
-        .map(BlockId)
-        .filter(|&block| code.loops.around(block).any(|around| around == id))
-        .take(MOST_BLOCKS + 1)
-        .collect();
-    if own.len() > MOST_BLOCKS {
-        return None;
-    }
     let inner = code.loops.loops.iter().filter(|found| found.parent == Some(id)).count() as u32;
-    let ways = Ways { code, id, header, own: &own };
+    crate::base::work::check_time();
+    let ways = Ways { code, id, header };
     let shortest = ways.way(false)?;
     let longest = ways.way(true).filter(|way| *way != shortest);
     Some(super::Turns { shortest, longest, inner })
@@ -37,8 +30,6 @@ struct Ways<'a> {
     code: &'a Code,
     id: LoopId,
     header: BlockId,
-    /// Ascending.
-    own: &'a [BlockId],
 }
 
 impl Ways<'_> {
@@ -52,7 +43,7 @@ impl Ways<'_> {
     /// The way with the fewest or the most instructions from the header back to it. Edges that run back are not followed but to the header, so
     /// that what is left has no circle and one pass in reverse order of the blocks' postorder decides.
     fn way(&self, most: bool) -> Option<Turn> {
-        let order = self.order();
+        let order = self.order()?;
         // The best rest of a way from each block, and where it goes on.
         let mut best: BTreeMap<BlockId, (u64, Option<BlockId>)> = BTreeMap::new();
         for &block in &order {
@@ -90,9 +81,9 @@ impl Ways<'_> {
         (!instructions.is_empty()).then_some(Turn { instructions })
     }
 
-    /// Blocks of the loop, each after those that it leads to, edges back aside.
-    fn order(&self) -> Vec<BlockId> {
-        let mut state: BTreeMap<BlockId, bool> = BTreeMap::new();
+    /// Blocks of the loop, each after those that it leads to, edges back aside; none where there are too many.
+    fn order(&self) -> Option<Vec<BlockId>> {
+        let mut seen: BTreeSet<BlockId> = BTreeSet::new();
         let mut order = Vec::new();
         let mut stack = vec![(self.header, false)];
         while let Some((block, done)) = stack.pop() {
@@ -100,16 +91,23 @@ impl Ways<'_> {
                 order.push(block);
                 continue;
             }
-            if state.insert(block, true).is_some() {
+            if !seen.insert(block) {
                 continue;
+            }
+            if seen.len() > MOST_BLOCKS {
+                return None;
             }
             stack.push((block, true));
             for next in self.code.cfg.successors(block) {
-                if next != self.header && self.own.binary_search(&next).is_ok() && !state.contains_key(&next) {
+                if next != self.header && self.is_inside(next) && !seen.contains(&next) {
                     stack.push((next, false));
                 }
             }
         }
-        order
+        Some(order)
+    }
+
+    fn is_inside(&self, block: BlockId) -> bool {
+        self.code.loops.around(block).any(|around| around == self.id)
     }
 }

@@ -101,3 +101,84 @@ fn an_architecture_that_nobody_measured_has_no_machine() {
         assert!(Machine::of(arch.parse().unwrap(), Memory::L1).is_none());
     }
 }
+
+/// The functions of the recorded cubins whose code is decoded: their architecture and their bytes.
+fn sections() -> Vec<(crate::base::Arch, Vec<u8>)> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/cubin");
+    let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let mut found = Vec::new();
+    for path in paths.iter().filter(|path| path.extension().is_some_and(|end| end == "cubin")) {
+        let bytes = std::fs::read(path).unwrap();
+        let Ok(image) = crate::cubin::Image::parse(&bytes) else { continue };
+        let decoded = image.functions.iter().filter(|_| Decoder::new(image.arch).is_some());
+        found.extend(decoded.map(|function| (image.arch, function.code.to_vec())));
+    }
+    found
+}
+
+fn solve(arch: crate::base::Arch, bytes: &[u8]) -> Code {
+    let layout = Layout { entries: vec![crate::base::Pc(0)], ..Layout::default() };
+    Code::solve(Decoder::new(arch).unwrap(), bytes, &layout, Rule::Sound)
+}
+
+/// Changes the upper half of an instruction's word.
+fn change(bytes: &mut [u8], index: u32, change: impl FnOnce(u64) -> u64) {
+    let at = index as usize * 16 + 8;
+    let word = u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    bytes[at..at + 8].copy_from_slice(&change(word).to_le_bytes());
+}
+
+#[test]
+fn code_of_ptxas_has_no_hazard_and_every_planted_one_is_found() {
+    use hazards::{Cover, Hazard, Latencies, Way, dependencies, hazards, kind};
+    /// Planted in each function at most, of either sort.
+    const PLANTED: usize = 6;
+    let (mut decided, mut shortened, mut dropped) = (0, 0, 0);
+    for (arch, bytes) in sections() {
+        let code = solve(arch, &bytes);
+        let all = hazards(&code);
+        assert_eq!(all.found, Vec::<Hazard>::new(), "{arch}");
+        decided += all.decided;
+        let (mut tight, mut waited) = (Vec::new(), Vec::new());
+        dependencies(&code, |found| match found.cover {
+            Cover::Cycles(cycles) if cycles < 30 => {
+                let (from, to) = (kind(&code, found.from), kind(&code, found.to));
+                let least = Latencies::get().least(arch.sm, &from, &to, found.way);
+                let stall = code.instructions()[found.from as usize].control().stall;
+                if least == Some(cycles) && stall > 1 {
+                    tight.push(found);
+                }
+            }
+            Cover::Waited if matches!(found.way, Way::Reads(_)) => waited.push(found),
+            _ => {}
+        });
+        let spread = |count: usize| (count / PLANTED).max(1);
+        for found in tight.iter().step_by(spread(tight.len())).take(PLANTED) {
+            let mut planted = bytes.clone();
+            change(&mut planted, found.from, |word| word - (1 << 41));
+            let all = hazards(&solve(arch, &planted));
+            let is = |hazard: &Hazard| (hazard.from.0, hazard.to.0) == (found.from * 16, found.to * 16);
+            assert!(all.found.iter().any(is), "{arch}: {found:?}");
+            shortened += 1;
+        }
+        for found in waited.iter().step_by(spread(waited.len())).take(PLANTED) {
+            let board = code.instructions()[found.from as usize].control().write_barrier;
+            let Some(board) = board else { continue };
+            let guards =
+                [found.from, found.to].map(|index| crate::flow::Program::guard(code.program(), index as usize));
+            if guards.iter().all(Option::is_some) {
+                continue;
+            }
+            let mut planted = bytes.clone();
+            for index in found.from + 1..=found.to {
+                change(&mut planted, index, |word| word & !(1 << (52 + board)));
+            }
+            let all = hazards(&solve(arch, &planted));
+            let is = |hazard: &Hazard| hazard.cycles.is_none() && hazard.to.0 == found.to * 16;
+            assert!(all.found.iter().any(is), "{arch}: {found:?}");
+            dropped += 1;
+        }
+    }
+    assert!(decided > 20_000 && shortened > 200 && dropped > 100, "{decided} {shortened} {dropped}");
+}

@@ -9,15 +9,20 @@ use super::model::{Kernel, SourceLine};
 use crate::base::hardware::WARP_SIZE;
 use crate::base::{Line, Pc};
 use crate::cost::{self, Bound, Estimate, Machine, Memory, Part, Turn, WaitFor, Warps};
-use crate::graph::LoopId;
+use crate::flow;
+use crate::graph::{BlockId, LoopId};
 use crate::registers::code::Code;
 
 /// Loops that a report tells the cost of.
 const HOTTEST: usize = 4;
 /// Instructions that are issued at most for them, all together: a report is not to be waited for.
 const MOST_STEPS: u64 = 60_000;
+/// Loops that are told of a function where all are asked for.
+const MOST_LOOPS: usize = 4096;
 /// Waits that are kept of a turn, the longest first.
 const MOST_WAITS: usize = 12;
+/// Steps of a critical path that are kept.
+const MOST_PATH: usize = 64;
 /// Schedulers of an SM.
 const SCHEDULERS: u32 = 4;
 
@@ -36,6 +41,8 @@ pub enum Costs {
         warps: u16,
         /// Cycles until memory answers; none for what is in the first cache.
         latency: Option<u16>,
+        /// Whether consumers that come too early are looked for.
+        hazards: bool,
     },
 }
 
@@ -69,8 +76,21 @@ pub struct TurnCost {
     pub alone: CyclesAt,
     /// What that warp waits for, the longest first.
     pub waits: Vec<LoopWait>,
+    /// The instructions that the turn of that warp is as long as, those that take more than a cycle, in their order.
+    pub critical_path: Vec<PathStep>,
     /// With several warps on each scheduler.
     pub with_warps: Vec<CyclesAt>,
+}
+
+/// An instruction of a critical path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathStep {
+    /// The instruction.
+    pub pc: Pc,
+    /// Its PTX line.
+    pub ptx_line: Option<Line>,
+    /// Cycles until the next one of the path.
+    pub cycles: u32,
 }
 
 /// Cycles of a turn with so many warps.
@@ -146,6 +166,50 @@ pub enum WaitReason {
     Groups,
 }
 
+/// Consumers that come too early by the control bits.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct HazardFacts {
+    /// Dependencies that were decided.
+    pub decided: u64,
+    /// Those between kinds of instructions that are seen too seldom to say.
+    pub unknown: u64,
+    /// Those that fall short, by place.
+    pub found: Vec<HazardFound>,
+}
+
+/// A consumer that comes too early.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HazardFound {
+    /// The consumer.
+    pub pc: Pc,
+    /// Its PTX line.
+    pub ptx_line: Option<Line>,
+    /// Who makes what it consumes.
+    pub of_pc: Pc,
+    /// The PTX line of that.
+    pub of_ptx_line: Option<Line>,
+    /// Cycles between them; null where a scoreboard is not waited for.
+    pub cycles: Option<u32>,
+    /// The fewest that ptxas was seen to leave.
+    pub needed: Option<u32>,
+}
+
+/// The hazards of a function, where they are asked for.
+pub(super) fn hazards(section: &Section<'_>, ranges: &[Range<Pc>], asked: Costs) -> Option<HazardFacts> {
+    let Costs::Asked { hazards: true, .. } = asked else { return None };
+    let all = cost::hazards::hazards(section.code.as_deref()?);
+    let inside = |hazard: &&cost::hazards::Hazard| ranges.iter().any(|range| range.contains(&hazard.to));
+    let found = all.found.iter().filter(inside).map(|hazard| HazardFound {
+        pc: hazard.to,
+        ptx_line: section.ptx_line(hazard.to),
+        of_pc: hazard.from,
+        of_ptx_line: section.ptx_line(hazard.from),
+        cycles: hazard.cycles.map(|(cycles, _)| cycles),
+        needed: hazard.cycles.map(|(_, needed)| needed),
+    });
+    Some(HazardFacts { decided: all.decided, unknown: all.unknown, found: found.collect() })
+}
+
 /// The costs that are asked for; none where nobody measured the architecture.
 pub(super) fn costs(
     kernel: &Kernel,
@@ -202,28 +266,70 @@ impl Teller<'_> {
         match self.asked {
             Costs::None => found.clear(),
             Costs::Hottest => {
+                let working = self.working();
+                found.retain(|(id, _)| working.get(id.0 as usize) == Some(&true));
                 found.sort_by_key(|(id, body)| (std::cmp::Reverse((body.depth, body.instructions)), *id));
                 found.truncate(HOTTEST);
             }
-            Costs::Asked { line: None, .. } => {}
-            Costs::Asked { line: Some(line), .. } => {
-                let has = |id: LoopId| self.lines_of(id).any(|found| found == line);
-                let mut around: Vec<_> = found.into_iter().filter(|(id, _)| has(*id)).collect();
-                // The innermost one that has the line.
-                around.sort_by_key(|(id, body)| (std::cmp::Reverse(body.depth), *id));
-                around.truncate(1);
-                found = around;
+            Costs::Asked { line, .. } => {
+                if let Some(line) = line {
+                    let around = self.around(line);
+                    found.retain(|(id, _)| Some(*id) == around);
+                }
+                found.truncate(MOST_LOOPS);
             }
         }
         found.sort_by_key(|(id, body)| (body.start, body.depth, *id));
         found.into_iter().map(|(id, _)| id).collect()
     }
 
-    /// The PTX lines of a loop's instructions.
-    fn lines_of(&self, id: LoopId) -> impl Iterator<Item = Line> {
-        let blocks = (0..).map(crate::graph::BlockId).zip(&self.code.cfg.blocks);
-        let of = blocks.filter(move |(block, _)| self.code.loops.around(*block).any(|around| around == id));
-        of.flat_map(|(_, block)| block.start..block.end).filter_map(|index| self.section.ptx_line(Pc(index * 16)))
+    /// Whether each loop does more than ask again whether it may go on.
+    fn working(&self) -> Vec<bool> {
+        const ASKING: [&str; 16] = [
+            "SYNCS",
+            "BRA",
+            "NANOSLEEP",
+            "ISETP",
+            "PLOP3",
+            "NOP",
+            "YIELD",
+            "BSYNC",
+            "BSSY",
+            "WARPSYNC",
+            "MOV",
+            "UMOV",
+            "ELECT",
+            "R2UR",
+            "CCTL",
+            "BREAK",
+        ];
+        let (loops, decoder) = (&self.code.loops, self.code.program().decoder());
+        let mut working = vec![false; loops.loops.len()];
+        for (block, found) in (0..).map(BlockId).zip(&self.code.cfg.blocks) {
+            let Some(working) = loops.of(block).and_then(|id| working.get_mut(id.0 as usize)) else { continue };
+            let all = self.code.instructions().get(found.start as usize..found.end as usize).unwrap_or_default();
+            *working |= all.iter().any(|inst| !ASKING.contains(&decoder.mnemonic(inst)));
+        }
+        for id in loops.inner_first() {
+            if working.get(id.0 as usize) == Some(&true)
+                && let Some(around) = loops.parent(id).and_then(|id| working.get_mut(id.0 as usize))
+            {
+                *around = true;
+            }
+        }
+        working
+    }
+
+    /// The innermost loop with an instruction of a PTX line.
+    fn around(&self, line: Line) -> Option<LoopId> {
+        let blocks = (0..).map(BlockId).zip(&self.code.cfg.blocks);
+        let has = |block: &flow::Block| {
+            (block.start..block.end).any(|index| self.section.ptx_line(Pc(index * 16)) == Some(line))
+        };
+        let found = blocks.filter(|(_, block)| has(block)).filter_map(|(block, _)| self.code.loops.of(block));
+        found.max_by_key(|id| {
+            (self.code.loops.loops.get(id.0 as usize).map(|found| found.depth), std::cmp::Reverse(*id))
+        })
     }
 
     fn cost(&self, id: LoopId) -> Option<LoopCost> {
@@ -253,8 +359,14 @@ impl Teller<'_> {
             unmeasured: alone.unmeasured,
             alone: at(0, &alone),
             waits,
+            critical_path: self.critical(&alone),
             with_warps: self.warps.iter().filter_map(with).collect(),
         })
+    }
+
+    fn critical(&self, alone: &Estimate) -> Vec<PathStep> {
+        let long = alone.critical.iter().filter(|(_, cycles)| *cycles > 1).take(MOST_PATH);
+        long.map(|&(pc, cycles)| PathStep { pc, ptx_line: self.section.ptx_line(pc), cycles }).collect()
     }
 
     /// An estimate, as long as there is time for it.

@@ -366,6 +366,7 @@ impl Readers<'_> {
             }
             kernel.occupancy = self.occupancy(function, &kernel.resources, &kernel.launch, kernel.memory.as_ref());
         }
+        kernel.hazards = cost::hazards(section, &ranges, self.facts.wanted.costs);
         kernel.costs = cost::costs(&kernel, section, &ranges, self.facts.wanted.costs, self.facts.image.arch);
         Joined { kernel, problem: None, places: Vec::new() }
     }
@@ -423,6 +424,7 @@ impl Readers<'_> {
             live_at: code.live_at,
             fragments_at: self.fragments_at(name),
             multiplications: Vec::new(),
+            hazards: None,
             costs: None,
             loops: code.loops,
             lines: code.lines,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::PtxText;
-use super::cost::LoopCost;
+use super::cost::{HazardFacts, LoopCost};
 use super::matrices::{FragmentsAt, Multiplication};
 use super::memory::MemoryMaps;
 pub use super::registers::*;
@@ -352,6 +352,9 @@ pub struct Kernel {
     /// Its barriers as they are executed, for pages; none where nobody asked for it or there is nothing to draw.
     #[serde(skip)]
     pub timeline: Option<Box<Timeline>>,
+    /// Consumers that come too early by the control bits; none where nobody asked for it.
+    #[serde(skip)]
+    pub hazards: Option<HazardFacts>,
 }
 
 impl Kernel {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::report::{LoopCost, Unit};
+use crate::report::{HazardFacts, LoopCost, Unit};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -25,6 +25,7 @@ struct CostKernel<'a> {
     name: &'a str,
     demangled: Option<&'a str>,
     loops: Option<&'a [LoopCost]>,
+    hazards: Option<&'a HazardFacts>,
 }
 
 /// Writes the costs of all kernels.
@@ -40,6 +41,7 @@ pub fn write_json(units: &[Unit], out: &mut dyn Write) -> io::Result<()> {
                 name: &kernel.name,
                 demangled: kernel.demangled.as_deref(),
                 loops: kernel.costs.as_deref(),
+                hazards: kernel.hazards.as_ref(),
             })
             .collect(),
     });

@@ -20,6 +20,7 @@ pub fn write_text(units: &[Unit], options: &Options, out: &mut dyn Write) -> io:
         let arch = unit.arch.as_deref().unwrap_or("unknown architecture");
         writeln!(out, "{BOLD}{}{RESET}  {arch}", terminal(&unit.input))?;
         let told: Vec<&Kernel> = unit.kernels.iter().filter(|kernel| kernel.costs.is_some()).collect();
+        write_hazards(unit, options, out)?;
         if told.is_empty() {
             let why = "Nobody has measured this architecture: what its loops cost is not known. sm_90 and sm_90a are measured.";
             wrap(why, options.width.saturating_sub(2)).iter().try_for_each(|line| writeln!(out, "  {line}"))?;
@@ -27,6 +28,37 @@ pub fn write_text(units: &[Unit], options: &Options, out: &mut dyn Write) -> io:
         }
         for kernel in told {
             write_kernel(kernel, options, out)?;
+        }
+    }
+    Ok(())
+}
+
+/// Consumers that come too early, where they were asked for.
+fn write_hazards(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    for kernel in &unit.kernels {
+        let Some(hazards) = &kernel.hazards else { continue };
+        let name = terminal(kernel.demangled.as_deref().unwrap_or(&kernel.name));
+        let told = format!(
+            "{name}: {} of {} dependencies come too early by the control bits; {} more are between kinds of instructions that are \
+             seen too seldom to say",
+            hazards.found.len(),
+            hazards.decided,
+            hazards.unknown
+        );
+        wrap(&told, options.width.saturating_sub(2)).iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+        for found in &hazards.found {
+            let why = match (found.cycles, found.needed) {
+                (Some(cycles), Some(needed)) => {
+                    format!(
+                        "{cycles} cycles after pc {} ({}), {needed} are needed",
+                        found.of_pc,
+                        at_line(found.of_ptx_line)
+                    )
+                }
+                _ => format!("nobody waits for the scoreboard of pc {} ({})", found.of_pc, at_line(found.of_ptx_line)),
+            };
+            let told = format!("pc {} ({}): {why}", found.pc, at_line(found.ptx_line));
+            wrap(&told, options.width.saturating_sub(4)).iter().try_for_each(|line| writeln!(out, "    {line}"))?;
         }
     }
     Ok(())
@@ -57,15 +89,18 @@ fn write_loop(cost: &LoopCost, options: &Options, out: &mut dyn Write) -> io::Re
         1 => ", the loop inside it left out".to_owned(),
         more => format!(", the {more} loops inside it left out"),
     };
-    let source = cost.source_line.as_ref().map(|at| format!("  {DIM}{}:{}{RESET}", terminal(&at.file), at.line));
-    writeln!(
-        out,
-        "\n  {BOLD}loop at {}{RESET} (pc {}), depth {}{inner}{}",
+    let source = cost.source_line.as_ref().map(|at| format!(", {DIM}{}:{}{RESET}", terminal(&at.file), at.line));
+    let told = format!(
+        "{BOLD}loop at {}{RESET} (pc {}), depth {}{inner}{}",
         at_line(cost.ptx_line),
         cost.pc,
         cost.depth,
         source.unwrap_or_default()
-    )?;
+    );
+    writeln!(out)?;
+    for (number, line) in wrap(&told, options.width.saturating_sub(4)).iter().enumerate() {
+        writeln!(out, "{}{line}", if number == 0 { "  " } else { "    " })?;
+    }
     match &cost.longest {
         None => write_turn(&cost.shortest, options, out),
         Some(longest) => {
@@ -93,25 +128,31 @@ fn write_turn(turn: &TurnCost, options: &Options, out: &mut dyn Write) -> io::Re
         more => format!(", {more} of kinds that nobody measured"),
     };
     writeln!(out, "    {} instructions a turn{unmeasured}", turn.instructions)?;
-    writeln!(
-        out,
-        "    {DIM}{:>9}  {:>9}  {:>9}  bound by, and how busy it is; then the busiest others{RESET}",
-        "warps on", "cycles", "cycles a"
-    )?;
-    writeln!(out, "    {DIM}{:>9}  {:>9}  {:>9}{RESET}", "scheduler", "a turn", "warp")?;
+    let head = |a: &str, b: &str, c: &str, d: &str| format!("    {DIM}{a:>9} {b:>8} {c:>8}  {d}{RESET}");
+    writeln!(out, "{}", head("warps on", "cycles", "cycles", "bound by;").trim_end())?;
+    writeln!(out, "{}", head("scheduler", "a turn", "a warp", "busiest others"))?;
     for at in std::iter::once(&turn.alone).chain(&turn.with_warps) {
         let warps =
             if at.warps_per_scheduler == 0 { "one alone".to_owned() } else { at.warps_per_scheduler.to_string() };
         let each = at.cycles / f64::from(at.warps_per_scheduler.max(1));
         let mut busy = at.busy.iter().map(|busy| format!("{} {} %", busy.part, busy.percent));
-        let first = match at.bound {
+        let mut row = format!("    {warps:>9} {:>8.1} {each:>8.1}  ", at.cycles);
+        row.push_str(&match at.bound {
             CostBound::Part => busy.next().unwrap_or_default(),
             _ => bound(at),
-        };
-        let others: Vec<String> = busy.take(2).collect();
-        let others = if others.is_empty() { String::new() } else { format!("; {}", others.join(", ")) };
-        writeln!(out, "    {warps:>9}  {:>9.1}  {each:>9.1}  {first}{DIM}{others}{RESET}", at.cycles)?;
+        });
+        // As many of the others as there is room for.
+        let mut mark = ';';
+        for other in busy.take(2) {
+            if row.chars().count() + 2 + other.chars().count() > options.width {
+                break;
+            }
+            row = format!("{row}{mark} {other}");
+            mark = ',';
+        }
+        writeln!(out, "{row}")?;
     }
+    write_path(turn, options, out)?;
     let waits: Vec<&LoopWait> = turn.waits.iter().filter(|wait| options.verbose || wait.cycles > 2).collect();
     let shown = if options.verbose { waits.len() } else { WAITS };
     if !waits.is_empty() {
@@ -122,6 +163,27 @@ fn write_turn(turn: &TurnCost, options: &Options, out: &mut dyn Write) -> io::Re
         for (number, part) in wrap(&line, options.width.saturating_sub(8)).iter().enumerate() {
             writeln!(out, "{}{part}", if number == 0 { "      " } else { "        " })?;
         }
+    }
+    Ok(())
+}
+
+/// The chain that a turn is as long as: line by line, what is on one line together.
+fn write_path(turn: &TurnCost, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let mut lines: Vec<(Option<Line>, u32)> = Vec::new();
+    for step in &turn.critical_path {
+        match lines.last_mut() {
+            Some((line, cycles)) if *line == step.ptx_line => *cycles += step.cycles,
+            _ => lines.push((step.ptx_line, step.cycles)),
+        }
+    }
+    let name = |line: &Option<Line>| line.map_or_else(|| "no line".to_owned(), |line| line.to_string());
+    let parts: Vec<String> = lines.iter().map(|(line, cycles)| format!("{} ({cycles})", name(line))).collect();
+    if parts.is_empty() {
+        return Ok(());
+    }
+    let told = format!("critical path by line, cycles of each: {}", parts.join(" → "));
+    for (number, part) in wrap(&told, options.width.saturating_sub(6)).iter().enumerate() {
+        writeln!(out, "{}{part}", if number == 0 { "    " } else { "      " })?;
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use super::{Options, write_wrapped};
 use crate::base::Line;
 use crate::emit::escape::terminal;
 use crate::emit::links;
-use crate::report::{Kernel, LiveValue, LoopFacts, SourceLine, Unit, shorten};
+use crate::report::{CostBound, Kernel, LiveValue, LoopCost, LoopFacts, SourceLine, TurnCost, Unit, shorten};
 
 /// Columns from which on the curve has room for words beside it.
 const ROOMY: usize = 96;
@@ -51,6 +51,7 @@ pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Writ
     }
     write_gap(kernel, options, out)?;
     write_loops(kernel, options, out)?;
+    write_costs(kernel, options, out)?;
     let values = kernel.live_at_peak.as_deref().unwrap_or_default();
     write_values(
         "values alive there: how many registers, and the PTX line that makes them",
@@ -104,6 +105,45 @@ fn write_loops(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::R
             String::new()
         };
         row("loops", &format!("{others}{}", told(fullest)), options, out)?;
+    }
+    Ok(())
+}
+
+/// What turns of the hottest loop cost; with `verbose` of all that were told.
+fn write_costs(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let costs = kernel.costs.as_deref().unwrap_or_default();
+    let mut hottest: Vec<&LoopCost> = costs.iter().collect();
+    hottest.sort_by_key(|cost| (std::cmp::Reverse((cost.depth, cost.shortest.instructions)), cost.pc));
+    let shown = if options.verbose { hottest.len() } else { 1 };
+    for (number, cost) in hottest.into_iter().take(shown).enumerate() {
+        let line = cost.ptx_line.map_or_else(|| format!("pc {}", cost.pc), |line| format!("line {line}"));
+        let turn = &cost.shortest;
+        let longest = |of: fn(&TurnCost) -> Option<f64>| cost.longest.as_ref().and_then(of);
+        let cycles = |least: f64, most: Option<f64>| match most.filter(|most| most.round() > least.round()) {
+            Some(most) => format!("{least:.0} to {most:.0}"),
+            None => format!("{least:.0}"),
+        };
+        let alone = cycles(turn.alone.cycles, longest(|turn| Some(turn.alone.cycles)));
+        let with = turn.with_warps.first().map(|at| {
+            let most = longest(|turn| turn.with_warps.first().map(|at| at.cycles));
+            let busy = at.busy.first().map(|busy| format!("{} {} % busy", busy.part, busy.percent)).unwrap_or_default();
+            let next =
+                at.busy.get(1).map(|next| format!(", then {} {} %", next.part, next.percent)).unwrap_or_default();
+            let bound = match at.bound {
+                CostBound::Part => format!("bound by {busy}"),
+                CostBound::Latency => format!("bound by latency ({busy}"),
+                CostBound::Barrier => format!("bound by barriers ({busy}"),
+            };
+            let close = if at.bound == CostBound::Part { "" } else { ")" };
+            let warps = count(u64::from(at.warps_per_scheduler), "warp");
+            format!("{} cycles with {warps} on a scheduler, {bound}{next}{close}; ", cycles(at.cycles, most))
+        });
+        let told = format!(
+            "a turn of the loop at {line} takes about {}{alone} for one warp alone {DIM}(an estimate: see \
+             `ptxinspect cost`){RESET}",
+            with.unwrap_or_default()
+        );
+        row(if number == 0 { "cost" } else { "" }, &told, options, out)?;
     }
     Ok(())
 }
