@@ -546,7 +546,7 @@ impl Tuning {
 /// # Errors
 /// Where there is no baseline, or nothing to measure. That something got worse is no error: see [`Verdict::outcome`].
 pub fn gate(request: &GateRequest) -> Result<Verdict, Error> {
-    let mut gated = engine::gate::Gated::new(request, engine::gate::today(), false, &Silent)?;
+    let mut gated = engine::gate::Gated::new(request, engine::gate::today(), false, &engine::gate::From::Here(&Silent))?;
     gated.explain(None);
     Ok(gated.verdict)
 }

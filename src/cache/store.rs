@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     fn entry(bytes: usize) -> Entry {
-        Entry { ptxas: "p".to_owned(), prepared: Vec::new(), log: "log".to_owned(), cubin: vec![7; bytes] }
+        Entry { ptxas: "p".to_owned(), prepared: Vec::new(), took: None, log: "log".to_owned(), cubin: vec![7; bytes] }
     }
 
     fn key(name: &str) -> Key {

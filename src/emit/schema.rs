@@ -21,8 +21,10 @@ schemas!(
     "lock",
     "matrix",
     "occupancy",
+    "part",
     "report",
     "timeline",
+    "times",
     "toolchains",
     "tune",
 );
