@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use ptxinspect::base::{Limits, Line};
 use ptxinspect::emit::annotate::Options as AnnotateOptions;
+use ptxinspect::engine::cache::told_nobody;
 use ptxinspect::engine::progress::install_silently;
 use ptxinspect::engine::settings::Within;
 use ptxinspect::registers::occupancy::SmemMode;
@@ -594,6 +595,7 @@ fn gate(py: Python<'_>, asked: &str) -> PyResult<Verdict> {
         flags: asked.flags,
         offline: false,
         installing: install_silently,
+        told: told_nobody,
     };
     let verdict = py.detach(|| ptxinspect::gate(&request)).map_err(|error| raise(py, &error))?;
     Ok(Verdict { verdict })

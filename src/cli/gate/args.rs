@@ -134,6 +134,7 @@ impl GateArgs {
             thorough: self.thorough,
             flags: self.flags.clone(),
             installing: INSTALLING,
+            told: crate::cli::cache::warn,
         })
     }
 }

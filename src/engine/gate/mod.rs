@@ -21,6 +21,7 @@ pub use self::plan::Plan;
 use super::progress::{Installing, Progress};
 use super::settings::Within;
 use crate::base::Limits;
+use crate::cache::Told;
 use crate::gate::{self, Baseline, Check, Date, Measured, Piece, Scope, Times, Verdict};
 
 /// What a gate is asked for.
@@ -62,6 +63,8 @@ pub struct Request {
     pub flags: Vec<String>,
     /// Who is told of an installation of ptxas.
     pub installing: Installing,
+    /// Who is told that the shared cache is of no use.
+    pub told: Told,
 }
 
 /// What a gate measured, what was recorded, and how they compare.

@@ -97,7 +97,7 @@ impl Plan {
         let flags = if args.flags.is_empty() { policy.flags.clone() } else { args.flags.clone() };
         let requests: Vec<Option<String>> =
             if ptxas.is_empty() { vec![None] } else { ptxas.iter().cloned().map(Some).collect() };
-        let cache = if args.no_cache { None } else { cache::of(&environment()?)? };
+        let cache = if args.no_cache { None } else { cache::of(&environment()?, args.told)? };
         let session = |ptxas: &Option<String>| {
             let mut session = Session::new(&Settings {
                 inputs: paths.clone(),
