@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Dict, Iterable, Iterator, Literal, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, Literal, Mapping, Optional, Sequence, Tuple, Union, overload
 
 from . import _map, _ptxinspect
 from ._errors import CubinError, Error, InputError, PtxasError, TimeoutError, ToolchainError
@@ -120,6 +120,32 @@ def inspect(
         thorough=thorough,
     )  # fmt: skip
     return Report(_ptxinspect.inspect(_given(source, name), options))
+
+
+@overload
+def map(
+    jobs: Iterable[Union[Source, Mapping[str, Any]]],
+    executor: "_map._Executor",
+    *,
+    ahead: int = 1024,
+    raises: Literal[True] = True,
+    jobs_each: int = 1,
+    cache: bool = True,
+    **common: Any,
+) -> Iterator[Report]: ...
+
+
+@overload
+def map(
+    jobs: Iterable[Union[Source, Mapping[str, Any]]],
+    executor: "_map._Executor",
+    *,
+    ahead: int = 1024,
+    raises: Literal[False],
+    jobs_each: int = 1,
+    cache: bool = True,
+    **common: Any,
+) -> Iterator[Union[Report, Error]]: ...
 
 
 def map(

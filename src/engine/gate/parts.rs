@@ -27,7 +27,12 @@ pub fn measure_shard(request: &Request, shard: Shard, times: Option<&Path>, prog
     for (piece, _) in listed.iter().zip(&placed).filter(|(_, placed)| **placed == shard.number) {
         mine.entry(piece.input).or_default().push(piece.wanted.at as usize);
     }
-    progress.expect(mine.values().map(|pieces| pieces.len() as u64).sum());
+    // As `pieces::measure` counts: a library as a whole, whatever is measured of it.
+    let counted = |(input, pieces): (&usize, &Vec<usize>)| match plan.inputs.get(*input) {
+        Some(planned) if pieces::is_library(&plan, planned) => planned.arches.len(),
+        _ => pieces.len(),
+    };
+    progress.expect(mine.iter().map(counted).sum::<usize>() as u64);
     let is_mine = |input: usize, at: usize| mine.get(&input).is_some_and(|pieces| pieces.binary_search(&at).is_ok());
     let pieces = pieces::measure(&plan, &is_mine, progress, &|_, pieces| pieces)?;
     let placement = digest(loads.iter().zip(&placed).map(|(load, shard)| format!("{shard}\t{}", load.key)));

@@ -39,7 +39,7 @@ pub fn list(plan: &Plan) -> Result<Vec<Listed>> {
             let (path, input) = (planned.path.display().to_string(), planned.name.clone());
             Listed { input: at, wanted: Wanted { path, input, at: piece as u64, what, bytes, ptxas } }
         };
-        if is_library(session, planned) {
+        if is_library(plan, planned) {
             // What is wrong with it is one piece.
             let entries = entries(session, planned).unwrap_or_default();
             let all = entries.iter().enumerate();
@@ -70,8 +70,10 @@ fn first(plan: &Plan) -> Result<&Session> {
     plan.sessions.first().context("there is no ptxas to measure with")
 }
 
-fn is_library(session: &Session, planned: &plan::Input) -> bool {
-    input::is_container(&planned.path, &session.limits).unwrap_or(false)
+/// Whether an input is a library, whose entries are pieces.
+pub fn is_library(plan: &Plan, planned: &plan::Input) -> bool {
+    let limits = plan.sessions.first().map(|session| &session.limits);
+    limits.is_some_and(|limits| input::is_container(&planned.path, limits).unwrap_or(false))
 }
 
 /// Measures what is `mine` of each input (its number, the piece's number), and hands the pieces of each input on.
@@ -84,7 +86,7 @@ pub fn measure<T: Send>(
     let first = first(plan)?;
     let all_of = |(number, planned): (usize, &plan::Input)| {
         let mine = |at: usize| mine(number, at);
-        let pieces = if is_library(first, planned) {
+        let pieces = if is_library(plan, planned) {
             measure_library(first, planned, &mine, progress)
         } else {
             measure_file(plan, planned, &mine, progress)
@@ -204,6 +206,9 @@ fn measure_library(
         Piece { path, at, what, bytes, microseconds, is_library: true, ..entry }
     };
     let chosen: Vec<(usize, &given::Given)> = all.iter().enumerate().filter(|(at, _)| mine(*at)).collect();
+    if chosen.is_empty() {
+        return Vec::new();
+    }
     let pieces = chosen.into_par_iter().map(of_entry).collect();
     planned.arches.iter().for_each(|_| progress.advance(1));
     pieces
