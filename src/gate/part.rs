@@ -350,6 +350,8 @@ mod tests {
     use super::*;
     use crate::gate::UnitFigures;
 
+    type Parts = Vec<(String, Part)>;
+
     fn stamp() -> Stamp {
         let text = |text: &str| text.to_owned();
         Stamp { version: text("1"), policy: text("p"), arguments: text("a") }
@@ -363,7 +365,7 @@ mod tests {
         (0..6).map(wanted).collect()
     }
 
-    fn parts() -> Vec<(String, Part)> {
+    fn parts() -> Parts {
         let piece = |wanted: &Wanted| {
             let unit = UnitFigures { arch: "sm_90a".to_owned(), ..UnitFigures::default() };
             let measured = vec![Measured { unit, ..Measured::default() }];
@@ -380,7 +382,7 @@ mod tests {
         (1..=3).map(|shard| (format!("{shard}.json"), part(shard))).collect()
     }
 
-    fn error(parts: Vec<(String, Part)>) -> String {
+    fn error(parts: Parts) -> String {
         join(parts, &stamp(), &wanted()).unwrap_err().to_string()
     }
 
@@ -400,7 +402,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_doubled_or_foreign_is_said() {
-        let changed = |change: &dyn Fn(&mut Vec<(String, Part)>)| {
+        let changed = |change: &dyn Fn(&mut Parts)| {
             let mut all = parts();
             change(&mut all);
             error(all)

@@ -88,7 +88,7 @@ pub fn place(loads: &[Load], shards: u32) -> Vec<u32> {
 fn rounded(cost: u64) -> u64 {
     let cost = cost.clamp(1, 1 << 50);
     let step = (1u64 << cost.ilog2()) >> 2;
-    if step == 0 { cost } else { (cost + step / 2) / step * step }
+    (cost + step / 2).checked_div(step).map_or(cost, |steps| steps * step)
 }
 
 fn hash(key: &str) -> u64 {
