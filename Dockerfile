@@ -3,7 +3,7 @@
 FROM rust:1-slim-bookworm AS build
 WORKDIR /src
 COPY . .
-RUN cargo install --locked --path . --features mcp --root /out
+RUN cargo install --locked --path . --features mcp,shared-cache --root /out
 
 # pip fetches ptxas.
 FROM python:3.13-slim-bookworm

@@ -146,7 +146,7 @@ impl Options {
         session.at = self.at.iter().copied().map(Line).collect();
         session.roles = self.roles.iter().map(|(name, warps)| RoleHint { name: name.clone(), warps: *warps }).collect();
         if self.cache {
-            session.cache = cache::of(&session.env)?;
+            session.cache = cache::of(&session.env, cache::told_nobody)?;
         }
         Ok(session)
     }
@@ -378,7 +378,7 @@ pub fn diff(before: (&Source, &Options), after: (&Source, &Options)) -> Result<D
             Source::Path(path) => path.clone(),
             Source::Bytes { name, .. } => PathBuf::from(name),
         };
-        let cache = if options.cache { cache::of(&environment()?)? } else { None };
+        let cache = if options.cache { cache::of(&environment()?, cache::told_nobody)? } else { None };
         let side = Side { settings: options.settings(Some(&path)), cache, installing: install_silently };
         Ok(match source {
             Source::Path(_) => side.load()?,
@@ -546,7 +546,8 @@ impl Tuning {
 /// # Errors
 /// Where there is no baseline, or nothing to measure. That something got worse is no error: see [`Verdict::outcome`].
 pub fn gate(request: &GateRequest) -> Result<Verdict, Error> {
-    let mut gated = engine::gate::Gated::new(request, engine::gate::today(), false, &Silent)?;
+    let mut gated =
+        engine::gate::Gated::new(request, engine::gate::today(), false, &engine::gate::From::Here(&Silent))?;
     gated.explain(None);
     Ok(gated.verdict)
 }

@@ -290,6 +290,21 @@ fn lists_and_what_is_taken_out() {
 }
 
 #[test]
+fn parts_of_a_gate() {
+    let (part, times, folder) = (Schema::new("part"), Schema::new("times"), tempfile::tempdir().unwrap());
+    copy(folder.path(), "hopper-13.4-sm_90a.cubin", "a.cubin");
+    for how in [&["--part"][..], &["--shard", "1/1"]] {
+        let written = json(folder.path(), &[&["gate", "a.cubin"], how].concat());
+        part.holds(&written);
+        part.is_tight(&written, &["/pieces/measured"]);
+    }
+    printed(folder.path(), &["gate", "a.cubin", "--update", "--record-times", "times.json"]);
+    let written = serde_json::from_slice(&fs::read(folder.path().join("times.json")).unwrap()).unwrap();
+    times.holds(&written);
+    times.is_tight(&written, &["/microseconds"]);
+}
+
+#[test]
 fn occupancy() {
     let schema = Schema::new("occupancy");
     for more in [

@@ -85,6 +85,43 @@ fn gitlab_passes_and_fails() {
     assert!(said(&gate).contains("none*"), "{}", said(&gate));
 }
 
+/// What the matrices of docs/ci.md run, in their order: passes, fails, and leaves what it says it leaves.
+#[test]
+fn matrices_pass_and_fail() {
+    let gates = |text: String| -> Vec<String> {
+        let lines = text.lines().filter_map(|line| Some(line.split_once("ptxinspect gate ")?.1.to_owned()));
+        lines.map(|line| format!("ptxinspect gate {line}")).collect()
+    };
+    let github = gates(block("### GitHub Actions, as a matrix"));
+    let gitlab = gates(block("### GitLab, as a matrix"));
+    assert_eq!((github.len(), gitlab.len()), (2, 2));
+    let github = format!(
+        "mkdir parts; for i in 1 2 3 4; do {}; done; mv part-?.json parts; {}",
+        github[0].replace("${{ matrix.shard }}", "$i"),
+        github[1]
+    );
+    let gitlab = format!(
+        "export CI_NODE_TOTAL=4; for CI_NODE_INDEX in 1 2 3 4; do {}; done; {}; test -f gate.xml",
+        gitlab[0], gitlab[1]
+    );
+    let page = fs::read_to_string(root("docs/ci.md")).unwrap();
+    let slurm = page.split_once("### Slurm, as an array\n\n```sh\n").unwrap().1.split_once("```").unwrap().0;
+    // Slurm itself is no package: this does what its manual says of these options, in turn.
+    let slurm = format!(
+        "sbatch() {{ local ids=1; for word; do case $word in --array=1-*) ids=${{word#--array=1-}};; esac; done; \
+         for id in $(seq $ids); do SLURM_ARRAY_TASK_ID=$id bash -c \"${{!#}}\" >&2 || return; done; echo 7; }}\n{slurm}"
+    );
+    for script in [github, gitlab, slurm] {
+        let repository = repository();
+        let run = || shell(repository.path(), &format!("rm -rf part*; {script}"));
+        let passed = run();
+        assert!(passed.status.success(), "{script}\n{}", said(&passed));
+        put(repository.path(), "culprits-13.4-sm_90");
+        let failed = run();
+        assert!(!failed.status.success(), "{script}\n{}", said(&failed));
+    }
+}
+
 /// pre-commit itself, with the hook that takes the program on PATH; the other one differs in how the program comes there.
 #[test]
 fn the_hook_passes_and_fails() {
@@ -124,6 +161,8 @@ fn every_system_knows_its_file() {
         ("vendor.github-workflows", block("`.github/workflows/registers.yml`")),
         ("vendor.gitlab-ci", job),
         ("vendor.gitlab-ci", block("`.gitlab-ci.yml`")),
+        ("vendor.github-workflows", block("### GitHub Actions, as a matrix")),
+        ("vendor.gitlab-ci", block("### GitLab, as a matrix")),
     ] {
         let Some(mut check) = packaged("check-jsonschema") else { return };
         let file = folder.path().join("file.yml");

@@ -21,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
     let cache = Cache::new(folder, None);
     let key = Key::new("digest", &[], "13.4.92");
     let text = String::from_utf8_lossy(data).into_owned();
-    let entry = Entry { ptxas: text.clone(), prepared: vec![text.clone()], log: text, cubin: data.to_vec() };
+    let entry = Entry { ptxas: text.clone(), prepared: vec![text.clone()], took: None, log: text, cubin: data.to_vec() };
     cache.put(&key, &entry);
     assert_eq!(cache.get(&key, None).as_ref(), Some(&entry), "what was put comes back");
     let Some(path) = only_file(folder) else { return };

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Dict, Literal, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, Literal, Mapping, Optional, Sequence, Tuple, Union, overload
 
-from . import _ptxinspect
+from . import _map, _ptxinspect
 from ._errors import CubinError, Error, InputError, PtxasError, TimeoutError, ToolchainError
 from ._model import Advisory, Diagnostic, Finding, Kernel, Unit
 from ._ptxinspect import __version__
@@ -42,6 +42,7 @@ __all__ = [
     "disassemble",
     "gate",
     "inspect",
+    "map",
     "occupancy",
     "timeline",
     "tune",
@@ -119,6 +120,56 @@ def inspect(
         thorough=thorough,
     )  # fmt: skip
     return Report(_ptxinspect.inspect(_given(source, name), options))
+
+
+@overload
+def map(
+    jobs: Iterable[Union[Source, Mapping[str, Any]]],
+    executor: "_map._Executor",
+    *,
+    ahead: int = 1024,
+    raises: Literal[True] = True,
+    jobs_each: int = 1,
+    cache: bool = True,
+    **common: Any,
+) -> Iterator[Report]: ...
+
+
+@overload
+def map(
+    jobs: Iterable[Union[Source, Mapping[str, Any]]],
+    executor: "_map._Executor",
+    *,
+    ahead: int = 1024,
+    raises: Literal[False],
+    jobs_each: int = 1,
+    cache: bool = True,
+    **common: Any,
+) -> Iterator[Union[Report, Error]]: ...
+
+
+def map(
+    jobs: Iterable[Union[Source, Mapping[str, Any]]],
+    executor: "_map._Executor",
+    *,
+    ahead: int = 1024,
+    raises: bool = True,
+    jobs_each: int = 1,
+    cache: bool = True,
+    **common: Any,
+) -> Iterator[Union[Report, Error]]:
+    """Inspects many sources on an executor of ``concurrent.futures``, or one that does as those do: Dask's, mpi4py's. Answers in order.
+
+    A job is a source, or the arguments of :func:`inspect` as a mapping; ``common`` are arguments that all have. Texts and bytes are sent
+    along, paths must mean the same where the work is done. ``ahead`` jobs at most wait or run at once, each with ``jobs_each`` compilations
+    at a time. An error is raised when its turn comes, or is the answer where ``raises`` is false. With ``cache`` what ptxas makes is kept, and
+    taken from where ``PTXINSPECT_CACHE`` and ``PTXINSPECT_CACHE_URL`` of each worker say.
+    """
+    everything = {"jobs": jobs_each, "cache": cache, **common}
+    for answer in _map.over(jobs, executor, ahead, lambda job: not isinstance(job, Mapping), everything):
+        if raises and isinstance(answer, Error):
+            raise answer
+        yield answer
 
 
 def annotate(

@@ -164,12 +164,20 @@ class Report(_Written):
     def __len__(self) -> int:
         return sum(self._inner.kernel_count(at) for at in range(self._inner.unit_count()))
 
+    def __reduce__(self) -> Any:
+        return _received, self._inner.sent()
+
     def __repr__(self) -> str:
         units = self._inner.unit_count()
         return f"<ptxinspect.Report: {len(self)} kernels in {units} unit{'' if units == 1 else 's'}>"
 
     def _repr_html_(self) -> str:
         return _frame(self.to_html(), 640)
+
+
+def _received(json: str, text: str, name: str, data: Optional[bytes], asked: str) -> Report:
+    """A report that another process made."""
+    return Report(_ptxinspect.received(json, text, name, data, asked))
 
 
 class Annotated:

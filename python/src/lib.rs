@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use ptxinspect::base::{Limits, Line};
 use ptxinspect::emit::annotate::Options as AnnotateOptions;
+use ptxinspect::engine::cache::told_nobody;
 use ptxinspect::engine::progress::install_silently;
 use ptxinspect::engine::settings::Within;
 use ptxinspect::registers::occupancy::SmemMode;
@@ -115,8 +116,15 @@ struct Report {
     report: ptxinspect::Report,
     source: Source,
     options: Options,
+    /// The options as Python said them.
+    asked: String,
+    /// Its text, where it was made in another process: the lines that it quotes are there.
+    text: Option<String>,
     page: OnceLock<String>,
 }
+
+/// What of a report goes to another process: its JSON, its text, what it was made from.
+type Sent = (String, String, String, Option<Vec<u8>>, String);
 
 #[pymethods]
 impl Report {
@@ -127,7 +135,19 @@ impl Report {
 
     /// As the command line writes it, without colours.
     fn to_text(&self, py: Python<'_>) -> String {
-        py.detach(|| self.report.to_text())
+        self.text.clone().unwrap_or_else(|| py.detach(|| self.report.to_text()))
+    }
+
+    /// What `received` makes the same report of, in any process.
+    fn sent(&self, py: Python<'_>) -> PyResult<Sent> {
+        let (name, bytes) = match &self.source {
+            Source::Bytes { name, bytes } => (name.clone(), Some(bytes.clone())),
+            Source::Path(path) => match path.to_str() {
+                Some(path) => (path.to_owned(), None),
+                None => return Err(PyValueError::new_err("a path that is no text cannot be sent to another process")),
+            },
+        };
+        Ok((write(&self.report)?, self.to_text(py), name, bytes, self.asked.clone()))
     }
 
     /// The page of its kernels.
@@ -285,17 +305,30 @@ impl<'a> Row<'a> {
 
 #[pyfunction]
 fn inspect(py: Python<'_>, given: Given, options: &str) -> PyResult<Report> {
-    let (source, options) = (Source::from(given), Asked::options(options)?);
+    let (source, asked) = (Source::from(given), options.to_owned());
+    let options = Asked::options(options)?;
     let report = py.detach(|| ptxinspect::inspect(&source, &options)).map_err(|error| raise(py, &error))?;
-    Ok(Report { report, source, options, page: OnceLock::new() })
+    Ok(Report { report, source, options, asked, text: None, page: OnceLock::new() })
+}
+
+/// A report that another process made.
+#[pyfunction]
+fn received(json: &str, text: String, name: String, bytes: Option<Vec<u8>>, asked: String) -> PyResult<Report> {
+    let source = match bytes {
+        Some(bytes) => Source::Bytes { name, bytes },
+        None => Source::Path(PathBuf::from(name)),
+    };
+    let options = Asked::options(&asked)?;
+    Ok(Report { report: read(json)?, source, options, asked, text: Some(text), page: OnceLock::new() })
 }
 
 /// The figures of many kernels, fast; what cannot be read is a unit with its error.
 #[pyfunction]
 fn survey(py: Python<'_>, given: Given, options: &str) -> PyResult<Report> {
-    let (source, options) = (Source::from(given), Asked::options(options)?);
+    let (source, asked) = (Source::from(given), options.to_owned());
+    let options = Asked::options(options)?;
     let report = py.detach(|| ptxinspect::survey(&source, &options)).map_err(|error| raise(py, &error))?;
-    Ok(Report { report, source, options, page: OnceLock::new() })
+    Ok(Report { report, source, options, asked, text: None, page: OnceLock::new() })
 }
 
 /// Lines with the code they became.
@@ -594,6 +627,7 @@ fn gate(py: Python<'_>, asked: &str) -> PyResult<Verdict> {
         flags: asked.flags,
         offline: false,
         installing: install_silently,
+        told: told_nobody,
     };
     let verdict = py.detach(|| ptxinspect::gate(&request)).map_err(|error| raise(py, &error))?;
     Ok(Verdict { verdict })
@@ -634,6 +668,7 @@ fn _ptxinspect(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Tuning>()?;
     module.add_class::<Verdict>()?;
     module.add_function(wrap_pyfunction!(inspect, module)?)?;
+    module.add_function(wrap_pyfunction!(received, module)?)?;
     module.add_function(wrap_pyfunction!(survey, module)?)?;
     module.add_function(wrap_pyfunction!(annotate, module)?)?;
     module.add_function(wrap_pyfunction!(disassemble, module)?)?;

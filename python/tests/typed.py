@@ -1,5 +1,6 @@
 """What a type checker sees of the package: `mypy --strict` takes it."""
 
+import concurrent.futures
 from typing import List, Optional
 
 import ptxinspect
@@ -22,6 +23,11 @@ def worst(path: str) -> Optional[str]:
     print(blocks, ptxinspect.timeline(path).to_svg())
     print([kernel["best"] for kernel in ptxinspect.tune(path, ptxas=["12.9", "13.4"], budget=40).kernels])
     return spilling[0] if spilling else None
+
+
+def many(paths: List[str]) -> List[int]:
+    with concurrent.futures.ThreadPoolExecutor() as executor:
+        return [len(report) for report in ptxinspect.map(paths, executor, arch="sm_90a", cache=False)]
 
 
 try:

@@ -1,5 +1,7 @@
 //! One entry: what went in, what came out, and the bytes of both.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -43,6 +45,8 @@ pub struct Entry {
     pub ptxas: String,
     /// What was changed in the PTX before ptxas saw it, in words.
     pub prepared: Vec<String>,
+    /// How long ptxas took, to a microsecond; none in entries of an earlier version.
+    pub took: Option<Duration>,
     /// What ptxas printed.
     pub log: String,
     /// The cubin.
@@ -55,6 +59,8 @@ struct Header {
     key: String,
     ptxas: String,
     prepared: Vec<String>,
+    #[serde(default)]
+    microseconds: Option<u64>,
     log_bytes: u64,
     cubin_bytes: u64,
 }
@@ -66,6 +72,7 @@ impl Entry {
             key: key.0.clone(),
             ptxas: self.ptxas.clone(),
             prepared: self.prepared.clone(),
+            microseconds: self.took.and_then(|took| u64::try_from(took.as_micros()).ok()),
             log_bytes: self.log.len() as u64,
             cubin_bytes: self.cubin.len() as u64,
         };
@@ -101,7 +108,8 @@ impl Entry {
         if cubin.len() as u64 != header.cubin_bytes {
             return None;
         }
-        Some(Entry { ptxas: header.ptxas, prepared: header.prepared, log, cubin })
+        let took = header.microseconds.map(Duration::from_micros);
+        Some(Entry { ptxas: header.ptxas, prepared: header.prepared, took, log, cubin })
     }
 }
 
@@ -113,6 +121,7 @@ mod tests {
         Entry {
             ptxas: "ab".to_owned(),
             prepared: vec!["a NUL was cut off".to_owned()],
+            took: Some(Duration::from_micros(1234)),
             log: "ptxas info : Used 8 registers\n".to_owned(),
             cubin: (0..1000u32).map(|byte| byte as u8).collect(),
         }

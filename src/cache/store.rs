@@ -3,10 +3,12 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use super::entry::{Entry, Key};
+use super::shared::Shared;
 use crate::files::{Scratch, remove_leftovers};
 
 /// The folder of this version's entries; another version's are left alone.
@@ -24,6 +26,7 @@ pub struct Cache {
     pub(super) folder: PathBuf,
     limit_bytes: u64,
     written: AtomicU64,
+    shared: Option<Arc<Shared>>,
 }
 
 /// What a cache holds.
@@ -47,7 +50,17 @@ impl Cache {
     /// A cache in a folder, which is made when something is written to it.
     pub fn new(folder: &Path, limit_bytes: Option<u64>) -> Self {
         let limit_bytes = limit_bytes.unwrap_or(LIMIT_BYTES);
-        Cache { folder: folder.join(VERSION), limit_bytes, written: AtomicU64::new(0) }
+        Cache { folder: folder.join(VERSION), limit_bytes, written: AtomicU64::new(0), shared: None }
+    }
+
+    /// The same, with a shared store behind it.
+    pub fn with_shared(self, shared: Option<Arc<Shared>>) -> Self {
+        Cache { shared, ..self }
+    }
+
+    /// The store behind it.
+    pub fn shared(&self) -> Option<&Shared> {
+        self.shared.as_deref()
     }
 
     /// Where it is.
@@ -60,8 +73,28 @@ impl Cache {
         self.folder.join(key.0.get(..2).unwrap_or("00")).join(&key.0)
     }
 
+    /// Where a shared store has an entry.
+    fn shared_name(key: &Key) -> String {
+        format!("{VERSION}/{}/{}", key.0.get(..2).unwrap_or("00"), key.0)
+    }
+
     /// The entry of a key that this ptxas made; whichever ptxas made it where no identity is given. A damaged entry is none.
     pub fn get(&self, key: &Key, ptxas: Option<&str>) -> Option<Entry> {
+        self.get_here(key, ptxas).or_else(|| self.get_shared(key, ptxas))
+    }
+
+    /// What the shared store has is verified as what is here is, and kept here.
+    fn get_shared(&self, key: &Key, ptxas: Option<&str>) -> Option<Entry> {
+        let bytes = self.shared.as_ref()?.get(&Cache::shared_name(key))?;
+        let entry = Entry::from_bytes(key, bytes)?;
+        if ptxas.is_some_and(|ptxas| entry.ptxas != ptxas) {
+            return None;
+        }
+        self.put_here(key, &entry.to_bytes(key));
+        Some(entry)
+    }
+
+    fn get_here(&self, key: &Key, ptxas: Option<&str>) -> Option<Entry> {
         remove_leftovers(&self.folder, TEMPORARY);
         let path = self.path(key);
         let bytes = fs::read(&path).ok()?;
@@ -90,10 +123,17 @@ impl Cache {
     /// Keeps an entry. Best effort: a full disk is no reason to fail.
     pub fn put(&self, key: &Key, entry: &Entry) {
         let bytes = entry.to_bytes(key);
+        self.put_here(key, &bytes);
+        if let Some(shared) = &self.shared {
+            shared.put(&Cache::shared_name(key), &bytes);
+        }
+    }
+
+    fn put_here(&self, key: &Key, bytes: &[u8]) {
         if bytes.len() as u64 > self.limit_bytes / 4 {
             return;
         }
-        if self.write(&self.path(key), &bytes).is_ok() {
+        if self.write(&self.path(key), bytes).is_ok() {
             self.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         }
     }
@@ -206,7 +246,7 @@ mod tests {
     use super::*;
 
     fn entry(bytes: usize) -> Entry {
-        Entry { ptxas: "p".to_owned(), prepared: Vec::new(), log: "log".to_owned(), cubin: vec![7; bytes] }
+        Entry { ptxas: "p".to_owned(), prepared: Vec::new(), took: None, log: "log".to_owned(), cubin: vec![7; bytes] }
     }
 
     fn key(name: &str) -> Key {
@@ -225,6 +265,34 @@ mod tests {
         assert_eq!(cache.info().unwrap().entries, 1);
         assert_eq!(cache.clear().unwrap().entries, 1);
         assert_eq!((cache.get(&key("a"), None), cache.clear().unwrap().entries), (None, 0));
+    }
+
+    /// What one machine has made, another finds; what lies there damaged is none, and is replaced.
+    #[test]
+    fn a_shared_folder_is_asked_after_the_own_one() {
+        use super::super::shared::Address;
+        let [one, two, store] = [(); 3].map(|()| tempfile::tempdir().unwrap());
+        let machine = |own: &tempfile::TempDir, read_only| {
+            let address = Address::Folder(store.path().to_owned());
+            let shared = Shared::new(&address, read_only, Duration::from_secs(1), |_| ()).unwrap();
+            Cache::new(own.path(), None).with_shared(Some(Arc::new(shared)))
+        };
+        machine(&two, true).put(&key("a"), &entry(10));
+        assert!(fs::read_dir(store.path()).unwrap().next().is_none(), "a reader writes nothing");
+        machine(&two, true).clear().unwrap();
+        machine(&one, false).put(&key("a"), &entry(10));
+        assert_eq!(machine(&two, true).get(&key("a"), Some("q")), None);
+        assert_eq!(machine(&two, true).get(&key("a"), Some("p")), Some(entry(10)));
+        let file = store.path().join(Cache::shared_name(&key("a")));
+        fs::remove_file(&file).unwrap();
+        assert_eq!(machine(&two, true).get(&key("a"), Some("p")), Some(entry(10)), "it is kept");
+        machine(&two, true).clear().unwrap();
+        for damaged in [&b""[..], b"x", &entry(10).to_bytes(&key("other"))] {
+            fs::write(&file, damaged).unwrap();
+            assert_eq!(machine(&two, true).get(&key("a"), None), None);
+        }
+        machine(&one, false).put(&key("a"), &entry(10));
+        assert_eq!(machine(&two, true).get(&key("a"), None), Some(entry(10)));
     }
 
     #[test]

@@ -38,6 +38,7 @@ Environment:
   PTXINSPECT_OFFLINE     set to 1: fetch nothing, as --offline
   PTXINSPECT_TOOLCHAINS  the folder of installed ptxas versions
   PTXINSPECT_CACHE       the folder of what ptxas has made before
+  PTXINSPECT_CACHE_URL   a cache that machines share, behind it: a folder, redis://, s3://, https://, github:
   PTXINSPECT_NVDISASM    the nvdisasm that disasm --disassembler nvdisasm runs
   PTXINSPECT_PAGER       what shows long text on a terminal; else PAGER, else less; cat shows it at once
   PTXINSPECT_HYPERLINK_FORMAT  what --hyperlinks lead to: file://{path}, vscode://file{path}:{line}, …
@@ -177,7 +178,7 @@ pub struct RunArgs {
 impl RunArgs {
     /// What ptxas has made before; none where it is to run in any case.
     pub fn cache(&self) -> anyhow::Result<Option<Arc<Cache>>> {
-        if self.no_cache { Ok(None) } else { engine::cache::of(&environment()?) }
+        if self.no_cache { Ok(None) } else { engine::cache::of(&environment()?, super::cache::warn) }
     }
 }
 

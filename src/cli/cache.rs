@@ -43,10 +43,16 @@ pub enum CacheAction {
     },
 }
 
+/// Says that the shared cache is of no use.
+pub fn warn(message: &str) {
+    // Where nothing can be said, the work goes on.
+    let _ = crate::emit::text::write_warning(message, &mut output::errors());
+}
+
 /// Runs the command.
 pub fn run(args: &CacheArgs) -> Result<Outcome> {
     let env = environment()?;
-    let Some(cache) = of(&env)? else { bail!("there is no folder for a cache: set HOME or {VARIABLE}") };
+    let Some(cache) = of(&env, warn)? else { bail!("there is no folder for a cache: set HOME or {VARIABLE}") };
     let form = match args.action {
         CacheAction::Info { format } | CacheAction::Verify { format } => format.into(),
         CacheAction::Clear => Form::Text,
@@ -63,6 +69,8 @@ pub fn run(args: &CacheArgs) -> Result<Outcome> {
                     "entries": info.entries,
                     "bytes": info.bytes,
                     "limit_bytes": info.limit_bytes,
+                    "shared": cache.shared().map(|shared| shared.shown()),
+                    "shared_read_only": cache.shared().map(|shared| shared.is_read_only()),
                 });
                 writeln!(out, "{told:#}")?;
                 return Ok(Outcome::Fine);
@@ -70,6 +78,10 @@ pub fn run(args: &CacheArgs) -> Result<Outcome> {
             writeln!(out, "folder   {}", terminal(&cache.folder().display().to_string()))?;
             writeln!(out, "entries  {}", info.entries)?;
             writeln!(out, "size     {} of at most {}", bytes(info.bytes), bytes(info.limit_bytes))?;
+            if let Some(shared) = cache.shared() {
+                let read_only = if shared.is_read_only() { ", read only" } else { "" };
+                writeln!(out, "shared   {}{read_only}", terminal(shared.shown()))?;
+            }
         }
         CacheAction::Clear => {
             let info = cache.clear().with_context(|| format!("cannot remove {}", cache.folder().display()))?;

@@ -22,8 +22,10 @@ schemas!(
     "lock",
     "matrix",
     "occupancy",
+    "part",
     "report",
     "timeline",
+    "times",
     "toolchains",
     "tune",
 );

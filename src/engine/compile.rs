@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
@@ -167,6 +167,8 @@ pub struct Built<'a> {
     pub log: Option<toolchain::log::Log>,
     /// The PTX that belongs to a cubin that was not compiled here.
     pub companion: Option<&'a str>,
+    /// How long ptxas took for what the cache had; none where it ran, or where that is not recorded.
+    pub spared: Option<Duration>,
 }
 
 /// Gets the cubin of an input for an architecture: the input itself, or what ptxas makes of it. Fills in the unit: who it is
@@ -217,6 +219,7 @@ pub fn build_or<'a>(
                         cubin: Cow::Borrowed(&input.bytes[..]),
                         log: None,
                         companion: input.companion.as_deref(),
+                        spared: None,
                     }),
                 )
             })
@@ -310,23 +313,27 @@ fn compile<'a>(
             cubin: Cow::Owned(entry.cubin),
             log: Some(toolchain::log::parse(&entry.log)),
             companion: None,
+            spared: entry.took,
         });
     }
     let token = session.jobserver.as_ref().map(Jobserver::acquire);
+    let start = Instant::now();
     let ran = toolchain::run(ptxas, &job, &session.env);
+    let took = Some(start.elapsed());
     drop(token);
     match ran {
         Ok(output) => {
             unit.prepared = output.prepared.iter().map(ToString::to_string).collect();
             if let Some((cache, key, identity)) = place.filter(|_| output.log_cut_bytes == 0) {
                 let (prepared, log) = (unit.prepared.clone(), output.log.clone());
-                cache.put(&key, &Entry { ptxas: identity, prepared, log, cubin: output.cubin.clone() });
+                cache.put(&key, &Entry { ptxas: identity, prepared, took, log, cubin: output.cubin.clone() });
             }
             unit.ptxas = Some(used(ptxas, output.version, output.arguments));
             Some(Built {
                 cubin: Cow::Owned(output.cubin),
                 log: Some(toolchain::log::parse(&output.log)),
                 companion: None,
+                spared: None,
             })
         }
         Err(error) => {

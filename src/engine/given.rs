@@ -53,6 +53,16 @@ impl Given {
         Given { path: PathBuf::from(name), from: From::Bytes(bytes), limits: Limits::default() }
     }
 
+    /// How many bytes it has, as far as that is known without reading it.
+    pub fn size(&self) -> u64 {
+        match &self.from {
+            From::File => std::fs::metadata(&self.path).map_or(0, |metadata| metadata.len()),
+            From::Bytes(bytes) => bytes.len() as u64,
+            From::Entry(entry) => entry.bytes,
+            From::Nothing(_) => 0,
+        }
+    }
+
     /// Its bytes.
     pub fn read(&self) -> Result<Input, String> {
         match &self.from {

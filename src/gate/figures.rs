@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::metric::Figures;
 use crate::base::Line;
 use crate::report::{
@@ -10,7 +12,8 @@ use crate::report::{
 };
 
 /// The figures of one input for one architecture and one ptxas: what the baseline holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct UnitFigures {
     /// The input, relative to the baseline's folder, with `/`.
     pub input: String,
@@ -31,7 +34,8 @@ pub struct UnitFigures {
 }
 
 /// The figures of one kernel.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KernelFigures {
     /// As the cubin has it.
     pub name: String,
@@ -51,7 +55,8 @@ pub struct KernelFigures {
 pub(super) const SETMAXNREG_UNKNOWN: &str = "unknown";
 
 /// What a run found out about one unit.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Measured {
     /// The figures.
     pub unit: UnitFigures,
@@ -70,7 +75,8 @@ pub struct Measured {
 }
 
 /// Where a kernel is, and what in it is to be looked at.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KernelPlace {
     /// The line of its `.entry`.
     pub ptx_line: Option<Line>,

@@ -1,7 +1,12 @@
 //! What is measured of a kernel, and which way is worse.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+
+use serde::de::Error;
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::policy::Tolerance;
 use crate::report::Kernel;
@@ -179,5 +184,26 @@ impl Figures {
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = (Metric, Option<u64>)> + '_ {
         Metric::ALL.into_iter().map(|metric| (metric, self.get(metric)))
+    }
+}
+
+/// As an object: each metric by name, null where it is not known.
+impl Serialize for Figures {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(Metric::ALL.len()))?;
+        for (metric, value) in self.iter() {
+            map.serialize_entry(metric.name(), &value)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Figures {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut figures = Figures::default();
+        for (name, value) in BTreeMap::<String, Option<u64>>::deserialize(deserializer)? {
+            figures.set(name.parse().map_err(D::Error::custom)?, value);
+        }
+        Ok(figures)
     }
 }

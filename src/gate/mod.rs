@@ -16,7 +16,10 @@ mod glob;
 mod library;
 mod metric;
 mod pairing;
+mod part;
 mod policy;
+mod shard;
+mod times;
 mod update;
 mod verdict;
 
@@ -28,7 +31,10 @@ pub use figures::{KernelFigures, KernelPlace, Measured, UNKNOWN_ARCH, UnitFigure
 pub use glob::Glob;
 pub use library::merge;
 pub use metric::{Figures, Metric, Sense};
+pub use part::{PART_SCHEMA, Part, PartError, Piece, ShardOf, Stamp, Wanted, join};
 pub use policy::{Action, Allowance, Budget, InputPattern, Policy, PolicyError, Rule, Selector, Tolerance};
+pub use shard::{Load, Shard, place};
+pub use times::{TIMES_SCHEMA, Times};
 pub use update::{changes, update};
 pub use verdict::{
     Change, Comparison, FigureChange, Finding, FindingKind, GATE_SCHEMA, Level, Outcome, Patch, Totals, UnitVerdict,

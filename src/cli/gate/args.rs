@@ -11,7 +11,7 @@ use crate::cli::choose::WithinArgs;
 use crate::cli::toolchain::INSTALLING;
 use crate::emit::clean::Form;
 use crate::engine::gate::Request;
-use crate::gate::Date;
+use crate::gate::{Date, Shard};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,6 +21,8 @@ Examples:
   ptxinspect gate                                                 as ptxinspect.toml says
   ptxinspect gate --update --kernel 'gemm_*'                      the change to these is meant
   ptxinspect gate --format github --write sarif=gate.sarif        for CI: docs/ci.md
+  ptxinspect gate --shard 3/16 --output part-3.json               a part of it, on one of 16 machines
+  ptxinspect gate --merge part-*.json                             the verdict over all parts
 
 Exit status: 0 nothing is worse, 1 something is, 2 it could not be told.";
 
@@ -76,6 +78,21 @@ pub struct GateArgs {
     /// Which parts of libraries.
     #[command(flatten)]
     pub within: WithinArgs,
+    /// Measure part I of N and write it as JSON (to --output, or standard output); --merge gives the verdict
+    #[arg(long, value_name = "I/N", help_heading = "Sharding", conflicts_with_all = ["update", "merge", "format", "write", "old"])]
+    pub shard: Option<Shard>,
+    /// Measure the named inputs and write them as JSON, as --shard does: for build systems, which make each kernel an action of its own
+    #[arg(long, help_heading = "Sharding", requires = "inputs", conflicts_with_all = ["shard", "update", "merge", "format", "write", "old"])]
+    pub part: bool,
+    /// The verdict over what all parts measured: as one run with the same arguments gives it
+    #[arg(long, value_name = "PART", num_args = 1.., value_hint = ValueHint::FilePath, help_heading = "Sharding")]
+    pub merge: Vec<PathBuf>,
+    /// How long everything took, to make shards equally long: what --record-times wrote, the same for every shard [default: by size]
+    #[arg(long, value_name = "FILE", requires = "shard", value_hint = ValueHint::FilePath, help_heading = "Sharding")]
+    pub times: Option<PathBuf>,
+    /// Write how long everything took, for --times of later runs
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["shard", "part"], value_hint = ValueHint::FilePath, help_heading = "Sharding")]
+    pub record_times: Option<PathBuf>,
     /// The form of the verdict
     #[arg(long, short, default_value = "text", help_heading = "Output")]
     pub format: GateFormat,
@@ -117,6 +134,7 @@ impl GateArgs {
             thorough: self.thorough,
             flags: self.flags.clone(),
             installing: INSTALLING,
+            told: crate::cli::cache::warn,
         })
     }
 }

@@ -17,14 +17,28 @@ use crate::compare::unified;
 use crate::emit::clean::{self, Form};
 use crate::emit::escape::terminal;
 use crate::emit::gate as emit;
-use crate::engine::gate::{Gated, Plan, read_baseline, today};
+use crate::engine::gate::{From, Gated, Plan, measure_named, measure_shard, read_baseline, today};
 use crate::files::{HIDDEN_PREFIX, lock_folder, remove_leftovers};
 use crate::gate::{self, Check, Level, Verdict};
 
 /// Measures, checks, writes.
 pub fn run(args: &GateArgs) -> Result<Outcome> {
     let (request, today) = (args.request()?, args.today.unwrap_or_else(today));
-    let mut gated = Gated::new(&request, today, args.update, &Progress::new("measuring", args.output.quiet))?;
+    let progress = Progress::new("measuring", args.output.quiet);
+    if let Some(shard) = args.shard {
+        let part = measure_shard(&request, shard, args.times.as_deref(), &progress)?;
+        return write_json(&args.output, &part).map(|()| Outcome::Fine);
+    }
+    if args.part {
+        let part = measure_named(&request, &progress)?;
+        return write_json(&args.output, &part).map(|()| Outcome::Fine);
+    }
+    let from = if args.merge.is_empty() { From::Here(&progress) } else { From::Parts(&args.merge) };
+    let mut gated = Gated::new(&request, today, args.update, &from)?;
+    if let Some(path) = &args.record_times {
+        let to = super::args::OutputArgs { output: Some(path.clone()), ..args.output.clone() };
+        write_json(&to, &gated.times()?)?;
+    }
     if args.update {
         return gated.with_check(|check| update(&gated.plan, check, &gated.verdict, args));
     }
@@ -52,6 +66,14 @@ pub fn run(args: &GateArgs) -> Result<Outcome> {
         gate::Outcome::Pass => Outcome::Fine,
         gate::Outcome::Fail => Outcome::Findings,
         gate::Outcome::Error => Outcome::Failed,
+    })
+}
+
+/// Writes what only this program reads, on one line.
+fn write_json(to: &super::args::OutputArgs, value: &impl serde::Serialize) -> Result<()> {
+    output::write(to, Form::Json, |out| {
+        serde_json::to_writer(&mut *out, value)?;
+        writeln!(out)
     })
 }
 

@@ -23,6 +23,11 @@ pub fn write_error(message: &str, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{BAD}error{RESET}: {}", terminal_lines(message))
 }
 
+/// Something that is worth a word and changes no result.
+pub fn write_warning(message: &str, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{WARN}warning{RESET}: {}", terminal_lines(message))
+}
+
 /// Why a unit has no result, with ptxas's errors on their lines. Writes nothing for a unit that has one.
 pub fn write_unit_error(unit: &Unit, out: &mut dyn Write) -> io::Result<()> {
     let Some(error) = &unit.error else { return Ok(()) };

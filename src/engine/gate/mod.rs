@@ -5,25 +5,24 @@
 
 mod explain;
 mod inputs;
+mod parts;
+mod pieces;
 pub mod plan;
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
-use rayon::prelude::*;
 
 use self::explain::explain;
+pub use self::parts::{measure_named, measure_shard};
+use self::pieces::Took;
 pub use self::plan::Plan;
-use super::compile::Session;
-use super::given::{self, Inside};
-use super::input::{self, Input};
-use super::inspect::{self, Job, View};
 use super::progress::{Installing, Progress};
 use super::settings::Within;
 use crate::base::Limits;
-use crate::cache::Key;
-use crate::gate::{self, Baseline, Check, Date, Measured, Scope, Verdict};
+use crate::cache::Told;
+use crate::gate::{self, Baseline, Check, Date, Measured, Piece, Scope, Times, Verdict};
 
 /// What a gate is asked for.
 #[derive(Clone, Debug)]
@@ -64,6 +63,8 @@ pub struct Request {
     pub flags: Vec<String>,
     /// Who is told of an installation of ptxas.
     pub installing: Installing,
+    /// Who is told that the shared cache is of no use.
+    pub told: Told,
 }
 
 /// What a gate measured, what was recorded, and how they compare.
@@ -78,23 +79,50 @@ pub struct Gated {
     pub measured: Vec<Measured>,
     /// How they compare.
     pub verdict: Verdict,
+    took: Vec<Took>,
     today: Date,
+}
+
+/// Where the figures of a gate come from.
+pub enum From<'a> {
+    /// They are measured here, and somebody is told how far it is.
+    Here(&'a dyn Progress),
+    /// Shards have measured them: their files.
+    Parts(&'a [PathBuf]),
 }
 
 impl Gated {
     /// Measures and compares. Without a baseline there is an error, unless one is to be written (`update`).
-    pub fn new(request: &Request, today: Date, update: bool, progress: &dyn Progress) -> Result<Gated> {
+    pub fn new(request: &Request, today: Date, update: bool, from: &From<'_>) -> Result<Gated> {
         let plan = Plan::new(request)?;
         let (recorded, baseline) = read_baseline(&plan, update)?.unwrap_or_default();
-        let measured = measure(&plan, progress)?;
+        let (measured, took) = match from {
+            From::Here(progress) => {
+                progress.expect(plan.builds());
+                let of_input = |planned: &plan::Input, own: Vec<Piece>| vec![pieces::together(planned, own)];
+                pieces::measure(&plan, &|_, _| true, *progress, &of_input)?
+            }
+            From::Parts(files) => together(&plan, parts::read_parts(request, &plan, files)?),
+        }
+        .into_iter()
+        .fold((Vec::new(), Vec::new()), |(mut measured, mut took), (own_measured, own_took)| {
+            measured.extend(own_measured);
+            took.extend(own_took);
+            (measured, took)
+        });
         let verdict = with_check(&plan, &baseline, &measured, today, gate::check);
-        let mut gated = Gated { plan, recorded, baseline, measured, verdict, today };
+        let mut gated = Gated { plan, recorded, baseline, measured, verdict, took, today };
         if !update {
             for unit in &mut gated.verdict.units {
                 unit.command = Some(gated.plan.command(&unit.path, &unit.arch, unit.ptxas.as_deref()));
             }
         }
         Ok(gated)
+    }
+
+    /// How long everything took, for the shards of the next run.
+    pub fn times(&self) -> Result<Times> {
+        parts::times(&self.plan, &self.took)
     }
 
     /// Hands on what is compared with what.
@@ -115,6 +143,17 @@ impl Gated {
             session.pool().install(|| explain(&self.plan, &self.baseline, old, &mut self.verdict));
         }
     }
+}
+
+/// What pieces, in order, are together, input by input.
+fn together(plan: &Plan, pieces: Vec<Piece>) -> Vec<(Vec<Measured>, Vec<Took>)> {
+    let mut pieces = pieces.into_iter().peekable();
+    let of_input = |planned: &plan::Input| {
+        let path = planned.path.display().to_string();
+        let own = std::iter::from_fn(|| pieces.next_if(|piece| piece.path == path)).collect();
+        pieces::together(planned, own)
+    };
+    plan.inputs.iter().map(of_input).collect()
 }
 
 fn with_check<T>(
@@ -163,78 +202,4 @@ pub fn read_baseline(plan: &Plan, update: bool) -> Result<Option<(String, Baseli
     };
     let parsed = Baseline::parse(&text).with_context(|| format!("the baseline {} cannot be used", plan.baseline_name));
     Ok(Some((text, parsed?)))
-}
-
-/// Measures every input for every architecture with every ptxas.
-fn measure(plan: &Plan, progress: &dyn Progress) -> Result<Vec<Measured>> {
-    let Some(first) = plan.sessions.first() else { bail!("there is no ptxas to measure with") };
-    let total: usize = plan.inputs.iter().map(|input| input.arches.len()).sum();
-    progress.expect((total * plan.sessions.len()) as u64);
-    let all_of = |planned: &plan::Input| {
-        if input::is_container(&planned.path, &first.limits).unwrap_or(false) {
-            let units = measure_library(first, planned);
-            planned.arches.iter().for_each(|_| progress.advance(1));
-            return units;
-        }
-        let input = input::read(&planned.path, &first.limits).map_err(|error| format!("{error:#}"));
-        let source = input.as_ref().ok().map(digest);
-        let builds: Vec<_> = plan
-            .sessions
-            .iter()
-            .flat_map(|session| planned.arches.iter().map(move |arch| (session, *arch)))
-            .enumerate()
-            .collect();
-        let text = inspect::text_of(&input);
-        let shared = inspect::Shared::new(text.as_deref(), builds.len());
-        let units = builds.par_iter().filter_map(|(at, (session, arch))| {
-            let job = Job { input: &input, path: &planned.path, arch: *arch, first: *at == 0, view: View::Report };
-            let inspected = inspect::inspect_shared(session, &job, &shared);
-            progress.advance(1);
-            let unit = inspected?.unit;
-            Some(Measured::new(&unit, planned.name.clone(), &session.flags, source.clone()))
-        });
-        units.collect::<Vec<_>>()
-    };
-    let measured = first.pool().install(|| plan.inputs.par_iter().flat_map(all_of).collect());
-    if let Some(cache) = &plan.cache {
-        cache.tidy();
-    }
-    Ok(measured)
-}
-
-/// Measures the cubins of a library, and its PTX where that is asked for.
-fn measure_library(session: &Session, planned: &plan::Input) -> Vec<Measured> {
-    let arches: Vec<String> = planned.arches.iter().flatten().map(ToString::to_string).collect();
-    let inside = Inside {
-        arch: &arches,
-        kernel: &[],
-        within: &session.within,
-        jobs: Some(session.jobs),
-        limits: session.limits,
-    };
-    let path = planned.path.display().to_string();
-    let cubins: Vec<Measured> = match given::inside(&planned.path, &inside) {
-        Err(error) => {
-            let error = Some(format!("{path}: {error:#}"));
-            vec![Measured { error, path: path.clone(), ..Measured::default() }]
-        }
-        Ok(all) => {
-            let measured = all.par_iter().flat_map_iter(|given| {
-                let input = given.read();
-                let units = planned.arches.iter().enumerate().filter_map(move |(at, arch)| {
-                    let job = Job { input: &input, path: &given.path, arch: *arch, first: at == 0, view: View::Report };
-                    let unit = inspect::inspect(session, &job)?.unit;
-                    Some(Measured::new(&unit, planned.name.clone(), &session.flags, None))
-                });
-                units.collect::<Vec<_>>()
-            });
-            measured.collect()
-        }
-    };
-    gate::merge(cubins, &planned.name, &path)
-}
-
-/// What the input was, so that its build can be found again in the cache.
-fn digest(input: &Input) -> String {
-    format!("sha256:{}", Key::digest(&input.bytes))
 }

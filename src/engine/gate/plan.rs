@@ -48,6 +48,8 @@ pub struct Plan {
     pub inputs: Vec<Input>,
     /// One for each ptxas.
     pub sessions: Vec<Session>,
+    /// What each of them was asked for by; none for the one at hand.
+    pub ptxas: Vec<Option<String>>,
     /// Which kernels.
     pub kernels: Vec<Glob>,
     /// Whether improvements must be recorded.
@@ -95,7 +97,7 @@ impl Plan {
         let flags = if args.flags.is_empty() { policy.flags.clone() } else { args.flags.clone() };
         let requests: Vec<Option<String>> =
             if ptxas.is_empty() { vec![None] } else { ptxas.iter().cloned().map(Some).collect() };
-        let cache = if args.no_cache { None } else { cache::of(&environment()?)? };
+        let cache = if args.no_cache { None } else { cache::of(&environment()?, args.told)? };
         let session = |ptxas: &Option<String>| {
             let mut session = Session::new(&Settings {
                 inputs: paths.clone(),
@@ -148,6 +150,7 @@ impl Plan {
             root,
             inputs,
             sessions,
+            ptxas: requests,
             kernels: args.kernel.iter().map(Glob::new).collect(),
             ratchet: args.ratchet || policy.ratchet,
             some_inputs,
@@ -159,6 +162,12 @@ impl Plan {
             cache,
             policy,
         })
+    }
+
+    /// How many builds there are: every input for every architecture with every ptxas.
+    pub fn builds(&self) -> u64 {
+        let total: usize = self.inputs.iter().map(|input| input.arches.len()).sum();
+        (total * self.sessions.len()) as u64
     }
 
     /// The command that measures one unit again.
