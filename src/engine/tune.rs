@@ -14,7 +14,7 @@ use super::compile::{self, Built, Session};
 use super::given::Given;
 use super::glob::nearest;
 use super::input::{self, Input, Kind};
-use super::inspect::{Job, View, inspect};
+use super::inspect::{Job, Variant, View, inspect};
 use super::progress::{Installing, Progress};
 use super::settings::Settings;
 use super::threads::Pool;
@@ -22,7 +22,6 @@ use crate::base::Arch;
 use crate::base::work::{self, Deadline};
 use crate::cache::{Cache, Key};
 use crate::cubin::Image;
-use crate::cubin::lines::LineTable;
 use crate::ptx::{self, Function, FunctionKind, Module};
 use crate::report::{
     self, Answer, ErrorStage, Evaluated, Kernel, KernelKind, LaunchFact, LaunchHints, RecordedLaunch, Severity, Unit,
@@ -326,20 +325,15 @@ impl Trials<'_, '_> {
         module: Option<&Module<'_>>,
     ) -> Option<(Kernel, Vec<Kernel>, String, u64)> {
         let image = Image::parse(&built.cubin).ok()?;
-        let facts = report::Facts {
-            image: &image,
-            lines: &LineTable::parse(&image),
-            codes: None,
-            log: built.log.as_ref(),
-            module: module.or(Some(self.bench.module)),
+        let variant = Variant {
+            session,
+            module: module.unwrap_or(self.bench.module),
             flags,
-            launch: session.launch.or_recorded(self.bench.recorded()),
-            at: &[],
-            roles: &session.roles,
+            recorded: self.bench.recorded(),
             evaluated: self.evaluated.as_ref().filter(|_| module.is_none()),
             wanted: self.wanted(),
         };
-        report::join(&facts, &mut unit);
+        variant.join(&image, built, &mut unit);
         let losses = unit.advisories.iter().filter(|advisory| advisory.is_loss()).count() as u64;
         let (own, others): (Vec<Kernel>, Vec<Kernel>) =
             unit.kernels.into_iter().partition(|kernel| kernel.name == self.function.name());
