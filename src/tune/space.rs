@@ -102,13 +102,8 @@ impl Space {
                 space.changes.push(Change::Edit(edit));
             }
         }
-        let functions = facts
-            .function
-            .module()
-            .functions()
-            .filter(|function| Edit::NoInline(function.lines().0.0).splices(&facts.function).is_ok());
-        let functions: Vec<u32> = functions.take(MOST_FUNCTIONS).map(|function| function.lines().0.0).collect();
-        space.changes.extend(functions.into_iter().map(|line| Change::Edit(Edit::NoInline(line))));
+        let functions = edit::callees(&facts.function).take(MOST_FUNCTIONS);
+        space.changes.extend(functions.map(|line| Change::Edit(Edit::NoInline(line))));
         let others = (FEWEST..MAX_NAMED_REGISTERS + 1).step_by(PORTION as usize).rev();
         let others = others.filter(|count| !steps.contains(count) && is_worth(facts, *count));
         space.changes.extend(others.map(|count| registers(facts, count)));

@@ -16,6 +16,7 @@ use super::Axis;
 use crate::ptx::{Function, Module};
 
 pub use budgets::{RoleSet, splits};
+pub use directives::callees;
 pub use loops::{LoopHeader, headers};
 
 /// A change of the text that leaves what the kernel computes as it is.

@@ -185,7 +185,7 @@ fn functions_stay_calls() {
     let text = include_str!("../../../testdata/ptx/device_functions.ptx");
     let module = ptx::parse(text);
     let kernel = module.functions().find(|function| function.kind() == ptx::FunctionKind::Entry).unwrap();
-    let lines: Vec<u32> = directives::called(&kernel).map(|function| function.lines().0.0).collect();
+    let lines: Vec<u32> = callees(&kernel).collect();
     for line in lines {
         let after = apply(&kernel, &[&Edit::NoInline(line)]).unwrap();
         assert_eq!(ptx::parse(&after).errors, []);
