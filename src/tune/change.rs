@@ -73,8 +73,8 @@ pub enum Axis {
     Loop(u32),
     /// The function that starts at this line.
     Function(u32),
-    /// The order of loads.
-    Loads,
+    /// The order of instructions.
+    Order,
     /// Where cheap values are computed.
     Recomputed,
 }
@@ -224,6 +224,7 @@ mod tests {
             "spill-to-shared",
             "spill-to-shared=4096",
             "loads-late",
+            "fewest-live",
             "recompute",
         ] {
             assert_eq!(text.parse::<Edit>().unwrap().to_string(), text);

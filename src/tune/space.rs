@@ -97,7 +97,7 @@ impl Space {
             Change::NoOptimizerConstants,
             Change::KeepBlocks,
         ]);
-        for edit in [Edit::LoadsLate, Edit::Recompute] {
+        for edit in [Edit::LoadsLate, Edit::FewestLive, Edit::Recompute] {
             if edit.splices(&facts.function).is_ok() {
                 space.changes.push(Change::Edit(edit));
             }
