@@ -344,7 +344,7 @@ pub fn disassemble(source: &Source, options: &Options) -> Result<Listing, Error>
     let given = source.given(options)?;
     let wanted = listing::Wanted { rule: Rule::Sound, sets: false, nvdisasm: false };
     let mut functions = Vec::new();
-    let listed = listing::list(&session, &given, wanted, &mut |function| {
+    let listed = listing::list(&session, &given, wanted, &engine::progress::Silent, &mut |function| {
         functions.push(function.clone());
         Ok(())
     })?;

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use super::compile::{self, Session};
 use super::given::Given;
 use super::input::Input;
+use super::progress::Progress;
 use crate::base::work::{self, Deadline, TimeOver};
 use crate::cubin::{Image, lines::LineTable};
 use crate::flow::Rule;
@@ -43,9 +44,11 @@ pub fn list(
     session: &Session,
     inputs: &[Given],
     wanted: Wanted,
+    progress: &dyn Progress,
     emit: &mut dyn FnMut(&ListedFunction) -> io::Result<()>,
 ) -> io::Result<Listed> {
     let arches = session.arches();
+    progress.expect((inputs.len() * arches.len()) as u64);
     let pool = session.pool();
     let mut done = Listed::default();
     // A few at a time: a library's cubins are not all in memory at once.
@@ -56,7 +59,9 @@ pub fn list(
                 let arches = &arches;
                 arches.par_iter().enumerate().filter_map(move |(index, arch)| {
                     let deadline = Deadline::after(session.timeout);
-                    let (unit, built) = compile::build(session, input, &given.path, *arch, index == 0)?;
+                    let made = compile::build(session, input, &given.path, *arch, index == 0);
+                    progress.advance(1);
+                    let (unit, built) = made?;
                     // Others may be listed before: that takes nothing of its time.
                     Some((unit, built, deadline.left()))
                 })
