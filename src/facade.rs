@@ -509,6 +509,7 @@ pub fn tune(source: &Source, options: &Options, search: &TuneOptions) -> Result<
         settings: options.settings(None),
         ptxas,
         runs: search.budget,
+        controls: Vec::new(),
         time: search.time,
         rows: search.rows,
         launch: options.launch(),

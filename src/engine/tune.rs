@@ -48,6 +48,8 @@ pub struct Request {
     pub runs: usize,
     /// The time that a kernel's search may take; none means as long as its runs take.
     pub time: Option<Duration>,
+    /// Files for `--apply-controls` of ptxas, each tried alone and with what else helps.
+    pub controls: Vec<String>,
     /// Rows of the table, at most.
     pub rows: usize,
     /// What is known of the launch.
@@ -166,6 +168,7 @@ impl Bench<'_> {
             can_override,
             has_others: entries(self.module).count() > 1,
             flags: &self.request.settings.flags,
+            controls: &self.request.controls,
         });
         let trial = Trials { bench: self, function, baseline: &baseline, can_override, evaluated: None };
         let evaluated = trial.evaluate();

@@ -31,6 +31,8 @@ pub struct Facts<'a> {
     pub has_others: bool,
     /// The user's own flags, which stay as they are.
     pub flags: &'a [String],
+    /// Files for `--apply-controls`, which the user gives.
+    pub controls: &'a [String],
 }
 
 /// Something that may help and was not tried.
@@ -71,6 +73,7 @@ impl Space {
         let mut space = Space { releases: facts.releases, ..Space::default() };
         let steps = register_steps(facts);
         let spills = facts.kernel.resources.spill_store_bytes.is_none_or(|bytes| bytes > 0);
+        space.changes.extend(facts.controls.iter().cloned().map(Change::Controls));
         let levels = (0..=10).filter(|level| *level != 5).map(Change::RegisterUsageLevel);
         space.changes.extend(levels);
         space.changes.extend([1, 2].map(Change::OptLevel));
