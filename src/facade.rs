@@ -345,7 +345,7 @@ pub fn disassemble(source: &Source, options: &Options) -> Result<Listing, Error>
     let wanted = listing::Wanted { rule: Rule::Sound, sets: false, nvdisasm: false };
     let mut functions = Vec::new();
     let listed = listing::list(&session, &given, wanted, &engine::progress::Silent, &mut |function| {
-        functions.push(function.clone());
+        functions.push(function.listed());
         Ok(())
     })?;
     if listed.failed.is_empty() { Ok(Listing { functions }) } else { Err(Error::of_units(listed.failed)) }

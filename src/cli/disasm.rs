@@ -14,7 +14,7 @@ use crate::emit::listing::{JsonWriter, Options};
 use crate::engine::given;
 use crate::engine::listing::{self, Listed, Wanted};
 use crate::flow::Rule;
-use crate::report::listing::ListedFunction;
+use crate::report::listing::Part;
 
 /// Compiles or reads every input, lists every function.
 pub fn run(args: &DisasmArgs) -> Result<Outcome> {
@@ -40,12 +40,12 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
             Disassembler::Native => args.liveness.into(),
             Disassembler::Nvdisasm => Rule::Nvdisasm,
         };
-        let mut emit = |function: &ListedFunction| {
+        let mut emit = |function: &Part<'_>| {
             // What is listed may be on the terminal that the bar is on.
             progress.end();
             match (&mut json, &mut text_out) {
-                (Some(json), _) => json.function(function),
-                (None, Some(out)) => emit::listing::write_text(function, &options, *out),
+                (Some(json), _) => json.function(&function.listed()),
+                (None, Some(out)) => emit::listing::write_part(function, &options, *out),
                 (None, None) => Ok(()),
             }
         };

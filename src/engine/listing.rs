@@ -13,7 +13,7 @@ use crate::base::work::{self, Deadline, TimeOver};
 use crate::cubin::{Image, lines::LineTable};
 use crate::flow::Rule;
 use crate::registers::code::Counting;
-use crate::report::listing::{self, ListedFunction};
+use crate::report::listing::{self, Part};
 use crate::report::{ErrorStage, PtxText, PtxasFile, PtxasUsed, Unit, UnitError, demangle, quote};
 use crate::toolchain::nvdisasm;
 
@@ -45,7 +45,7 @@ pub fn list(
     inputs: &[Given],
     wanted: Wanted,
     progress: &dyn Progress,
-    emit: &mut dyn FnMut(&ListedFunction) -> io::Result<()>,
+    emit: &mut dyn FnMut(&Part<'_>) -> io::Result<()>,
 ) -> io::Result<Listed> {
     let arches = session.arches();
     progress.expect((inputs.len() * arches.len()) as u64);
@@ -110,7 +110,7 @@ pub fn list(
                 }
             };
             let shown = listing::Wanted { sets: wanted.sets, nvdisasm: theirs.as_ref() };
-            let mut emit_listed = |function: &ListedFunction| {
+            let mut emit_listed = |function: &Part<'_>| {
                 done.functions += 1;
                 emit(function)
             };
@@ -138,8 +138,8 @@ fn list_image(
     image: &Image<'_>,
     rule: Rule,
     wanted: listing::Wanted<'_>,
-    emit: &mut dyn FnMut(&ListedFunction) -> std::io::Result<()>,
-) -> std::io::Result<()> {
+    emit: &mut dyn FnMut(&Part<'_>) -> io::Result<()>,
+) -> io::Result<()> {
     let lines = LineTable::parse(image);
     let counting = Counting::new(rule, image);
     for function in &image.functions {
@@ -149,9 +149,8 @@ fn list_image(
         if !chosen(&function.name) {
             continue;
         }
-        for listed in listing::list(image, &lines, function, &counting, wanted) {
-            emit(&listed)?;
-        }
+        let section = listing::open(image, &lines, function, &counting, wanted);
+        section.parts().iter().try_for_each(&mut *emit)?;
     }
     Ok(())
 }
