@@ -169,7 +169,14 @@ fn emit_to(
     emit: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
     let target: Box<dyn Write> = Box::new(BufWriter::with_capacity(BUFFER, target));
-    let clean = Clean::new(filter.form, AutoStream::new(target, filter.colour)).with_links(filter.links);
+    // Colours are ours and known: whoever looks for what must not leave leaves them out, too. Links are the stream's to take away.
+    let clean = match filter.colour {
+        ColorChoice::Never if filter.links.is_none() => Clean::new(filter.form, target).without_colours(),
+        colour => {
+            let target: Box<dyn Write> = Box::new(AutoStream::new(target, colour));
+            Clean::new(filter.form, target).with_links(filter.links)
+        }
+    };
     let mut out = BufWriter::with_capacity(BUFFER, clean);
     emit(&mut out).and_then(|()| out.flush())
 }
