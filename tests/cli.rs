@@ -560,10 +560,10 @@ fn zsh_completes_commands_values_and_kernels() {
         ("ptxinspect tu", "ptxinspect tune "),
         ("ptxinspect k.pt", "ptxinspect k.ptx "),
         ("ptxinspect k.ptx --kernel oth", "ptxinspect k.ptx --kernel other "),
-        ("ptxinspect tune k.ptx --bud", "ptxinspect tune k.ptx --budget "),
-        ("ptxinspect k.ptx --arch sm_12", "ptxinspect k.ptx --arch sm_12"),
-        ("ptxinspect explain C751", "ptxinspect explain C751"),
-        ("ptxinspect gate --format juni", "ptxinspect gate --format junit "),
+        ("ptxinspect tune k.ptx --bud", "ptxinspect tune k.ptx --budget="),
+        ("ptxinspect tune k.ptx --arch sm_8", "ptxinspect tune k.ptx --arch sm_8"),
+        ("ptxinspect k.ptx --arch sm_7", "ptxinspect k.ptx --arch sm_75 "),
+        ("ptxinspect explain PI101", "ptxinspect explain PI101 "),
     ] {
         // A second shell on a terminal of its own; a key tells what its line has become.
         let script = format!(

@@ -103,14 +103,17 @@ fn zsh(program: &Command) -> String {
     let options = program.get_arguments().filter(|arg| !arg.is_positional()).cloned();
     let commands = Command::new("ptxinspect").args(options).subcommands(program.get_subcommands().cloned());
     let report = Command::new("ptxinspect_report").args(program.get_arguments().cloned());
-    let of_kernels = |line: &str| match line.contains("--kernel=") || line.contains("'*-k+") {
-        true => line.replace(":GLOB:_default", ":GLOB:_ptxinspect_kernels"),
-        false => line.to_owned(),
+    let mended = |line: &str| match line {
+        line if line.contains("--kernel=") || line.contains("'*-k+") => {
+            line.replace(":GLOB:_default", ":GLOB:_ptxinspect_kernels")
+        }
+        // With two colons there are no options behind the first of several inputs.
+        line => line.strip_prefix("'*::").map_or_else(|| line.to_owned(), |rest| format!("'*:{rest}")),
     };
     // Without the line that says what is completed, and without what starts it.
     let functions = |command: Command| {
         let script = generated(Shell::Zsh, command);
-        let body = script.lines().filter(|line| !line.starts_with("#compdef")).map(of_kernels);
+        let body = script.lines().filter(|line| !line.starts_with("#compdef")).map(mended);
         body.take_while(|line| !line.starts_with("if [ \"$funcstack[1]\"")).collect::<Vec<_>>().join("\n")
     };
     let names: Vec<&str> = program.get_subcommands().map(Command::get_name).collect();
@@ -149,9 +152,9 @@ const ZSH: &str = r#"_ptxinspect_kernels() {
 }
 
 _ptxinspect() {
-    local -a commands
-    commands=(COMMANDS)
-    if (( CURRENT > 2 && ${commands[(Ie)$words[2]]} )); then
+    local -a known
+    known=(COMMANDS)
+    if (( CURRENT > 2 && ${known[(Ie)$words[2]]} )); then
         _ptxinspect_command "$@"
         return
     fi
