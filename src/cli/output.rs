@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anstream::{AutoStream, ColorChoice};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::args::{ColorWhen, OutputArgs, When};
 use super::streams::{self, Fate, Lasting};
@@ -189,6 +189,10 @@ fn write_file(path: &Path, filter: Filter<'_>, emit: impl FnOnce(&mut dyn Write)
         let fate = Arc::new(Fate::default());
         emit_to(Box::new(Lasting::new(file, Arc::clone(&fate))), filter, emit).with_context(what)?;
         return fate.take_error().with_context(what);
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.exists()) {
+        bail!("cannot write {}: there is no folder {}; make it first", path.display(), folder.display());
     }
     let new = NewFile::for_place(path).with_context(what)?;
     let file = new.file().try_clone().with_context(what)?;

@@ -74,7 +74,7 @@ pub struct TuneArgs {
     #[arg(long, value_name = "RUNS", default_value_t = RUNS as u32, value_parser = clap::value_parser!(u32).range(1..=20_000), help_heading = "Searching")]
     pub budget: u32,
     /// Time for each kernel, in minutes; without it, as long as its builds take
-    #[arg(long, value_name = "N", help_heading = "Searching")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Searching")]
     pub minutes: Option<f64>,
     /// Files for --apply-controls of ptxas 13.4 and later, tried like other changes; repeat for several
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Searching")]

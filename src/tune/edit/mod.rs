@@ -15,6 +15,7 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use super::Axis;
+use crate::base::hardware::MAX_NAMED_REGISTERS;
 use crate::ptx::{self, Function, Module};
 
 pub use budgets::{RoleSet, splits};
@@ -78,6 +79,9 @@ pub enum Refused {
     /// The number of counts is not that of the instructions.
     #[error("the kernel has {0} setmaxnreg with constant counts: expected as many counts")]
     Counts(usize),
+    /// More registers than an instruction can name, or none.
+    #[error("{0} registers a thread are none that a kernel can have: expected 1 to {MAX_NAMED_REGISTERS}")]
+    NoRegisters(u32),
     /// A count that the ISA does not allow.
     #[error("{0} is no count of registers: expected a multiple of 8 from 24 to 256")]
     IllegalCount(u32),
@@ -146,6 +150,7 @@ impl Edit {
     /// The splices that make it, its condition checked.
     pub fn splices(&self, kernel: &Function<'_, '_>) -> Result<Vec<Splice>, Refused> {
         match self {
+            Edit::MaxNReg(count) if !(1..=MAX_NAMED_REGISTERS).contains(count) => Err(Refused::NoRegisters(*count)),
             Edit::MaxNReg(count) => directives::set(kernel, ".maxnreg", *count),
             Edit::MinBlocks(count) => directives::min_blocks(kernel, *count),
             Edit::MaxThreads(count) => directives::max_threads(kernel, *count),

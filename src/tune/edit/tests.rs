@@ -47,6 +47,8 @@ fn edited(text: &str, edit: &str) -> Result<Vec<String>, Refused> {
 #[test]
 fn directives_are_added_or_changed() {
     assert_eq!(edited(KERNEL, "maxnreg=64").unwrap(), ["+.maxnreg 64"]);
+    assert_eq!(edited(KERNEL, "maxnreg=256"), Err(Refused::NoRegisters(256)));
+    assert_eq!(edited(KERNEL, "maxnreg=0"), Err(Refused::NoRegisters(0)));
     assert_eq!(edited(KERNEL, "minnctapersm=2").unwrap(), ["+.minnctapersm 2"]);
     let with = KERNEL.replace(".reqntid 128", ".reqntid 128 .minnctapersm 3");
     assert_eq!(
