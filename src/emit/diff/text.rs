@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use super::{
-    CODE_LEFT_OUT, LINES_LEFT_OUT, Options, Overall, amount, left_out, moved_lines, other_figures, shown_figures, side,
-    step, title, verdict, worst_first,
+    CODE_LEFT_OUT, LINES_LEFT_OUT, Options, Overall, amount, left_out, moved_lines, other_figures, ranking,
+    shown_figures, side, step, title, verdict, worst_first,
 };
 use crate::compare::{Difference, KernelDifference, LineChange, Outcome, SassChange, UnitDifference};
 use crate::emit::escape::terminal;
@@ -25,6 +25,9 @@ pub fn write(difference: &Difference, options: &Options, out: &mut dyn Write) ->
 fn write_unit(unit: &UnitDifference, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     write_title(unit, options.width, out)?;
     let kernels = worst_first(unit);
+    if kernels.iter().filter(|kernel| Overall::of(kernel) != Overall::Same).count() > ranking::MANY {
+        return ranking::write(&kernels, options, out);
+    }
     for kernel in kernels.iter().filter(|kernel| Overall::of(kernel) != Overall::Same) {
         write_kernel(kernel, options, out)?;
     }
