@@ -147,8 +147,17 @@ fn a_load_passes_nothing_that_may_write_what_it_reads() {
     }
 }
 
-/// Instructions as text, what each reads and writes, and what it does that others can see.
-fn instructions(text: &str) -> Vec<(String, Vec<String>, Vec<String>, bool, bool)> {
+/// An instruction as one that looks at two at a time sees it.
+struct Seen {
+    text: String,
+    reads: Vec<String>,
+    writes: Vec<String>,
+    /// Whether it does what others can see.
+    acts: bool,
+    loads: bool,
+}
+
+fn instructions(text: &str) -> Vec<Seen> {
     let module = ptx::parse(text);
     let kernel = module.functions().find(|function| function.kind() == ptx::FunctionKind::Entry).unwrap();
     let all = kernel.instructions().map(|located| {
@@ -156,11 +165,15 @@ fn instructions(text: &str) -> Vec<(String, Vec<String>, Vec<String>, bool, bool
         let names =
             |def: bool| instruction.names().filter(move |used| used.is_def == def).map(|used| used.name.to_owned());
         let mnemonic = instruction.mnemonic();
-        let constant = instruction.has("param") || instruction.has("const");
-        let loads = (mnemonic == "ld" || mnemonic == "ldmatrix") && !constant;
-        let computes = loads::computes(&instruction);
-        let acts = !loads && !computes && !(mnemonic == "ld" && constant);
-        (instruction.text().to_owned(), names(false).collect(), names(true).collect(), acts, loads)
+        let is_constant = mnemonic == "ld" && (instruction.has("param") || instruction.has("const"));
+        let loads = (mnemonic == "ld" || mnemonic == "ldmatrix") && !is_constant;
+        Seen {
+            text: instruction.text().to_owned(),
+            reads: names(false).collect(),
+            writes: names(true).collect(),
+            acts: !(loads || is_constant || loads::computes(&instruction)),
+            loads,
+        }
     });
     all.collect()
 }
@@ -171,23 +184,23 @@ fn stands_as_it_stood(before: &str, after: &str) {
     assert_eq!(old.len(), new.len());
     // Equal texts keep their order among themselves.
     let mut places: std::collections::HashMap<&str, std::collections::VecDeque<usize>> = Default::default();
-    for (at, (text, ..)) in new.iter().enumerate() {
-        places.entry(text).or_default().push_back(at);
+    for (at, one) in new.iter().enumerate() {
+        places.entry(&one.text).or_default().push_back(at);
     }
     let place: Vec<usize> =
-        old.iter().map(|(text, ..)| places.get_mut(text.as_str()).unwrap().pop_front().unwrap()).collect();
-    for later in 0..old.len() {
-        let (text, reads, writes, acts, loads) = &old[later];
-        for earlier in later.saturating_sub(400)..later {
-            let (other, other_reads, other_writes, other_acts, other_loads) = &old[earlier];
+        old.iter().map(|one| places.get_mut(one.text.as_str()).unwrap().pop_front().unwrap()).collect();
+    for (at, later) in old.iter().enumerate() {
+        for (before, earlier) in old.iter().enumerate().take(at).skip(at.saturating_sub(400)) {
             let meets = |one: &[String], two: &[String]| one.iter().any(|name| two.contains(name));
-            let depends = meets(reads, other_writes) || meets(writes, other_reads) || meets(writes, other_writes);
+            let depends = meets(&later.reads, &earlier.writes)
+                || meets(&later.writes, &earlier.reads)
+                || meets(&later.writes, &earlier.writes);
             // A store of shared memory and a load of global memory are strangers.
-            let both = |space: &str| text.contains(space) == other.contains(space);
-            let memory = *acts && (*other_acts || *other_loads) || *other_acts && *loads;
+            let both = |space: &str| later.text.contains(space) == earlier.text.contains(space);
+            let memory = later.acts && (earlier.acts || earlier.loads) || earlier.acts && later.loads;
             let strangers = both(".global") != both(".shared") || !both(".global");
             if depends || memory && !strangers {
-                assert!(place[earlier] < place[later], "{other}\n{text}");
+                assert!(place[before] < place[at], "{}\n{}", earlier.text, later.text);
             }
         }
     }
