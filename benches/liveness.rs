@@ -66,7 +66,7 @@ fn report(image: &Image<'_>) -> Unit {
         at: &[],
         roles: &[],
         evaluated: None,
-        wanted: Wanted { live_values: true, warps: false, timelines: false },
+        wanted: Wanted { live_values: true, warps: false, timelines: false, costs: ptxinspect::report::Costs::None },
     };
     let mut unit = Unit::default();
     join(&facts, &mut unit);

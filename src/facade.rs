@@ -344,8 +344,8 @@ pub fn disassemble(source: &Source, options: &Options) -> Result<Listing, Error>
     let given = source.given(options)?;
     let wanted = listing::Wanted { rule: Rule::Sound, sets: false, nvdisasm: false };
     let mut functions = Vec::new();
-    let listed = listing::list(&session, &given, wanted, &mut |function| {
-        functions.push(function.clone());
+    let listed = listing::list(&session, &given, wanted, &engine::progress::Silent, &mut |function| {
+        functions.push(function.listed());
         Ok(())
     })?;
     if listed.failed.is_empty() { Ok(Listing { functions }) } else { Err(Error::of_units(listed.failed)) }
@@ -509,6 +509,7 @@ pub fn tune(source: &Source, options: &Options, search: &TuneOptions) -> Result<
         settings: options.settings(None),
         ptxas,
         runs: search.budget,
+        controls: Vec::new(),
         time: search.time,
         rows: search.rows,
         launch: options.launch(),

@@ -494,6 +494,90 @@ fn bash_completes_the_kernels_of_a_file() {
     assert_eq!(stdout(&answer).trim(), "gemm_a gemm_b", "{}", support::stderr(&answer));
 }
 
+/// A folder with a file of kernels and the program by its name, to be found by a shell.
+fn shell_folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let kernel = |name: &str| format!(".visible .entry {name}() {{ ret; }}\n");
+    let kernels: String = ["gemm_a", "gemm_b", "other"].map(kernel).concat();
+    let text = format!(".version 8.0\n.target sm_80\n.address_size 64\n{kernels}");
+    std::fs::write(folder.path().join("k.ptx"), text).unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_ptxinspect"), folder.path().join("ptxinspect")).unwrap();
+    folder
+}
+
+/// A shell in that folder, which finds the program.
+fn shell(name: &str, folder: &std::path::Path) -> Command {
+    let mut command = Command::new("timeout");
+    let old = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::iter::once(folder.to_owned()).chain(std::env::split_paths(&old))).unwrap();
+    command.args(["60", name]).current_dir(folder).env("PATH", path).env("HOME", folder);
+    command
+}
+
+fn has_shell(name: &str) -> bool {
+    let found = Command::new("timeout").args(["20", name, "-c", "true"]).output().is_ok_and(|ran| ran.status.success());
+    if !found {
+        eprintln!("SKIPPED: there is no {name}");
+    }
+    found
+}
+
+/// Commands, values and kernels, as fish offers them.
+#[test]
+fn fish_completes_commands_values_and_kernels() {
+    if !has_shell("fish") {
+        return;
+    }
+    let folder = shell_folder();
+    std::fs::write(folder.path().join("c.fish"), run(&["completions", "fish"]).stdout).unwrap();
+    for (line, wanted) in [
+        ("ptxinspect tu", &["tune"][..]),
+        ("ptxinspect k.ptx --kernel gem", &["gemm_a", "gemm_b"]),
+        ("ptxinspect tune k.ptx --bud", &["--budget"]),
+        ("ptxinspect tune k.ptx --arch sm_90", &["sm_90", "sm_90a"]),
+        ("ptxinspect explain PI50", &["PI501", "PI505"]),
+    ] {
+        let asked = format!("source c.fish; complete -C '{line}'");
+        let answer = shell("fish", folder.path()).args(["--no-config", "-c", &asked]).output().unwrap();
+        let offered: Vec<String> =
+            stdout(&answer).lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect();
+        for wanted in wanted {
+            assert!(offered.contains(&(*wanted).to_owned()), "{line}: {offered:?} {}", support::stderr(&answer));
+        }
+    }
+}
+
+/// The same, as zsh completes a line at a key press.
+#[test]
+fn zsh_completes_commands_values_and_kernels() {
+    if !has_shell("zsh") {
+        return;
+    }
+    let folder = shell_folder();
+    std::fs::write(folder.path().join("_ptxinspect"), run(&["completions", "zsh"]).stdout).unwrap();
+    for (line, wanted) in [
+        ("ptxinspect tu", "ptxinspect tune "),
+        ("ptxinspect k.pt", "ptxinspect k.ptx "),
+        ("ptxinspect k.ptx --kernel oth", "ptxinspect k.ptx --kernel other "),
+        ("ptxinspect tune k.ptx --bud", "ptxinspect tune k.ptx --budget="),
+        ("ptxinspect tune k.ptx --arch sm_8", "ptxinspect tune k.ptx --arch sm_8"),
+        ("ptxinspect k.ptx --arch sm_7", "ptxinspect k.ptx --arch sm_75 "),
+        ("ptxinspect explain PI101", "ptxinspect explain PI101 "),
+    ] {
+        // A second shell on a terminal of its own; a key tells what its line has become.
+        let script = format!(
+            "zmodload zsh/zpty; zpty z zsh -f -i; zpty -w z \"PS1=; fpath=($PWD \\$fpath); autoload -Uz compinit; \\
+             compinit -u -D; setopt no_list_ambiguous no_beep; show() {{ print -r -- '<<'\\$BUFFER'>>'; BUFFER= }}; \\
+             zle -N show; bindkey '^X' show; print rea''dy\"; zpty -r -m z out '*ready*'; \\
+             zpty -w -n z $'{line}\\t'; sleep 0.5; zpty -w -n z $'\\x18'; zpty -r -m z out '*>>*'; print -r -- $out"
+        );
+        let answer = shell("zsh", folder.path()).args(["-f", "-c", &script]).output().unwrap();
+        let said = stdout(&answer);
+        assert!(said.contains(&format!("<<{wanted}")), "{line}: {said:?} {}", support::stderr(&answer));
+    }
+}
+
 /// `--watch` shows it again when the file has changed.
 #[test]
 fn watching_shows_every_change() {

@@ -161,7 +161,7 @@ impl World {
     /// Temporary folders that are left, wherever they are made.
     fn leftovers(&self) -> Vec<PathBuf> {
         let mut left = Vec::new();
-        for folder in ["", "tmp", "out", "out/extracted", "cache/v2"] {
+        for folder in ["", "tmp", "out", "out/extracted", "cache/v3"] {
             let entries = fs::read_dir(self.at(folder)).into_iter().flatten().map(|entry| entry.unwrap().path());
             left.extend(entries.filter(|path| {
                 let name = path.file_name().unwrap().to_str().unwrap();

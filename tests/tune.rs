@@ -133,6 +133,75 @@ fn registers_that_roles_share_are_split_otherwise() {
     all_made_again(here, "k.ptx", &tuning);
 }
 
+/// What ptxas refuses is in the cache like what it makes, with its words.
+#[test]
+fn a_refusal_is_kept() {
+    if ptxas().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let text = fs::read_to_string(root(SPILLS)).unwrap().replace("ld.global", "ld.globe");
+    fs::write(here.join("k.ptx"), text).unwrap();
+    let run =
+        |args: &[&str]| program().current_dir(here).env("PTXINSPECT_CACHE", here.join("cache")).args(args).output();
+    let first = run(&["tune", "k.ptx", "--ptxas", "13.4"]).unwrap();
+    assert_eq!(first.status.code(), Some(2));
+    let entries = || {
+        let told = run(&["cache", "info", "--format", "json"]).unwrap();
+        serde_json::from_slice::<Value>(&told.stdout).unwrap()["entries"].as_u64()
+    };
+    assert_eq!(entries(), Some(1));
+    let second = run(&["tune", "k.ptx", "--ptxas", "13.4"]).unwrap();
+    assert_eq!((stderr(&second), second.status.code()), (stderr(&first), Some(2)));
+    assert_eq!(entries(), Some(1));
+    assert!(run(&["cache", "verify"]).unwrap().status.success());
+}
+
+/// A file of controls is the user's: ptxas says what it thinks of it, and what is missing is said before anything is built.
+#[test]
+fn controls_are_tried_where_there_is_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    fs::copy(root("testdata/ptx/saxpy.ptx"), here.join("k.ptx")).unwrap();
+    let missing = program().current_dir(here).args(["tune", "k.ptx", "--apply-controls", "none.acf"]).output().unwrap();
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(stderr(&missing).contains("none.acf: there is no such file"), "{}", stderr(&missing));
+    if ptxas().is_none() {
+        return;
+    }
+    fs::write(here.join("bad.acf"), "hello\n").unwrap();
+    let tuning = tuned(here, &["k.ptx", "--ptxas", "13.4", "--budget", "10", "--apply-controls", "bad.acf"]);
+    let kernel = &tuning["kernels"][0];
+    assert_eq!(kernel["tried"]["--apply-controls"], 1, "{}", kernel["tried"]);
+    assert_eq!(kernel["refused"]["count"]["ptxas"], 1, "{}", kernel["refused"]);
+}
+
+/// Blocks in another order are PTX that ptxas takes, with the same edits made again.
+#[test]
+fn blocks_in_another_order_are_built() {
+    if ptxas().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let mut ordered = 0;
+    for name in ["spills", "saxpy", "hopper_warp_specialised"] {
+        let file = root("testdata/ptx").join(format!("{name}.ptx"));
+        let args = ["--apply", "fewest-live", "--apply", "recompute", "-o", "k.ptx"];
+        let made = program().current_dir(here).arg("tune").arg(&file).args(args).output().unwrap();
+        if !made.status.success() {
+            assert!(stderr(&made).contains("nothing to change"), "{name}: {}", stderr(&made));
+            continue;
+        }
+        let built =
+            program().current_dir(here).args(["k.ptx", "--ptxas", "13.4", "--format", "json"]).output().unwrap();
+        assert!(built.status.success(), "{name}: {}", stderr(&built));
+        ordered += 1;
+    }
+    assert!(ordered > 0);
+}
+
 /// An edit is made, and its patch makes the same text.
 #[test]
 fn a_patch_is_what_apply_makes() {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
-use ptxinspect::cache::{Cache, Entry, Key};
+use ptxinspect::cache::{Cache, Entry, Key, Made};
 use sha2::{Digest, Sha256};
 
 fn only_file(folder: &Path) -> Option<PathBuf> {
@@ -21,7 +21,11 @@ fuzz_target!(|data: &[u8]| {
     let cache = Cache::new(folder, None);
     let key = Key::new("digest", &[], "13.4.92");
     let text = String::from_utf8_lossy(data).into_owned();
-    let entry = Entry { ptxas: text.clone(), prepared: vec![text.clone()], took: None, log: text, cubin: data.to_vec() };
+    let made = match data {
+        [0, code, ..] => Made::Refusal { code: i32::from(*code) },
+        data => Made::Cubin(data.to_vec()),
+    };
+    let entry = Entry { ptxas: text.clone(), prepared: vec![text.clone()], took: None, log: text, made };
     cache.put(&key, &entry);
     assert_eq!(cache.get(&key, None).as_ref(), Some(&entry), "what was put comes back");
     let Some(path) = only_file(folder) else { return };

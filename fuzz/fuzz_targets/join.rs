@@ -27,7 +27,8 @@ fuzz_target!(|data: &[u8]| {
     let lines = LineTable::parse(&image);
     let counting = Counting::new(Rule::Sound, &image);
     for function in &image.functions {
-        for listed in listing::list(&image, &lines, function, &counting, Wanted { sets: true, nvdisasm: None }) {
+        let section = listing::open(&image, &lines, function, &counting, Wanted { sets: true, nvdisasm: None });
+        for listed in section.parts().iter().map(|part| part.listed()) {
             let options = list::Options { hex: true, control: true, sets: true, no_text: "" };
             leaves_clean(Form::Text, |out| list::write_text(&listed, &options, out));
         }

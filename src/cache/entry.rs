@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// The first bytes of an entry's file.
-const MAGIC: &[u8] = b"ptxinspect-cache/2\n";
+const MAGIC: &[u8] = b"ptxinspect-cache/3\n";
 /// The last bytes: a SHA-256 of all before.
 const SUM_BYTES: usize = 32;
 
@@ -38,6 +38,18 @@ impl Key {
     }
 }
 
+/// How a compilation ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// With a cubin.
+    Cubin(Vec<u8>),
+    /// ptxas refuses the PTX, for reasons that its log has.
+    Refusal {
+        /// Its exit code.
+        code: i32,
+    },
+}
+
 /// What a compilation gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -49,8 +61,8 @@ pub struct Entry {
     pub took: Option<Duration>,
     /// What ptxas printed.
     pub log: String,
-    /// The cubin.
-    pub cubin: Vec<u8>,
+    /// The cubin, or that there is none.
+    pub made: Made,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -63,26 +75,33 @@ struct Header {
     microseconds: Option<u64>,
     log_bytes: u64,
     cubin_bytes: u64,
+    /// ptxas's exit code where it refuses the PTX; nothing follows the log then.
+    refusal_code: Option<i32>,
 }
 
 impl Entry {
     /// The file's bytes.
     pub(super) fn to_bytes(&self, key: &Key) -> Vec<u8> {
+        let (cubin, refusal_code) = match &self.made {
+            Made::Cubin(cubin) => (cubin.as_slice(), None),
+            Made::Refusal { code } => (&[][..], Some(*code)),
+        };
         let header = Header {
             key: key.0.clone(),
             ptxas: self.ptxas.clone(),
             prepared: self.prepared.clone(),
             microseconds: self.took.and_then(|took| u64::try_from(took.as_micros()).ok()),
             log_bytes: self.log.len() as u64,
-            cubin_bytes: self.cubin.len() as u64,
+            cubin_bytes: cubin.len() as u64,
+            refusal_code,
         };
         let header = serde_json::to_vec(&header).unwrap_or_default();
-        let mut bytes = Vec::with_capacity(MAGIC.len() + header.len() + self.log.len() + self.cubin.len() + 64);
+        let mut bytes = Vec::with_capacity(MAGIC.len() + header.len() + self.log.len() + cubin.len() + 64);
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&(header.len() as u64).to_le_bytes());
         bytes.extend_from_slice(&header);
         bytes.extend_from_slice(self.log.as_bytes());
-        bytes.extend_from_slice(&self.cubin);
+        bytes.extend_from_slice(cubin);
         let sum = Sha256::digest(&bytes);
         bytes.extend_from_slice(&sum);
         bytes
@@ -108,8 +127,13 @@ impl Entry {
         if cubin.len() as u64 != header.cubin_bytes {
             return None;
         }
+        let made = match header.refusal_code {
+            None => Made::Cubin(cubin),
+            Some(code) if cubin.is_empty() => Made::Refusal { code },
+            Some(_) => return None,
+        };
         let took = header.microseconds.map(Duration::from_micros);
-        Some(Entry { ptxas: header.ptxas, prepared: header.prepared, took, log, cubin })
+        Some(Entry { ptxas: header.ptxas, prepared: header.prepared, took, log, made })
     }
 }
 
@@ -117,29 +141,32 @@ impl Entry {
 mod tests {
     use super::*;
 
-    fn entry() -> Entry {
+    fn entry(made: Made) -> Entry {
         Entry {
             ptxas: "ab".to_owned(),
             prepared: vec!["a NUL was cut off".to_owned()],
             took: Some(Duration::from_micros(1234)),
             log: "ptxas info : Used 8 registers\n".to_owned(),
-            cubin: (0..1000u32).map(|byte| byte as u8).collect(),
+            made,
         }
     }
 
     #[test]
     fn an_entry_reads_back_and_every_damage_is_seen() {
         let key = Key::new("input", &[], "1");
-        let bytes = entry().to_bytes(&key);
-        assert_eq!(Entry::from_bytes(&key, bytes.clone()), Some(entry()));
-        for at in (0..bytes.len()).step_by(7) {
-            let mut damaged = bytes.clone();
-            damaged[at] ^= 0x10;
-            assert_eq!(Entry::from_bytes(&key, damaged), None, "byte {at}");
-            assert_eq!(Entry::from_bytes(&key, bytes[..at].to_vec()), None, "cut at {at}");
+        let cubin = Made::Cubin((0..1000u32).map(|byte| byte as u8).collect());
+        for made in [cubin, Made::Refusal { code: 255 }] {
+            let bytes = entry(made.clone()).to_bytes(&key);
+            assert_eq!(Entry::from_bytes(&key, bytes.clone()), Some(entry(made)));
+            for at in (0..bytes.len()).step_by(7) {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 0x10;
+                assert_eq!(Entry::from_bytes(&key, damaged), None, "byte {at}");
+                assert_eq!(Entry::from_bytes(&key, bytes[..at].to_vec()), None, "cut at {at}");
+            }
+            assert_eq!(Entry::from_bytes(&Key::new("other", &[], "1"), bytes), None);
         }
         assert_eq!(Entry::from_bytes(&key, Vec::new()), None);
-        assert_eq!(Entry::from_bytes(&Key::new("other", &[], "1"), bytes), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What ptxas has made once is not made again: a folder of cubins and logs, found by what went in.
+//! What ptxas has made once is not made again: a folder of cubins, refusals and logs, found by what went in.
 //!
 //! In: a [`Key`] (digest of the PTX, arguments, version of the ptxas) and the identity of the ptxas that is to run. Out: the
 //! [`Entry`] that this very ptxas once made of it, or nothing. An entry is one file that is written elsewhere and renamed,
@@ -10,6 +10,6 @@ mod shared;
 mod store;
 mod tool;
 
-pub use entry::{Entry, Key};
+pub use entry::{Entry, Key, Made};
 pub use shared::{Address, AddressError, Shared, Told};
 pub use store::{Cache, Info};

@@ -12,7 +12,7 @@ use super::shared::Shared;
 use crate::files::{Scratch, remove_leftovers};
 
 /// The folder of this version's entries; another version's are left alone.
-const VERSION: &str = "v2";
+const VERSION: &str = "v3";
 /// What the names of temporary folders begin with.
 const TEMPORARY: &str = ".tmp-";
 /// How old an entry's time has to be before a read renews it.
@@ -243,10 +243,17 @@ fn list(folder: &Path) -> io::Result<Vec<fs::DirEntry>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Made;
     use super::*;
 
     fn entry(bytes: usize) -> Entry {
-        Entry { ptxas: "p".to_owned(), prepared: Vec::new(), took: None, log: "log".to_owned(), cubin: vec![7; bytes] }
+        Entry {
+            ptxas: "p".to_owned(),
+            prepared: Vec::new(),
+            took: None,
+            log: "log".to_owned(),
+            made: Made::Cubin(vec![7; bytes]),
+        }
     }
 
     fn key(name: &str) -> Key {

@@ -7,19 +7,21 @@ use anyhow::{Result, bail};
 use super::Outcome;
 use super::args::{DisasmArgs, Disassembler, TextOrJson};
 use super::output;
+use super::progress::Progress;
 use crate::emit;
 use crate::emit::escape::terminal;
 use crate::emit::listing::{JsonWriter, Options};
 use crate::engine::given;
 use crate::engine::listing::{self, Listed, Wanted};
 use crate::flow::Rule;
-use crate::report::listing::ListedFunction;
+use crate::report::listing::Part;
 
 /// Compiles or reads every input, lists every function.
 pub fn run(args: &DisasmArgs) -> Result<Outcome> {
     let session = args.compile.session()?;
     let inputs = given::expand(&session.inputs, &args.compile.settings()?)?;
     let mut done = Listed::default();
+    let progress = Progress::new("compiling", args.output.quiet);
     output::write(&args.output, args.format, |out| {
         let mut json = None;
         let mut text_out = None;
@@ -38,15 +40,20 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
             Disassembler::Native => args.liveness.into(),
             Disassembler::Nvdisasm => Rule::Nvdisasm,
         };
-        let mut emit = |function: &ListedFunction| match (&mut json, &mut text_out) {
-            (Some(json), _) => json.function(function),
-            (None, Some(out)) => emit::listing::write_text(function, &options, *out),
-            (None, None) => Ok(()),
+        let mut emit = |function: &Part<'_>| {
+            // What is listed may be on the terminal that the bar is on.
+            progress.end();
+            match (&mut json, &mut text_out) {
+                (Some(json), _) => json.function(&function.listed()),
+                (None, Some(out)) => emit::listing::write_part(function, &options, *out),
+                (None, None) => Ok(()),
+            }
         };
         let wanted = Wanted { rule, sets: args.sets, nvdisasm: args.disassembler == Disassembler::Nvdisasm };
-        done = listing::list(&session, &inputs, wanted, &mut emit)?;
+        done = listing::list(&session, &inputs, wanted, &progress, &mut emit)?;
         json.map_or(Ok(()), JsonWriter::finish)
     })?;
+    drop(progress);
     let Listed { functions: listed, failed, ran } = done;
     let mut errors = output::errors();
     for program in ran.iter().filter(|_| !args.output.quiet) {

@@ -77,22 +77,49 @@ pub fn completions(shell: Shell) -> Result<Outcome> {
 
 /// The script of a shell. After `--kernel`, bash, zsh and fish ask this program for the names in the files on the line.
 fn script(shell: Shell) -> String {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut with_values(Args::command()), "ptxinspect", &mut script);
-    let script = String::from_utf8_lossy(&script).into_owned();
+    let command = with_values(Args::command());
     match shell {
-        Shell::Bash => format!("{script}\n{BASH}"),
-        Shell::Fish => format!("{script}\n{FISH}"),
-        Shell::Zsh => {
-            let of_kernels = |line: &str| match line.contains("--kernel=") || line.contains("'*-k+") {
-                true => line.replace(":GLOB:_default", ":GLOB:_ptxinspect_kernels"),
-                false => line.to_owned(),
-            };
-            let script: Vec<String> = script.lines().map(of_kernels).collect();
-            script.join("\n").replacen("_ptxinspect() {", &format!("{ZSH}\n_ptxinspect() {{"), 1) + "\n"
+        Shell::Bash => format!("{}\n{BASH}", generated(shell, command)),
+        Shell::Fish => {
+            let codes: Vec<&str> = explain::codes().collect();
+            let of_explain = "complete -c ptxinspect -n '__fish_ptxinspect_using_subcommand explain' -f -a";
+            format!("{}\n{FISH}{of_explain} '{}'\n", generated(shell, command), codes.join(" "))
         }
-        _ => script,
+        Shell::Zsh => zsh(&command),
+        _ => generated(shell, command),
     }
+}
+
+fn generated(shell: Shell, mut command: Command) -> String {
+    let mut script = Vec::new();
+    let name = command.get_name().to_owned();
+    clap_complete::generate(shell, &mut command, name, &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}
+
+/// The first word may be a command or an input: zsh is told of the commands and of the report apart, for what it is given together it
+/// takes as an input and a command after it.
+fn zsh(program: &Command) -> String {
+    let options = program.get_arguments().filter(|arg| !arg.is_positional()).cloned();
+    let commands = Command::new("ptxinspect").args(options).subcommands(program.get_subcommands().cloned());
+    let report = Command::new("ptxinspect_report").args(program.get_arguments().cloned());
+    let mended = |line: &str| match line {
+        line if line.contains("--kernel=") || line.contains("'*-k+") => {
+            line.replace(":GLOB:_default", ":GLOB:_ptxinspect_kernels")
+        }
+        // With two colons there are no options behind the first of several inputs.
+        line => line.strip_prefix("'*::").map_or_else(|| line.to_owned(), |rest| format!("'*:{rest}")),
+    };
+    // Without the line that says what is completed, and without what starts it.
+    let functions = |command: Command| {
+        let script = generated(Shell::Zsh, command);
+        let body = script.lines().filter(|line| !line.starts_with("#compdef")).map(mended);
+        body.take_while(|line| !line.starts_with("if [ \"$funcstack[1]\"")).collect::<Vec<_>>().join("\n")
+    };
+    let names: Vec<&str> = program.get_subcommands().map(Command::get_name).collect();
+    let commands = functions(commands).replacen("\n_ptxinspect() {", "\n_ptxinspect_command() {", 1);
+    let start = ZSH.replace("COMMANDS", &names.join(" "));
+    format!("#compdef ptxinspect\n{commands}\n{}\n{start}", functions(report))
 }
 
 const BASH: &str = r#"_ptxinspect_or_kernels() {
@@ -123,6 +150,27 @@ const ZSH: &str = r#"_ptxinspect_kernels() {
     names=(${(f)"$(ptxinspect __kernels $files 2>/dev/null)"})
     compadd -a names
 }
+
+_ptxinspect() {
+    local -a known
+    known=(COMMANDS)
+    if (( CURRENT > 2 && ${known[(Ie)$words[2]]} )); then
+        _ptxinspect_command "$@"
+        return
+    fi
+    local ret=1
+    if (( CURRENT == 2 )) && [[ $PREFIX != -* ]]; then
+        _ptxinspect_commands && ret=0
+    fi
+    _ptxinspect_report "$@" && ret=0
+    return ret
+}
+
+if [ "$funcstack[1]" = "_ptxinspect" ]; then
+    _ptxinspect "$@"
+else
+    compdef _ptxinspect ptxinspect
+fi
 "#;
 
 const FISH: &str = r#"function __ptxinspect_kernels
@@ -162,7 +210,7 @@ fn with_values(command: Command) -> Command {
     let command = command.mut_args(|arg| match arg.get_id().as_str() {
         "arch" => arg.value_parser(PossibleValuesParser::new(ARCHES)),
         "deny" => arg.value_parser(PossibleValuesParser::new(denied())),
-        "allow" | "code" => arg.value_parser(PossibleValuesParser::new(codes())),
+        "allow" | "code" | "what" => arg.value_parser(PossibleValuesParser::new(codes())),
         _ => arg,
     });
     names.into_iter().fold(command, |command, name| command.mut_subcommand(name, with_values))

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anstream::{AutoStream, ColorChoice};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::args::{ColorWhen, OutputArgs, When};
 use super::streams::{self, Fate, Lasting};
@@ -169,7 +169,14 @@ fn emit_to(
     emit: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
     let target: Box<dyn Write> = Box::new(BufWriter::with_capacity(BUFFER, target));
-    let clean = Clean::new(filter.form, AutoStream::new(target, filter.colour)).with_links(filter.links);
+    // Colours are ours and known: whoever looks for what must not leave leaves them out, too. Links are the stream's to take away.
+    let clean = match filter.colour {
+        ColorChoice::Never if filter.links.is_none() => Clean::new(filter.form, target).without_colours(),
+        colour => {
+            let target: Box<dyn Write> = Box::new(AutoStream::new(target, colour));
+            Clean::new(filter.form, target).with_links(filter.links)
+        }
+    };
     let mut out = BufWriter::with_capacity(BUFFER, clean);
     emit(&mut out).and_then(|()| out.flush())
 }
@@ -182,6 +189,10 @@ fn write_file(path: &Path, filter: Filter<'_>, emit: impl FnOnce(&mut dyn Write)
         let fate = Arc::new(Fate::default());
         emit_to(Box::new(Lasting::new(file, Arc::clone(&fate))), filter, emit).with_context(what)?;
         return fate.take_error().with_context(what);
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.exists()) {
+        bail!("cannot write {}: there is no folder {}; make it first", path.display(), folder.display());
     }
     let new = NewFile::for_place(path).with_context(what)?;
     let file = new.file().try_clone().with_context(what)?;

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ pub fn installs(now: bool) {
 /// A bar over a known number of steps. Drawn by a thread of its own, so that a fast run pays nothing for it.
 pub struct Progress {
     bar: Option<ProgressBar>,
+    /// Whether it is over before all is done.
+    ended: Arc<AtomicBool>,
     done: AtomicU64,
     stop: Option<mpsc::Sender<()>>,
     drawer: Option<JoinHandle<()>>,
@@ -49,7 +51,7 @@ impl Progress {
 
     fn styled(what: &'static str, quiet: bool, template: &str) -> Self {
         if !Progress::is_wanted(quiet) {
-            return Progress { bar: None, done: AtomicU64::new(0), stop: None, drawer: None };
+            return Progress { bar: None, ended: Arc::default(), done: AtomicU64::new(0), stop: None, drawer: None };
         }
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
         if let Ok(style) = ProgressStyle::with_template(template) {
@@ -58,7 +60,11 @@ impl Progress {
         bar.set_message(what);
         let (stop, stopped) = mpsc::channel::<()>();
         let shown = bar.clone();
-        let waits = move |time| stopped.recv_timeout(time) == Err(mpsc::RecvTimeoutError::Timeout);
+        let ended = Arc::<AtomicBool>::default();
+        let over = Arc::clone(&ended);
+        let waits = move |time| {
+            stopped.recv_timeout(time) == Err(mpsc::RecvTimeoutError::Timeout) && !over.load(Ordering::Relaxed)
+        };
         let draw = move || {
             if waits(PATIENCE) {
                 shown.set_draw_target(ProgressDrawTarget::stderr());
@@ -78,7 +84,14 @@ impl Progress {
         };
         // Without a thread to draw it there is no bar.
         let drawer = std::thread::Builder::new().spawn(draw).ok();
-        Progress { bar: Some(bar), done: AtomicU64::new(0), stop: Some(stop), drawer }
+        Progress { bar: Some(bar), ended, done: AtomicU64::new(0), stop: Some(stop), drawer }
+    }
+
+    /// Takes the bar away: from now on something else is written.
+    pub fn end(&self) {
+        if let Some(bar) = self.bar.as_ref().filter(|_| !self.ended.swap(true, Ordering::Relaxed)) {
+            bar.finish_and_clear();
+        }
     }
 }
 
@@ -99,7 +112,7 @@ impl engine::Progress for Progress {
 
     fn advance(&self, steps: u64) {
         let done = self.done.fetch_add(steps, Ordering::Relaxed).saturating_add(steps);
-        if let Some(bar) = &self.bar {
+        if let Some(bar) = self.bar.as_ref().filter(|_| !self.ended.load(Ordering::Relaxed)) {
             bar.set_position(done);
         }
     }

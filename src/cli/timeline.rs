@@ -8,12 +8,14 @@ use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 
 use super::args::OutputArgs;
 use super::limits::LimitArgs;
+use super::progress::Progress;
 use super::{Outcome, output};
 use crate::emit;
 use crate::emit::clean::Form;
 use crate::emit::escape::terminal;
 use crate::emit::timeline::Options;
 use crate::engine::input;
+use crate::engine::progress::Progress as _;
 use crate::engine::timeline::{self, Drawing};
 use crate::report::timeline::{NoTimeline, STEPS};
 
@@ -81,7 +83,10 @@ pub fn run(args: &TimelineArgs) -> Result<Outcome> {
     let input = input::read(&args.input, &limits)?;
     let TimelineArgs { kernel, threads, steps, .. } = args;
     let drawing = Drawing { kernel: kernel.clone(), threads: *threads, steps: *steps, limits };
+    let progress = Progress::new("executing its barriers", args.output.quiet);
+    progress.expect(1);
     let (timelines, refused) = timeline::draw(&input, &drawing)?;
+    drop(progress);
     let mut errors = output::errors();
     if timelines.is_empty() {
         for (name, why) in &refused {

@@ -74,8 +74,11 @@ pub struct TuneArgs {
     #[arg(long, value_name = "RUNS", default_value_t = RUNS as u32, value_parser = clap::value_parser!(u32).range(1..=20_000), help_heading = "Searching")]
     pub budget: u32,
     /// Time for each kernel, in minutes; without it, as long as its builds take
-    #[arg(long, value_name = "N", help_heading = "Searching")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Searching")]
     pub minutes: Option<f64>,
+    /// Files for --apply-controls of ptxas 13.4 and later, tried like other changes; repeat for several
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Searching")]
+    pub apply_controls: Vec<String>,
     /// Only kernels whose mangled or demangled name matches (* and ?); repeat for several
     #[arg(long, short, value_name = "GLOB", help_heading = "Choosing")]
     pub kernel: Vec<String>,
@@ -123,6 +126,20 @@ impl TuneArgs {
         })
     }
 
+    /// The files for `--apply-controls`: what they hold only ptxas knows.
+    fn controls(&self) -> Result<Vec<String>> {
+        for file in &self.apply_controls {
+            // ptxas takes several, separated by commas.
+            if file.contains([',', ' ']) {
+                bail!("--apply-controls {file}: ptxas takes no file with a comma or a space in its name");
+            }
+            if !Path::new(file).is_file() {
+                bail!("--apply-controls {file}: there is no such file");
+            }
+        }
+        Ok(self.apply_controls.clone())
+    }
+
     /// What the flags decide.
     fn request(&self) -> Result<Request> {
         let time = match self.minutes {
@@ -136,6 +153,7 @@ impl TuneArgs {
             ptxas: self.ptxas.clone(),
             runs: self.budget as usize,
             time,
+            controls: self.controls()?,
             rows: self.rows,
             launch: LaunchHints {
                 threads: self.threads,

@@ -71,6 +71,8 @@ pub struct Clean<W: Write> {
     starts_line: bool,
     /// How links of ours start; nothing where there are none.
     link: Option<Vec<u8>>,
+    /// Whether colours are left out.
+    is_plain: bool,
 }
 
 /// The end of a link's address.
@@ -95,7 +97,13 @@ enum Piece {
 impl<W: Write> Clean<W> {
     /// Cleans what goes to a writer.
     pub fn new(form: Form, out: W) -> Self {
-        Clean { out, form, held: Vec::new(), starts_line: true, link: None }
+        Clean { out, form, held: Vec::new(), starts_line: true, link: None, is_plain: false }
+    }
+
+    /// The same without colours.
+    pub fn without_colours(mut self) -> Self {
+        self.is_plain = true;
+        self
     }
 
     /// The same, with links that a terminal knows; only text has any.
@@ -136,6 +144,7 @@ impl<W: Write> Clean<W> {
                     Piece::Unfinished => break,
                     Piece::Passes(0) => self.starts_line = false,
                     Piece::Passes(length) => {
+                        self.leave_out_colour(bytes, &mut from, at, length)?;
                         at += length;
                         continue;
                     }
@@ -155,7 +164,7 @@ impl<W: Write> Clean<W> {
                     }
                 }
             }
-            at += bytes[at..].iter().take_while(|&&byte| PASSES[usize::from(byte)]).count();
+            at += passing(&bytes[at..]);
             if at == bytes.len() {
                 break;
             }
@@ -163,6 +172,7 @@ impl<W: Write> Clean<W> {
                 Piece::Unfinished => break,
                 Piece::Passes(length) => {
                     self.starts_line = bytes[at] == b'\n';
+                    self.leave_out_colour(bytes, &mut from, at, length)?;
                     at += length;
                 }
                 Piece::Link(length, address) => {
@@ -190,6 +200,15 @@ impl<W: Write> Clean<W> {
         }
         self.out.write_all(&bytes[from..at])?;
         Ok(at)
+    }
+
+    /// Writes what comes before a colour that is not wanted, and passes over it.
+    fn leave_out_colour(&mut self, bytes: &[u8], from: &mut usize, at: usize, length: usize) -> io::Result<()> {
+        if self.is_plain && bytes[at] == 0x1b {
+            self.out.write_all(&bytes[*from..at])?;
+            *from = at + length;
+        }
+        Ok(())
     }
 
     /// What stands at the start of some bytes.
@@ -270,6 +289,15 @@ impl<W: Write> Clean<W> {
     }
 }
 
+/// How many bytes ask for nothing: many at once, for most outputs are nothing else.
+fn passing(bytes: &[u8]) -> usize {
+    const AT_ONCE: usize = 16;
+    let is_plain = |byte: u8| (byte.wrapping_sub(0x20) < 0x5f) & (byte != b'#');
+    let all = |bytes: &&[u8; AT_ONCE]| bytes.iter().fold(true, |all, byte| all & is_plain(*byte));
+    let many = bytes.as_chunks::<AT_ONCE>().0.iter().take_while(all).count() * AT_ONCE;
+    many + bytes[many..].iter().take_while(|&&byte| PASSES[usize::from(byte)]).count()
+}
+
 /// The length of the colour that some bytes start with.
 fn colour(bytes: &[u8]) -> Option<usize> {
     COLOURS.iter().find(|known| bytes.starts_with(known)).map(|known| known.len())
@@ -327,6 +355,31 @@ pub fn text(form: Form, text: &str) -> String {
 mod tests {
     use super::*;
     use crate::emit::text::{BAD, BOLD, RESET};
+
+    #[test]
+    fn what_passes_is_the_same_many_at_once() {
+        for byte in 0..=255u8 {
+            for at in [0, 1, 15, 16, 17, 40] {
+                let mut bytes = [b'a'; 48];
+                bytes[at] = byte;
+                let slow = bytes.iter().take_while(|&&byte| PASSES[usize::from(byte)]).count();
+                assert_eq!(passing(&bytes), slow, "{byte} at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn colours_can_be_left_out() {
+        let text = format!("{BOLD}name{RESET}\n  {BAD}worse{RESET} \u{1b}[5m\n{BOLD}{RESET}::error");
+        for cut in 0..text.len() {
+            let mut out = Vec::new();
+            let mut clean = Clean::new(Form::Text, &mut out).without_colours();
+            clean.write_all(&text.as_bytes()[..cut]).unwrap();
+            clean.write_all(&text.as_bytes()[cut..]).unwrap();
+            drop(clean);
+            assert_eq!(String::from_utf8(out).unwrap(), "name\n  worse \\u{1b}[5m\n\\u{3a}:error", "{cut}");
+        }
+    }
 
     fn cleaned(form: Form, pieces: &[&[u8]]) -> String {
         let mut out = Vec::new();

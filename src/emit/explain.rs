@@ -51,7 +51,9 @@ pub fn write_text(page: &str, width: usize, out: &mut dyn Write) -> io::Result<(
         if line.is_empty() {
             writeln!(out)?;
         } else if let Some(title) = plain.strip_prefix("# ") {
-            writeln!(out, "{BOLD}{title}{RESET}")?;
+            for line in wrap(title, width) {
+                writeln!(out, "{BOLD}{line}{RESET}")?;
+            }
         } else if let Some(title) = plain.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#')) {
             writeln!(out, "{BOLD}{title}{RESET}")?;
         } else if is_row {

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use super::control::control;
 use super::escape::terminal;
 use super::text::{BOLD, DIM, RESET};
-use crate::report::listing::{LISTING_SCHEMA, ListedFunction, ListedInstruction};
+use crate::report::listing::{LISTING_SCHEMA, ListedFunction, Part, Row};
 
 /// How wide [`control`] is.
 const CONTROL: usize = 19;
@@ -24,26 +24,131 @@ pub struct Options {
     pub no_text: &'static str,
 }
 
+/// Rows that are handed on at once.
+const ROWS_BYTES: usize = 1 << 15;
+
 /// Writes one function as text.
 pub fn write_text(function: &ListedFunction, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    write!(out, "{BOLD}{}{RESET}", terminal(&function.name))?;
-    if function.name != function.kernel {
-        write!(out, "  {DIM}in {}{RESET}", terminal(&function.kernel))?;
+    let mut rows = Rows::start(&function.name, &function.kernel, options, out)?;
+    function.instructions.iter().try_for_each(|instruction| rows.row(&instruction.into()))?;
+    rows.finish()
+}
+
+/// Writes one function as text, its rows as they are made.
+pub fn write_part(part: &Part<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let mut rows = Rows::start(part.name, part.kernel, options, out)?;
+    part.rows(|row| rows.row(row))?;
+    rows.finish()
+}
+
+/// Rows on their way out.
+struct Rows<'a> {
+    options: &'a Options,
+    out: &'a mut dyn Write,
+    gathered: String,
+}
+
+impl<'a> Rows<'a> {
+    fn start(name: &str, kernel: &str, options: &'a Options, out: &'a mut dyn Write) -> io::Result<Self> {
+        write!(out, "{BOLD}{}{RESET}", terminal(name))?;
+        if name != kernel {
+            write!(out, "  {DIM}in {}{RESET}", terminal(kernel))?;
+        }
+        writeln!(out)?;
+        let scheduling = if options.control { format!("  {:<CONTROL$}", "control") } else { String::new() };
+        writeln!(out, "  {DIM}   pc  gpr pred ugpr upred  line{scheduling}  instruction{RESET}")?;
+        Ok(Rows { options, out, gathered: String::with_capacity(2 * ROWS_BYTES) })
     }
-    writeln!(out)?;
-    let scheduling = if options.control { format!("  {:<CONTROL$}", "control") } else { String::new() };
-    writeln!(out, "  {DIM}   pc  gpr pred ugpr upred  line{scheduling}  instruction{RESET}")?;
-    let mut row = String::new();
-    for instruction in &function.instructions {
-        row.clear();
-        push_row(instruction, options, &mut row);
-        out.write_all(row.as_bytes())?;
+
+    #[inline]
+    fn row(&mut self, row: &Row<'_>) -> io::Result<()> {
+        push_row(row, self.options, &mut self.gathered);
+        if self.gathered.len() >= ROWS_BYTES { self.flush() } else { Ok(()) }
     }
-    Ok(())
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.write_all(self.gathered.as_bytes())?;
+        self.gathered.clear();
+        Ok(())
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        self.flush()
+    }
 }
 
 /// Puts a row together: there are millions of them, so that figures are written without the machinery of formats.
-fn push_row(instruction: &ListedInstruction, options: &Options, row: &mut String) {
+#[inline]
+fn push_row(instruction: &Row<'_>, options: &Options, row: &mut String) {
+    push_figures(instruction, row);
+    // What is written into a string is always written.
+    if options.control {
+        let control = instruction.control().as_ref().map(control).unwrap_or_default();
+        let _ = write!(row, "  {DIM}{control:<CONTROL$}{RESET}");
+    }
+    row.push_str("  ");
+    match instruction.text {
+        Some(text) if instruction.is_own_text => row.push_str(text),
+        Some(text) => row.push_str(&terminal(text)),
+        None => {
+            let _ = write!(row, ".word 0x{:032x}{}", instruction.word, options.no_text);
+        }
+    }
+    if instruction.is_spill {
+        let _ = write!(row, "  {DIM}spill{RESET}");
+    }
+    if options.hex && instruction.text.is_some() {
+        let _ = write!(row, "  {DIM}/* 0x{:032x} */{RESET}", instruction.word);
+    }
+    row.push('\n');
+    if options.sets {
+        let _ = match &instruction.live_registers {
+            Some(registers) if registers.0.is_empty() => writeln!(row, "         {DIM}none live{RESET}"),
+            Some(registers) => writeln!(row, "         {DIM}{registers}{RESET}"),
+            None => writeln!(row, "         {DIM}not known{RESET}"),
+        };
+    }
+}
+
+/// Where it is, how many registers are live, its line: columns of a row that are nearly always as wide as each other.
+#[inline]
+fn push_figures(instruction: &Row<'_>, row: &mut String) {
+    let mut columns = *b"                                     ";
+    let figures = instruction.live.map_or([None; 4], |live| [live.gpr, live.pred, live.ugpr, live.upred].map(Some));
+    let [gpr, pred, ugpr, upred] = figures;
+    let line = instruction.ptx_line.map(|line| line.0);
+    let fits = |number: Option<u32>, most: u32| number.is_none_or(|number| number <= most);
+    if instruction.pc.0 > 0xffff || !fits(line, 99_999) || !figures.iter().all(|number| fits(*number, 999)) {
+        return push_wide_figures(instruction, row);
+    }
+    for (to, at) in columns[2..6].iter_mut().zip([12, 8, 4, 0]) {
+        *to = b"0123456789abcdef"[(instruction.pc.0 >> at & 0xf) as usize];
+    }
+    for (number, end) in [(gpr, 11), (pred, 16), (ugpr, 21), (upred, 27), (line, 33)] {
+        if let Some(number) = number {
+            put_number(&mut columns, number, end);
+        }
+    }
+    if line.is_none() {
+        columns[32] = b'-';
+    }
+    row.push_str(std::str::from_utf8(&columns[..33]).unwrap_or_default());
+}
+
+/// A number that ends before a column.
+#[inline]
+fn put_number(columns: &mut [u8; 37], mut number: u32, end: usize) {
+    for to in columns[..end].iter_mut().rev() {
+        *to = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+}
+
+/// The same for figures that need more room.
+fn push_wide_figures(instruction: &Row<'_>, row: &mut String) {
     row.push_str("  ");
     push_hex(row, instruction.pc.0);
     match instruction.live {
@@ -61,30 +166,6 @@ fn push_row(instruction: &ListedInstruction, options: &Options, row: &mut String
     match instruction.ptx_line {
         Some(line) => push_number(row, line.0, 5),
         None => row.push_str("    -"),
-    }
-    // What is written into a string is always written.
-    if options.control {
-        let control = instruction.control.as_ref().map(control).unwrap_or_default();
-        let _ = write!(row, "  {DIM}{control:<CONTROL$}{RESET}");
-    }
-    row.push_str("  ");
-    match &instruction.text {
-        Some(text) => row.push_str(&terminal(text)),
-        None => row.extend([".word 0x", &instruction.hex, options.no_text]),
-    }
-    if instruction.spill == Some(true) {
-        let _ = write!(row, "  {DIM}spill{RESET}");
-    }
-    if options.hex && instruction.text.is_some() {
-        let _ = write!(row, "  {DIM}/* 0x{} */{RESET}", instruction.hex);
-    }
-    row.push('\n');
-    if options.sets {
-        let _ = match &instruction.live_registers {
-            Some(registers) if registers.0.is_empty() => writeln!(row, "         {DIM}none live{RESET}"),
-            Some(registers) => writeln!(row, "         {DIM}{registers}{RESET}"),
-            None => writeln!(row, "         {DIM}not known{RESET}"),
-        };
     }
 }
 
@@ -142,6 +223,31 @@ impl<'a> JsonWriter<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_of_usual_figures_are_those_of_all_others() {
+        use crate::base::{Line, Pc};
+        use crate::report::listing::LiveCounts;
+        for (pc, gpr, line) in [(0, 0, None), (0x10, 7, Some(1)), (0xfff0, 255, Some(99_999)), (0xabc0, 40, Some(10))] {
+            for live in [None, Some(LiveCounts { gpr, pred: 7, ugpr: 63, upred: 0 })] {
+                let (mut usual, mut wide) = (String::new(), String::new());
+                let row = Row {
+                    pc: Pc(pc),
+                    word: 0,
+                    text: None,
+                    is_own_text: true,
+                    live,
+                    ptx_line: line.map(Line),
+                    is_spill: false,
+                    is_known: true,
+                    live_registers: None,
+                };
+                push_figures(&row, &mut usual);
+                push_wide_figures(&row, &mut wide);
+                assert_eq!(usual, wide);
+            }
+        }
+    }
 
     #[test]
     fn figures_are_those_of_a_format() {

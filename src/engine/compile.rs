@@ -15,7 +15,7 @@ use super::progress::{self, Installing};
 use super::settings::{Settings, Within};
 use super::threads::{self, Pool};
 use crate::base::{Arch, Limits, Line, Variant, work};
-use crate::cache::{Cache, Entry, Key};
+use crate::cache::{Cache, Entry, Key, Made};
 use crate::ptx;
 use crate::report::{ErrorStage, LaunchHints, PtxasUsed, RoleHint, Unit, UnitError, Wanted, refused_findings};
 use crate::toolchain::{self, Config, Env, Job, Origin, Ptxas, Request, RunError, Version};
@@ -307,14 +307,20 @@ fn compile<'a>(
         && let Some(entry) = cache.get(key, Some(identity))
     {
         let arguments = toolchain::job_arguments(&job, &session.env).ok().flatten().unwrap_or_default();
+        let log = toolchain::log::parse(&entry.log);
         unit.prepared = entry.prepared;
         unit.ptxas = Some(used(ptxas, ptxas.version(), arguments));
-        return Some(Built {
-            cubin: Cow::Owned(entry.cubin),
-            log: Some(toolchain::log::parse(&entry.log)),
-            companion: None,
-            spared: entry.took,
-        });
+        return match entry.made {
+            Made::Cubin(cubin) => {
+                Some(Built { cubin: Cow::Owned(cubin), log: Some(log), companion: None, spared: entry.took })
+            }
+            Made::Refusal { code } => {
+                let refusal = Refusal { session, ptxas, ptx, arch };
+                crate::report::refuse(unit, refusal.message(unit, code, &entry.log, &log), &log);
+                rejected(unit);
+                None
+            }
+        };
     }
     let token = session.jobserver.as_ref().map(Jobserver::acquire);
     let start = Instant::now();
@@ -326,7 +332,8 @@ fn compile<'a>(
             unit.prepared = output.prepared.iter().map(ToString::to_string).collect();
             if let Some((cache, key, identity)) = place.filter(|_| output.log_cut_bytes == 0) {
                 let (prepared, log) = (unit.prepared.clone(), output.log.clone());
-                cache.put(&key, &Entry { ptxas: identity, prepared, took, log, cubin: output.cubin.clone() });
+                let made = Made::Cubin(output.cubin.clone());
+                cache.put(&key, &Entry { ptxas: identity, prepared, took, log, made });
             }
             unit.ptxas = Some(used(ptxas, output.version, output.arguments));
             Some(Built {
@@ -342,20 +349,9 @@ fn compile<'a>(
                 unit.ptxas = Some(used(ptxas, failure.version, failure.arguments.clone()));
             }
             let log = error.failure().map(|failure| toolchain::log::parse(&failure.log)).unwrap_or_default();
-            let is_told = log.messages.iter().any(|message| message.severity >= toolchain::log::Severity::Error);
             let message = match &error {
-                // Not the words of a ptxas that does not like the PTX: how it ended is all there is.
-                RunError::Rejected { code, failure } if !is_told => {
-                    let silent = if failure.log.trim().is_empty() { " and said nothing" } else { "" };
-                    format!("ptxas failed on {} for {arch}: it ended with exit code {code}{silent}", unit.input)
-                }
-                RunError::Rejected { .. } => {
-                    let ran = unit.ptxas.as_ref().and_then(|ptxas| ptxas.version.as_deref()?.parse().ok());
-                    let known = || ptxas.architectures(ARCHITECTURES_TIME, &session.env);
-                    let target = toolchain::target_arch(ptx);
-                    let advice =
-                        advice(&log, arch, target, ran, &known).map(|advice| format!("; {advice}")).unwrap_or_default();
-                    format!("ptxas does not accept {} for {arch}{advice}", unit.input)
+                RunError::Rejected { code, failure } => {
+                    Refusal { session, ptxas, ptx, arch }.message(unit, *code, &failure.log, &log)
                 }
                 RunError::TimedOut { .. } => {
                     format!("{}, {arch}: ptxas was stopped: {}", unit.input, out_of_time(session.timeout))
@@ -363,11 +359,57 @@ fn compile<'a>(
                 error => format!("{}, {arch}: {error}", unit.input),
             };
             crate::report::refuse(unit, message, &log);
-            if matches!(error, RunError::Rejected { .. }) {
+            if let RunError::Rejected { code, failure } = &error {
+                if let Some((cache, key, identity)) =
+                    place.filter(|_| failure.log_cut_bytes == 0 && rests_on_input(&log))
+                {
+                    let (prepared, log) = (unit.prepared.clone(), failure.log.clone());
+                    cache.put(
+                        &key,
+                        &Entry { ptxas: identity, prepared, took, log, made: Made::Refusal { code: *code } },
+                    );
+                }
                 rejected(unit);
             }
             None
         }
+    }
+}
+
+/// How ptxas ends after the errors that it told.
+const ABORTED: &str = "Ptx assembly aborted due to errors";
+
+/// Whether a refusal would be the same tomorrow: errors in the PTX, and nothing of the machine, such as a full disk or memory that
+/// ran out, of which ptxas speaks as fatal.
+fn rests_on_input(log: &toolchain::log::Log) -> bool {
+    let is = |severity| move |message: &&toolchain::log::Message| message.severity == severity;
+    log.messages.iter().any(|message| message.severity == toolchain::log::Severity::Error)
+        && log.messages.iter().filter(is(toolchain::log::Severity::Fatal)).all(|message| message.text == ABORTED)
+}
+
+/// What ptxas refused, and for what.
+struct Refusal<'a> {
+    session: &'a Session,
+    ptxas: &'a Ptxas,
+    ptx: &'a [u8],
+    arch: Arch,
+}
+
+impl Refusal<'_> {
+    /// What is said of it.
+    fn message(&self, unit: &Unit, code: i32, raw: &str, log: &toolchain::log::Log) -> String {
+        let Refusal { session, ptxas, ptx, arch } = *self;
+        let is_told = log.messages.iter().any(|message| message.severity >= toolchain::log::Severity::Error);
+        // Not the words of a ptxas that does not like the PTX: how it ended is all there is.
+        if !is_told {
+            let silent = if raw.trim().is_empty() { " and said nothing" } else { "" };
+            return format!("ptxas failed on {} for {arch}: it ended with exit code {code}{silent}", unit.input);
+        }
+        let ran = unit.ptxas.as_ref().and_then(|ptxas| ptxas.version.as_deref()?.parse().ok());
+        let known = || ptxas.architectures(ARCHITECTURES_TIME, &session.env);
+        let target = toolchain::target_arch(ptx);
+        let advice = advice(log, arch, target, ran, &known).map(|advice| format!("; {advice}")).unwrap_or_default();
+        format!("ptxas does not accept {} for {arch}{advice}", unit.input)
     }
 }
 
@@ -441,6 +483,19 @@ fn used(ptxas: &Ptxas, version: Option<toolchain::Version>, flags: Vec<String>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_is_kept_where_the_input_is_to_blame() {
+        let kept = |log: &str| rests_on_input(&toolchain::log::parse(log));
+        let error = "ptxas input.ptx, line 9; error   : Unknown symbol 'x'\n";
+        let aborted = "ptxas fatal   : Ptx assembly aborted due to errors\n";
+        assert!(kept(&format!("{error}{aborted}")));
+        assert!(kept("ptxas error   : Entry function 'k' uses too much shared data\n"));
+        assert!(!kept(&format!("{error}ptxas fatal   : Memory allocation failure\n")));
+        assert!(!kept("ptxas fatal   : Failed to write to outp file 'output.cubin'\n"));
+        assert!(!kept(aborted));
+        assert!(!kept(""));
+    }
 
     #[test]
     fn advice_where_another_command_line_helps() {

@@ -20,7 +20,9 @@ use crate::cubin::lines::{LineTable, ptx_texts};
 use crate::ptx;
 use crate::registers::code::Codes;
 use crate::report::annotation::{self, Annotation};
-use crate::report::{self, ErrorStage, Evaluated, LaunchHints, Layout, PtxText, Unit, UnitError, Wanted, demangle};
+use crate::report::{
+    self, ErrorStage, Evaluated, LaunchHints, Layout, PtxText, RecordedLaunch, Unit, UnitError, Wanted, demangle,
+};
 
 /// One input for one architecture.
 #[derive(Clone, Copy)]
@@ -274,6 +276,42 @@ pub fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, ptx: Option<&
         launch,
         values,
     })
+}
+
+/// Another build of PTX whose report is there: with other flags, or of a text that was edited.
+pub struct Variant<'a> {
+    /// What every build has.
+    pub session: &'a Session,
+    /// The PTX that it was built from.
+    pub module: &'a ptx::Module<'a>,
+    /// All flags that it was built with.
+    pub flags: &'a [String],
+    /// What a compiler's cache says of the launch.
+    pub recorded: Option<&'a RecordedLaunch>,
+    /// Its threads, where the text is one that was evaluated.
+    pub evaluated: Option<&'a Evaluated>,
+    /// What is asked for.
+    pub wanted: Wanted,
+}
+
+impl Variant<'_> {
+    /// Joins the cubin with what else is known, in the unit.
+    pub fn join(&self, image: &Image<'_>, built: &Built<'_>, unit: &mut Unit) {
+        let facts = report::Facts {
+            image,
+            lines: &LineTable::parse(image),
+            codes: None,
+            log: built.log.as_ref(),
+            module: Some(self.module),
+            flags: self.flags,
+            launch: self.session.launch.or_recorded(self.recorded),
+            at: &[],
+            roles: &self.session.roles,
+            evaluated: self.evaluated,
+            wanted: self.wanted,
+        };
+        report::join(&facts, unit);
+    }
 }
 
 /// The PTX inside a cubin. Where several were linked, none: the same line number then means something else in each.

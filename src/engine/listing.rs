@@ -8,11 +8,12 @@ use rayon::prelude::*;
 use super::compile::{self, Session};
 use super::given::Given;
 use super::input::Input;
+use super::progress::Progress;
 use crate::base::work::{self, Deadline, TimeOver};
 use crate::cubin::{Image, lines::LineTable};
 use crate::flow::Rule;
 use crate::registers::code::Counting;
-use crate::report::listing::{self, ListedFunction};
+use crate::report::listing::{self, Part};
 use crate::report::{ErrorStage, PtxText, PtxasFile, PtxasUsed, Unit, UnitError, demangle, quote};
 use crate::toolchain::nvdisasm;
 
@@ -43,9 +44,11 @@ pub fn list(
     session: &Session,
     inputs: &[Given],
     wanted: Wanted,
-    emit: &mut dyn FnMut(&ListedFunction) -> io::Result<()>,
+    progress: &dyn Progress,
+    emit: &mut dyn FnMut(&Part<'_>) -> io::Result<()>,
 ) -> io::Result<Listed> {
     let arches = session.arches();
+    progress.expect((inputs.len() * arches.len()) as u64);
     let pool = session.pool();
     let mut done = Listed::default();
     // A few at a time: a library's cubins are not all in memory at once.
@@ -56,7 +59,9 @@ pub fn list(
                 let arches = &arches;
                 arches.par_iter().enumerate().filter_map(move |(index, arch)| {
                     let deadline = Deadline::after(session.timeout);
-                    let (unit, built) = compile::build(session, input, &given.path, *arch, index == 0)?;
+                    let made = compile::build(session, input, &given.path, *arch, index == 0);
+                    progress.advance(1);
+                    let (unit, built) = made?;
                     // Others may be listed before: that takes nothing of its time.
                     Some((unit, built, deadline.left()))
                 })
@@ -105,7 +110,7 @@ pub fn list(
                 }
             };
             let shown = listing::Wanted { sets: wanted.sets, nvdisasm: theirs.as_ref() };
-            let mut emit_listed = |function: &ListedFunction| {
+            let mut emit_listed = |function: &Part<'_>| {
                 done.functions += 1;
                 emit(function)
             };
@@ -133,8 +138,8 @@ fn list_image(
     image: &Image<'_>,
     rule: Rule,
     wanted: listing::Wanted<'_>,
-    emit: &mut dyn FnMut(&ListedFunction) -> std::io::Result<()>,
-) -> std::io::Result<()> {
+    emit: &mut dyn FnMut(&Part<'_>) -> io::Result<()>,
+) -> io::Result<()> {
     let lines = LineTable::parse(image);
     let counting = Counting::new(rule, image);
     for function in &image.functions {
@@ -144,9 +149,8 @@ fn list_image(
         if !chosen(&function.name) {
             continue;
         }
-        for listed in listing::list(image, &lines, function, &counting, wanted) {
-            emit(&listed)?;
-        }
+        let section = listing::open(image, &lines, function, &counting, wanted);
+        section.parts().iter().try_for_each(&mut *emit)?;
     }
     Ok(())
 }

@@ -6,11 +6,11 @@
 use rayon::prelude::*;
 
 use super::compile::{self, Built, OVERRIDE, Session};
+use super::inspect::Variant;
 use crate::base::{Arch, work};
 use crate::cubin::Image;
-use crate::cubin::lines::LineTable;
 use crate::ptx;
-use crate::report::{self, Costs, Diagnostic, Kernel, RecordedLaunch, SetMaxNReg, Severity, StepTried, Unit, Wanted};
+use crate::report::{Costs, Diagnostic, Kernel, RecordedLaunch, SetMaxNReg, Severity, StepTried, Unit, Wanted};
 
 /// Asks ptxas about every kernel that has a step, one run for each: what it refuses for one says nothing of the others.
 pub fn try_all(session: &Session, unit: &mut Unit, text: &str, module: &ptx::Module<'_>) {
@@ -66,16 +66,11 @@ impl Attempt<'_> {
     /// A kernel of a cubin that was made for the attempt.
     fn kernel(&self, built: &Built<'_>, flags: &[String], mut unit: Unit, now: &Kernel) -> Option<Kernel> {
         let image = Image::parse(&built.cubin).ok()?;
-        let facts = report::Facts {
-            image: &image,
-            lines: &LineTable::parse(&image),
-            codes: None,
-            log: built.log.as_ref(),
-            module: Some(self.module),
+        let variant = Variant {
+            session: self.session,
+            module: self.module,
             flags,
-            launch: self.session.launch.or_recorded(self.recorded),
-            at: &[],
-            roles: &self.session.roles,
+            recorded: self.recorded,
             evaluated: None,
             // Registers that setmaxnreg hands around are those of the launch.
             wanted: Wanted {
@@ -85,7 +80,7 @@ impl Attempt<'_> {
                 ..Wanted::ALL
             },
         };
-        report::join(&facts, &mut unit);
+        variant.join(&image, built, &mut unit);
         unit.kernels.into_iter().find(|kernel| kernel.name == now.name)
     }
 }

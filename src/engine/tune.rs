@@ -14,7 +14,7 @@ use super::compile::{self, Built, Session};
 use super::given::Given;
 use super::glob::nearest;
 use super::input::{self, Input, Kind};
-use super::inspect::{Job, View, inspect};
+use super::inspect::{Job, Variant, View, inspect};
 use super::progress::{Installing, Progress};
 use super::settings::Settings;
 use super::threads::Pool;
@@ -22,7 +22,6 @@ use crate::base::Arch;
 use crate::base::work::{self, Deadline};
 use crate::cache::{Cache, Key};
 use crate::cubin::Image;
-use crate::cubin::lines::LineTable;
 use crate::ptx::{self, Function, FunctionKind, Module};
 use crate::report::{
     self, Answer, Costs, ErrorStage, Evaluated, Kernel, KernelKind, LaunchFact, LaunchHints, RecordedLaunch, Severity,
@@ -49,6 +48,8 @@ pub struct Request {
     pub runs: usize,
     /// The time that a kernel's search may take; none means as long as its runs take.
     pub time: Option<Duration>,
+    /// Files for `--apply-controls` of ptxas, each tried alone and with what else helps.
+    pub controls: Vec<String>,
     /// Rows of the table, at most.
     pub rows: usize,
     /// What is known of the launch.
@@ -167,6 +168,7 @@ impl Bench<'_> {
             can_override,
             has_others: entries(self.module).count() > 1,
             flags: &self.request.settings.flags,
+            controls: &self.request.controls,
         });
         let trial = Trials { bench: self, function, baseline: &baseline, can_override, evaluated: None };
         let evaluated = trial.evaluate();
@@ -326,20 +328,15 @@ impl Trials<'_, '_> {
         module: Option<&Module<'_>>,
     ) -> Option<(Kernel, Vec<Kernel>, String, u64)> {
         let image = Image::parse(&built.cubin).ok()?;
-        let facts = report::Facts {
-            image: &image,
-            lines: &LineTable::parse(&image),
-            codes: None,
-            log: built.log.as_ref(),
-            module: module.or(Some(self.bench.module)),
+        let variant = Variant {
+            session,
+            module: module.unwrap_or(self.bench.module),
             flags,
-            launch: session.launch.or_recorded(self.bench.recorded()),
-            at: &[],
-            roles: &session.roles,
+            recorded: self.bench.recorded(),
             evaluated: self.evaluated.as_ref().filter(|_| module.is_none()),
             wanted: self.wanted(),
         };
-        report::join(&facts, &mut unit);
+        variant.join(&image, built, &mut unit);
         let losses = unit.advisories.iter().filter(|advisory| advisory.is_loss()).count() as u64;
         let (own, others): (Vec<Kernel>, Vec<Kernel>) =
             unit.kernels.into_iter().partition(|kernel| kernel.name == self.function.name());

@@ -267,6 +267,8 @@ struct Annotate {
 
 /// Columns of an annotation: what does not fit is cut.
 const COLUMNS: usize = 120;
+/// The same, of the calculator, whose tables are no wider.
+const CALCULATOR_WIDTH: usize = 80;
 
 fn annotate(asked: Annotate) -> Answered {
     let only_functions = asked.kernel.is_some();
@@ -427,7 +429,7 @@ fn compared(difference: &Difference, skip: usize) -> String {
     let differ = kernels.len();
     let mut answer = Answer::new();
     for unit in difference.units.iter().take(PAIRS) {
-        answer.add_lines(&plain(|out| diff::write_title(unit, out)));
+        answer.add_lines(&plain(|out| diff::write_title(unit, usize::MAX, out)));
     }
     if difference.units.len() > PAIRS {
         answer.add(&format!("and {} more pairs of inputs\n", difference.units.len() - PAIRS));
@@ -501,7 +503,7 @@ fn occupancy(asked: Launch) -> Answered {
     let table = register_table(arch, &launch).map_err(|error| Failure::input(error.to_string()))?;
     let answers = [calculator::Answer { arch, occupancy: found, table }];
     let mut answer = Answer::new();
-    let left_out = answer.add_lines(&plain(|out| calculator::write_text(&launch, &answers, out)));
+    let left_out = answer.add_lines(&plain(|out| calculator::write_text(&launch, &answers, CALCULATOR_WIDTH, out)));
     Ok(answer.close(&if left_out > 0 { format!("\nLeft out: {left_out} rows of the table.\n") } else { String::new() }))
 }
 

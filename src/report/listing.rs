@@ -191,16 +191,16 @@ impl From<SourcePos<'_>> for ListedSource {
     }
 }
 
-/// Lists one section: the function itself first, then those that share its section, by start.
-pub fn list(
-    image: &Image<'_>,
-    lines: &LineTable<'_>,
-    function: &Function<'_>,
+/// One section with what its listing needs.
+pub fn open<'a>(
+    image: &'a Image<'_>,
+    lines: &'a LineTable<'a>,
+    function: &'a Function<'a>,
     counting: &Counting,
-    wanted: Wanted<'_>,
-) -> Vec<ListedFunction> {
+    wanted: Wanted<'a>,
+) -> Section<'a> {
     let code = Code::analyse(image.arch, function, counting);
-    let section = Section {
+    Section {
         function,
         name: image.section(function.section).map(|section| section.name.as_ref()).unwrap_or_default(),
         lines: lines.function(function),
@@ -209,10 +209,7 @@ pub fn list(
         code,
         decoder: Decoder::new(image.arch),
         wanted,
-    };
-    let own = section.list(&function.name, &own_ranges(function));
-    let parts = function.parts.iter().map(|part| section.list(part.callee(), &[part.start..part.end]));
-    std::iter::once(own).chain(parts).collect()
+    }
 }
 
 /// The texts of one function's instructions, made when they are asked for: a listing takes hundreds of bytes for each.
@@ -265,7 +262,8 @@ impl<'a> Texts<'a> {
     }
 }
 
-struct Section<'a> {
+/// The code of a section: a function and those that share it.
+pub struct Section<'a> {
     function: &'a Function<'a>,
     /// The section's name.
     name: &'a str,
@@ -278,50 +276,155 @@ struct Section<'a> {
     wanted: Wanted<'a>,
 }
 
+/// One function of a section, whose rows are made when they are asked for.
+pub struct Part<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The function whose section it is in.
+    pub kernel: &'a str,
+    ranges: Vec<std::ops::Range<Pc>>,
+    section: &'a Section<'a>,
+}
+
+/// What a line of text shows of an instruction.
+pub struct Row<'a> {
+    /// Where it is in its section.
+    pub pc: Pc,
+    /// Its word.
+    pub word: u128,
+    /// As nvdisasm prints it; none when it is not decoded.
+    pub text: Option<&'a str>,
+    /// Whether the text is made of our tables, in which nothing needs to be spelt out.
+    pub is_own_text: bool,
+    /// Live registers.
+    pub live: Option<LiveCounts>,
+    /// The PTX line it was made of.
+    pub ptx_line: Option<Line>,
+    /// Whether ptxas marked it as a spill store or refill.
+    pub is_spill: bool,
+    /// Whether words are ours to read.
+    pub is_known: bool,
+    /// The registers that our rule counts.
+    pub live_registers: Option<Registers>,
+}
+
+impl Row<'_> {
+    /// What it tells the scheduler; none where words are not ours to read.
+    pub fn control(&self) -> Option<ListedControl> {
+        self.is_known.then(|| Word::from_bytes(&self.word.to_le_bytes()).control().into())
+    }
+}
+
+impl<'a> From<&'a ListedInstruction> for Row<'a> {
+    fn from(from: &'a ListedInstruction) -> Self {
+        Row {
+            pc: from.pc,
+            word: u128::from_str_radix(&from.hex, 16).unwrap_or(0),
+            text: from.text.as_deref(),
+            is_own_text: false,
+            live: from.live,
+            ptx_line: from.ptx_line,
+            is_spill: from.spill == Some(true),
+            is_known: from.control.is_some(),
+            live_registers: from.live_registers,
+        }
+    }
+}
+
+impl Part<'_> {
+    /// Its rows, ascending.
+    pub fn rows<E>(&self, mut each: impl FnMut(&Row<'_>) -> Result<(), E>) -> Result<(), E> {
+        let words = self.section.function.code.as_chunks::<16>().0;
+        let mut text = String::new();
+        for range in &self.ranges {
+            let first = (range.start.0 as usize / 16).min(words.len());
+            let last = (range.end.0 as usize).div_ceil(16).clamp(first, words.len());
+            for (pc, word) in (range.start.0..).step_by(16).zip(words.get(first..last).unwrap_or(&[])) {
+                text.clear();
+                each(&self.section.row(Pc(pc), word, &mut text))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All that is known of its instructions.
+    pub fn listed(&self) -> ListedFunction {
+        let mut instructions = Vec::new();
+        let done = self.rows(|row| {
+            instructions.push(self.section.instruction(row));
+            Ok::<_, std::convert::Infallible>(())
+        });
+        match done {
+            Ok(()) => {}
+            Err(never) => match never {},
+        }
+        ListedFunction { name: self.name.to_owned(), kernel: self.kernel.to_owned(), instructions }
+    }
+}
+
 impl Section<'_> {
-    fn list(&self, name: &str, ranges: &[std::ops::Range<Pc>]) -> ListedFunction {
-        let words = self.function.code.as_chunks::<16>().0;
-        let pcs = ranges.iter().flat_map(|range| (range.start.0..range.end.0).step_by(16));
-        let instructions = pcs.filter_map(|pc| Some(self.instruction(Pc(pc), words.get(pc as usize / 16)?)));
-        ListedFunction {
-            name: name.to_owned(),
-            kernel: self.function.name.to_string(),
-            instructions: instructions.collect(),
+    /// The function itself first, then those that share its section, by start.
+    pub fn parts(&self) -> Vec<Part<'_>> {
+        let part = |name, ranges| Part { name, kernel: &self.function.name, ranges, section: self };
+        let own = part(&*self.function.name, own_ranges(self.function));
+        let others = self.function.parts.iter().map(|found| {
+            let range = found.start..found.end;
+            part(found.callee(), vec![range])
+        });
+        std::iter::once(own).chain(others).collect()
+    }
+
+    /// What a line shows; its text is put where there is room for it.
+    fn row<'t>(&'t self, pc: Pc, word: &[u8; 16], text: &'t mut String) -> Row<'t> {
+        work::tick();
+        let theirs = self.wanted.nvdisasm.map(|listing| listing.row(self.name, pc.0));
+        let mut own = None;
+        if theirs.is_none()
+            && let Some(decoder) = self.decoder
+        {
+            let instruction = decoder.decode(Word::from_bytes(word));
+            if !instruction.is_unknown() {
+                decoder.text(&instruction, pc, text);
+                own = Some(text.as_str());
+            }
+        }
+        let occupied = |code: &Code| RegFile::ALL.map(|file| code.occupied(pc, file));
+        Row {
+            pc,
+            word: u128::from_le_bytes(*word),
+            text: match theirs {
+                Some(row) => row.map(|row| row.text.as_str()),
+                None => own,
+            },
+            is_own_text: theirs.is_none(),
+            live: match theirs {
+                Some(row) => row.and_then(|row| row.live).map(|live| LiveCounts::new(live.map(u32::from))),
+                None => self.code.as_ref().map(|code| LiveCounts::new(occupied(code))),
+            },
+            ptx_line: self.lines.as_ref().and_then(|lines| lines.ptx_line(pc)),
+            is_spill: self.spills.as_ref().is_some_and(|spills| spills.binary_search(&pc).is_ok()),
+            is_known: self.decoder.is_some(),
+            live_registers: self.sets.as_ref().and_then(|sets| sets.get(pc.0 as usize / 16)).copied().map(Registers),
         }
     }
 
-    fn instruction(&self, pc: Pc, word: &[u8; 16]) -> ListedInstruction {
-        work::tick();
-        let decoded = self.decoder.map(|decoder| (decoder, decoder.decode(Word::from_bytes(word))));
-        let text = decoded.filter(|(_, instruction)| !instruction.is_unknown()).map(|(decoder, instruction)| {
-            let mut text = String::new();
-            decoder.text(&instruction, pc, &mut text);
-            text
-        });
-        let theirs = self.wanted.nvdisasm.map(|listing| listing.row(self.name, pc.0));
+    /// A row with what programs are told beside it.
+    fn instruction(&self, row: &Row<'_>) -> ListedInstruction {
+        let pc = row.pc;
         let known = self.code.as_ref().filter(|code| code.is_known(pc));
         let effects = known.map(|code| code.program().effects(pc.0 as usize / 16));
         ListedInstruction {
             pc,
-            hex: format!("{:032x}", u128::from_le_bytes(*word)),
-            text: match theirs {
-                Some(row) => row.map(|row| row.text.clone()),
-                None => text,
-            },
-            live: match theirs {
-                Some(row) => row.and_then(|row| row.live).map(|live| LiveCounts::new(live.map(u32::from))),
-                None => {
-                    let occupied = |code: &Code| RegFile::ALL.map(|file| code.occupied(pc, file));
-                    self.code.as_ref().map(|code| LiveCounts::new(occupied(code)))
-                }
-            },
-            ptx_line: self.lines.as_ref().and_then(|lines| lines.ptx_line(pc)),
+            hex: format!("{:032x}", row.word),
+            text: row.text.map(str::to_owned),
+            live: row.live,
+            ptx_line: row.ptx_line,
             source: self.lines.as_ref().and_then(|lines| lines.source_at(pc)).map(ListedSource::from),
             reads: effects.map(|effects| Registers(effects.reads)),
             writes: effects.map(|effects| Registers(effects.writes)),
-            spill: self.spills.as_ref().map(|spills| spills.binary_search(&pc).is_ok()),
-            control: self.decoder.map(|_| Word::from_bytes(word).control().into()),
-            live_registers: self.sets.as_ref().and_then(|sets| sets.get(pc.0 as usize / 16)).copied().map(Registers),
+            spill: self.spills.as_ref().map(|_| row.is_spill),
+            control: row.control(),
+            live_registers: row.live_registers,
         }
     }
 }

@@ -42,6 +42,8 @@ pub enum Change {
     FastCompile(FastCompile),
     /// `--dont-merge-basicblocks`.
     KeepBlocks,
+    /// `--apply-controls=FILE`, a file of the user's.
+    Controls(String),
     /// An edit of the text.
     Edit(Edit),
 }
@@ -63,6 +65,8 @@ pub enum Axis {
     FastCompile,
     /// Whether blocks are merged.
     Blocks,
+    /// The user's file of controls.
+    Controls,
     /// Threads of a block, as directives have them.
     Threads,
     /// The budgets of setmaxnreg.
@@ -73,8 +77,8 @@ pub enum Axis {
     Loop(u32),
     /// The function that starts at this line.
     Function(u32),
-    /// The order of loads.
-    Loads,
+    /// The order of instructions.
+    Order,
     /// Where cheap values are computed.
     Recomputed,
 }
@@ -93,6 +97,7 @@ impl Change {
             Change::NoOptimizerConstants => Axis::Constants,
             Change::FastCompile(_) => Axis::FastCompile,
             Change::KeepBlocks => Axis::Blocks,
+            Change::Controls(_) => Axis::Controls,
             Change::Edit(edit) => edit.axis(),
         }
     }
@@ -110,6 +115,7 @@ impl Change {
             Change::NoOptimizerConstants => vec!["--disable-optimizer-constants".to_owned()],
             Change::FastCompile(level) => vec![format!("--Ofast-compile={}", level.name())],
             Change::KeepBlocks => vec!["--dont-merge-basicblocks".to_owned()],
+            Change::Controls(file) => vec![format!("--apply-controls={file}")],
             Change::Edit(_) => Vec::new(),
         }
     }
@@ -181,6 +187,14 @@ impl Trial {
         self.changes.iter().flat_map(|change| change.flags(overrides)).collect()
     }
 
+    /// The user's file of controls that it has, if any.
+    pub fn controls(&self) -> Option<&str> {
+        self.changes.iter().find_map(|change| match change {
+            Change::Controls(file) => Some(file.as_str()),
+            _ => None,
+        })
+    }
+
     /// The edits of the text.
     pub fn edits(&self) -> Vec<&Edit> {
         self.changes.iter().filter_map(Change::edit).collect()
@@ -224,6 +238,7 @@ mod tests {
             "spill-to-shared",
             "spill-to-shared=4096",
             "loads-late",
+            "fewest-live",
             "recompute",
         ] {
             assert_eq!(text.parse::<Edit>().unwrap().to_string(), text);

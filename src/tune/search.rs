@@ -1,4 +1,5 @@
-//! Which trials are made, and in which order: single changes first, then those that help together, then steps from the best.
+//! Which trials are made, and in which order: single changes first, then those that help together, then steps from the best. While
+//! there is budget left and nothing new comes of it, more changes are put together and more builds stepped from.
 //!
 //! The order rests on the figures alone, never on time: the same kernel and the same budget of runs have the same trials. What was
 //! tried is not tried again, so that a search that was cut off goes on from the cache.
@@ -19,10 +20,14 @@ pub struct Budget {
 const BATCH: usize = 24;
 /// Of the budget, what single changes may take, in percent.
 const SINGLES: usize = 65;
-/// Single changes that are tried together, at most.
+/// Single changes that are tried together, at first, and how many more each time that nothing new comes of them.
 const TOGETHER: usize = 10;
-/// Builds that steps are made from, at most.
+const MORE_TOGETHER: usize = 6;
+/// Builds that steps are made from, at first, and how many more.
 const CLIMBERS: usize = 8;
+const MORE_CLIMBERS: usize = 4;
+/// How often the search is widened.
+const WIDEST: usize = 8;
 
 /// A search, as far as it has come.
 pub struct Search {
@@ -34,7 +39,8 @@ pub struct Search {
     singles: Vec<Trial>,
     /// Trials that are decided and not made yet, the last first.
     queued: Vec<Trial>,
-    paired: bool,
+    /// How often it was widened.
+    width: usize,
 }
 
 impl Search {
@@ -50,7 +56,7 @@ impl Search {
             tried: vec![Tried { number: 0, trial: start, outcome: now }],
             singles,
             queued: Vec::new(),
-            paired: false,
+            width: 0,
         }
     }
 
@@ -106,51 +112,61 @@ impl Search {
         self.queued.pop().or_else(|| self.singles.pop())
     }
 
-    /// Decides what comes after the single changes: pairs once, then steps from the best.
+    /// Decides what comes after the single changes: pairs, then steps from the best. Where neither is new and the kernel spills, more
+    /// of both.
     fn decide(&mut self) {
-        let useful = self.useful();
-        let mut next = Vec::new();
-        if !std::mem::replace(&mut self.paired, true) {
-            for (at, one) in useful.iter().enumerate() {
-                let others = useful.iter().skip(at + 1).filter(|other| one.is_compatible(other));
-                next.extend(others.map(|other| (at, one.and(other))));
+        loop {
+            let is_new = |trial: &Trial| !self.seen.contains(trial);
+            let mut fresh: Vec<Trial> = self.pairs().into_iter().filter(is_new).collect();
+            if fresh.is_empty() {
+                fresh = self.all_steps().into_iter().filter(is_new).collect();
             }
-            // With the best first.
-            next.sort_by_key(|(at, _)| *at);
-        } else {
-            for (at, from) in self.climbers().into_iter().enumerate() {
-                next.extend(self.steps(&from, &useful).into_iter().map(|trial| (at, trial)));
+            let spills = self.now().is_some_and(|now| now.spill_bytes != Some(0));
+            if fresh.is_empty() && spills && self.width < WIDEST {
+                self.width += 1;
+                continue;
             }
+            fresh.reverse();
+            self.queued = fresh;
+            return;
         }
-        let mut fresh: Vec<Trial> =
-            next.into_iter().map(|(_, trial)| trial).filter(|trial| !self.seen.contains(trial)).collect();
-        fresh.reverse();
-        self.queued = fresh;
     }
 
-    /// Single changes that are better than the kernel as it is for something, the best for each aim in turn.
+    /// Changes that help alone, two by two, with the best first.
+    fn pairs(&self) -> Vec<Trial> {
+        let useful = self.useful();
+        let with_later = |(at, one): (usize, &Trial)| {
+            let others = useful.iter().skip(at + 1).filter(|other| one.is_compatible(other));
+            others.map(|other| one.and(other)).collect::<Vec<_>>()
+        };
+        useful.iter().enumerate().flat_map(with_later).collect()
+    }
+
+    fn all_steps(&self) -> Vec<Trial> {
+        let useful = self.useful();
+        self.climbers().iter().flat_map(|from| self.steps(from, &useful)).collect()
+    }
+
+    /// Single changes that are better than the kernel as it is for something, the best for each aim in turn, one for each code; in a
+    /// wider search then those that give another code.
     fn useful(&self) -> Vec<Trial> {
         let Some(now) = self.now() else { return Vec::new() };
         let worst = now.costs();
-        let singles: Vec<&Tried> = self
-            .tried
-            .iter()
-            .filter(|one| one.trial.changes.len() + one.trial.ptxas == 1)
-            .filter(|one| {
-                let costs = one.figures().map(TrialFigures::costs);
-                costs.is_some_and(|costs| costs.iter().zip(&worst).any(|(cost, worst)| cost < worst))
-            })
-            .collect();
-        let mut ranked: Vec<Vec<&Tried>> = Vec::new();
-        for aim in Aim::ALL {
-            let mut by_aim = singles.clone();
-            by_aim.sort_by_key(|one| (one.figures().map(|figures| aim.key(figures)), one.number));
-            ranked.push(by_aim);
-        }
+        let mut codes: HashSet<&str> = self.tried.first().and_then(Tried::code).into_iter().collect();
+        let is_single = |one: &&Tried| one.trial.changes.len() + one.trial.ptxas == 1;
+        // Where codes are not told apart all are.
+        let mut singles: Vec<&Tried> = self.tried.iter().filter(is_single).collect();
+        singles.retain(|one| one.code().is_some_and(|code| code.is_empty() || codes.insert(code)));
+        let helps = |one: &Tried| {
+            let costs = one.figures().map(TrialFigures::costs);
+            costs.is_some_and(|costs| costs.iter().zip(&worst).any(|(cost, worst)| cost < worst))
+        };
+        let (helping, others): (Vec<&Tried>, Vec<&Tried>) = singles.into_iter().partition(|one| helps(one));
+        let most = TOGETHER + MORE_TOGETHER * self.width;
         let mut chosen: Vec<Trial> = Vec::new();
-        for at in 0..singles.len() {
-            for one in ranked.iter().filter_map(|by_aim| by_aim.get(at)) {
-                if chosen.len() < TOGETHER && !chosen.contains(&one.trial) {
+        for group in [Some(helping), Some(others).filter(|_| self.width > 0)].into_iter().flatten() {
+            for one in by_aims(&group) {
+                if chosen.len() < most && !chosen.contains(&one.trial) {
                     chosen.push(one.trial.clone());
                 }
             }
@@ -174,7 +190,7 @@ impl Search {
         let bests = Aim::ALL.into_iter().filter_map(|aim| best(aim, &self.tried, now).or_else(|| closest(aim)));
         let mut chosen: Vec<Trial> = Vec::new();
         for one in bests.chain(front(&self.tried)) {
-            if chosen.len() < CLIMBERS && !chosen.contains(&one.trial) {
+            if chosen.len() < CLIMBERS + MORE_CLIMBERS * self.width && !chosen.contains(&one.trial) {
                 chosen.push(one.trial.clone());
             }
         }
@@ -196,6 +212,16 @@ impl Search {
         }
         steps
     }
+}
+
+/// The best for each aim in turn.
+fn by_aims<'t>(tried: &[&'t Tried]) -> Vec<&'t Tried> {
+    let ranked = Aim::ALL.map(|aim| {
+        let mut by_aim = tried.to_vec();
+        by_aim.sort_by_key(|one| (one.figures().map(|figures| aim.key(figures)), one.number));
+        by_aim
+    });
+    (0..tried.len()).flat_map(|at| ranked.iter().filter_map(move |by_aim| by_aim.get(at).copied())).collect()
 }
 
 #[cfg(test)]

@@ -31,6 +31,8 @@ pub struct Facts<'a> {
     pub has_others: bool,
     /// The user's own flags, which stay as they are.
     pub flags: &'a [String],
+    /// Files for `--apply-controls`, which the user gives.
+    pub controls: &'a [String],
 }
 
 /// Something that may help and was not tried.
@@ -71,6 +73,7 @@ impl Space {
         let mut space = Space { releases: facts.releases, ..Space::default() };
         let steps = register_steps(facts);
         let spills = facts.kernel.resources.spill_store_bytes.is_none_or(|bytes| bytes > 0);
+        space.changes.extend(facts.controls.iter().cloned().map(Change::Controls));
         let levels = (0..=10).filter(|level| *level != 5).map(Change::RegisterUsageLevel);
         space.changes.extend(levels);
         space.changes.extend([1, 2].map(Change::OptLevel));
@@ -97,18 +100,13 @@ impl Space {
             Change::NoOptimizerConstants,
             Change::KeepBlocks,
         ]);
-        for edit in [Edit::LoadsLate, Edit::Recompute] {
+        for edit in [Edit::LoadsLate, Edit::FewestLive, Edit::Recompute] {
             if edit.splices(&facts.function).is_ok() {
                 space.changes.push(Change::Edit(edit));
             }
         }
-        let functions = facts
-            .function
-            .module()
-            .functions()
-            .filter(|function| Edit::NoInline(function.lines().0.0).splices(&facts.function).is_ok());
-        let functions: Vec<u32> = functions.take(MOST_FUNCTIONS).map(|function| function.lines().0.0).collect();
-        space.changes.extend(functions.into_iter().map(|line| Change::Edit(Edit::NoInline(line))));
+        let functions = edit::callees(&facts.function).take(MOST_FUNCTIONS);
+        space.changes.extend(functions.map(|line| Change::Edit(Edit::NoInline(line))));
         let others = (FEWEST..MAX_NAMED_REGISTERS + 1).step_by(PORTION as usize).rev();
         let others = others.filter(|count| !steps.contains(count) && is_worth(facts, *count));
         space.changes.extend(others.map(|count| registers(facts, count)));

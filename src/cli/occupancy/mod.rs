@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::{ValueEnum, ValueHint};
 
+use super::output::stdout_width;
 use crate::base::Arch;
 use crate::emit::clean::Form;
 use crate::emit::occupancy::{Answer, Summary, batch, write_json, write_text};
@@ -29,6 +30,9 @@ and, where wanted, smem_dynamic, barriers, cluster, tmem_columns, smem_mode, car
 Other keys pass through.
 Its answer: the same object with blocks_per_sm, limiter, next_step, cliff and more.
 A line without an answer gets an error object instead, and the exit status is 2.";
+
+/// Columns of its sentences at most: as wide as its tables.
+const WIDTH: usize = 80;
 
 /// `ptxinspect occupancy`
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -190,7 +194,7 @@ pub fn run(
     }
     let mut out = BufWriter::new(out);
     match args.format {
-        None | Some(OccupancyFormat::Text) => write_text(&launch, &answers, &mut out)?,
+        None | Some(OccupancyFormat::Text) => write_text(&launch, &answers, stdout_width().min(WIDTH), &mut out)?,
         Some(OccupancyFormat::Json) => answers.iter().try_for_each(|answer| write_json(&launch, answer, &mut out))?,
     }
     out.flush()?;

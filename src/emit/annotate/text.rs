@@ -29,7 +29,7 @@ pub fn write(unit: &Unit, view: &View<'_>, options: &Options, out: &mut dyn Writ
     }
     let page = Page::new(unit, view, options);
     for (kernel, name) in view.annotation.kernels.iter().zip(&page.names) {
-        write_kernel(unit, kernel, name, out)?;
+        write_kernel(unit, kernel, name, options.width, out)?;
     }
     if view.by == By::Source {
         write_source_lines(unit, options, out)?;
@@ -56,28 +56,34 @@ fn write_source_lines(unit: &Unit, options: &Options, out: &mut dyn Write) -> io
 }
 
 /// What is known of a section as a whole.
-fn write_kernel(unit: &Unit, kernel: &AnnotatedKernel, name: &str, out: &mut dyn Write) -> io::Result<()> {
-    write!(out, "  {BOLD}{}{RESET}", terminal(name))?;
-    if let Some(registers) = kernel.registers {
-        write!(out, "  {registers} registers")?;
-    }
+fn write_kernel(
+    unit: &Unit,
+    kernel: &AnnotatedKernel,
+    name: &str,
+    width: Option<usize>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut told: Vec<String> = kernel.registers.iter().map(|registers| format!("{registers} registers")).collect();
     let peak = kernel.peak.and_then(|pc| kernel.instructions.get(pc.0 as usize / 16));
-    match peak.and_then(|peak| Some((peak, peak.live?))) {
+    told.push(match peak.and_then(|peak| Some((peak, peak.live?))) {
         Some((peak, live)) => {
             let at = peak.ptx_line.map(|line| format!(" at line {line}")).unwrap_or_default();
-            write!(out, ", {} live at most{at}", live.gpr)?;
-            if kernel.exact == Some(false) {
-                write!(out, " {WARN}(not exact){RESET}")?;
-            }
+            let doubt = if kernel.exact == Some(false) { format!(" {WARN}(not exact){RESET}") } else { String::new() };
+            format!("{} live at most{at}{doubt}", live.gpr)
         }
-        None => write!(out, ", live registers not known for {}", unit.arch.as_deref().unwrap_or("this architecture"))?,
-    }
-    write!(out, ", {} instructions", kernel.instructions.len())?;
+        None => format!("live registers not known for {}", unit.arch.as_deref().unwrap_or("this architecture")),
+    });
+    told.push(format!("{} instructions", kernel.instructions.len()));
     let spills = kernel.instructions.iter().flat_map(|instruction| &instruction.marks).filter(|mark| mark.is_spill());
     match spills.count() {
-        0 => writeln!(out),
-        count => writeln!(out, ", {WARN}{count} spills{RESET}"),
+        0 => {}
+        count => told.push(format!("{WARN}{count} spills{RESET}")),
     }
+    let text = format!("{BOLD}{}{RESET}  {}", terminal(name), told.join(", "));
+    for (at, line) in text::wrap(&text, width.unwrap_or(usize::MAX).saturating_sub(4)).iter().enumerate() {
+        writeln!(out, "  {}{line}", if at == 0 { "" } else { "  " })?;
+    }
+    Ok(())
 }
 
 /// A name as people know it, on one line.

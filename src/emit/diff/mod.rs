@@ -1,6 +1,7 @@
 //! Two builds side by side: for people at a terminal, as a page, for programs.
 
 mod html;
+mod ranking;
 mod text;
 
 use std::io::{self, Write};

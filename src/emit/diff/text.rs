@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use super::{
-    CODE_LEFT_OUT, LINES_LEFT_OUT, Options, Overall, amount, left_out, moved_lines, other_figures, shown_figures, side,
-    step, title, verdict, worst_first,
+    CODE_LEFT_OUT, LINES_LEFT_OUT, Options, Overall, amount, left_out, moved_lines, other_figures, ranking,
+    shown_figures, side, step, title, verdict, worst_first,
 };
 use crate::compare::{Difference, KernelDifference, LineChange, Outcome, SassChange, UnitDifference};
 use crate::emit::escape::terminal;
@@ -23,8 +23,11 @@ pub fn write(difference: &Difference, options: &Options, out: &mut dyn Write) ->
 }
 
 fn write_unit(unit: &UnitDifference, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    write_title(unit, out)?;
+    write_title(unit, options.width, out)?;
     let kernels = worst_first(unit);
+    if kernels.iter().filter(|kernel| Overall::of(kernel) != Overall::Same).count() > ranking::MANY {
+        return ranking::write(&kernels, options, out);
+    }
     for kernel in kernels.iter().filter(|kernel| Overall::of(kernel) != Overall::Same) {
         write_kernel(kernel, options, out)?;
     }
@@ -46,6 +49,8 @@ fn write_unit(unit: &UnitDifference, options: &Options, out: &mut dyn Write) -> 
     }
 }
 
+/// Columns from which a table of figures has room to spare.
+const ROOMY: usize = 72;
 /// Kernels without a difference that are named.
 const ALIKE: usize = 6;
 
@@ -63,14 +68,27 @@ fn colour(outcome: Outcome) -> anstyle::Style {
 }
 
 /// Both sides, and the messages of ptxas that only one of them has.
-pub fn write_title(unit: &UnitDifference, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{BAD}-{RESET} {BOLD}{}{RESET}", terminal(&side(&unit.before)))?;
-    writeln!(out, "{GOOD}+{RESET} {BOLD}{}{RESET}", terminal(&side(&unit.after)))?;
-    for text in &unit.advisories_gone {
-        writeln!(out, "  {GOOD}no longer{RESET}: {}", terminal(text))?;
+pub fn write_title(unit: &UnitDifference, width: usize, out: &mut dyn Write) -> io::Result<()> {
+    let sides = [(&unit.before, BAD, "-"), (&unit.after, GOOD, "+")];
+    for (of, style, sign) in sides {
+        for (at, line) in wrap(&terminal(&side(of)), width.saturating_sub(4)).iter().enumerate() {
+            let sign = if at == 0 { format!("{style}{sign}{RESET} ") } else { "    ".to_owned() };
+            writeln!(out, "{sign}{BOLD}{line}{RESET}")?;
+        }
     }
-    for text in &unit.advisories_new {
-        writeln!(out, "  {WARN}new{RESET}: {}", terminal(text))?;
+    let said = [(&unit.advisories_gone, GOOD, "no longer"), (&unit.advisories_new, WARN, "new")];
+    for (texts, style, word) in said {
+        for text in texts {
+            hanging(&format!("{style}{word}{RESET}: {}", terminal(text)), width, out)?;
+        }
+    }
+    Ok(())
+}
+
+/// A text at two columns, the rest of it at four.
+fn hanging(text: &str, width: usize, out: &mut dyn Write) -> io::Result<()> {
+    for (at, line) in wrap(text, width.saturating_sub(4)).iter().enumerate() {
+        writeln!(out, "  {}{line}", if at == 0 { "" } else { "  " })?;
     }
     Ok(())
 }
@@ -96,16 +114,15 @@ pub fn write_kernel(kernel: &KernelDifference, options: &Options, out: &mut dyn 
     let news = [(&kernel.findings_new, BAD, "new"), (&kernel.findings_gone, GOOD, "no longer")];
     for (texts, style, word) in news {
         for text in texts {
-            let text = format!("{style}{word}{RESET} {}", terminal(text));
-            for (at, line) in wrap(&text, options.width.saturating_sub(4)).iter().enumerate() {
-                writeln!(out, "  {}{line}", if at == 0 { "" } else { "  " })?;
-            }
+            hanging(&format!("{style}{word}{RESET} {}", terminal(text)), options.width, out)?;
         }
     }
+    // What a table of figures takes where there is room, and where there is not.
+    let wide = if options.width < ROOMY { 7 } else { 10 };
     for change in shown_figures(kernel) {
         let (figure, style) = (change.figure, colour(change.outcome));
         let (before, after) = (amount(figure, change.before), amount(figure, change.after));
-        writeln!(out, "  {:<20} {before:>10} → {after:<10} {style}{}{RESET}", title(figure), verdict(change))?;
+        writeln!(out, "  {:<20} {before:>wide$} → {after:<wide$} {style}{}{RESET}", title(figure), verdict(change))?;
     }
     match other_figures(kernel) {
         0 => {}

@@ -43,6 +43,16 @@ function blocksText(occupancy) {
   return occupancy.by_smem_dynamic.length ? `≤ ${occupancy.by_smem_dynamic[0].blocks_per_sm}` : "?";
 }
 
+// The next step of occupancy: what ptxas makes of it where it was asked, arithmetic otherwise.
+function stepText(step, tried) {
+  if (tried && tried.compiles === false) return `ptxas cannot compile it with the ${step.registers} registers that ${step.blocks_per_sm} would need`;
+  const fit = `${(tried && tried.blocks_per_sm) || step.blocks_per_sm} would fit at ${step.registers} registers`;
+  if (!tried || tried.compiles === null) return fit;
+  const spilt = tried.spill_store_bytes === null ? null : tried.spill_store_bytes + (tried.spill_load_bytes || 0);
+  const spills = spilt === null ? "" : spilt === 0 ? " and spills nothing" : ` and then spills ${bytes(spilt)}`;
+  return `${fit}: ptxas compiles it with ${tried.registers}${spills}${tried.message ? `, but ${tried.message}` : ""}`;
+}
+
 // What the number of blocks means, or what is missing for it.
 function occupancyText(occupancy) {
   if (occupancy.by_smem_dynamic.length) {
@@ -55,7 +65,7 @@ function occupancyText(occupancy) {
     const facts = occupancy.missing.map((fact) => LAUNCH_FACTS[fact]);
     return `the launch sets ${facts.map((fact) => fact[0]).join(" and ")}: give ${facts.map((fact) => fact[1]).join(" and ")}`;
   }
-  const next = occupancy.next_step ? `; ${occupancy.next_step.blocks_per_sm} would fit at ${occupancy.next_step.registers} registers` : "";
+  const next = occupancy.next_step ? `; ${stepText(occupancy.next_step, occupancy.next_step_tried)}` : "";
   return `${occupancy.warps_per_sm} of ${occupancy.max_warps_per_sm} warps, limited by ${occupancy.limiter}${next}`;
 }
 

@@ -1,4 +1,4 @@
-//! The answer for people, at most 80 columns wide.
+//! The answer for people: sentences as wide as the terminal, tables at most 80 columns wide.
 
 use std::io::{self, Write};
 
@@ -7,9 +7,6 @@ use crate::base::hardware::{
     PORTABLE_CLUSTER_BLOCKS, PORTABLE_SMEM_PER_BLOCK_BYTES, REGISTERS_PER_SM, SmLimits, WARP_SIZE,
 };
 use crate::registers::occupancy::{Launch, Limiter, Obstacle, Occupancy, RegisterRange, SmemMode};
-
-/// How wide a line may be.
-const WIDTH: usize = 80;
 
 /// Blocks per SM that `cuOccupancyMaxActiveClusters` was never seen to exceed (docs/sources.md); `cuda_occupancy.h` says
 /// nothing of it, so it is a note and no limit.
@@ -22,30 +19,30 @@ const ARITHMETIC: &str = "; this is arithmetic: `ptxinspect KERNEL.ptx --try-ste
 const ARCHITECTURES_ABREAST: usize = 7;
 
 /// Writes one architecture in full, or several side by side.
-pub fn write(launch: &Launch, answers: &[Answer], out: &mut dyn Write) -> io::Result<()> {
+pub fn write(launch: &Launch, answers: &[Answer], width: usize, out: &mut dyn Write) -> io::Result<()> {
     match answers {
-        [answer] => one(out, launch, answer),
-        _ => several(out, launch, answers),
+        [answer] => one(out, launch, answer, width),
+        _ => several(out, launch, answers, width),
     }
 }
 
-fn one(out: &mut dyn Write, launch: &Launch, answer: &Answer) -> io::Result<()> {
+fn one(out: &mut dyn Write, launch: &Launch, answer: &Answer, width: usize) -> io::Result<()> {
     let occupancy = &answer.occupancy;
-    wrapped(out, "", &format!("{}: {}", answer.arch, describe(launch)))?;
-    wrapped(out, "", &verdict(occupancy))?;
+    wrapped(out, width, "", &format!("{}: {}", answer.arch, describe(launch)))?;
+    wrapped(out, width, "", &verdict(occupancy))?;
     writeln!(out)?;
     for obstacle in &occupancy.obstacles {
-        wrapped(out, "  because       ", &obstacle.to_string())?;
+        wrapped(out, width, "  because       ", &obstacle.to_string())?;
     }
-    wrapped(out, "  more blocks   ", &more_blocks(launch, occupancy))?;
+    wrapped(out, width, "  more blocks   ", &more_blocks(launch, occupancy))?;
     if occupancy.blocks_per_sm > 0 {
-        wrapped(out, "  fewer blocks  ", &fewer_by_registers(launch, occupancy))?;
+        wrapped(out, width, "  fewer blocks  ", &fewer_by_registers(launch, occupancy))?;
         if let Some(text) = fewer_by_smem(launch, occupancy) {
-            wrapped(out, "                ", &text)?;
+            wrapped(out, width, "                ", &text)?;
         }
     }
     for note in notes(launch, answer) {
-        wrapped(out, "  note          ", &note)?;
+        wrapped(out, width, "  note          ", &note)?;
     }
     writeln!(out)?;
     if let Some(sm) = SmLimits::of(answer.arch) {
@@ -61,8 +58,8 @@ fn one(out: &mut dyn Write, launch: &Launch, answer: &Answer) -> io::Result<()> 
     Ok(())
 }
 
-fn several(out: &mut dyn Write, launch: &Launch, answers: &[Answer]) -> io::Result<()> {
-    wrapped(out, "", &describe(launch))?;
+fn several(out: &mut dyn Write, launch: &Launch, answers: &[Answer], width: usize) -> io::Result<()> {
+    wrapped(out, width, "", &describe(launch))?;
     writeln!(out, "\n  arch    blocks  warps   occup.  limited by       more blocks at  fewer at")?;
     for Answer { arch, occupancy, .. } in answers {
         let line = format!(
@@ -80,7 +77,7 @@ fn several(out: &mut dyn Write, launch: &Launch, answers: &[Answer]) -> io::Resu
     }
     for Answer { arch, occupancy, .. } in answers {
         for obstacle in &occupancy.obstacles {
-            wrapped(out, &format!("  {:<8} ", arch.to_string()), &obstacle.to_string())?;
+            wrapped(out, width, &format!("  {:<8} ", arch.to_string()), &obstacle.to_string())?;
         }
     }
     for some in answers.chunks(ARCHITECTURES_ABREAST) {
@@ -348,12 +345,12 @@ fn resources(out: &mut dyn Write, launch: &Launch, occupancy: &Occupancy, sm: &S
 }
 
 /// Writes words after a heading, and indents what does not fit on its line.
-fn wrapped(out: &mut dyn Write, heading: &str, words: &str) -> io::Result<()> {
+fn wrapped(out: &mut dyn Write, width: usize, heading: &str, words: &str) -> io::Result<()> {
     let indent = heading.len().max(2);
     let mut line = heading.to_owned();
     let mut empty = true;
     for word in words.split(' ') {
-        if !empty && line.len() + 1 + word.len() > WIDTH {
+        if !empty && line.len() + 1 + word.len() > width {
             writeln!(out, "{line}")?;
             line = " ".repeat(indent);
             empty = true;

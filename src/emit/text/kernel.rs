@@ -12,7 +12,7 @@ use crate::emit::escape::terminal;
 use crate::report::{Kernel, KernelKind, LineFacts, Occupancy, SmemRange, Unit, shorten};
 
 /// Columns before the value of a row.
-const LABEL_COLUMNS: usize = 14;
+pub(super) const LABEL_COLUMNS: usize = 14;
 
 /// Lines that a name may take.
 pub(super) const NAME_LINES: usize = 2;

@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use super::diagnostic::numbered;
 use super::figures::count;
-use super::kernel::row;
+use super::kernel::{LABEL_COLUMNS, row};
 use super::style::{DIM, RESET, WARN};
+use super::wrap::wrap;
 use super::{Options, write_wrapped};
 use crate::base::Line;
 use crate::emit::escape::terminal;
@@ -38,7 +39,7 @@ pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Writ
         row("", &format!("{WARN}not exact{RESET}: {why}"), options, out)?;
     }
     if pressure.profile.len() > 1 && options.pictures {
-        let curve = sparkline(&pressure.profile);
+        let curve = sparkline(&squeezed(&pressure.profile, options.width.saturating_sub(LABEL_COLUMNS)));
         let words = if options.width < ROOMY { String::new() } else { format!(" {DIM}along the code{RESET}") };
         row("", &format!("{curve}{words}"), options, out)?;
     }
@@ -162,7 +163,9 @@ fn write_values(
     if shown == 0 {
         return Ok(());
     }
-    writeln!(out, "  {DIM}{title}{RESET}")?;
+    for (at, line) in wrap(title, options.width.saturating_sub(4)).iter().enumerate() {
+        writeln!(out, "  {}{DIM}{line}{RESET}", if at == 0 { "" } else { "  " })?;
+    }
     for value in values.iter().take(shown) {
         write_value(value, unit, options, out)?;
     }
@@ -260,6 +263,15 @@ pub(super) fn source_linked(at: &SourceLine, options: &Options) -> String {
     }
 }
 
+/// As many figures as there is room for, of those that share a place the largest.
+fn squeezed(figures: &[u32], room: usize) -> Vec<u32> {
+    let room = room.clamp(1, figures.len().max(1));
+    let place = |at: usize| at * figures.len() / room;
+    (0..room)
+        .map(|at| figures.get(place(at)..place(at + 1)).into_iter().flatten().copied().max().unwrap_or(0))
+        .collect()
+}
+
 /// Figures as a row of blocks, the largest full.
 fn sparkline(figures: &[u32]) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -269,11 +281,20 @@ fn sparkline(figures: &[u32]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::sparkline;
+    use super::{sparkline, squeezed};
 
     #[test]
     fn the_largest_is_full_and_zero_is_flat() {
         assert_eq!(sparkline(&[0, 1, 50, 100]), "▁▂▅█");
         assert_eq!(sparkline(&[0, 0]), "▁▁");
+    }
+
+    #[test]
+    fn peaks_stay_where_there_is_less_room() {
+        let figures = [1, 9, 2, 3, 4, 8, 5, 6];
+        assert_eq!(squeezed(&figures, 100), figures);
+        assert_eq!(squeezed(&figures, 4), [9, 3, 8, 6]);
+        assert_eq!(squeezed(&figures, 3), [9, 4, 8]);
+        assert_eq!(squeezed(&[], 3), [0]);
     }
 }

@@ -111,9 +111,15 @@ fn deeds(role: &Role) -> String {
     terminal(&does.join(", ")).into_owned()
 }
 
+/// How many columns each cell takes.
+fn widths_of(cells: &[String; 8]) -> impl Iterator<Item = (usize, usize)> {
+    cells.iter().map(|cell| cell.chars().count()).enumerate()
+}
+
 /// A row for each role; what it does stands under it where a line has no room.
 fn write_roles(roles: &[Role], options: &Options, out: &mut dyn Write) -> io::Result<()> {
     const HEAD: [&str; 8] = ["role", "warps", "registers", "live", "spare", "spills", "SASS", "from line"];
+    const SHORT_HEAD: [&str; 8] = ["role", "warps", "regs", "live", "spare", "spills", "SASS", "line"];
     /// Columns of words; the others are figures.
     const WORDS: usize = 2;
     let number = |value: Option<String>| value.unwrap_or_else(|| "?".to_owned());
@@ -135,12 +141,16 @@ fn write_roles(roles: &[Role], options: &Options, out: &mut dyn Write) -> io::Re
         ]
     };
     let rows: Vec<([String; 8], String)> = roles.iter().map(|role| (cells(role), deeds(role))).collect();
-    let mut widths = HEAD.map(str::len);
-    for (cells, _) in &rows {
-        for (width, cell) in widths.iter_mut().zip(cells) {
-            *width = (*width).max(cell.chars().count());
+    let widths_under = |head: [&str; 8]| {
+        let mut widths = head.map(str::len);
+        for (width, cell) in rows.iter().flat_map(|(cells, _)| widths_of(cells)) {
+            widths[width] = widths[width].max(cell);
         }
-    }
+        widths
+    };
+    let room = |widths: [usize; 8]| widths.iter().map(|width| width + 2).sum::<usize>();
+    let head = if room(widths_under(HEAD)) <= options.width { HEAD } else { SHORT_HEAD };
+    let widths = widths_under(head);
     let line = |cells: [&str; 8], styles: [anstyle::Style; 8]| {
         let mut text = String::new();
         for (at, ((cell, width), style)) in cells.into_iter().zip(widths).zip(styles).enumerate() {
@@ -149,10 +159,10 @@ fn write_roles(roles: &[Role], options: &Options, out: &mut dyn Write) -> io::Re
         }
         text
     };
-    let taken: usize = widths.iter().map(|width| width + 2).sum();
+    let taken = room(widths);
     let fits = rows.iter().all(|(_, does)| taken + 2 + does.chars().count() <= options.width);
     let plain = anstyle::Style::new();
-    writeln!(out, "{DIM}{}{}{RESET}", line(HEAD, [plain; 8]), if fits { "  does" } else { "" })?;
+    writeln!(out, "{DIM}{}{}{RESET}", line(head, [plain; 8]), if fits { "  does" } else { "" })?;
     for (role, (cells, does)) in roles.iter().zip(&rows) {
         let mut styles = [plain; 8];
         styles[4] = if role.headroom.is_some_and(|room| room < 8) { WARN } else { plain };

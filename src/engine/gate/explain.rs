@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::plan::Plan;
 use crate::base::Arch;
-use crate::cache::Key;
+use crate::cache::{Key, Made};
 use crate::compare::{LineChange, LineRoom, culprits, line_changes};
 use crate::engine::compile::{Built, Session};
 use crate::engine::input;
@@ -154,8 +154,9 @@ fn old_build(
     let arguments = toolchain::job_arguments(&job, &session.env).ok().flatten().ok_or_else(none)?;
     let key = Key::new(source.trim_start_matches("sha256:"), &arguments, version);
     let entry = cache.get(&key, None).ok_or_else(none)?;
-    let log = Some(toolchain::log::parse(&entry.log));
-    let built = Built { cubin: Cow::Owned(entry.cubin), log, companion: None, spared: None };
+    let Made::Cubin(cubin) = entry.made else { return Err(none()) };
+    let built =
+        Built { cubin: Cow::Owned(cubin), log: Some(toolchain::log::parse(&entry.log)), companion: None, spared: None };
     let mut before = Unit { input: recorded.input.clone(), arch: Some(recorded.arch.clone()), ..Unit::default() };
     inspect::join(session, &mut before, &built, None, View::Report);
     match &before.error {

@@ -93,6 +93,17 @@ impl Trials<'_, '_> {
         let all: Vec<String> = session.flags.iter().chain(&flags).map(|flag| quoted(flag)).collect();
         let flags_text = if all.is_empty() { String::new() } else { format!(" -- {}", all.join(" ")) };
         commands.push(format!("ptxinspect {} --arch {} --ptxas {ptxas}{flags_text}", quoted(&source), self.bench.arch));
+        if let Some(file) = one.trial.controls() {
+            let own = if session.flags.is_empty() { "" } else { " -- " };
+            let own_flags: Vec<String> = session.flags.iter().map(|flag| quoted(flag)).collect();
+            commands.push(format!(
+                "ptxinspect diff {} --arch {} --ptxas {ptxas} --after-flags={}{own}{}",
+                quoted(&source),
+                self.bench.arch,
+                quoted(&format!("--apply-controls={file}")),
+                own_flags.join(" ")
+            ));
+        }
         Some(Row {
             row: at,
             changes: one.trial.changes.iter().map(Change::to_string).collect(),

@@ -63,8 +63,13 @@ pub(super) fn no_inline(kernel: &Function<'_, '_>, line: u32) -> Result<Vec<Spli
     Ok(vec![Splice::insert(header_end(&found)?, "\n.noinline")])
 }
 
+/// The first lines of the functions that `.noinline` can be said of.
+pub fn callees(kernel: &Function<'_, '_>) -> impl Iterator<Item = u32> {
+    called(kernel).filter(|function| header_end(function).is_ok()).map(|function| function.lines().0.0)
+}
+
 /// The functions with a body that could stay calls: those that the module calls by name.
-pub(super) fn called<'m, 'a>(kernel: &Function<'m, 'a>) -> impl Iterator<Item = Function<'m, 'a>> {
+fn called<'m, 'a>(kernel: &Function<'m, 'a>) -> impl Iterator<Item = Function<'m, 'a>> {
     let module = kernel.module();
     let calls = kernel.instructions().any(|located| matches!(located.instruction.operation(), Operation::Call));
     let may_stay = |function: &Function<'_, '_>| {

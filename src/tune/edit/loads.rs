@@ -5,7 +5,7 @@
 
 use super::{Refused, Splice};
 use crate::base::{FastSet, work};
-use crate::ptx::{Function, Located, Register, Registers, StatementKind};
+use crate::ptx::{Function, Instruction, Located, Register, Registers, StatementKind};
 
 /// Opcodes that compute in registers alone: no memory is written, and nobody is waited for.
 const COMPUTES: &[&str] = &[
@@ -35,18 +35,27 @@ impl Effects {
         for used in registers.of(located) {
             if used.is_def { writes.push(used.register) } else { reads.push(used.register) }
         }
-        let mnemonic = instruction.mnemonic();
-        let is_plain = mnemonic == "ld"
-            && !instruction.modifiers().any(|modifier| {
-                matches!(modifier, "volatile" | "acquire" | "relaxed" | "mmio" | "sc" | "async")
-                    || modifier.starts_with("shared::cluster")
-            });
-        // The carry bit is no register that is named.
-        let carries = matches!(mnemonic, "addc" | "subc" | "madc") || instruction.has("cc");
+        let is_load = instruction.mnemonic() == "ld" && is_plain(&instruction);
         // `d|p` names two destinations in one operand; what is not told apart stays where it is.
-        let moves = is_plain && instruction.guard().is_none() && !writes.is_empty();
-        Effects { reads, writes, passes: is_plain || !carries && COMPUTES.contains(&mnemonic), moves }
+        let moves = is_load && instruction.guard().is_none() && !writes.is_empty();
+        Effects { reads, writes, passes: is_load || computes(&instruction), moves }
     }
+}
+
+/// Whether an access of memory is one of this thread alone, as far as the order of its own goes.
+pub(super) fn is_plain(instruction: &Instruction<'_>) -> bool {
+    !instruction.modifiers().any(|modifier| {
+        matches!(modifier, "volatile" | "acquire" | "release" | "relaxed" | "mmio" | "sc" | "async")
+            || modifier.starts_with("shared::cluster")
+    })
+}
+
+/// Whether an instruction does nothing but compute in registers that it names.
+pub(super) fn computes(instruction: &Instruction<'_>) -> bool {
+    let mnemonic = instruction.mnemonic();
+    // The carry bit is no register that is named.
+    let carries = matches!(mnemonic, "addc" | "subc" | "madc") || instruction.has("cc");
+    !carries && COMPUTES.contains(&mnemonic)
 }
 
 /// Moves every load that can be moved.

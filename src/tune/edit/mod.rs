@@ -1,11 +1,13 @@
 //! Edits of a kernel's PTX: each named, each with a condition that is checked, each made as splices of the text as it was.
 //!
-//! Lines in an edit's name are those of the text as it was given, whatever else is edited: all edits of a trial are made at once.
+//! Lines in an edit's name are those of the text as it was given, whatever else is edited: all edits of a trial are made at once, but for
+//! the order of instructions, which names no line and comes last.
 
 mod budgets;
 mod directives;
 mod loads;
 mod loops;
+mod order;
 mod recompute;
 
 use std::fmt;
@@ -13,9 +15,11 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use super::Axis;
-use crate::ptx::{Function, Module};
+use crate::base::hardware::MAX_NAMED_REGISTERS;
+use crate::ptx::{self, Function, Module};
 
 pub use budgets::{RoleSet, splits};
+pub use directives::callees;
 pub use loops::{LoopHeader, headers};
 
 /// A change of the text that leaves what the kernel computes as it is.
@@ -39,6 +43,8 @@ pub enum Edit {
     SpillBesideShared(u32),
     /// Loads stand where their values are first needed.
     LoadsLate,
+    /// The instructions of each block stand in an order in which few values are alive at once.
+    FewestLive,
     /// Constants, special registers and parameters are read again where they are used.
     Recompute,
 }
@@ -73,6 +79,9 @@ pub enum Refused {
     /// The number of counts is not that of the instructions.
     #[error("the kernel has {0} setmaxnreg with constant counts: expected as many counts")]
     Counts(usize),
+    /// More registers than an instruction can name, or none.
+    #[error("{0} registers a thread are none that a kernel can have: expected 1 to {MAX_NAMED_REGISTERS}")]
+    NoRegisters(u32),
     /// A count that the ISA does not allow.
     #[error("{0} is no count of registers: expected a multiple of 8 from 24 to 256")]
     IllegalCount(u32),
@@ -109,7 +118,7 @@ impl Edit {
             Edit::NoUnroll(line) => Axis::Loop(*line),
             Edit::NoInline(line) => Axis::Function(*line),
             Edit::SpillToShared | Edit::SpillBesideShared(_) => Axis::SpillMemory,
-            Edit::LoadsLate => Axis::Loads,
+            Edit::LoadsLate | Edit::FewestLive => Axis::Order,
             Edit::Recompute => Axis::Recomputed,
         }
     }
@@ -131,6 +140,7 @@ impl Edit {
                 "the {bytes} bytes of shared memory of the launch are static, and registers that do not fit go to shared memory first"
             ),
             Edit::LoadsLate => "loads stand where their values are first needed".to_owned(),
+            Edit::FewestLive => "each block's instructions stand in an order that keeps few values alive".to_owned(),
             Edit::Recompute => {
                 "constants, special registers and parameters are read again where they are used".to_owned()
             }
@@ -140,6 +150,7 @@ impl Edit {
     /// The splices that make it, its condition checked.
     pub fn splices(&self, kernel: &Function<'_, '_>) -> Result<Vec<Splice>, Refused> {
         match self {
+            Edit::MaxNReg(count) if !(1..=MAX_NAMED_REGISTERS).contains(count) => Err(Refused::NoRegisters(*count)),
             Edit::MaxNReg(count) => directives::set(kernel, ".maxnreg", *count),
             Edit::MinBlocks(count) => directives::min_blocks(kernel, *count),
             Edit::MaxThreads(count) => directives::max_threads(kernel, *count),
@@ -149,6 +160,7 @@ impl Edit {
             Edit::SpillToShared => directives::spill_to_shared(kernel, None),
             Edit::SpillBesideShared(bytes) => directives::spill_to_shared(kernel, Some(*bytes)),
             Edit::LoadsLate => loads::splices(kernel),
+            Edit::FewestLive => order::splices(kernel),
             Edit::Recompute => recompute::splices(kernel),
         }
     }
@@ -172,13 +184,27 @@ impl fmt::Display for Edit {
             Edit::SpillToShared => f.write_str("spill-to-shared"),
             Edit::SpillBesideShared(bytes) => write!(f, "spill-to-shared={bytes}"),
             Edit::LoadsLate => f.write_str("loads-late"),
+            Edit::FewestLive => f.write_str("fewest-live"),
             Edit::Recompute => f.write_str("recompute"),
         }
     }
 }
 
-/// The text with all these edits of a kernel.
+/// The text with all these edits of a kernel. What sets the order of instructions comes last, and orders what the others leave.
 pub fn apply(kernel: &Function<'_, '_>, edits: &[&Edit]) -> Result<String, Refused> {
+    let (order, others): (Vec<&Edit>, Vec<&Edit>) = edits.iter().copied().partition(|edit| edit.axis() == Axis::Order);
+    let edited = splice(kernel, &others)?;
+    let [order @ .., last] = order.as_slice() else { return Ok(edited) };
+    if !order.is_empty() {
+        return Err(Refused::Overlap);
+    }
+    let module = ptx::parse(&edited);
+    let kernel = module.function(kernel.name()).ok_or(Refused::NotUnderstood)?;
+    splice(&kernel, &[last])
+}
+
+/// The text with these edits, all of the text as it is.
+fn splice(kernel: &Function<'_, '_>, edits: &[&Edit]) -> Result<String, Refused> {
     let text = kernel.module().text();
     let mut splices = Vec::new();
     for edit in edits {
@@ -207,7 +233,7 @@ fn offset(module: &Module<'_>, part: &str) -> Option<usize> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{0}' is no edit: expected maxnreg=N, minnctapersm=N, maxntid=N, setmaxnreg=N,N,…, nounroll@LINE, noinline@LINE, spill-to-shared, spill-to-shared=BYTES, \
-     loads-late or recompute"
+     loads-late, fewest-live or recompute"
 )]
 pub struct NoEdit(String);
 
@@ -230,6 +256,7 @@ impl FromStr for Edit {
             _ => match text {
                 "spill-to-shared" => Ok(Edit::SpillToShared),
                 "loads-late" => Ok(Edit::LoadsLate),
+                "fewest-live" => Ok(Edit::FewestLive),
                 "recompute" => Ok(Edit::Recompute),
                 _ => Err(wrong()),
             },

@@ -81,6 +81,12 @@ pub(super) fn splices(kernel: &Function<'_, '_>) -> Result<Vec<Splice>, Refused>
     Ok(splices)
 }
 
+/// Whether a special register never changes.
+pub(super) fn is_steady(name: &str) -> bool {
+    let is_part = |rest: &str| matches!(rest, "" | ".x" | ".y" | ".z");
+    STEADY.iter().any(|steady| name.strip_prefix(steady).is_some_and(is_part))
+}
+
 /// Whether what it computes is the same wherever in the kernel it stands.
 fn qualifies(instruction: &Instruction<'_>) -> bool {
     if instruction.guard().is_some() || instruction.definitions().count() != 1 {
@@ -91,11 +97,7 @@ fn qualifies(instruction: &Instruction<'_>) -> bool {
     match instruction.mnemonic() {
         "mov" => {
             let text = source.text();
-            let steady = STEADY
-                .iter()
-                .any(|name| text.strip_prefix(name).is_some_and(|rest| matches!(rest, "" | ".x" | ".y" | ".z")));
-            let constant = text.starts_with(|first: char| first.is_ascii_digit() || first == '-');
-            steady || constant
+            is_steady(text) || text.starts_with(|first: char| first.is_ascii_digit() || first == '-')
         }
         // Parameters of a kernel cannot be written; an address that is computed is none of its names.
         "ld" => {

@@ -47,6 +47,8 @@ fn edited(text: &str, edit: &str) -> Result<Vec<String>, Refused> {
 #[test]
 fn directives_are_added_or_changed() {
     assert_eq!(edited(KERNEL, "maxnreg=64").unwrap(), ["+.maxnreg 64"]);
+    assert_eq!(edited(KERNEL, "maxnreg=256"), Err(Refused::NoRegisters(256)));
+    assert_eq!(edited(KERNEL, "maxnreg=0"), Err(Refused::NoRegisters(0)));
     assert_eq!(edited(KERNEL, "minnctapersm=2").unwrap(), ["+.minnctapersm 2"]);
     let with = KERNEL.replace(".reqntid 128", ".reqntid 128 .minnctapersm 3");
     assert_eq!(
@@ -145,6 +147,104 @@ fn a_load_passes_nothing_that_may_write_what_it_reads() {
     }
 }
 
+/// An instruction as one that looks at two at a time sees it.
+struct Seen {
+    text: String,
+    reads: Vec<String>,
+    writes: Vec<String>,
+    /// Whether it does what others can see.
+    acts: bool,
+    loads: bool,
+}
+
+fn instructions(text: &str) -> Vec<Seen> {
+    let module = ptx::parse(text);
+    let kernel = module.functions().find(|function| function.kind() == ptx::FunctionKind::Entry).unwrap();
+    let all = kernel.instructions().map(|located| {
+        let instruction = located.instruction;
+        let names =
+            |def: bool| instruction.names().filter(move |used| used.is_def == def).map(|used| used.name.to_owned());
+        let mnemonic = instruction.mnemonic();
+        let is_constant = mnemonic == "ld" && (instruction.has("param") || instruction.has("const"));
+        let loads = (mnemonic == "ld" || mnemonic == "ldmatrix") && !is_constant;
+        Seen {
+            text: instruction.text().to_owned(),
+            reads: names(false).collect(),
+            writes: names(true).collect(),
+            acts: !(loads || is_constant || loads::computes(&instruction)),
+            loads,
+        }
+    });
+    all.collect()
+}
+
+/// Every two instructions of which one may change what the other does stand as they stood: looked at pair by pair.
+fn stands_as_it_stood(before: &str, after: &str) {
+    let (old, new) = (instructions(before), instructions(after));
+    assert_eq!(old.len(), new.len());
+    // Equal texts keep their order among themselves.
+    let mut places: std::collections::HashMap<&str, std::collections::VecDeque<usize>> = Default::default();
+    for (at, one) in new.iter().enumerate() {
+        places.entry(&one.text).or_default().push_back(at);
+    }
+    let place: Vec<usize> =
+        old.iter().map(|one| places.get_mut(one.text.as_str()).unwrap().pop_front().unwrap()).collect();
+    for (at, later) in old.iter().enumerate() {
+        for (before, earlier) in old.iter().enumerate().take(at).skip(at.saturating_sub(400)) {
+            let meets = |one: &[String], two: &[String]| one.iter().any(|name| two.contains(name));
+            let depends = meets(&later.reads, &earlier.writes)
+                || meets(&later.writes, &earlier.reads)
+                || meets(&later.writes, &earlier.writes);
+            // A store of shared memory and a load of global memory are strangers.
+            let both = |space: &str| later.text.contains(space) == earlier.text.contains(space);
+            let memory = later.acts && (earlier.acts || earlier.loads) || earlier.acts && later.loads;
+            let strangers = both(".global") != both(".shared") || !both(".global");
+            if depends || memory && !strangers {
+                assert!(place[before] < place[at], "{}\n{}", earlier.text, later.text);
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_are_ordered_so_that_few_values_live() {
+    let text = KERNEL.replace(
+        "\tadd.u32 %r5, %r2, %r2;\n",
+        "\tld.global.u32 %r7, [%rd1+4];\n\tmov.u32 %r8, %clock;\n\tld.global.u32 %r5, [%rd1+8];\n\tadd.u32 %r7, %r7, %r4;\n\tst.global.u32 [%rd1], %r7;\n",
+    );
+    let after = {
+        let module = ptx::parse(&text);
+        apply(&module.functions().last().unwrap(), &[&Edit::FewestLive]).unwrap()
+    };
+    stands_as_it_stood(&text, &after);
+    let at = |wanted: &str| after.find(wanted).unwrap_or_else(|| panic!("{wanted} in\n{after}"));
+    // The clock stays where it is; the sum ends two values before the next load begins one.
+    assert!(at("ld.global.u32 %r7") < at("%clock") && at("%clock") < at("ld.global.u32 %r5"));
+    assert!(at("add.u32 %r7") < at("ld.global.u32 %r5") && at("ld.global.u32 %r5") < at("st.global.u32 [%rd1], %r7"));
+    let again = {
+        let module = ptx::parse(&after);
+        apply(&module.functions().last().unwrap(), &[&Edit::FewestLive]).map(|again| again == after)
+    };
+    assert!(matches!(again, Err(Refused::NothingToChange) | Ok(true)), "{again:?}");
+}
+
+#[test]
+fn no_kernel_is_ordered_otherwise_than_it_may() {
+    let mut ordered = 0;
+    for entry in std::fs::read_dir("testdata/ptx").unwrap() {
+        let path = entry.unwrap().path();
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let module = ptx::parse(&text);
+        let Some(kernel) = module.functions().find(|function| function.kind() == ptx::FunctionKind::Entry) else {
+            continue;
+        };
+        let Ok(after) = apply(&kernel, &[&Edit::FewestLive]) else { continue };
+        stands_as_it_stood(&text, &after);
+        ordered += 1;
+    }
+    assert!(ordered > 5, "{ordered}");
+}
+
 #[test]
 fn cheap_values_are_computed_again_where_they_are_used() {
     let lines = edited(KERNEL, "recompute").unwrap();
@@ -185,7 +285,7 @@ fn functions_stay_calls() {
     let text = include_str!("../../../testdata/ptx/device_functions.ptx");
     let module = ptx::parse(text);
     let kernel = module.functions().find(|function| function.kind() == ptx::FunctionKind::Entry).unwrap();
-    let lines: Vec<u32> = directives::called(&kernel).map(|function| function.lines().0.0).collect();
+    let lines: Vec<u32> = callees(&kernel).collect();
     for line in lines {
         let after = apply(&kernel, &[&Edit::NoInline(line)]).unwrap();
         assert_eq!(ptx::parse(&after).errors, []);
@@ -199,6 +299,9 @@ fn edits_are_made_together_or_not_at_all() {
     let module = ptx::parse(KERNEL);
     let kernel = module.functions().last().unwrap();
     let all = [Edit::MaxNReg(40), Edit::NoUnroll(21), Edit::SpillToShared, Edit::LoadsLate];
+    assert_eq!(apply(&kernel, &[&Edit::LoadsLate, &Edit::FewestLive]), Err(Refused::Overlap));
+    // What is computed again and then moved.
+    assert!(apply(&kernel, &[&Edit::Recompute, &Edit::FewestLive]).is_ok());
     let after = apply(&kernel, &all.iter().collect::<Vec<_>>()).unwrap();
     for text in [".maxnreg 40", "nounroll", "enable_smem_spilling"] {
         assert_eq!(after.matches(text).count(), 1, "{text}");
