@@ -34,7 +34,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("graph", &[]),
     ("flow", &["base", "sass", "graph"]),
     ("registers", &["base", "cubin", "sass", "graph", "flow"]),
-    ("cost", &["base", "sass", "graph", "flow", "registers"]),
+    ("cost", &["base", "cubin", "sass", "graph", "flow", "registers"]),
     ("simt", &["base", "ptx", "graph"]),
     ("roles", &["base", "ptx", "registers", "simt"]),
     ("sync", &["base", "ptx", "registers", "simt", "roles"]),

@@ -37,7 +37,7 @@ pub enum Cover {
     NotWaited,
 }
 
-/// A dependency: the later instruction comes behind the earlier one, on the way from it through one block or into the next.
+/// A dependency of two instructions of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dependency {
     /// The earlier one.
@@ -73,17 +73,17 @@ struct State {
     readers: BTreeMap<(RegFile, u16), Pending>,
 }
 
-/// Visits every dependency of the code, within blocks and from each block into those that follow it.
+/// Visits every dependency of the code within its blocks.
 pub fn dependencies(code: &Code, mut visit: impl FnMut(Dependency)) {
     for block in &code.cfg.blocks {
         let mut state = State { now: 0, writers: BTreeMap::new(), readers: BTreeMap::new() };
         for index in block.start..block.end {
-            step(code, index, &mut state, true, &mut visit);
+            step(code, index, &mut state, &mut visit);
         }
     }
 }
 
-fn step(code: &Code, index: u32, state: &mut State, adds: bool, visit: &mut impl FnMut(Dependency)) {
+fn step(code: &Code, index: u32, state: &mut State, visit: &mut impl FnMut(Dependency)) {
     let program = code.program();
     let Some(inst) = program.instructions().get(index as usize) else { return };
     let control = inst.control();
@@ -118,24 +118,21 @@ fn step(code: &Code, index: u32, state: &mut State, adds: bool, visit: &mut impl
             tell(Way::Overwrites(file), (file, register), pending, state.now);
         }
     }
-    if adds {
-        let pending = |board: Option<u8>| Pending { index, issued: state.now, board, waited: false };
-        let (result, operands) =
-            (pending(control.write_barrier), pending(control.read_barrier.or(control.write_barrier)));
-        for register in effects.writes.iter_all() {
-            // What a guard may leave undone leaves the earlier value pending, too: the later one is what counts.
-            state.writers.insert(register, result);
-            state.readers.remove(&register);
-        }
-        if operands.board.is_some() {
-            for register in effects.reads.iter_all() {
-                state.readers.insert(register, operands);
-            }
+    let pending = |board: Option<u8>| Pending { index, issued: state.now, board, waited: false };
+    let (result, operands) = (pending(control.write_barrier), pending(control.read_barrier.or(control.write_barrier)));
+    for register in effects.writes.iter_all() {
+        // What a guard may leave undone leaves the earlier value pending, too: the later one is what counts.
+        state.writers.insert(register, result);
+        state.readers.remove(&register);
+    }
+    if operands.board.is_some() {
+        for register in effects.reads.iter_all() {
+            state.readers.insert(register, operands);
         }
     }
     state.now = state.now.saturating_add(u32::from(control.stall.max(1)));
     let near = state.now.saturating_sub(FAR);
-    if index % 64 == 0 {
+    if index.is_multiple_of(64) {
         state.writers.retain(|_, pending| pending.board.is_some() || pending.issued >= near);
     }
 }
@@ -171,10 +168,12 @@ pub fn kind(code: &Code, index: u32) -> String {
     kind
 }
 
+/// Producer, consumer and the letter of the way.
+type Pair = (&'static str, &'static str, char);
+
 /// The fewest cycles that ptxas was seen to leave between two kinds of instructions of an architecture; `tools/latencies` mines them.
 pub struct Latencies {
-    /// By producer, consumer and way.
-    rows: FastMap<(&'static str, &'static str, char), Vec<(u16, u8)>>,
+    rows: FastMap<Pair, Vec<(u16, u8)>>,
 }
 
 /// One line for each producer, consumer and way: `LOP3 IMAD r 4:75,80 5:90`. `@Alu` stands for all kinds of that pipe: what two kinds leave was

@@ -137,7 +137,10 @@ fn write_costs(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::R
             };
             let close = if at.bound == CostBound::Part { "" } else { ")" };
             let warps = count(u64::from(at.warps_per_scheduler), "warp");
-            format!("{} cycles with {warps} on a scheduler, {bound}{next}{close}; ", cycles(at.cycles, most))
+            // Warps of other roles are elsewhere.
+            let has_roles = kernel.roles.as_ref().is_some_and(|roles| !roles.is_empty());
+            let all = if has_roles { " that all run it" } else { "" };
+            format!("{} cycles with {warps} on a scheduler{all}, {bound}{next}{close}; ", cycles(at.cycles, most))
         });
         let told = format!(
             "a turn of the loop at {line} takes about {}{alone} for one warp alone {DIM}(an estimate: see \
