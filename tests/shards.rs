@@ -261,5 +261,7 @@ fn compiled_kernels_merge_too() {
     let times: Value = serde_json::from_slice(&fs::read(folder.join("times.json")).unwrap()).unwrap();
     let times = times["microseconds"].as_object().unwrap();
     assert_eq!(times.len(), 5);
-    assert!(times.values().all(|time| time.as_u64().unwrap() > 10_000), "{times:?}");
+    // What ptxas refuses is refused again by the cache, in no time.
+    let compiled = times.iter().filter(|(name, _)| !name.starts_with("saxpy"));
+    assert!(compiled.map(|(_, time)| time.as_u64().unwrap()).all(|time| time > 10_000), "{times:?}");
 }

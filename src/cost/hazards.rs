@@ -305,10 +305,11 @@ pub fn hazards(code: &Code) -> Hazards {
             Cover::Waited => None,
             Cover::NotWaited => {
                 let [from, to] = [dependency.from, dependency.to].map(|index| pipe(&kind(code, index)));
-                // The matrices of one pipe hand their sums on by themselves, and so do predicates of atomics.
+                // The matrices of one pipe hand their sums on by themselves. Predicates of atomics and barriers come by
+                // other ways.
                 let in_order = from == Some("@Tensor") && from == to;
-                let by_predicate = matches!(dependency.way, Way::Reads(RegFile::Pred) | Way::Guarded(_));
-                let counts = matches!(dependency.way, Way::Reads(_)) && !in_order && !by_predicate;
+                let is_register = matches!(dependency.way, Way::Reads(RegFile::Gpr | RegFile::Ugpr));
+                let counts = is_register && !in_order;
                 counts.then(|| hazard(None))
             }
             Cover::Cycles(cycles) => {
