@@ -53,6 +53,32 @@ def compare(record, folder, program, worst):
     return 0 if mean(errors) <= 0.05 and within(errors, 0.15) >= 0.95 and not missing else 1
 
 
+def bounds(record, folder, program, warps=8):
+    """Twelve cycles more for the part that bounds a loop are seen in its time, two thirds of them at least."""
+    rows = collections.defaultdict(dict)
+    with open(record) as file:
+        for row in map(json.loads, file):
+            name, _, variant = row["loop"].partition(".")
+            rows[name][variant] = row["cycles"].get(str(warps))
+    confirmed = refuted = untried = 0
+    for name, cycles in rows.items():
+        found, _ = estimates(program, os.path.join(folder, name + ".as_it_is.cubin"))
+        if warps not in found or not cycles.get("as_it_is"):
+            continue
+        part = found[warps]["part"].replace(" ", "_").replace("/", "-") if found[warps]["bound"] == "part" else None
+        # Twelve instructions more are twelve issues more.
+        more = cycles.get("FMA" if part == "issue" else part)
+        if not more:
+            untried += 1
+        elif (more - cycles["as_it_is"]) / warps >= 8:
+            confirmed += 1
+        else:
+            refuted += 1
+            print(f"{name}: {part}, {(more - cycles['as_it_is']) / warps:.1f} cycles more")
+    print(f"{confirmed} bounds confirmed, {refuted} not, {untried} of a kind that no variant adds to")
+    return 0 if refuted <= 0.1 * confirmed else 1
+
+
 def pack(record, folder, program, into):
     """One line for each loop: its words as hex, and the cycles."""
     with open(record) as file:

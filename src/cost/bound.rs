@@ -107,7 +107,7 @@ const BUSY: f64 = 0.85;
 
 pub(super) fn estimate(steps: &[Step], warps: Warps) -> Option<Estimate> {
     let simulated = simulate(steps, warps)?;
-    let loads = loads(steps, warps);
+    let loads = loads(steps, warps, simulated.bank_reads);
     let busiest = loads.first().filter(|load| load.busy >= BUSY * simulated.cycles);
     let waits: Vec<Wait> =
         steps.iter().zip(&simulated.waits).map(|(step, &(cycles, cause))| wait(steps, step, cycles, cause)).collect();
@@ -170,12 +170,11 @@ fn wait(steps: &[Step], step: &Step, cycles: u64, cause: Cause) -> Wait {
 }
 
 /// What each part has to do in a turn of all warps of a scheduler.
-fn loads(steps: &[Step], warps: Warps) -> Vec<Load> {
+fn loads(steps: &[Step], warps: Warps, bank_reads: f64) -> Vec<Load> {
     let each = f64::from(warps.each.max(1));
     let all = each * f64::from(warps.schedulers.max(1));
     let mut pipes = [0.0; Pipe::COUNT];
     let (mut issue, mut shared, mut group) = (0.0, 0.0, 0.0);
-    let mut banks = [0.0; 2];
     for step in steps {
         let unit = step.unit;
         issue += 1.0 + f64::from(unit.block);
@@ -185,15 +184,6 @@ fn loads(steps: &[Step], warps: Warps) -> Vec<Load> {
         }
         if let Action::Multiply { cycles, .. } = step.action {
             group += cycles as f64;
-        }
-        for source in &step.sources {
-            let is_kept = step.control.reuse >> source.slot & 1 == 1;
-            let reads = f64::from(source.count) / if source.count > 1 { 2.0 } else { 1.0 };
-            if source.count > 1 {
-                banks.iter_mut().for_each(|bank| *bank += reads);
-            } else if !is_kept {
-                banks[usize::from(source.register & 1)] += 1.0;
-            }
         }
     }
     // Either half takes what any half can do; the heavy one has its own on top.
@@ -212,7 +202,7 @@ fn loads(steps: &[Step], warps: Warps) -> Vec<Load> {
     let mut loads = vec![
         Load { part: Part::Issue, busy: issue * each },
         Load { part: Part::SharedMemory, busy: shared * all },
-        Load { part: Part::Banks, busy: banks[0].max(banks[1]) * each },
+        Load { part: Part::Banks, busy: bank_reads },
         Load { part: Part::Pipe(Pipe::WarpGroup), busy: group * each },
     ];
     loads.extend(PIPES.map(|pipe| Load { part: Part::Pipe(pipe), busy: pipes[pipe.index()] * each }));

@@ -1,7 +1,7 @@
 //! What a loop costs: the schedule that ptxas made, executed.
 //!
 //! In: the code of a function and one of its loops. Out: an [`Estimate`] for a number of warps: cycles of a turn, what bounds it, how busy each
-//! part of the machine is, and what a lone warp waits for. Every word carries what ptxas decided (stall, scoreboards, reuse): the [`simulate`]
+//! part of the machine is, and what a lone warp waits for. Every word carries what ptxas decided (stall, scoreboards, reuse): the `simulate`
 //! module issues the instructions of a turn by it, warp by warp, against a [`Machine`] whose widths and latencies were measured.
 //!
 //! An estimate is static and says so: memory answers after the latency that the caller names, no access meets another in a bank, every guard is

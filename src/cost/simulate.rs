@@ -40,6 +40,8 @@ pub(super) enum Cause {
 pub(super) struct Simulated {
     /// Cycles in which every warp does a turn.
     pub cycles: f64,
+    /// Reads of the busier bank of registers in that time, by a scheduler.
+    pub bank_reads: f64,
     /// Of the first warp, in its last turn: cycles before each instruction, and why.
     pub waits: Vec<(u64, Cause)>,
 }
@@ -70,6 +72,8 @@ struct Scheduler {
     /// The two halves of the FMA pipe, the one that does everything first.
     halves: [u64; 2],
     banks: [u64; 2],
+    /// How often each bank was read.
+    reads: [u64; 2],
     issue: u64,
     queue: VecDeque<(u64, usize, usize)>,
     memory: u64,
@@ -113,8 +117,12 @@ pub(super) fn simulate(steps: &[Step], warps: Warps) -> Option<Simulated> {
     machine.run((WARM + counted) * total);
     work::check_time();
     let cycles = (machine.now - start) as f64 / counted as f64;
+    let bank_reads = machine.schedulers.first().map_or(0.0, |first| {
+        let turns: u64 = first.warps.iter().map(|warp| warp.turns).sum();
+        first.reads[0].max(first.reads[1]) as f64 * each as f64 / turns.max(1) as f64
+    });
     let waits = machine.schedulers.first().and_then(|first| first.warps.first()).map(|warp| warp.waits.clone());
-    Some(Simulated { cycles, waits: waits.unwrap_or_default() })
+    Some(Simulated { cycles, bank_reads, waits: waits.unwrap_or_default() })
 }
 
 struct Sm<'a> {
@@ -141,6 +149,7 @@ impl Scheduler {
             pipes: [0; Pipe::COUNT],
             halves: [0; 2],
             banks: [0; 2],
+            reads: [0; 2],
             issue: 0,
             queue: VecDeque::new(),
             memory: 0,
@@ -292,8 +301,9 @@ impl Sm<'_> {
             let slot = usize::from(source.slot);
             kept[slot] = (step.control.reuse >> slot & 1 == 1).then_some(source.register);
         }
-        for (bank, reads) in scheduler.banks.iter_mut().zip(reads) {
-            *bank = (*bank).max(now) + reads;
+        for (bank, reads) in reads.into_iter().enumerate() {
+            scheduler.banks[bank] = scheduler.banks[bank].max(now) + reads;
+            scheduler.reads[bank] += reads;
         }
         scheduler.issue = now + 1 + u64::from(unit.block);
         match unit.pipe {
