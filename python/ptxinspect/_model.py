@@ -965,7 +965,7 @@ class LoopWait(View):
     ptx_line: Optional[int]
     #: Cycles since the instruction before it.
     cycles: int
-    reason: Literal["stall", "scoreboard", "branch", "pipe", "banks", "barrier", "groups"]
+    cause: Literal["stall", "scoreboard", "branch", "pipe", "banks", "barrier", "groups"]
     for_pc: Optional[int]
     for_ptx_line: Optional[int]
 

@@ -93,12 +93,12 @@ def matrix(name, chains, copies):
     return kernel
 
 
-def address(kernel, stride, size):
-    """A register with this thread's address in the buffer, and the buffer filled with addresses of itself."""
+def address(kernel, stride):
+    """A register with this thread's address in the buffer."""
     base = kernel.new("r")
     kernel.before += [
         f"mov.u32 {base}, buffer;",
-        f"and.b32 %i5, %i1, 31;",
+        "and.b32 %i5, %i1, 31;",
         f"mad.lo.s32 {base}, %i5, {stride}, {base};",
     ]
     return base
@@ -110,7 +110,7 @@ WIDTHS = {"": (1, 4), ".v2": (2, 8), ".v4": (4, 16)}
 def shared_chain(width):
     words, stride = WIDTHS[width]
     kernel = Kernel(shared=8192)
-    base = address(kernel, stride, 8192)
+    base = address(kernel, stride)
     into = [base] + [kernel.keep(kernel.new("r")) for _ in range(words - 1)]
     kernel.before.append(f"st.shared{width}.u32 [{base}], {'{' + ', '.join([base] * words) + '}' if words > 1 else base};")
     target = "{" + ", ".join(into) + "}" if words > 1 else base
@@ -122,7 +122,7 @@ def shared_chain(width):
 def shared_wide(width, load, ways=1):
     words, stride = WIDTHS[width]
     kernel = Kernel(shared=40960)
-    base = address(kernel, stride * ways, 40960)
+    base = address(kernel, stride * ways)
     sums = [kernel.keep(kernel.input("r")) for _ in range(8 * words)]
     for index in range(8):
         registers = sums[index * words:(index + 1) * words]
@@ -137,8 +137,7 @@ def shared_wide(width, load, ways=1):
     return kernel
 
 
-def global_chain(width=""):
-    words, stride = WIDTHS[width]
+def global_chain():
     kernel = Kernel()
     kernel.before += ["mad.wide.u32 %a6, %i1, 8, %a2;", "st.global.u64 [%a6], %a6;"]
     kernel.body += ["ld.global.ca.u64 %a6, [%a6];"] * 4
@@ -146,34 +145,9 @@ def global_chain(width=""):
     return kernel
 
 
-def global_wide(width, load):
-    words, stride = WIDTHS[width]
-    kernel = Kernel()
-    kernel.before += ["and.b32 %i5, %i1, 31;", f"mad.wide.u32 %a6, %i5, {stride}, %a1;"]
-    sums = [kernel.keep(kernel.input("r")) for _ in range(8 * words)]
-    for index in range(8):
-        registers = sums[index * words:(index + 1) * words]
-        group = lambda names: "{" + ", ".join(names) + "}" if words > 1 else names[0]
-        if load:
-            temporary = [kernel.new("r") for _ in registers]
-            kernel.body.append(f"ld.global.ca{width}.u32 {group(temporary)}, [%a6+{index * 512}];")
-            kernel.body += [f"add.s32 {into}, {into}, {new};" for into, new in zip(registers, temporary)]
-        else:
-            kernel.body.append(f"st.global{width}.u32 [%a6+{index * 512}], {group(registers)};")
-    return kernel
-
-
-def constant_chain():
-    kernel = Kernel()
-    base = kernel.keep(kernel.new("r"))
-    kernel.before += [f"mov.u32 {base}, 0;"]
-    kernel.body += [f"ld.const.u32 {base}, [table+{0}];".replace("[table+0]", f"[{base}]")] * 4
-    return kernel
-
-
 def ldmatrix(count, chain, trans=False):
     kernel = Kernel(shared=16384)
-    base = address(kernel, 16, 16384)
+    base = address(kernel, 16)
     kernel.keep(base)
     form = f"ldmatrix.sync.aligned.m8n8.x{count}{'.trans' if trans else ''}.shared.b16"
     if chain:
@@ -192,7 +166,7 @@ def ldmatrix(count, chain, trans=False):
 
 def atomic(chain):
     kernel = Kernel(shared=16384)
-    base = address(kernel, 4, 16384)
+    base = address(kernel, 4)
     sums = [kernel.keep(kernel.input("r")) for _ in range(4)]
     for index in range(4):
         value = sums[0 if chain else index]
@@ -227,14 +201,12 @@ def every():
         yield f"{name}_wide", simple(name, 8, copies)
     for name in MATRICES:
         yield f"{name}_chain", matrix(name, 1, 8)
-        yield f"{name}_wide", matrix(name, 4 if MATRICES[name][1] != "d" else 4, 16)
+        yield f"{name}_wide", matrix(name, 4, 16)
     for width in WIDTHS:
         tag = width.strip(".") or "v1"
         yield f"lds_{tag}_chain", shared_chain(width)
         yield f"lds_{tag}_wide", shared_wide(width, True)
         yield f"sts_{tag}_wide", shared_wide(width, False)
-        yield f"ldg_{tag}_wide", global_wide(width, True)
-        yield f"stg_{tag}_wide", global_wide(width, False)
     for ways in (2, 4, 8):
         yield f"lds_v1_ways{ways}", shared_wide("", True, ways)
         yield f"sts_v1_ways{ways}", shared_wide("", False, ways)
@@ -259,7 +231,10 @@ def every():
 
 
 # What meets in a pair shows which pipe it goes to.
-PAIRED = ["fadd", "fmul", "imad", "imad_wide", "hadd2", "hfma2", "f16_f32", "lop3", "shf", "prmt", "iadd3", "i2f", "fmnmx", "isel", "f2fp_bf16", "idp4a", "ex2", "popc", "shfl", "dadd", "ballot", "imnmx", "iadd64"]
+PAIRED = [
+    "fadd", "fmul", "imad", "imad_wide", "hadd2", "hfma2", "f16_f32", "lop3", "shf", "prmt", "iadd3", "i2f", "fmnmx", "isel",
+    "f2fp_bf16", "idp4a", "ex2", "popc", "shfl", "dadd", "ballot", "imnmx", "iadd64",
+]
 
 
 def pair(first, second, copies=16):

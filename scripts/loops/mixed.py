@@ -79,7 +79,7 @@ def one(seed):
         pools["l"] = [kernel.keep(kernel.input("l")) for _ in range(rng.choice([1, 2, 3]))]
     count = rng.choice([6, 12, 20, 32, 48, 64, 96])
     if family in ("shared", "gemm", "mixed"):
-        pools["base"] = {words: micro.address(kernel, stride, 16384) for words, stride in micro.WIDTHS.values()}
+        pools["base"] = {words: micro.address(kernel, stride) for words, stride in micro.WIDTHS.values()}
     if family == "shared":
         for _ in range(rng.randrange(1, 5)):
             shared(rng, kernel, rng.randrange(1, 6), pools)

@@ -61,26 +61,7 @@ pub struct Wait {
     /// Cycles since the one before it issued.
     pub cycles: u32,
     /// Why.
-    pub for_what: WaitFor,
-}
-
-/// See [`Wait`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitFor {
-    /// Its turn, or the stall count of the instruction before.
-    Stall,
-    /// The result or the operands of an earlier instruction.
-    Scoreboard(Pc),
-    /// The branch to it.
-    Branch,
-    /// Its pipe.
-    Pipe,
-    /// The banks of registers.
-    Banks,
-    /// The other warps of the block.
-    Barrier,
-    /// Multiplications of the warp group.
-    Groups,
+    pub cause: Cause,
 }
 
 /// What a turn costs.
@@ -109,9 +90,13 @@ pub(super) fn estimate(steps: &[Step], warps: Warps) -> Option<Estimate> {
     let simulated = simulate(steps, warps)?;
     let loads = loads(steps, warps, simulated.bank_reads);
     let busiest = loads.first().filter(|load| load.busy >= BUSY * simulated.cycles);
-    let waits: Vec<Wait> =
-        steps.iter().zip(&simulated.waits).map(|(step, &(cycles, cause))| wait(steps, step, cycles, cause)).collect();
-    let at_barriers: u32 = waits.iter().filter(|wait| wait.for_what == WaitFor::Barrier).map(|wait| wait.cycles).sum();
+    let wait = |(step, &(cycles, cause)): (&Step, &(u64, Cause))| Wait {
+        pc: step.pc,
+        cycles: u32::try_from(cycles).unwrap_or(u32::MAX),
+        cause,
+    };
+    let waits: Vec<Wait> = steps.iter().zip(&simulated.waits).map(wait).collect();
+    let at_barriers: u32 = waits.iter().filter(|wait| wait.cause == Cause::Barrier).map(|wait| wait.cycles).sum();
     let bound = match busiest {
         Some(load) => Bound::Part(load.part),
         None if f64::from(at_barriers) > simulated.cycles / 3.0 => Bound::Barrier,
@@ -154,19 +139,6 @@ fn critical(steps: &[Step], waits: &[(u64, Cause)]) -> Vec<(Pc, u32)> {
     }
     chain.reverse();
     chain
-}
-
-fn wait(steps: &[Step], step: &Step, cycles: u64, cause: Cause) -> Wait {
-    let for_what = match cause {
-        Cause::Stall => WaitFor::Stall,
-        Cause::Scoreboard(at) => steps.get(at).map_or(WaitFor::Stall, |holder| WaitFor::Scoreboard(holder.pc)),
-        Cause::Branch => WaitFor::Branch,
-        Cause::Pipe => WaitFor::Pipe,
-        Cause::Banks => WaitFor::Banks,
-        Cause::Barrier => WaitFor::Barrier,
-        Cause::Groups => WaitFor::Groups,
-    };
-    Wait { pc: step.pc, cycles: u32::try_from(cycles).unwrap_or(u32::MAX), for_what }
 }
 
 /// What each part has to do in a turn of all warps of a scheduler.

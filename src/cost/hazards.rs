@@ -1,29 +1,26 @@
 //! Consumers that come too early by the control bits of the words.
 //!
-//! An instruction of a fixed latency is covered by stall counts: so many cycles must lie between it and whoever reads its result. One of a
-//! varying latency is covered by a scoreboard: whoever reads its result, or overwrites what it still reads, must wait for it, or come after
-//! somebody who did. [`dependencies`] finds every dependency along the code with the cycles that ptxas left; [`Latencies`] are the fewest that it
-//! was ever seen to leave, and [`hazards`] are those that fall short.
+//! A result of a fixed latency is covered by stall counts: so many cycles must lie between its producer and whoever reads it. One of a varying
+//! latency is covered by a scoreboard: whoever reads it must wait for that, or come after somebody who did. [`dependencies`] finds every read of
+//! a result within a block with the cycles that ptxas left; [`Latencies`] are the fewest that it was ever seen to leave, and [`hazards`] are
+//! those that fall short. Whether operands are overwritten before they are read is not judged.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use crate::base::{FastMap, Pc, RegFile, RegSet};
+use super::machine::Pipe;
+use crate::base::{FastMap, Pc, RegFile};
 use crate::flow::Program;
 use crate::registers::code::Code;
 use crate::sass::{self, Control};
 
-/// How a later instruction depends on an earlier one.
+/// How an instruction reads the result of an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Way {
-    /// It reads a register that the earlier one writes.
+    /// As an operand.
     Reads(RegFile),
-    /// It is guarded by what the earlier one writes.
+    /// As its guard.
     Guarded(RegFile),
-    /// It writes what the earlier one writes.
-    Writes(RegFile),
-    /// It writes what the earlier one still reads.
-    Overwrites(RegFile),
 }
 
 /// What lies between two instructions that depend on each other.
@@ -40,11 +37,11 @@ pub enum Cover {
 /// A dependency of two instructions of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dependency {
-    /// The earlier one.
+    /// The producer.
     pub from: u32,
-    /// The later one.
+    /// The consumer.
     pub to: u32,
-    /// How it depends.
+    /// How it reads.
     pub way: Way,
     /// What covers it.
     pub cover: Cover,
@@ -53,30 +50,27 @@ pub struct Dependency {
 /// Cycles beyond which no fixed latency reaches.
 const FAR: u32 = 64;
 
-/// An earlier instruction that something may still depend on.
+/// The last writer of a register.
 #[derive(Clone, Copy)]
-struct Pending {
+struct Writer {
     index: u32,
     issued: u32,
-    /// Its scoreboard: of its result or of its operands.
+    /// The scoreboard of its result.
     board: Option<u8>,
     waited: bool,
 }
 
-/// What is pending along a walk.
-#[derive(Clone)]
+/// What is known along a block.
+#[derive(Default)]
 struct State {
     now: u32,
-    /// By register: who wrote it last.
-    writers: BTreeMap<(RegFile, u16), Pending>,
-    /// By register: who reads it through a scoreboard.
-    readers: BTreeMap<(RegFile, u16), Pending>,
+    writers: BTreeMap<(RegFile, u16), Writer>,
 }
 
-/// Visits every dependency of the code within its blocks.
+/// Visits every read of a result within the blocks of the code.
 pub fn dependencies(code: &Code, mut visit: impl FnMut(Dependency)) {
     for block in &code.cfg.blocks {
-        let mut state = State { now: 0, writers: BTreeMap::new(), readers: BTreeMap::new() };
+        let mut state = State::default();
         for index in block.start..block.end {
             step(code, index, &mut state, &mut visit);
         }
@@ -90,50 +84,25 @@ fn step(code: &Code, index: u32, state: &mut State, visit: &mut impl FnMut(Depen
     wait(state, control);
     let guard = program.guard(index as usize).map(|guard| (guard.file, u16::from(guard.index)));
     let effects = program.effects(index as usize);
-    let mut told = RegSet::EMPTY;
-    let mut tell = |way: Way, register: (RegFile, u16), pending: &Pending, now: u32| {
-        // One dependency for each register is enough.
-        if told.contains(register.0, register.1) && !matches!(way, Way::Overwrites(_)) {
-            return;
-        }
-        told.insert(register.0, register.1);
-        let cover = match pending.board {
-            None => Cover::Cycles(now - pending.issued),
-            Some(_) if pending.waited => Cover::Waited,
+    for register in effects.reads.iter_all() {
+        let Some(writer) = state.writers.get(&register) else { continue };
+        let way = if guard == Some(register) { Way::Guarded(register.0) } else { Way::Reads(register.0) };
+        let cover = match writer.board {
+            None => Cover::Cycles(state.now - writer.issued),
+            Some(_) if writer.waited => Cover::Waited,
             Some(_) => Cover::NotWaited,
         };
-        visit(Dependency { from: pending.index, to: index, way, cover });
-    };
-    for (file, register) in effects.reads.iter_all() {
-        if let Some(pending) = state.writers.get(&(file, register)) {
-            let is_guard = guard == Some((file, register));
-            tell(if is_guard { Way::Guarded(file) } else { Way::Reads(file) }, (file, register), pending, state.now);
-        }
+        visit(Dependency { from: writer.index, to: index, way, cover });
     }
-    for (file, register) in effects.writes.iter_all() {
-        if let Some(pending) = state.writers.get(&(file, register)) {
-            tell(Way::Writes(file), (file, register), pending, state.now);
-        }
-        if let Some(pending) = state.readers.get(&(file, register)) {
-            tell(Way::Overwrites(file), (file, register), pending, state.now);
-        }
-    }
-    let pending = |board: Option<u8>| Pending { index, issued: state.now, board, waited: false };
-    let (result, operands) = (pending(control.write_barrier), pending(control.read_barrier.or(control.write_barrier)));
+    let writer = Writer { index, issued: state.now, board: control.write_barrier, waited: false };
     for register in effects.writes.iter_all() {
-        // What a guard may leave undone leaves the earlier value pending, too: the later one is what counts.
-        state.writers.insert(register, result);
-        state.readers.remove(&register);
-    }
-    if operands.board.is_some() {
-        for register in effects.reads.iter_all() {
-            state.readers.insert(register, operands);
-        }
+        // Where a guard may leave it undone the earlier value is still there: the later writer is what counts.
+        state.writers.insert(register, writer);
     }
     state.now = state.now.saturating_add(u32::from(control.stall.max(1)));
-    let near = state.now.saturating_sub(FAR);
-    if index.is_multiple_of(64) {
-        state.writers.retain(|_, pending| pending.board.is_some() || pending.issued >= near);
+    if index.is_multiple_of(FAR) {
+        let near = state.now.saturating_sub(FAR);
+        state.writers.retain(|_, writer| writer.board.is_some() || writer.issued >= near);
     }
 }
 
@@ -142,8 +111,8 @@ fn wait(state: &mut State, control: Control) {
     if control.wait_mask == 0 {
         return;
     }
-    for pending in state.writers.values_mut().chain(state.readers.values_mut()) {
-        pending.waited |= pending.board.is_some_and(|board| control.wait_mask >> board & 1 == 1);
+    for writer in state.writers.values_mut() {
+        writer.waited |= writer.board.is_some_and(|board| control.wait_mask >> board & 1 == 1);
     }
 }
 
@@ -204,8 +173,8 @@ impl Latencies {
         if !is_fixed(from) {
             return None;
         }
-        let letter = letter(way)?;
-        let (of, by) = (pipe(from)?, pipe(to)?);
+        let letter = letter(way);
+        let (of, by) = (row(pipe(from)?), row(pipe(to)?));
         [(from, to), (from, by), (of, by)].iter().find_map(|&(from, to)| {
             let row = self.rows.get(&(from, to, letter))?;
             row.iter().find(|(known, _)| *known == sm).map(|(_, cycles)| u32::from(*cycles))
@@ -213,58 +182,74 @@ impl Latencies {
     }
 }
 
-/// How the table names a way; none for one that stall counts need not cover.
-pub fn letter(way: Way) -> Option<char> {
-    Some(match way {
+/// How the table names a way.
+pub fn letter(way: Way) -> char {
+    match way {
         Way::Reads(RegFile::Gpr) => 'r',
         Way::Reads(RegFile::Pred) => 'p',
         Way::Reads(RegFile::Ugpr) => 'u',
         Way::Reads(RegFile::Upred) => 'q',
         Way::Guarded(RegFile::Pred) => 'g',
-        Way::Guarded(RegFile::Upred) => 'h',
-        _ => return None,
-    })
+        Way::Guarded(_) => 'h',
+    }
 }
 
-/// The pipe of a kind of instruction, as the table names it, on every architecture; none for what nobody knows.
-pub fn pipe(kind: &str) -> Option<&'static str> {
+/// The pipe of a kind of instruction, on every architecture; none for what goes through two.
+pub fn pipe(kind: &str) -> Option<Pipe> {
     let (name, modifiers) = kind.split_once('.').unwrap_or((kind, ""));
     Some(match name {
-        // What goes through two pipes, one after the other.
         "" | "FCHK" | "REDUX" | "R2UR" => return None,
-        "FFMA" | "FADD" | "FMUL" | "FSWZADD" | "FFMA32I" => "@Fma",
-        "HFMA2" if modifiers.contains("MMA") => "@Half",
-        "HFMA2" | "HADD2" | "HMUL2" | "IMAD" | "IDP" | "XMAD" => "@FmaHeavy",
-        "DADD" | "DMUL" | "DFMA" | "DSETP" | "DMNMX" => "@Fp64",
-        "MUFU" | "POPC" | "FLO" | "BREV" | "F2I" | "FRND" | "F2F" | "I2F" | "I2I" => "@Xu",
-        "HMMA" | "IMMA" | "QMMA" | "BMMA" | "DMMA" | "OMMA" => "@Tensor",
-        "HGMMA" | "IGMMA" | "QGMMA" | "BGMMA" => "@WarpGroup",
+        "FFMA" | "FADD" | "FMUL" | "FSWZADD" | "FFMA32I" => Pipe::Fma,
+        "HFMA2" if modifiers.contains("MMA") => Pipe::Half,
+        "HFMA2" | "HADD2" | "HMUL2" | "IMAD" | "IDP" | "XMAD" => Pipe::FmaHeavy,
+        "DADD" | "DMUL" | "DFMA" | "DSETP" | "DMNMX" => Pipe::Fp64,
+        "MUFU" | "POPC" | "FLO" | "BREV" | "F2I" | "FRND" | "F2F" | "I2F" | "I2I" => Pipe::Xu,
+        "HMMA" | "IMMA" | "QMMA" | "BMMA" | "DMMA" | "OMMA" => Pipe::Tensor,
+        "HGMMA" | "IGMMA" | "QGMMA" | "BGMMA" => Pipe::WarpGroup,
         "LDS" | "LDSM" | "STS" | "STSM" | "SHFL" | "LDG" | "LD" | "LDL" | "STG" | "ST" | "STL" | "ATOMS" | "MATCH"
         | "LDC" | "S2R" | "LDGSTS" | "ATOM" | "ATOMG" | "RED" | "UTMALDG" | "UTMASTG" | "SYNCS" | "TEX" | "TLD"
         | "TLD4" | "TXQ" | "TMML" | "SULD" | "SUST" | "SUATOM" | "SURED" | "LDGDEPBAR" | "AL2P" | "ALD" | "AST"
         | "CCTL" | "ERRBAR" | "MEMBAR" | "LDGMC" | "LDCU" | "CS2R" | "S2UR" | "REDG" | "LDT" | "STT" | "UTCHMMA"
-        | "LDTM" | "STTM" => "@Memory",
-        "BRA" | "BRX" | "JMP" | "EXIT" | "RET" | "CALL" | "BRXU" | "JMX" | "JMXU" => "@Branch",
+        | "LDTM" | "STTM" => Pipe::Memory,
+        "BRA" | "BRX" | "JMP" | "EXIT" | "RET" | "CALL" | "BRXU" | "JMX" | "JMXU" => Pipe::Branch,
         "NOP" | "BAR" | "WARPGROUP" | "WARPSYNC" | "DEPBAR" | "BSSY" | "BSYNC" | "YIELD" | "NANOSLEEP" | "B2R"
-        | "BMOV" | "BREAK" | "PREEXIT" | "ACQBULK" | "KILL" | "VOTEU" | "CREDUX" => "@Issue",
-        _ if name.starts_with('U') => "@Uniform",
-        _ => "@Alu",
+        | "BMOV" | "BREAK" | "PREEXIT" | "ACQBULK" | "KILL" | "VOTEU" | "CREDUX" => Pipe::Issue,
+        _ if name.starts_with('U') => Pipe::Uniform,
+        _ => Pipe::Alu,
     })
+}
+
+/// How the table names all kinds of a pipe.
+pub fn row(pipe: Pipe) -> &'static str {
+    match pipe {
+        Pipe::Fma => "@Fma",
+        Pipe::FmaHeavy => "@FmaHeavy",
+        Pipe::Half => "@Half",
+        Pipe::Alu => "@Alu",
+        Pipe::Xu => "@Xu",
+        Pipe::Fp64 => "@Fp64",
+        Pipe::Uniform => "@Uniform",
+        Pipe::Tensor => "@Tensor",
+        Pipe::Memory => "@Memory",
+        Pipe::WarpGroup => "@WarpGroup",
+        Pipe::Branch => "@Branch",
+        Pipe::Issue => "@Issue",
+    }
 }
 
 /// Whether results of a kind come after a fixed number of cycles: what stall counts must cover.
 pub fn is_fixed(kind: &str) -> bool {
-    matches!(pipe(kind), Some("@Fma" | "@FmaHeavy" | "@Half" | "@Alu" | "@Uniform"))
+    matches!(pipe(kind), Some(Pipe::Fma | Pipe::FmaHeavy | Pipe::Half | Pipe::Alu | Pipe::Uniform))
 }
 
 /// A consumer that comes too early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hazard {
-    /// Whose result or operands are at stake.
+    /// Whose result is read.
     pub from: Pc,
-    /// Who comes too early.
+    /// Who reads it too early.
     pub to: Pc,
-    /// How it depends.
+    /// How.
     pub way: Way,
     /// Cycles that lie between, and that must; none where a scoreboard is not waited for.
     pub cycles: Option<(u32, u32)>,
@@ -273,65 +258,57 @@ pub struct Hazard {
 /// What was found, and how much was looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hazards {
-    /// By place.
+    /// By place, the first thousand.
     pub found: Vec<Hazard>,
     /// Dependencies that were decided.
     pub decided: u64,
-    /// Those between kinds that were seen too seldom to say.
+    /// Those that nobody knows enough of to say.
     pub unknown: u64,
 }
 
-/// Hazards that are kept of a function; the rest is counted as decided.
+/// Hazards that are kept of a function.
 const MOST_FOUND: usize = 1000;
 
 /// The hazards of a function's code.
 pub fn hazards(code: &Code) -> Hazards {
-    let (program, table) = (code.program(), Latencies::get());
+    let program = code.program();
     let sm = program.decoder().arch().sm;
     let mut kinds: FastMap<u32, String> = FastMap::default();
     let mut all = Hazards::default();
-    dependencies(code, |dependency| {
-        let guard = |index: u32| program.guard(index as usize);
-        // One of two that are never both done.
-        let excluded = guard(dependency.from).zip(guard(dependency.to)).is_some_and(|(first, second)| {
+    dependencies(code, |Dependency { from, to, way, cover }| {
+        let guards = program.guard(from as usize).zip(program.guard(to as usize));
+        // Of two with opposite guards only one is done.
+        let is_one = guards.is_some_and(|(first, second)| {
             (first.file, first.index) == (second.file, second.index) && first.negated != second.negated
         });
-        if excluded {
+        if is_one {
             return;
         }
-        let hazard =
-            |cycles| Hazard { from: Pc(dependency.from * 16), to: Pc(dependency.to * 16), way: dependency.way, cycles };
-        let found = match dependency.cover {
-            Cover::Waited => None,
+        for index in [from, to] {
+            kinds.entry(index).or_insert_with(|| kind(code, index));
+        }
+        let (of, by) = (&kinds[&from], &kinds[&to]);
+        // Cycles that lie between and that must, where they are too few; none where it is not known.
+        let short = match cover {
+            Cover::Waited => Some(None),
             Cover::NotWaited => {
-                let [from, to] = [dependency.from, dependency.to].map(|index| pipe(&kind(code, index)));
-                // The matrices of one pipe hand their sums on by themselves. Predicates of atomics and barriers come by
-                // other ways.
-                let in_order = from == Some("@Tensor") && from == to;
-                let is_register = matches!(dependency.way, Way::Reads(RegFile::Gpr | RegFile::Ugpr));
-                let counts = is_register && !in_order;
-                counts.then(|| hazard(None))
+                // Matrices of one pipe hand their sums on by themselves; predicates of atomics and barriers come by other ways.
+                let in_order = pipe(of) == Some(Pipe::Tensor) && pipe(by) == Some(Pipe::Tensor);
+                let is_register = matches!(way, Way::Reads(RegFile::Gpr | RegFile::Ugpr));
+                (is_register && !in_order).then_some(Some(None))
             }
             Cover::Cycles(cycles) => {
-                if cycles > u32::from(u8::MAX) || !matches!(dependency.way, Way::Reads(_) | Way::Guarded(_)) {
-                    None
-                } else {
-                    for index in [dependency.from, dependency.to] {
-                        kinds.entry(index).or_insert_with(|| kind(code, index));
-                    }
-                    match table.least(sm, &kinds[&dependency.from], &kinds[&dependency.to], dependency.way) {
-                        None => {
-                            all.unknown += 1;
-                            return;
-                        }
-                        Some(needed) => (cycles < needed).then(|| hazard(Some((cycles, needed)))),
-                    }
-                }
+                let needed = Latencies::get().least(sm, of, by, way);
+                needed.map(|needed| (cycles < needed).then_some(Some((cycles, needed))))
             }
         };
-        all.decided += 1;
-        if let Some(found) = found.filter(|_| all.found.len() < MOST_FOUND) {
-            all.found.push(found);
+        match short {
+            None => all.unknown += 1,
+            Some(short) => {
+                all.decided += 1;
+                let hazard = |cycles| Hazard { from: Pc(from * 16), to: Pc(to * 16), way, cycles };
+                all.found.extend(short.map(hazard).filter(|_| all.found.len() < MOST_FOUND));
+            }
         }
     });
     all

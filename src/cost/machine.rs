@@ -97,26 +97,14 @@ impl Unit {
     }
 }
 
-/// Cycles until memory answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Memory {
-    /// Global memory.
-    pub global: u16,
-    /// Local memory: spills.
-    pub local: u16,
-}
-
-impl Memory {
-    /// All that is asked for is in the first cache.
-    pub const L1: Memory = Memory { global: 33, local: 33 };
-}
+/// Cycles until memory answers what is in the first cache.
+pub const L1_LATENCY: u16 = 33;
 
 /// An SM whose numbers are known.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
-    /// The GPU that it was measured on.
-    pub measured_on: &'static str,
-    memory: Memory,
+    /// Cycles until global and local memory answer.
+    latency: u16,
 }
 
 /// Cycles from a branch that is taken to the next instruction of the warp, at least.
@@ -136,8 +124,8 @@ pub const GROUP_END: u64 = 26;
 
 impl Machine {
     /// The machine of an architecture; none where nobody measured one.
-    pub fn of(arch: Arch, memory: Memory) -> Option<Machine> {
-        (arch.sm == 90).then_some(Machine { measured_on: "an H200", memory })
+    pub fn of(arch: Arch, latency: u16) -> Option<Machine> {
+        (arch.sm == 90).then_some(Machine { latency })
     }
 
     /// What an instruction asks for, by its name and modifiers.
@@ -187,10 +175,8 @@ impl Machine {
             "STS" => Unit::memory(2 + 2 * words, words, 22, 7),
             "STSM" => Unit::memory(2 + 2 * words, words, 22, 7).unmeasured(),
             "SHFL" => Unit::memory(2, 1, 23, 9),
-            "LDG" | "LD" => {
-                Unit { measured: mnemonic == "LDG", ..Unit::memory(2 * words, words, self.memory.global, 9) }
-            }
-            "LDL" => Unit::memory(2 * words, words, self.memory.local, 9),
+            "LDG" | "LD" => Unit { measured: mnemonic == "LDG", ..Unit::memory(2 * words, words, self.latency, 9) },
+            "LDL" => Unit::memory(2 * words, words, self.latency, 9),
             "STG" | "ST" => {
                 let interval = [6, 8, 8, 16][usize::from(words.clamp(1, 4) - 1)];
                 Unit { measured: mnemonic == "STG", ..Unit::memory(interval, words + 1, 34, 12) }

@@ -16,9 +16,10 @@ mod path;
 mod simulate;
 mod step;
 
-pub use bound::{Bound, Estimate, Load, Part, Wait, WaitFor};
-pub use machine::{Machine, Memory, Pipe};
+pub use bound::{Bound, Estimate, Load, Part, Wait};
+pub use machine::{L1_LATENCY, Machine, Pipe};
 pub use path::Turn;
+pub use simulate::Cause;
 
 use crate::graph::LoopId;
 use crate::registers::code::Code;

@@ -19,10 +19,10 @@ const WARM: u64 = 4;
 
 /// Why an instruction did not issue right after the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
+pub enum Cause {
     /// The stall count of the instruction before.
     Stall,
-    /// A scoreboard that an earlier instruction of the turn holds.
+    /// A scoreboard that an instruction of the turn, or of the one before, holds: its place in the turn.
     Scoreboard(usize),
     /// The branch that leads here.
     Branch,

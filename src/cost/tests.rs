@@ -36,7 +36,7 @@ fn turn(code: &Code) -> Turn {
 }
 
 fn machine() -> Machine {
-    Machine::of("sm_90a".parse().unwrap(), Memory::L1).unwrap()
+    Machine::of("sm_90a".parse().unwrap(), L1_LATENCY).unwrap()
 }
 
 /// Blocks of the recorded launches have 1,024 threads at most: eight warps on a scheduler.
@@ -99,7 +99,7 @@ fn waits_of_a_turn_add_up_to_it() {
 #[test]
 fn an_architecture_that_nobody_measured_has_no_machine() {
     for arch in ["sm_80", "sm_89", "sm_100a", "sm_120"] {
-        assert!(Machine::of(arch.parse().unwrap(), Memory::L1).is_none());
+        assert!(Machine::of(arch.parse().unwrap(), L1_LATENCY).is_none());
     }
 }
 

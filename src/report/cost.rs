@@ -1,5 +1,7 @@
 //! What the loops of a kernel cost, as far as the schedule decides it: estimates, on PTX lines.
 
+use std::cell::Cell;
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -7,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::code::Section;
 use super::model::{Kernel, SourceLine};
 use crate::base::hardware::WARP_SIZE;
-use crate::base::{Line, Pc};
-use crate::cost::{self, Bound, Estimate, Machine, Memory, Part, Turn, WaitFor, Warps};
+use crate::base::{Arch, Line, Pc};
+use crate::cost::{self, Bound, Cause, Estimate, L1_LATENCY, Machine, Part, Turn, Warps};
 use crate::flow;
 use crate::graph::{BlockId, LoopId};
 use crate::registers::code::Code;
@@ -139,7 +141,7 @@ pub struct LoopWait {
     /// Cycles since the instruction before it.
     pub cycles: u32,
     /// Why.
-    pub reason: WaitReason,
+    pub cause: WaitCause,
     /// The instruction that it waits for.
     pub for_pc: Option<Pc>,
     /// The PTX line of that.
@@ -149,7 +151,7 @@ pub struct LoopWait {
 /// Why an instruction waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum WaitReason {
+pub enum WaitCause {
     /// The stall count of the instruction before it: results of a known latency.
     Stall,
     /// A scoreboard: results of memory and the like.
@@ -216,17 +218,16 @@ pub(super) fn costs(
     section: &Section<'_>,
     ranges: &[Range<Pc>],
     asked: Costs,
-    arch: crate::base::Arch,
+    arch: Arch,
 ) -> Option<Vec<LoopCost>> {
     let latency = match asked {
         Costs::None => return None,
         Costs::Hottest => None,
         Costs::Asked { latency, .. } => latency,
     };
-    let memory = latency.map_or(Memory::L1, |cycles| Memory { global: cycles, local: cycles });
-    let machine = Machine::of(arch, memory)?;
+    let machine = Machine::of(arch, latency.unwrap_or(L1_LATENCY))?;
     let code = section.code.as_deref()?;
-    let teller = Teller { section, code, machine, warps: warps(kernel, asked), steps: std::cell::Cell::new(0), asked };
+    let teller = Teller { section, code, machine, warps: warps(kernel, asked), steps: Cell::new(0), asked };
     Some(teller.chosen(ranges).into_iter().filter_map(|id| teller.cost(id)).collect())
 }
 
@@ -252,7 +253,7 @@ struct Teller<'a> {
     machine: Machine,
     warps: Vec<Warps>,
     /// Instructions issued so far.
-    steps: std::cell::Cell<u64>,
+    steps: Cell<u64>,
     asked: Costs,
 }
 
@@ -268,7 +269,7 @@ impl Teller<'_> {
             Costs::Hottest => {
                 let working = self.working();
                 found.retain(|(id, _)| working.get(id.0 as usize) == Some(&true));
-                found.sort_by_key(|(id, body)| (std::cmp::Reverse((body.depth, body.instructions)), *id));
+                found.sort_by_key(|(id, body)| (Reverse((body.depth, body.instructions)), *id));
                 found.truncate(HOTTEST);
             }
             Costs::Asked { line, .. } => {
@@ -285,30 +286,33 @@ impl Teller<'_> {
 
     /// Whether each loop does more than ask again whether it may go on.
     fn working(&self) -> Vec<bool> {
-        const ASKING: [&str; 16] = [
-            "SYNCS",
-            "BRA",
-            "NANOSLEEP",
-            "ISETP",
-            "PLOP3",
-            "NOP",
-            "YIELD",
-            "BSYNC",
-            "BSSY",
-            "WARPSYNC",
-            "MOV",
-            "UMOV",
-            "ELECT",
-            "R2UR",
-            "CCTL",
-            "BREAK",
-        ];
+        let asks = |name: &str| {
+            matches!(
+                name,
+                "SYNCS"
+                    | "BRA"
+                    | "NANOSLEEP"
+                    | "ISETP"
+                    | "PLOP3"
+                    | "NOP"
+                    | "YIELD"
+                    | "BSYNC"
+                    | "BSSY"
+                    | "WARPSYNC"
+                    | "MOV"
+                    | "UMOV"
+                    | "ELECT"
+                    | "R2UR"
+                    | "CCTL"
+                    | "BREAK"
+            )
+        };
         let (loops, decoder) = (&self.code.loops, self.code.program().decoder());
         let mut working = vec![false; loops.loops.len()];
         for (block, found) in (0..).map(BlockId).zip(&self.code.cfg.blocks) {
             let Some(working) = loops.of(block).and_then(|id| working.get_mut(id.0 as usize)) else { continue };
             let all = self.code.instructions().get(found.start as usize..found.end as usize).unwrap_or_default();
-            *working |= all.iter().any(|inst| !ASKING.contains(&decoder.mnemonic(inst)));
+            *working |= all.iter().any(|inst| !asks(decoder.mnemonic(inst)));
         }
         for id in loops.inner_first() {
             if working.get(id.0 as usize) == Some(&true)
@@ -327,9 +331,7 @@ impl Teller<'_> {
             (block.start..block.end).any(|index| self.section.ptx_line(Pc(index * 16)) == Some(line))
         };
         let found = blocks.filter(|(_, block)| has(block)).filter_map(|(block, _)| self.code.loops.of(block));
-        found.max_by_key(|id| {
-            (self.code.loops.loops.get(id.0 as usize).map(|found| found.depth), std::cmp::Reverse(*id))
-        })
+        found.max_by_key(|id| (self.code.loops.loops.get(id.0 as usize).map(|found| found.depth), Reverse(*id)))
     }
 
     fn cost(&self, id: LoopId) -> Option<LoopCost> {
@@ -351,8 +353,8 @@ impl Teller<'_> {
         let alone = self.estimate(turn, Warps::ALONE)?;
         let with = |warps: &Warps| Some(at(warps.each, &self.estimate(turn, *warps)?));
         let mut waits: Vec<LoopWait> =
-            alone.waits.iter().filter(|wait| wait.cycles > 1).map(|wait| self.wait(wait)).collect();
-        waits.sort_by_key(|wait| (std::cmp::Reverse(wait.cycles), wait.pc));
+            alone.waits.iter().filter(|wait| wait.cycles > 1).map(|wait| self.wait(&alone.waits, wait)).collect();
+        waits.sort_by_key(|wait| (Reverse(wait.cycles), wait.pc));
         waits.truncate(MOST_WAITS);
         Some(TurnCost {
             instructions: alone.instructions,
@@ -380,26 +382,23 @@ impl Teller<'_> {
         cost::estimate(&self.machine, self.code, turn, warps)
     }
 
-    fn wait(&self, wait: &cost::Wait) -> LoopWait {
-        let for_pc = match wait.for_what {
-            WaitFor::Scoreboard(pc) => Some(pc),
-            _ => None,
+    fn wait(&self, turn: &[cost::Wait], wait: &cost::Wait) -> LoopWait {
+        let (cause, held_by) = match wait.cause {
+            Cause::Stall => (WaitCause::Stall, None),
+            Cause::Scoreboard(at) => (WaitCause::Scoreboard, turn.get(at).map(|holder| holder.pc)),
+            Cause::Branch => (WaitCause::Branch, None),
+            Cause::Pipe => (WaitCause::Pipe, None),
+            Cause::Banks => (WaitCause::Banks, None),
+            Cause::Barrier => (WaitCause::Barrier, None),
+            Cause::Groups => (WaitCause::Groups, None),
         };
         LoopWait {
             pc: wait.pc,
             ptx_line: self.section.ptx_line(wait.pc),
             cycles: wait.cycles,
-            reason: match wait.for_what {
-                WaitFor::Stall => WaitReason::Stall,
-                WaitFor::Scoreboard(_) => WaitReason::Scoreboard,
-                WaitFor::Branch => WaitReason::Branch,
-                WaitFor::Pipe => WaitReason::Pipe,
-                WaitFor::Banks => WaitReason::Banks,
-                WaitFor::Barrier => WaitReason::Barrier,
-                WaitFor::Groups => WaitReason::Groups,
-            },
-            for_pc,
-            for_ptx_line: for_pc.and_then(|pc| self.section.ptx_line(pc)),
+            cause,
+            for_pc: held_by,
+            for_ptx_line: held_by.and_then(|pc| self.section.ptx_line(pc)),
         }
     }
 }

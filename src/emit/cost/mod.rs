@@ -4,7 +4,7 @@ mod json;
 mod text;
 
 pub use json::write_json;
-pub use text::{bound, write_text};
+pub use text::write_text;
 
 /// How text is written.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@ use super::Options;
 use crate::base::Line;
 use crate::emit::escape::terminal;
 use crate::emit::text::{BOLD, DIM, RESET, wrap};
-use crate::report::{CostBound, CyclesAt, Kernel, LoopCost, LoopWait, TurnCost, Unit, WaitReason};
+use crate::report::{CostBound, CyclesAt, Kernel, LoopCost, LoopWait, TurnCost, Unit, WaitCause};
 
 /// Waits that are shown where nobody asks for all.
 const WAITS: usize = 5;
@@ -113,7 +113,7 @@ fn write_loop(cost: &LoopCost, options: &Options, out: &mut dyn Write) -> io::Re
 }
 
 /// What bounds a turn, in words.
-pub fn bound(at: &CyclesAt) -> String {
+fn bound(at: &CyclesAt) -> String {
     match at.bound {
         CostBound::Part => at.part.clone(),
         CostBound::Latency => "latency".to_owned(),
@@ -159,7 +159,7 @@ fn write_turn(turn: &TurnCost, options: &Options, out: &mut dyn Write) -> io::Re
         writeln!(out, "    one warp alone waits longest")?;
     }
     for wait in waits.iter().take(shown) {
-        let line = format!("{} cycles before {}: {}", wait.cycles, at_line(wait.ptx_line), reason(wait));
+        let line = format!("{} cycles before {}: {}", wait.cycles, at_line(wait.ptx_line), cause(wait));
         for (number, part) in wrap(&line, options.width.saturating_sub(8)).iter().enumerate() {
             writeln!(out, "{}{part}", if number == 0 { "      " } else { "        " })?;
         }
@@ -188,18 +188,18 @@ fn write_path(turn: &TurnCost, options: &Options, out: &mut dyn Write) -> io::Re
     Ok(())
 }
 
-fn reason(wait: &LoopWait) -> String {
-    match wait.reason {
-        WaitReason::Stall => "the stall count of the instruction before it, for a result of a known latency".to_owned(),
-        WaitReason::Scoreboard => {
+fn cause(wait: &LoopWait) -> String {
+    match wait.cause {
+        WaitCause::Stall => "the stall count of the instruction before it, for a result of a known latency".to_owned(),
+        WaitCause::Scoreboard => {
             let line = wait.for_ptx_line.map(|line| format!("line {line}"));
             let pc = wait.for_pc.map(|pc| format!(" (pc {pc})")).unwrap_or_default();
             format!("waits for what {}{pc} brings or reads", line.unwrap_or_else(|| "an instruction".to_owned()))
         }
-        WaitReason::Branch => "the branch to it".to_owned(),
-        WaitReason::Pipe => "its pipe is busy".to_owned(),
-        WaitReason::Banks => "operands in the same bank of registers".to_owned(),
-        WaitReason::Barrier => "the barrier".to_owned(),
-        WaitReason::Groups => "multiplications of the warp group".to_owned(),
+        WaitCause::Branch => "the branch to it".to_owned(),
+        WaitCause::Pipe => "its pipe is busy".to_owned(),
+        WaitCause::Banks => "operands in the same bank of registers".to_owned(),
+        WaitCause::Barrier => "the barrier".to_owned(),
+        WaitCause::Groups => "multiplications of the warp group".to_owned(),
     }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use ptxinspect::cost::hazards::{Cover, dependencies, hazards, is_fixed, kind, letter, pipe};
+use ptxinspect::cost::hazards::{Cover, dependencies, hazards, is_fixed, kind, letter, pipe, row};
 use ptxinspect::cubin::Image;
 use ptxinspect::registers::code::{Code, Counting};
 use rayon::prelude::*;
@@ -31,11 +31,11 @@ fn mine(path: &str) -> Table {
         let kinds: Vec<String> = (0..code.instructions().len() as u32).map(|index| kind(&code, index)).collect();
         dependencies(&code, |found| {
             let (from, to) = (&kinds[found.from as usize], &kinds[found.to as usize]);
-            if let (Cover::Cycles(cycles), Some(letter)) = (found.cover, letter(found.way))
+            if let Cover::Cycles(cycles) = found.cover
                 && is_fixed(from)
-                && !to.is_empty()
+                && pipe(to).is_some()
             {
-                note(&mut table, (image.arch.sm, from.clone(), to.clone(), letter), cycles, 1);
+                note(&mut table, (image.arch.sm, from.clone(), to.clone(), letter(found.way)), cycles, 1);
             }
         });
     }
@@ -45,13 +45,13 @@ fn mine(path: &str) -> Table {
 fn print(mined: &Table) {
     let mut all = mined.clone();
     for ((sm, from, to, letter), &(cycles, times)) in mined {
-        let (Some(of), Some(by)) = (pipe(from), pipe(to)) else { continue };
+        let (Some(of), Some(by)) = (pipe(from).map(row), pipe(to).map(row)) else { continue };
         note(&mut all, (*sm, from.clone(), by.to_owned(), *letter), cycles, times);
         note(&mut all, (*sm, of.to_owned(), by.to_owned(), *letter), cycles, times);
     }
     all.retain(|_, (cycles, times)| *times >= ENOUGH && *cycles <= 64);
     let wider = |(sm, from, to, letter): &(u16, String, String, char)| {
-        let (of, by) = (pipe(from)?.to_owned(), pipe(to)?.to_owned());
+        let (of, by) = (row(pipe(from)?).to_owned(), row(pipe(to)?).to_owned());
         let keys = [(*sm, from.clone(), by.clone(), *letter), (*sm, of, by, *letter)];
         keys.iter().filter(|key| key.1 != *from || key.2 != *to).find_map(|key| all.get(key)).map(|row| row.0)
     };
