@@ -8,6 +8,7 @@ pub mod codes;
 mod fast;
 pub mod figures;
 pub mod hardware;
+mod ids;
 mod limits;
 mod pos;
 mod regs;
@@ -16,6 +17,7 @@ pub mod work;
 
 pub use arch::{Arch, ArchError, Variant};
 pub use fast::{FastMap, FastSet};
+pub use ids::{Id, IndexVec};
 pub use limits::Limits;
 pub use pos::{Line, Pc};
 pub use regs::{PerRegFile, RegFile, RegSet};

@@ -1,18 +1,19 @@
 //! Single bits of registers: which are 0 or 1 in every thread, whatever the rest is, and which are bits of an address.
 //!
-//! In: the instructions of an evaluation. Out: for every version of a register the bits that are known. An address whose variable is
+//! In: the instructions of an evaluation. Out: for every value of a register the bits that are known. An address whose variable is
 //! aligned has lower bits that are known, a descriptor that is put together from an address and constants has fields that are.
 
-use crate::base::work;
+use crate::base::{IndexVec, work};
 use crate::ptx::{Operand, Shape, StateSpace, type_bits};
 use crate::simt::Warps;
 use crate::simt::eval::number::{Arithmetic, Type};
 use crate::simt::eval::value::Value;
+use crate::simt::ssa::construct::ValueId;
 use crate::simt::ssa::lowering::{Compute, Source, Step};
 
 /// Rounds over the instructions.
 const MAX_ROUNDS: usize = 16;
-/// Changes of a version after which nothing is known of it.
+/// Changes of a value after which nothing is known of it.
 const MAX_CHANGES: u8 = 6;
 /// Lower bits of a pointer that a launch hands over and that are taken to be 0: every allocation is aligned further.
 const POINTER: u64 = 15;
@@ -190,22 +191,22 @@ fn low(bits: u32) -> u64 {
 
 /// What is known of the bits of every register.
 pub struct Bits {
-    held: Vec<Option<KnownBits>>,
+    held: IndexVec<ValueId, Option<KnownBits>>,
 }
 
 impl Bits {
     /// Evaluates a kernel.
     pub fn of(warps: &Warps<'_>) -> Bits {
         let values = &warps.values;
-        let count = values.versions.count as usize;
-        let numbers: Vec<Option<KnownBits>> = values.held.iter().map(numbers).collect();
+        let count = values.ssa.count;
+        let numbers: IndexVec<ValueId, Option<KnownBits>> = values.held.iter().map(numbers).collect();
         let mut solver = Solver {
             warps,
             widths: widths(warps),
             held: numbers.clone(),
             numbers,
-            changes: vec![0; count],
-            stamps: vec![0; count],
+            changes: IndexVec::filled(0, count),
+            stamps: IndexVec::filled(0, count),
             round: 0,
         };
         for round in 0..MAX_ROUNDS {
@@ -214,7 +215,7 @@ impl Bits {
                 return Bits { held: solver.held };
             }
         }
-        Bits { held: vec![Some(KnownBits::UNKNOWN); count] }
+        Bits { held: IndexVec::filled(Some(KnownBits::UNKNOWN), count) }
     }
 
     /// What is known of an operand: of a number, a register, or an address with what is added to it.
@@ -232,8 +233,8 @@ impl Bits {
             .and_then(|(name, site)| warps.graph.registers.resolve(name, site.located.id));
         let base = match register {
             Some(register) => {
-                let version = warps.values.versions.read(index, register);
-                version.and_then(|version| self.held.get(version as usize).copied().flatten())
+                let id = warps.values.ssa.read(index, register);
+                id.and_then(|id| self.held.get(id).copied().flatten())
             }
             None => place(warps, &warps.values.operand(&warps.graph, index, operand)),
         };
@@ -258,16 +259,16 @@ fn place(warps: &Warps<'_>, value: &Value) -> Option<KnownBits> {
     Some(KnownBits { address, variable: value.variable(), ..known })
 }
 
-/// By version: how many bits its register has.
-fn widths(warps: &Warps<'_>) -> Vec<u8> {
-    let mut widths = vec![64; warps.values.versions.count as usize];
+/// By value: how many bits its register has.
+fn widths(warps: &Warps<'_>) -> IndexVec<ValueId, u8> {
+    let mut widths = IndexVec::filled(64, warps.values.ssa.count);
     for step in &warps.values.steps {
         let Some(site) = warps.graph.sites.get(step.index as usize) else { continue };
         let written = warps.graph.registers.written_by(&site.located);
         for (to, register) in step.destinations.iter().zip(written) {
             let declared = warps.graph.registers.declaration(register);
             let bits = declared.and_then(|declared| type_bits(declared.ty)).unwrap_or(64).min(64);
-            if let Some(slot) = widths.get_mut(to.version as usize) {
+            if let Some(slot) = widths.get_mut(to.id) {
                 *slot = bits as u8;
             }
         }
@@ -277,13 +278,13 @@ fn widths(warps: &Warps<'_>) -> Vec<u8> {
 
 struct Solver<'w, 'a> {
     warps: &'w Warps<'a>,
-    widths: Vec<u8>,
-    /// By version: the bits of what is known thread by thread.
-    numbers: Vec<Option<KnownBits>>,
-    held: Vec<Option<KnownBits>>,
-    changes: Vec<u8>,
-    /// The round after the one in which each version changed last.
-    stamps: Vec<usize>,
+    widths: IndexVec<ValueId, u8>,
+    /// By value: the bits of what is known thread by thread.
+    numbers: IndexVec<ValueId, Option<KnownBits>>,
+    held: IndexVec<ValueId, Option<KnownBits>>,
+    changes: IndexVec<ValueId, u8>,
+    /// The round after the one in which each value changed last.
+    stamps: IndexVec<ValueId, usize>,
     round: usize,
 }
 
@@ -291,47 +292,46 @@ impl Solver<'_, '_> {
     fn round(&mut self) -> bool {
         let mut changed = false;
         let warps = self.warps;
-        work::spend_on(warps.values.steps.len() + warps.values.versions.meetings.len());
+        work::spend_on(warps.values.steps.len() + warps.values.ssa.phis.len());
         let mut steps = warps.values.steps.iter().peekable();
-        let mut meetings = warps.values.versions.meetings.iter().peekable();
+        let mut phis = warps.values.ssa.phis.iter().peekable();
         loop {
-            let next = [steps.peek().map(|step| step.block), meetings.peek().map(|meeting| meeting.block)];
+            let next = [steps.peek().map(|step| step.block), phis.peek().map(|phi| phi.block)];
             let Some(block) = next.into_iter().flatten().min() else { return changed };
-            while let Some(meeting) = meetings.next_if(|meeting| meeting.block == block) {
-                let is_touched = meeting.from.iter().any(|(.., version)| self.is_touched(*version));
+            while let Some(phi) = phis.next_if(|phi| phi.block == block) {
+                let is_touched = phi.from.iter().any(|(.., id)| self.is_touched(*id));
                 if self.round > 0 && !is_touched {
                     continue;
                 }
-                work::spend_on(meeting.from.len());
-                let coming = meeting.from.iter().filter_map(|(.., version)| self.version(Some(*version)));
+                work::spend_on(phi.from.len());
+                let coming = phi.from.iter().filter_map(|(.., id)| self.held_by(Some(*id)));
                 if let Some(met) = coming.reduce(KnownBits::join) {
-                    changed |= self.set(meeting.version, met);
+                    changed |= self.set(phi.id, met);
                 }
             }
             while let Some(step) = steps.next_if(|step| step.block == block) {
-                if self.round == 0 || step.reads.iter().any(|version| self.is_touched(*version)) {
+                if self.round == 0 || step.reads.iter().any(|id| self.is_touched(*id)) {
                     changed |= self.step(step);
                 }
             }
         }
     }
 
-    /// Whether a version changed since this place was looked at in the round before.
-    fn is_touched(&self, version: u32) -> bool {
-        self.stamps.get(version as usize).is_some_and(|stamp| *stamp >= self.round)
+    /// Whether a value changed since this place was looked at in the round before.
+    fn is_touched(&self, id: ValueId) -> bool {
+        self.stamps.get(id).is_some_and(|stamp| *stamp >= self.round)
     }
 
-    fn version(&self, version: Option<u32>) -> Option<KnownBits> {
-        self.held.get(version? as usize).copied().flatten()
+    fn held_by(&self, id: Option<ValueId>) -> Option<KnownBits> {
+        self.held.get(id?).copied().flatten()
     }
 
-    fn set(&mut self, version: u32, mut bits: KnownBits) -> bool {
-        let at = version as usize;
-        if self.numbers.get(at).is_some_and(Option::is_some) {
+    fn set(&mut self, id: ValueId, mut bits: KnownBits) -> bool {
+        if self.numbers.get(id).is_some_and(Option::is_some) {
             return false;
         }
         let (Some(slot), Some(changes), Some(stamp)) =
-            (self.held.get_mut(at), self.changes.get_mut(at), self.stamps.get_mut(at))
+            (self.held.get_mut(id), self.changes.get_mut(id), self.stamps.get_mut(id))
         else {
             return false;
         };
@@ -353,20 +353,20 @@ impl Solver<'_, '_> {
     fn step(&mut self, step: &Step) -> bool {
         let mut changed = false;
         for (at, to) in step.destinations.iter().enumerate() {
-            if self.numbers.get(to.version as usize).is_some_and(Option::is_some) {
+            if self.numbers.get(to.id).is_some_and(Option::is_some) {
                 continue;
             }
-            let bits = self.widths.get(to.version as usize).map_or(64, |bits| u32::from(*bits));
+            let bits = self.widths.get(to.id).map_or(64, |bits| u32::from(*bits));
             let computed = match self.compute(step, at, bits) {
                 Some(Some(found)) => found.within(bits),
                 Some(None) => KnownBits::UNKNOWN.within(bits),
                 // Something that it needs has not been looked at.
                 None => continue,
             };
-            let kept = if step.guard.is_some() && to.is_several || !to.alone { self.version(to.old) } else { None };
-            let own = if to.alone { None } else { self.version(Some(to.version)) };
+            let kept = if step.guard.is_some() && to.is_several || !to.alone { self.held_by(to.old) } else { None };
+            let own = if to.alone { None } else { self.held_by(Some(to.id)) };
             let joined = [kept, own].into_iter().flatten().fold(computed, KnownBits::join);
-            changed |= self.set(to.version, joined);
+            changed |= self.set(to.id, joined);
         }
         changed
     }
@@ -375,8 +375,8 @@ impl Solver<'_, '_> {
     fn source(&self, source: &Source, bits: u32) -> Option<Option<KnownBits>> {
         Some(match source {
             Source::Known(value) => numbers(value).or_else(|| place(self.warps, value)),
-            Source::Version(Some(version)) => Some(self.version(Some(*version))?),
-            Source::Version(None) => return None,
+            Source::Value(Some(id)) => Some(self.held_by(Some(*id))?),
+            Source::Value(None) => return None,
             Source::Address(base, offset) => {
                 let base = self.source(base, 64)??;
                 offset.map(|offset| base.plus(KnownBits::constant(offset as u64), 0))

@@ -25,6 +25,7 @@ pub use liveness::LiveRegisters;
 pub use paths::Paths;
 pub use reachability::{Reach, ThreadSet, passing};
 pub use roots::Root;
+pub use ssa::construct::ValueId;
 pub use uniformity::Uniformity;
 
 use std::sync::Arc;

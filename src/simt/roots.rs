@@ -4,6 +4,7 @@ use crate::ptx::{Operand, StateSpace};
 use crate::simt::eval::evaluate::{Values, Writer};
 use crate::simt::eval::value::Value;
 use crate::simt::graph::Graph;
+use crate::simt::ssa::construct::ValueId;
 use crate::simt::ssa::lowering::{Compute, Source};
 
 /// Instructions back from an address, on all ways together.
@@ -29,16 +30,16 @@ impl Values {
             let variable = self.operand(graph, index, operand).variable()?;
             return self.declared.get(variable as usize)?.space.map(Root::In);
         };
-        self.root_of(graph, self.versions.read(index, register)?, &mut { MAX_STEPS })
+        self.root_of(graph, self.ssa.read(index, register)?, &mut { MAX_STEPS })
     }
 
-    fn root_of(&self, graph: &Graph<'_>, version: u32, steps: &mut u32) -> Option<Root> {
+    fn root_of(&self, graph: &Graph<'_>, id: ValueId, steps: &mut u32) -> Option<Root> {
         *steps = steps.checked_sub(1)?;
-        let step = match self.writers.get(version as usize)? {
-            Writer::Step(_) => self.writer(version)?,
+        let step = match self.writers.get(id)? {
+            Writer::Step(_) => self.writer(id)?,
             Writer::Phi(at) => {
-                let meeting = self.versions.meetings.get(*at as usize)?;
-                let mut roots = meeting.from.iter().filter(|(.., from)| *from != version);
+                let phi = self.ssa.phis.get(*at as usize)?;
+                let mut roots = phi.from.iter().filter(|(.., from)| *from != id);
                 let first = roots.next().and_then(|(.., from)| self.root_of(graph, *from, steps))?;
                 // A loop that adds to an address comes back to itself.
                 let same = roots.all(|(.., from)| self.root_of(graph, *from, steps).is_none_or(|root| root == first));
@@ -50,7 +51,7 @@ impl Values {
         let named = || instruction.modifiers().find_map(space);
         let mut of = |at: usize| match step.arguments.get(at)? {
             Source::Known(value) => self.space_of(value).map(Root::In),
-            Source::Version(Some(from)) => self.root_of(graph, *from, steps),
+            Source::Value(Some(from)) => self.root_of(graph, *from, steps),
             _ => None,
         };
         match (instruction.mnemonic(), step.compute) {

@@ -4,7 +4,7 @@
 //! each of them. A branch decides over an instruction where one of its ways must lead there and another need not (control dependence);
 //! what decides the branch is followed back through all that it is computed from.
 
-use crate::base::work;
+use crate::base::{IndexVec, work};
 use crate::ptx::{Operand, Shape};
 use crate::simt::Reach;
 use crate::simt::Warps;
@@ -12,6 +12,7 @@ use crate::simt::eval::evaluate::Values;
 use crate::simt::eval::value::{Value, Variation};
 use crate::simt::graph::Graph;
 use crate::simt::reachability::{ThreadSet, passing};
+use crate::simt::ssa::construct::ValueId;
 
 /// Rounds in which what differs is followed on.
 const MAX_ROUNDS: usize = 64;
@@ -22,7 +23,7 @@ pub struct Uniformity {
     set: ThreadSet,
     among: Among,
     blocks: Vec<bool>,
-    versions: Vec<bool>,
+    values: IndexVec<ValueId, bool>,
 }
 
 /// Among whom something differs.
@@ -61,9 +62,12 @@ impl Uniformity {
     fn among(warps: &Warps<'_>, set: ThreadSet, among: Among) -> Uniformity {
         let (graph, values) = (&warps.graph, &warps.values);
         let control = Control::of(graph, values, &warps.reach, &set);
-        let count = values.versions.count as usize;
-        let mut found =
-            Uniformity { set, among, blocks: vec![false; graph.blocks.len()], versions: vec![false; count] };
+        let mut found = Uniformity {
+            set,
+            among,
+            blocks: vec![false; graph.blocks.len()],
+            values: IndexVec::filled(false, values.ssa.count),
+        };
         for _ in 0..MAX_ROUNDS {
             if !found.round(graph, values, &warps.reach, &control) {
                 return found;
@@ -83,22 +87,22 @@ impl Uniformity {
     pub fn equally(&self, warps: &Warps<'_>, index: usize) -> bool {
         let Some(site) = warps.graph.sites.get(index) else { return false };
         let guarded = site.located.instruction.guard().is_some();
-        let guard = site.guard.and_then(|(register, _)| warps.values.versions.read(index, register));
+        let guard = site.guard.and_then(|(register, _)| warps.values.ssa.read(index, register));
         let decided = self.blocks.get(site.block as usize).copied().unwrap_or(true);
-        let held_back = guarded && guard.is_none_or(|version| self.differs(version));
+        let held_back = guarded && guard.is_none_or(|id| self.differs(id));
         !decided && !held_back && warps.at(index).within(&self.set)
     }
 
     /// Whether an address is the same for all that run an instruction together.
     pub fn agrees_on(&self, warps: &Warps<'_>, index: usize, address: Operand<'_>) -> bool {
-        warps.values.address(&warps.graph, index, address).is_some_and(|(version, _)| !self.differs(version))
+        warps.values.address(&warps.graph, index, address).is_some_and(|(id, _)| !self.differs(id))
     }
 
     /// Whether an operand is the same for all of them: a number, a register, a variable, or an address of these.
     pub fn agrees(&self, warps: &Warps<'_>, index: usize, operand: Operand<'_>) -> bool {
         let Some(site) = warps.graph.sites.get(index) else { return false };
         let is_same = |name: &str| match warps.graph.registers.resolve(name, site.located.id) {
-            Some(register) => warps.values.versions.read(index, register).is_some_and(|version| !self.differs(version)),
+            Some(register) => warps.values.ssa.read(index, register).is_some_and(|id| !self.differs(id)),
             None => !name.starts_with('%'),
         };
         match operand.shape() {
@@ -113,8 +117,8 @@ impl Uniformity {
         }
     }
 
-    fn differs(&self, version: u32) -> bool {
-        self.versions.get(version as usize).copied().unwrap_or(true)
+    fn differs(&self, id: ValueId) -> bool {
+        self.values.get(id).copied().unwrap_or(true)
     }
 
     /// One round; says whether it found anything.
@@ -122,7 +126,7 @@ impl Uniformity {
         let mut changed = false;
         work::spend_on(values.steps.len());
         for step in &values.steps {
-            if step.destinations.iter().all(|to| self.differs(to.version)) {
+            if step.destinations.iter().all(|to| self.differs(to.id)) {
                 continue;
             }
             // Every warp elects a lane, but only one.
@@ -131,22 +135,22 @@ impl Uniformity {
                 Among::Warps => step.varies != Variation::Block,
                 Among::Blocks => step.ranked,
             };
-            let fed = varies || step.depends().iter().any(|version| self.differs(*version));
+            let fed = varies || step.depends().iter().any(|id| self.differs(*id));
             for to in step.destinations.iter().filter(|_| fed) {
-                changed |= self.mark(values, to.version);
+                changed |= self.mark(values, to.id);
             }
         }
-        for meeting in &values.versions.meetings {
-            if self.differs(meeting.version) {
+        for phi in &values.ssa.phis {
+            if self.differs(phi.id) {
                 continue;
             }
-            let differs = meeting.from.iter().any(|&(block, way, version)| {
+            let differs = phi.from.iter().any(|&(block, way, id)| {
                 work::spend(1);
                 let comes = || reach.along(graph, values, block, way).meets(&self.set);
                 let placed = || self.blocks.get(block as usize).copied().unwrap_or(true);
-                (self.differs(version) || placed() || self.branch(graph, values, block)) && comes()
+                (self.differs(id) || placed() || self.branch(graph, values, block)) && comes()
             });
-            changed |= differs && self.mark(values, meeting.version);
+            changed |= differs && self.mark(values, phi.id);
         }
         for (block, deciders) in control.deciders.iter().enumerate() {
             if self.blocks.get(block).copied().unwrap_or(true) || !control.open.get(block).copied().unwrap_or(false) {
@@ -165,9 +169,9 @@ impl Uniformity {
         changed
     }
 
-    /// Marks a version as different, but where the numbers are known and say otherwise.
-    fn mark(&mut self, values: &Values, version: u32) -> bool {
-        let known_equal = match values.held.get(version as usize) {
+    /// Marks a value as different, but where the numbers are known and say otherwise.
+    fn mark(&mut self, values: &Values, id: ValueId) -> bool {
+        let known_equal = match values.held.get(id) {
             Some(Value::Constant(_)) => true,
             Some(Value::Threads { values, .. }) => match self.among {
                 Among::Threads => same(values, &self.set),
@@ -176,7 +180,7 @@ impl Uniformity {
             },
             _ => false,
         };
-        match self.versions.get_mut(version as usize) {
+        match self.values.get_mut(id) {
             Some(slot) if !known_equal => !std::mem::replace(slot, true),
             _ => false,
         }
@@ -192,7 +196,7 @@ impl Uniformity {
         let Some(site) = graph.sites.get(last) else { return true };
         let mut read = site.guard.into_iter().map(|(register, _)| register).chain(values.index_register(graph, last));
         let known = site.guard.is_some() || info.successors.iter().all(|edge| edge.case.is_some());
-        !known || read.any(|register| values.versions.read(last, register).is_none_or(|version| self.differs(version)))
+        !known || read.any(|register| values.ssa.read(last, register).is_none_or(|id| self.differs(id)))
     }
 }
 

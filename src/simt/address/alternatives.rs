@@ -11,6 +11,7 @@ use crate::simt::eval::evaluate::Values;
 use crate::simt::eval::number::Arithmetic;
 use crate::simt::eval::value::Value;
 use crate::simt::graph::Graph;
+use crate::simt::ssa::construct::ValueId;
 use crate::simt::ssa::lowering::{Compute, Source, Step};
 
 /// Numbers that one may be, at most.
@@ -25,32 +26,32 @@ impl Values {
     /// The few numbers, each for all threads, one of which an operand is; none where that is not known.
     pub fn alternatives(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Option<Vec<Layer>> {
         let register = graph.registers.resolve(operand.name()?, graph.sites.get(index)?.located.id)?;
-        self.layers(self.versions.read(index, register)?, &mut { MAX_STEPS })
+        self.layers(self.ssa.read(index, register)?, &mut { MAX_STEPS })
     }
 
-    fn layers(&self, version: u32, steps: &mut usize) -> Option<Vec<Layer>> {
+    fn layers(&self, id: ValueId, steps: &mut usize) -> Option<Vec<Layer>> {
         let threads = self.size?.threads()? as usize;
-        match self.held.get(version as usize)? {
+        match self.held.get(id)? {
             Value::Constant(number) => return Some(vec![vec![*number; threads].into()]),
             Value::Threads { values, elected: false } => return Some(vec![values.clone()]),
             Value::Choice { layers, .. } => return Some(layers.to_vec()),
             _ => {}
         }
-        work::spend_on(self.versions.meetings.len());
-        if let Some(meeting) = self.versions.meetings.iter().find(|meeting| meeting.version == version) {
+        work::spend_on(self.ssa.phis.len());
+        if let Some(phi) = self.ssa.phis.iter().find(|phi| phi.id == id) {
             *steps = steps.checked_sub(1)?;
-            let met: Option<Vec<_>> = meeting.from.iter().map(|(_, _, from)| self.layers(*from, steps)).collect();
+            let met: Option<Vec<_>> = phi.from.iter().map(|(_, _, from)| self.layers(*from, steps)).collect();
             return few(met?.concat());
         }
         *steps = steps.checked_sub(1)?;
-        let step = self.writer(version)?;
+        let step = self.writer(id)?;
         if let Some(mask) = one_bit(step) {
             return Some(vec![vec![0; threads].into(), vec![mask; threads].into()]);
         }
         let mut of = |at: usize| match step.arguments.get(at)? {
             Source::Known(Value::Constant(number)) => Some(vec![vec![*number; threads].into()]),
             Source::Known(Value::Threads { values, elected: false }) => Some(vec![values.clone()]),
-            Source::Version(Some(from)) => self.layers(*from, steps),
+            Source::Value(Some(from)) => self.layers(*from, steps),
             _ => None,
         };
         match step.compute {

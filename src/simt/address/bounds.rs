@@ -9,6 +9,7 @@ use crate::simt::address::sets::Walker;
 use crate::simt::eval::evaluate::Writer;
 use crate::simt::eval::number::{Arithmetic, Type};
 use crate::simt::eval::value::Value;
+use crate::simt::ssa::construct::ValueId;
 use crate::simt::ssa::lowering::{Compute, Source, Step};
 
 /// Bits of which all combinations are tried.
@@ -19,37 +20,37 @@ const MAX_DIVISOR: u64 = 32;
 const MAX_STEPS: usize = 16;
 
 impl<'w> Walker<'w, '_> {
-    /// The numbers that a version may be, ascending, as far as the instruction that writes it tells; none where these are many.
-    pub(in crate::simt) fn bounds(&mut self, version: u32) -> Option<Rc<[u64]>> {
-        if let Some(known) = self.bounded.get(&version) {
+    /// The numbers that a value may be, ascending, as far as the instruction that writes it tells; none where these are many.
+    pub(in crate::simt) fn bounds(&mut self, id: ValueId) -> Option<Rc<[u64]>> {
+        if let Some(known) = self.bounded.get(&id) {
             return known.clone();
         }
-        let found = self.few(version).or_else(|| self.remainder(version)).map(Rc::from);
-        self.bounded.insert(version, found.clone());
+        let found = self.few(id).or_else(|| self.remainder(id)).map(Rc::from);
+        self.bounded.insert(id, found.clone());
         found
     }
 
-    /// The instruction that alone writes a version, whatever it held before.
-    fn writer(&self, version: u32) -> Option<&'w Step> {
-        let Writer::Step(at) = self.values.writers.get(version as usize)? else { return None };
+    /// The instruction that alone writes a value, whatever it held before.
+    fn writer(&self, id: ValueId) -> Option<&'w Step> {
+        let Writer::Step(at) = self.values.writers.get(id)? else { return None };
         let step = self.values.steps.get(*at as usize)?;
-        let whole = step.guard.is_none() && matches!(&step.destinations[..], [to] if to.version == version);
+        let whole = step.guard.is_none() && matches!(&step.destinations[..], [to] if to.id == id);
         whole.then_some(step)
     }
 
     fn constant(&self, source: &Source) -> Option<u64> {
         match source {
             Source::Known(value) => value.constant(),
-            Source::Version(Some(version)) => self.values.held.get(*version as usize)?.constant(),
+            Source::Value(Some(id)) => self.values.held.get(*id)?.constant(),
             _ => None,
         }
     }
 
-    fn few(&self, version: u32) -> Option<Vec<u64>> {
-        let step = self.writer(version)?;
+    fn few(&self, id: ValueId) -> Option<Vec<u64>> {
+        let step = self.writer(id)?;
         let constant = |at: usize| step.arguments.get(at).and_then(|source| self.constant(source));
         let is_place = |source: &Source| match source {
-            Source::Version(Some(version)) => self.values.held.get(*version as usize)?.variable(),
+            Source::Value(Some(id)) => self.values.held.get(*id)?.variable(),
             _ => None,
         };
         // Masks of addresses say which block of a cluster is meant.
@@ -73,18 +74,18 @@ impl<'w> Walker<'w, '_> {
     }
 
     /// What remains of a division that is computed by multiplying.
-    fn remainder(&mut self, version: u32) -> Option<Vec<u64>> {
-        let step = self.writer(version)?;
+    fn remainder(&mut self, id: ValueId) -> Option<Vec<u64>> {
+        let step = self.writer(id)?;
         let (Compute::Add { ty, .. } | Compute::Multiply { to: ty, adds: true, .. }) = step.compute else {
             return None;
         };
         for source in step.arguments.iter().filter(|_| ty.bits == 32) {
-            let Source::Version(Some(number)) = source else { continue };
+            let Source::Value(Some(number)) = source else { continue };
             if self.is_known(*number) {
                 continue;
             }
             let mut steps: Vec<&'w Step> = Vec::new();
-            if !self.cone(version, *number, &mut steps) || steps.len() < 3 {
+            if !self.cone(id, *number, &mut steps) || steps.len() < 3 {
                 continue;
             }
             let divisors: Vec<u64> = steps.iter().flat_map(|step| self.factors(step)).collect();
@@ -92,7 +93,7 @@ impl<'w> Walker<'w, '_> {
             let tried =
                 divisors.into_iter().flat_map(|divisor| signs.map(|signed| (divisor, Type { bits: 32, signed })));
             for (divisor, ty) in tried {
-                if self.is_remainder(version, *number, &steps, divisor, ty) {
+                if self.is_remainder(id, *number, &steps, divisor, ty) {
                     return remainders(ty, divisor);
                 }
             }
@@ -100,12 +101,12 @@ impl<'w> Walker<'w, '_> {
         None
     }
 
-    /// Gathers the instructions that compute a version, each after what it needs; whether they need one number alone.
-    fn cone(&self, version: u32, from: u32, steps: &mut Vec<&'w Step>) -> bool {
-        if version == from || self.is_known(version) {
+    /// Gathers the instructions that compute a value, each after what it needs; whether they need one number alone.
+    fn cone(&self, id: ValueId, from: ValueId, steps: &mut Vec<&'w Step>) -> bool {
+        if id == from || self.is_known(id) {
             return true;
         }
-        let Some(step) = self.writer(version).filter(|step| {
+        let Some(step) = self.writer(id).filter(|step| {
             use Compute::{Add, Arithmetic, Convert, Move, Multiply};
             matches!(step.compute, Add { .. } | Arithmetic { .. } | Convert { .. } | Move | Multiply { .. })
         }) else {
@@ -115,7 +116,7 @@ impl<'w> Walker<'w, '_> {
             return true;
         }
         if steps.len() >= MAX_STEPS
-            || !step.depends().iter().all(|source| *source != version && self.cone(*source, from, steps))
+            || !step.depends().iter().all(|source| *source != id && self.cone(*source, from, steps))
         {
             return false;
         }
@@ -137,17 +138,17 @@ impl<'w> Walker<'w, '_> {
         sizes.filter(|size| (2..=MAX_DIVISOR).contains(size) && (!rounds || size.is_power_of_two())).collect()
     }
 
-    /// Whether a version equals the remainder of a number wherever tried: at its ends, around powers of two, and in between.
-    fn is_remainder(&mut self, version: u32, number: u32, steps: &[&Step], divisor: u64, ty: Type) -> bool {
+    /// Whether a value equals the remainder of a number wherever tried: at its ends, around powers of two, and in between.
+    fn is_remainder(&mut self, id: ValueId, number: ValueId, steps: &[&Step], divisor: u64, ty: Type) -> bool {
         let around = (0..32).flat_map(|bit| (0..3).map(move |by| (1u64 << bit).wrapping_add(by).wrapping_sub(1)));
         let low = 0..3 * divisor;
         let high = (0..3 * divisor).map(|by| u64::from(u32::MAX) - by);
         let between = (0..64u64).map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32);
-        let held: Vec<(u32, Value)> = steps
+        let held: Vec<(ValueId, Value)> = steps
             .iter()
-            .flat_map(|step| step.destinations.iter().map(|to| to.version))
+            .flat_map(|step| step.destinations.iter().map(|to| to.id))
             .chain([number])
-            .map(|version| (version, self.solver.holds(version).clone()))
+            .map(|id| (id, self.solver.holds(id).clone()))
             .collect();
         let mut tried = low.chain(high).chain(around).chain(between);
         let equal = tried.all(|tried| {
@@ -157,10 +158,10 @@ impl<'w> Walker<'w, '_> {
                 self.solver.run(step);
             }
             let left = Arithmetic::Remainder.apply(ty, &[tried, divisor, 0, 0]);
-            left.is_some() && self.solver.holds(version).constant() == left
+            left.is_some() && self.solver.holds(id).constant() == left
         });
-        for (version, value) in held {
-            self.solver.put(version, value);
+        for (id, value) in held {
+            self.solver.put(id, value);
         }
         equal
     }

@@ -17,6 +17,7 @@ use crate::simt::eval::solve::Solver;
 use crate::simt::eval::value::{Value, Variation};
 use crate::simt::graph::{Edge, Graph};
 use crate::simt::reachability::{Reach, ThreadSet, passing};
+use crate::simt::ssa::construct::ValueId;
 use crate::simt::ssa::lowering::{Compute, Step};
 
 /// States of a block that are told apart. Indices that count on for ever have ever new ones.
@@ -46,8 +47,8 @@ pub(in crate::simt) struct Walker<'w, 'a> {
     pub solver: Solver<'w, 'a>,
     /// By block: those that lead to it.
     pub before: Vec<Vec<u32>>,
-    /// Blocks that end with a predicate that is not known, and its version.
-    pub predicates: Vec<(u32, u32)>,
+    /// Blocks that end with a predicate that is not known, and its value.
+    pub predicates: Vec<(u32, ValueId)>,
     /// By block: whether it is known of some threads which way they leave it.
     parts: Vec<bool>,
     /// By block, where an address was asked for: the blocks that lead there.
@@ -57,9 +58,9 @@ pub(in crate::simt) struct Walker<'w, 'a> {
     visits: usize,
     /// Among whom numbers differed in the last walk.
     varied: Option<Variation>,
-    known: FastMap<(u32, u32), Option<Vec<i64>>>,
-    /// By version: the numbers that it may be.
-    pub bounded: FastMap<u32, Option<Rc<[u64]>>>,
+    known: FastMap<(ValueId, u32), Option<Vec<i64>>>,
+    /// By value: the numbers that it may be.
+    pub bounded: FastMap<ValueId, Option<Rc<[u64]>>>,
 }
 
 /// A way out of a block that something happens in: which one, what must hold for it, and where something happens next.
@@ -76,12 +77,12 @@ impl<'w, 'a> AddressSets<'w, 'a> {
         let (graph, values, reach) = (self.graph, self.values, self.reach);
         let home = graph.sites.get(index)?.block;
         let walker = self.walker.get_or_insert_with(|| Walker::new(graph, values, reach));
-        let same = values.identity(graph, index, operand).filter(|(version, _)| walker.is_before(*version, home));
-        let (version, added) = match same {
+        let same = values.identity(graph, index, operand).filter(|(id, _)| walker.is_before(*id, home));
+        let (id, added) = match same {
             Some(same) => same,
-            None => values.address(graph, index, operand).and_then(|(version, added)| Some((version, added?)))?,
+            None => values.address(graph, index, operand).and_then(|(id, added)| Some((id, added?)))?,
         };
-        walker.of(version, home)?.into_iter().map(|offset| offset.checked_add(added)).collect()
+        walker.of(id, home)?.into_iter().map(|offset| offset.checked_add(added)).collect()
     }
 }
 
@@ -107,9 +108,9 @@ impl<'w, 'a> Walker<'w, 'a> {
         for (at, block) in (0u32..).zip(&graph.blocks) {
             let last = block.end.saturating_sub(1) as usize;
             let predicate = block.successors.iter().find_map(|edge| edge.when).map(|(register, _)| register);
-            let version = predicate.and_then(|register| values.versions.read(last, register));
-            let unknown = version.filter(|version| !walker.is_known(*version));
-            walker.predicates.extend(unknown.map(|version| (at, version)));
+            let id = predicate.and_then(|register| values.ssa.read(last, register));
+            let unknown = id.filter(|id| !walker.is_known(*id));
+            walker.predicates.extend(unknown.map(|id| (at, id)));
             let tells = |register| {
                 matches!(values.at(last, register), Value::Constant(_) | Value::Threads { .. } | Value::Choice { .. })
             };
@@ -119,11 +120,11 @@ impl<'w, 'a> Walker<'w, 'a> {
         walker
     }
 
-    /// Whether a version is written on every way to a block. What is computed from the same elsewhere need not be.
-    fn is_before(&mut self, version: u32, home: u32) -> bool {
-        let block = match self.values.writers.get(version as usize) {
+    /// Whether a value is written on every way to a block. What is computed from the same elsewhere need not be.
+    fn is_before(&mut self, id: ValueId, home: u32) -> bool {
+        let block = match self.values.writers.get(id) {
             Some(Writer::Step(at)) => self.values.steps.get(*at as usize).map(|step| step.block),
-            Some(Writer::Phi(at)) => self.values.versions.meetings.get(*at as usize).map(|meeting| meeting.block),
+            Some(Writer::Phi(at)) => self.values.ssa.phis.get(*at as usize).map(|phi| phi.block),
             _ => None,
         };
         block.is_none_or(|block| match self.through.get(&(block, home)) {
@@ -153,14 +154,14 @@ impl<'w, 'a> Walker<'w, 'a> {
         true
     }
 
-    /// The offsets that a version can have as an address in a block, ascending; none where that is not known.
-    fn of(&mut self, version: u32, block: u32) -> Option<Vec<i64>> {
-        if let Some(known) = self.known.get(&(version, block)) {
+    /// The offsets that a value can have as an address in a block, ascending; none where that is not known.
+    fn of(&mut self, id: ValueId, block: u32) -> Option<Vec<i64>> {
+        if let Some(known) = self.known.get(&(id, block)) {
             return known.clone();
         }
-        let exact = self.question(version, block, false).and_then(|question| self.walks(&question));
+        let exact = self.question(id, block, false).and_then(|question| self.walks(&question));
         let found = exact.or_else(|| {
-            let question = self.question(version, block, true).filter(|question| !question.free.is_empty())?;
+            let question = self.question(id, block, true).filter(|question| !question.free.is_empty())?;
             // What another thread has need not be what this one has.
             let mut steps = question.steps.values().flatten();
             if steps.any(|step| matches!(step.compute, Compute::Shuffle)) {
@@ -168,7 +169,7 @@ impl<'w, 'a> Walker<'w, 'a> {
             }
             self.walks(&question)
         });
-        self.known.insert((version, block), found.clone());
+        self.known.insert((id, block), found.clone());
         found
     }
 
@@ -194,14 +195,14 @@ impl<'w, 'a> Walker<'w, 'a> {
     fn run(&mut self, step: &Step, thread: Option<u32>) {
         self.solver.run(step);
         for to in &step.destinations {
-            let value = self.solver.holds(to.version);
+            let value = self.solver.holds(to.id);
             if !matches!(value, Value::Threads { .. } | Value::Addresses { .. }) {
                 continue;
             }
             self.varied = self.varied.max(Some(value.variation()));
             if thread.is_some() {
                 let one = one_of(value, thread);
-                self.solver.put(to.version, one);
+                self.solver.put(to.id, one);
             }
         }
     }
@@ -212,8 +213,8 @@ impl<'w, 'a> Walker<'w, 'a> {
         let those = thread.map_or(those, |thread| [thread].into_iter().collect());
         let leads = self.leads_to(question.home);
         // Nothing of what an earlier walk left there.
-        for version in &question.versions {
-            self.solver.put(*version, self.values.held.get(*version as usize).cloned().unwrap_or(Value::Undefined));
+        for id in &question.values {
+            self.solver.put(*id, self.values.held.get(*id).cloned().unwrap_or(Value::Undefined));
         }
         let mut ways: FastMap<u32, Vec<Way>> = FastMap::default();
         let mut states: FastMap<u32, Vec<Vec<Value>>> = FastMap::default();
@@ -234,13 +235,13 @@ impl<'w, 'a> Walker<'w, 'a> {
             }
             let live = question.live.get(at as usize).copied().unwrap_or_default();
             for (place, value) in live.iter().zip(state) {
-                if let Some(version) = question.versions.get(place) {
-                    self.solver.put(*version, value);
+                if let Some(id) = question.values.get(place) {
+                    self.solver.put(*id, value);
                 }
             }
             for step in question.steps.get(&at).into_iter().flatten() {
                 match question.choose(step, &mut choice) {
-                    Some((version, number)) => self.solver.put(version, Value::Constant(number)),
+                    Some((id, number)) => self.solver.put(id, Value::Constant(number)),
                     None => self.run(step, thread),
                 }
             }
@@ -256,7 +257,7 @@ impl<'w, 'a> Walker<'w, 'a> {
                 }
             }
             let out = ways.entry(at).or_insert_with(|| self.ways(question, &leads, &those, at));
-            let decided = question.decides.get(&at).map(|version| self.solver.holds(*version));
+            let decided = question.decides.get(&at).map(|id| self.solver.holds(*id));
             // Warps part here: each has a walk of its own.
             if thread.is_none()
                 && matches!(decided, Some(Value::Threads { .. }))
@@ -357,7 +358,7 @@ impl<'w, 'a> Walker<'w, 'a> {
     }
 
     /// Takes down where an address is now; whether that is new, none if it cannot be told.
-    fn record(&self, address: u32, those: &ThreadSet, found: &mut Vec<i64>) -> Option<bool> {
+    fn record(&self, address: ValueId, those: &ThreadSet, found: &mut Vec<i64>) -> Option<bool> {
         let mut add = |offset: i64| {
             let new = !found.contains(&offset);
             if new {
@@ -381,17 +382,17 @@ impl<'w, 'a> Walker<'w, 'a> {
         (found.len() <= MAX_PLACES).then_some(new)
     }
 
-    /// What comes to a block by a way from another: of the versions that are read there or later.
+    /// What comes to a block by a way from another: of the values that are read there or later.
     fn after(&self, question: &AddressSlice<'_>, from: u32, way: usize, to: u32, thread: Option<u32>) -> Vec<Value> {
         let live = question.live.get(to as usize).copied().unwrap_or_default();
-        let meetings = question.meets_in(to);
-        let coming = |version: u32| {
-            let meeting = meetings.iter().find(|meeting| meeting.version == version)?;
-            let from = meeting.from.iter().find(|(block, by, _)| (*block, *by) == (from, way))?;
+        let phis = question.meets_in(to);
+        let coming = |id: ValueId| {
+            let phi = phis.iter().find(|phi| phi.id == id)?;
+            let from = phi.from.iter().find(|(block, by, _)| (*block, *by) == (from, way))?;
             Some(from.2)
         };
-        let values = live.iter().filter_map(|place| question.versions.get(place));
-        values.map(|version| one_of(self.solver.holds(coming(*version).unwrap_or(*version)), thread)).collect()
+        let values = live.iter().filter_map(|place| question.values.get(place));
+        values.map(|id| one_of(self.solver.holds(coming(*id).unwrap_or(*id)), thread)).collect()
     }
 }
 

@@ -8,15 +8,15 @@ use crate::simt::address::bits::Bits;
 use crate::simt::address::sets::Walker;
 use crate::simt::eval::evaluate::Writer;
 use crate::simt::eval::value::Value;
-use crate::simt::ssa::construct::Phi;
+use crate::simt::ssa::construct::{Phi, ValueId};
 use crate::simt::ssa::lowering::Step;
 
-/// Versions that one address may depend on.
-const MAX_VERSIONS: usize = Bits::ROOM;
+/// Values that one address may depend on.
+const MAX_VALUES: usize = Bits::ROOM;
 /// Choices of numbers in one block.
 const MAX_CHOICES: usize = 256;
 
-/// Whether a version need not be looked into.
+/// Whether a value need not be looked into.
 fn is_known(value: &Value) -> bool {
     match value {
         Value::Constant(_) | Value::Threads { .. } | Value::Addresses { .. } => true,
@@ -27,32 +27,32 @@ fn is_known(value: &Value) -> bool {
 
 /// What one address depends on.
 pub(in crate::simt) struct AddressSlice<'w> {
-    pub address: u32,
+    pub address: ValueId,
     /// Where it is asked for.
     pub home: u32,
-    pub versions: Vec<u32>,
-    pub place: FastMap<u32, usize>,
+    pub values: Vec<ValueId>,
+    pub place: FastMap<ValueId, usize>,
     /// By block: the instructions that compute them, in order.
     pub steps: FastMap<u32, Vec<&'w Step>>,
     /// By block: where some of them meet.
     pub meets: FastMap<u32, Vec<&'w Phi>>,
-    /// By block: the version of the predicate that it ends with, if that is one of them.
-    pub decides: FastMap<u32, u32>,
-    /// By block: those of `versions` that are read there or later, as bits.
+    /// By block: the value of the predicate that it ends with, if that is one of them.
+    pub decides: FastMap<u32, ValueId>,
+    /// By block: those of `values` that are read there or later, as bits.
     pub live: Vec<Bits>,
-    /// Versions that may be any of a few numbers, whatever they are computed from.
-    pub free: FastMap<u32, Rc<[u64]>>,
+    /// Values that may be any of a few numbers, whatever they are computed from.
+    pub free: FastMap<ValueId, Rc<[u64]>>,
 }
 
 impl AddressSlice<'_> {
-    /// Where some of its versions meet, in a block.
+    /// Where some of its values meet, in a block.
     pub fn meets_in(&self, block: u32) -> &[&Phi] {
         self.meets.get(&block).map_or(&[], Vec::as_slice)
     }
 
-    fn numbers(&self, step: &Step) -> Option<(u32, &Rc<[u64]>)> {
+    fn numbers(&self, step: &Step) -> Option<(ValueId, &Rc<[u64]>)> {
         let to = step.destinations.first()?;
-        Some((to.version, self.free.get(&to.version)?))
+        Some((to.id, self.free.get(&to.id)?))
     }
 
     /// How many ways there are through a block for the choice of numbers that it makes.
@@ -63,25 +63,25 @@ impl AddressSlice<'_> {
     }
 
     /// What an instruction gives in one of these ways, where it makes a choice.
-    pub fn choose(&self, step: &Step, choice: &mut usize) -> Option<(u32, u64)> {
-        let (version, numbers) = self.numbers(step)?;
+    pub fn choose(&self, step: &Step, choice: &mut usize) -> Option<(ValueId, u64)> {
+        let (id, numbers) = self.numbers(step)?;
         let number = numbers.get(*choice % numbers.len().max(1)).copied()?;
         *choice /= numbers.len().max(1);
-        Some((version, number))
+        Some((id, number))
     }
 }
 
 impl<'w> Walker<'w, '_> {
-    pub(in crate::simt) fn is_known(&self, version: u32) -> bool {
-        self.values.held.get(version as usize).is_none_or(is_known)
+    pub(in crate::simt) fn is_known(&self, id: ValueId) -> bool {
+        self.values.held.get(id).is_none_or(is_known)
     }
 
     /// What an address depends on that is not known. With `freely`, numbers of which little is known but their bounds are not looked into.
-    pub(in crate::simt) fn question(&mut self, address: u32, home: u32, freely: bool) -> Option<AddressSlice<'w>> {
+    pub(in crate::simt) fn question(&mut self, address: ValueId, home: u32, freely: bool) -> Option<AddressSlice<'w>> {
         let mut question = AddressSlice {
             address,
             home,
-            versions: Vec::new(),
+            values: Vec::new(),
             place: FastMap::default(),
             steps: FastMap::default(),
             meets: FastMap::default(),
@@ -94,30 +94,30 @@ impl<'w> Walker<'w, '_> {
         let leads_home = |block: u32| leads.get(block as usize).copied().unwrap_or(false);
         // Predicates that these decide alone decide where to go.
         for at in 0..self.predicates.len() {
-            let Some(&(block, version)) = self.predicates.get(at).filter(|(block, _)| leads_home(*block)) else {
+            let Some(&(block, id)) = self.predicates.get(at).filter(|(block, _)| leads_home(*block)) else {
                 continue;
             };
-            if self.decided(version, &question, 0) {
-                let known = question.versions.len();
-                if self.gather(version, &mut question, freely).is_some() {
-                    question.decides.insert(block, version);
+            if self.decided(id, &question, 0) {
+                let known = question.values.len();
+                if self.gather(id, &mut question, freely).is_some() {
+                    question.decides.insert(block, id);
                     continue;
                 }
                 // There is no room for it: both ways are gone then.
-                for version in question.versions.drain(known..) {
-                    question.place.remove(&version);
-                    question.free.remove(&version);
+                for id in question.values.drain(known..) {
+                    question.place.remove(&id);
+                    question.free.remove(&id);
                 }
             }
         }
         let values: &'w Values = self.values;
         let mut computed: Vec<u32> = Vec::new();
-        for version in &question.versions {
-            match self.values.writers.get(*version as usize) {
+        for id in &question.values {
+            match self.values.writers.get(*id) {
                 Some(Writer::Step(at)) => computed.push(*at),
                 Some(Writer::Phi(at)) => {
-                    let Some(meeting) = values.versions.meetings.get(*at as usize) else { continue };
-                    question.meets.entry(meeting.block).or_default().push(meeting);
+                    let Some(phi) = values.ssa.phis.get(*at as usize) else { continue };
+                    question.meets.entry(phi.block).or_default().push(phi);
                 }
                 _ => {}
             }
@@ -134,29 +134,29 @@ impl<'w> Walker<'w, '_> {
         Some(question)
     }
 
-    fn gather(&mut self, from: u32, question: &mut AddressSlice<'_>, freely: bool) -> Option<()> {
+    fn gather(&mut self, from: ValueId, question: &mut AddressSlice<'_>, freely: bool) -> Option<()> {
         let mut open = vec![from];
-        while let Some(version) = open.pop() {
+        while let Some(id) = open.pop() {
             work::spend(1);
-            if self.is_known(version) || question.place.contains_key(&version) {
+            if self.is_known(id) || question.place.contains_key(&id) {
                 continue;
             }
-            if question.versions.len() >= MAX_VERSIONS {
+            if question.values.len() >= MAX_VALUES {
                 return None;
             }
-            question.place.insert(version, question.versions.len());
-            question.versions.push(version);
-            if freely && let Some(numbers) = self.bounds(version) {
-                question.free.insert(version, numbers);
+            question.place.insert(id, question.values.len());
+            question.values.push(id);
+            if freely && let Some(numbers) = self.bounds(id) {
+                question.free.insert(id, numbers);
                 continue;
             }
-            match self.values.writers.get(version as usize) {
+            match self.values.writers.get(id) {
                 Some(Writer::Step(at)) => {
                     open.extend(self.values.steps.get(*at as usize).into_iter().flat_map(|step| step.depends()));
                 }
                 Some(Writer::Phi(at)) => {
-                    let meeting = self.values.versions.meetings.get(*at as usize);
-                    open.extend(meeting.into_iter().flat_map(|meeting| &meeting.from).map(|(.., version)| *version));
+                    let phi = self.values.ssa.phis.get(*at as usize);
+                    open.extend(phi.into_iter().flat_map(|phi| &phi.from).map(|(.., id)| *id));
                 }
                 _ => {}
             }
@@ -164,9 +164,9 @@ impl<'w> Walker<'w, '_> {
         Some(())
     }
 
-    /// By block: the versions of a question that are read there or later before they are written anew.
+    /// By block: the values of a question that are read there or later before they are written anew.
     fn live(&self, question: &AddressSlice<'_>, leads: &[bool]) -> Vec<Bits> {
-        let bit = |version: u32| question.place.get(&version).map_or(Bits::NONE, |place| Bits::one(*place));
+        let bit = |id: ValueId| question.place.get(&id).map_or(Bits::NONE, |place| Bits::one(*place));
         let blocks = &self.graph.blocks;
         let (mut reads, mut writes) = (vec![Bits::NONE; blocks.len()], vec![Bits::NONE; blocks.len()]);
         let touched = question.steps.keys().chain(question.decides.keys()).chain([&question.home]);
@@ -177,10 +177,10 @@ impl<'w> Walker<'w, '_> {
             };
             (*reads, *writes) = (Bits::NONE, Bits::NONE);
             for step in question.steps.get(&at).into_iter().flatten() {
-                *reads |= step.depends().iter().fold(Bits::NONE, |all, version| all | bit(*version)) & !*writes;
-                *writes |= step.destinations.iter().fold(Bits::NONE, |all, to| all | bit(to.version));
+                *reads |= step.depends().iter().fold(Bits::NONE, |all, id| all | bit(*id)) & !*writes;
+                *writes |= step.destinations.iter().fold(Bits::NONE, |all, to| all | bit(to.id));
             }
-            let decides = question.decides.get(&at).map_or(Bits::NONE, |version| bit(*version));
+            let decides = question.decides.get(&at).map_or(Bits::NONE, |id| bit(*id));
             *reads |= (decides | if at == question.home { bit(question.address) } else { Bits::NONE }) & !*writes;
         }
         let mut live = reads.clone();
@@ -192,13 +192,13 @@ impl<'w> Walker<'w, '_> {
             let mut after = Bits::NONE;
             for (way, edge) in block.successors.iter().enumerate() {
                 let mut there = live.get(edge.to as usize).copied().unwrap_or(Bits::NONE);
-                for meeting in question.meets_in(edge.to) {
-                    if there & bit(meeting.version) == Bits::NONE {
+                for phi in question.meets_in(edge.to) {
+                    if there & bit(phi.id) == Bits::NONE {
                         continue;
                     }
-                    there = there & !bit(meeting.version);
-                    let coming = meeting.from.iter().find(|(block, by, _)| (*block, *by) == (at, way));
-                    after |= coming.map_or(Bits::NONE, |(.., version)| bit(*version));
+                    there = there & !bit(phi.id);
+                    let coming = phi.from.iter().find(|(block, by, _)| (*block, *by) == (at, way));
+                    after |= coming.map_or(Bits::NONE, |(.., id)| bit(*id));
                 }
                 after |= there;
             }
@@ -216,15 +216,15 @@ impl<'w> Walker<'w, '_> {
         live
     }
 
-    /// Whether nothing has a part in a version that a question does not have anyway.
-    fn decided(&self, version: u32, question: &AddressSlice<'_>, depth: u32) -> bool {
-        if self.is_known(version) || question.place.contains_key(&version) {
+    /// Whether nothing has a part in a value that a question does not have anyway.
+    fn decided(&self, id: ValueId, question: &AddressSlice<'_>, depth: u32) -> bool {
+        if self.is_known(id) || question.place.contains_key(&id) {
             return true;
         }
-        let Some(Writer::Step(at)) = self.values.writers.get(version as usize) else { return false };
+        let Some(Writer::Step(at)) = self.values.writers.get(id) else { return false };
         let sources = self.values.steps.get(*at as usize).map_or(&[][..], |step| step.depends());
         depth < 8
             && !sources.is_empty()
-            && sources.iter().all(|source| *source != version && self.decided(*source, question, depth + 1))
+            && sources.iter().all(|source| *source != id && self.decided(*source, question, depth + 1))
     }
 }

@@ -1,11 +1,11 @@
 //! Registers evaluated: constants, thread ids and what is computed from them, addresses of variables.
 //!
-//! What a register holds is told for each of its versions (`versions.rs`): what all ways to it have in common, thread by thread
+//! What a register holds is told for each of its values (`construct.rs`): what all ways to it have in common, thread by thread
 //! where the branches tell who comes along which. What a loop counts is unknown.
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::base::{FastMap, work};
+use crate::base::{FastMap, IndexVec, work};
 use crate::ptx::{
     Declaration, Declarator, Function, Linkage, Module, Operand, Operation, Register, StateSpace, StatementId, Tcgen05,
 };
@@ -15,17 +15,17 @@ use crate::simt::eval::solve::{Before, Solver};
 use crate::simt::eval::value::{Value, Variation};
 use crate::simt::graph::Graph;
 use crate::simt::reachability::Reach;
-use crate::simt::ssa::construct::Versions;
+use crate::simt::ssa::construct::{Ssa, ValueId};
 use crate::simt::ssa::lowering::{Compute, Lowering, Source, Step};
 use crate::simt::ssa::slice::{Scope, Slice};
-use crate::simt::ssa::value_numbering;
+use crate::simt::ssa::value_numbering::{self, Origins};
 
 /// Shared variables of a module up to which all are known to each of its functions; of more, those that it names.
 const FEW_NAMES: usize = 64;
 /// Instructions between a mapa and the use of its address.
 const MAX_MOVES: usize = 8;
 
-/// What writes a version.
+/// What writes a value.
 #[derive(Clone, Copy)]
 pub(in crate::simt) enum Writer {
     Nobody,
@@ -34,18 +34,18 @@ pub(in crate::simt) enum Writer {
     Several,
 }
 
-/// By version: what writes it.
-fn writers(steps: &[Step], versions: &Versions) -> Vec<Writer> {
-    let mut writers = vec![Writer::Nobody; versions.count as usize];
+/// By value: what writes it.
+fn writers(steps: &[Step], ssa: &Ssa) -> IndexVec<ValueId, Writer> {
+    let mut writers = IndexVec::filled(Writer::Nobody, ssa.count);
     for (at, step) in (0u32..).zip(steps) {
         for to in &step.destinations {
-            if let Some(writer) = writers.get_mut(to.version as usize) {
+            if let Some(writer) = writers.get_mut(to.id) {
                 *writer = if to.alone { Writer::Step(at) } else { Writer::Several };
             }
         }
     }
-    for (at, meeting) in (0u32..).zip(&versions.meetings) {
-        if let Some(writer) = writers.get_mut(meeting.version as usize) {
+    for (at, phi) in (0u32..).zip(&ssa.phis) {
+        if let Some(writer) = writers.get_mut(phi.id) {
             *writer = Writer::Phi(at);
         }
     }
@@ -100,14 +100,14 @@ fn beside_shared<'a>(function: &Function<'_, 'a>) -> Vec<Declaration<'a>> {
 
 /// What registers hold.
 pub struct Values {
-    pub(in crate::simt) versions: Versions,
-    pub(in crate::simt) held: Vec<Value>,
-    /// By version: the one that it is so many bytes away from, in this block of the cluster or another.
-    origins: Vec<(u32, i64)>,
+    pub(in crate::simt) ssa: Ssa,
+    pub(in crate::simt) held: IndexVec<ValueId, Value>,
+    /// By value: the one that it is so many bytes away from, in this block of the cluster or another.
+    origins: Origins,
     /// The instructions that were evaluated.
     pub(in crate::simt) steps: Vec<Step>,
-    /// By version: what writes it.
-    pub(in crate::simt) writers: Vec<Writer>,
+    /// By value: what writes it.
+    pub(in crate::simt) writers: IndexVec<ValueId, Writer>,
     pub(in crate::simt) size: Option<BlockSize>,
     /// Of the variables, in bytes.
     pub(in crate::simt) alignments: Vec<u64>,
@@ -127,8 +127,8 @@ impl Values {
     /// What a register holds when an instruction reads it.
     pub fn at(&self, index: usize, register: Register) -> &Value {
         work::spend(1);
-        let version = self.versions.read(index, register);
-        version.and_then(|version| self.held.get(version as usize)).unwrap_or(&Value::Unknown(Variation::Lane))
+        let id = self.ssa.read(index, register);
+        id.and_then(|id| self.held.get(id)).unwrap_or(&Value::Unknown(Variation::Lane))
     }
 
     /// What an operand is: a number, a register, a variable, or an address of these.
@@ -154,31 +154,31 @@ impl Values {
         }
     }
 
-    /// What tells whether two instructions have the same address, known or not: the version of its register, and what is added. Blocks of
+    /// What tells whether two instructions have the same address, known or not: the value of its register, and what is added. Blocks of
     /// a cluster have the same.
-    pub fn identity(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Option<(u32, i64)> {
-        let (version, added) = self.address(graph, index, operand)?;
-        let (origin, by) = self.origins.get(version as usize).copied().unwrap_or((version, 0));
+    pub fn identity(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Option<(ValueId, i64)> {
+        let (id, added) = self.address(graph, index, operand)?;
+        let (origin, by) = self.origins.get(id).copied().unwrap_or((id, 0));
         Some((origin, by.checked_add(added?)?))
     }
 
-    /// The version of the register that an instruction has an address in, and what is added to it.
+    /// The value of the register that an instruction has an address in, and what is added to it.
     pub(in crate::simt) fn address(
         &self,
         graph: &Graph<'_>,
         index: usize,
         operand: Operand<'_>,
-    ) -> Option<(u32, Option<i64>)> {
+    ) -> Option<(ValueId, Option<i64>)> {
         let address = operand.address()?;
         let register = graph.registers.resolve(address.base?, graph.sites.get(index)?.located.id)?;
-        Some((self.versions.read(index, register)?, address.offset))
+        Some((self.ssa.read(index, register)?, address.offset))
     }
 
     /// The block of the cluster that an address is in, where `mapa` says it.
     pub fn rank(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Option<&Value> {
         match self.mapped(graph, index, operand)? {
             Source::Known(rank) => Some(rank),
-            Source::Version(Some(rank)) => self.held.get(*rank as usize),
+            Source::Value(Some(rank)) => self.held.get(*rank),
             _ => None,
         }
     }
@@ -189,7 +189,7 @@ impl Values {
         for _ in 0..MAX_MOVES {
             source = match source {
                 Some(Source::OwnRank) => return true,
-                Some(Source::Version(Some(version))) => match self.writer(*version) {
+                Some(Source::Value(Some(id))) => match self.writer(*id) {
                     Some(step) if matches!(step.compute, Compute::Move) => step.arguments.first(),
                     _ => None,
                 },
@@ -201,21 +201,21 @@ impl Values {
 
     /// What `mapa` made an address with.
     fn mapped(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Option<&Source> {
-        let (mut version, _) = self.address(graph, index, operand)?;
+        let (mut id, _) = self.address(graph, index, operand)?;
         for _ in 0..MAX_MOVES {
-            let step = self.writer(version)?;
+            let step = self.writer(id)?;
             match (step.compute, step.arguments.first()) {
                 (Compute::Mapa, _) => return step.arguments.get(1),
-                (Compute::Move | Compute::Add { .. }, Some(Source::Version(Some(from)))) => version = *from,
+                (Compute::Move | Compute::Add { .. }, Some(Source::Value(Some(from)))) => id = *from,
                 _ => return None,
             }
         }
         None
     }
 
-    /// The instruction that alone writes a version.
-    pub(in crate::simt) fn writer(&self, version: u32) -> Option<&Step> {
-        let Writer::Step(at) = self.writers.get(version as usize)? else { return None };
+    /// The instruction that alone writes a value.
+    pub(in crate::simt) fn writer(&self, id: ValueId) -> Option<&Step> {
+        let Writer::Step(at) = self.writers.get(id)? else { return None };
         let step = self.steps.get(*at as usize)?;
         // What is written once, under a guard, is what is read wherever it is defined at all.
         let replaced = step.guard.is_some() && step.destinations.iter().any(|to| to.is_several);
@@ -275,18 +275,18 @@ impl Values {
             }
         }
         let mut slice = Slice::of(graph, scope);
-        let versions = Versions::build(graph, &mut slice);
-        let steps = Lowering::new(graph, &names, size, &versions).steps(&slice);
+        let ssa = Ssa::build(graph, &mut slice);
+        let steps = Lowering::new(graph, &names, size, &ssa).steps(&slice);
         let loads = slice.loads;
         drop(slice);
         let threads = size.and_then(|size| size.threads());
-        let origins = value_numbering::origins(&steps, &versions);
+        let origins = value_numbering::origins(&steps, &ssa);
         let mut values = Values {
-            versions,
-            held: Vec::new(),
+            ssa,
+            held: IndexVec::default(),
             origins,
             steps: Vec::new(),
-            writers: Vec::new(),
+            writers: IndexVec::default(),
             size,
             alignments: Vec::new(),
             variable_numbers: (0..).zip(&variables).map(|(number, name)| (name.clone(), number)).collect(),
@@ -296,15 +296,15 @@ impl Values {
             by_memory: false,
         };
         // At first everybody may come along every way; who cannot is known then, and what the rest left in memory.
-        (values.held, _) = Solver::new(graph, size, &alignments, None).solve(&steps, &values.versions);
+        (values.held, _) = Solver::new(graph, size, &alignments, None).solve(&steps, &values.ssa);
         let mut reach = Reach::solve(graph, &values, threads);
         // What neither memory nor a place where ways meet has a part in stays as it is.
-        let rounds = if steps.iter().all(|step| step.fixed) && values.versions.meetings.is_empty() { 0 } else { 2 };
+        let rounds = if steps.iter().all(|step| step.fixed) && values.ssa.phis.is_empty() { 0 } else { 2 };
         for _ in 0..rounds {
             let cells = if loads { Cells::gather(graph, &values, &reach) } else { Cells::default() };
             let cells = cells.with_allocations(graph, &values);
             let before = Before { values: &values, reach: &reach, cells };
-            let (held, by_memory) = Solver::new(graph, size, &alignments, Some(before)).solve(&steps, &values.versions);
+            let (held, by_memory) = Solver::new(graph, size, &alignments, Some(before)).solve(&steps, &values.ssa);
             let unchanged = held == values.held;
             (values.held, values.by_memory) = (held, by_memory);
             if unchanged {
@@ -312,7 +312,7 @@ impl Values {
             }
             reach = Reach::solve(graph, &values, threads);
         }
-        values.writers = writers(&steps, &values.versions);
+        values.writers = writers(&steps, &values.ssa);
         (values.steps, values.alignments) = (steps, alignments);
         (values, reach)
     }

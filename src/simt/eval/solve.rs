@@ -1,24 +1,24 @@
-//! Versions of registers evaluated until nothing changes.
+//! Values of registers evaluated until nothing changes.
 
 use std::sync::Arc;
 
-use crate::base::work;
+use crate::base::{IndexVec, work};
 use crate::simt::BlockSize;
 use crate::simt::eval::evaluate::Values;
 use crate::simt::eval::memory::Cells;
 use crate::simt::eval::value::{Value, Variation};
 use crate::simt::graph::Graph;
 use crate::simt::reachability::{Reach, ThreadSet};
-use crate::simt::ssa::construct::{Phi, Versions};
+use crate::simt::ssa::construct::{Phi, Ssa, ValueId};
 use crate::simt::ssa::lowering::{Destination, Otherwise, Source, Step};
 
-/// Versions that hold a number for each thread are at most this many: memory is bounded whatever the input.
+/// Values that hold a number for each thread are at most this many: memory is bounded whatever the input.
 const MAX_VECTORS: usize = 8192;
 /// Rounds over the instructions.
 const MAX_ROUNDS: usize = 64;
 /// Numbers of which one is held.
 const MAX_LAYERS: usize = 8;
-/// Changes of a version after which it is taken to be unknown.
+/// Changes of a value after which it is taken to be unknown.
 const MAX_CHANGES: u8 = 6;
 
 /// What an earlier evaluation found.
@@ -34,10 +34,10 @@ pub(in crate::simt) struct Solver<'g, 'a> {
     pub(in crate::simt) size: Option<BlockSize>,
     /// Of the variables, in bytes.
     pub(in crate::simt) alignments: &'g [u64],
-    held: Vec<Value>,
-    changes: Vec<u8>,
-    /// The round after the one in which each version changed last.
-    stamps: Vec<usize>,
+    held: IndexVec<ValueId, Value>,
+    changes: IndexVec<ValueId, u8>,
+    /// The round after the one in which each value changed last.
+    stamps: IndexVec<ValueId, usize>,
     round: usize,
     vectors: usize,
     pub(in crate::simt) before: Option<Before<'g>>,
@@ -62,7 +62,7 @@ impl<'g, 'a> Solver<'g, 'a> {
             Some(_) => graph.blocks.iter().map(|block| vec![None; block.successors.len()]).collect(),
             None => Vec::new(),
         };
-        let (held, changes, stamps) = (Vec::new(), Vec::new(), Vec::new());
+        let (held, changes, stamps) = (IndexVec::default(), IndexVec::default(), IndexVec::default());
         Solver {
             graph,
             size,
@@ -79,14 +79,14 @@ impl<'g, 'a> Solver<'g, 'a> {
         }
     }
 
-    /// What every version holds, and whether memory had a part in it.
-    pub(in crate::simt) fn solve(mut self, steps: &[Step], versions: &Versions) -> (Vec<Value>, bool) {
-        let count = versions.count as usize;
-        (self.held, self.changes, self.stamps) = (vec![Value::Undefined; count], vec![0; count], vec![0; count]);
+    /// What every value holds, and whether memory had a part in it.
+    pub(in crate::simt) fn solve(mut self, steps: &[Step], ssa: &Ssa) -> (IndexVec<ValueId, Value>, bool) {
+        self.held = IndexVec::filled(Value::Undefined, ssa.count);
+        (self.changes, self.stamps) = (IndexVec::filled(0, ssa.count), IndexVec::filled(0, ssa.count));
         let again = self.before.as_ref().map(|before| before.values);
         for to in again.into_iter().flat_map(|_| steps).filter(|step| step.fixed).flat_map(|step| &step.destinations) {
-            let known = again.and_then(|values| values.held.get(to.version as usize));
-            if let (Some(slot), Some(known)) = (self.held.get_mut(to.version as usize), known) {
+            let known = again.and_then(|values| values.held.get(to.id));
+            if let (Some(slot), Some(known)) = (self.held.get_mut(to.id), known) {
                 self.vectors += usize::from(is_vector(known));
                 *slot = known.clone();
             }
@@ -95,21 +95,21 @@ impl<'g, 'a> Solver<'g, 'a> {
             self.round = round;
             let mut changed = false;
             let mut steps = steps.iter().peekable();
-            let mut meetings = versions.meetings.iter().peekable();
+            let mut phis = ssa.phis.iter().peekable();
             // Block by block: what meets at its start, then its instructions.
             loop {
-                let next = [steps.peek().map(|step| step.block), meetings.peek().map(|meeting| meeting.block)];
+                let next = [steps.peek().map(|step| step.block), phis.peek().map(|phi| phi.block)];
                 let Some(block) = next.into_iter().flatten().min() else { break };
-                while let Some(meeting) = meetings.next_if(|meeting| meeting.block == block) {
-                    if round == 0 || meeting.from.iter().any(|(.., version)| self.is_touched(*version)) {
-                        changed |= self.meet(meeting);
+                while let Some(phi) = phis.next_if(|phi| phi.block == block) {
+                    if round == 0 || phi.from.iter().any(|(.., id)| self.is_touched(*id)) {
+                        changed |= self.meet(phi);
                     }
                 }
                 while let Some(step) = steps.next_if(|step| step.block == block) {
                     if step.fixed && again.is_some() {
                         continue;
                     }
-                    if round == 0 || step.reads.iter().any(|version| self.is_touched(*version)) {
+                    if round == 0 || step.reads.iter().any(|id| self.is_touched(*id)) {
                         changed |= self.step(step);
                     }
                 }
@@ -119,19 +119,18 @@ impl<'g, 'a> Solver<'g, 'a> {
             }
         }
         // Whatever has not settled is unknown, and so may be all that is computed from it.
-        (vec![Value::Unknown(Variation::Lane); self.held.len()], false)
+        (IndexVec::filled(Value::Unknown(Variation::Lane), self.held.len()), false)
     }
 
-    /// Whether a version changed since this place was looked at in the round before.
-    fn is_touched(&self, version: u32) -> bool {
-        self.stamps.get(version as usize).is_some_and(|stamp| *stamp >= self.round)
+    /// Whether a value changed since this place was looked at in the round before.
+    fn is_touched(&self, id: ValueId) -> bool {
+        self.stamps.get(id).is_some_and(|stamp| *stamp >= self.round)
     }
 
-    /// Sets a version; says whether that changed it.
-    fn set(&mut self, version: u32, mut value: Value) -> bool {
-        let at = version as usize;
+    /// Sets a value; says whether that changed it.
+    fn set(&mut self, id: ValueId, mut value: Value) -> bool {
         let (Some(slot), Some(changes), Some(stamp)) =
-            (self.held.get_mut(at), self.changes.get_mut(at), self.stamps.get_mut(at))
+            (self.held.get_mut(id), self.changes.get_mut(id), self.stamps.get_mut(id))
         else {
             return false;
         };
@@ -168,14 +167,13 @@ impl<'g, 'a> Solver<'g, 'a> {
         Some(*slot.get_or_insert_with(|| before.reach.along(self.graph, before.values, block, way)))
     }
 
-    /// What a register holds where versions of it meet: thread by thread, of those versions that may come with it.
-    fn meet(&mut self, meeting: &Phi) -> bool {
-        work::spend_on(meeting.from.len());
-        let mut coming: Vec<(&Value, Option<ThreadSet>)> = Vec::with_capacity(meeting.from.len());
-        let along: Vec<Option<ThreadSet>> =
-            meeting.from.iter().map(|&(block, way, _)| self.along(block, way)).collect();
-        for (&(.., version), along) in meeting.from.iter().zip(along) {
-            let Some(value) = self.held.get(version as usize) else { continue };
+    /// What a register holds where values of it meet: thread by thread, of those values that may come with it.
+    fn meet(&mut self, phi: &Phi) -> bool {
+        work::spend_on(phi.from.len());
+        let mut coming: Vec<(&Value, Option<ThreadSet>)> = Vec::with_capacity(phi.from.len());
+        let along: Vec<Option<ThreadSet>> = phi.from.iter().map(|&(block, way, _)| self.along(block, way)).collect();
+        for (&(.., id), along) in phi.from.iter().zip(along) {
+            let Some(value) = self.held.get(id) else { continue };
             if *value != Value::Undefined && along.is_none_or(|along| !along.is_empty()) {
                 coming.push((value, along));
             }
@@ -187,7 +185,7 @@ impl<'g, 'a> Solver<'g, 'a> {
             }
             joined => joined,
         };
-        self.set(meeting.version, met)
+        self.set(phi.id, met)
     }
 
     /// A number for each thread, where every one is known for those who come with it.
@@ -229,7 +227,7 @@ impl<'g, 'a> Solver<'g, 'a> {
         let mut changed = false;
         for (at, to) in step.destinations.iter().enumerate() {
             let value = self.written(step, computed.as_ref(), at, to, to.is_several);
-            changed |= self.set(to.version, value);
+            changed |= self.set(to.id, value);
         }
         changed
     }
@@ -245,11 +243,11 @@ impl<'g, 'a> Solver<'g, 'a> {
             (Some(value), false) => Value::Unknown(value.variation()),
             (None, _) => self.otherwise(step),
         };
-        let old = || self.version(to.old);
+        let old = || self.held_by(to.old);
         match step.guard {
             // A write that a predicate guards leaves the rest as it was.
             Some((guard, negated)) if to.is_several => {
-                let guard = self.version(guard).clone();
+                let guard = self.held_by(guard).clone();
                 self.either(guard, !negated, value, old().clone())
             }
             None if replaces => value,
@@ -258,19 +256,19 @@ impl<'g, 'a> Solver<'g, 'a> {
     }
 
     /// Starts from what is known already.
-    pub(in crate::simt) fn knowing(mut self, held: &[Value]) -> Solver<'g, 'a> {
-        self.held = held.to_vec();
+    pub(in crate::simt) fn knowing(mut self, held: &IndexVec<ValueId, Value>) -> Solver<'g, 'a> {
+        self.held = held.clone();
         self
     }
 
-    /// What a version holds now.
-    pub(in crate::simt) fn holds(&self, version: u32) -> &Value {
-        self.version(Some(version))
+    /// What a value holds now.
+    pub(in crate::simt) fn holds(&self, id: ValueId) -> &Value {
+        self.held_by(Some(id))
     }
 
-    /// Has a version hold something, whatever it held.
-    pub(in crate::simt) fn put(&mut self, version: u32, value: Value) {
-        if let Some(slot) = self.held.get_mut(version as usize) {
+    /// Has a value hold something, whatever it held.
+    pub(in crate::simt) fn put(&mut self, id: ValueId, value: Value) {
+        if let Some(slot) = self.held.get_mut(id) {
             *slot = value;
         }
     }
@@ -281,7 +279,7 @@ impl<'g, 'a> Solver<'g, 'a> {
         let computed = self.compute(step);
         for (at, to) in step.destinations.iter().enumerate() {
             let value = self.written(step, computed.as_ref(), at, to, true);
-            self.put(to.version, value);
+            self.put(to.id, value);
         }
     }
 
@@ -321,15 +319,15 @@ impl<'g, 'a> Solver<'g, 'a> {
         }
     }
 
-    fn version(&self, version: Option<u32>) -> &Value {
-        version.and_then(|version| self.held.get(version as usize)).unwrap_or(&Value::Undefined)
+    fn held_by(&self, id: Option<ValueId>) -> &Value {
+        id.and_then(|id| self.held.get(id)).unwrap_or(&Value::Undefined)
     }
 
     /// A register, or what is known.
     fn borrowed<'s>(&'s self, source: &'s Source) -> &'s Value {
         match source {
             Source::Known(value) => value,
-            Source::Version(version) => self.version(*version),
+            Source::Value(id) => self.held_by(*id),
             Source::OwnRank => &Value::Unknown(Variation::Block),
             Source::Not(_) | Source::Address(..) | Source::Pack(_) | Source::Opaque => &Value::Unknown(Variation::Lane),
         }
@@ -338,7 +336,7 @@ impl<'g, 'a> Solver<'g, 'a> {
     /// What an operand is.
     pub(in crate::simt) fn value(&self, source: &Source) -> Value {
         match source {
-            Source::Known(_) | Source::Version(_) | Source::OwnRank | Source::Pack(_) | Source::Opaque => {
+            Source::Known(_) | Source::Value(_) | Source::OwnRank | Source::Pack(_) | Source::Opaque => {
                 self.borrowed(source).clone()
             }
             Source::Not(inner) => complement(&self.value(inner)),

@@ -1,84 +1,113 @@
 //! Which definition of a register an instruction reads.
 //!
-//! A register that is written once has one version. One that is written in several places has a version for each, and one for each
+//! A register that is written once has one value. One that is written in several places has a value for each, and one for each
 //! block in which different ones meet.
 
 use std::collections::BTreeSet;
 
-use crate::base::{FastMap, work};
+use crate::base::{FastMap, Id, work};
 use crate::ptx::Register;
 use crate::simt::graph::Graph;
 use crate::simt::ssa::slice::{Numbers, Slice};
 
-/// Registers times blocks that are followed; beyond it a register has one version, whatever the place.
+/// Registers times blocks that are followed; beyond it a register has one value, whatever the place.
 const MAX_STATES: usize = 1 << 23;
-/// No definition has been seen.
-const UNSET: u32 = u32::MAX;
-/// The version of a register before its first definition.
-pub(in crate::simt) const NEVER: u32 = 0;
 
-/// Block, way out of it and version that comes along it.
-pub(in crate::simt) type Coming = (u32, usize, u32);
+/// A value in the sense of SSA: one definition of a register, or a phi.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ValueId(u32);
 
-/// A block in which versions of a register meet.
+impl ValueId {
+    /// What a register holds before its first definition.
+    pub(in crate::simt) const NEVER: ValueId = ValueId(0);
+    /// No definition has been seen.
+    const UNSET: ValueId = ValueId(u32::MAX);
+}
+
+impl Id for ValueId {
+    #[inline]
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A register of the slice that has no place in a list.
+const NOWHERE: u32 = u32::MAX;
+
+/// Block, way out of it and value that comes along it.
+pub(in crate::simt) type Coming = (u32, usize, ValueId);
+
+/// A block in which values of a register meet.
 #[derive(Clone, Debug)]
 pub(in crate::simt) struct Phi {
     /// What is read after it.
-    pub version: u32,
+    pub id: ValueId,
     /// The block.
     pub block: u32,
-    /// Block, way out of it and version that comes along it.
+    /// Block, way out of it and value that comes along it.
     pub from: Vec<Coming>,
 }
 
-/// What an instruction does to a register: place among those with several versions, and the version it writes or none for a read.
-type Touch = (u32, u32, Option<u32>);
+/// What an instruction does to a register: place among those with several values, and the value it writes or none for a read.
+type Touch = (u32, u32, Option<ValueId>);
 
-/// Versions of the registers that an evaluation asks about.
+/// Values of the registers that an evaluation asks about.
 #[derive(Clone, Debug, Default)]
-pub(in crate::simt) struct Versions {
+pub(in crate::simt) struct Ssa {
     numbers: Numbers,
     /// By number of the register; `UNSET` for one with several and for one that is not followed.
-    single: Vec<u32>,
-    /// Instruction, number of the register, version: sorted.
-    reads: Vec<(u32, u32, u32)>,
-    writes: Vec<(u32, u32, u32)>,
-    /// Where versions meet, by block.
-    pub meetings: Vec<Phi>,
-    /// One more than the highest version.
-    pub count: u32,
+    single: Vec<ValueId>,
+    /// Instruction, number of the register, value: sorted.
+    reads: Vec<(u32, u32, ValueId)>,
+    writes: Vec<(u32, u32, ValueId)>,
+    /// Where values meet, by block.
+    pub phis: Vec<Phi>,
+    /// How many there are.
+    pub count: usize,
 }
 
-fn find(list: &[(u32, u32, u32)], index: u32, number: u32) -> Option<u32> {
+fn find(list: &[(u32, u32, ValueId)], index: u32, number: u32) -> Option<ValueId> {
     let at = list.binary_search_by_key(&(index, number), |(index, number, _)| (*index, *number)).ok()?;
-    list.get(at).map(|(_, _, version)| *version)
+    list.get(at).map(|(_, _, id)| *id)
 }
 
-impl Versions {
-    /// The version that an instruction reads.
-    pub fn read(&self, index: usize, register: Register) -> Option<u32> {
+impl Ssa {
+    /// The value that an instruction reads.
+    pub fn read(&self, index: usize, register: Register) -> Option<ValueId> {
         self.read_number(index as u32, self.numbers.get(register)?)
     }
 
-    /// The version that an instruction reads of a register by its number.
-    pub fn read_number(&self, index: u32, number: u32) -> Option<u32> {
-        match self.single.get(number as usize).copied().unwrap_or(UNSET) {
-            UNSET => find(&self.reads, index, number),
-            version => Some(version),
+    /// The value that an instruction reads of a register by its number.
+    pub fn read_number(&self, index: u32, number: u32) -> Option<ValueId> {
+        match self.single.get(number as usize).copied().unwrap_or(ValueId::UNSET) {
+            ValueId::UNSET => find(&self.reads, index, number),
+            id => Some(id),
         }
     }
 
-    /// The version that an instruction writes of a register by its number.
-    pub fn write_number(&self, index: u32, number: u32) -> Option<u32> {
-        match self.single.get(number as usize).copied().unwrap_or(UNSET) {
-            UNSET => find(&self.writes, index, number),
-            version => Some(version),
+    /// The value that an instruction writes of a register by its number.
+    pub fn write_number(&self, index: u32, number: u32) -> Option<ValueId> {
+        match self.single.get(number as usize).copied().unwrap_or(ValueId::UNSET) {
+            ValueId::UNSET => find(&self.writes, index, number),
+            id => Some(id),
         }
     }
 
-    /// Whether a register has more versions than one.
+    /// All values.
+    pub fn values(&self) -> impl Iterator<Item = ValueId> + use<> {
+        (0..self.count as u32).map(ValueId)
+    }
+
+    /// A value that nobody has.
+    fn next(&mut self) -> ValueId {
+        let id = ValueId(self.count as u32);
+        self.count += 1;
+        id
+    }
+
+    /// Whether a register has more values than one.
     pub fn is_several(&self, number: u32) -> bool {
-        self.single.get(number as usize).copied().unwrap_or(UNSET) == UNSET
+        self.single.get(number as usize).copied().unwrap_or(ValueId::UNSET) == ValueId::UNSET
     }
 
     /// The register that a number stands for.
@@ -92,23 +121,22 @@ impl Versions {
     }
 
     /// Follows the registers of a slice through the blocks.
-    pub fn build(graph: &Graph<'_>, slice: &mut Slice) -> Versions {
+    pub fn build(graph: &Graph<'_>, slice: &mut Slice) -> Ssa {
         let count = slice.numbers.len();
-        let mut found = Versions { count: NEVER + 1, single: vec![UNSET; count], ..Versions::default() };
+        let mut found = Ssa { count: 1, single: vec![ValueId::UNSET; count], ..Ssa::default() };
         let wanted = |number: &u32| slice.wanted.get(*number as usize).copied().unwrap_or(false);
         let is_several = |number: &u32| slice.written.get(*number as usize).is_some_and(|written| *written > 1);
         let mut several: Vec<u32> = (0..count as u32).filter(|number| wanted(number) && is_several(number)).collect();
         if several.len().saturating_mul(graph.blocks.len()) > MAX_STATES {
             several.clear();
         }
-        let mut place = vec![UNSET; count];
+        let mut place = vec![NOWHERE; count];
         for (at, number) in several.iter().enumerate() {
             place[*number as usize] = at as u32;
         }
         for number in (0..count as u32).filter(wanted) {
-            if place[number as usize] == UNSET {
-                found.single[number as usize] = found.count;
-                found.count += 1;
+            if place[number as usize] == NOWHERE {
+                found.single[number as usize] = found.next();
             }
         }
         if !several.is_empty() {
@@ -118,10 +146,10 @@ impl Versions {
         found
     }
 
-    /// What each block reads and writes of registers with several versions, in order.
+    /// What each block reads and writes of registers with several values, in order.
     fn touches(&mut self, graph: &Graph<'_>, slice: &Slice, place: &[u32]) -> Vec<Vec<Touch>> {
         let mut touched: Vec<Vec<Touch>> = vec![Vec::new(); graph.blocks.len()];
-        let place_of = |number: u32| place.get(number as usize).copied().filter(|at| *at != UNSET);
+        let place_of = |number: u32| place.get(number as usize).copied().filter(|at| *at != NOWHERE);
         let mut observed = slice.observed().peekable();
         for (index, site) in graph.sites.iter().enumerate() {
             let index = index as u32;
@@ -136,9 +164,9 @@ impl Versions {
             }
             for used in uses.iter().filter(|used| used.is_def) {
                 if let Some(at) = place_of(used.number) {
-                    block.push((index, at, Some(self.count)));
-                    self.writes.push((index, used.number, self.count));
-                    self.count += 1;
+                    let id = self.next();
+                    block.push((index, at, Some(id)));
+                    self.writes.push((index, used.number, id));
                 }
             }
         }
@@ -149,22 +177,22 @@ impl Versions {
     fn follow(&mut self, graph: &Graph<'_>, slice: &Slice, several: &[u32], place: &[u32]) {
         let touched = self.touches(graph, slice, place);
         let width = several.len();
-        let mut at_entry: Vec<u32> = vec![UNSET; width * graph.blocks.len()];
-        let mut meets: FastMap<(u32, u32), u32> = FastMap::default();
+        let mut at_entry: Vec<ValueId> = vec![ValueId::UNSET; width * graph.blocks.len()];
+        let mut meets: FastMap<(u32, u32), ValueId> = FastMap::default();
         let row = |block: u32| block as usize * width..(block as usize + 1) * width;
         if let Some(first) = at_entry.get_mut(row(0)) {
-            first.fill(NEVER);
+            first.fill(ValueId::NEVER);
         }
-        let after = |state: &mut Vec<u32>, entry: &[u32], block: u32| {
+        let after = |state: &mut Vec<ValueId>, entry: &[ValueId], block: u32| {
             state.clear();
             state.extend_from_slice(entry);
-            for (_, at, version) in touched.get(block as usize).into_iter().flatten() {
-                if let (Some(version), Some(slot)) = (version, state.get_mut(*at as usize)) {
-                    *slot = *version;
+            for (_, at, id) in touched.get(block as usize).into_iter().flatten() {
+                if let (Some(id), Some(slot)) = (id, state.get_mut(*at as usize)) {
+                    *slot = *id;
                 }
             }
         };
-        let mut exit: Vec<u32> = Vec::with_capacity(width);
+        let mut exit: Vec<ValueId> = Vec::with_capacity(width);
         // Text order first: what comes before is mostly known then.
         let mut open = BTreeSet::from([0u32]);
         while let Some(block) = open.pop_first() {
@@ -177,16 +205,15 @@ impl Versions {
                 let Some(there) = at_entry.get_mut(row(edge.to)) else { continue };
                 let mut changed = false;
                 for (at, (slot, &coming)) in there.iter_mut().zip(&exit).enumerate() {
-                    if *slot == coming || coming == UNSET || meets.get(&(edge.to, at as u32)) == Some(slot) {
+                    if *slot == coming || coming == ValueId::UNSET || meets.get(&(edge.to, at as u32)) == Some(slot) {
                         continue;
                     }
                     changed = true;
-                    if *slot == UNSET {
+                    if *slot == ValueId::UNSET {
                         *slot = coming;
                     } else {
-                        *slot = self.count;
-                        meets.insert((edge.to, at as u32), self.count);
-                        self.count += 1;
+                        *slot = self.next();
+                        meets.insert((edge.to, at as u32), *slot);
                     }
                 }
                 if changed {
@@ -197,35 +224,35 @@ impl Versions {
         for block in 0..graph.blocks.len() as u32 {
             exit.clear();
             exit.extend_from_slice(at_entry.get(row(block)).unwrap_or(&[]));
-            for (index, at, version) in touched.get(block as usize).into_iter().flatten() {
+            for (index, at, id) in touched.get(block as usize).into_iter().flatten() {
                 let (Some(slot), Some(number)) = (exit.get_mut(*at as usize), several.get(*at as usize)) else {
                     continue;
                 };
-                match version {
-                    Some(version) => *slot = *version,
-                    None if *slot != UNSET => self.reads.push((*index, *number, *slot)),
+                match id {
+                    Some(id) => *slot = *id,
+                    None if *slot != ValueId::UNSET => self.reads.push((*index, *number, *slot)),
                     None => {}
                 }
             }
         }
         self.reads.sort_unstable();
         self.reads.dedup();
-        self.meetings = self.meetings_of(graph, meets, |state, block| {
+        self.phis = self.phis_of(graph, meets, |state, block| {
             after(state, at_entry.get(row(block)).unwrap_or(&[]), block);
         });
     }
 
     /// Every meeting with what comes to it.
-    fn meetings_of(
+    fn phis_of(
         &self,
         graph: &Graph<'_>,
-        meets: FastMap<(u32, u32), u32>,
-        leaves: impl Fn(&mut Vec<u32>, u32),
+        meets: FastMap<(u32, u32), ValueId>,
+        leaves: impl Fn(&mut Vec<ValueId>, u32),
     ) -> Vec<Phi> {
-        let mut sorted: Vec<(u32, u32, u32)> = meets.into_iter().map(|((block, at), met)| (block, at, met)).collect();
+        let mut sorted: Vec<(u32, u32, ValueId)> =
+            meets.into_iter().map(|((block, at), met)| (block, at, met)).collect();
         sorted.sort_unstable();
-        let mut found: Vec<Phi> =
-            sorted.iter().map(|&(block, _, version)| Phi { version, block, from: Vec::new() }).collect();
+        let mut found: Vec<Phi> = sorted.iter().map(|&(block, _, id)| Phi { id, block, from: Vec::new() }).collect();
         let within = |block: u32| {
             let start = sorted.partition_point(|(other, ..)| *other < block);
             start..start + sorted[start..].iter().take_while(|(other, ..)| *other == block).count()
@@ -239,15 +266,15 @@ impl Versions {
             for (way, edge) in info.successors.iter().enumerate() {
                 for index in within(edge.to) {
                     work::spend(1);
-                    let Some(&version) = exit.get(sorted[index].1 as usize) else { continue };
-                    if version != UNSET {
-                        found[index].from.push((block as u32, way, version));
+                    let Some(&id) = exit.get(sorted[index].1 as usize) else { continue };
+                    if id != ValueId::UNSET {
+                        found[index].from.push((block as u32, way, id));
                     }
                 }
             }
         }
-        found.iter_mut().for_each(|meeting| meeting.from.shrink_to_fit());
-        found.sort_by_key(|meeting| (meeting.block, meeting.version));
+        found.iter_mut().for_each(|phi| phi.from.shrink_to_fit());
+        found.sort_by_key(|phi| (phi.block, phi.id));
         found
     }
 }

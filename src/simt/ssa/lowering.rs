@@ -2,20 +2,21 @@
 
 use std::collections::HashMap;
 
+use crate::base::IndexVec;
 use crate::ptx::{Operand, Operation, Shape};
 use crate::simt::BlockSize;
 use crate::simt::eval::number::{Arithmetic, Comparison, Type};
 use crate::simt::eval::value::{Value, Variation};
 use crate::simt::graph::{Graph, Site};
-use crate::simt::ssa::construct::{NEVER, Versions};
+use crate::simt::ssa::construct::{Ssa, ValueId};
 use crate::simt::ssa::slice::Slice;
 
 /// Where an operand's value comes from.
 pub(in crate::simt) enum Source {
     /// It is known.
     Known(Value),
-    /// A version of a register; never set where nothing defines it.
-    Version(Option<u32>),
+    /// A value of a register; never set where nothing defines it.
+    Value(Option<ValueId>),
     /// `!%p1`
     Not(Box<Source>),
     /// `[%r1+16]`
@@ -96,11 +97,11 @@ impl Compute {
 
 /// A destination.
 pub(in crate::simt) struct Destination {
-    pub version: u32,
+    pub id: ValueId,
     /// What it held before.
-    pub old: Option<u32>,
+    pub old: Option<ValueId>,
     pub is_several: bool,
-    /// Whether no other instruction writes this version.
+    /// Whether no other instruction writes this value.
     pub alone: bool,
     pub is_predicate: bool,
 }
@@ -118,10 +119,10 @@ pub(in crate::simt) struct Step {
     pub compute: Compute,
     pub arguments: Box<[Source]>,
     pub otherwise: Otherwise,
-    pub guard: Option<(Option<u32>, bool)>,
+    pub guard: Option<(Option<ValueId>, bool)>,
     pub destinations: Box<[Destination]>,
-    /// Versions that it depends on: first those that have a part in what it gives.
-    pub reads: Box<[u32]>,
+    /// Values that it depends on: first those that have a part in what it gives.
+    pub reads: Box<[ValueId]>,
     /// How many of them have: not what an unguarded write replaces.
     depends: u32,
     /// Among whom what it gives differs, whatever it reads.
@@ -139,8 +140,8 @@ pub(in crate::simt) struct Step {
 }
 
 impl Step {
-    /// Versions that have a part in what it gives.
-    pub fn depends(&self) -> &[u32] {
+    /// Values that have a part in what it gives.
+    pub fn depends(&self) -> &[ValueId] {
         self.reads.get(..self.depends as usize).unwrap_or(&self.reads)
     }
 }
@@ -150,7 +151,7 @@ pub(in crate::simt) struct Lowering<'g, 'a> {
     pub graph: &'g Graph<'a>,
     pub names: &'g HashMap<&'a str, u32>,
     pub size: Option<BlockSize>,
-    pub versions: &'g Versions,
+    pub ssa: &'g Ssa,
     specials: Vec<(&'a str, usize, Value)>,
 }
 
@@ -159,28 +160,28 @@ impl<'g, 'a> Lowering<'g, 'a> {
         graph: &'g Graph<'a>,
         names: &'g HashMap<&'a str, u32>,
         size: Option<BlockSize>,
-        versions: &'g Versions,
+        ssa: &'g Ssa,
     ) -> Lowering<'g, 'a> {
-        Lowering { graph, names, size, versions, specials: Vec::new() }
+        Lowering { graph, names, size, ssa, specials: Vec::new() }
     }
 
     /// All instructions of a slice, in order.
     pub fn steps(mut self, slice: &Slice) -> Vec<Step> {
-        let mut fixed = vec![false; self.versions.count as usize];
-        if let Some(never) = fixed.get_mut(NEVER as usize) {
+        let mut fixed = IndexVec::filled(false, self.ssa.count);
+        if let Some(never) = fixed.get_mut(ValueId::NEVER) {
             *never = true;
         }
         let mut steps = Vec::with_capacity(slice.instructions.len());
         for &index in &slice.instructions {
             let Some(site) = self.graph.sites.get(index as usize) else { continue };
             let mut step = self.step(slice, index, site);
-            let own = |version: u32| step.destinations.iter().any(|to| to.version == version);
-            let is_fixed = |version: u32| own(version) || fixed.get(version as usize).copied().unwrap_or(true);
-            let all = step.depends().iter().all(|version| is_fixed(*version));
+            let own = |id: ValueId| step.destinations.iter().any(|to| to.id == id);
+            let is_fixed = |id: ValueId| own(id) || fixed.get(id).copied().unwrap_or(true);
+            let all = step.depends().iter().all(|id| is_fixed(*id));
             step.fixed =
                 all && !matches!(step.compute, Compute::Load { .. }) && step.destinations.iter().all(|to| to.alone);
             for to in step.destinations.iter().filter(|_| step.fixed) {
-                if let Some(slot) = fixed.get_mut(to.version as usize) {
+                if let Some(slot) = fixed.get_mut(to.id) {
                     *slot = true;
                 }
             }
@@ -191,18 +192,18 @@ impl<'g, 'a> Lowering<'g, 'a> {
 
     fn step(&mut self, slice: &Slice, index: u32, site: &Site<'a>) -> Step {
         let uses = slice.uses(index);
-        let read = |number: u32| self.versions.read_number(index, number);
-        let guard = site.guard.map(|(register, negated)| (self.versions.read(index as usize, register), negated));
+        let read = |number: u32| self.ssa.read_number(index, number);
+        let guard = site.guard.map(|(register, negated)| (self.ssa.read(index as usize, register), negated));
         let destinations: Box<[Destination]> = uses
             .iter()
             .filter(|used| used.is_def)
             .filter_map(|used| {
-                let register = self.versions.register(used.number)?;
+                let register = self.ssa.register(used.number)?;
                 let declared = self.graph.registers.declaration(register);
-                let is_several = self.versions.is_several(used.number);
+                let is_several = self.ssa.is_several(used.number);
                 let written = slice.written.get(used.number as usize).copied().unwrap_or(0);
                 Some(Destination {
-                    version: self.versions.write_number(index, used.number)?,
+                    id: self.ssa.write_number(index, used.number)?,
                     old: read(used.number),
                     is_several,
                     alone: is_several || written <= 1,
@@ -214,7 +215,7 @@ impl<'g, 'a> Lowering<'g, 'a> {
         let has_part = |is_def: bool| !is_def || guard.is_some();
         let given = uses.iter().filter(|used| has_part(used.is_def)).filter_map(|used| read(used.number));
         let replaced = uses.iter().filter(|used| !has_part(used.is_def)).filter_map(|used| read(used.number));
-        let mut reads: Vec<u32> = given.chain(guard.and_then(|(version, _)| version)).collect();
+        let mut reads: Vec<ValueId> = given.chain(guard.and_then(|(id, _)| id)).collect();
         let depends = reads.len() as u32;
         reads.extend(replaced);
         let instruction = site.located.instruction;
@@ -310,9 +311,7 @@ impl<'g, 'a> Lowering<'g, 'a> {
 
     fn name(&mut self, index: u32, site: &Site<'a>, name: &'a str, component: Option<&str>) -> Source {
         if let Some(register) = self.graph.registers.resolve(name, site.located.id) {
-            return Source::Version(
-                self.versions.number(register).and_then(|number| self.versions.read_number(index, number)),
-            );
+            return Source::Value(self.ssa.number(register).and_then(|number| self.ssa.read_number(index, number)));
         }
         if let Some(&variable) = self.names.get(name) {
             return Source::Known(Value::Address { variable, offset: Some(0) });

@@ -1,9 +1,9 @@
-//! Which versions are the same number, or so many bytes apart: compilers compute an address anew for every instruction that has it.
+//! Which values are the same number, or so many bytes apart: compilers compute an address anew for every instruction that has it.
 
-use crate::base::FastMap;
+use crate::base::{FastMap, IndexVec};
 use crate::simt::eval::number::{Arithmetic, Type};
 use crate::simt::eval::value::Value;
-use crate::simt::ssa::construct::Versions;
+use crate::simt::ssa::construct::{Ssa, ValueId};
 use crate::simt::ssa::lowering::{Compute, Source, Step};
 
 /// Bits of a shared address that say where in a block's memory it is, down to the alignment of an mbarrier.
@@ -12,17 +12,20 @@ pub(in crate::simt) const PLACE: u64 = 0xff_fff8;
 /// What an operand is, as far as that tells whether two are equal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Term {
-    /// So many bytes from a version.
-    From(u32, i64),
+    /// So many bytes from a value.
+    From(ValueId, i64),
     Number(u64),
     Variable(u32, i64),
 }
 
-/// By version: the one that it is so many bytes away from, or that of the same place in another block of the cluster; itself where it
+/// By value: another, and how many bytes lie between.
+pub(in crate::simt) type Origins = IndexVec<ValueId, (ValueId, i64)>;
+
+/// By value: the one that it is so many bytes away from, or that of the same place in another block of the cluster; itself where it
 /// is neither. Of those that are computed from the same in the same way the first stands for all.
-pub(in crate::simt) fn origins(steps: &[Step], versions: &Versions) -> Vec<(u32, i64)> {
-    let mut origins: Vec<(u32, i64)> = (0..versions.count).map(|version| (version, 0)).collect();
-    let mut computed: FastMap<(Compute, Box<[Term]>), u32> = FastMap::default();
+pub(in crate::simt) fn origins(steps: &[Step], ssa: &Ssa) -> Origins {
+    let mut origins: Origins = ssa.values().map(|id| (id, 0)).collect();
+    let mut computed: FastMap<(Compute, Box<[Term]>), ValueId> = FastMap::default();
     for step in steps {
         let [to] = &step.destinations[..] else { continue };
         // What is written once, under a guard, is what is read wherever it is defined at all.
@@ -35,28 +38,28 @@ pub(in crate::simt) fn origins(steps: &[Step], versions: &Versions) -> Vec<(u32,
             }
             let arguments =
                 step.arguments.iter().map(|source| term(source, &origins)).collect::<Option<Box<[Term]>>>()?;
-            let first = *computed.entry((step.compute, arguments)).or_insert(to.version);
-            origins.get(first as usize).copied()
+            let first = *computed.entry((step.compute, arguments)).or_insert(to.id);
+            origins.get(first).copied()
         });
-        if let (Some(origin), Some(slot)) = (origin, origins.get_mut(to.version as usize)) {
+        if let (Some(origin), Some(slot)) = (origin, origins.get_mut(to.id)) {
             *slot = origin;
         }
     }
     origins
 }
 
-fn term(source: &Source, origins: &[(u32, i64)]) -> Option<Term> {
+fn term(source: &Source, origins: &Origins) -> Option<Term> {
     match source {
-        Source::Version(Some(version)) => origins.get(*version as usize).map(|(origin, by)| Term::From(*origin, *by)),
+        Source::Value(Some(id)) => origins.get(*id).map(|(origin, by)| Term::From(*origin, *by)),
         Source::Known(Value::Constant(number)) => Some(Term::Number(*number)),
         Source::Known(Value::Address { variable, offset: Some(offset) }) => Some(Term::Variable(*variable, *offset)),
         _ => None,
     }
 }
 
-/// What an instruction gives that adds a number, or nothing, to a version.
-fn moved(step: &Step, origins: &[(u32, i64)]) -> Option<(u32, i64)> {
-    let Some(Source::Version(Some(from))) = step.arguments.first() else { return None };
+/// What an instruction gives that adds a number, or nothing, to a value.
+fn moved(step: &Step, origins: &Origins) -> Option<(ValueId, i64)> {
+    let Some(Source::Value(Some(from))) = step.arguments.first() else { return None };
     let number = match step.arguments.get(1) {
         Some(Source::Known(Value::Constant(number))) => Some(*number),
         _ => None,
@@ -70,7 +73,7 @@ fn moved(step: &Step, origins: &[(u32, i64)]) -> Option<(u32, i64)> {
         }
         _ => return None,
     };
-    let (origin, by) = origins.get(*from as usize).copied()?;
+    let (origin, by) = origins.get(*from).copied()?;
     Some((origin, by.checked_add(added)?))
 }
 
