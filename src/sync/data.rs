@@ -4,7 +4,9 @@
 //! its accesses once, or until they are reached; who is ordered by one schedule is ordered by all.
 
 use super::execute::footprint::{Footprint, MemoryKind, Touched};
-use super::execute::{Broken, Budget, By, DataExecuted, End, Input, Launch, Outcome, Race, Scenario, execute_data};
+use super::execute::{
+    Broken, Brought, Budget, By, DataExecuted, End, Input, Launch, Outcome, Race, Scenario, execute_data,
+};
 use super::program::{Access, DataOp, Op, Program, Stream};
 use super::value::Basis;
 use super::verdict::{Effort, Limits, Verdict};
@@ -57,7 +59,7 @@ pub fn check(
             break;
         }
         work::check_time();
-        let mut run = execute_data(&program, &launch, Scenario { input, memory: 0 }, left);
+        let mut run = execute_data(&program, &launch, Scenario { input, memory: Brought::All(0) }, left);
         left.steps = left.steps.saturating_sub(run.executed.took.steps);
         left.pieces = left.pieces.saturating_sub(run.executed.took.pieces);
         all.add(std::mem::take(&mut run.footprint));

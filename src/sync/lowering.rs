@@ -866,8 +866,7 @@ fn ends_slice(mnemonic: &str, site: &crate::simt::Site<'_>) -> bool {
             || word.starts_with("e5m2")
     };
     match mnemonic {
-        "mov" | "selp" | "st" | "cp" | "bra" | "bar" | "barrier" | "mbarrier" => false,
-        "ld" | "ldu" => space_of(instruction.modifiers()) == Space::Other,
+        "mov" | "selp" | "ld" | "ldu" | "st" | "cp" | "bra" | "bar" | "barrier" | "mbarrier" => false,
         "atom" | "red" if !instruction.has("async") => space_of(instruction.modifiers()) == Space::Other,
         "wgmma" | "mma" | "wmma" | "ldmatrix" | "tex" | "tld4" | "suld" | "call" | "match" => true,
         _ => instruction.modifiers().any(is_float),

@@ -68,6 +68,8 @@ const CLUSTERS: [[u32; 3]; 15] = [
 ];
 /// Shapes beside the one that a fault was seen in, in which a change is looked for.
 const SHAPES_MENDED: usize = 3;
+/// The part of the steps for changes that one shape has where the sizes of problems were made up: they mostly contradict each other.
+const OF_PROBLEMS: u64 = 8;
 /// Lanes of a warp.
 pub const LANES: usize = 32;
 
@@ -207,10 +209,23 @@ fn mended<'l>(
         Verdict::Wrong(witness) => witness,
         // A race is told where a count that holds everybody up ends it: then the phase does not wait for all that it should.
         Verdict::Ends { race: Some(witness), basis, cut } => {
-            return match mend(program, launch, &witness, limits) {
-                Some(mend) => (Verdict::Wrong(witness), launch, Some(mend)),
-                None => (Verdict::Ends { race: Some(witness), basis, cut }, launch, None),
-            };
+            let share = if witness.is_of_problem() { OF_PROBLEMS } else { 1 };
+            let limits = Limits { mends: limits.mends / share, ..limits };
+            if let Some(mend) = mend(program, launch, &witness, limits) {
+                return (Verdict::Wrong(witness), launch, Some(mend));
+            }
+            // Sizes that memory holds end only in the shape that the kernel is made for.
+            let others = launches.iter().filter(|other| other.cluster != launch.cluster && witness.is_of_problem());
+            let there = others.take(SHAPES_MENDED).find_map(|other| {
+                let (Verdict::Ends { race: Some(there), .. }, ..) =
+                    judge(program, std::slice::from_ref(other), limits)?
+                else {
+                    return None;
+                };
+                let mend = mend(program, other, &there, limits)?;
+                Some((Verdict::Wrong(there), other, Some(mend)))
+            });
+            return there.unwrap_or((Verdict::Ends { race: Some(witness), basis, cut }, launch, None));
         }
         verdict => return (verdict, launch, None),
     };

@@ -1,8 +1,8 @@
 //! A kernel made ready for execution.
 //!
 //! In: a function of the PTX, cut into blocks. Out: its *synchronisation skeleton*, the slice (Weiser) that decides control flow
-//! and the addresses and arguments of whatever synchronises, with operands resolved. Arithmetic of floating point, matrix
-//! instructions and loads from global memory end the slice: what they give is [`Op::Unknown`].
+//! and the addresses and arguments of whatever synchronises, with operands resolved. Arithmetic of floating point and matrix
+//! instructions end the slice: what they give is [`Op::Unknown`].
 
 mod data;
 

@@ -2,7 +2,7 @@
 
 use super::equations::{GRAIN, contradiction};
 use super::execute::{
-    Budget, Executed, Input, Lack, Launch, Outcome, Scenario, Schedule, Stuck, execute, execute_past,
+    Brought, Budget, Executed, Input, Lack, Launch, Outcome, Scenario, Schedule, Stuck, execute, execute_past,
 };
 use super::machine::Fault;
 use super::program::{Bytes, Instr, MbarrierOp, Op, Program, Source};
@@ -26,7 +26,24 @@ const INPUTS: [Input; 9] = [
 /// The first of them that are no counts of trips.
 const COUNTS: usize = 5;
 /// What memory is taken to bring: a condition goes one way and the other.
-const MEMORY: [u64; 2] = [0, 1];
+const MEMORY: [Brought; 2] = [Brought::All(0), Brought::All(1)];
+/// Problems whose sizes lie in memory: tried while there are barriers that nobody has come to.
+pub const PROBLEMS: [Input; 12] = [
+    Input::Small(1),
+    Input::Small(2),
+    Input::Small(3),
+    Input::Small(4),
+    Input::Small(5),
+    Input::Small(6),
+    Input::Small(7),
+    Input::Small(8),
+    Input::Small(9),
+    Input::Small(10),
+    Input::Small(11),
+    Input::Small(12),
+];
+/// What is tried, in turn.
+const TRIED: [(Brought, &[Input]); 3] = [(MEMORY[0], &INPUTS), (Brought::Growing, &PROBLEMS), (MEMORY[1], &INPUTS)];
 /// Inputs that a fault is tried with once more, to see whether it hangs on those that it was found with.
 const AGAIN: [Input; 6] =
     [Input::All(5), Input::All(384), Input::Mixed(1), Input::All(9), Input::Mixed(2), Input::All(1152)];
@@ -254,6 +271,11 @@ pub enum Shapes {
 const LARGE: u32 = 8;
 
 impl Witness {
+    /// Whether it is of a problem whose sizes were made up.
+    pub fn is_of_problem(&self) -> bool {
+        self.scenario.memory == Brought::Growing
+    }
+
     /// Whether another execution gets past the place, as often as this one comes to it. One that is over sooner may not have come to
     /// what leads there: a ring that is turned once does not show that nobody waits for its slots.
     fn is_passed_by(&self, run: &Executed) -> bool {
@@ -354,8 +376,8 @@ pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> O
 /// Inputs that a kernel ends with, executed in turn.
 struct Tried {
     scenario: Scenario,
-    /// Which of the inputs.
-    at: usize,
+    /// Whether its inputs are likely counts of trips.
+    of_counts: bool,
     /// Synchronising instructions that nobody had come to before.
     reached: usize,
     fair: Executed,
@@ -446,13 +468,17 @@ impl Judge<'_> {
         let mut unreached: Vec<usize> = (0..program.code.len()).filter(synchronises).collect();
         // Those that ended, and how many more instructions they came to than those before.
         let mut tried: Vec<Tried> = Vec::new();
-        for memory in MEMORY {
+        let mut problems: Vec<(Scenario, Executed)> = Vec::new();
+        for (memory, inputs) in TRIED {
             // Memory decides nothing in most kernels, inputs nothing in some: what nothing depends on is not varied.
             if memory != MEMORY[0] && basis < Basis::Memory {
                 break;
             }
-            for (at, input) in INPUTS.into_iter().enumerate() {
-                if at > 0 && basis < Basis::Input || at >= COUNTS && unreached.is_empty() {
+            for (at, &input) in inputs.iter().enumerate() {
+                let of_counts = at < COUNTS && memory != Brought::Growing;
+                // All problems are tried where one is: the first to come to a ring need not turn it.
+                let asks = !of_counts && (at == 0 || memory != Brought::Growing);
+                if at > 0 && basis < Basis::Input || asks && unreached.is_empty() {
                     break;
                 }
                 if self.is_spent() {
@@ -483,29 +509,34 @@ impl Judge<'_> {
                     }
                     Outcome::Hangs(_) | Outcome::Undefined { .. } => {}
                 }
+                if memory == Brought::Growing {
+                    problems.push((scenario, fair));
+                    continue;
+                }
                 let wrong = match fair.outcome {
                     Outcome::Ends => None,
                     _ => self.vary(launch, scenario, &fair),
                 };
                 match wrong.or_else(|| unequal(program, scenario, &fair)) {
                     Some(witness) => {
-                        if let Some(verdict) = self.weigh(launch, witness, at < COUNTS, &mut weak) {
+                        if let Some(verdict) = self.weigh(launch, witness, of_counts, &mut weak) {
                             return verdict;
                         }
                     }
-                    None => tried.push(Tried { scenario, at, reached: before - unreached.len(), fair }),
+                    None => tried.push(Tried { scenario, of_counts, reached: before - unreached.len(), fair }),
                 }
             }
         }
         // The other schedules, for those that come to the most.
         tried.sort_by_key(|tried| (std::cmp::Reverse(tried.reached), tried.fair.took.steps));
-        for Tried { scenario, at, fair, .. } in tried.iter().take(self.limits.varied) {
+        for Tried { scenario, of_counts, fair, .. } in tried.iter().take(self.limits.varied) {
             if let Some(witness) = self.vary(launch, *scenario, fair)
-                && let Some(verdict) = self.weigh(launch, witness, *at < COUNTS, &mut weak)
+                && let Some(verdict) = self.weigh(launch, witness, *of_counts, &mut weak)
             {
                 return verdict;
             }
         }
+        race = race.or_else(|| stuck_problem(&problems).map(Box::new));
         match (weak, undecided) {
             (Some(witness), _) => Verdict::Wrong(Box::new(witness)),
             (None, Some((line, why))) if !ended => Verdict::Undecided { line, why },
@@ -648,6 +679,42 @@ fn unequal(program: &Program, scenario: Scenario, run: &Executed) -> Option<Witn
     let (schedule, basis) = (Schedule::Fair, run.basis);
     let (passes, steps, is_firm, shapes) = (0, run.took.steps, false, Shapes::All);
     Some(Witness { cause, scenario, schedule, always: true, alike: true, basis, passes, steps, is_firm, shapes })
+}
+
+/// A problem that hangs where no other one gets past. Sizes that were made up may contradict each other: it is a fault where a change
+/// mends them all.
+fn stuck_problem(problems: &[(Scenario, Executed)]) -> Option<Witness> {
+    let stuck = problems.iter().find(|(_, run)| matches!(run.outcome, Outcome::Hangs(_)))?;
+    let (scenario, run) = stuck;
+    let cause = cause(&run.outcome)?;
+    let (pc, passes) = (cause.pc()?, run.passes_of(cause.pc()?));
+    let gets_past = |(_, other): &(Scenario, Executed)| other.outcome == Outcome::Ends && other.passes_of(pc) > passes;
+    if problems.iter().any(gets_past) {
+        return None;
+    }
+    let (schedule, basis) = (Schedule::Fair, run.basis);
+    let (steps, is_firm, shapes) = (run.took.steps, false, Shapes::All);
+    Some(Witness {
+        cause,
+        scenario: *scenario,
+        schedule,
+        always: true,
+        alike: true,
+        basis,
+        passes,
+        steps,
+        is_firm,
+        shapes,
+    })
+}
+
+/// Whether all problems whose sizes lie in memory end, as far as there are steps for them.
+pub fn problems_end(program: &Program, launch: &Launch, limits: Limits) -> bool {
+    PROBLEMS.iter().all(|&input| {
+        let scenario = Scenario { input, memory: Brought::Growing };
+        let run = execute(program, launch, scenario, &Schedule::Fair, limits.of_one());
+        !matches!(run.outcome, Outcome::Hangs(_) | Outcome::Undefined { .. })
+    })
 }
 
 /// An execution that ends, but by its schedule.

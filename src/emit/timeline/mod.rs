@@ -34,13 +34,21 @@ pub fn verdict(timeline: &Timeline) -> String {
         Answer::Hangs if timeline.by_memory => {
             format!(
                 "may hang: it does where memory brings {}, in every order of the warps that was tried",
-                timeline.memory
+                brought(timeline)
             )
         }
         Answer::Hangs => "hangs in every order of the warps that was tried".to_owned(),
         Answer::MayHang => "hangs in one order of the warps: this one".to_owned(),
         Answer::Undefined => format!("breaks a rule of the ISA{line}{reason}"),
         Answer::Undecided => format!("cannot be told; what decides is{line}{reason}"),
+    }
+}
+
+/// What memory was taken to bring.
+fn brought(timeline: &Timeline) -> String {
+    match timeline.memory_grows {
+        true => "numbers that grow with their address".to_owned(),
+        false => timeline.memory.to_string(),
     }
 }
 
@@ -54,7 +62,7 @@ fn circumstances(timeline: &Timeline) -> String {
     }
     said.push(timeline.parameters.clone());
     if timeline.by_memory {
-        said.push(format!("{} for what memory brings", timeline.memory));
+        said.push(format!("{} for what memory brings", brought(timeline)));
     }
     said.push(timeline.order.clone());
     said.join(", ")

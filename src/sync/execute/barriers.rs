@@ -62,7 +62,7 @@ impl Run<'_> {
             }
         }
         if let Some(to) = to {
-            let word = Word { bits: self.scenario.memory, basis: Basis::Memory };
+            let word = Word { bits: self.scenario.memory.elsewhere(), basis: Basis::Memory };
             self.write(warp, Some(to), mask, Lanes::Same(word));
         }
         Ok(if over || action == BarrierAction::Arrive { Next::On } else { Next::Then(Wait::Named { id, round }) })

@@ -76,15 +76,15 @@ impl Run<'_> {
             let here = &self.warps[warp];
             let value = if space == Space::Input {
                 let address = self.address(here, at, mask.trailing_zeros() as usize).bits;
-                let number = self.scenario.input.at(address.wrapping_add_signed(element * i64::from(bits / 8)));
+                let number = self.scenario.input.at(address.wrapping_add_signed(element * i64::from(bits / 8)), bits);
                 Lanes::Same(Word { bits: keep(number), basis: Basis::Input })
             } else {
-                let unknown = Word { bits: keep(self.scenario.memory), basis: Basis::Memory };
                 let of = |lane: usize| {
                     let address = self.address(here, at, lane).bits;
                     let address = address.wrapping_add_signed(element * i64::from(bits / 8));
-                    let Some(place) = self.shared(space, address) else { return unknown };
-                    self.memory.read(place.0, u64::from(bits / 8)).unwrap_or(unknown)
+                    let known = self.shared(space, address).and_then(|at| self.memory.read(at.0, u64::from(bits / 8)));
+                    let brought = || Word { bits: keep(self.scenario.memory.at(address)), basis: Basis::Memory };
+                    known.unwrap_or_else(brought)
                 };
                 if self.is_same(here, at.base) { Lanes::Same(of(0)) } else { Lanes::each(of) }
             };
@@ -128,8 +128,8 @@ impl Run<'_> {
                 before[lane] = Word { bits: self.tickets - 1, basis: Basis::Order };
                 continue;
             };
-            let unknown = Word { bits: self.scenario.memory, basis: Basis::Memory };
-            let old = self.get(place).unwrap_or(unknown);
+            let unknown = || Word { bits: self.scenario.memory.at(address), basis: Basis::Memory };
+            let old = self.get(place).unwrap_or_else(unknown);
             let [a, b] = args.map(|source| self.word(here, source, lane));
             let (x, y, z) = (old.bits & 0xffff_ffff, a.bits & 0xffff_ffff, b.bits & 0xffff_ffff);
             let new = match how {

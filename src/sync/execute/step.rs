@@ -122,7 +122,7 @@ impl Run<'_> {
             Source::Number(bits) => Word::fact(bits),
             Source::Shared(place) => Word::fact(SharedAddress::new(warp.rank, place).0),
             Source::Special(special) => self.special(warp, special, lane),
-            Source::Unknown => Word { bits: self.scenario.memory, basis: Basis::Memory },
+            Source::Unknown => Word { bits: self.scenario.memory.elsewhere(), basis: Basis::Memory },
         }
     }
 
@@ -200,7 +200,7 @@ impl Run<'_> {
             Special::ClusterId(_) => input(0),
             Special::NclusterId(0) => input(u64::from(CLUSTERS)),
             Special::NclusterId(_) => input(1),
-            Special::Other => Word { bits: self.scenario.memory, basis: Basis::Memory },
+            Special::Other => Word { bits: self.scenario.memory.elsewhere(), basis: Basis::Memory },
         }
     }
 
@@ -558,7 +558,7 @@ impl Run<'_> {
         match op {
             Op::Compute { what, to, also, args } => {
                 let here = &self.warps[warp];
-                let unknown = Word { bits: self.scenario.memory, basis: Basis::Memory };
+                let unknown = Word { bits: self.scenario.memory.elsewhere(), basis: Basis::Memory };
                 let [a, b, c, d] = *args;
                 let rows = [self.row(here, a), self.row(here, b), self.row(here, c), self.row(here, d)];
                 let of = |lane: usize| {
@@ -613,7 +613,7 @@ impl Run<'_> {
                     self.tickets += 1;
                     Word { bits: self.tickets - 1, basis: Basis::Order }
                 } else {
-                    Word { bits: self.scenario.memory, basis: Basis::Memory }
+                    Word { bits: self.scenario.memory.elsewhere(), basis: Basis::Memory }
                 };
                 for to in to {
                     self.write(warp, Some(*to), mask, Lanes::Same(word));

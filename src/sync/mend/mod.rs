@@ -18,7 +18,7 @@ use super::execute::record::{Mark, Recording, What, Work, record};
 use super::execute::{Budget, Executed, Launch, Outcome, execute};
 use super::machine::SharedAddress;
 use super::program::Program;
-use super::verdict::{Limits, Verdict, Witness, judge};
+use super::verdict::{Limits, Verdict, Witness, judge, problems_end};
 use crate::base::{Line, work};
 
 /// Looks at a mark or an instruction that are as good as a step.
@@ -97,7 +97,7 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
             }
             Verdict::Undecided { .. } => false,
         };
-        if mends {
+        if mends && (!witness.is_of_problem() || problems_end(&mended, launch, left(pieces))) {
             let mut lines = pcs.iter().filter_map(|pc| program.code.get(*pc as usize)).map(|instr| instr.line);
             let budget = left(pieces).of_one();
             let after = record(&mended, launch, witness.scenario, &witness.schedule, budget, (Work::default(), false));

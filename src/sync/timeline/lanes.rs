@@ -69,6 +69,7 @@ pub fn draw(recording: &Recording, checked: &Checked, module: &Module<'_>, roles
         cluster: checked.launch.cluster,
         parameters: String::new(),
         memory: 0,
+        memory_grows: false,
         by_memory: false,
         order: String::new(),
         verdict: Answer::Undecided,

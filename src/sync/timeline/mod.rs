@@ -10,10 +10,10 @@ mod work;
 use serde::Serialize;
 
 use super::execute::record::{Recording, What, record};
-use super::execute::{Budget, Input, Outcome, Scenario, Schedule};
+use super::execute::{Brought, Budget, Input, Outcome, Scenario, Schedule};
 use super::stands::{Kind, Stands};
 use super::value::Basis;
-use super::verdict::{Cause, Witness};
+use super::verdict::{Cause, PROBLEMS, Witness};
 use super::{Answer, Checked, Verdict};
 use crate::base::{Line, work as budget};
 use crate::ptx::Module;
@@ -23,8 +23,9 @@ use crate::simt::Graph;
 /// What every parameter is taken to be, in turn.
 const INPUTS: [Input; 7] =
     [Input::All(9), Input::All(5), Input::All(3), Input::All(2), Input::All(1), Input::All(384), Input::All(1152)];
-/// What memory is taken to bring, in turn.
-const MEMORY: [u64; 2] = [0, 1];
+/// What memory is taken to bring, in turn, and the parameters with it.
+const TRIED: [(Brought, &[Input]); 3] =
+    [(Brought::All(0), &INPUTS), (Brought::All(1), &INPUTS), (Brought::Growing, &PROBLEMS)];
 /// The phase that a ring has come to when it has turned twice.
 const TURNED: u64 = 2;
 /// Instructions that a warp runs for a step of the picture, in kernels that change something now and then.
@@ -46,8 +47,11 @@ pub struct Timeline {
     pub cluster: [u32; 3],
     /// What parameters were taken to be.
     pub parameters: String,
-    /// What memory was taken to bring.
+    /// What memory was taken to bring; 0 where that grows.
     pub memory: u64,
+    /// Whether it was taken to bring numbers that grow with their address.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub memory_grows: bool,
     /// Whether that decided anything.
     pub by_memory: bool,
     /// In which order warps went on.
@@ -281,7 +285,8 @@ pub fn timeline(
         block: checked.launch.block,
         cluster: checked.launch.cluster,
         parameters: scenario.input.to_string(),
-        memory: scenario.memory,
+        memory: scenario.memory.elsewhere(),
+        memory_grows: scenario.memory == Brought::Growing,
         by_memory: basis >= Basis::Memory,
         order,
         verdict: verdict.answer(),
@@ -312,12 +317,13 @@ fn recording(checked: &Checked, graph: &Graph<'_>, most: u64) -> (Recording, Sce
     let warps = u64::from(checked.launch.threads().div_ceil(32)) * u64::from(checked.launch.blocks());
     let enough = most.saturating_mul(warps * INSTRUCTIONS).min(limits.steps);
     let mut spent = Budget::default();
-    for memory in MEMORY {
-        // What memory brings matters where nothing can be drawn whole without it.
-        if tried.iter().any(|tried| tried.is_whole) {
-            break;
+    for (memory, inputs) in TRIED {
+        // What memory brings matters where nothing can be drawn whole without it, and the sizes of problems where no ring turns.
+        let is_enough = |tried: &Tried| tried.is_whole && (tried.turns || memory != Brought::Growing);
+        if tried.iter().any(is_enough) {
+            continue;
         }
-        for input in INPUTS {
+        for &input in inputs {
             if spent.steps > limits.again / SHARE || spent.pieces > pieces {
                 break;
             }
@@ -386,7 +392,7 @@ fn choose(tried: &[Tried]) -> Scenario {
     let by_copies = best.iter().any(|tried| tried.copies > 0);
     let most = best.iter().map(|tried| tried.rate(by_copies)).max().unwrap_or(0);
     let busy = best.iter().find(|tried| tried.rate(by_copies) * 10 >= most * 7);
-    busy.map_or(Scenario { input: INPUTS[0], memory: MEMORY[0] }, |tried| tried.scenario)
+    busy.map_or(Scenario { input: INPUTS[0], memory: Brought::All(0) }, |tried| tried.scenario)
 }
 
 /// Whether an execution shows what a witness does.
