@@ -426,6 +426,7 @@ impl Readers<'_> {
             multiplications: Vec::new(),
             hazards: None,
             costs: None,
+            accesses: None,
             loops: code.loops,
             lines: code.lines,
             source_lines: code.source_lines,

@@ -12,6 +12,7 @@ use crate::simt::eval::evaluate::Values;
 use crate::simt::eval::value::{Value, Variation};
 use crate::simt::graph::Graph;
 use crate::simt::reachability::{ThreadSet, passing};
+use crate::simt::ssa::lowering::{Compute, Otherwise, Source, Step};
 
 /// Rounds in which what differs is followed on.
 const MAX_ROUNDS: usize = 64;
@@ -32,6 +33,8 @@ enum Among {
     Threads,
     /// Warps: lanes of one may differ without anybody asking.
     Warps,
+    /// Lanes of a warp: warps may differ without anybody asking.
+    Lanes,
     /// Blocks of a cluster: threads of one may differ without anybody asking.
     Blocks,
 }
@@ -51,6 +54,11 @@ impl Uniformity {
     /// Looks at a kernel as the threads of a set run it, each for itself.
     pub fn of_threads(warps: &Warps<'_>, set: ThreadSet) -> Uniformity {
         Uniformity::among(warps, set, Among::Threads)
+    }
+
+    /// Looks at a kernel as the lanes of each warp of a set run it.
+    pub fn of_lanes(warps: &Warps<'_>, set: ThreadSet) -> Uniformity {
+        Uniformity::among(warps, set, Among::Lanes)
     }
 
     /// Looks at a kernel as the blocks of a cluster run it.
@@ -113,7 +121,8 @@ impl Uniformity {
         }
     }
 
-    fn differs(&self, version: u32) -> bool {
+    /// Whether a version differs among them.
+    pub(in crate::simt) fn differs(&self, version: u32) -> bool {
         self.versions.get(version as usize).copied().unwrap_or(true)
     }
 
@@ -129,9 +138,14 @@ impl Uniformity {
             let varies = match self.among {
                 Among::Threads => step.varies != Variation::Block || step.elects,
                 Among::Warps => step.varies != Variation::Block,
+                Among::Lanes => step.varies == Variation::Lane || step.elects,
                 Among::Blocks => step.ranked,
             };
-            let fed = varies || step.depends().iter().any(|version| self.differs(*version));
+            // What a warp agrees on is one number, where its lanes come together.
+            let together = self.among == Among::Lanes
+                && is_collective(step)
+                && !self.blocks.get(step.block as usize).copied().unwrap_or(true);
+            let fed = !together && (varies || step.depends().iter().any(|version| self.differs(*version)));
             for to in step.destinations.iter().filter(|_| fed) {
                 changed |= self.mark(values, to.version);
             }
@@ -143,8 +157,7 @@ impl Uniformity {
             let differs = meeting.from.iter().any(|&(block, way, version)| {
                 work::spend(1);
                 let comes = || reach.along(graph, values, block, way).meets(&self.set);
-                let placed = || self.blocks.get(block as usize).copied().unwrap_or(true);
-                (self.differs(version) || placed() || self.branch(graph, values, block)) && comes()
+                (self.differs(version) || self.parts(graph, values, block)) && comes()
             });
             changed |= differs && self.mark(values, meeting.version);
         }
@@ -165,6 +178,11 @@ impl Uniformity {
         changed
     }
 
+    /// Whether some may leave a block by another way than others, or not come to it.
+    pub(in crate::simt) fn parts(&self, graph: &Graph<'_>, values: &Values, block: u32) -> bool {
+        self.blocks.get(block as usize).copied().unwrap_or(true) || self.branch(graph, values, block)
+    }
+
     /// Marks a version as different, but where the numbers are known and say otherwise.
     fn mark(&mut self, values: &Values, version: u32) -> bool {
         let known_equal = match values.held.get(version as usize) {
@@ -172,6 +190,7 @@ impl Uniformity {
             Some(Value::Threads { values, .. }) => match self.among {
                 Among::Threads => same(values, &self.set),
                 Among::Warps => alike(values, &self.set),
+                Among::Lanes => values.chunks(32).all(|warp| warp.iter().all(|value| Some(value) == warp.first())),
                 Among::Blocks => true,
             },
             _ => false,
@@ -193,6 +212,15 @@ impl Uniformity {
         let mut read = site.guard.into_iter().map(|(register, _)| register).chain(values.index_register(graph, last));
         let known = site.guard.is_some() || info.successors.iter().all(|edge| edge.case.is_some());
         !known || read.any(|register| values.versions.read(last, register).is_none_or(|version| self.differs(version)))
+    }
+}
+
+/// Whether an instruction gives all lanes of a warp the same, whatever each has: a shuffle from one lane, a vote.
+fn is_collective(step: &Step) -> bool {
+    match (step.compute, &step.otherwise) {
+        (Compute::Shuffle, _) => matches!(step.arguments.get(1), Some(Source::Known(Value::Constant(_)))),
+        (compute, Otherwise::Variation(varies)) => !compute.is_evaluated() && *varies != Variation::Lane,
+        _ => false,
     }
 }
 
