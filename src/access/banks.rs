@@ -10,12 +10,16 @@ const WAVEFRONT: u32 = 128;
 pub const SECTOR: u64 = 32;
 /// Rows of a matrix that `ldmatrix` and `stmatrix` move at once.
 const ROWS: u32 = 8;
+/// Lanes of a warp.
+const WARP: u32 = 32;
 
 /// How lanes of a warp take part in an access of shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Manner {
-    /// Loads and stores: lanes that have the same word share it.
-    Shared,
+    /// Loads: lanes that have the same word share it, and neighbours that have the same words go as one.
+    Loads,
+    /// Stores: lanes that have the same word share it.
+    Stores,
     /// Matrices: a row of 16 bytes by lane, eight of them at once.
     Rows,
     /// Atomics: lanes that have the same word come one after the other.
@@ -35,31 +39,44 @@ pub struct Passes {
     pub worst: Option<(u32, Vec<u32>)>,
 }
 
-/// The lanes that go together.
-fn together(bytes: u32, manner: Manner) -> u32 {
-    match manner {
-        Manner::Rows => ROWS,
-        _ => (WAVEFRONT / bytes.max(WORD as u32)).max(1),
+/// The lanes that go together, and the fewest wavefronts of all.
+fn together(lanes: &[(u32, u64)], bytes: u32, manner: Manner) -> (u32, u32) {
+    if manner == Manner::Rows {
+        let last = lanes.last().map_or(0, |(lane, _)| lane + 1);
+        return (ROWS, last.div_ceil(ROWS));
     }
+    let group = (WAVEFRONT / bytes.max(WORD as u32)).max(1);
+    let least = (WARP / group).max(1);
+    // Every lane has the address of the one beside it, or of the one after that, or that one is off.
+    let paired = |by: u32| {
+        lanes.iter().all(|(lane, address)| {
+            let other = lanes.binary_search_by_key(&(lane ^ by), |(lane, _)| *lane).ok().and_then(|at| lanes.get(at));
+            other.is_none_or(|(_, other)| other == address)
+        })
+    };
+    if manner == Manner::Loads && group < WARP && (paired(1) || paired(2)) {
+        return (group * 2, least / 2);
+    }
+    (group, least)
 }
 
-/// Wavefronts of an access of shared memory, by lane and address.
+/// Wavefronts of an access of shared memory, by lane and address, ascending by lane. As an H200 was seen to take them
+/// (`scripts/accesses`).
 pub fn wavefronts(lanes: &[(u32, u64)], bytes: u32, manner: Manner) -> Passes {
-    let group = together(bytes, manner);
-    let mut found = Passes { wavefronts: 0, ideal: 0, ways: 0, worst: None };
-    let mut at = 0;
-    while let Some((first, _)) = lanes.get(at) {
-        let number = first / group;
-        let count = lanes.iter().skip(at).take_while(|(lane, _)| lane / group == number).count();
-        let these = lanes.get(at..at + count).unwrap_or(&[]);
-        at += count.max(1);
+    let (group, ideal) = together(lanes, bytes, manner);
+    let mut found = Passes { wavefronts: 0, ideal, ways: 0, worst: None };
+    for these in lanes.chunk_by(|(one, _), (other, _)| one / group == other / group) {
         let (ways, bank) = ways_of(these, bytes, manner);
         found.wavefronts += ways;
-        found.ideal += 1;
         if ways > found.ways {
             found.ways = ways;
-            found.worst = Some((bank, meeting(these, bytes, bank)));
+            found.worst = Some((bank, meeting(these, bytes, (bank, manner))));
         }
+    }
+    if found.wavefronts > 0 {
+        found.wavefronts = found.wavefronts.max(ideal);
+    } else {
+        found.ideal = 0;
     }
     found
 }
@@ -87,13 +104,13 @@ fn ways_of(lanes: &[(u32, u64)], bytes: u32, manner: Manner) -> (u32, u32) {
     (most, bank as u32)
 }
 
-/// The lanes that have a word of a bank, of each word the first one.
-fn meeting(lanes: &[(u32, u64)], bytes: u32, bank: u32) -> Vec<u32> {
+/// The lanes that have a word of a bank: all of them where they come one after the other, else the first one of each word.
+fn meeting(lanes: &[(u32, u64)], bytes: u32, (bank, manner): (u32, Manner)) -> Vec<u32> {
     let mut seen: Vec<u64> = Vec::new();
     let mut found = Vec::new();
     for (lane, address) in lanes {
         for word in words(*address, bytes).filter(|word| word % BANKS == u64::from(bank)) {
-            if !seen.contains(&word) {
+            if manner == Manner::Alone || !seen.contains(&word) {
                 seen.push(word);
                 found.push(*lane);
             }
@@ -130,15 +147,26 @@ mod tests {
 
     #[test]
     fn banks() {
-        let of = |stride: u64| wavefronts(&all(|lane| lane * stride), 4, Manner::Shared).wavefronts;
+        let of = |stride: u64| wavefronts(&all(|lane| lane * stride), 4, Manner::Loads).wavefronts;
         assert_eq!([of(4), of(0), of(8), of(12), of(128), of(132)], [1, 1, 2, 1, 32, 1]);
-        let found = wavefronts(&all(|lane| lane % 8 * 4 + lane / 8 * 128), 4, Manner::Shared);
+        let found = wavefronts(&all(|lane| lane % 8 * 4 + lane / 8 * 128), 4, Manner::Loads);
         assert_eq!((found.ways, found.worst), (4, Some((0, vec![0, 8, 16, 24]))));
-        let wide = |bytes: u32| wavefronts(&all(|lane| lane * u64::from(bytes)), bytes, Manner::Shared);
+        let wide = |bytes: u32| wavefronts(&all(|lane| lane * u64::from(bytes)), bytes, Manner::Stores);
         assert_eq!([wide(8).wavefronts, wide(16).wavefronts], [2, 4]);
         assert_eq!(wavefronts(&all(|_| 0), 4, Manner::Alone).wavefronts, 32);
         assert_eq!(wavefronts(&all(|lane| lane * 128), 16, Manner::Rows).wavefronts, 32);
-        assert_eq!(wavefronts(&[], 4, Manner::Shared).wavefronts, 0);
+        assert_eq!(wavefronts(&[], 4, Manner::Loads).wavefronts, 0);
+    }
+
+    #[test]
+    fn neighbours_that_load_the_same_go_as_one() {
+        let pairs = all(|lane| lane / 2 * 8);
+        assert_eq!(wavefronts(&pairs, 8, Manner::Loads).wavefronts, 1);
+        assert_eq!(wavefronts(&pairs, 8, Manner::Stores).wavefronts, 2);
+        let odd: Vec<(u32, u64)> = (0..32).step_by(2).map(|lane| (lane, u64::from(lane) * 272)).collect();
+        assert_eq!(wavefronts(&odd, 16, Manner::Loads).wavefronts, 2);
+        // Few lanes take as long as all.
+        assert_eq!(wavefronts(&[(0, 0), (1, 128), (2, 256)], 16, Manner::Loads).wavefronts, 4);
     }
 
     #[test]

@@ -105,6 +105,7 @@ fn blank(access: &Access<'_>, ptx_line: Line) -> AccessFact {
         ways: None,
         bank: None,
         threads: Vec::new(),
+        misaligned: None,
         undecided: None,
     }
 }
@@ -138,8 +139,12 @@ struct Range {
     ideal: u32,
     ways: u32,
     worst: Option<(u32, Vec<u32>)>,
-    /// Whether it depends on where in a word or sector it starts.
+    /// Whether it depends on where in a word it starts.
     by_alignment: bool,
+    /// Of global memory: the most where what lanes share is no multiple of a sector.
+    misaligned: u32,
+    /// Whether all lanes have one word.
+    is_one: bool,
 }
 
 impl<'a> Decider<'_, 'a> {
@@ -189,7 +194,11 @@ impl<'a> Decider<'_, 'a> {
                 (fact.bank, fact.threads) = (Some(bank), threads);
             }
         }
-        if open && range.most > range.ideal {
+        fact.misaligned = Some(range.misaligned).filter(|most| *most > range.most);
+        if access.manner == Manner::Alone && access.space == AccessSpace::Shared && range.is_one {
+            // ptxas may have one lane do it for all.
+            fact.undecided = undecided(Reason::Form, access.index as u32);
+        } else if open && range.most > range.ideal {
             fact.undecided = Some(Undecided { why: Reason::Lanes, ptx_line: self.chooser(access.index).and_then(line_of) });
         } else if range.by_alignment && range.most > range.ideal {
             fact.undecided = undecided(Reason::Alignment, access.index as u32);
@@ -243,7 +252,7 @@ fn range(pattern: &Pattern, added: i64, set: &ThreadSet, form: (u32, Manner, Acc
         }
         work::spend_on(lanes.len());
         before = Some((lanes.clone(), offset as u32));
-        let mut by = 0;
+        let (mut by, mut here) = (0, None::<Range>);
         while by == 0 || by < period {
             // An address that is no multiple of its size faults: such a base is none.
             let base = (offset + by) % period;
@@ -257,11 +266,13 @@ fn range(pattern: &Pattern, added: i64, set: &ThreadSet, form: (u32, Manner, Acc
                 AccessSpace::Shared => {
                     let passes = wavefronts(&placed, bytes, manner);
                     let named = |(_, lanes): (u32, Vec<u32>)| {
-                        let bank = lanes.first().and_then(|lane| placed.iter().find(|(other, _)| other == lane));
-                        let at = bank.map_or(0, |(lane, _)| pattern.lanes.of(warp * LANES + lane));
-                        let bank = (at.wrapping_add_signed(added) / 4 % banks::BANKS) as u32;
+                        let first = warp * LANES + lanes.first().copied().unwrap_or(0);
+                        let at = pattern.lanes.of(first).wrapping_add_signed(added);
+                        let bank = (at / 4 % banks::BANKS) as u32;
                         (bank, lanes.iter().map(|lane| warp * LANES + lane).collect())
                     };
+                    let mut lanes = placed.iter().map(|(_, address)| address / 4);
+                    let first = lanes.next();
                     Range {
                         least: passes.wavefronts,
                         most: passes.wavefronts,
@@ -269,36 +280,67 @@ fn range(pattern: &Pattern, added: i64, set: &ThreadSet, form: (u32, Manner, Acc
                         ways: passes.ways,
                         worst: passes.worst.map(named),
                         by_alignment: false,
+                        misaligned: 0,
+                        is_one: placed.len() > 1 && lanes.all(|word| Some(word) == first),
                     }
                 }
                 AccessSpace::Global => {
                     let (asked, ideal) = sectors(&placed, bytes);
-                    Range { least: asked, most: asked, ideal, ways: 0, worst: None, by_alignment: false }
+                    Range { least: asked, most: asked, ideal, misaligned: asked, ..Range::NONE }
                 }
             };
-            found = Some(match found {
+            here = Some(match here {
                 None => one,
-                Some(all) => all.with(one, by > step),
+                Some(all) => all.aligned(one, space),
             });
         }
+        found = match (found, here) {
+            (Some(all), Some(here)) => Some(all.with(here)),
+            (all, here) => all.or(here),
+        };
     }
-    found.unwrap_or(Range { least: 0, most: 0, ideal: 0, ways: 0, worst: None, by_alignment: false })
+    found.unwrap_or(Range::NONE)
 }
 
 impl Range {
-    /// Both, the other of another warp or alignment.
-    fn with(self, other: Range, by_alignment: bool) -> Range {
-        let by_alignment = self.by_alignment || other.by_alignment || by_alignment && self.most != other.most;
-        let worst = if other.ways > self.ways { other.worst.clone() } else { self.worst.clone() };
+    const NONE: Range = Range {
+        least: 0,
+        most: 0,
+        ideal: 0,
+        ways: 0,
+        worst: None,
+        by_alignment: false,
+        misaligned: 0,
+        is_one: false,
+    };
+
+    /// Both, the other where what lanes share is another multiple of its alignment. Sectors are told as where it is a whole one.
+    fn aligned(self, other: Range, space: AccessSpace) -> Range {
+        let misaligned = self.misaligned.max(other.misaligned);
+        match space {
+            AccessSpace::Global if other.most < self.most => Range { misaligned, ..other },
+            AccessSpace::Global => Range { misaligned, ..self },
+            AccessSpace::Shared => {
+                let differs = self.most != other.most;
+                Range { by_alignment: self.by_alignment || differs, ..self.with(other) }
+            }
+        }
+    }
+
+    /// Both, the other of another warp.
+    fn with(self, other: Range) -> Range {
         // Of two the one that is further from its best is told.
-        let ideal = if other.most - other.ideal > self.most - self.ideal { other.ideal } else { self.ideal };
+        let is_further = other.most - other.ideal.min(other.most) > self.most - self.ideal.min(self.most);
+        let ideal = if is_further { other.ideal } else { self.ideal };
         Range {
             least: self.least.min(other.least),
             most: self.most.max(other.most),
             ideal,
             ways: self.ways.max(other.ways),
-            worst,
-            by_alignment,
+            worst: if other.ways > self.ways { other.worst } else { self.worst },
+            by_alignment: self.by_alignment || other.by_alignment,
+            misaligned: self.misaligned.max(other.misaligned),
+            is_one: self.is_one || other.is_one,
         }
     }
 }
@@ -337,7 +379,8 @@ fn of_site<'a>(warps: &Warps<'a>, (index, site): (usize, &Site<'a>)) -> Vec<Acce
             }
         };
         let element = element_bits(&instruction).map_or(4, |bits| bits.div_ceil(8));
-        let (line, manner, lanes) = (site.line(), Manner::Shared, LANES);
+        let manner = if kind == AccessKind::Load { Manner::Loads } else { Manner::Stores };
+        let (line, lanes) = (site.line(), LANES);
         Some(Access { index, line, operand, space, kind, bytes, element, manner, lanes })
     };
     let first = spaces.first().copied();
@@ -368,8 +411,12 @@ fn of_site<'a>(warps: &Warps<'a>, (index, site): (usize, &Site<'a>)) -> Vec<Acce
                         ..found
                     })
                 }
-                AccessKind::Atomic => access(at, first, kind, width(&instruction))
-                    .map(|found| Access { manner: Manner::Alone, ..found }),
+                AccessKind::Atomic => access(at, first, kind, width(&instruction)).map(|found| Access {
+                    manner: Manner::Alone,
+                    // Of others ptxas makes loops.
+                    bytes: found.bytes.filter(|_| found.space == AccessSpace::Global || is_native(&instruction)),
+                    ..found
+                }),
                 _ => access(at, first, kind, width(&instruction)),
             };
             vec![found]
@@ -377,6 +424,11 @@ fn of_site<'a>(warps: &Warps<'a>, (index, site): (usize, &Site<'a>)) -> Vec<Acce
         _ => return Vec::new(),
     };
     found.into_iter().flatten().collect()
+}
+
+/// Whether shared memory does an atomic by itself: integers of 32 bits.
+fn is_native(instruction: &Instruction<'_>) -> bool {
+    instruction.modifiers().any(|word| matches!(word, "u32" | "s32" | "b32"))
 }
 
 /// Bits of an element by the last type that an instruction names.

@@ -96,6 +96,8 @@ pub struct AccessFact {
     pub bank: Option<u32>,
     /// The threads that meet there.
     pub threads: Vec<u32>,
+    /// Of global memory: the most sectors where the base that all lanes share is no multiple of 32; null where that makes no difference.
+    pub misaligned: Option<u32>,
     /// Why it is not decided; null where it is.
     pub undecided: Option<Undecided>,
 }

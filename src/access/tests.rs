@@ -48,3 +48,41 @@ fn share_of_a_folder() {
     }
     eprintln!("shared {decided}/{shared}, global {global_decided}/{global}");
 }
+
+#[derive(serde::Deserialize)]
+struct Measured {
+    name: String,
+    lines: Vec<String>,
+    access: String,
+    cycles: f64,
+}
+
+/// What an H200 took for each of 600 accesses (`scripts/accesses`): as many cycles as wavefronts are told.
+#[test]
+fn accesses_as_they_were_measured() {
+    let recorded = include_str!("../../testdata/cost/accesses.jsonl");
+    let (mut decided, mut wrong) = (0, Vec::new());
+    let all: Vec<Measured> = recorded.lines().map(|line| serde_json::from_str(line).expect("a record")).collect();
+    for one in &all {
+        let text = format!(
+            ".version 8.3\n.target sm_90a\n.address_size 64\n.shared .align 1024 .b8 buffer[36864];\n\
+             .visible .entry k(.param .u64 data)\n.reqntid 512, 1, 1\n{{\n.reg .b32 %i<8>;\n.reg .b32 %r<99>;\n.reg .b64 %l<20>;\n\
+             .reg .b64 %a<12>;\n.reg .pred %p<8>;\nld.param.u64 %a1, [data];\nmov.u32 %i1, %tid.x;\n{}\n{}\nret;\n}}\n",
+            one.lines.join("\n"),
+            one.access
+        );
+        let (_, found) = facts(&text).swap_remove(0);
+        let found = found.expect("accesses");
+        let fact = found.accesses.iter().find(|fact| fact.space == super::AccessSpace::Shared).expect("the access");
+        if !fact.is_decided() {
+            continue;
+        }
+        decided += 1;
+        let (least, most) = (f64::from(fact.least.unwrap_or(0)), f64::from(fact.most.unwrap_or(0)));
+        if least != most || (one.cycles - most).abs() > 0.1_f64.max(most * 0.01) {
+            wrong.push(format!("{}: {least}..{most} told, {} measured: {}", one.name, one.cycles, one.access));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    assert_eq!((decided, all.len()), (599, 600));
+}
