@@ -163,7 +163,7 @@ mod tests {
         let pairs = all(|lane| lane / 2 * 8);
         assert_eq!(wavefronts(&pairs, 8, Manner::Loads).wavefronts, 1);
         assert_eq!(wavefronts(&pairs, 8, Manner::Stores).wavefronts, 2);
-        let odd: Vec<(u32, u64)> = (0..32).step_by(2).map(|lane| (lane, u64::from(lane) * 272)).collect();
+        let odd: Vec<(u32, u64)> = (0..32).step_by(2).map(|lane| (lane, u64::from(lane) * 136 + 16)).collect();
         assert_eq!(wavefronts(&odd, 16, Manner::Loads).wavefronts, 2);
         // Few lanes take as long as all.
         assert_eq!(wavefronts(&[(0, 0), (1, 128), (2, 256)], 16, Manner::Loads).wavefronts, 4);

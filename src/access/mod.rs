@@ -186,7 +186,8 @@ impl<'a> Decider<'_, 'a> {
         };
         let open = !set.is_empty() && !self.all_come(access.index);
         fact.most = Some(range.most);
-        fact.least = Some(if open { range.least.min(1) } else { range.least });
+        let few = open && (access.space == AccessSpace::Global || range.most > range.ideal);
+        fact.least = Some(if few { range.least.min(1) } else { range.least });
         fact.ideal = Some(range.ideal);
         if access.space == AccessSpace::Shared {
             fact.ways = Some(range.ways);

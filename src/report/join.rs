@@ -8,6 +8,7 @@ use super::code::{CodeFacts, Section, own_ranges};
 use super::cost::{self, Costs};
 use super::demangle::demangle;
 use super::matrices::FragmentsAt;
+use super::access::AccessFact;
 use super::memory::MemoryMaps;
 use super::messages::{advisory, subject};
 use super::model::*;
@@ -365,6 +366,9 @@ impl Readers<'_> {
                 return Joined { kernel, problem: Some(problem), places: Vec::new() };
             }
             kernel.occupancy = self.occupancy(function, &kernel.resources, &kernel.launch, kernel.memory.as_ref());
+        }
+        if let Some(found) = kernel.accesses.as_mut().filter(|_| !self.facts.wanted.costs.all_accesses()) {
+            found.accesses.retain(AccessFact::is_worse);
         }
         kernel.hazards = cost::hazards(section, &ranges, self.facts.wanted.costs);
         kernel.costs = cost::costs(&kernel, section, &ranges, self.facts.wanted.costs, self.facts.image.arch);

@@ -190,7 +190,7 @@ impl Uniformity {
             Some(Value::Threads { values, .. }) => match self.among {
                 Among::Threads => same(values, &self.set),
                 Among::Warps => alike(values, &self.set),
-                Among::Lanes => values.chunks(32).all(|warp| warp.iter().all(|value| Some(value) == warp.first())),
+                Among::Lanes => same_in_warps(values, &self.set),
                 Among::Blocks => true,
             },
             _ => false,
@@ -230,6 +230,15 @@ fn alike(numbers: &[u64], set: &ThreadSet) -> bool {
     let of = |warp: u32| numbers.chunks(32).nth(warp as usize);
     let first = warps.first().and_then(|warp| of(*warp));
     warps.iter().all(|warp| of(*warp) == first)
+}
+
+/// Whether lanes of each warp that are in a set have the same number.
+fn same_in_warps(numbers: &[u64], set: &ThreadSet) -> bool {
+    (0u32..).step_by(32).zip(numbers.chunks(32)).all(|(first, warp)| {
+        let mut own = (first..).zip(warp).filter(|(thread, _)| set.has(*thread)).map(|(_, number)| number);
+        let one = own.next();
+        own.all(|number| Some(number) == one)
+    })
 }
 
 /// Whether all threads of a set have the same number.

@@ -1,6 +1,6 @@
 //! What instructions make of patterns.
 
-use super::shape::{Lanes, Pattern, low};
+use super::shape::{Lanes, NONE, Pattern, low};
 use crate::simt::eval::number::{Arithmetic, Type};
 use crate::simt::ssa::lowering::Compute;
 
@@ -163,7 +163,7 @@ fn table(ty: Type, arguments: &[Pattern]) -> Option<Pattern> {
                 Some(threads) => Lanes::Each((0..threads as u32).map(of).collect()),
                 None => Lanes::Same(of(0)),
             };
-            Some(Pattern { lanes, zeros: !open, variable: None }.within(ty.bits))
+            Some(Pattern { lanes, zeros: !open, variable: None, start: NONE }.within(ty.bits))
         }
     }
 }
@@ -193,5 +193,5 @@ fn two(a: &Pattern, b: &Pattern, bits: u32, of: impl Fn(u64, u64) -> u64) -> Opt
         return None;
     }
     let lanes = a.lanes.zip(&b.lanes, |a, b| of(a, b) & !open);
-    Some(Pattern { lanes, zeros: !open, variable: a.variable.or(b.variable) }.within(bits))
+    Some(Pattern { lanes, zeros: !open, variable: a.variable.or(b.variable), start: NONE }.within(bits))
 }

@@ -76,7 +76,12 @@ pub struct Pattern {
     pub zeros: u64,
     /// The variable that it is a place in.
     pub variable: Option<u32>,
+    /// Bits that are 0 of where that variable starts, which comes on top; all of them where there is none.
+    pub start: u64,
 }
+
+/// Bits of a number that is not there.
+pub(super) const NONE: u64 = u64::MAX;
 
 /// The lower so many bits.
 pub(super) fn low(bits: u32) -> u64 {
@@ -86,7 +91,7 @@ pub(super) fn low(bits: u32) -> u64 {
 impl Pattern {
     /// Numbers that are known.
     pub(super) fn exact(lanes: Lanes) -> Pattern {
-        Pattern { lanes, zeros: u64::MAX, variable: None }
+        Pattern { lanes, zeros: u64::MAX, variable: None, start: NONE }
     }
 
     pub(super) fn constant(number: u64) -> Pattern {
@@ -95,12 +100,22 @@ impl Pattern {
 
     /// One number for a warp, some of whose bits are 0.
     pub(super) fn shared(zeros: u64) -> Pattern {
-        Pattern { lanes: Lanes::Same(0), zeros, variable: None }
+        Pattern { lanes: Lanes::Same(0), zeros, variable: None, start: NONE }
     }
 
     /// Whether nothing is shared that is not known.
     pub fn is_exact(&self) -> bool {
-        self.zeros == u64::MAX
+        self.zeros & self.start == u64::MAX
+    }
+
+    /// The same, where the variable starts counted among what is shared.
+    fn folded(&self) -> Pattern {
+        let zeros = match (self.zeros, self.start) {
+            (NONE, start) => start,
+            (zeros, NONE) => zeros,
+            _ => low(self.shared_zeros()),
+        };
+        Pattern { zeros, start: NONE, ..self.clone() }
     }
 
     /// The number, where it is known and all threads have the same.
@@ -111,9 +126,9 @@ impl Pattern {
         }
     }
 
-    /// Bits up to which the shared number is 0.
+    /// Bits up to which all that is shared is 0.
     pub fn shared_zeros(&self) -> u32 {
-        self.zeros.trailing_ones()
+        self.zeros.trailing_ones().min(self.start.trailing_ones())
     }
 
     pub(super) fn within(self, bits: u32) -> Pattern {
@@ -124,6 +139,9 @@ impl Pattern {
     /// The same with no bit in both parts, so that they are put together by `or`: what lanes share above the zeros moves over.
     pub(super) fn disjoint(&self, bits: u32) -> Option<Pattern> {
         let mask = low(bits);
+        if self.start != NONE {
+            return self.folded().disjoint(bits);
+        }
         if self.lanes.ones() & mask & !self.zeros == 0 {
             return Some(self.clone().within(bits));
         }
@@ -132,7 +150,7 @@ impl Pattern {
             return None;
         }
         let lanes = self.lanes.map(|lane| lane & lower & mask);
-        Some(Pattern { lanes, zeros: lower | !mask, variable: self.variable })
+        Some(Pattern { lanes, zeros: lower | !mask, variable: self.variable, start: NONE })
     }
 
     /// The number in more bits.
@@ -142,46 +160,61 @@ impl Pattern {
         }
         let sign = 1u64.checked_shl(from.bits.wrapping_sub(1)).unwrap_or(0);
         let extended = |lanes: &Lanes| lanes.map(|lane| Type { bits: from.bits, signed: true }.number(lane) as u64);
-        let variable = self.variable;
+        let (variable, start) = (self.variable, NONE);
+        if self.start != NONE {
+            // Nothing lies at the end of all that can be addressed.
+            let inside = Pattern { start: NONE, ..self.clone() };
+            return Pattern { start: self.start, ..inside.widened(from, to) };
+        }
         match self.disjoint(from.bits) {
             Some(apart) if !from.signed => apart,
             Some(apart) if apart.zeros & sign != 0 => Pattern { lanes: extended(&apart.lanes), ..apart },
             Some(apart) => Pattern { zeros: apart.zeros & low(from.bits), ..apart },
-            None => Pattern { lanes: extended(&self.lanes), zeros: low(self.shared_zeros()), variable },
+            None => Pattern { lanes: extended(&self.lanes), zeros: low(self.shared_zeros()), variable, start },
         }
         .within(to)
     }
 
     pub(super) fn plus(&self, other: &Pattern, bits: u32) -> Pattern {
-        let zeros = match (self.is_exact(), other.is_exact()) {
-            (true, _) => other.zeros,
-            (_, true) => self.zeros,
+        if self.start != NONE && other.start != NONE {
+            return self.folded().plus(&other.folded(), bits);
+        }
+        let zeros = match (self.zeros, other.zeros) {
+            (NONE, zeros) | (zeros, NONE) => zeros,
             _ => {
                 let most = (!self.zeros).checked_add(!other.zeros);
                 let above = most.map_or(0, |most| !low(64 - most.leading_zeros()));
-                low(self.shared_zeros().min(other.shared_zeros())) | above
+                low(self.zeros.trailing_ones().min(other.zeros.trailing_ones())) | above
             }
         };
+        let start = self.start & other.start;
         let lanes = self.lanes.zip(&other.lanes, u64::wrapping_add);
         let variable = match (self.variable, other.variable) {
             (Some(_), Some(_)) => None,
             (one, other) => one.or(other),
         };
-        Pattern { lanes, zeros, variable }.within(bits)
+        Pattern { lanes, zeros, variable, start }.within(bits)
     }
 
     pub(super) fn minus(&self, other: &Pattern, bits: u32) -> Pattern {
-        let zeros =
-            if other.is_exact() { self.zeros } else { low(self.shared_zeros().min(other.shared_zeros())) };
+        if other.start != NONE {
+            return self.folded().minus(&other.folded(), bits);
+        }
+        let zeros = match other.zeros {
+            NONE => self.zeros,
+            other => low(self.zeros.trailing_ones().min(other.trailing_ones())),
+        };
         let lanes = self.lanes.zip(&other.lanes, u64::wrapping_sub);
         let variable = self.variable.filter(|_| other.variable.is_none());
-        // Both parts may pass below 0: what is above the zeros is whatever the sum makes it.
-        Pattern { lanes, zeros, variable }.within(bits)
+        Pattern { lanes, zeros, variable, start: self.start }.within(bits)
     }
 
     /// Times a number that is known where the shared part is not; none where lanes would multiply what is not known.
     pub(super) fn times(&self, other: &Pattern, bits: u32) -> Option<Pattern> {
         let product = |lanes: &Lanes, by: &Lanes| lanes.zip(by, u64::wrapping_mul);
+        if self.start != NONE || other.start != NONE {
+            return self.folded().times(&other.folded(), bits);
+        }
         let (one, factor) = match (self.is_exact(), other.is_exact()) {
             (true, true) => return Some(Pattern::exact(product(&self.lanes, &other.lanes)).within(bits)),
             (_, true) => (self, other),
@@ -207,7 +240,7 @@ impl Pattern {
                 low(one.shared_zeros() + factor.lanes.ones().trailing_zeros()) | above
             }
         };
-        Some(Pattern { lanes, zeros, variable: None }.within(bits))
+        Some(Pattern { lanes, zeros, variable: None, start: NONE }.within(bits))
     }
 
     /// Lower bits that are 0 in every thread.
@@ -217,11 +250,12 @@ impl Pattern {
 
     pub(super) fn shifted_left(&self, by: u32, bits: u32) -> Pattern {
         let up = |number: u64| number.checked_shl(by).unwrap_or(0);
-        Pattern { lanes: self.lanes.map(up), zeros: up(self.zeros) | low(by), variable: None }.within(bits)
+        let zeros = up(self.folded().zeros) | low(by);
+        Pattern { lanes: self.lanes.map(up), zeros, variable: None, start: NONE }.within(bits)
     }
 
     pub(super) fn shifted_right(&self, by: u32, ty: Type) -> Option<Pattern> {
-        let (variable, by) = (None, by.min(ty.bits));
+        let (variable, start, by) = (None, NONE, by.min(ty.bits));
         let signed = Type { bits: ty.bits, signed: true };
         let floored = |lane: u64| signed.number(lane).checked_shr(by).unwrap_or(0) as u64;
         if let Some(apart) = self.disjoint(ty.bits) {
@@ -229,17 +263,17 @@ impl Pattern {
             let zeros = apart.zeros.checked_shr(by).unwrap_or(0);
             return Some(if !ty.signed || apart.is_exact() && apart.lanes.ones() & sign == 0 {
                 let down = |lane: u64| lane.checked_shr(by).unwrap_or(0);
-                Pattern { lanes: apart.lanes.map(down), zeros: zeros | !low(ty.bits - by), variable }
+                Pattern { lanes: apart.lanes.map(down), zeros: zeros | !low(ty.bits - by), variable, start }
             } else if apart.zeros & sign != 0 {
-                Pattern { lanes: apart.lanes.map(floored), zeros: zeros | !low(ty.bits - by), variable }
+                Pattern { lanes: apart.lanes.map(floored), zeros: zeros | !low(ty.bits - by), variable, start }
             } else {
-                Pattern { lanes: apart.lanes.map(floored), zeros: zeros & low(ty.bits - by), variable }
+                Pattern { lanes: apart.lanes.map(floored), zeros: zeros & low(ty.bits - by), variable, start }
             }
             .within(ty.bits));
         }
         // The shared part has nothing below the bits that go: both parts are shifted, each for itself.
         let left = self.shared_zeros().checked_sub(by)?;
-        Some(Pattern { lanes: self.lanes.map(floored), zeros: low(left), variable }.within(ty.bits))
+        Some(Pattern { lanes: self.lanes.map(floored), zeros: low(left), variable, start }.within(ty.bits))
     }
 
     /// Bits that a function of two makes. `masks` says that a 0 of either makes a 0.
@@ -265,7 +299,7 @@ impl Pattern {
             (Some(_), Some(_)) => None,
             (one, other) => one.or(other),
         };
-        Some(Pattern { lanes, zeros: !open, variable }.within(bits))
+        Some(Pattern { lanes, zeros: !open, variable, start: NONE }.within(bits))
     }
 
     /// What a register holds that got one or the other, all lanes of a warp the same one; none where lanes differ otherwise.
@@ -273,19 +307,21 @@ impl Pattern {
         if self == other {
             return Some(self.clone());
         }
+        if (self.start, self.variable) != (other.start, other.variable) && self.start & other.start != NONE {
+            return self.folded().join(&other.folded());
+        }
         let difference = other.lanes.zip(&self.lanes, u64::wrapping_sub);
         if difference.varying() != 0 {
             return None;
         }
         let variable = self.variable.filter(|_| self.variable == other.variable);
-        let moved = Pattern { lanes: Lanes::Same(0), zeros: other.zeros, variable };
         // Each warp's difference joins what it shares.
         let apart = difference.ones();
-        let zeros = if apart & !moved.zeros == 0 && apart.leading_zeros() > 0 {
-            moved.zeros & !apart
+        let zeros = if apart & !other.zeros == 0 && apart.leading_zeros() > 0 {
+            other.zeros & !apart
         } else {
-            low(moved.shared_zeros().min(apart.trailing_zeros()))
+            low(other.zeros.trailing_ones().min(apart.trailing_zeros()))
         };
-        Some(Pattern { lanes: self.lanes.clone(), zeros: self.zeros & zeros, variable })
+        Some(Pattern { lanes: self.lanes.clone(), zeros: self.zeros & zeros, variable, start: self.start })
     }
 }

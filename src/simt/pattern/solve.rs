@@ -1,7 +1,7 @@
 //! Versions of registers evaluated for the pattern of their lanes, until nothing changes.
 
 use super::compute::compute;
-use super::shape::{Lanes, Pattern, low};
+use super::shape::{Lanes, NONE, Pattern, low};
 use crate::base::work;
 use crate::ptx::{Operand, type_bits};
 use crate::simt::bits::part;
@@ -138,13 +138,14 @@ impl<'w, 'a> Patterns<'w, 'a> {
             Value::Threads { values, elected: false } => Pattern::exact(Lanes::Each(values.clone())),
             Value::Address { variable, offset: Some(offset) } => Pattern {
                 lanes: Lanes::Same(*offset as u64),
-                zeros: place(*variable),
+                zeros: NONE,
                 variable: Some(*variable),
+                start: place(*variable),
             },
             Value::Addresses { variable, offsets } => {
                 work::spend_on(offsets.len() / 16);
                 let lanes = Lanes::Each(offsets.iter().map(|offset| *offset as u64).collect());
-                Pattern { lanes, zeros: place(*variable), variable: Some(*variable) }
+                Pattern { lanes, zeros: NONE, variable: Some(*variable), start: place(*variable) }
             }
             _ => return None,
         })
@@ -293,8 +294,9 @@ impl<'w, 'a> Patterns<'w, 'a> {
         match given {
             Held::Unknown(_) if alike => self.shared(to.version),
             // What all lanes share, and whose bits are known better.
-            Held::Pattern(pattern) if alike && pattern.lanes == Lanes::Same(0) && !pattern.is_exact() => {
-                let zeros = pattern.zeros | self.bits.zeros(to.version);
+            Held::Pattern(pattern) if alike && pattern.lanes == Lanes::Same(0) && pattern.zeros != NONE => {
+                let own = if pattern.start == NONE { self.bits.zeros(to.version) } else { 0 };
+                let zeros = pattern.zeros | own;
                 Held::Pattern(Pattern { zeros, ..pattern })
             }
             given => given,
