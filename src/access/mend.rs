@@ -46,14 +46,8 @@ pub(super) fn mends(
     }
     let shared = || all.iter().zip(facts).zip(places).filter(|((access, _), _)| access.space == AccessSpace::Shared);
     let found = arrays.into_iter().take(MAX_ARRAYS).map(|(name, lines)| {
-        let mut mend = ArrayMend {
-            variable: name.to_owned(),
-            lines,
-            proven: 0,
-            padding: None,
-            swizzle: None,
-            refused: None,
-        };
+        let mut mend =
+            ArrayMend { variable: name.to_owned(), lines, proven: 0, padding: None, swizzle: None, refused: None };
         // Whoever goes to a place that is not known may go to this array.
         let own = || shared().filter(|((_, fact), _)| fact.variable.as_deref().is_none_or(|variable| variable == name));
         if own().any(|((_, fact), place)| fact.variable.is_none() || place.is_none() || !fact.is_decided()) {

@@ -200,7 +200,8 @@ impl<'a> Decider<'_, 'a> {
             // ptxas may have one lane do it for all.
             fact.undecided = undecided(Reason::Form, access.index as u32);
         } else if open && range.most > range.ideal {
-            fact.undecided = Some(Undecided { why: Reason::Lanes, ptx_line: self.chooser(access.index).and_then(line_of) });
+            fact.undecided =
+                Some(Undecided { why: Reason::Lanes, ptx_line: self.chooser(access.index).and_then(line_of) });
         } else if range.by_alignment && range.most > range.ideal {
             fact.undecided = undecided(Reason::Alignment, access.index as u32);
         }
@@ -304,16 +305,8 @@ fn range(pattern: &Pattern, added: i64, set: &ThreadSet, form: (u32, Manner, Acc
 }
 
 impl Range {
-    const NONE: Range = Range {
-        least: 0,
-        most: 0,
-        ideal: 0,
-        ways: 0,
-        worst: None,
-        by_alignment: false,
-        misaligned: 0,
-        is_one: false,
-    };
+    const NONE: Range =
+        Range { least: 0, most: 0, ideal: 0, ways: 0, worst: None, by_alignment: false, misaligned: 0, is_one: false };
 
     /// Both, the other where what lanes share is another multiple of its alignment. Sectors are told as where it is a whole one.
     fn aligned(self, other: Range, space: AccessSpace) -> Range {
@@ -387,9 +380,9 @@ fn of_site<'a>(warps: &Warps<'a>, (index, site): (usize, &Site<'a>)) -> Vec<Acce
     let first = spaces.first().copied();
     let found: Vec<Option<Access<'a>>> = match site.operation {
         Operation::CpAsync(CpAsync::Copy) => {
-            let bytes = instruction.operand(2).and_then(|operand| {
-                u32::try_from(warps.values.operand(&warps.graph, index, operand).constant()?).ok()
-            });
+            let bytes = instruction
+                .operand(2)
+                .and_then(|operand| u32::try_from(warps.values.operand(&warps.graph, index, operand).constant()?).ok());
             let to = access(0, first, AccessKind::Copy, bytes);
             let from = access(1, spaces.get(1).copied(), AccessKind::Copy, bytes);
             vec![to.map(|to| Access { element: bytes.unwrap_or(4), ..to }), from]

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 
+use super::access::AccessFact;
 use super::code::{CodeFacts, Section, own_ranges};
 use super::cost::{self, Costs};
 use super::demangle::demangle;
 use super::matrices::FragmentsAt;
-use super::access::AccessFact;
 use super::memory::MemoryMaps;
 use super::messages::{advisory, subject};
 use super::model::*;

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::PtxText;
+use super::access::AccessFacts;
 use super::cost::{HazardFacts, LoopCost};
 use super::matrices::{FragmentsAt, Multiplication};
-use super::access::AccessFacts;
 use super::memory::MemoryMaps;
 pub use super::registers::*;
 use super::timeline::Timeline;

@@ -53,7 +53,13 @@ fn summary(facts: &AccessFacts) -> String {
     };
     let parts = [
         counted(facts.shared, facts.shared_decided, facts.shared_conflicts, "shared", "with bank conflicts"),
-        counted(facts.global, facts.global_decided, facts.global_scattered, "global", "with more sectors than bytes ask for"),
+        counted(
+            facts.global,
+            facts.global_decided,
+            facts.global_scattered,
+            "global",
+            "with more sectors than bytes ask for",
+        ),
     ];
     let told = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
     format!("accesses: {told}{}", if facts.clean { "; clean" } else { "" })
@@ -131,7 +137,9 @@ pub fn mended(mend: &ArrayMend) -> String {
     }
     match (ways.is_empty(), mend.refused) {
         (false, _) => format!("{which}: {}; proven for all {} accesses of it", ways.join("; "), mend.proven),
-        (true, Some(Refusal::Undecided)) => format!("{which}: no mend can be proven, an access that may be its is undecided"),
+        (true, Some(Refusal::Undecided)) => {
+            format!("{which}: no mend can be proven, an access that may be its is undecided")
+        }
         (true, Some(Refusal::Others)) => format!("{which}: no mend can be proven, not only threads read and write it"),
         (true, _) => format!("{which}: no padding of rows and no swizzle that was tried mends all accesses of it"),
     }

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use super::model::*;
+use crate::access::{self, AccessFacts};
 use crate::base::Line;
 use crate::base::work::{self, TooManySteps};
-use crate::access::{self, AccessFacts};
 use crate::memory::{self, MemoryMaps};
 use crate::ptx::{BarrierAction, ClusterBarrierAction, Function, Module, Operation};
 use crate::roles::setmaxnreg::{self, Requested};

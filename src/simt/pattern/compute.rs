@@ -12,7 +12,9 @@ pub(super) fn compute(what: Compute, arguments: &[Pattern], part: u32, bits: u32
     let third = || arguments.get(2);
     match what {
         Compute::Unpack => {
-            return first.shifted_right(part.checked_mul(bits)?, Type { bits: 64, signed: false }).map(|p| p.within(bits));
+            return first
+                .shifted_right(part.checked_mul(bits)?, Type { bits: 64, signed: false })
+                .map(|p| p.within(bits));
         }
         _ if part > 0 => return None,
         _ => {}
@@ -23,7 +25,8 @@ pub(super) fn compute(what: Compute, arguments: &[Pattern], part: u32, bits: u32
         Compute::Add { ty, subtract: false } => first.plus(second()?, ty.bits),
         Compute::Add { ty, subtract: true } => first.minus(second()?, ty.bits),
         Compute::Multiply { ty, to, adds } => {
-            let wide = |pattern: &Pattern| if to.bits > ty.bits { pattern.widened(ty, to.bits) } else { pattern.clone() };
+            let wide =
+                |pattern: &Pattern| if to.bits > ty.bits { pattern.widened(ty, to.bits) } else { pattern.clone() };
             let product = wide(first).times(&wide(second()?), to.bits)?;
             if adds { product.plus(third()?, to.bits) } else { product }
         }
@@ -174,10 +177,13 @@ fn two(a: &Pattern, b: &Pattern, bits: u32, of: impl Fn(u64, u64) -> u64) -> Opt
     // Where flipping an open bit changes nothing in any thread, it is not open.
     let through = |one: &Pattern, other: &Pattern, open: u64, of: &dyn Fn(u64, u64) -> u64| {
         let flips = one.lanes.zip(&other.lanes, |one, other| (of(one, other) ^ of(one ^ open, other)) & open);
-        (flips.varying(), match &flips {
-            Lanes::Same(flips) => *flips,
-            Lanes::Each(each) => each.iter().fold(0, |all, flips| all | flips),
-        })
+        (
+            flips.varying(),
+            match &flips {
+                Lanes::Same(flips) => *flips,
+                Lanes::Each(each) => each.iter().fold(0, |all, flips| all | flips),
+            },
+        )
     };
     if open_a & open_b != 0 {
         return a.bitwise(b, bits, false, of);

@@ -231,9 +231,7 @@ impl Pattern {
         let lanes = product(&one.lanes, &factor.lanes);
         let zeros = match factor.lanes {
             Lanes::Same(0) => u64::MAX,
-            Lanes::Same(by) if by.is_power_of_two() => {
-                one.zeros << by.trailing_zeros() | low(by.trailing_zeros())
-            }
+            Lanes::Same(by) if by.is_power_of_two() => one.zeros << by.trailing_zeros() | low(by.trailing_zeros()),
             _ => {
                 let most = u128::from(!one.zeros) * u128::from(factor.lanes.ones());
                 let above = u64::try_from(most).map_or(0, |most| !low(64 - most.leading_zeros()));
@@ -261,15 +259,17 @@ impl Pattern {
         if let Some(apart) = self.disjoint(ty.bits) {
             let sign = 1u64.checked_shl(ty.bits.wrapping_sub(1)).unwrap_or(0);
             let zeros = apart.zeros.checked_shr(by).unwrap_or(0);
-            return Some(if !ty.signed || apart.is_exact() && apart.lanes.ones() & sign == 0 {
-                let down = |lane: u64| lane.checked_shr(by).unwrap_or(0);
-                Pattern { lanes: apart.lanes.map(down), zeros: zeros | !low(ty.bits - by), variable, start }
-            } else if apart.zeros & sign != 0 {
-                Pattern { lanes: apart.lanes.map(floored), zeros: zeros | !low(ty.bits - by), variable, start }
-            } else {
-                Pattern { lanes: apart.lanes.map(floored), zeros: zeros & low(ty.bits - by), variable, start }
-            }
-            .within(ty.bits));
+            return Some(
+                if !ty.signed || apart.is_exact() && apart.lanes.ones() & sign == 0 {
+                    let down = |lane: u64| lane.checked_shr(by).unwrap_or(0);
+                    Pattern { lanes: apart.lanes.map(down), zeros: zeros | !low(ty.bits - by), variable, start }
+                } else if apart.zeros & sign != 0 {
+                    Pattern { lanes: apart.lanes.map(floored), zeros: zeros | !low(ty.bits - by), variable, start }
+                } else {
+                    Pattern { lanes: apart.lanes.map(floored), zeros: zeros & low(ty.bits - by), variable, start }
+                }
+                .within(ty.bits),
+            );
         }
         // The shared part has nothing below the bits that go: both parts are shifted, each for itself.
         let left = self.shared_zeros().checked_sub(by)?;
@@ -277,7 +277,13 @@ impl Pattern {
     }
 
     /// Bits that a function of two makes. `masks` says that a 0 of either makes a 0.
-    pub(super) fn bitwise(&self, other: &Pattern, bits: u32, masks: bool, of: impl Fn(u64, u64) -> u64) -> Option<Pattern> {
+    pub(super) fn bitwise(
+        &self,
+        other: &Pattern,
+        bits: u32,
+        masks: bool,
+        of: impl Fn(u64, u64) -> u64,
+    ) -> Option<Pattern> {
         if masks && let (Some(mask), false) = (other.number(), self.is_exact()) {
             // Below what is shared it does not matter how lanes differ above.
             let lower = low(self.shared_zeros());

@@ -353,9 +353,7 @@ impl<'w, 'a> Patterns<'w, 'a> {
             Source::Version(None) => Held::Undefined,
             Source::OwnRank => Held::Pattern(Pattern::shared(!low(32))),
             Source::Address(base, offset) => match (self.source(base, 64), offset) {
-                (Held::Pattern(base), Some(offset)) => {
-                    Held::Pattern(base.plus(&Pattern::constant(*offset as u64), 64))
-                }
+                (Held::Pattern(base), Some(offset)) => Held::Pattern(base.plus(&Pattern::constant(*offset as u64), 64)),
                 (Held::Pattern(_), None) => unknown,
                 (other, _) => other,
             },
