@@ -83,7 +83,7 @@ pub fn wavefronts(lanes: &[(u32, u64)], bytes: u32, manner: Manner) -> Passes {
 
 /// The words of a lane.
 fn words(address: u64, bytes: u32) -> std::ops::RangeInclusive<u64> {
-    address / WORD..=(address + u64::from(bytes.max(1)) - 1) / WORD
+    address / WORD..=address.saturating_add(u64::from(bytes.max(1)) - 1) / WORD
 }
 
 /// The most words that one bank has to give to lanes that go together, and that bank.

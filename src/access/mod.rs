@@ -11,7 +11,7 @@ mod model;
 pub use model::*;
 
 use crate::base::{FastMap, Line, work};
-use crate::ptx::{CpAsync, Function, Instruction, Operand, Operation, StateSpace, type_bits};
+use crate::ptx::{CpAsync, Function, FunctionKind, Instruction, Operand, Operation, StateSpace, type_bits};
 use crate::simt::{Bits, Held, Pattern, Patterns, Site, ThreadSet, Uniformity, Warps};
 
 use self::banks::{Manner, SECTOR, sectors, wavefronts};
@@ -43,7 +43,8 @@ struct Access<'a> {
 
 /// What the accesses of a kernel cost; none where there are none, or where it would take too long.
 pub fn accesses(function: &Function<'_, '_>, operands: Option<&(Warps<'_>, Bits)>) -> Option<AccessFacts> {
-    let (warps, bits) = operands?;
+    // What a function is called with may differ from lane to lane.
+    let (warps, bits) = operands.filter(|_| function.kind() == FunctionKind::Entry)?;
     work::within(STEPS, || decide(function, warps, bits)).ok().flatten()
 }
 
@@ -128,7 +129,7 @@ struct Decider<'w, 'a> {
     known: FastMap<Key, Range>,
 }
 
-/// What decides an access: the version of its address, what is added within a sector, its form, and who comes.
+/// What decides an access: the version of its address, what is added within a round of the banks, its form, and who comes.
 type Key = (u32, u64, u32, Manner, AccessSpace, ThreadSet);
 
 /// What an access takes, over warps and alignments.
@@ -175,7 +176,7 @@ impl<'a> Decider<'_, 'a> {
         };
         let variable = pattern.variable.and_then(|variable| self.warps.values.variables.get(variable as usize));
         fact.variable = variable.cloned();
-        let key: Key = (version, added as u64 % SECTOR, bytes, access.manner, access.space, set);
+        let key: Key = (version, added as u64 % (4 * banks::BANKS), bytes, access.manner, access.space, set);
         let range = match self.known.get(&key) {
             Some(known) if version != u32::MAX => known.clone(),
             _ => {
@@ -246,7 +247,7 @@ fn range(pattern: &Pattern, added: i64, set: &ThreadSet, form: (u32, Manner, Acc
         let start = first % period.max(1);
         let low = lanes.iter().map(|(_, address)| address.wrapping_sub(first) as i64).min().unwrap_or(0);
         for (_, address) in &mut lanes {
-            *address = address.wrapping_sub(first).wrapping_add_signed(-low);
+            *address = address.wrapping_sub(first).wrapping_sub(low as u64);
         }
         let offset = (start as i64 + low).rem_euclid(period as i64) as u64;
         if before.as_ref().is_some_and(|(same, at)| *same == lanes && u64::from(*at) == offset) {
@@ -259,11 +260,13 @@ fn range(pattern: &Pattern, added: i64, set: &ThreadSet, form: (u32, Manner, Acc
             // An address that is no multiple of its size faults: such a base is none.
             let base = (offset + by) % period;
             by += step;
-            let misfits = |(_, address): &(u32, u64)| (address + base) % u64::from(natural.min(16)).min(period) != 0;
+            let misfits =
+                |(_, address): &(u32, u64)| address.wrapping_add(base) % u64::from(natural.min(16)).min(period) != 0;
             if lanes.iter().any(misfits) && step < period {
                 continue;
             }
-            let placed: Vec<(u32, u64)> = lanes.iter().map(|(lane, address)| (*lane, address + base)).collect();
+            let placed: Vec<(u32, u64)> =
+                lanes.iter().map(|(lane, address)| (*lane, address.wrapping_add(base))).collect();
             let one = match space {
                 AccessSpace::Shared => {
                     let passes = wavefronts(&placed, bytes, manner);
