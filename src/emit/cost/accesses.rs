@@ -118,7 +118,8 @@ pub fn conflict(fact: &AccessFact) -> Option<String> {
 pub fn mended(mend: &ArrayMend) -> String {
     let lines: Vec<String> = mend.lines.iter().take(LINES).map(ToString::to_string).collect();
     let more = if mend.lines.len() > LINES { " and more" } else { "" };
-    let which = format!("{}, lines {}{more}", terminal(&mend.variable), lines.join(", "));
+    let word = if mend.lines.len() == 1 { "line" } else { "lines" };
+    let which = format!("{}, {word} {}{more}", terminal(&mend.variable), lines.join(", "));
     let mut ways = Vec::new();
     if let Some(padding) = mend.padding {
         let (row, gap) = (padding.row_bytes, padding.gap_bytes);
