@@ -40,6 +40,7 @@
 //! PTX        ── simt ─────────────► Warps              which threads run what, and with which values
 //! Warps      ── roles ────────────► Role               warp roles, setmaxnreg, the register pool
 //! PTX, roles ── sync ─────────────► Verdict, Finding   barriers executed: it ends, or here is who waits for what; rules
+//! Warps      ── access ───────────► AccessFacts        bank conflicts and sectors of every access
 //! Warps, sync ── memory ──────────► MemoryMaps         who touches which bytes and columns; groups under way
 //! answers    ── report::join ─────► Report             owned, deterministic, serialisable: the one model
 //! Report     ── gate ─────────────► Verdict            figures against baseline and policy
@@ -50,9 +51,10 @@
 //! ```
 //!
 //! Dependencies point one way too: [`base`] ← [`container`], [`ptx`], [`cubin`], [`sass`], [`toolchain`], [`cache`] (never each other; the last two use [`files`]) ← [`graph`] ← [`flow`]
-//! ← [`registers`] ← [`cost`]; [`registers`], [`simt`] ← [`roles`] ← `sync` ← `memory` ← [`report`] ← [`compare`] ← [`mod@gate`] ← [`matrix`], [`mod@tune`] ← [`engine`], [`emit`] ← `mcp` ← `cli`.
+//! ← [`registers`] ← [`cost`]; [`registers`], [`simt`] ← `access`, [`roles`] ← `sync` ← `memory` ← [`report`] ← [`compare`] ← [`mod@gate`] ← [`matrix`], [`mod@tune`] ← [`engine`], [`emit`] ← `mcp` ← `cli`.
 //! `tests/architecture.rs` reads the sources and checks it.
 
+mod access;
 pub mod base;
 pub mod cache;
 #[doc(hidden)]

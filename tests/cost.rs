@@ -62,3 +62,29 @@ fn warps_that_no_scheduler_holds_are_refused() {
     assert_eq!(asked.status.code(), Some(2));
     assert!(stderr(&asked).contains("expected 1 to 16"), "{}", stderr(&asked));
 }
+
+#[test]
+fn accesses_are_told_with_what_mends_them() {
+    let path = root("testdata/cost/tile.ptx");
+    let found = cost(&[path.to_str().unwrap(), "--accesses"]);
+    if found.is_null() {
+        eprintln!("SKIPPED: no ptxas");
+        return;
+    }
+    let facts = &found["units"][0]["kernels"][0]["accesses"];
+    assert_eq!(
+        (&facts["shared"], &facts["shared_decided"], &facts["shared_conflicts"]),
+        (&2.into(), &2.into(), &1.into())
+    );
+    assert_eq!(facts["clean"], false);
+    assert_eq!(facts["accesses"].as_array().unwrap().len(), 5);
+    assert_eq!(facts["accesses"][2]["most"], 32);
+    assert_eq!(facts["mends"][0]["padding"]["gap_bytes"], 4);
+}
+
+#[test]
+fn accesses_and_loops_are_asked_for_apart() {
+    let asked = program().args(["cost", "x.ptx", "--accesses", "--loop", "3"]).output().unwrap();
+    assert_eq!(asked.status.code(), Some(2));
+    assert!(stderr(&asked).contains("cannot be used with"), "{}", stderr(&asked));
+}

@@ -91,6 +91,8 @@ fn with_ptxas() {
         ("report-findings", "testdata/ptx/hopper_setmaxnreg_dropped.ptx --ptxas 13.4 --threads 256"),
         ("report-tried", "testdata/ptx/hopper_warp_specialised.ptx --ptxas 13.4 --smem-dynamic 0 --try-step --top 0"),
         ("matrix", "matrix testdata/ptx/spills.ptx --ptxas 13.4 --no-cache --sweep maxrregcount=24,32,64"),
+        ("cost-accesses", "cost testdata/cost/tile.ptx --ptxas 13.4 --accesses -v"),
+        ("annotate-accesses", "annotate testdata/cost/tile.ptx --ptxas 13.4 --lines 40..43 --width 80"),
         ("tune", "tune testdata/ptx/spills.ptx --ptxas 13.4 --budget 60"),
     ] {
         shows(name, &here, &args.split(' ').collect::<Vec<_>>());

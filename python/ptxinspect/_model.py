@@ -162,6 +162,8 @@ class Kernel(View):
     multiplications: List["Multiplication"]
     #: Which elements registers hold at the lines asked for with --at; absent where there is nothing to tell.
     fragments_at: List["FragmentsAt"]
+    #: What its accesses of memory take; absent without PTX, and where it has none.
+    accesses: Optional["AccessFacts"]
 
 
 class Launch(View):
@@ -1008,8 +1010,106 @@ class LoopCost(View):
     longest: Optional["TurnCost"]
 
 
+class AccessFacts(View):
+    """What accesses of shared and global memory take, decided from the addresses of the lanes of each warp."""
+
+    #: Accesses of shared memory.
+    shared: int
+    #: Those whose wavefronts are decided.
+    shared_decided: int
+    #: Those of the decided ones that take more than they must.
+    shared_conflicts: int
+    #: Accesses of global memory.
+    global: int
+    #: Those whose sectors are decided.
+    global_decided: int
+    #: Those of the decided ones that ask for more than they must.
+    global_scattered: int
+    #: Whether every access was decided and none takes more than it must.
+    clean: bool
+    #: In the order of the text: all of them in `ptxinspect cost --accesses`, elsewhere those that are decided to take
+    #: more than they must.
+    accesses: List["Access"]
+    #: What would mend the conflicts of each array.
+    mends: List["ArrayMend"]
+
+
+class Access(View):
+    """An access of a warp to memory."""
+
+    ptx_line: int
+    #: Shared memory is counted in wavefronts, global memory in sectors of 32 bytes.
+    space: Literal["shared", "global"]
+    kind: Literal["load", "store", "atomic", "load_matrix", "store_matrix", "copy"]
+    #: Bytes of a thread; of a matrix, those of a row.
+    bytes: int
+    #: The variable, where that is known.
+    variable: Optional[str]
+    #: Warps that may come to it.
+    warps: int
+    #: The fewest wavefronts or sectors that a warp takes, over warps and turns; null where nothing is known.
+    least: Optional[int]
+    #: The most.
+    most: Optional[int]
+    #: As many as the same lanes would take at best.
+    ideal: Optional[int]
+    #: Of shared memory: the most words that one bank has to give at once.
+    ways: Optional[int]
+    #: That bank, counted from where the variable starts; null without a conflict.
+    bank: Optional[int]
+    #: The threads that meet there.
+    threads: List[int]
+    #: Of global memory: the most sectors where the base that all lanes share is no multiple of 32; null where that
+    #: makes no difference.
+    misaligned: Optional[int]
+    #: Why it is not decided; null where it is.
+    undecided: Optional["UndecidedAccess"]
+
+
+class UndecidedAccess(View):
+    """Why it is not decided; null where it is."""
+
+    why: Literal["block_size", "address", "lanes", "alignment", "form"]
+    ptx_line: Optional[int]
+
+
+class ArrayMend(View):
+    """What would mend the conflicts of one array."""
+
+    variable: str
+    #: Accesses of it that have conflicts.
+    lines: List[int]
+    #: Accesses that it was evaluated for: all of the array, in every warp.
+    proven: int
+    #: Rows with a gap after each.
+    padding: Optional["Padding"]
+    #: Swizzle<bits, base, shift> as CuTe writes it, on the index of an element.
+    swizzle: Optional["Swizzle"]
+    #: Why there is none; null where there is one.
+    refused: Optional[Literal["undecided", "others", "none_holds"]]
+
+
+class Padding(View):
+    """Rows with a gap after each."""
+
+    row_bytes: int
+    gap_bytes: int
+
+
+class Swizzle(View):
+    """Swizzle<bits, base, shift> as CuTe writes it, on the index of an element."""
+
+    bits: int
+    base: int
+    shift: int
+    element_bytes: int
+
+
 __all__ = [
+    "Access",
+    "AccessFacts",
     "Advisory",
+    "ArrayMend",
     "AsyncSite",
     "Attribute",
     "Barriers",
@@ -1054,6 +1154,7 @@ __all__ = [
     "NamedBarrier",
     "NamedBarrierSite",
     "OccupancyStep",
+    "Padding",
     "Parameter",
     "PartBusy",
     "PathStep",
@@ -1080,11 +1181,13 @@ __all__ = [
     "Spill",
     "Stands",
     "StepTried",
+    "Swizzle",
     "TensorAllocation",
     "TensorMap",
     "TensorRegion",
     "Tile",
     "TurnCost",
+    "UndecidedAccess",
     "Unit",
     "UnitError",
     "UnknownAccess",

@@ -59,6 +59,11 @@ impl<I: Id, T> IndexVec<I, T> {
         self.items.iter()
     }
 
+    /// All of them, to be changed.
+    pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, T> {
+        self.items.iter_mut()
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.items.len()

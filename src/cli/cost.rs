@@ -21,6 +21,7 @@ Examples:
   ptxinspect cost kernel.ptx --loop 84 --warps 1..16    the loop around line 84, by warps on a scheduler
   ptxinspect cost kernel.ptx --latency 600              with global memory that answers after 600 cycles
   ptxinspect cost patched.cubin --hazards               whether stall counts and scoreboards cover every dependency
+  ptxinspect cost kernel.ptx --accesses                 bank conflicts and sectors of every access of memory
   ptxinspect cost kernel.cubin --format json            for programs
 
 The schedule that ptxas made is executed: stall counts, scoreboards, pipes, banks of registers. It is an estimate and no
@@ -47,6 +48,9 @@ pub struct CostArgs {
     /// Look for consumers that come too early by the control bits, too; exit 1 where there is one
     #[arg(long, help_heading = "Estimating")]
     pub hazards: bool,
+    /// Instead of loops, what each access of shared and global memory takes: bank conflicts, sectors, what would mend them
+    #[arg(long, conflicts_with_all = ["line", "warps", "latency", "hazards"], help_heading = "Choosing")]
+    pub accesses: bool,
     /// Threads of a block, for kernels whose directives do not say
     #[arg(long, value_name = "N", help_heading = "Estimating")]
     pub threads: Option<u32>,
@@ -112,11 +116,13 @@ pub fn run(args: &CostArgs) -> Result<Outcome> {
     session.launch =
         LaunchHints { threads: args.threads, smem_dynamic_bytes: args.smem_dynamic, ..LaunchHints::default() };
     session.wanted.live_values = false;
+    session.wanted.warps = args.accesses || session.wanted.warps;
     session.wanted.costs = Costs::Asked {
         line: args.line.map(Line),
         warps: args.warps.map_or(0, |counts| counts.0),
         latency: args.latency,
         hazards: args.hazards,
+        accesses: args.accesses,
     };
     let inputs = given::expand(&session.inputs, &args.compile.settings()?)?;
     let progress = Progress::new("compiling", args.output.quiet);
@@ -125,7 +131,11 @@ pub fn run(args: &CostArgs) -> Result<Outcome> {
     match args.format {
         CostFormat::Json => output::write(&args.output, args.format, |out| emit::cost::write_json(&units, out))?,
         CostFormat::Text => {
-            let options = emit::cost::Options { width: output::width(&args.output), verbose: args.output.verbose };
+            let options = emit::cost::Options {
+                width: output::width(&args.output),
+                verbose: args.output.verbose,
+                accesses: args.accesses,
+            };
             output::write(&args.output, args.format, |out| emit::cost::write_text(&units, &options, out))?;
         }
     }

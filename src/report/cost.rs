@@ -45,7 +45,16 @@ pub enum Costs {
         latency: Option<u16>,
         /// Whether consumers that come too early are looked for.
         hazards: bool,
+        /// Whether all accesses of memory are told, not only those that take more than they must.
+        accesses: bool,
     },
+}
+
+impl Costs {
+    /// Whether all accesses of memory are told.
+    pub fn all_accesses(self) -> bool {
+        matches!(self, Costs::Asked { accesses: true, .. })
+    }
 }
 
 /// What a loop costs.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 
+use super::access::AccessFact;
 use super::code::{CodeFacts, Section, own_ranges};
 use super::cost::{self, Costs};
 use super::demangle::demangle;
@@ -366,6 +367,9 @@ impl Readers<'_> {
             }
             kernel.occupancy = self.occupancy(function, &kernel.resources, &kernel.launch, kernel.memory.as_ref());
         }
+        if let Some(found) = kernel.accesses.as_mut().filter(|_| !self.facts.wanted.costs.all_accesses()) {
+            found.accesses.retain(AccessFact::is_worse);
+        }
         kernel.hazards = cost::hazards(section, &ranges, self.facts.wanted.costs);
         kernel.costs = cost::costs(&kernel, section, &ranges, self.facts.wanted.costs, self.facts.image.arch);
         Joined { kernel, problem: None, places: Vec::new() }
@@ -426,6 +430,7 @@ impl Readers<'_> {
             multiplications: Vec::new(),
             hazards: None,
             costs: None,
+            accesses: None,
             loops: code.loops,
             lines: code.lines,
             source_lines: code.source_lines,

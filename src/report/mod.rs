@@ -5,6 +5,10 @@
 
 pub mod annotation;
 mod code;
+pub mod access {
+    //! What accesses of memory cost: wavefronts, sectors, what would mend conflicts.
+    pub use crate::access::*;
+}
 mod cost;
 mod demangle;
 mod distinct;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::PtxText;
+use super::access::AccessFacts;
 use super::cost::{HazardFacts, LoopCost};
 use super::matrices::{FragmentsAt, Multiplication};
 use super::memory::MemoryMaps;
@@ -322,6 +323,10 @@ pub struct Kernel {
     /// What its hottest loops cost, or those that were asked for; null where nobody measured the architecture, or nobody asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<Vec<LoopCost>>,
+    /// What its accesses of shared and global memory cost; of the accesses those that are decided to take more than they must, unless all
+    /// were asked for. Null without PTX, and where it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accesses: Option<AccessFacts>,
     /// Every PTX line that became SASS.
     pub lines: Vec<LineFacts>,
     /// Every line of the front end's source that became SASS, what is inlined where the kernel calls it; absent where the cubin has no such

@@ -218,6 +218,11 @@ impl Bits {
         Bits { held: IndexVec::filled(Some(KnownBits::UNKNOWN), count) }
     }
 
+    /// Bits of a value that are 0 in every thread.
+    pub(in crate::simt) fn zeros(&self, id: ValueId) -> u64 {
+        self.held.get(id).copied().flatten().map_or(0, |bits| bits.zeros)
+    }
+
     /// What is known of an operand: of a number, a register, or an address with what is added to it.
     pub fn operand(&self, warps: &Warps<'_>, index: usize, operand: Operand<'_>) -> KnownBits {
         if let Some(value) = operand.value() {
@@ -257,6 +262,14 @@ fn place(warps: &Warps<'_>, value: &Value) -> Option<KnownBits> {
     let known = base.sum(KnownBits::constant(offset), 0);
     let address = if declared.space == Some(StateSpace::Shared) { low(32) } else { 0 };
     Some(KnownBits { address, variable: value.variable(), ..known })
+}
+
+/// Which part of a number a destination of `mov.b64 {_, %r1}, %rd1` gets: sinks are no destinations.
+pub(in crate::simt) fn part(warps: &Warps<'_>, step: &Step, at: usize) -> Option<u32> {
+    let site = warps.graph.sites.get(step.index as usize)?;
+    let Shape::Vector(parts) = site.located.instruction.operand(0)?.shape() else { return None };
+    let mut kept = (0u32..).zip(parts).filter(|(_, part)| part.text() != "_");
+    kept.nth(at).map(|(place, _)| place)
 }
 
 /// By value: how many bits its register has.
@@ -403,7 +416,7 @@ impl Solver<'_, '_> {
         if let Compute::Unpack = step.compute {
             let source = step.arguments.first()?;
             let all = self.source(source, 64)?.unwrap_or(KnownBits::UNKNOWN);
-            let part = self.part(step, at).map(|part| all.shifted_right(bits.saturating_mul(part)));
+            let part = part(self.warps, step, at).map(|part| all.shifted_right(bits.saturating_mul(part)));
             return Some(part);
         }
         if at > 0 {
@@ -464,14 +477,6 @@ impl Solver<'_, '_> {
                 })
             }
         })
-    }
-
-    /// Which part of a number a destination of `mov.b64 {_, %r1}, %rd1` gets: sinks are no destinations.
-    fn part(&self, step: &Step, at: usize) -> Option<u32> {
-        let site = self.warps.graph.sites.get(step.index as usize)?;
-        let Shape::Vector(parts) = site.located.instruction.operand(0)?.shape() else { return None };
-        let mut kept = (0u32..).zip(parts).filter(|(_, part)| part.text() != "_");
-        kept.nth(at).map(|(place, _)| place)
     }
 
     fn widened(&self, bits: KnownBits, from: Type, to: Type) -> KnownBits {

@@ -13,6 +13,7 @@ use crate::simt::eval::value::{Value, Variation};
 use crate::simt::graph::Graph;
 use crate::simt::reachability::{ThreadSet, passing};
 use crate::simt::ssa::construct::ValueId;
+use crate::simt::ssa::lowering::{Compute, Otherwise, Source, Step};
 
 /// Rounds in which what differs is followed on.
 const MAX_ROUNDS: usize = 64;
@@ -33,6 +34,8 @@ enum Among {
     Threads,
     /// Warps: lanes of one may differ without anybody asking.
     Warps,
+    /// Lanes of a warp: warps may differ without anybody asking.
+    Lanes,
     /// Blocks of a cluster: threads of one may differ without anybody asking.
     Blocks,
 }
@@ -52,6 +55,11 @@ impl Uniformity {
     /// Looks at a kernel as the threads of a set run it, each for itself.
     pub fn of_threads(warps: &Warps<'_>, set: ThreadSet) -> Uniformity {
         Uniformity::among(warps, set, Among::Threads)
+    }
+
+    /// Looks at a kernel as the lanes of each warp of a set run it.
+    pub fn of_lanes(warps: &Warps<'_>, set: ThreadSet) -> Uniformity {
+        Uniformity::among(warps, set, Among::Lanes)
     }
 
     /// Looks at a kernel as the blocks of a cluster run it.
@@ -117,7 +125,8 @@ impl Uniformity {
         }
     }
 
-    fn differs(&self, id: ValueId) -> bool {
+    /// Whether a value differs among them.
+    pub(in crate::simt) fn differs(&self, id: ValueId) -> bool {
         self.values.get(id).copied().unwrap_or(true)
     }
 
@@ -133,9 +142,14 @@ impl Uniformity {
             let varies = match self.among {
                 Among::Threads => step.varies != Variation::Block || step.elects,
                 Among::Warps => step.varies != Variation::Block,
+                Among::Lanes => step.varies == Variation::Lane || step.elects,
                 Among::Blocks => step.ranked,
             };
-            let fed = varies || step.depends().iter().any(|id| self.differs(*id));
+            // What a warp agrees on is one number, where its lanes come together.
+            let together = self.among == Among::Lanes
+                && is_collective(step)
+                && !self.blocks.get(step.block as usize).copied().unwrap_or(true);
+            let fed = !together && (varies || step.depends().iter().any(|id| self.differs(*id)));
             for to in step.destinations.iter().filter(|_| fed) {
                 changed |= self.mark(values, to.id);
             }
@@ -147,8 +161,7 @@ impl Uniformity {
             let differs = phi.from.iter().any(|&(block, way, id)| {
                 work::spend(1);
                 let comes = || reach.along(graph, values, block, way).meets(&self.set);
-                let placed = || self.blocks.get(block as usize).copied().unwrap_or(true);
-                (self.differs(id) || placed() || self.branch(graph, values, block)) && comes()
+                (self.differs(id) || self.parts(graph, values, block)) && comes()
             });
             changed |= differs && self.mark(values, phi.id);
         }
@@ -169,6 +182,11 @@ impl Uniformity {
         changed
     }
 
+    /// Whether some may leave a block by another way than others, or not come to it.
+    pub(in crate::simt) fn parts(&self, graph: &Graph<'_>, values: &Values, block: u32) -> bool {
+        self.blocks.get(block as usize).copied().unwrap_or(true) || self.branch(graph, values, block)
+    }
+
     /// Marks a value as different, but where the numbers are known and say otherwise.
     fn mark(&mut self, values: &Values, id: ValueId) -> bool {
         let known_equal = match values.held.get(id) {
@@ -176,6 +194,7 @@ impl Uniformity {
             Some(Value::Threads { values, .. }) => match self.among {
                 Among::Threads => same(values, &self.set),
                 Among::Warps => alike(values, &self.set),
+                Among::Lanes => same_in_warps(values, &self.set),
                 Among::Blocks => true,
             },
             _ => false,
@@ -200,12 +219,30 @@ impl Uniformity {
     }
 }
 
+/// Whether an instruction gives all lanes of a warp the same, whatever each has: a shuffle from one lane, a vote.
+fn is_collective(step: &Step) -> bool {
+    match (step.compute, &step.otherwise) {
+        (Compute::Shuffle, _) => matches!(step.arguments.get(1), Some(Source::Known(Value::Constant(_)))),
+        (compute, Otherwise::Variation(varies)) => !compute.is_evaluated() && *varies != Variation::Lane,
+        _ => false,
+    }
+}
+
 /// Whether lanes of every warp of a set have the numbers that those of the others have.
 fn alike(numbers: &[u64], set: &ThreadSet) -> bool {
     let warps: Vec<u32> = set.warps();
     let of = |warp: u32| numbers.chunks(32).nth(warp as usize);
     let first = warps.first().and_then(|warp| of(*warp));
     warps.iter().all(|warp| of(*warp) == first)
+}
+
+/// Whether lanes of each warp that are in a set have the same number.
+fn same_in_warps(numbers: &[u64], set: &ThreadSet) -> bool {
+    (0u32..).step_by(32).zip(numbers.chunks(32)).all(|(first, warp)| {
+        let mut own = (first..).zip(warp).filter(|(thread, _)| set.has(*thread)).map(|(_, number)| number);
+        let one = own.next();
+        own.all(|number| Some(number) == one)
+    })
 }
 
 /// Whether all threads of a set have the same number.

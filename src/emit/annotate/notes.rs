@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::base::Line;
+use crate::emit::cost::accesses;
 use crate::emit::matrices;
 use crate::report::Unit;
 use crate::report::annotation::{By, View};
@@ -49,6 +50,10 @@ impl Notes {
             }
             for multiplied in &kernel.multiplications {
                 found.at(multiplied.ptx_line).sentences.extend(matrices::multiplication(multiplied));
+            }
+            let worse = kernel.accesses.iter().flat_map(|facts| &facts.accesses);
+            for access in worse.filter(|access| access.is_worse()) {
+                found.at(access.ptx_line).sentences.push(accesses::told(access));
             }
         }
         found

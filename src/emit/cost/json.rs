@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::report::access::AccessFacts;
 use crate::report::{HazardFacts, LoopCost, Unit};
 
 #[derive(Serialize)]
@@ -26,6 +27,7 @@ struct CostKernel<'a> {
     demangled: Option<&'a str>,
     loops: Option<&'a [LoopCost]>,
     hazards: Option<&'a HazardFacts>,
+    accesses: Option<&'a AccessFacts>,
 }
 
 /// Writes the costs of all kernels.
@@ -42,6 +44,7 @@ pub fn write_json(units: &[Unit], out: &mut dyn Write) -> io::Result<()> {
                 demangled: kernel.demangled.as_deref(),
                 loops: kernel.costs.as_deref(),
                 hazards: kernel.hazards.as_ref(),
+                accesses: kernel.accesses.as_ref(),
             })
             .collect(),
     });

@@ -1,5 +1,6 @@
 //! What loops cost, as text and as JSON.
 
+pub(super) mod accesses;
 mod json;
 mod text;
 
@@ -11,6 +12,8 @@ pub use text::write_text;
 pub struct Options {
     /// Columns.
     pub width: usize,
-    /// All waits, too.
+    /// All waits, too; of accesses all.
     pub verbose: bool,
+    /// Accesses of memory instead of loops.
+    pub accesses: bool,
 }

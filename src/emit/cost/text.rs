@@ -19,6 +19,10 @@ pub fn write_text(units: &[Unit], options: &Options, out: &mut dyn Write) -> io:
         }
         let arch = unit.arch.as_deref().unwrap_or("unknown architecture");
         writeln!(out, "{BOLD}{}{RESET}  {arch}", terminal(&unit.input))?;
+        if options.accesses {
+            unit.kernels.iter().try_for_each(|kernel| super::accesses::write(kernel, options, out))?;
+            continue;
+        }
         let told: Vec<&Kernel> = unit.kernels.iter().filter(|kernel| kernel.costs.is_some()).collect();
         write_hazards(unit, options, out)?;
         if told.is_empty() {

@@ -10,13 +10,14 @@ use super::matrix::MatrixFacts;
 use super::{Opening, Tables};
 use crate::base::Line;
 use crate::base::hardware::SmLimits;
+use crate::emit::cost::accesses;
 use crate::emit::{explain, matrices, page, timeline};
 use crate::report::annotation::{AnnotatedKernel, Annotation, By, Mark, ValueSpan, View};
 use crate::report::memory::MemoryMaps;
 use crate::report::timeline::Timeline;
 use crate::report::{
-    Advisory, Answer, Fragment, FragmentsAt, Instructions, Issue, Kernel, KernelKind, Launch, Multiplication,
-    Occupancy, Pressure, Problem, PtxText, PtxasUsed, RegisterCap, Resources, Role, Unit, UnitError, distinct,
+    Advisory, Answer, Fragment, FragmentsAt, Instructions, Issue, Kernel, KernelKind, Launch, Occupancy, Pressure,
+    Problem, PtxText, PtxasUsed, RegisterCap, Resources, Role, Unit, UnitError, distinct,
 };
 
 /// Characters of a kernel's name.
@@ -125,8 +126,8 @@ pub(super) fn write(
         let whole = unit.kernels.iter().rev().filter(|kernel| kernel.within.is_none());
         let reports: HashMap<&str, &Kernel> = whole.map(|kernel| (kernel.name.as_str(), kernel)).collect();
         for (kernel, (code, near)) in annotation.kernels.iter().zip(near).enumerate() {
-            let multiplications = reports.get(code.name.as_str()).map_or(&[][..], |kernel| &kernel.multiplications);
-            page::data(&format!("code-{number}-{kernel}"), &code_facts(code, multiplications, near), out)?;
+            let report = reports.get(code.name.as_str()).copied();
+            page::data(&format!("code-{number}-{kernel}"), &code_facts(code, report, near), out)?;
             if let Some(drawn) = &code.timeline {
                 page::data(&format!("timeline-{number}-{kernel}"), &timeline_facts(drawn), out)?;
             }
@@ -322,18 +323,26 @@ fn layout_facts(found: &FragmentsAt) -> LayoutFacts {
     LayoutFacts { letters: matrices::letters(found), operands: found.fragments.iter().map(operand).collect() }
 }
 
-fn code_facts<'a>(kernel: &'a AnnotatedKernel, multiplications: &[Multiplication], near: Vec<u32>) -> CodeFacts<'a> {
+/// What is said of lines of the PTX: what they multiply, accesses that take more than they must.
+fn said(report: &Kernel) -> Vec<(u32, String)> {
+    let multiplied = report
+        .multiplications
+        .iter()
+        .flat_map(|found| matrices::multiplication(found).into_iter().map(|sentence| (found.ptx_line.0, sentence)));
+    let accesses = report.accesses.iter().flat_map(|facts| &facts.accesses).filter(|access| access.is_worse());
+    multiplied.chain(accesses.map(|access| (access.ptx_line.0, accesses::told(access)))).collect()
+}
+
+fn code_facts<'a>(kernel: &'a AnnotatedKernel, report: Option<&Kernel>, near: Vec<u32>) -> CodeFacts<'a> {
     let mut sentences: Vec<String> = Vec::new();
     let mut known: HashMap<String, usize> = HashMap::new();
     let mut multiplied: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-    for found in multiplications {
-        for sentence in matrices::multiplication(found) {
-            let number = *known.entry(sentence).or_insert_with_key(|sentence| {
-                sentences.push(sentence.clone());
-                sentences.len() - 1
-            });
-            multiplied.entry(found.ptx_line.0).or_default().push(number);
-        }
+    for (line, sentence) in report.map(said).unwrap_or_default() {
+        let number = *known.entry(sentence).or_insert_with_key(|sentence| {
+            sentences.push(sentence.clone());
+            sentences.len() - 1
+        });
+        multiplied.entry(line).or_default().push(number);
     }
     let index = |pc: crate::base::Pc| pc.0 / 16;
     let all = &kernel.instructions;

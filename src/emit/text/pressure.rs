@@ -9,8 +9,10 @@ use super::style::{DIM, RESET, WARN};
 use super::wrap::wrap;
 use super::{Options, write_wrapped};
 use crate::base::Line;
+use crate::emit::cost::accesses;
 use crate::emit::escape::terminal;
 use crate::emit::links;
+use crate::report::access::{AccessFact, AccessSpace};
 use crate::report::{CostBound, Kernel, LiveValue, LoopCost, LoopFacts, SourceLine, TurnCost, Unit, shorten};
 
 /// Columns from which on the curve has room for words beside it.
@@ -53,6 +55,7 @@ pub fn write(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Writ
     write_gap(kernel, options, out)?;
     write_loops(kernel, options, out)?;
     write_costs(kernel, options, out)?;
+    write_conflicts(kernel, options, out)?;
     let values = kernel.live_at_peak.as_deref().unwrap_or_default();
     write_values(
         "values alive there: how many registers, and the PTX line that makes them",
@@ -150,6 +153,26 @@ fn write_costs(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::R
         row(if number == 0 { "cost" } else { "" }, &told, options, out)?;
     }
     Ok(())
+}
+
+/// Accesses of shared memory whose lanes meet in banks: the worst one, with `verbose` all.
+fn write_conflicts(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let Some(facts) = kernel.accesses.as_ref().filter(|facts| facts.shared_conflicts > 0) else { return Ok(()) };
+    let mut worse: Vec<&AccessFact> =
+        facts.accesses.iter().filter(|access| access.is_worse() && access.space == AccessSpace::Shared).collect();
+    worse.sort_by_key(|access| (std::cmp::Reverse(access.most), access.ptx_line));
+    let shown = if options.verbose { worse.len() } else { 1 };
+    let all = format!("{} of {} accesses of shared memory have bank conflicts; ", worse.len(), facts.shared);
+    for (number, access) in worse.into_iter().take(shown).enumerate() {
+        let before = if number == 0 { all.as_str() } else { "" };
+        let told = format!("{before}line {}: {}", access.ptx_line, accesses::told(access));
+        row(if number == 0 { "banks" } else { "" }, &told, options, out)?;
+    }
+    facts
+        .mends
+        .iter()
+        .filter(|mend| mend.refused.is_none())
+        .try_for_each(|mend| row("", &accesses::mended(mend), options, out))
 }
 
 /// Allocation this little above the peak needs no explanation.

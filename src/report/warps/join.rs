@@ -79,6 +79,7 @@ pub(in crate::report) fn fill(kernel: &mut Kernel, known: &Known<'_>) -> Result<
     kernel.multiplications = multiplications.map(|found| Multiplication::of(found, number(found.line))).collect();
     kernel.timeline.clone_from(&warp_facts.timeline);
     kernel.memory.clone_from(&warp_facts.memory);
+    kernel.accesses.clone_from(&warp_facts.accesses);
     kernel.barriers = Some(super::barriers::barriers(kernel, known, warp_facts, function.module()));
     Ok(())
 }

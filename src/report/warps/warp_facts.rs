@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::model::*;
+use crate::access::{self, AccessFacts};
 use crate::base::Line;
 use crate::base::work::{self, TooManySteps};
 use crate::memory::{self, MemoryMaps};
@@ -76,6 +77,8 @@ pub(super) struct WarpFacts {
     pub courses: Option<RoleTraces>,
     /// Maps of its memory.
     pub memory: Option<MemoryMaps>,
+    /// What its accesses of memory cost.
+    pub accesses: Option<AccessFacts>,
     /// Its barriers drawn, where that was asked for and there is something to draw.
     pub timeline: Option<Box<Timeline>>,
 }
@@ -112,6 +115,7 @@ impl WarpFacts {
         let (checks, executed, evidence) = sync::check(function, &warps, size, &roles, (&named, &objects), effort);
         let memory = memory::maps(function, &warps, &roles, &evidence);
         let operands = evidence.operands.as_ref();
+        let accesses = access::accesses(function, operands);
         let multiplications = operands.map(|(warps, bits)| multiply::multiplications(warps, bits)).unwrap_or_default();
         let drawable = executed.as_ref().filter(|executed| executed.program.refused.is_none());
         let timeline = draw_in.zip(drawable).and_then(|(steps, executed)| {
@@ -177,6 +181,7 @@ impl WarpFacts {
             by_memory: warps.values.by_memory,
             timeline,
             memory,
+            accesses,
             courses: if requested.is_empty() { None } else { RoleTraces::of(&warps, &roles, &requested, &named) },
             requested,
             roles,

@@ -222,6 +222,11 @@ impl Values {
         (!replaced).then_some(step)
     }
 
+    /// The instruction that alone writes what another one reads of a register.
+    pub fn maker(&self, index: usize, register: Register) -> Option<u32> {
+        self.writer(self.ssa.read(index, register)?).map(|step| step.index)
+    }
+
     /// The register that a `brx.idx` chooses by.
     pub(in crate::simt) fn index_register(&self, graph: &Graph<'_>, index: usize) -> Option<Register> {
         let site = graph.sites.get(index)?;

@@ -224,9 +224,10 @@ impl<'g, 'a> Lowering<'g, 'a> {
             instruction.operands().skip(1).map(|operand| self.operand(index, site, operand)).collect();
         let compute = self.compute(site, mnemonic, arguments.len()).unwrap_or(Compute::Nothing);
         let otherwise = match mnemonic {
-            "atom" | "clock" | "shfl" | "mma" | "ldmatrix" | "tex" | "match" | "call" => {
-                Otherwise::Variation(Variation::Lane)
-            }
+            "atom" | "clock" | "shfl" | "mma" | "wmma" | "wgmma" | "tcgen05" | "ldmatrix" | "tex" | "match"
+            | "call" => Otherwise::Variation(Variation::Lane),
+            // Every thread has memory of its own there, at the same address.
+            "ld" if instruction.has("local") => Otherwise::Variation(Variation::Lane),
             "vote" | "activemask" | "redux" => Otherwise::Variation(Variation::Warp),
             "mbarrier" => Otherwise::Variation(Variation::Block),
             _ if !compute.is_evaluated() => {
