@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{NEWEST_RELEASE, Origin, Version, VersionRequest};
+use super::{Origin, Version, VersionRequest};
 
 /// Why there is no ptxas to run, or why a managed one could not be installed or removed.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +20,7 @@ pub enum ToolchainError {
     /// Something would have to be fetched, and that is forbidden.
     #[error(
         "--offline (or PTXINSPECT_OFFLINE) forbids to fetch ptxas {request}: leave it out, or install it beforehand with \
-         `ptxinspect toolchain install {NEWEST_RELEASE}`"
+         `ptxinspect toolchain install {request}`"
     )]
     Offline {
         /// What was wanted.
@@ -211,7 +211,11 @@ fn inside_hint(inside: &Option<PathBuf>) -> String {
 }
 
 fn here_hint(here: bool, name: &Path) -> String {
-    if here { format!("; the one in this folder is ./{}", name.display()) } else { String::new() }
+    if here {
+        format!("; the one in this folder is ./{}", name.display())
+    } else {
+        ": expected a version, such as 13.4, or a path".to_owned()
+    }
 }
 
 fn one_of(digests: &[String]) -> String {
