@@ -6,6 +6,7 @@
 pub mod annotation;
 mod code;
 mod cost;
+mod cycles;
 mod demangle;
 mod distinct;
 pub mod entries;
@@ -33,6 +34,7 @@ pub mod timeline {
 mod warps;
 
 pub use cost::*;
+pub use cycles::{CodeCycles, PartCycles, PtxLoop};
 pub use demangle::demangle;
 pub use distinct::distinct;
 pub use join::{Facts, LaunchHints, Wanted, join};

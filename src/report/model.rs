@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::PtxText;
 use super::cost::{HazardFacts, LoopCost};
+use super::cycles::CodeCycles;
 use super::matrices::{FragmentsAt, Multiplication};
 use super::memory::MemoryMaps;
 pub use super::registers::*;
@@ -322,6 +323,9 @@ pub struct Kernel {
     /// What its hottest loops cost, or those that were asked for; null where nobody measured the architecture, or nobody asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<Vec<LoopCost>>,
+    /// What the whole code costs, part by part, to compare builds; no part of the JSON.
+    #[serde(skip)]
+    pub code_cycles: Option<CodeCycles>,
     /// Every PTX line that became SASS.
     pub lines: Vec<LineFacts>,
     /// Every line of the front end's source that became SASS, what is inlined where the kernel calls it; absent where the cubin has no such
