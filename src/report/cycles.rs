@@ -105,8 +105,8 @@ pub(super) fn of(
     let warps_of_block = threads.div_ceil(WARP_SIZE).max(1);
     let of_block = warps_of_block.div_ceil(SCHEDULERS).clamp(1, u32::from(each)) as u8;
     // A block of one warp is on one scheduler; as many blocks as there are fill them all.
-    let schedulers = resident.min(SCHEDULERS).max(1);
-    let warps = Warps { schedulers: if schedulers >= 4 { 4 } else { 1 }, each, of_block };
+    let schedulers = if resident >= SCHEDULERS { SCHEDULERS as u8 } else { 1 };
+    let warps = Warps { schedulers, each, of_block };
     let frame = kernel.resources.stack_bytes.unwrap_or(0) * u64::from(resident * WARP_SIZE);
     let of_block_bytes = kernel.resources.smem_bytes.unwrap_or(0) + occupancy.smem_dynamic_bytes.unwrap_or(0);
     let shared = u64::from(occupancy.most_blocks_per_sm()?) * of_block_bytes;

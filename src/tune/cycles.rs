@@ -46,7 +46,7 @@ impl Turns {
         let all: f64 = build.parts.iter().map(|part| part.cycles * self.of_part(part)).sum();
         let blocks = f64::from(build.resident_warps.max(1)) / f64::from(build.warps_of_block.max(1));
         let cycles = (all / blocks).round();
-        (cycles.is_finite() && cycles >= 1.0 && cycles < 1e15).then_some(cycles as u64)
+        (1.0..1e15).contains(&cycles).then_some(cycles as u64)
     }
 }
 
