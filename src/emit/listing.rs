@@ -132,7 +132,8 @@ const BELOW: usize = 8;
 fn fold(row: &mut String, start: usize, taken: usize, width: usize) {
     let tail = row.split_off(start);
     let room = width.saturating_sub(taken + 2);
-    let beside = room >= LEAST_TEXT;
+    // A word that has no room beside its figures may have it below.
+    let beside = room >= LEAST_TEXT && tail.split(' ').all(|word| word.chars().count() <= room);
     let (indent, room) = if beside { (taken + 2, room) } else { (BELOW, width.saturating_sub(BELOW).max(LEAST_TEXT)) };
     for (at, line) in wrap(tail.trim_start(), room).iter().enumerate() {
         if at == 0 && beside {

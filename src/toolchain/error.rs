@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Origin, Version, VersionRequest};
+use super::{NEWEST_RELEASE, Origin, Version, VersionRequest};
 
 /// Why there is no ptxas to run, or why a managed one could not be installed or removed.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +20,8 @@ pub enum ToolchainError {
     /// Something would have to be fetched, and that is forbidden.
     #[error(
         "--offline (or PTXINSPECT_OFFLINE) forbids to fetch ptxas {request}: leave it out, or install it beforehand with \
-         `ptxinspect toolchain install {request}`"
+         `ptxinspect toolchain install {}`",
+        release_of(request)
     )]
     Offline {
         /// What was wanted.
@@ -216,6 +217,13 @@ fn here_hint(here: bool, name: &Path) -> String {
     } else {
         ": expected a version, such as 13.4, or a path".to_owned()
     }
+}
+
+/// The release to install: the newest one by its full name, where that is what is asked for.
+fn release_of(request: &VersionRequest) -> String {
+    let (asked, newest) = (request.to_string(), NEWEST_RELEASE.to_string());
+    let is_newest = newest.strip_prefix(&asked).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    if is_newest { newest } else { asked }
 }
 
 fn one_of(digests: &[String]) -> String {
