@@ -15,6 +15,7 @@ const ENGINE: &[&str] = &[
     "cache",
     "flow",
     "registers",
+    "cost",
     "report",
     "compare",
     "gate",

@@ -71,6 +71,8 @@ fn what_needs_no_ptxas() {
         (&["spills.ptx", "--arch", "hopper"], &["'hopper' is not an architecture", "sm_90a"]),
         (&["spills.ptx", "--ptxas", "./ptxas"], &["there is no file"]),
         (&["explain", "PI299"], &["did you mean PI20"]),
+        (&["explain", "C7058"], &["did you mean C7508?"]),
+        (&["explain", "C0001"], &["no page for 'C0001': expected a code such as C7508"]),
         (&["occupancy", "--arch", "sm_99", "--registers", "8", "--threads", "32"], &["expected one of sm_75"]),
         (&["diff", "spills.ptx"], &["name a second input"]),
         (&["gate"], &["name PTX files or cubins"]),

@@ -67,6 +67,12 @@ fn tables_fit_narrow_terminals() {
         (60, "testdata/cubin --resources"),
         (60, "cost testdata/cubin/hopper-13.4-sm_90a.cubin --warps 1..16"),
         (60, "list testdata/cubin"),
+        (60, "occupancy --arch sm_90a --registers 168 --threads 128"),
+        (60, "diff testdata/cubin/hopper-12.4-sm_90a.cubin testdata/cubin/hopper-13.4-sm_90a.cubin"),
+        (60, "annotate testdata/cubin/hopper-13.4-sm_90a.cubin"),
+        (60, "disasm testdata/cubin/hopper-13.4-sm_90a.cubin"),
+        (60, "disasm testdata/cubin/hopper-13.4-sm_90a.cubin --control --sets"),
+        (80, "disasm testdata/cubin/hopper-13.4-sm_90a.cubin --hex"),
         (80, "list testdata/cubin"),
         (80, "list testdata"),
         (80, "occupancy --arch sm_86,sm_90,sm_120 --registers 96 --threads 256 --smem 20000"),
@@ -103,7 +109,8 @@ fn with_ptxas() {
     let page = printed(&here, 80, &page);
     let (_, content) = page.split_once("<main>").expect("a page");
     insta::assert_snapshot!("tune-html", content);
-    let list = printed(&here, 80, &["toolchain", "list"]);
+    // As wide as any path: where a line breaks depends on the machine.
+    let list = printed(&here, 1000, &["toolchain", "list"]);
     let path = ptxas().unwrap().display().to_string();
     let shown = list.lines().filter(|line| line.contains(&path) || line.starts_with("* is"));
     let shown: Vec<String> = shown.map(|line| line.replace(&path, "[PTXAS]")).collect();

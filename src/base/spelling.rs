@@ -20,6 +20,20 @@ pub fn distance(a: &str, b: &str) -> usize {
     row.last().copied().unwrap_or(0)
 }
 
+/// Whether two names are one slip of the hand apart: a character more, fewer or another, or two that changed places.
+pub fn is_slip(a: &str, b: &str) -> bool {
+    let sorted = |text: &str| {
+        let mut all: Vec<char> = text.chars().collect();
+        all.sort_unstable();
+        all
+    };
+    match distance(a, b) {
+        0 | 1 => true,
+        2 => sorted(a) == sorted(b),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -30,5 +44,6 @@ mod tests {
         assert_eq!(distance("", "abc"), 3);
         assert_eq!(nearest("PI302", ["C7508", "PI203", "PI301"]), Some("PI301"));
         assert_eq!(nearest("x", []), None);
+        assert!(is_slip("C7058", "C7508") && is_slip("C750", "C7508") && !is_slip("C0001", "C7501"));
     }
 }

@@ -8,6 +8,7 @@ use super::choose::WithinArgs;
 use super::limits::LimitArgs;
 use super::occupancy::OccupancyArgs;
 use super::toolchain::INSTALLING;
+use crate::base::hardware::MAX_THREADS_PER_BLOCK;
 use crate::cache::Cache;
 use crate::emit::clean::Form;
 use crate::engine;
@@ -16,6 +17,12 @@ use crate::engine::settings::Settings;
 use crate::flow::Rule;
 use crate::report::RoleHint;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
+
+/// Threads of a block, as every architecture allows them.
+pub fn block_size(text: &str) -> Result<u32, String> {
+    let threads = text.parse().ok().filter(|threads| (1..=MAX_THREADS_PER_BLOCK).contains(threads));
+    threads.ok_or_else(|| format!("a block has 1 to {MAX_THREADS_PER_BLOCK} threads"))
+}
 
 const EXAMPLES: &str = "\
 Examples:
@@ -229,7 +236,7 @@ pub struct ReportArgs {
     #[arg(long, short, default_value = "text", help_heading = "Output")]
     pub format: ReportFormat,
     /// Threads of a block, for the occupancy of kernels whose directives do not say
-    #[arg(long, value_name = "N", help_heading = "Occupancy")]
+    #[arg(long, value_name = "N", value_parser = block_size, help_heading = "Occupancy")]
     pub threads: Option<u32>,
     /// Bytes of shared memory asked for at launch, for the occupancy
     #[arg(long, value_name = "BYTES", help_heading = "Occupancy")]
@@ -302,7 +309,7 @@ pub struct AnnotateArgs {
     #[arg(long, value_name = "COLUMNS", help_heading = "Output")]
     pub width: Option<usize>,
     /// Threads of a block, for the occupancy of kernels whose directives do not say
-    #[arg(long, value_name = "N", help_heading = "Occupancy")]
+    #[arg(long, value_name = "N", value_parser = block_size, help_heading = "Occupancy")]
     pub threads: Option<u32>,
     /// Bytes of shared memory asked for at launch, for the occupancy
     #[arg(long, value_name = "BYTES", help_heading = "Occupancy")]

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use anyhow::Result;
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::args::{CompileArgs, OutputArgs};
+use super::args::{CompileArgs, OutputArgs, block_size};
 use super::progress::Progress;
 use super::{Outcome, output};
 use crate::base::Line;
@@ -52,7 +52,7 @@ pub struct CostArgs {
     #[arg(long, conflicts_with_all = ["line", "warps", "latency", "hazards"], help_heading = "Choosing")]
     pub accesses: bool,
     /// Threads of a block, for kernels whose directives do not say
-    #[arg(long, value_name = "N", help_heading = "Estimating")]
+    #[arg(long, value_name = "N", value_parser = block_size, help_heading = "Estimating")]
     pub threads: Option<u32>,
     /// Bytes of shared memory asked for at launch
     #[arg(long, value_name = "BYTES", help_heading = "Estimating")]

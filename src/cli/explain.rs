@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow, bail};
 
 use super::args::{ExplainArgs, TextOrJson};
 use super::{Outcome, output};
-use crate::base::spelling::nearest;
+use crate::base::spelling::{is_slip, nearest};
 use crate::emit::escape::terminal;
 use crate::emit::{explain, matrices};
 use crate::ptx::descriptor::{MatrixFormat, MmaKind};
@@ -73,8 +73,8 @@ fn page(asked: &str, is_json: bool, out: &mut dyn Write) -> Result<()> {
         }
         Some(page) => explain::write_text(page, output::stdout_width(), out)?,
         None => {
-            let near = nearest(&asked.to_ascii_uppercase(), explain::codes())
-                .filter(|_| asked.bytes().any(|byte| byte.is_ascii_digit()))
+            let asked_code = asked.to_ascii_uppercase();
+            let near = nearest(&asked_code, explain::codes().filter(|code| is_slip(&asked_code, code)))
                 .map(|near| format!(": did you mean {near}?"))
                 .unwrap_or_else(|| ": expected a code such as C7508;".to_owned());
             bail!("there is no page for '{}'{near} `ptxinspect explain` lists those there are", terminal(asked))

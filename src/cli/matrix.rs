@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 
-use super::args::{OutputArgs, RunArgs};
+use super::args::{OutputArgs, RunArgs, block_size};
 use super::progress::Progress;
 use super::toolchain::INSTALLING;
 use super::{Outcome, output};
@@ -77,7 +77,7 @@ pub struct MatrixArgs {
     #[command(flatten)]
     pub run: RunArgs,
     /// Threads of a block, for the occupancy of kernels whose directives do not say
-    #[arg(long, value_name = "N", help_heading = "Occupancy")]
+    #[arg(long, value_name = "N", value_parser = block_size, help_heading = "Occupancy")]
     pub threads: Option<u32>,
     /// Bytes of shared memory asked for at launch, for the occupancy
     #[arg(long, value_name = "BYTES", help_heading = "Occupancy")]

@@ -36,7 +36,8 @@ pub fn terminal_width(args: &OutputArgs) -> Option<usize> {
     if args.output.is_some() { None } else { columns().map(|columns| columns.max(NARROWEST)) }
 }
 
-fn columns() -> Option<usize> {
+/// The columns of standard output; none where nobody says.
+pub fn columns() -> Option<usize> {
     if io::stdout().is_terminal() {
         return Some(terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0)));
     }

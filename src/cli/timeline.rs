@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 
-use super::args::OutputArgs;
+use super::args::{OutputArgs, block_size};
 use super::limits::LimitArgs;
 use super::progress::Progress;
 use super::{Outcome, output};
@@ -40,7 +40,7 @@ pub struct TimelineArgs {
     #[arg(long, short, value_name = "GLOB", help_heading = "Choosing")]
     pub kernel: Vec<String>,
     /// Threads of a block, for kernels whose directives do not say
-    #[arg(long, value_name = "N", help_heading = "Choosing")]
+    #[arg(long, value_name = "N", value_parser = block_size, help_heading = "Choosing")]
     pub threads: Option<u32>,
     /// How many steps to draw: the first ones, of a kernel that hangs the last
     #[arg(long, value_name = "N", default_value_t = STEPS, value_parser = clap::value_parser!(u64).range(1..=20_000), help_heading = "Choosing")]

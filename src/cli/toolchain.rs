@@ -12,7 +12,7 @@ use super::args::{TextOrJson, ToolchainAction, ToolchainArgs};
 use super::{Outcome, output, progress};
 use crate::emit::clean::Form;
 use crate::emit::escape::terminal;
-use crate::emit::text::{DIM, RESET};
+use crate::emit::text::{DIM, RESET, write_wrapped};
 use crate::engine::compile::environment;
 use crate::engine::progress::Installing;
 use crate::toolchain::managed::{Progress, Store, Vouched};
@@ -127,11 +127,20 @@ fn list(env: &Env, format: TextOrJson, out: &mut dyn Write) -> Result<()> {
         writeln!(out, "no ptxas found: `ptxinspect toolchain install {newest}` gets one")?;
         return Ok(());
     }
+    let width = output::columns().unwrap_or(usize::MAX);
     for row in rows {
         let mark = if row.default { "*" } else { " " };
         let version = row.version.as_deref().unwrap_or("?");
         let word = if row.vouched == Some(Vouched::Index) { format!("; {UNKNOWN_RELEASE}") } else { String::new() };
-        writeln!(out, "{mark} {version:<10} {}  {DIM}{}{word}{RESET}", terminal(&row.path), row.reason)?;
+        let (path, reason) = (terminal(&row.path), format!("{}{word}", row.reason));
+        if 15 + path.chars().count() + reason.chars().count() <= width {
+            writeln!(out, "{mark} {version:<10} {path}  {DIM}{reason}{RESET}")?;
+            continue;
+        }
+        // The path stays in one piece, to be copied.
+        let head = format!("{mark} {version:<10} ");
+        write_wrapped(&format!("{DIM}{reason}{RESET}"), &head, &" ".repeat(head.len()), width, out)?;
+        writeln!(out, "  {path}")?;
     }
     writeln!(out, "{DIM}* is what a run without --ptxas takes{RESET}")?;
     Ok(())

@@ -4,7 +4,7 @@ use crate::base::Pc;
 
 use super::Warps;
 use super::machine::Pipe;
-use super::simulate::{Cause, simulate};
+use super::simulate::{Care, Cause, simulate};
 use super::step::{Action, Step};
 
 /// A part of the machine that can be what bounds a loop.
@@ -87,7 +87,7 @@ pub struct Estimate {
 const BUSY: f64 = 0.85;
 
 pub(super) fn estimate(steps: &[Step], warps: Warps) -> Option<Estimate> {
-    let simulated = simulate(steps, warps)?;
+    let simulated = simulate(steps, warps, Care::Full)?;
     let loads = loads(steps, warps, simulated.bank_reads);
     let busiest = loads.first().filter(|load| load.busy >= BUSY * simulated.cycles);
     let wait = |(step, &(cycles, cause)): (&Step, &(u64, Cause))| Wait {

@@ -103,8 +103,34 @@ pub const L1_LATENCY: u16 = 33;
 /// An SM whose numbers are known.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
-    /// Cycles until global and local memory answer.
+    /// Cycles until global memory answers.
     latency: u16,
+    local: Local,
+}
+
+/// Where what is spilt lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Local {
+    /// Cycles until it answers.
+    latency: u16,
+    /// Of 100 accesses, those that the first cache does not have.
+    missed: u16,
+}
+
+impl Local {
+    /// Cycles until the second cache answers.
+    const SECOND_CACHE: u16 = 230;
+
+    /// Of so many bytes of all threads, where the first cache has room for some.
+    pub fn of(bytes: u64, room: u64) -> Local {
+        let missed = bytes.saturating_sub(room).saturating_mul(100).checked_div(bytes).unwrap_or(0).min(100) as u16;
+        Local { latency: L1_LATENCY + (Local::SECOND_CACHE - L1_LATENCY) * missed / 100, missed }
+    }
+
+    /// Cycles of what all schedulers share, for so many of the first cache: the second gives a quarter as many bytes a cycle.
+    fn shared(self, cycles: u16, times: u16) -> u16 {
+        cycles + (cycles * (times - 1) * self.missed).div_ceil(100)
+    }
 }
 
 /// Cycles from a branch that is taken to the next instruction of the warp, at least.
@@ -125,7 +151,12 @@ pub const GROUP_END: u64 = 26;
 impl Machine {
     /// The machine of an architecture; none where nobody measured one.
     pub fn of(arch: Arch, latency: u16) -> Option<Machine> {
-        (arch.sm == 90).then_some(Machine { latency })
+        (arch.sm == 90).then_some(Machine { latency, local: Local { latency, missed: 0 } })
+    }
+
+    /// The same with what is spilt elsewhere.
+    pub fn with_local(self, local: Local) -> Machine {
+        Machine { local, ..self }
     }
 
     /// What an instruction asks for, by its name and modifiers.
@@ -176,12 +207,15 @@ impl Machine {
             "STSM" => Unit::memory(2 + 2 * words, words, 22, 7).unmeasured(),
             "SHFL" => Unit::memory(2, 1, 23, 9),
             "LDG" | "LD" => Unit { measured: mnemonic == "LDG", ..Unit::memory(2 * words, words, self.latency, 9) },
-            "LDL" => Unit::memory(2 * words, words, self.latency, 9),
+            "LDL" => Unit::memory(2 * words, self.local.shared(words, 4), self.local.latency, 9),
             "STG" | "ST" => {
                 let interval = [6, 8, 8, 16][usize::from(words.clamp(1, 4) - 1)];
                 Unit { measured: mnemonic == "STG", ..Unit::memory(interval, words + 1, 34, 12) }
             }
-            "STL" => Unit::memory([4, 6, 6, 14][usize::from(words.clamp(1, 4) - 1)], 4 * words, 33, 12),
+            "STL" => {
+                let interval = [4, 6, 6, 14][usize::from(words.clamp(1, 4) - 1)];
+                Unit::memory(interval, self.local.shared(4 * words, 2), 33, 12)
+            }
             "ATOMS" => Unit::memory(2, 1, 25, 9),
             "REDUX" => Unit::memory(8, 0, 36, 9),
             "MATCH" => Unit::memory(90, 64, 369, 9),

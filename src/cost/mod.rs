@@ -17,11 +17,11 @@ mod simulate;
 mod step;
 
 pub use bound::{Bound, Estimate, Load, Part, Wait};
-pub use machine::{L1_LATENCY, Machine, Pipe};
+pub use machine::{L1_LATENCY, Local, Machine, Pipe};
 pub use path::Turn;
 pub use simulate::Cause;
 
-use crate::graph::LoopId;
+use crate::graph::{BlockId, LoopId};
 use crate::registers::code::Code;
 
 /// How many warps share what.
@@ -65,6 +65,21 @@ pub fn turns(code: &Code, id: LoopId) -> Option<Turns> {
 pub fn estimate(machine: &Machine, code: &Code, turn: &Turn, warps: Warps) -> Option<Estimate> {
     let steps = step::steps(machine, code, turn);
     bound::estimate(&steps, warps)
+}
+
+/// The longest way from a block to the end of the code, the turns of loops left out.
+pub fn outside_of_loops(code: &Code, from: BlockId) -> Option<Turn> {
+    path::outside(code, from)
+}
+
+/// The cycles of a turn alone, from few turns: what tells many builds apart.
+pub fn quick_cycles(machine: &Machine, code: &Code, turn: &Turn, warps: Warps) -> Option<f64> {
+    let mut steps = step::steps(machine, code, turn);
+    // Schedulers do the same: one of them, with what they share to a fourth, tells as much.
+    for step in &mut steps {
+        step.unit.shared = step.unit.shared.saturating_mul(u16::from(warps.schedulers.max(1)));
+    }
+    simulate::simulate(&steps, Warps { schedulers: 1, ..warps }, simulate::Care::Quick).map(|found| found.cycles)
 }
 
 #[cfg(test)]

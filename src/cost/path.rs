@@ -20,22 +20,30 @@ pub(super) fn turns(code: &Code, id: LoopId) -> Option<super::Turns> {
     let header = code.loops.loops.get(id.0 as usize)?.header;
     let inner = code.loops.loops.iter().filter(|found| found.parent == Some(id)).count() as u32;
     crate::base::work::check_time();
-    let ways = Ways { code, id, header };
+    let ways = Ways { code, id: Some(id), header };
     let shortest = ways.way(false)?;
     let longest = ways.way(true).filter(|way| *way != shortest);
     Some(super::Turns { shortest, longest, inner })
 }
 
+/// The longest way from a block to the end of the code, the blocks of loops left out.
+pub(super) fn outside(code: &Code, from: BlockId) -> Option<Turn> {
+    crate::base::work::check_time();
+    Ways { code, id: None, header: from }.way(true)
+}
+
 struct Ways<'a> {
     code: &'a Code,
-    id: LoopId,
+    /// The loop; none for what is outside of loops.
+    id: Option<LoopId>,
+    /// Where a way starts; in a loop also where it ends.
     header: BlockId,
 }
 
 impl Ways<'_> {
     /// Instructions of a block that count: those of inner loops do not.
     fn length(&self, block: BlockId) -> u64 {
-        let inside = self.code.loops.of(block) == Some(self.id);
+        let inside = self.code.loops.of(block) == self.id;
         let found = &self.code.cfg.blocks[block.0 as usize];
         if inside { u64::from(found.end - found.start) } else { 0 }
     }
@@ -49,7 +57,7 @@ impl Ways<'_> {
         for &block in &order {
             let mut found: Option<(u64, Option<BlockId>)> = None;
             for next in self.code.cfg.successors(block) {
-                let rest = if next == self.header {
+                let rest = if next == self.header && self.id.is_some() {
                     (0, None)
                 } else {
                     match best.get(&next) {
@@ -62,7 +70,8 @@ impl Ways<'_> {
                     found = Some(rest);
                 }
             }
-            if let Some((rest, next)) = found {
+            let is_end = self.id.is_none() && self.code.cfg.successors(block).next().is_none();
+            if let Some((rest, next)) = found.or(is_end.then_some((0, None))) {
                 best.insert(block, (rest + self.length(block), next));
             }
         }
@@ -71,9 +80,9 @@ impl Ways<'_> {
         while let Some(block) = at {
             let &(_, next) = best.get(&block)?;
             let found = &self.code.cfg.blocks[block.0 as usize];
-            if self.code.loops.of(block) == Some(self.id) {
-                let goes_to = next.unwrap_or(self.header);
-                let falls = goes_to.0 == block.0 + 1;
+            if self.code.loops.of(block) == self.id {
+                let goes_to = next.or(self.id.map(|_| self.header));
+                let falls = goes_to.is_none_or(|to| to.0 == block.0 + 1);
                 instructions.extend((found.start..found.end).map(|index| (index, index + 1 == found.end && !falls)));
             }
             at = next;
@@ -108,6 +117,6 @@ impl Ways<'_> {
     }
 
     fn is_inside(&self, block: BlockId) -> bool {
-        self.code.loops.around(block).any(|around| around == self.id)
+        self.id.is_none_or(|id| self.code.loops.around(block).any(|around| around == id))
     }
 }

@@ -12,10 +12,34 @@ use super::Warps;
 use super::machine::{BARRIER, BARRIER_EACH, BRANCH, GROUP_END, GROUP_START, Pipe, QUEUE, SLACK};
 use super::step::{Action, Step};
 
-/// Instructions that are issued at most.
-const MOST_ISSUED: u64 = 400_000;
-/// Turns of each warp before cycles count.
-const WARM: u64 = 4;
+/// How many turns of each warp are executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Care {
+    /// As many as it takes until they repeat.
+    Full,
+    /// As few as tell builds apart.
+    Quick,
+}
+
+impl Care {
+    /// Turns of each warp before cycles count, and those that count.
+    fn turns(self, length: u64, each: u64) -> (u64, u64) {
+        let issued = length * each + 1;
+        match self {
+            Care::Full => (4, (2000 / issued).clamp(6, 40)),
+            Care::Quick => (1, (1000 / issued).clamp(2, 20)),
+        }
+    }
+
+    /// Instructions that are issued at most.
+    fn most_issued(self) -> u64 {
+        match self {
+            Care::Full => 400_000,
+            // Of one scheduler, where the other way has four.
+            Care::Quick => 800_000,
+        }
+    }
+}
 
 /// Why an instruction did not issue right after the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,13 +114,13 @@ fn keeper(pipe: Pipe) -> usize {
 }
 
 /// Issues turns until they repeat; none where a turn is too long.
-pub(super) fn simulate(steps: &[Step], warps: Warps) -> Option<Simulated> {
+pub(super) fn simulate(steps: &[Step], warps: Warps, care: Care) -> Option<Simulated> {
     let (schedulers, each) = (usize::from(warps.schedulers.max(1)), usize::from(warps.each.max(1)));
     let of_block = usize::from(warps.of_block.max(1)).min(each);
     let total = (schedulers * each) as u64;
     let length = steps.len() as u64;
-    let counted = (2000 / (length * each as u64 + 1)).clamp(6, 40);
-    if length == 0 || length * total * (WARM + counted) > MOST_ISSUED {
+    let (warm, counted) = care.turns(length, each as u64);
+    if length == 0 || length * total * (warm + counted) > care.most_issued() {
         return None;
     }
     let mut machine = Sm {
@@ -112,9 +136,9 @@ pub(super) fn simulate(steps: &[Step], warps: Warps) -> Option<Simulated> {
         now: 0,
         turns: 0,
     };
-    machine.run(WARM * total);
+    machine.run(warm * total);
     let start = machine.now;
-    machine.run((WARM + counted) * total);
+    machine.run((warm + counted) * total);
     work::check_time();
     let cycles = (machine.now - start) as f64 / counted as f64;
     let bank_reads = machine.schedulers.first().map_or(0.0, |first| {

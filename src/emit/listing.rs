@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use super::control::control;
 use super::escape::terminal;
-use super::text::{BOLD, DIM, RESET};
+use super::text::{BOLD, DIM, RESET, wrap};
 use crate::report::listing::{LISTING_SCHEMA, ListedFunction, Part, Row};
 
 /// How wide [`control`] is.
@@ -22,6 +22,8 @@ pub struct Options {
     pub sets: bool,
     /// What to say of a word that has no text.
     pub no_text: &'static str,
+    /// Columns of whoever reads it; none for a program.
+    pub width: Option<usize>,
 }
 
 /// Rows that are handed on at once.
@@ -80,12 +82,15 @@ impl<'a> Rows<'a> {
 /// Puts a row together: there are millions of them, so that figures are written without the machinery of formats.
 #[inline]
 fn push_row(instruction: &Row<'_>, options: &Options, row: &mut String) {
+    let start = row.len();
     push_figures(instruction, row);
+    let figures = row.len() - start;
     // What is written into a string is always written.
     if options.control {
         let control = instruction.control().as_ref().map(control).unwrap_or_default();
         let _ = write!(row, "  {DIM}{control:<CONTROL$}{RESET}");
     }
+    let start = row.len();
     row.push_str("  ");
     match instruction.text {
         Some(text) if instruction.is_own_text => row.push_str(text),
@@ -100,13 +105,44 @@ fn push_row(instruction: &Row<'_>, options: &Options, row: &mut String) {
     if options.hex && instruction.text.is_some() {
         let _ = write!(row, "  {DIM}/* 0x{:032x} */{RESET}", instruction.word);
     }
+    if let Some(width) = options.width {
+        let taken = figures + if options.control { CONTROL + 2 } else { 0 };
+        fold(row, start, taken, width);
+    }
     row.push('\n');
     if options.sets {
-        let _ = match &instruction.live_registers {
-            Some(registers) if registers.0.is_empty() => writeln!(row, "         {DIM}none live{RESET}"),
-            Some(registers) => writeln!(row, "         {DIM}{registers}{RESET}"),
-            None => writeln!(row, "         {DIM}not known{RESET}"),
+        let said = match &instruction.live_registers {
+            Some(registers) if registers.0.is_empty() => "none live".to_owned(),
+            Some(registers) => registers.to_string(),
+            None => "not known".to_owned(),
         };
+        let room = options.width.unwrap_or(usize::MAX).saturating_sub(9).max(LEAST_TEXT);
+        for line in wrap(&said, room) {
+            let _ = writeln!(row, "         {DIM}{line}{RESET}");
+        }
+    }
+}
+
+/// Columns that an instruction has at least, beside its figures.
+const LEAST_TEXT: usize = 24;
+/// Where it starts on a line of its own.
+const BELOW: usize = 8;
+
+/// What begins at `start` in as many lines as its reader's columns ask for, behind `taken` columns or below them.
+fn fold(row: &mut String, start: usize, taken: usize, width: usize) {
+    let tail = row.split_off(start);
+    let room = width.saturating_sub(taken + 2);
+    // A word that has no room beside its figures may have it below.
+    let beside = room >= LEAST_TEXT && tail.split(' ').all(|word| word.chars().count() <= room);
+    let (indent, room) = if beside { (taken + 2, room) } else { (BELOW, width.saturating_sub(BELOW).max(LEAST_TEXT)) };
+    for (at, line) in wrap(tail.trim_start(), room).iter().enumerate() {
+        if at == 0 && beside {
+            row.push_str("  ");
+        } else {
+            row.push('\n');
+            row.extend(std::iter::repeat_n(' ', indent));
+        }
+        row.push_str(line);
     }
 }
 

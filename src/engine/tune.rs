@@ -4,7 +4,7 @@
 //! report would, on the text as its edits leave it, for the kernel alone where the file has several.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -19,6 +19,7 @@ use super::progress::{Installing, Progress};
 use super::settings::Settings;
 use super::threads::Pool;
 use crate::base::Arch;
+use crate::base::hardware::PORTABLE_SMEM_PER_BLOCK_BYTES;
 use crate::base::work::{self, Deadline};
 use crate::cache::{Cache, Key};
 use crate::cubin::Image;
@@ -28,7 +29,7 @@ use crate::report::{
     Unit, Wanted, demangle,
 };
 use crate::tune::edit::{self, Edit};
-use crate::tune::{Budget, Facts, Outcome, Reason, Search, Space, Trial, TrialFigures, Tuned, Tuning};
+use crate::tune::{Budget, Facts, Outcome, Reason, Search, Space, Trial, TrialFigures, Tuned, Tuning, Turns};
 
 mod answer;
 
@@ -170,11 +171,21 @@ impl Bench<'_> {
             flags: &self.request.settings.flags,
             controls: &self.request.controls,
         });
-        let trial = Trials { bench: self, function, baseline: &baseline, can_override, evaluated: None };
+        let trial = Trials {
+            bench: self,
+            function,
+            baseline: &baseline,
+            can_override,
+            evaluated: None,
+            turns: OnceLock::new(),
+        };
         let evaluated = trial.evaluate();
         let trial = Trials { evaluated, ..trial };
         let now = trial.outcome(&Trial::default());
         progress.advance(1);
+        if let Outcome::Refused { message, .. } = &now {
+            bail!("{}: {} cannot be built and launched as it is: {message}", self.input.name, function.name());
+        }
         let mut search = Search::new(space, Budget { runs: self.request.runs }, now);
         let mut out_of_time = false;
         loop {
@@ -248,6 +259,8 @@ struct Trials<'b, 'a> {
     can_override: bool,
     /// Its threads as the text is: what flags alone change leaves them as they are.
     evaluated: Option<Evaluated>,
+    /// How often its loops turn, as far as the kernel as it is tells.
+    turns: OnceLock<Turns>,
 }
 
 impl Trials<'_, '_> {
@@ -257,7 +270,7 @@ impl Trials<'_, '_> {
     }
 
     fn wanted(&self) -> Wanted {
-        Wanted { live_values: false, warps: self.shares_registers(), timelines: false, costs: Costs::None }
+        Wanted { live_values: false, warps: self.shares_registers(), timelines: false, costs: Costs::Builds }
     }
 
     fn evaluate(&self) -> Option<Evaluated> {
@@ -305,6 +318,9 @@ impl Trials<'_, '_> {
             let message = format!("no block fits on an SM with {count} registers a thread");
             return Outcome::Refused { reason: Reason::Unlaunchable, message };
         }
+        if let Some(message) = self.asks_too_much(trial, &kernel) {
+            return Outcome::Refused { reason: Reason::Unlaunchable, message };
+        }
         if self.drops_setmaxnreg(&kernel) {
             let code = kernel.setmaxnreg.as_ref().and_then(|found| found.reason.clone());
             let message = code.unwrap_or_else(|| "ptxas then drops setmaxnreg".to_owned());
@@ -313,8 +329,16 @@ impl Trials<'_, '_> {
         if let Some(message) = self.harm(&kernel) {
             return Outcome::Refused { reason: Reason::Barriers, message };
         }
-        let figures = TrialFigures { losses, ..TrialFigures::of(&kernel, &others, trial.spills_to_shared()) };
+        let figures = TrialFigures::of(&kernel, &others, trial.spills_to_shared());
+        let figures = TrialFigures { losses, cycles_per_block: self.cycles(&kernel, &others), ..figures };
         Outcome::Built { figures: Box::new(figures), code }
+    }
+
+    /// Cycles of an SM for a block. Functions that are called have cycles that nobody knows; the kernel as it is is built first, and says
+    /// how often loops turn.
+    fn cycles(&self, kernel: &Kernel, others: &[Kernel]) -> Option<u64> {
+        let code = kernel.code_cycles.as_ref().filter(|_| others.is_empty())?;
+        self.turns.get_or_init(|| Turns::of(code)).cycles(code)
     }
 
     /// The kernel of a cubin that was made for a trial, the functions beside it, the digest of the code, and the losses that ptxas
@@ -348,6 +372,20 @@ impl Trials<'_, '_> {
             bytes.extend_from_slice(function.code);
         }
         Some((own.into_iter().next()?, others, format!("sha256:{}", Key::digest(&bytes)), losses))
+    }
+
+    /// Why the launch fails that worked so far: it asks for shared memory beside what is spilt there, together for more than it has without
+    /// opting in.
+    fn asks_too_much(&self, trial: &Trial, kernel: &Kernel) -> Option<String> {
+        let launch = self.bench.request.launch.or_recorded(self.bench.recorded());
+        let dynamic = launch.smem_dynamic_bytes.filter(|_| trial.spills_to_shared())?;
+        let fixed = kernel.resources.smem_bytes?;
+        let most = PORTABLE_SMEM_PER_BLOCK_BYTES;
+        (dynamic > 0 && dynamic <= most && fixed + dynamic > most).then(|| {
+            format!(
+                "the launch asks for {dynamic} bytes beside {fixed} of shared memory: it has {most} without opting in"
+            )
+        })
     }
 
     /// Whether ptxas no longer keeps the setmaxnreg that it keeps in the kernel as it is.

@@ -26,7 +26,7 @@ const MOST_WAITS: usize = 12;
 /// Steps of a critical path that are kept.
 const MOST_PATH: usize = 64;
 /// Schedulers of an SM.
-const SCHEDULERS: u32 = 4;
+pub(super) const SCHEDULERS: u32 = 4;
 
 /// Which costs are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub enum Costs {
     None,
     /// Those of the innermost and longest loops, for the warps that an SM holds.
     Hottest,
+    /// Those of the whole code, part by part, to compare builds of one kernel: [`super::CodeCycles`].
+    Builds,
     /// Those of all loops, or of one.
     Asked {
         /// The loop around this line.
@@ -230,7 +232,7 @@ pub(super) fn costs(
     arch: Arch,
 ) -> Option<Vec<LoopCost>> {
     let latency = match asked {
-        Costs::None => return None,
+        Costs::None | Costs::Builds => return None,
         Costs::Hottest => None,
         Costs::Asked { latency, .. } => latency,
     };
@@ -274,7 +276,7 @@ impl Teller<'_> {
         let mut found: Vec<(LoopId, _)> =
             (0..).map(LoopId).zip(bodies).filter(|(_, body)| inside(body.start)).collect();
         match self.asked {
-            Costs::None => found.clear(),
+            Costs::None | Costs::Builds => found.clear(),
             Costs::Hottest => {
                 let working = self.working();
                 found.retain(|(id, _)| working.get(id.0 as usize) == Some(&true));

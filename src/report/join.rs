@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use super::access::AccessFact;
 use super::code::{CodeFacts, Section, own_ranges};
 use super::cost::{self, Costs};
+use super::cycles;
 use super::demangle::demangle;
 use super::matrices::FragmentsAt;
 use super::memory::MemoryMaps;
@@ -372,6 +373,10 @@ impl Readers<'_> {
         }
         kernel.hazards = cost::hazards(section, &ranges, self.facts.wanted.costs);
         kernel.costs = cost::costs(&kernel, section, &ranges, self.facts.wanted.costs, self.facts.image.arch);
+        if entry && self.facts.wanted.costs == Costs::Builds {
+            let of_ptx = self.functions.get(&*function.name);
+            kernel.code_cycles = cycles::of(&kernel, section, &ranges, of_ptx, self.facts.image.arch);
+        }
         Joined { kernel, problem: None, places: Vec::new() }
     }
 
@@ -431,6 +436,7 @@ impl Readers<'_> {
             hazards: None,
             costs: None,
             accesses: None,
+            code_cycles: None,
             loops: code.loops,
             lines: code.lines,
             source_lines: code.source_lines,

@@ -10,6 +10,7 @@ pub mod access {
     pub use crate::access::*;
 }
 mod cost;
+mod cycles;
 mod demangle;
 mod distinct;
 pub mod entries;
@@ -37,6 +38,7 @@ pub mod timeline {
 mod warps;
 
 pub use cost::*;
+pub use cycles::{CodeCycles, PartCycles, PtxLoop};
 pub use demangle::demangle;
 pub use distinct::distinct;
 pub use join::{Facts, LaunchHints, Wanted, join};

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::PtxText;
 use super::access::AccessFacts;
 use super::cost::{HazardFacts, LoopCost};
+use super::cycles::CodeCycles;
 use super::matrices::{FragmentsAt, Multiplication};
 use super::memory::MemoryMaps;
 pub use super::registers::*;
@@ -327,6 +328,9 @@ pub struct Kernel {
     /// were asked for. Null without PTX, and where it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accesses: Option<AccessFacts>,
+    /// What the whole code costs, part by part, to compare builds; no part of the JSON.
+    #[serde(skip)]
+    pub code_cycles: Option<CodeCycles>,
     /// Every PTX line that became SASS.
     pub lines: Vec<LineFacts>,
     /// Every line of the front end's source that became SASS, what is inlined where the kernel calls it; absent where the cubin has no such

@@ -9,7 +9,8 @@ pub fn abridge(name: &str, width: usize) -> Cow<'_, str> {
         return Cow::Borrowed(name);
     }
     let bare = without_parameters(name);
-    let bare = bare.strip_prefix("void ").unwrap_or(&bare);
+    let bare = without_tags(bare.strip_prefix("void ").unwrap_or(&bare));
+    let bare = &*bare;
     // Each level shows at least what the one before did.
     let mut best = to_depth(bare, 0);
     for depth in 1..8 {
@@ -51,6 +52,22 @@ pub(super) fn without_parameters(name: &str) -> Cow<'_, str> {
         }
     }
     Cow::Borrowed(name)
+}
+
+/// The name with `[abi:…]` in place of tags that nobody reads: Numba's say how a kernel was specialised, in letters.
+fn without_tags(name: &str) -> Cow<'_, str> {
+    const TAG: &str = "[abi:";
+    const SHORT: usize = 8;
+    let mut out = String::new();
+    let mut rest = name;
+    while let Some(start) = rest.find(TAG) {
+        let (before, tag) = rest.split_at(start + TAG.len());
+        let Some(end) = tag.find(']') else { break };
+        out.push_str(before);
+        out.push_str(if end > SHORT { "…" } else { &tag[..end] });
+        rest = &tag[end..];
+    }
+    if out.is_empty() { Cow::Borrowed(name) } else { Cow::Owned(out + rest) }
 }
 
 /// The name with template arguments down to a depth only.
@@ -103,6 +120,13 @@ mod tests {
         for (width, expected) in steps {
             assert_eq!(abridge(name, width), expected);
         }
+    }
+
+    #[test]
+    fn long_tags_go_first() {
+        let name = "__main__::k[abi:v1][abi:cw51cXTLSUwv1sDUaKthqaNgoKmjgMVuW1AiA8rAEg2](Array<float, 1>, int)";
+        assert_eq!(abridge(name, 80), "__main__::k[abi:v1][abi:…](…)");
+        assert_eq!(abridge("f[abi:unfinished name that goes on and on", 20), "f[abi:unfinished na…");
     }
 
     #[test]

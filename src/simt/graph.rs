@@ -254,6 +254,11 @@ impl<'a> Graph<'a> {
         Some((0..self.blocks.len() as u32).filter(is_within).collect())
     }
 
+    /// The first blocks of the loops around a block, the innermost first.
+    pub fn loop_headers_around(&self, block: u32) -> impl Iterator<Item = u32> {
+        self.loops_around(block).filter(|found| !found.irreducible).map(|found| found.header.0)
+    }
+
     fn loops_around(&self, block: u32) -> impl Iterator<Item = &Loop> {
         let loops = self.loops();
         let around = loops.around(BlockId(block)).inspect(|_| work::spend(1));

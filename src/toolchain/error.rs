@@ -20,7 +20,8 @@ pub enum ToolchainError {
     /// Something would have to be fetched, and that is forbidden.
     #[error(
         "--offline (or PTXINSPECT_OFFLINE) forbids to fetch ptxas {request}: leave it out, or install it beforehand with \
-         `ptxinspect toolchain install {NEWEST_RELEASE}`"
+         `ptxinspect toolchain install {}`",
+        release_of(request)
     )]
     Offline {
         /// What was wanted.
@@ -211,7 +212,18 @@ fn inside_hint(inside: &Option<PathBuf>) -> String {
 }
 
 fn here_hint(here: bool, name: &Path) -> String {
-    if here { format!("; the one in this folder is ./{}", name.display()) } else { String::new() }
+    if here {
+        format!("; the one in this folder is ./{}", name.display())
+    } else {
+        ": expected a version, such as 13.4, or a path".to_owned()
+    }
+}
+
+/// The release to install: the newest one by its full name, where that is what is asked for.
+fn release_of(request: &VersionRequest) -> String {
+    let (asked, newest) = (request.to_string(), NEWEST_RELEASE.to_string());
+    let is_newest = newest.strip_prefix(&asked).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    if is_newest { newest } else { asked }
 }
 
 fn one_of(digests: &[String]) -> String {

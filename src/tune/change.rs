@@ -61,8 +61,6 @@ pub enum Axis {
     Expensive,
     /// Where the optimiser's constants lie.
     Constants,
-    /// How fast ptxas is to be done.
-    FastCompile,
     /// Whether blocks are merged.
     Blocks,
     /// The user's file of controls.
@@ -95,11 +93,19 @@ impl Change {
             Change::OptLevel(_) => Axis::OptLevel,
             Change::NoExpensiveOptimizations => Axis::Expensive,
             Change::NoOptimizerConstants => Axis::Constants,
-            Change::FastCompile(_) => Axis::FastCompile,
+            // It sets the level of optimisation, too: ptxas takes one of the two.
+            Change::FastCompile(_) => Axis::OptLevel,
             Change::KeepBlocks => Axis::Blocks,
             Change::Controls(_) => Axis::Controls,
             Change::Edit(edit) => edit.axis(),
         }
+    }
+
+    /// Whether a build has one of the two at most: both set the same, or ptxas does not do the one with the other.
+    pub fn excludes(&self, other: &Change) -> bool {
+        let spills_fast =
+            |one: &Change, two: &Change| matches!(one, Change::FastCompile(_)) && two.axis() == Axis::SpillMemory;
+        self.axis() == other.axis() || spills_fast(self, other) || spills_fast(other, self)
     }
 
     /// As ptxas takes it; an edit has none. `overrides` says whether the PTX has directives that would rule.
@@ -155,8 +161,7 @@ impl Trial {
 
     /// With another change, in the place of one that sets the same.
     pub fn with(&self, change: Change) -> Self {
-        let mut changes: Vec<Change> =
-            self.changes.iter().filter(|other| other.axis() != change.axis()).cloned().collect();
+        let mut changes: Vec<Change> = self.changes.iter().filter(|other| !change.excludes(other)).cloned().collect();
         changes.push(change);
         changes.sort();
         Trial { ptxas: self.ptxas, changes }
@@ -173,8 +178,7 @@ impl Trial {
 
     /// Whether both can be made together.
     pub fn is_compatible(&self, other: &Trial) -> bool {
-        self.ptxas == other.ptxas
-            && self.changes.iter().all(|one| other.changes.iter().all(|two| one.axis() != two.axis()))
+        self.ptxas == other.ptxas && self.changes.iter().all(|one| other.changes.iter().all(|two| !one.excludes(two)))
     }
 
     /// Both together.
@@ -255,5 +259,10 @@ mod tests {
         assert_eq!(two.to_string(), "--register-usage-level=0 maxnreg=96");
         assert!(!one.is_compatible(&two));
         assert_eq!(one.and(&Trial::single(Change::OptLevel(1))).flags(true).len(), 3);
+        let fast = Change::FastCompile(FastCompile::Max);
+        assert_eq!(Trial::single(Change::OptLevel(1)).with(fast.clone()).to_string(), "--Ofast-compile=max");
+        let shared = Trial::single(Change::Edit(Edit::SpillToShared));
+        assert!(!shared.is_compatible(&Trial::single(fast.clone())));
+        assert_eq!(shared.with(fast).to_string(), "--Ofast-compile=max");
     }
 }

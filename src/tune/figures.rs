@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::cycles::step;
 use crate::report::{Kernel, KernelKind, Spill};
 
 /// How often a loop is taken to turn, where nobody knows: an instruction counts ten times as much for each loop around it, as in
@@ -38,6 +39,8 @@ pub struct TrialFigures {
     /// The same, each counted ten times for every loop around it; null where code that is called counts, of which nobody knows how often
     /// it runs.
     pub instructions_weighted: Option<u64>,
+    /// Cycles of an SM for a block, by an estimate; null where nobody measured the architecture, or the launch is not known.
+    pub cycles_per_block: Option<u64>,
 }
 
 impl TrialFigures {
@@ -76,6 +79,7 @@ impl TrialFigures {
                 .try_fold(kernel.instructions.count(), |sum, other| Some(Some(sum? + other.instructions.count()?)))
                 .unwrap_or_default(),
             instructions_weighted: if called.is_empty() { weighted_instructions(kernel) } else { None },
+            cycles_per_block: None,
         }
     }
 
@@ -84,15 +88,16 @@ impl TrialFigures {
         self.spill_bytes == Some(0)
     }
 
-    /// What is compared, less is better: losses that ptxas warns of, spills in loops, spilt bytes, blocks that do not fit, instructions by loops, registers. Registers
-    /// count only where the blocks that they leave room for are not known: what else would fewer of them be for?
-    pub fn costs(&self) -> [u64; 6] {
+    /// What is compared, less is better: losses that ptxas warns of, spills in loops, spilt bytes, blocks that do not fit, cycles of a block
+    /// as far as they can be told apart, instructions by loops, registers. Registers count only where the blocks that they leave room for are not known: what else would fewer of them be for?
+    pub fn costs(&self) -> [u64; 7] {
         let or_worst = |value: Option<u64>| value.unwrap_or(u64::MAX);
         [
             self.losses,
             or_worst(self.spills_weighted),
             or_worst(self.spill_bytes),
             self.blocks_per_sm.map_or(0, |blocks| u64::from(u32::MAX - blocks)),
+            or_worst(self.cycles_per_block.map(step)),
             or_worst(self.instructions_weighted),
             if self.blocks_per_sm.is_some() { 0 } else { or_worst(self.registers.map(u64::from)) },
         ]

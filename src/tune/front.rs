@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{TrialFigures, Tried};
+use super::{TrialFigures, Tried, is_faster};
 
 /// What somebody may be after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -16,11 +16,14 @@ pub enum Aim {
     OneMoreBlock,
     /// The fewest instructions, those in loops counted more.
     FewestInstructions,
+    /// The least cycles of an SM for a block, by an estimate.
+    LeastCycles,
 }
 
 impl Aim {
     /// All of them, in the order that they are told.
-    pub const ALL: [Aim; 4] = [Aim::NoSpillsInLoops, Aim::NoSpills, Aim::OneMoreBlock, Aim::FewestInstructions];
+    pub const ALL: [Aim; 5] =
+        [Aim::NoSpillsInLoops, Aim::NoSpills, Aim::OneMoreBlock, Aim::FewestInstructions, Aim::LeastCycles];
 
     /// As the head of a line.
     pub fn words(self) -> &'static str {
@@ -29,6 +32,7 @@ impl Aim {
             Aim::NoSpills => "no spills",
             Aim::OneMoreBlock => "one more block",
             Aim::FewestInstructions => "fewest instructions",
+            Aim::LeastCycles => "least cycles",
         }
     }
 
@@ -39,6 +43,7 @@ impl Aim {
             Aim::NoSpills => now.spill_bytes.map(|bytes| bytes == 0),
             Aim::OneMoreBlock => now.blocks_per_sm.map(|_| false),
             Aim::FewestInstructions => now.instructions_weighted.map(|_| false),
+            Aim::LeastCycles => now.cycles_per_block.map(|_| false),
         }
     }
 
@@ -51,18 +56,24 @@ impl Aim {
             Aim::FewestInstructions => {
                 build.instructions_weighted.zip(now.instructions_weighted).is_some_and(|(new, old)| new < old)
             }
+            Aim::LeastCycles => {
+                build.cycles_per_block.zip(now.cycles_per_block).is_some_and(|(new, old)| is_faster(new, old))
+            }
         }
     }
 
     /// What decides between two builds for this aim, less is better; what ptxas itself calls a loss weighs most.
-    pub fn key(self, build: &TrialFigures) -> [u64; 6] {
-        let [losses, in_loops, bytes, blocks, instructions, registers] = build.costs();
+    pub fn key(self, build: &TrialFigures) -> [u64; 7] {
+        let [losses, in_loops, bytes, blocks, cycles, instructions, registers] = build.costs();
         match self {
-            Aim::NoSpillsInLoops => [losses, in_loops, blocks, instructions, bytes, registers],
-            Aim::NoSpills => [losses, bytes, in_loops, blocks, instructions, registers],
+            Aim::NoSpillsInLoops => [losses, in_loops, blocks, cycles, instructions, bytes, registers],
+            Aim::NoSpills => [losses, bytes, in_loops, blocks, cycles, instructions, registers],
             // More blocks that spill in loops are no gain.
-            Aim::OneMoreBlock => [losses, in_loops, bytes, instructions, blocks, registers],
-            Aim::FewestInstructions => [losses, instructions, in_loops, bytes, blocks, registers],
+            Aim::OneMoreBlock => [losses, in_loops, bytes, cycles, instructions, blocks, registers],
+            Aim::FewestInstructions => [losses, instructions, in_loops, bytes, cycles, blocks, registers],
+            Aim::LeastCycles => {
+                [build.cycles_per_block.unwrap_or(u64::MAX), losses, in_loops, bytes, instructions, blocks, registers]
+            }
         }
     }
 }

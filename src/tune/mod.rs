@@ -6,6 +6,7 @@
 //! checked is a [`Suggestion`], and is not tried.
 
 mod change;
+mod cycles;
 pub mod edit;
 mod figures;
 mod front;
@@ -14,6 +15,7 @@ mod search;
 mod space;
 
 pub use change::{Axis, Change, FastCompile, Trial};
+pub use cycles::{ERROR_PERCENT, Turns, is_faster};
 pub use figures::{LOOP_TURNS, TrialFigures};
 pub use front::{Aim, best, closest, front};
 pub use model::{AimAnswer, Frees, Holder, Outcome, Reason, Refusals, Row, TUNE_SCHEMA, Tried, Tuned, Tuning, Why};

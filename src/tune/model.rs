@@ -127,6 +127,8 @@ pub struct AimAnswer {
     pub row: Option<usize>,
     /// The row that comes closest, where none reaches it and one comes closer than the kernel as it is.
     pub closest: Option<usize>,
+    /// For least cycles: other rows that the estimate cannot tell from it, the kernel as it is among them.
+    pub equal: Vec<usize>,
 }
 
 /// How many trials were made of what.
@@ -210,6 +212,8 @@ pub struct Tuned {
     pub why: Why,
     /// What was not tried, for its condition cannot be checked.
     pub suggestions: Vec<Suggestion>,
+    /// Why there are no estimates of cycles; null where there are.
+    pub no_cycles: Option<String>,
     /// What only the launch knows and nobody said: `--threads`, `--smem-dynamic`.
     pub missing: Vec<String>,
 }

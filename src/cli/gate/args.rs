@@ -6,7 +6,7 @@ use std::str::FromStr;
 use anyhow::Result;
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 
-use crate::cli::args::{OutputArgs, RunArgs};
+use crate::cli::args::{OutputArgs, RunArgs, block_size};
 use crate::cli::choose::WithinArgs;
 use crate::cli::toolchain::INSTALLING;
 use crate::emit::clean::Form;
@@ -67,7 +67,7 @@ pub struct GateArgs {
     #[arg(long, short, value_name = "GLOB", help_heading = "Choosing")]
     pub kernel: Vec<String>,
     /// Threads of a block, for the occupancy of kernels whose directives do not say
-    #[arg(long, value_name = "N", help_heading = "Occupancy")]
+    #[arg(long, value_name = "N", value_parser = block_size, help_heading = "Occupancy")]
     pub threads: Option<u32>,
     /// Bytes of shared memory asked for at launch, for the occupancy
     #[arg(long, value_name = "BYTES", help_heading = "Occupancy")]

@@ -17,6 +17,7 @@ use crate::compare::unified;
 use crate::emit::clean::{self, Form};
 use crate::emit::escape::terminal;
 use crate::emit::gate as emit;
+use crate::emit::text::write_wrapped;
 use crate::engine::gate::{From, Gated, Plan, measure_named, measure_shard, read_baseline, today};
 use crate::files::{HIDDEN_PREFIX, lock_folder, remove_leftovers};
 use crate::gate::{self, Check, Level, Verdict};
@@ -127,16 +128,19 @@ fn update(plan: &Plan, check: &Check<'_>, verdict: &Verdict, args: &GateArgs) ->
     let held = format!("{} in {}", many(kernels, "kernel"), many(after.units.len(), "unit"));
     if !args.output.quiet {
         let mut out = output::stdout(Form::Text);
-        if text == old {
-            writeln!(out, "{name} is up to date: {held}")?;
+        let width = output::columns().unwrap_or(usize::MAX);
+        let said = if text == old {
+            format!("{name} is up to date: {held}")
         } else {
-            writeln!(out, "{name} records {held}: {added} new, {changed} changed, {gone} forgotten")?;
-        }
+            format!("{name} records {held}: {added} new, {changed} changed, {gone} forgotten")
+        };
+        write_wrapped(&said, "", "  ", width, &mut out)?;
         crate::emit::text::write_ptxas_files(&verdict.ptxas_files, &mut out)?;
         let unknown = after.units.iter().flat_map(|unit| &unit.kernels);
         let unknown = unknown.filter(|kernel| kernel.figures.get(gate::Metric::PeakLive).is_none()).count();
         if unknown > 0 {
-            writeln!(out, "peak_live is not known of {unknown} of them: recorded as null, and not compared")?;
+            let said = format!("peak_live is not known of {unknown} of them: recorded as null, and not compared");
+            write_wrapped(&said, "", "  ", width, &mut out)?;
         }
     }
     Ok(Outcome::Fine)

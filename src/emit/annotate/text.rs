@@ -262,11 +262,16 @@ impl<'v, 'a> Page<'v, 'a> {
         }
         let said = said.join(", ");
         let before = self.digits + 5 + row.chars().count();
-        let room = before + if said.is_empty() { 0 } else { said.chars().count() + 4 };
+        let remark = if said.is_empty() { 0 } else { said.chars().count() + 4 };
+        // A remark that leaves no room for the instruction stands below it.
+        let below = self.options.width.is_some_and(|width| before + LEAST_TEXT + remark > width);
         let text = instruction.shown();
-        let text = self.cut(&text, room);
+        let text = self.cut(&text, before + if below { 0 } else { remark });
         write!(out, "{:>1$} {DIM}│{RESET} {DIM}{row}{RESET}  {text}", "", self.digits)?;
         if !said.is_empty() {
+            if below {
+                write!(out, "\n{:>1$} {DIM}│{RESET}        ", "", self.digits)?;
+            }
             let style = if instruction.marks.iter().any(|mark| mark.is_spill() || matches!(mark, Mark::Peak { .. })) {
                 WARN
             } else if instruction.marks.is_empty() {
@@ -283,6 +288,9 @@ impl<'v, 'a> Page<'v, 'a> {
         instruction.live.is_some_and(|live| live.gpr > budget)
     }
 }
+
+/// Columns that an instruction has at least, beside a remark.
+const LEAST_TEXT: usize = 12;
 
 /// The text with tabs as spaces up to the next stop, so that the layout stays.
 fn expand_tabs(text: &str) -> String {

@@ -177,13 +177,10 @@ fn write_code(sass: &SassChange, options: &Options, out: &mut dyn Write) -> io::
     if sass.gone + sass.new == 0 {
         return writeln!(out, "  the code is the same but for the names of registers");
     }
-    writeln!(
-        out,
-        "  {DIM}SASS, whatever registers it uses:{RESET} {} the same, {} gone, {} new",
-        count(sass.same, "instruction"),
-        thousands(sass.gone),
-        thousands(sass.new)
-    )?;
+    let same = count(sass.same, "instruction");
+    let (gone, new) = (thousands(sass.gone), thousands(sass.new));
+    let text = format!("{DIM}SASS, whatever registers it uses:{RESET} {same} the same, {gone} gone, {new} new");
+    hanging(&text, options.width, out)?;
     let mut left = options.top;
     for hunk in &sass.hunks {
         writeln!(out, "  {DIM}…{RESET}")?;

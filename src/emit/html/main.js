@@ -56,7 +56,9 @@ function stepText(step, tried) {
 // What the number of blocks means, or what is missing for it.
 function occupancyText(occupancy) {
   if (occupancy.by_smem_dynamic.length) {
-    const parts = occupancy.by_smem_dynamic.map((range) => `${range.blocks_per_sm} up to ${bytes(range.smem_dynamic_bytes)}`);
+    // The number stands before it: one range needs it no second time.
+    const ranges = occupancy.by_smem_dynamic;
+    const parts = ranges.map((range) => `${ranges.length > 1 ? `${range.blocks_per_sm} ` : ""}up to ${bytes(range.smem_dynamic_bytes)}`);
     const shown = parts.length > 4 ? [...parts.slice(0, 2), "…", parts[parts.length - 1]] : parts;
     const least = occupancy.smem_dynamic_least_bytes ? `; it touches at least ${bytes(occupancy.smem_dynamic_least_bytes)}` : "";
     return `${shown.join(", ")} of dynamic shared memory, which the launch sets: give --smem-dynamic${least}`;

@@ -46,7 +46,7 @@ fn one(out: &mut dyn Write, launch: &Launch, answer: &Answer, width: usize) -> i
     }
     writeln!(out)?;
     if let Some(sm) = SmLimits::of(answer.arch) {
-        resources(out, launch, occupancy, sm)?;
+        resources(out, launch, occupancy, sm, width)?;
     }
     writeln!(out, "\n    registers  blocks  warps  occupancy  limited by")?;
     for range in &answer.table {
@@ -315,8 +315,19 @@ fn notes(launch: &Launch, answer: &Answer) -> Vec<String> {
     notes
 }
 
+/// Columns of a row of [`resources`] with its mark.
+const RESOURCES_WIDTH: usize = 66;
+
 /// What a block takes of what there is, and how many blocks that makes.
-fn resources(out: &mut dyn Write, launch: &Launch, occupancy: &Occupancy, sm: &SmLimits) -> io::Result<()> {
+fn resources(
+    out: &mut dyn Write,
+    launch: &Launch,
+    occupancy: &Occupancy,
+    sm: &SmLimits,
+    width: usize,
+) -> io::Result<()> {
+    // The verdict above has the word; a narrow terminal has the arrow alone.
+    let limit = if width < RESOURCES_WIDTH { "  <-" } else { "  <- limit" };
     let limits = &occupancy.limits;
     let smem = match launch.smem_mode {
         SmemMode::Oversized => sm.smem_oversized_bytes.unwrap_or(sm.smem_bytes),
@@ -337,7 +348,7 @@ fn resources(out: &mut dyn Write, launch: &Launch, occupancy: &Occupancy, sm: &S
     }
     writeln!(out, "                       a block takes   an SM has  blocks")?;
     for (limiter, name, takes, has, blocks) in rows {
-        let mark = if occupancy.limiters.contains(&limiter) { "  <- limit" } else { "" };
+        let mark = if occupancy.limiters.contains(&limiter) { limit } else { "" };
         let blocks = blocks.map_or("any".to_owned(), |blocks| blocks.to_string());
         writeln!(out, "    {name:<19}{:>13}{:>12}{blocks:>8}{mark}", grouped(takes), grouped(has))?;
     }

@@ -86,13 +86,7 @@ pub fn write_title(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::R
 }
 
 /// A text over as many lines as it takes, the first after one indentation and the others after another.
-pub(super) fn write_wrapped(
-    text: &str,
-    first: &str,
-    others: &str,
-    width: usize,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+pub fn write_wrapped(text: &str, first: &str, others: &str, width: usize, out: &mut dyn Write) -> io::Result<()> {
     for (at, line) in wrap(text, width.saturating_sub(others.len())).iter().enumerate() {
         writeln!(out, "{}{line}", if at == 0 { first } else { others })?;
     }

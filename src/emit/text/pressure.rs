@@ -146,9 +146,9 @@ fn write_costs(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::R
             format!("{} cycles with {warps} on a scheduler{all}, {bound}{next}{close}; ", cycles(at.cycles, most))
         });
         let told = format!(
-            "a turn of the loop at {line} takes about {}{alone} for one warp alone {DIM}(an estimate: see \
+            "a turn of the loop at {line} takes about {} for one warp alone {DIM}(an estimate: see \
              `ptxinspect cost`){RESET}",
-            with.unwrap_or_default()
+            with.map_or_else(|| format!("{alone} cycles"), |with| format!("{with}{alone}"))
         );
         row(if number == 0 { "cost" } else { "" }, &told, options, out)?;
     }

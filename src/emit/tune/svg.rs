@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use super::{changes, now};
 use crate::emit::escape::markup as escape;
+use crate::emit::text::thousands;
 use crate::tune::{Row, Tuned, Tuning};
 
 const WIDTH: f64 = 960.0;
@@ -32,7 +33,7 @@ fn open(height: f64, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\" \
-         aria-label=\"Builds by spilt bytes and instructions\">\n<style>{STYLE}</style>"
+         aria-label=\"Builds by spilt bytes and by cycles or instructions\">\n<style>{STYLE}</style>"
     )
 }
 
@@ -47,13 +48,40 @@ pub fn write_svg(tuning: &Tuning, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</svg>")
 }
 
-/// Where a row lies: instructions weighted by loops, and spilt bytes.
-fn place(row: &Row) -> Option<(f64, f64)> {
-    Some((row.figures.instructions_weighted? as f64, row.figures.spill_bytes? as f64))
+/// What a row's place from left to right is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Across {
+    Cycles,
+    Instructions,
+}
+
+impl Across {
+    /// Cycles where they are estimated.
+    fn of(tuned: &Tuned) -> Across {
+        let known = tuned.rows.iter().all(|row| row.figures.cycles_per_block.is_some());
+        if known { Across::Cycles } else { Across::Instructions }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Across::Cycles => "cycles a block, estimated",
+            Across::Instructions => "instructions, weighted by loops",
+        }
+    }
+
+    /// Where a row lies: across, and spilt bytes.
+    fn place(self, row: &Row) -> Option<(f64, f64)> {
+        let across = match self {
+            Across::Cycles => row.figures.cycles_per_block?,
+            Across::Instructions => row.figures.instructions_weighted?,
+        };
+        Some((across as f64, row.figures.spill_bytes? as f64))
+    }
 }
 
 fn write_panel(tuned: &Tuned, out: &mut dyn Write) -> io::Result<()> {
-    let points: Vec<(&Row, (f64, f64))> = tuned.rows.iter().filter_map(|row| Some((row, place(row)?))).collect();
+    let across = Across::of(tuned);
+    let points: Vec<(&Row, (f64, f64))> = tuned.rows.iter().filter_map(|row| Some((row, across.place(row)?))).collect();
     let most = |of: fn(&(f64, f64)) -> f64| points.iter().map(|(_, at)| of(at)).fold(1.0, f64::max);
     let least = points.iter().map(|(_, at)| at.0).fold(f64::INFINITY, f64::min).min(most(|at| at.0));
     let (wide, high) = ((most(|at| at.0) - least).max(1.0), most(|at| at.1) * 1.08);
@@ -69,13 +97,22 @@ fn write_panel(tuned: &Tuned, out: &mut dyn Write) -> io::Result<()> {
     )?;
     writeln!(out, "<line class=\"axis\" x1=\"{LEFT}\" y1=\"{BOTTOM}\" x2=\"{RIGHT}\" y2=\"{BOTTOM}\"/>")?;
     writeln!(out, "<line class=\"axis\" x1=\"{LEFT}\" y1=\"{TOP}\" x2=\"{LEFT}\" y2=\"{BOTTOM}\"/>")?;
-    writeln!(
-        out,
-        "<text x=\"{RIGHT}\" y=\"{}\" text-anchor=\"end\">instructions, weighted by loops</text>",
-        BOTTOM + 30.0
-    )?;
+    writeln!(out, "<text x=\"{RIGHT}\" y=\"{}\" text-anchor=\"end\">{}</text>", BOTTOM + 30.0, across.words())?;
     writeln!(out, "<text x=\"{}\" y=\"{}\">spilt bytes</text>", LEFT + 6.0, TOP + 4.0)?;
     writeln!(out, "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">0</text>", LEFT - 6.0, BOTTOM + 4.0)?;
+    let right = most(|at| at.0);
+    for value in [least, right] {
+        writeln!(
+            out,
+            "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+            x(value),
+            BOTTOM + 15.0,
+            thousands(value as u64)
+        )?;
+        if right <= least {
+            break;
+        }
+    }
     let top = most(|at| at.1);
     writeln!(out, "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{top:.0}</text>", LEFT - 6.0, y(top) + 4.0)?;
     for (row, (instructions, bytes)) in &points {

@@ -6,7 +6,7 @@ use super::{Options, changes, now};
 use crate::emit::escape::terminal;
 use crate::emit::text::{BOLD, DIM, GOOD, RESET, WARN, thousands, write_wrapped};
 use crate::report::demangle;
-use crate::tune::{Aim, Row, TrialFigures, Tuned, Tuning};
+use crate::tune::{Aim, AimAnswer, ERROR_PERCENT, Row, TrialFigures, Tuned, Tuning};
 
 /// A table for each kernel, the best for each aim, commands, and why.
 pub fn write_text(tuning: &Tuning, options: &Options, out: &mut dyn Write) -> io::Result<()> {
@@ -70,11 +70,12 @@ impl Column {
     }
 }
 
-pub(super) const COLUMNS: [Column; 9] = [
+pub(super) const COLUMNS: [Column; 10] = [
     Column { head: ["regis-", "ters"], of: |f| f.registers.map(u64::from), less_is_better: true, may_go: false },
     Column { head: ["spills", "in loops"], of: |f| f.spills_in_loops, less_is_better: true, may_go: false },
     Column { head: ["spilt", "bytes"], of: |f| f.spill_bytes, less_is_better: true, may_go: false },
     Column { head: ["blocks", "per SM"], of: |f| f.blocks_per_sm.map(u64::from), less_is_better: false, may_go: false },
+    Column { head: ["cycles", "a block"], of: |f| f.cycles_per_block, less_is_better: true, may_go: true },
     Column { head: ["instruc-", "tions"], of: |f| f.instructions, less_is_better: true, may_go: false },
     Column { head: ["weighted", "by loops"], of: |f| f.instructions_weighted, less_is_better: true, may_go: true },
     Column { head: ["ptxas", "warns"], of: |f| Some(f.losses), less_is_better: true, may_go: true },
@@ -183,12 +184,30 @@ pub(super) fn best(tuned: &Tuned) -> (Vec<(Aim, String)>, bool) {
     let mut helps = false;
     let (mut answers, mut told): (Vec<(Aim, String)>, Vec<usize>) = Default::default();
     let find = |number: Option<usize>| tuned.rows.iter().find(|row| Some(row.row) == number);
+    let equal = |answer: &AimAnswer| {
+        let rows: Vec<String> = answer.equal.iter().filter(|row| **row > 0).map(usize::to_string).collect();
+        match rows.as_slice() {
+            [] => String::new(),
+            [row] => format!("; row {row} is equal within the error of the estimate, {ERROR_PERCENT} %"),
+            rows => format!("; rows {} are equal within the error of the estimate, {ERROR_PERCENT} %", rows.join(", ")),
+        }
+    };
     let tell = |row: &Row| format!("row {}: {}{}", row.row, changes(row), difference(&base.figures, &row.figures));
     for answer in &tuned.best {
         let (row, near) = (find(answer.row), find(answer.closest));
         helps |= row.or(near).is_some();
         let text = match (row, answer.is_met, near) {
             (_, Some(true), _) => "the kernel has none as it is".to_owned(),
+            (Some(row), ..) if answer.aim == Aim::LeastCycles => {
+                let told = if told.contains(&row.row) { format!("row {}, too", row.row) } else { tell(row) };
+                format!("{told}{}", equal(answer))
+            }
+            (None, None, _) if answer.aim == Aim::LeastCycles => {
+                format!("not estimated: {}", tuned.no_cycles.as_deref().unwrap_or("not known"))
+            }
+            (None, ..) if answer.aim == Aim::LeastCycles => {
+                format!("the kernel as it is: no row has fewer beyond the error of the estimate, {ERROR_PERCENT} %")
+            }
             (Some(row), ..) if told.contains(&row.row) => format!("row {}, too", row.row),
             (Some(row), ..) => tell(row),
             (None, None, _) => "not known".to_owned(),
@@ -233,12 +252,16 @@ fn difference(now: &TrialFigures, then: &TrialFigures) -> String {
     count(now.shared_spills_in_loops, then.shared_spills_in_loops, "spills to shared memory in loops");
     count(now.spill_bytes, then.spill_bytes, "spilt bytes");
     count(now.blocks_per_sm.map(u64::from), then.blocks_per_sm.map(u64::from), "blocks per SM");
-    if let Some((old, new)) = now.instructions_weighted.zip(then.instructions_weighted).filter(|(old, _)| *old > 0) {
-        let percent = (new as f64 / old as f64 - 1.0) * 100.0;
-        if percent.abs() >= 0.5 {
-            said.push(format!("{percent:+.0} % instructions weighted by loops"));
+    let mut share = |old: Option<u64>, new: Option<u64>, what: &str| {
+        if let Some((old, new)) = old.zip(new).filter(|(old, _)| *old > 0) {
+            let percent = (new as f64 / old as f64 - 1.0) * 100.0;
+            if percent.abs() >= 0.5 {
+                said.push(format!("{percent:+.0} % {what}"));
+            }
         }
-    }
+    };
+    share(now.cycles_per_block, then.cycles_per_block, "cycles a block");
+    share(now.instructions_weighted, then.instructions_weighted, "instructions weighted by loops");
     if said.is_empty() { String::new() } else { format!(" ({})", said.join(", ")) }
 }
 

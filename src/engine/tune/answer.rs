@@ -6,9 +6,10 @@ use anyhow::Result;
 
 use super::{Trials, missing};
 use crate::compare::unified;
+use crate::cost::{L1_LATENCY, Machine};
 use crate::tune::{
     Aim, AimAnswer, Axis, Change, Frees, Holder, Outcome, Refusals, Row, Search, Tried, Tuned, Why, best, closest,
-    front,
+    front, is_faster,
 };
 
 /// Values at the peak that are named.
@@ -46,7 +47,8 @@ impl Trials<'_, '_> {
         let best = bests.iter().zip(&near).map(|((aim, found), near)| {
             let is_met = aim.is_met(&now);
             let row = found.filter(|_| is_met != Some(true)).and_then(row_of);
-            AimAnswer { aim: *aim, is_met, row, closest: near.and_then(row_of) }
+            let equal = equal_rows(*aim, &chosen, row);
+            AimAnswer { aim: *aim, is_met, row, closest: near.and_then(row_of), equal }
         });
         let rows = chosen.iter().enumerate().filter_map(|(at, one)| self.row(at, one));
         Ok(Tuned {
@@ -63,6 +65,7 @@ impl Trials<'_, '_> {
             rows_left_out: left_out,
             why: self.why(tried),
             suggestions: search.space().suggestions.clone(),
+            no_cycles: if now.cycles_per_block.is_none() { Some(self.no_cycles()) } else { None },
             missing: missing(&self.baseline.kernel),
         })
     }
@@ -118,6 +121,18 @@ impl Trials<'_, '_> {
         })
     }
 
+    /// Why cycles are not estimated.
+    fn no_cycles(&self) -> String {
+        let missing = missing(&self.baseline.kernel);
+        if Machine::of(self.bench.arch, L1_LATENCY).is_none() {
+            format!("nobody measured {}; sm_90 was", self.bench.arch)
+        } else if missing.is_empty() {
+            "the code is too long, has no lines, or calls functions".to_owned()
+        } else {
+            format!("give {}", missing.join(" and "))
+        }
+    }
+
     fn why(&self, tried: &[Tried]) -> Why {
         let kernel = &self.baseline.kernel;
         let peak = kernel.pressure.as_ref().map(|pressure| &pressure.gpr);
@@ -153,6 +168,17 @@ impl Trials<'_, '_> {
             frees_most: edits.min_by_key(|frees| frees.peak_live),
         }
     }
+}
+
+/// The rows that an estimate of cycles cannot tell from the one that has least.
+fn equal_rows(aim: Aim, rows: &[&Tried], named: Option<usize>) -> Vec<usize> {
+    if aim != Aim::LeastCycles {
+        return Vec::new();
+    }
+    let cycles = |row: usize| rows.get(row)?.figures()?.cycles_per_block;
+    let least = (0..rows.len()).filter_map(cycles).min();
+    let is_equal = |row: &usize| cycles(*row).zip(least).is_some_and(|(own, least)| !is_faster(least, own));
+    (0..rows.len()).filter(is_equal).filter(|row| Some(*row) != named).collect()
 }
 
 /// Whether two builds are one to a reader.

@@ -165,7 +165,7 @@ fn a_path_is_relative_to_here_and_a_bare_name_is_on_path() {
     let error = path(&machine, "ptxas-12").unwrap_err().to_string();
     assert!(error.contains("no ptxas-12 on PATH (given by --ptxas); the one in this folder is ./ptxas-12"), "{error}");
     let error = path(&machine, "ptxas-11").unwrap_err().to_string();
-    assert!(error.ends_with("no ptxas-11 on PATH (given by --ptxas)"), "{error}");
+    assert!(error.contains("no ptxas-11 on PATH (given by --ptxas): expected a version"), "{error}");
     machine.set_path("PATH", "tools");
     assert_eq!(path(&machine, "ptxas-12").unwrap(), expected);
     machine.set("PTXINSPECT_PTXAS", "ptxas-12");

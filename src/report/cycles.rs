@@ -1,0 +1,301 @@
+//! What the whole code of a kernel costs, part by part, so that builds of one kernel can be compared.
+//!
+//! A part is what a loop of the machine code does in a turn, loops inside left out, or what is outside of all loops. Builds differ in how often
+//! they unroll a loop, so that a part says of which loop of the PTX it is, and how many turns of that it does at once: copies of instructions
+//! that are never made twice nor left out (memory, matrices, barriers) on one PTX line.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::code::Section;
+use super::cost::SCHEDULERS;
+use super::model::Kernel;
+use crate::base::hardware::WARP_SIZE;
+use crate::base::{Arch, Line, Pc};
+use crate::cost::{self, Local, Machine, Turn, Warps};
+use crate::graph::{BlockId, LoopId};
+use crate::ptx::Function;
+use crate::registers::code::Code;
+use crate::simt::Graph;
+
+/// Cycles until global memory answers, some of it from the second cache and some from beyond.
+const GLOBAL_LATENCY: u16 = 500;
+/// Bytes that an SM gets from the second cache in a cycle.
+const SECOND_CACHE_BYTES: f64 = 32.0;
+/// The first cache of an SM and its shared memory together.
+const FIRST_CACHE_BYTES: u64 = 256 << 10;
+/// Parts that are looked at: kernels with more loops have no estimate.
+const MOST_PARTS: usize = 256;
+
+/// A loop of the PTX: its place among the loops of the kernel, by their first lines. Edits that move no label leave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PtxLoop(pub u32);
+
+/// What a build costs, part by part.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CodeCycles {
+    /// Warps that an SM holds.
+    pub resident_warps: u32,
+    /// Warps of a block.
+    pub warps_of_block: u32,
+    /// The loops of the PTX: the loop around each.
+    pub loops: Vec<Option<PtxLoop>>,
+    /// The parts of the code.
+    pub parts: Vec<PartCycles>,
+    /// Loops of the PTX that are no loops of the machine code: how many copies stand side by side.
+    pub unrolled: BTreeMap<PtxLoop, u32>,
+}
+
+/// What a turn of a part costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartCycles {
+    /// The loop of the PTX; none outside of loops, and where nobody can tell.
+    pub of: Option<PtxLoop>,
+    /// Loops of the machine code around it.
+    pub depth: u32,
+    /// Turns of the loop of the PTX that a turn does.
+    pub copies: u32,
+    /// Cycles in which all warps that an SM holds do a turn.
+    pub cycles: f64,
+}
+
+/// Instructions that are as many as the PTX says: what unrolling alone repeats.
+fn is_anchor(mnemonic: &str) -> bool {
+    matches!(
+        mnemonic,
+        "LDG"
+            | "STG"
+            | "LDS"
+            | "STS"
+            | "LDSM"
+            | "STSM"
+            | "LDGSTS"
+            | "ATOM"
+            | "ATOMG"
+            | "ATOMS"
+            | "RED"
+            | "SHFL"
+            | "BAR"
+            | "HMMA"
+            | "IMMA"
+            | "DMMA"
+            | "QMMA"
+            | "HGMMA"
+            | "IGMMA"
+            | "QGMMA"
+            | "UTMALDG"
+            | "UTMASTG"
+            | "MUFU"
+    )
+}
+
+/// What the code of a kernel costs; none where nobody measured the architecture, the launch is not known, or there is too much of it.
+pub(super) fn of(
+    kernel: &Kernel,
+    section: &Section<'_>,
+    ranges: &[Range<Pc>],
+    function: Option<&Function<'_, '_>>,
+    arch: Arch,
+) -> Option<CodeCycles> {
+    let code = section.code.as_deref()?;
+    let occupancy = kernel.occupancy.as_ref()?;
+    let threads = occupancy.threads?;
+    let resident = occupancy.most_warps_per_sm()?;
+    let each = resident.div_ceil(SCHEDULERS).clamp(1, 16) as u8;
+    let warps_of_block = threads.div_ceil(WARP_SIZE).max(1);
+    let of_block = warps_of_block.div_ceil(SCHEDULERS).clamp(1, u32::from(each)) as u8;
+    // A block of one warp is on one scheduler; as many blocks as there are fill them all.
+    let schedulers = if resident >= SCHEDULERS { SCHEDULERS as u8 } else { 1 };
+    let warps = Warps { schedulers, each, of_block };
+    let frame = kernel.resources.stack_bytes.unwrap_or(0) * u64::from(resident * WARP_SIZE);
+    let of_block_bytes = kernel.resources.smem_bytes.unwrap_or(0) + occupancy.smem_dynamic_bytes.unwrap_or(0);
+    let shared = u64::from(occupancy.most_blocks_per_sm()?) * of_block_bytes;
+    let local = Local::of(frame, FIRST_CACHE_BYTES.saturating_sub(shared));
+    let machine = Machine::of(arch, GLOBAL_LATENCY)?.with_local(local);
+    let lines = function.map(Lines::new).unwrap_or_default();
+    let teller = Teller { section, code, machine, warps, resident, lines };
+    let (parts, unrolled) = teller.parts(ranges)?;
+    let loops = teller.lines.parents;
+    Some(CodeCycles { resident_warps: resident, warps_of_block, loops, parts, unrolled })
+}
+
+/// The loops of the PTX, by line.
+#[derive(Default)]
+struct Lines {
+    parents: Vec<Option<PtxLoop>>,
+    innermost: BTreeMap<Line, PtxLoop>,
+    /// Lines of the branches back.
+    back: BTreeMap<Line, PtxLoop>,
+}
+
+impl Lines {
+    fn new(function: &Function<'_, '_>) -> Lines {
+        let graph = Graph::build(function);
+        let mut headers: Vec<u32> = graph.loop_headers().map(|(block, _)| block).collect();
+        headers.sort_unstable();
+        headers.dedup();
+        let number = |block: u32| headers.binary_search(&block).ok().map(|at| PtxLoop(at as u32));
+        let parents = headers.iter().map(|&block| graph.loop_headers_around(block).nth(1).and_then(number)).collect();
+        let mut lines = Lines { parents, ..Lines::default() };
+        for (at, block) in (0u32..).zip(&graph.blocks) {
+            let around: Vec<u32> = graph.loop_headers_around(at).collect();
+            let Some(inner) = around.first().copied().and_then(number) else { continue };
+            for (_, site) in graph.sites_of(at) {
+                lines.innermost.insert(site.line(), inner);
+            }
+            let back = block.successors.iter().filter(|edge| around.contains(&edge.to));
+            if let (Some((_, last)), Some(to)) =
+                (graph.sites_of(at).last(), back.filter_map(|edge| number(edge.to)).next())
+            {
+                lines.back.insert(last.line(), to);
+            }
+        }
+        lines
+    }
+
+    fn depth(&self, found: PtxLoop) -> usize {
+        let mut depth = 1;
+        let mut at = found;
+        while let Some(Some(parent)) = self.parents.get(at.0 as usize).filter(|_| depth <= self.parents.len()) {
+            (at, depth) = (*parent, depth + 1);
+        }
+        depth
+    }
+}
+
+struct Teller<'a> {
+    section: &'a Section<'a>,
+    code: &'a Code,
+    machine: Machine,
+    warps: Warps,
+    resident: u32,
+    lines: Lines,
+}
+
+/// How often anchors stand on each line of a turn, by the loop of the PTX that the line is in.
+type Copies = BTreeMap<Option<PtxLoop>, Vec<u32>>;
+
+impl Teller<'_> {
+    fn parts(&self, ranges: &[Range<Pc>]) -> Option<(Vec<PartCycles>, BTreeMap<PtxLoop, u32>)> {
+        let inside = |block: BlockId| {
+            let start = self.code.cfg.blocks.get(block.0 as usize).map(|block| Pc(block.start * 16));
+            start.is_some_and(|pc| ranges.iter().any(|range| range.contains(&pc)))
+        };
+        let entry = ranges.iter().map(|range| range.start).min()?;
+        let first = self.code.cfg.blocks.iter().position(|block| block.start == entry.0 / 16)?;
+        let mut found: Vec<(PartCycles, Copies)> = Vec::new();
+        if let Some(turn) = cost::outside_of_loops(self.code, BlockId(first as u32)) {
+            found.push((self.part(&turn, None, 0, 1)?, self.copies(&turn)));
+        }
+        let loops = self.code.loops.loops.iter().enumerate().filter(|(_, found)| inside(found.header));
+        for (at, of) in loops {
+            if found.len() > MOST_PARTS {
+                return None;
+            }
+            let id = LoopId(at as u32);
+            let Some(turns) = cost::turns(self.code, id) else { continue };
+            let turn = turns.longest.unwrap_or(turns.shortest);
+            let copies = self.copies(&turn);
+            let ptx_loop = self.ptx_loop(id, &copies);
+            let count = copies.get(&ptx_loop).filter(|_| ptx_loop.is_some()).map_or(1, |counts| median(counts));
+            found.push((self.part(&turn, ptx_loop, of.depth, count)?, copies));
+        }
+        Some((chosen(&found), unrolled(&found)))
+    }
+
+    /// The loop of the PTX that a loop of the code is made of: by its branch back, or the outermost of those that its instructions are in.
+    fn ptx_loop(&self, id: LoopId, copies: &Copies) -> Option<PtxLoop> {
+        let header = self.code.loops.loops.get(id.0 as usize)?.header;
+        let latches =
+            self.code.cfg.predecessors(header).filter(|&block| self.code.loops.around(block).any(|of| of == id));
+        let by_branch = latches.filter_map(|block| {
+            let end = self.code.cfg.blocks.get(block.0 as usize)?.end.checked_sub(1)?;
+            self.lines.back.get(&self.section.ptx_line(Pc(end * 16))?).copied()
+        });
+        let outermost = || copies.keys().filter_map(|of| *of).min_by_key(|of| self.lines.depth(*of));
+        by_branch.min_by_key(|of| self.lines.depth(*of)).or_else(outermost)
+    }
+
+    fn copies(&self, turn: &Turn) -> Copies {
+        let decoder = self.code.program().decoder();
+        let mut counts: BTreeMap<(Line, &str), u32> = BTreeMap::new();
+        for &(index, _) in &turn.instructions {
+            let Some(inst) = self.code.instructions().get(index as usize) else { continue };
+            let mnemonic = decoder.mnemonic(inst);
+            if is_anchor(mnemonic)
+                && let Some(line) = self.section.ptx_line(Pc(index * 16))
+            {
+                *counts.entry((line, mnemonic)).or_default() += 1;
+            }
+        }
+        let mut copies = Copies::new();
+        for ((line, _), count) in counts {
+            copies.entry(self.lines.innermost.get(&line).copied()).or_default().push(count);
+        }
+        copies.values_mut().for_each(|counts| counts.sort_unstable());
+        copies
+    }
+
+    fn part(&self, turn: &Turn, of: Option<PtxLoop>, depth: u32, copies: u32) -> Option<PartCycles> {
+        let issued = cost::quick_cycles(&self.machine, self.code, turn, self.warps)?;
+        // What passes through the second cache takes its time, however it is ordered.
+        let bytes = self.global_bytes(turn) as f64 * f64::from(self.resident);
+        Some(PartCycles { of, depth, copies: copies.max(1), cycles: issued.max(bytes / SECOND_CACHE_BYTES) })
+    }
+
+    /// Bytes of global memory that a warp touches in a turn.
+    fn global_bytes(&self, turn: &Turn) -> u64 {
+        let decoder = self.code.program().decoder();
+        let instructions = turn.instructions.iter().filter_map(|&(index, _)| {
+            let inst = self.code.instructions().get(index as usize)?;
+            matches!(decoder.mnemonic(inst), "LDG" | "STG" | "LDGSTS" | "RED").then_some((index, inst))
+        });
+        let mut text = String::new();
+        let bytes = instructions.map(|(index, inst)| {
+            text.clear();
+            decoder.text(inst, Pc(index * 16), &mut text);
+            let name = text.split_whitespace().find(|word| !word.starts_with('@')).unwrap_or_default();
+            let width = name.split('.').find_map(|part| match part {
+                "128" => Some(16),
+                "64" => Some(8),
+                "U16" | "S16" | "16" => Some(2),
+                "U8" | "S8" | "8" => Some(1),
+                _ => None,
+            });
+            width.unwrap_or(4) * u64::from(WARP_SIZE)
+        });
+        bytes.sum()
+    }
+}
+
+/// Of the parts of one loop of the PTX the one that does most of its turns at once: the others do what is left over.
+fn chosen(found: &[(PartCycles, Copies)]) -> Vec<PartCycles> {
+    let mut parts: Vec<PartCycles> = Vec::new();
+    for (part, _) in found {
+        match parts.iter_mut().find(|other| part.of.is_some() && other.of == part.of) {
+            Some(other) if (other.copies, other.cycles) < (part.copies, part.cycles) => *other = part.clone(),
+            Some(_) => {}
+            None => parts.push(part.clone()),
+        }
+    }
+    parts
+}
+
+/// Loops of the PTX whose instructions are in parts of others only.
+fn unrolled(found: &[(PartCycles, Copies)]) -> BTreeMap<PtxLoop, u32> {
+    let mut unrolled = BTreeMap::new();
+    for (part, copies) in found {
+        for (of, counts) in copies {
+            let Some(of) = of.filter(|of| !found.iter().any(|(other, _)| other.of == Some(*of))) else { continue };
+            let count = (median(counts) / part.copies).max(1);
+            let most = unrolled.entry(of).or_insert(count);
+            *most = count.max(*most);
+        }
+    }
+    unrolled
+}
+
+/// The middle one of sorted numbers, the lower of two.
+fn median(sorted: &[u32]) -> u32 {
+    sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or(1)
+}

@@ -1,0 +1,109 @@
+//! What a block of a build costs an SM, by an estimate: cycles of its parts, weighed by how often they turn.
+//!
+//! An SM holds some warps; together they do a turn of a part in so many cycles. A kernel of many blocks takes as long as its blocks do one after
+//! the other, several at a time: cycles of all parts, times the warps of a block, through the warps that run together. How often a loop turns
+//! nobody knows, so that it counts as for `weighted by loops`; one that ptxas unrolls completely in the kernel as it is says it.
+
+use super::LOOP_TURNS;
+use crate::report::{CodeCycles, PartCycles, PtxLoop};
+
+/// Two builds whose cycles differ by less, in hundredths, are equal as far as the estimate can tell.
+pub const ERROR_PERCENT: u64 = 5;
+
+/// Loops deeper than this count as if they were not.
+const DEEPEST: u32 = 6;
+
+/// How often each loop of the PTX turns while the kernel runs once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Turns {
+    of: Vec<f64>,
+}
+
+impl Turns {
+    /// As far as the kernel as it is tells.
+    pub fn of(now: &CodeCycles) -> Turns {
+        let of = (0..now.loops.len() as u32).map(|number| {
+            let mut turns = 1.0;
+            let mut at = Some(PtxLoop(number));
+            for _ in 0..DEEPEST {
+                let Some(found) = at else { break };
+                turns *= now.unrolled.get(&found).map_or(LOOP_TURNS as f64, |copies| f64::from(*copies));
+                at = now.loops.get(found.0 as usize).copied().flatten();
+            }
+            turns
+        });
+        Turns { of: of.collect() }
+    }
+
+    fn of_part(&self, part: &PartCycles) -> f64 {
+        let known = part.of.and_then(|found| self.of.get(found.0 as usize));
+        let turns = known.copied().unwrap_or_else(|| (LOOP_TURNS as f64).powi(part.depth.min(DEEPEST) as i32));
+        turns / f64::from(part.copies.max(1))
+    }
+
+    /// Cycles of an SM for a block.
+    pub fn cycles(&self, build: &CodeCycles) -> Option<u64> {
+        let all: f64 = build.parts.iter().map(|part| part.cycles * self.of_part(part)).sum();
+        let blocks = f64::from(build.resident_warps.max(1)) / f64::from(build.warps_of_block.max(1));
+        let cycles = (all / blocks).round();
+        (1.0..1e15).contains(&cycles).then_some(cycles as u64)
+    }
+}
+
+/// Whether one build takes fewer cycles than another, beyond the error of the estimate.
+pub fn is_faster(one: u64, other: u64) -> bool {
+    one.saturating_mul(100 + ERROR_PERCENT) < other.saturating_mul(100)
+}
+
+/// Cycles as builds are compared by them: steps as wide as half the error.
+pub fn step(cycles: u64) -> u64 {
+    let width = (1.0 + ERROR_PERCENT as f64 / 200.0).ln();
+    ((cycles.max(1) as f64).ln() / width).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(of: Option<u32>, depth: u32, copies: u32, cycles: f64) -> PartCycles {
+        PartCycles { of: of.map(PtxLoop), depth, copies, cycles }
+    }
+
+    fn build(parts: Vec<PartCycles>, resident_warps: u32) -> CodeCycles {
+        CodeCycles {
+            resident_warps,
+            warps_of_block: 4,
+            loops: vec![None, Some(PtxLoop(0))],
+            parts,
+            ..CodeCycles::default()
+        }
+    }
+
+    #[test]
+    fn parts_weigh_what_they_turn() {
+        let one = build(vec![part(None, 0, 1, 100.0), part(Some(0), 1, 1, 50.0), part(Some(1), 2, 1, 7.0)], 4);
+        let turns = Turns::of(&one);
+        assert_eq!(turns.cycles(&one), Some(100 + 500 + 700));
+        // Unrolled four times: as many cycles of a turn, a quarter of the turns.
+        let four = build(vec![part(None, 0, 1, 100.0), part(Some(0), 1, 4, 200.0), part(Some(1), 2, 1, 7.0)], 4);
+        assert_eq!(turns.cycles(&four), turns.cycles(&one));
+        // Two blocks together in the time of one.
+        let two = build(one.parts.clone(), 8);
+        assert_eq!(turns.cycles(&two), Some(650));
+    }
+
+    #[test]
+    fn a_loop_that_is_gone_says_how_often_it_turns() {
+        let now = CodeCycles { unrolled: [(PtxLoop(1), 4)].into(), ..build(vec![part(Some(0), 1, 1, 90.0)], 4) };
+        let kept = build(vec![part(Some(0), 1, 1, 10.0), part(Some(1), 2, 1, 20.0)], 4);
+        let turns = Turns::of(&now);
+        assert_eq!((turns.cycles(&now), turns.cycles(&kept)), (Some(900), Some(100 + 40 * 20)));
+    }
+
+    #[test]
+    fn what_the_estimate_cannot_tell_is_equal() {
+        assert!(is_faster(100, 106) && !is_faster(100, 105) && !is_faster(100, 100));
+        assert_eq!(step(1000), step(1004));
+        assert_ne!(step(1000), step(1200));
+    }
+}
