@@ -58,7 +58,16 @@ impl<'a> Rows<'a> {
         }
         writeln!(out)?;
         let scheduling = if options.control { format!("  {:<CONTROL$}", "control") } else { String::new() };
-        writeln!(out, "  {DIM}   pc  gpr pred ugpr upred  line{scheduling}  instruction{RESET}")?;
+        let mut head = format!("     pc  gpr pred ugpr upred  line{scheduling}");
+        let taken = head.len();
+        head.push_str("  instruction");
+        if let Some(width) = options.width {
+            fold(&mut head, taken, taken, width);
+        }
+        for line in head.lines() {
+            let text = line.trim_start();
+            writeln!(out, "{}{DIM}{text}{RESET}", &line[..line.len() - text.len()])?;
+        }
         Ok(Rows { options, out, gathered: String::with_capacity(2 * ROWS_BYTES) })
     }
 
