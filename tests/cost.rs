@@ -73,7 +73,7 @@ fn accesses_are_told_with_what_mends_them() {
     }
     let facts = &found["units"][0]["kernels"][0]["accesses"];
     assert_eq!(
-        (&facts["shared"], &facts["shared_decided"], &facts["shared_conflicts"]),
+        (&facts["shared_total"], &facts["shared_decided"], &facts["shared_conflicts"]),
         (&2.into(), &2.into(), &1.into())
     );
     assert_eq!(facts["clean"], false);

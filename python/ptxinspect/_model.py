@@ -1014,13 +1014,13 @@ class AccessFacts(View):
     """What accesses of shared and global memory take, decided from the addresses of the lanes of each warp."""
 
     #: Accesses of shared memory.
-    shared: int
+    shared_total: int
     #: Those whose wavefronts are decided.
     shared_decided: int
     #: Those of the decided ones that take more than they must.
     shared_conflicts: int
     #: Accesses of global memory.
-    global: int
+    global_total: int
     #: Those whose sectors are decided.
     global_decided: int
     #: Those of the decided ones that ask for more than they must.

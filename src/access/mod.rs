@@ -80,10 +80,10 @@ fn summed(accesses: Vec<AccessFact>, mends: Vec<ArrayMend>) -> AccessFacts {
     };
     use AccessSpace::{Global, Shared};
     AccessFacts {
-        shared: count(Shared, &|_| true),
+        shared_total: count(Shared, &|_| true),
         shared_decided: count(Shared, &AccessFact::is_decided),
         shared_conflicts: count(Shared, &AccessFact::is_worse),
-        global: count(Global, &|_| true),
+        global_total: count(Global, &|_| true),
         global_decided: count(Global, &AccessFact::is_decided),
         global_scattered: count(Global, &AccessFact::is_worse),
         clean: accesses.iter().all(|access| access.is_decided() && !access.is_worse()),

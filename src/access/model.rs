@@ -50,13 +50,13 @@ impl AccessKind {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessFacts {
     /// Accesses of shared memory.
-    pub shared: u32,
+    pub shared_total: u32,
     /// Those whose wavefronts are decided.
     pub shared_decided: u32,
     /// Those of the decided ones that take more than they must.
     pub shared_conflicts: u32,
     /// Accesses of global memory.
-    pub global: u32,
+    pub global_total: u32,
     /// Those whose sectors are decided.
     pub global_decided: u32,
     /// Those of the decided ones that ask for more than they must.

@@ -64,7 +64,7 @@ fn what_memory_decides_is_undecided_and_nothing_is_clean() {
     let body = "mul.wide.u32 %rd2, %r2, 4;\nadd.s64 %rd3, %rd1, %rd2;\nld.global.u32 %r5, [%rd3];\nadd.s32 %r6, %r3, %r5;\n\
                 ld.shared.u32 %r7, [%r6];";
     let found = of(body);
-    assert_eq!((found.shared, found.shared_decided, found.global_decided, found.clean), (1, 0, 1, false));
+    assert_eq!((found.shared_total, found.shared_decided, found.global_decided, found.clean), (1, 0, 1, false));
     let why = found.accesses[1].undecided.as_ref().expect("undecided");
     assert_eq!((why.why, why.ptx_line.map(|line| line.0)), (Reason::Address, Some(18)));
 }

@@ -52,9 +52,9 @@ fn summary(facts: &AccessFacts) -> String {
         _ => Some(format!("{all} of {what} memory, {decided} decided, {worse} {how}")),
     };
     let parts = [
-        counted(facts.shared, facts.shared_decided, facts.shared_conflicts, "shared", "with bank conflicts"),
+        counted(facts.shared_total, facts.shared_decided, facts.shared_conflicts, "shared", "with bank conflicts"),
         counted(
-            facts.global,
+            facts.global_total,
             facts.global_decided,
             facts.global_scattered,
             "global",

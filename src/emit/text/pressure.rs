@@ -162,7 +162,7 @@ fn write_conflicts(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> i
         facts.accesses.iter().filter(|access| access.is_worse() && access.space == AccessSpace::Shared).collect();
     worse.sort_by_key(|access| (std::cmp::Reverse(access.most), access.ptx_line));
     let shown = if options.verbose { worse.len() } else { 1 };
-    let all = format!("{} of {} accesses of shared memory have bank conflicts; ", worse.len(), facts.shared);
+    let all = format!("{} of {} accesses of shared memory have bank conflicts; ", worse.len(), facts.shared_total);
     for (number, access) in worse.into_iter().take(shown).enumerate() {
         let before = if number == 0 { all.as_str() } else { "" };
         let told = format!("{before}line {}: {}", access.ptx_line, accesses::told(access));
