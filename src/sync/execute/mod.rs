@@ -13,10 +13,10 @@ pub mod footprint;
 mod lanes;
 mod memory;
 pub mod record;
+mod scenario;
 mod step;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fmt;
 
 use self::clock::{Clock, Clocks, Place};
 use self::data::Data;
@@ -24,10 +24,11 @@ pub use self::data::{Broken, By, End, Race};
 use self::flights::{Brings, Flight, Landing};
 use self::footprint::Footprint;
 use self::memory::Memory;
+pub use self::scenario::{Brought, Input, Scenario};
 use super::LANES;
 use super::machine::{Columns, Equation, Fault, Machine, SharedAddress};
 use super::program::{MbarrierOp, Op, Program};
-use super::value::{Basis, Lanes, Word, opaque};
+use super::value::{Basis, Lanes, Word};
 use crate::base::Line;
 use crate::base::figures::warps;
 use crate::roles::setmaxnreg;
@@ -73,97 +74,6 @@ impl Launch {
     /// Blocks of a cluster.
     pub fn blocks(&self) -> u32 {
         self.cluster.iter().product()
-    }
-}
-
-/// What parameters are taken to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Input {
-    /// All of them this number.
-    All(u64),
-    /// Each one of several usual numbers, by lot.
-    Mixed(u64),
-    /// Small counts, and pointers of which some are null, by lot.
-    Small(u64),
-}
-
-impl Input {
-    const USUAL: [u64; 8] = [1, 2, 4, 16, 64, 128, 256, 1024];
-    const COUNTS: [u64; 4] = [1, 2, 3, 5];
-
-    /// The parameter at an address.
-    fn at(self, address: u64, bits: u32) -> u64 {
-        match self {
-            Input::All(number) => number,
-            Input::Small(seed) => {
-                let lot = opaque(seed, [address]) >> 32;
-                match bits {
-                    // What is as wide as a pointer may be none.
-                    64 if lot.is_multiple_of(3) => 0,
-                    64 => lot % 1024 * 4096,
-                    _ => Input::COUNTS[lot as usize % Input::COUNTS.len()],
-                }
-            }
-            Input::Mixed(seed) => {
-                let lot = opaque(seed, [address]) >> 32;
-                Input::USUAL[lot as usize % Input::USUAL.len()]
-            }
-        }
-    }
-}
-
-impl fmt::Display for Input {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Input::All(number) => write!(f, "every parameter {number}"),
-            Input::Mixed(seed) => write!(f, "parameters by lot ({seed})"),
-            Input::Small(seed) => write!(f, "small parameters and null pointers by lot ({seed})"),
-        }
-    }
-}
-
-/// What inputs are taken to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scenario {
-    /// Parameters.
-    pub input: Input,
-    /// Everything that memory, or arithmetic that is not followed, brings.
-    pub memory: Brought,
-}
-
-/// What memory is taken to bring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Brought {
-    /// This number, wherever it comes from.
-    All(u64),
-    /// Small numbers that grow with their address: the offsets of problems that lie one behind the other, none of them empty.
-    Growing,
-}
-
-impl Brought {
-    /// The word at an address.
-    fn at(self, address: u64) -> u64 {
-        match self {
-            Brought::All(number) => number,
-            Brought::Growing => address / 4 % 8,
-        }
-    }
-
-    /// What has no address.
-    pub fn elsewhere(self) -> u64 {
-        match self {
-            Brought::All(number) => number,
-            Brought::Growing => 0,
-        }
-    }
-}
-
-impl fmt::Display for Brought {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Brought::All(number) => write!(f, "{number}"),
-            Brought::Growing => f.write_str("numbers that grow with their address"),
-        }
     }
 }
 
