@@ -10,6 +10,7 @@ use crate::simt::eval::number::{Arithmetic, Type};
 use crate::simt::eval::value::Value;
 use crate::simt::ssa::construct::ValueId;
 use crate::simt::ssa::lowering::{Compute, Source, Step};
+use crate::simt::ssa::order::{Definition, in_order};
 
 /// Rounds over the instructions.
 const MAX_ROUNDS: usize = 16;
@@ -306,28 +307,20 @@ impl Solver<'_, '_> {
         let mut changed = false;
         let warps = self.warps;
         work::spend_on(warps.values.steps.len() + warps.values.ssa.phis.len());
-        let mut steps = warps.values.steps.iter().peekable();
-        let mut phis = warps.values.ssa.phis.iter().peekable();
-        loop {
-            let next = [steps.peek().map(|step| step.block), phis.peek().map(|phi| phi.block)];
-            let Some(block) = next.into_iter().flatten().min() else { return changed };
-            while let Some(phi) = phis.next_if(|phi| phi.block == block) {
-                let is_touched = phi.from.iter().any(|(.., id)| self.is_touched(*id));
-                if self.round > 0 && !is_touched {
-                    continue;
-                }
-                work::spend_on(phi.from.len());
-                let coming = phi.from.iter().filter_map(|(.., id)| self.held_by(Some(*id)));
-                if let Some(met) = coming.reduce(KnownBits::join) {
-                    changed |= self.set(phi.id, met);
-                }
+        for definition in in_order(warps.values.steps.iter(), warps.values.ssa.phis.iter()) {
+            if self.round > 0 && !definition.reads_any(|id| self.is_touched(id)) {
+                continue;
             }
-            while let Some(step) = steps.next_if(|step| step.block == block) {
-                if self.round == 0 || step.reads.iter().any(|id| self.is_touched(*id)) {
-                    changed |= self.step(step);
+            changed |= match definition {
+                Definition::Phi(phi) => {
+                    work::spend_on(phi.from.len());
+                    let coming = phi.from.iter().filter_map(|(.., id)| self.held_by(Some(*id)));
+                    coming.reduce(KnownBits::join).is_some_and(|met| self.set(phi.id, met))
                 }
-            }
+                Definition::Step(step) => self.step(step),
+            };
         }
+        changed
     }
 
     /// Whether a value changed since this place was looked at in the round before.

@@ -11,6 +11,7 @@ use crate::simt::graph::Graph;
 use crate::simt::reachability::{Reach, ThreadSet};
 use crate::simt::ssa::construct::{Phi, Ssa, ValueId};
 use crate::simt::ssa::lowering::{Destination, Otherwise, Source, Step};
+use crate::simt::ssa::order::{Definition, in_order};
 
 /// Values that hold a number for each thread are at most this many: memory is bounded whatever the input.
 const MAX_VECTORS: usize = 8192;
@@ -94,25 +95,14 @@ impl<'g, 'a> Solver<'g, 'a> {
         for round in 0..MAX_ROUNDS {
             self.round = round;
             let mut changed = false;
-            let mut steps = steps.iter().peekable();
-            let mut phis = ssa.phis.iter().peekable();
-            // Block by block: what meets at its start, then its instructions.
-            loop {
-                let next = [steps.peek().map(|step| step.block), phis.peek().map(|phi| phi.block)];
-                let Some(block) = next.into_iter().flatten().min() else { break };
-                while let Some(phi) = phis.next_if(|phi| phi.block == block) {
-                    if round == 0 || phi.from.iter().any(|(.., id)| self.is_touched(*id)) {
-                        changed |= self.meet(phi);
-                    }
+            for definition in in_order(steps.iter(), ssa.phis.iter()) {
+                if round > 0 && !definition.reads_any(|id| self.is_touched(id)) {
+                    continue;
                 }
-                while let Some(step) = steps.next_if(|step| step.block == block) {
-                    if step.fixed && again.is_some() {
-                        continue;
-                    }
-                    if round == 0 || step.reads.iter().any(|id| self.is_touched(*id)) {
-                        changed |= self.step(step);
-                    }
-                }
+                changed |= match definition {
+                    Definition::Phi(phi) => self.meet(phi),
+                    Definition::Step(step) => !(step.fixed && again.is_some()) && self.step(step),
+                };
             }
             if !changed {
                 return (self.held, self.by_memory);

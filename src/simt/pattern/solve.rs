@@ -9,6 +9,7 @@ use crate::simt::eval::evaluate::Writer;
 use crate::simt::eval::value::Value;
 use crate::simt::ssa::construct::{Phi, ValueId};
 use crate::simt::ssa::lowering::{Compute, Source, Step};
+use crate::simt::ssa::order::{Definition, in_order};
 use crate::simt::{Bits, ThreadSet, Uniformity, Warps};
 
 /// Rounds over the instructions.
@@ -52,8 +53,8 @@ impl<'w, 'a> Patterns<'w, 'a> {
             stamps: IndexVec::filled(0, count),
             round: 0,
         };
-        let ssa = wanted.filter_map(|(index, operand)| found.value(index, operand));
-        let (steps, phis) = found.needed(ssa.collect());
+        let addresses = wanted.filter_map(|(index, operand)| found.value(index, operand)).collect();
+        let (steps, phis) = found.needed(addresses);
         for round in 0..MAX_ROUNDS {
             found.round = round;
             if !found.settle(&steps, &phis) {
@@ -87,7 +88,7 @@ impl<'w, 'a> Patterns<'w, 'a> {
         self.warps.values.address(&self.warps.graph, index, operand).map(|(id, _)| id)
     }
 
-    /// The instructions and meetings that some values are computed from, in order.
+    /// The instructions and phis that some values are computed from, in order.
     fn needed(&mut self, mut open: Vec<ValueId>) -> (Vec<&'w Step>, Vec<&'w Phi>) {
         let values = &self.warps.values;
         let mut seen = IndexVec::filled(false, self.held.len());
@@ -153,23 +154,19 @@ impl<'w, 'a> Patterns<'w, 'a> {
 
     fn settle(&mut self, steps: &[&'w Step], phis: &[&'w Phi]) -> bool {
         let mut changed = false;
-        let mut steps = steps.iter().peekable();
-        let mut phis = phis.iter().peekable();
-        loop {
-            let next = [steps.peek().map(|step| step.block), phis.peek().map(|phi| phi.block)];
-            let Some(block) = next.into_iter().flatten().min() else { return changed };
-            while let Some(phi) = phis.next_if(|phi| phi.block == block) {
-                if self.round == 0 || phi.from.iter().any(|(.., id)| self.is_touched(*id)) {
+        for definition in in_order(steps.iter().copied(), phis.iter().copied()) {
+            if self.round > 0 && !definition.reads_any(|id| self.is_touched(id)) {
+                continue;
+            }
+            changed |= match definition {
+                Definition::Phi(phi) => {
                     let met = self.meet(phi);
-                    changed |= self.set(phi.id, met);
+                    self.set(phi.id, met)
                 }
-            }
-            while let Some(step) = steps.next_if(|step| step.block == block) {
-                if self.round == 0 || step.reads.iter().any(|id| self.is_touched(*id)) {
-                    changed |= self.step(step);
-                }
-            }
+                Definition::Step(step) => self.step(step),
+            };
         }
+        changed
     }
 
     /// Whether a value changed since this place was looked at in the round before.
@@ -256,7 +253,7 @@ impl<'w, 'a> Patterns<'w, 'a> {
         }
     }
 
-    fn step(&mut self, step: &'w Step) -> bool {
+    fn step(&mut self, step: &Step) -> bool {
         let mut changed = false;
         for (at, to) in step.destinations.iter().enumerate() {
             let known = self.warps.values.held.get(to.id).and_then(|value| self.known(value));

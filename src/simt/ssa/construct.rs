@@ -242,7 +242,7 @@ impl Ssa {
         });
     }
 
-    /// Every meeting with what comes to it.
+    /// Every phi with what comes to it.
     fn phis_of(
         &self,
         graph: &Graph<'_>,

@@ -2,5 +2,6 @@
 
 pub(in crate::simt) mod construct;
 pub(in crate::simt) mod lowering;
+pub(in crate::simt) mod order;
 pub(in crate::simt) mod slice;
 pub(in crate::simt) mod value_numbering;
