@@ -28,7 +28,7 @@ pub use lowering::{Accessed, accessed};
 use mend::{Mend, mend};
 pub use rules::agreement::Agreement;
 pub use verdict::{Answer, Cause, Effort, Verdict};
-use verdict::{Limits, find_culprit, judge};
+use verdict::{Limits, find_culprit, judge, wrong_problem};
 
 use crate::base::work;
 use crate::ptx::{Function, Module, Operation, Tcgen05};
@@ -217,13 +217,9 @@ fn mended<'l>(
             // Sizes that memory holds end only in the shape that the kernel is made for.
             let others = launches.iter().filter(|other| other.cluster != launch.cluster && witness.is_of_problem());
             let there = others.take(SHAPES_MENDED).find_map(|other| {
-                let (Verdict::Ends { race: Some(there), .. }, ..) =
-                    judge(program, std::slice::from_ref(other), limits)?
-                else {
-                    return None;
-                };
+                let there = wrong_problem(program, other, limits)?;
                 let mend = mend(program, other, &there, limits)?;
-                Some((Verdict::Wrong(there), other, Some(mend)))
+                Some((Verdict::Wrong(Box::new(there)), other, Some(mend)))
             });
             return there.unwrap_or((Verdict::Ends { race: Some(witness), basis, cut }, launch, None));
         }

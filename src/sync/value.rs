@@ -60,6 +60,18 @@ impl Lanes {
         if words.iter().all(|word| *word == words[0]) { Lanes::Same(words[0]) } else { Lanes::Each(Box::new(words)) }
     }
 
+    /// One lane's for all of them, or each lane's own.
+    #[inline]
+    pub fn of(same: bool, of: impl Fn(usize) -> Word) -> Lanes {
+        if same { Lanes::Same(of(0)) } else { Lanes::each(of) }
+    }
+
+    /// Whether one number stands for all lanes.
+    #[inline]
+    pub fn is_same(&self) -> bool {
+        matches!(self, Lanes::Same(_))
+    }
+
     /// What a lane holds.
     #[inline]
     pub fn lane(&self, lane: usize) -> Word {

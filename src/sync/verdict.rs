@@ -188,6 +188,14 @@ impl Cause {
         matches!(self, Cause::Undefined { fault: Fault::Unordered(_), .. })
     }
 
+    /// Those who cannot go on; nobody where it is no hang.
+    pub fn stuck(&self) -> &[Stuck] {
+        match self {
+            Cause::Hang(stuck) => stuck,
+            Cause::Undefined { .. } | Cause::Bytes { .. } => &[],
+        }
+    }
+
     /// The instruction that it shows at.
     pub fn pc(&self) -> Option<u32> {
         match self {
@@ -343,7 +351,7 @@ const NOT_MADE_FOR: &str = "these inputs are none that the kernel is made for";
 /// Executes a kernel in launches of several shapes, any of which may be the one that it is made for: what goes wrong must go
 /// wrong in each that it can run in at all. Gives the launch that the verdict is of, too, and what it took.
 pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> Option<(Verdict, &'l Launch, Budget)> {
-    let mut judge = Judge { program, limits, spent: 0, pieces: 0, before: 0 };
+    let mut judge = Judge::new(program, limits);
     let (mut wrong, mut undecided): (Option<(Box<Witness>, &Launch)>, _) = (None, None);
     let mut shapes = Shapes::All;
     for launch in launches {
@@ -393,7 +401,11 @@ struct Judge<'p> {
     before: u64,
 }
 
-impl Judge<'_> {
+impl<'p> Judge<'p> {
+    fn new(program: &'p Program, limits: Limits) -> Self {
+        Judge { program, limits, spent: 0, pieces: 0, before: 0 }
+    }
+
     fn run(&mut self, launch: &Launch, scenario: Scenario, schedule: &Schedule, steps: u64) -> Executed {
         self.run_for(launch, scenario, schedule, steps.min(self.limits.steps))
     }
@@ -474,6 +486,7 @@ impl Judge<'_> {
             if memory != MEMORY[0] && basis < Basis::Memory {
                 break;
             }
+            let mut too_many: Option<u64> = None;
             for (at, &input) in inputs.iter().enumerate() {
                 let of_counts = at < COUNTS && memory != Brought::Growing;
                 // All problems are tried where one is: the first to come to a ring need not turn it.
@@ -485,6 +498,12 @@ impl Judge<'_> {
                     cut = true;
                     break;
                 }
+                // What a smaller extent had too few steps for a larger one has, too.
+                if let (Input::All(extent), Some(most)) = (input, too_many)
+                    && extent >= most
+                {
+                    continue;
+                }
                 let scenario = Scenario { input, memory };
                 let fair = self.run(launch, scenario, &Schedule::Fair, u64::MAX);
                 basis = basis.max(fair.basis);
@@ -493,6 +512,11 @@ impl Judge<'_> {
                 match &fair.outcome {
                     Outcome::Undecided { line, why } => {
                         undecided = undecided.or(Some((*line, *why)));
+                        if let Input::All(extent) = input
+                            && fair.took.steps >= self.limits.steps
+                        {
+                            too_many = Some(extent);
+                        }
                         // What memory brings may decide it, as where it holds the sizes of problems: the other is tried at once.
                         if at == 0 && memory == MEMORY[0] && basis >= Basis::Memory {
                             break;
@@ -708,13 +732,32 @@ fn stuck_problem(problems: &[(Scenario, Executed)]) -> Option<Witness> {
     })
 }
 
-/// Whether all problems whose sizes lie in memory end, as far as there are steps for them.
-pub fn problems_end(program: &Program, launch: &Launch, limits: Limits) -> bool {
-    PROBLEMS.iter().all(|&input| {
+/// What goes wrong with the sizes of problems in a launch of another shape: arrivals that another schedule counts in another phase, or
+/// a problem that hangs.
+pub fn wrong_problem(program: &Program, launch: &Launch, limits: Limits) -> Option<Witness> {
+    let mut judge = Judge::new(program, limits);
+    let mut problems = Vec::new();
+    for input in PROBLEMS {
+        if judge.is_spent() {
+            break;
+        }
         let scenario = Scenario { input, memory: Brought::Growing };
-        let run = execute(program, launch, scenario, &Schedule::Fair, limits.of_one());
+        problems.push((scenario, judge.run(launch, scenario, &Schedule::Fair, u64::MAX)));
+    }
+    let ends = |(_, run): &&(Scenario, Executed)| run.outcome == Outcome::Ends;
+    let race = problems.iter().filter(ends).find_map(|(scenario, run)| racing(*scenario, run));
+    race.or_else(|| stuck_problem(&problems))
+}
+
+/// Whether all problems whose sizes lie in memory end, as far as there are steps for them, and what that took.
+pub fn problems_end(program: &Program, launch: &Launch, limits: Limits) -> (bool, Budget) {
+    let mut judge = Judge::new(program, limits);
+    let ends = PROBLEMS.iter().all(|&input| {
+        let scenario = Scenario { input, memory: Brought::Growing };
+        let run = judge.run(launch, scenario, &Schedule::Fair, u64::MAX);
         !matches!(run.outcome, Outcome::Hangs(_) | Outcome::Undefined { .. })
-    })
+    });
+    (ends, judge.took())
 }
 
 /// An execution that ends, but by its schedule.

@@ -86,7 +86,7 @@ impl Run<'_> {
                     let brought = || Word { bits: keep(self.scenario.memory.at(address)), basis: Basis::Memory };
                     known.unwrap_or_else(brought)
                 };
-                if self.is_same(here, at.base) { Lanes::Same(of(0)) } else { Lanes::each(of) }
+                Lanes::of(self.is_same(here, at.base), of)
             };
             self.write(warp, *to, mask, value);
         }

@@ -132,8 +132,7 @@ impl Run<'_> {
         match source {
             Source::Reg(reg) => warp.registers.get(reg.0 as usize).map_or_else(Cow::default, Cow::Borrowed),
             Source::Number(bits) => Cow::Owned(Lanes::Same(Word::fact(bits))),
-            _ if self.is_same(warp, source) => Cow::Owned(Lanes::Same(self.word(warp, source, 0))),
-            _ => Cow::Owned(Lanes::each(|lane| self.word(warp, source, lane))),
+            _ => Cow::Owned(Lanes::of(self.is_same(warp, source), |lane| self.word(warp, source, lane))),
         }
     }
 
@@ -142,7 +141,7 @@ impl Run<'_> {
     pub(super) fn is_same(&self, warp: &Warp, source: Source) -> bool {
         match source {
             Source::Reg(reg) | Source::Not(reg) | Source::Minus(reg) => {
-                warp.registers.get(reg.0 as usize).is_none_or(|held| matches!(held, Lanes::Same(_)))
+                warp.registers.get(reg.0 as usize).is_none_or(Lanes::is_same)
             }
             Source::Special(Special::Tid(_) | Special::Lane | Special::LaneMask(_)) => false,
             _ => true,
@@ -207,12 +206,7 @@ impl Run<'_> {
     /// What all lanes of a mask have, where one instruction can have only one; the ground is remembered.
     pub(super) fn one(&mut self, warp: usize, source: Source, mask: u32, line: Line) -> Result<u64, Stop> {
         let here = &self.warps[warp];
-        let held = if self.is_same(here, source) {
-            Lanes::Same(self.word(here, source, 0))
-        } else {
-            Lanes::each(|lane| self.word(here, source, lane))
-        };
-        match held.uniform(mask) {
+        match self.row(here, source).uniform(mask) {
             Some(word) => {
                 self.basis = self.basis.max(word.basis);
                 Ok(word.bits)
@@ -568,8 +562,8 @@ impl Run<'_> {
                         None => unknown,
                     }
                 };
-                let same = rows.iter().all(|row| matches!(**row, Lanes::Same(_)));
-                let value = if same { Lanes::Same(of(0)) } else { Lanes::each(of) };
+                let same = rows.iter().all(|row| row.is_same());
+                let value = Lanes::of(same, of);
                 if !same {
                     self.looks_at(LANES);
                 }
@@ -578,19 +572,19 @@ impl Run<'_> {
                         let word = value.lane(lane);
                         Word { bits: word.bits & 1 ^ 1, ..word }
                     };
-                    let other = if same { Lanes::Same(other(0)) } else { Lanes::each(other) };
-                    self.write(warp, *also, mask, other);
+                    self.write(warp, *also, mask, Lanes::of(same, other));
                 }
                 self.write(warp, *to, mask, value);
             }
             Op::Pack { to, parts, bits } => {
                 let here = &self.warps[warp];
-                let value = Lanes::each(|lane| {
+                let keep = |word: u64| if *bits >= 64 { word } else { word & ((1 << bits) - 1) };
+                let rows: Vec<Cow<'_, Lanes>> = parts.iter().map(|part| self.row(here, *part)).collect();
+                let value = Lanes::of(rows.iter().all(|row| row.is_same()), |lane| {
                     let mut all = Word::default();
-                    for (at, part) in (0u32..).zip(parts) {
-                        let word = self.word(here, *part, lane);
-                        let kept = if *bits >= 64 { word.bits } else { word.bits & ((1 << bits) - 1) };
-                        all.bits |= kept.checked_shl(at * bits).unwrap_or(0);
+                    for (at, row) in (0u32..).zip(&rows) {
+                        let word = row.lane(lane);
+                        all.bits |= keep(word.bits).checked_shl(at * bits).unwrap_or(0);
                         all.basis = all.basis.max(word.basis);
                     }
                     all
@@ -598,12 +592,12 @@ impl Run<'_> {
                 self.write(warp, Some(*to), mask, value);
             }
             Op::Unpack { to, from, bits } => {
+                let keep = |word: u64| if *bits >= 64 { word } else { word & ((1 << bits) - 1) };
+                let row = self.row(&self.warps[warp], *from).into_owned();
                 for (at, to) in (0u32..).zip(to) {
-                    let here = &self.warps[warp];
-                    let value = Lanes::each(|lane| {
-                        let word = self.word(here, *from, lane);
-                        let moved = word.bits.checked_shr(at * bits).unwrap_or(0);
-                        Word { bits: if *bits >= 64 { moved } else { moved & ((1 << bits) - 1) }, ..word }
+                    let value = Lanes::of(row.is_same(), |lane| {
+                        let word = row.lane(lane);
+                        Word { bits: keep(word.bits.checked_shr(at * bits).unwrap_or(0)), ..word }
                     });
                     self.write(warp, *to, mask, value);
                 }

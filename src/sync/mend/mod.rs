@@ -74,7 +74,10 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
         // Most do not even mend what was seen.
         let again = execute(&mended, launch, witness.scenario, &witness.schedule, left(pieces).of_one());
         (steps, pieces) = (steps + again.took.steps, pieces + again.took.pieces);
-        if !comes_as_far(program, &recording, &again, &pcs) {
+        // Whoever waits in vain may stand where nobody comes to who does not: a second wait, after one that is no longer in vain.
+        let stands = witness.cause.stuck().iter().filter(|group| group.wait.mbarrier().is_some()).map(|group| group.pc);
+        let apart: Vec<u32> = pcs.iter().copied().chain(stands).collect();
+        if !comes_as_far(program, &recording, &again, &apart) {
             continue;
         }
         let goes_on = match again.outcome {
@@ -85,6 +88,14 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
         };
         if !goes_on || change == Change::Parity && !is_a_wait(&mended, launch, witness, left(pieces), &pcs) {
             continue;
+        }
+        // What holds up one problem holds up others, too: that is told sooner than what else could go wrong.
+        if witness.is_of_problem() {
+            let (end, took) = problems_end(&mended, launch, left(pieces));
+            (steps, pieces) = (steps + took.steps, pieces + took.pieces);
+            if !end {
+                continue;
+            }
         }
         let (verdict, _, took) = judge(&mended, std::slice::from_ref(launch), left(pieces))?;
         (steps, pieces) = (steps + took.steps, pieces + took.pieces);
@@ -97,7 +108,7 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
             }
             Verdict::Undecided { .. } => false,
         };
-        if mends && (!witness.is_of_problem() || problems_end(&mended, launch, left(pieces))) {
+        if mends {
             let mut lines = pcs.iter().filter_map(|pc| program.code.get(*pc as usize)).map(|instr| instr.line);
             let budget = left(pieces).of_one();
             let after = record(&mended, launch, witness.scenario, &witness.schedule, budget, (Work::default(), false));
@@ -127,11 +138,11 @@ fn is_alike(one: &Mark, other: &Mark) -> bool {
     same && one.warp == other.warp && one.line == other.line
 }
 
-/// Whether an execution comes to every place that it came to before: a change that keeps warps away from barriers mends nothing.
-fn comes_as_far(program: &Program, before: &Recording, after: &Executed, changed: &[u32]) -> bool {
+/// Whether an execution comes to every place that it came to before, some apart: a change that keeps warps away from barriers mends nothing.
+fn comes_as_far(program: &Program, before: &Recording, after: &Executed, apart: &[u32]) -> bool {
     work::spend_on(program.code.len());
     let passed = (0u32..).zip(&program.code).zip(&before.passes).filter(|(_, passes)| **passes > 0);
-    let mut places = passed.filter(|((pc, instr), _)| instr.op.synchronises() && !changed.contains(pc));
+    let mut places = passed.filter(|((pc, instr), _)| instr.op.synchronises() && !apart.contains(pc));
     places.all(|((pc, _), _)| after.passes_of(pc) > 0)
 }
 
