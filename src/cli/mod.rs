@@ -29,10 +29,11 @@ mod streams;
 pub mod timeline;
 mod toolchain;
 pub mod tune;
+mod usage;
 mod watch;
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -41,7 +42,6 @@ use clap::{Parser, error::ErrorKind};
 
 use self::args::{Args, Command};
 use crate::emit;
-use crate::emit::clean::{self, Form};
 
 /// How a command that could be carried out ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,7 +94,7 @@ pub fn main_of(arguments: Vec<OsString>, guard: Option<(PathBuf, Vec<OsString>)>
         Err(error) => {
             // Help and version are answers; anything else is a job that could not be done.
             let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-            print_usage(&error);
+            usage::print(error);
             return finish(if asked { Outcome::Fine } else { Outcome::Failed });
         }
     };
@@ -116,20 +116,6 @@ fn finish(outcome: Outcome) -> u8 {
     crate::toolchain::dismiss_guard();
     let outcome = streams::finish().map_or_else(|error| fail(&error), |()| outcome);
     outcome.code()
-}
-
-/// Prints what clap says, in its own colours unless it quotes something that no terminal should get.
-fn print_usage(error: &clap::Error) {
-    let said = error.render().to_string();
-    let clean = clean::text(Form::Text, &said);
-    let rendered = error.render();
-    let coloured = rendered.ansi();
-    let _ = match (clean == said, error.use_stderr()) {
-        (true, true) => write!(streams::stderr(), "{coloured}"),
-        (true, false) => write!(streams::stdout(), "{coloured}"),
-        (false, true) => output::errors().write_all(clean.as_bytes()),
-        (false, false) => output::stdout(Form::Text).write_all(clean.as_bytes()),
-    };
 }
 
 fn run(args: Args) -> Result<Outcome> {
@@ -165,6 +151,8 @@ fn run(args: Args) -> Result<Outcome> {
 
 #[cfg(feature = "mcp")]
 fn serve_agent() -> Result<Outcome> {
+    use std::io::Write;
+
     if io::stdin().is_terminal() {
         writeln!(
             output::errors(),

@@ -1,0 +1,62 @@
+//! What is said to somebody who mistypes an argument.
+
+use std::io::Write;
+
+use clap::CommandFactory;
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use super::args::Args;
+use super::{output, streams};
+use crate::base::spelling;
+use crate::emit::clean::{self, Form};
+
+/// Prints what clap says, in its own colours unless it quotes something that no terminal should get.
+pub(super) fn print(mut error: clap::Error) {
+    advise(&mut error);
+    let said = error.render().to_string();
+    let clean = clean::text(Form::Text, &said);
+    let rendered = error.render();
+    let coloured = rendered.ansi();
+    let _ = match (clean == said, error.use_stderr()) {
+        (true, true) => write!(streams::stderr(), "{coloured}"),
+        (true, false) => write!(streams::stdout(), "{coloured}"),
+        (false, true) => output::errors().write_all(clean.as_bytes()),
+        (false, false) => output::stdout(Form::Text).write_all(clean.as_bytes()),
+    };
+}
+
+/// Of a flag that a command does not have: which ones have it, or that it may be one of ptxas. A name that is spelt otherwise is
+/// suggested only where it can be what was meant.
+fn advise(error: &mut clap::Error) {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return;
+    }
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return };
+    let given = given.split('=').next().unwrap_or_default().to_owned();
+    let is_slip = |known: &str| spelling::distance(&given, known) <= 1 + given.len() / 6;
+    let is_near = matches!(error.get(ContextKind::SuggestedArg), Some(ContextValue::String(known)) if is_slip(known));
+    if !is_near {
+        error.remove(ContextKind::SuggestedArg);
+    }
+    // What may follow `--` goes to ptxas.
+    let takes_flags = error.remove(ContextKind::Suggested).is_some();
+    let owners = given.strip_prefix("--").map(commands_with).unwrap_or_default();
+    let tip = if !owners.is_empty() {
+        format!("'{given}' is an argument of {}", owners.join(", "))
+    } else if takes_flags && !is_near {
+        format!("flags of ptxas come last, after '--': '-- {given}'")
+    } else {
+        return;
+    };
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
+}
+
+/// Commands that have an argument of a name.
+fn commands_with(long: &str) -> Vec<String> {
+    let program = Args::command();
+    let has = |command: &clap::Command| command.get_arguments().any(|argument| argument.get_long() == Some(long));
+    let report = has(&program).then(|| "the report".to_owned());
+    let others = program.get_subcommands().filter(|command| has(command)).map(|command| command.get_name().to_owned());
+    report.into_iter().chain(others).collect()
+}
