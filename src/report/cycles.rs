@@ -205,7 +205,7 @@ impl Teller<'_> {
 
     /// The loop of the PTX that a loop of the code is made of: by its branch back, or the outermost of those that its instructions are in.
     fn ptx_loop(&self, id: LoopId, copies: &Copies) -> Option<PtxLoop> {
-        let header = self.code.loops.loops.get(id.0 as usize)?.header;
+        let header = self.code.loops.loops.get(id)?.header;
         let latches =
             self.code.cfg.predecessors(header).filter(|&block| self.code.loops.around(block).any(|of| of == id));
         let by_branch = latches.filter_map(|block| {

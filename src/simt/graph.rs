@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
 
-use crate::base::{Line, work};
+use crate::base::{IndexVec, Line, work};
 use crate::graph::{BlockId, Loop, Loops};
 use crate::ptx::{Function, Located, Operation, Register, Registers, StatementKind};
 
@@ -262,7 +262,7 @@ impl<'a> Graph<'a> {
     fn loops_around(&self, block: u32) -> impl Iterator<Item = &Loop> {
         let loops = self.loops();
         let around = loops.around(BlockId(block)).inspect(|_| work::spend(1));
-        around.filter_map(|id| loops.loops.get(id.0 as usize))
+        around.filter_map(|id| loops.loops.get(id))
     }
 
     /// The first block of every loop that is entered there alone, with the loop's depth, 1 for an outermost one.
@@ -272,11 +272,12 @@ impl<'a> Graph<'a> {
 
     fn loops(&self) -> &Loops {
         self.loops.get_or_init(|| {
-            let blocks = self.blocks.len() as u32;
-            let known = |block: &Block| block.successors.iter().map(|edge| edge.to).filter(|to| *to < blocks).collect();
-            let successors: Vec<Vec<u32>> = self.blocks.iter().map(known).collect();
-            let next = |block: u32| successors.get(block as usize).map_or(&[][..], Vec::as_slice);
-            Loops::of_graph(successors.len(), if successors.is_empty() { &[] } else { &[0] }, &next)
+            let is_known = |to: &u32| *to < self.blocks.len() as u32;
+            let known =
+                |block: &Block| block.successors.iter().map(|edge| edge.to).filter(is_known).map(BlockId).collect();
+            let successors: IndexVec<BlockId, Vec<BlockId>> = self.blocks.iter().map(known).collect();
+            let next = |block: BlockId| successors.get(block).map_or(&[][..], Vec::as_slice);
+            Loops::of_graph(successors.len(), if successors.is_empty() { &[] } else { &[BlockId(0)] }, &next)
         })
     }
 }

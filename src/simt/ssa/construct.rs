@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::base::{FastMap, Id, work};
+use crate::base::{FastMap, dense_id, work};
 use crate::ptx::Register;
 use crate::simt::graph::Graph;
 use crate::simt::ssa::slice::{Numbers, Slice};
@@ -24,12 +24,7 @@ impl ValueId {
     const UNSET: ValueId = ValueId(u32::MAX);
 }
 
-impl Id for ValueId {
-    #[inline]
-    fn index(self) -> usize {
-        self.0 as usize
-    }
-}
+dense_id!(ValueId);
 
 /// A register of the slice that has no place in a list.
 const NOWHERE: u32 = u32::MAX;
