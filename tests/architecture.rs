@@ -32,7 +32,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("files", &[]),
     ("toolchain", &["base", "files"]),
     ("container", &["base"]),
-    ("graph", &[]),
+    ("graph", &["base"]),
     ("flow", &["base", "sass", "graph"]),
     ("registers", &["base", "cubin", "sass", "graph", "flow"]),
     ("cost", &["base", "cubin", "sass", "graph", "flow", "registers"]),

@@ -1,12 +1,35 @@
 //! Dense ids: places in lists, each kind for lists of its own alone.
 
 use std::marker::PhantomData;
+use std::ops::{Index, IndexMut};
 
 /// An id that is a place in a list.
 pub trait Id: Copy {
+    /// That of a place.
+    fn new(index: usize) -> Self;
+
     /// The place.
     fn index(self) -> usize;
 }
+
+/// Makes a type that holds a `u32` an [`Id`].
+macro_rules! dense_id {
+    ($name:ident) => {
+        impl $crate::base::Id for $name {
+            #[inline]
+            fn new(index: usize) -> $name {
+                $name(index as u32)
+            }
+
+            #[inline]
+            fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+
+pub(crate) use dense_id;
 
 /// A list that one kind of id alone looks things up in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +65,17 @@ impl<I: Id, T> IndexVec<I, T> {
         IndexVec::from(vec![with; count])
     }
 
+    /// Puts one more at the end.
+    pub fn push(&mut self, item: T) -> I {
+        self.items.push(item);
+        I::new(self.items.len() - 1)
+    }
+
+    /// The ids of all, in order.
+    pub fn ids(&self) -> impl DoubleEndedIterator<Item = I> + use<I, T> {
+        (0..self.items.len()).map(I::new)
+    }
+
     /// What an id stands for.
     #[inline]
     pub fn get(&self, id: I) -> Option<&T> {
@@ -64,6 +98,16 @@ impl<I: Id, T> IndexVec<I, T> {
         self.items.iter_mut()
     }
 
+    /// All of them with their ids, in order.
+    pub fn iter_enumerated(&self) -> impl DoubleEndedIterator<Item = (I, &T)> {
+        self.items.iter().enumerate().map(|(at, item)| (I::new(at), item))
+    }
+
+    /// The same, each taken out.
+    pub fn into_iter_enumerated(self) -> impl Iterator<Item = (I, T)> {
+        self.items.into_iter().enumerate().map(|(at, item)| (I::new(at), item))
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.items.len()
@@ -72,5 +116,30 @@ impl<I: Id, T> IndexVec<I, T> {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
+    }
+}
+
+impl<I, T> IntoIterator for IndexVec<I, T> {
+    type Item = T;
+    type IntoIter = std::vec::IntoIter<T>;
+
+    fn into_iter(self) -> std::vec::IntoIter<T> {
+        self.items.into_iter()
+    }
+}
+
+impl<I: Id, T> Index<I> for IndexVec<I, T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, id: I) -> &T {
+        &self.items[id.index()]
+    }
+}
+
+impl<I: Id, T> IndexMut<I> for IndexVec<I, T> {
+    #[inline]
+    fn index_mut(&mut self, id: I) -> &mut T {
+        &mut self.items[id.index()]
     }
 }

@@ -17,6 +17,7 @@ pub mod work;
 
 pub use arch::{Arch, ArchError, Variant};
 pub use fast::{FastMap, FastSet};
+pub(crate) use ids::dense_id;
 pub use ids::{Id, IndexVec};
 pub use limits::Limits;
 pub use pos::{Line, Pc};

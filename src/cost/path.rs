@@ -17,7 +17,7 @@ pub struct Turn {
 
 /// The shortest and the longest way through a loop's own blocks, those of inner loops left out.
 pub(super) fn turns(code: &Code, id: LoopId) -> Option<super::Turns> {
-    let header = code.loops.loops.get(id.0 as usize)?.header;
+    let header = code.loops.loops.get(id)?.header;
     let inner = code.loops.loops.iter().filter(|found| found.parent == Some(id)).count() as u32;
     crate::base::work::check_time();
     let ways = Ways { code, id: Some(id), header };

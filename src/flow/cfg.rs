@@ -1,6 +1,6 @@
 //! Basic blocks, functions and calls.
 
-use crate::base::Pc;
+use crate::base::{Id, Pc, dense_id};
 use crate::graph::{BlockId, Dominators, Lists, Loops};
 use crate::sass::Transfer;
 
@@ -9,6 +9,8 @@ use super::program::{Layout, Program};
 /// Index of a function in [`Cfg::functions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FuncId(pub u32);
+
+dense_id!(FuncId);
 
 /// Instructions that run one after the other: control enters at the first and leaves after the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +66,8 @@ pub struct Cfg {
     /// Trailing padding words.
     pub padding: u32,
     pub(super) layout: Layout,
-    succ: Lists,
-    pred: Lists,
+    succ: Lists<BlockId, BlockId>,
+    pred: Lists<BlockId, BlockId>,
     /// Reachable blocks in reverse postorder over all functions.
     order: Vec<BlockId>,
 }
@@ -130,24 +132,24 @@ impl Cfg {
                 });
             }
         }
-        let block_of = |i: u32| blocks.partition_point(|block| block.start <= i).checked_sub(1).map(|b| b as u32);
+        let block_of = |i: u32| blocks.partition_point(|block| block.start <= i).checked_sub(1).map(BlockId::new);
 
         let mut functions: Vec<Function> = Vec::new();
         for i in 0..count {
             if marks[i as usize] & ENTRY != 0
                 && let Some(block) = block_of(i)
             {
-                functions.push(Function { entry: Pc(i * 16), block: BlockId(block), exact: true, calls: Vec::new() });
+                functions.push(Function { entry: Pc(i * 16), block, exact: true, calls: Vec::new() });
             }
         }
         let function_at = |pc: Pc| functions.binary_search_by_key(&pc, |f| f.entry).ok().map(|f| FuncId(f as u32));
 
         // Edges, by the instruction that ends each block; the edge to the next block comes first.
-        let mut edges: Vec<(u32, u32)> = Vec::new();
+        let mut edges: Vec<(BlockId, BlockId)> = Vec::new();
         let mut calls: Vec<CallSite> = Vec::new();
-        let mut changes: Vec<(u32, bool, bool)> = Vec::new();
+        let mut changes: Vec<(usize, bool, bool)> = Vec::new();
         for (b, block) in blocks.iter().enumerate() {
-            let b = b as u32;
+            let own = BlockId::new(b);
             let last = block.end - 1;
             let flow = program.flow(last as usize);
             let mut falls = flow.falls_through();
@@ -158,10 +160,10 @@ impl Cfg {
                 escapes = true;
             }
             if falls {
-                edges.push((b, b + 1));
+                edges.push((own, BlockId::new(b + 1)));
             }
             let mut jump = |target: Pc| match index_of(target).and_then(block_of) {
-                Some(to) => edges.push((b, to)),
+                Some(to) => edges.push((own, to)),
                 None => escapes = true,
             };
             match flow.transfer {
@@ -183,7 +185,7 @@ impl Cfg {
             changes.push((b, falls, escapes));
         }
         for (b, falls, escapes) in changes {
-            let block = &mut blocks[b as usize];
+            let block = &mut blocks[b];
             block.falls_through = falls;
             block.escapes = escapes;
         }
@@ -223,12 +225,12 @@ impl Cfg {
 
     /// Where control may go after a block; the next block, where it may fall through, comes first.
     pub fn successors(&self, block: BlockId) -> impl DoubleEndedIterator<Item = BlockId> + ExactSizeIterator + '_ {
-        self.succ.get(block.0).iter().map(|&b| BlockId(b))
+        self.succ.get(block).iter().copied()
     }
 
     /// Where control may come from.
     pub fn predecessors(&self, block: BlockId) -> impl DoubleEndedIterator<Item = BlockId> + ExactSizeIterator + '_ {
-        self.pred.get(block.0).iter().map(|&b| BlockId(b))
+        self.pred.get(block).iter().copied()
     }
 
     /// The blocks that some function reaches, in reverse postorder: before its successors, back edges aside.
@@ -247,7 +249,7 @@ impl Cfg {
         calls.iter().filter_map(|&call| self.calls.get(call as usize))
     }
 
-    pub(super) fn succ_of(&self, block: u32) -> &[u32] {
+    pub(super) fn succ_of(&self, block: BlockId) -> &[BlockId] {
         self.succ.get(block)
     }
 
@@ -267,35 +269,35 @@ impl Cfg {
         self.block_at(pc).map_or(0, |block| loops.depth(block))
     }
 
-    fn entries(&self) -> Vec<u32> {
-        self.functions.iter().map(|function| function.block.0).collect()
+    fn entries(&self) -> Vec<BlockId> {
+        self.functions.iter().map(|function| function.block).collect()
     }
 
     /// Depth-first from every entry: reverse postorder, and each block's function (the first entry that reaches it).
     fn assign_functions(&mut self) {
         let mut post: Vec<BlockId> = Vec::with_capacity(self.blocks.len());
         let mut seen = vec![false; self.blocks.len()];
-        let mut stack: Vec<(u32, u32)> = Vec::new();
+        let mut stack: Vec<(BlockId, u32)> = Vec::new();
         let mut starts: Vec<usize> = Vec::new();
         for (f, function) in self.functions.iter().enumerate() {
-            let root = function.block.0;
+            let root = function.block;
             starts.push(post.len());
-            if std::mem::replace(&mut seen[root as usize], true) {
+            if std::mem::replace(&mut seen[root.index()], true) {
                 continue;
             }
             stack.push((root, 0));
-            self.blocks[root as usize].function = Some(FuncId(f as u32));
+            self.blocks[root.index()].function = Some(FuncId(f as u32));
             while let Some((block, next)) = stack.last_mut() {
                 match self.succ.get(*block).get(*next as usize) {
                     Some(&to) => {
                         *next += 1;
-                        if !std::mem::replace(&mut seen[to as usize], true) {
-                            self.blocks[to as usize].function = Some(FuncId(f as u32));
+                        if !std::mem::replace(&mut seen[to.index()], true) {
+                            self.blocks[to.index()].function = Some(FuncId(f as u32));
                             stack.push((to, 0));
                         }
                     }
                     None => {
-                        post.push(BlockId(*block));
+                        post.push(*block);
                         stack.pop();
                     }
                 }
@@ -317,37 +319,37 @@ impl Cfg {
 
     /// Marks functions that reach something not understood, and their callers.
     fn settle_exactness(&mut self, unknown: &[u32]) {
-        let mut inexact: Vec<u32> = Vec::new();
-        let mut mark = |functions: &mut Vec<Function>, f: u32| {
-            if std::mem::replace(&mut functions[f as usize].exact, false) {
+        let mut inexact: Vec<FuncId> = Vec::new();
+        let mut mark = |functions: &mut Vec<Function>, f: FuncId| {
+            if std::mem::replace(&mut functions[f.index()].exact, false) {
                 inexact.push(f);
             }
         };
         for &i in unknown {
             let b = self.blocks.partition_point(|block| block.start <= i) - 1;
             if let Some(f) = self.blocks[b].function {
-                mark(&mut self.functions, f.0);
+                mark(&mut self.functions, f);
             }
         }
         // A block of one function that another one reaches too: what holds for one holds for both.
-        let mut reach: Vec<(u32, u32)> = Vec::new();
+        let mut reach: Vec<(FuncId, FuncId)> = Vec::new();
         for b in 0..self.blocks.len() {
             let Some(f) = self.blocks[b].function else { continue };
             if self.blocks[b].escapes {
-                mark(&mut self.functions, f.0);
+                mark(&mut self.functions, f);
             }
-            for &to in self.succ.get(b as u32) {
-                if let Some(other) = self.blocks[to as usize].function
+            for &to in self.succ.get(BlockId::new(b)) {
+                if let Some(other) = self.blocks[to.index()].function
                     && other != f
                 {
-                    reach.push((other.0, f.0));
+                    reach.push((other, f));
                 }
             }
         }
         for (f, function) in self.functions.iter().enumerate() {
             for &call in &function.calls {
                 if let Some(callee) = self.calls[call as usize].callee {
-                    reach.push((callee.0, f as u32));
+                    reach.push((callee, FuncId::new(f)));
                 }
             }
         }
@@ -355,7 +357,7 @@ impl Cfg {
         let mut work = inexact;
         while let Some(f) = work.pop() {
             for &dependent in dependents.get(f) {
-                if std::mem::replace(&mut self.functions[dependent as usize].exact, false) {
+                if std::mem::replace(&mut self.functions[dependent.index()].exact, false) {
                     work.push(dependent);
                 }
             }

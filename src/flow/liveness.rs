@@ -6,14 +6,15 @@
 
 use std::ops::Range;
 
-use crate::base::{PerRegFile, RegFile, RegSet};
+use crate::base::{Id, IndexVec, PerRegFile, RegFile, RegSet};
 use crate::sass::{Effects, Flow, Transfer};
 
 use super::cfg::Cfg;
 use super::convention::Abi;
 use super::program::Program;
 use super::written::{Forward, Guarded, Vendor};
-use crate::graph::{BlockId, Lists, dataflow};
+use crate::graph::dataflow::{self, Node};
+use crate::graph::{BlockId, Lists};
 
 /// How liveness is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -134,7 +135,7 @@ impl Liveness {
     pub(super) fn callee(&self, cfg: &Cfg, flow: &Flow) -> Option<u32> {
         match (self.rule, flow.transfer) {
             (Rule::Sound, Transfer::Call(target)) => {
-                cfg.block_at(target).and_then(|block| self.trace_of.get(block.0 as usize).copied())
+                cfg.block_at(target).and_then(|block| self.trace_of.get(block.index()).copied())
             }
             _ => None,
         }
@@ -174,9 +175,9 @@ impl Liveness {
                     }
                     continue;
                 }
-                let jumps = cfg.succ_of(b).iter().skip(usize::from(block.falls_through));
-                for &to in jumps {
-                    let to = To::Trace(self.trace_of[to as usize]);
+                let jumps = cfg.succ_of(BlockId(b)).iter().skip(usize::from(block.falls_through));
+                for to in jumps {
+                    let to = To::Trace(self.trace_of[to.index()]);
                     exits.push(Exit { from: t, to, kill: state.kill(flow.guard) });
                 }
                 if self.rule == Rule::Sound && matches!(flow.transfer, Transfer::Return | Transfer::ReturnOut) {
@@ -200,15 +201,15 @@ impl Liveness {
     fn settle(&mut self, cfg: &Cfg, exits: &[Exit]) {
         let n = self.traces.len();
         // Facts flow against control: later traces first.
-        let mut nodes: Vec<u32> = Vec::with_capacity(n);
+        let mut nodes: Vec<Node> = Vec::with_capacity(n);
         let mut placed = vec![false; n];
         for block in cfg.reverse_postorder().iter().rev() {
             let t = self.trace_of[block.0 as usize];
             if !std::mem::replace(&mut placed[t as usize], true) {
-                nodes.push(t);
+                nodes.push(Node(t));
             }
         }
-        nodes.extend((0..n as u32).rev().filter(|&t| !placed[t as usize]));
+        nodes.extend((0..n as u32).rev().filter(|&t| !placed[t as usize]).map(Node));
         let has_calls = exits.iter().any(|exit| matches!(exit.to, To::Call { .. }));
         if has_calls {
             self.settle_callees(&nodes, exits);
@@ -217,10 +218,10 @@ impl Liveness {
         // Where a trace's RET leads: one more node for each function, behind the traces.
         let groups = self.return_groups(cfg);
         let functions = cfg.functions.len();
-        nodes.extend((n..n + functions).map(|node| node as u32));
-        let mut ranks = vec![0; nodes.len()];
+        nodes.extend((n..n + functions).map(Node::new));
+        let mut ranks = IndexVec::filled(0, nodes.len());
         for (rank, &node) in nodes.iter().enumerate() {
-            ranks[node as usize] = rank as u32;
+            ranks[node] = rank as u32;
         }
         let mut live = std::mem::take(&mut self.live_in);
         live.resize(n + functions, RegSet::EMPTY);
@@ -240,10 +241,10 @@ impl Liveness {
                 To::Call { next, .. } => next,
                 To::Return => n as u32 + groups[exit.from as usize],
             };
-            (source, e as u32)
+            (Node(source), e as u32)
         });
         let second = exits.iter().enumerate().filter_map(|(e, exit)| match exit.to {
-            To::Call { next, .. } => Some((next, (exits.len() + e) as u32)),
+            To::Call { next, .. } => Some((Node(next), (exits.len() + e) as u32)),
             _ => None,
         });
         // What callees read does not change any more: it is there from the start.
@@ -261,12 +262,12 @@ impl Liveness {
                     To::Call { callee, next } => live[next as usize].intersection(&self.passes[callee as usize]),
                     To::Return => live[n + groups[exit.from as usize] as usize],
                 };
-                live[exit.from as usize].union_with(&carried.difference(&exit.kill)).then_some(exit.from)
+                live[exit.from as usize].union_with(&carried.difference(&exit.kill)).then_some(Node(exit.from))
             } else {
                 let To::Call { callee, next } = exits[edge as usize - exits.len()].to else { return None };
                 let node = n as u32 + groups[callee as usize];
                 let after = live[next as usize];
-                live[node as usize].union_with(&after).then_some(node)
+                live[node as usize].union_with(&after).then_some(Node(node))
             }
         });
         self.return_out = groups.iter().map(|&group| live[n + group as usize]).collect();
@@ -275,16 +276,16 @@ impl Liveness {
     }
 
     /// What each trace may read before it returns, and which registers may come through to the `RET` unwritten.
-    fn settle_callees(&mut self, nodes: &[u32], exits: &[Exit]) {
+    fn settle_callees(&mut self, nodes: &[Node], exits: &[Exit]) {
         let n = self.traces.len();
         let mut reads = self.live_in.clone();
         let mut passes = vec![RegSet::EMPTY; n];
         for exit in exits.iter().filter(|exit| exit.to == To::Return) {
             passes[exit.from as usize].union_with(&RegSet::all().difference(&exit.kill));
         }
-        let mut ranks = vec![0; n];
+        let mut ranks = IndexVec::filled(0, n);
         for (rank, &node) in nodes.iter().enumerate() {
-            ranks[node as usize] = rank as u32;
+            ranks[node] = rank as u32;
         }
         let sources = exits.iter().enumerate().flat_map(|(e, exit)| {
             let (first, second) = match exit.to {
@@ -292,7 +293,7 @@ impl Liveness {
                 To::Call { callee, next } => (Some(next), Some(callee)),
                 To::Return => (None, None),
             };
-            [first, second].into_iter().flatten().map(move |node| (node, e as u32))
+            [first, second].into_iter().flatten().map(move |node| (Node(node), e as u32))
         });
         let out = Lists::from_pairs(n, sources);
         dataflow::run(nodes, &ranks, &out, |edge| {
@@ -308,7 +309,7 @@ impl Liveness {
             };
             let grew = reads[exit.from as usize].union_with(&read.difference(&exit.kill));
             let grew = passes[exit.from as usize].union_with(&pass.difference(&exit.kill)) | grew;
-            grew.then_some(exit.from)
+            grew.then_some(Node(exit.from))
         });
         self.reads = reads;
         self.passes = passes;
@@ -324,18 +325,18 @@ impl Liveness {
             }
             f
         };
-        let owner = |b: u32| cfg.blocks[b as usize].function.map_or(0, |f| f.0);
-        for b in cfg.reverse_postorder() {
-            for &to in cfg.succ_of(b.0) {
-                let (mine, theirs) = (find(&mut parent, owner(b.0)), find(&mut parent, owner(to)));
+        let owner = |b: BlockId| cfg.blocks[b.index()].function.map_or(0, |f| f.0);
+        for &b in cfg.reverse_postorder() {
+            for &to in cfg.succ_of(b) {
+                let (mine, theirs) = (find(&mut parent, owner(b)), find(&mut parent, owner(to)));
                 parent[mine.max(theirs) as usize] = mine.min(theirs);
             }
         }
         for (f, function) in cfg.functions.iter().enumerate() {
-            let (mine, theirs) = (find(&mut parent, f as u32), find(&mut parent, owner(function.block.0)));
+            let (mine, theirs) = (find(&mut parent, f as u32), find(&mut parent, owner(function.block)));
             parent[mine.max(theirs) as usize] = mine.min(theirs);
         }
-        self.traces.iter().map(|trace| find(&mut parent, owner(trace.blocks.start))).collect()
+        self.traces.iter().map(|trace| find(&mut parent, owner(BlockId(trace.blocks.start)))).collect()
     }
 
     /// What a called function may read, and which registers it may leave as they were.
@@ -348,7 +349,7 @@ impl Liveness {
 
     /// The trace of a block.
     pub(super) fn trace_at(&self, block: BlockId) -> Option<u32> {
-        self.trace_of.get(block.0 as usize).copied()
+        self.trace_of.get(block.index()).copied()
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use crate::base::{Pc, RegFile, RegSet};
+use crate::base::{Id, Pc, RegFile, RegSet};
+use crate::graph::BlockId;
 use crate::sass::{Effects, Flow, Guard, Transfer};
 
 use super::cfg::Cfg;
@@ -133,8 +134,8 @@ impl Liveness {
                             Some(_) => state.exit(&called, &flow),
                         }
                     }
-                    for &to in cfg.succ_of(b).iter().skip(usize::from(block.falls_through)) {
-                        state.exit(&self.live_in[self.trace_of[to as usize] as usize], &flow);
+                    for to in cfg.succ_of(BlockId(b)).iter().skip(usize::from(block.falls_through)) {
+                        state.exit(&self.live_in[self.trace_of[to.index()] as usize], &flow);
                     }
                     match flow.transfer {
                         Transfer::Return | Transfer::ReturnOut if self.rule == Rule::Sound => {

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::base::{Pc, RegFile, RegSet};
+use crate::base::{IndexVec, Pc, RegFile, RegSet};
 use crate::graph::*;
 use crate::sass::{Effects, Flow, Guard, Run, Transfer};
 
@@ -213,13 +213,13 @@ fn loops_nest() {
     let depths: Vec<u32> = (0..5).map(|i| cfg.loop_depth(&loops, Pc(16 * i))).collect();
     assert_eq!(depths, [0, 1, 2, 1, 0]);
     assert!(loops.loops.iter().all(|l| !l.irreducible));
-    assert_eq!(loops.loops[1].parent, Some(LoopId(0)));
+    assert_eq!(loops.loops[LoopId(1)].parent, Some(LoopId(0)));
     // Two entries.
     let program = toy(&["@P0 bra 2", "nop", "nop", "@P1 bra 1", "exit"]);
     let cfg = Cfg::build(&program, &Layout::default());
     let loops = cfg.loops();
     assert_eq!(loops.loops.len(), 1);
-    assert!(loops.loops[0].irreducible);
+    assert!(loops.loops[LoopId(0)].irreducible);
 }
 
 #[test]
@@ -351,22 +351,22 @@ proptest! {
     fn dominators_are_what_removal_says(program in programs()) {
         let cfg = Cfg::build(&program, &Layout::default());
         let dominators = cfg.dominators();
-        let reach = |without: Option<u32>| {
-            let mut seen = vec![false; cfg.blocks.len()];
-            let mut work: Vec<u32> = vec![0];
+        let reach = |without: Option<BlockId>| {
+            let mut seen: IndexVec<BlockId, bool> = IndexVec::filled(false, cfg.blocks.len());
+            let mut work = vec![BlockId(0)];
             while let Some(b) = work.pop() {
-                if Some(b) != without && !std::mem::replace(&mut seen[b as usize], true) {
+                if Some(b) != without && !std::mem::replace(&mut seen[b], true) {
                     work.extend(cfg.succ_of(b));
                 }
             }
             seen
         };
         let all = reach(None);
-        for a in 0..cfg.blocks.len() as u32 {
+        for a in all.ids() {
             let seen = reach(Some(a));
-            for b in 0..cfg.blocks.len() as u32 {
-                if all[a as usize] && all[b as usize] {
-                    prop_assert_eq!(dominators.dominates(BlockId(a), BlockId(b)), a == b || !seen[b as usize]);
+            for b in all.ids() {
+                if all[a] && all[b] {
+                    prop_assert_eq!(dominators.dominates(a, b), a == b || !seen[b]);
                 }
             }
         }
@@ -377,14 +377,14 @@ proptest! {
         let cfg = Cfg::build(&program, &Layout::default());
         let loops = cfg.loops();
         for &b in cfg.reverse_postorder() {
-            let mut seen = vec![false; cfg.blocks.len()];
-            let mut work: Vec<u32> = cfg.succ_of(b.0).to_vec();
+            let mut seen: IndexVec<BlockId, bool> = IndexVec::filled(false, cfg.blocks.len());
+            let mut work = cfg.succ_of(b).to_vec();
             while let Some(x) = work.pop() {
-                if !std::mem::replace(&mut seen[x as usize], true) {
+                if !std::mem::replace(&mut seen[x], true) {
                     work.extend(cfg.succ_of(x));
                 }
             }
-            prop_assert_eq!(loops.of(b).is_some(), seen[b.0 as usize]);
+            prop_assert_eq!(loops.of(b).is_some(), seen[b]);
         }
     }
 

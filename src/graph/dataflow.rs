@@ -1,6 +1,13 @@
 //! A worklist for facts that only grow: nodes in a fixed order, edges that carry facts from node to node.
 
 use super::Lists;
+use crate::base::{IndexVec, dense_id};
+
+/// What has a fact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Node(pub u32);
+
+dense_id!(Node);
 
 /// The numbers below `n` that wait, found in order; 64 to a word, four levels of words.
 pub(crate) struct Queue {
@@ -64,7 +71,12 @@ impl Queue {
 /// Runs to the fixed point. `ranks[node]` says which node goes first in a sweep, `nodes[rank]` is its inverse. Whenever a node's
 /// fact has grown, every edge that `out` lists for it is carried: `carry(edge)` says which node's fact grew by it. Facts of bounded
 /// height make this linear in the edges.
-pub(crate) fn run(nodes: &[u32], ranks: &[u32], out: &Lists, mut carry: impl FnMut(u32) -> Option<u32>) {
+pub(crate) fn run(
+    nodes: &[Node],
+    ranks: &IndexVec<Node, u32>,
+    out: &Lists<Node, u32>,
+    mut carry: impl FnMut(u32) -> Option<Node>,
+) {
     let mut queue = Queue::new(nodes.len());
     (0..nodes.len() as u32).for_each(|rank| queue.insert(rank));
     let mut at = 0;
@@ -73,7 +85,7 @@ pub(crate) fn run(nodes: &[u32], ranks: &[u32], out: &Lists, mut carry: impl FnM
         at = rank + 1;
         for &edge in out.get(nodes[rank as usize]) {
             if let Some(grown) = carry(edge) {
-                queue.insert(ranks[grown as usize]);
+                queue.insert(ranks[grown]);
             }
         }
     }

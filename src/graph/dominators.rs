@@ -3,6 +3,7 @@
 //! Lengauer and Tarjan's algorithm with path compression, all of it iterative: O(edges · log blocks) on any graph.
 
 use super::{BlockId, Lists};
+use crate::base::{Id, IndexVec};
 
 const NONE: u32 = u32::MAX;
 
@@ -10,20 +11,20 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub struct Dominators {
     /// Immediate dominator by block; `NONE` for roots and unreachable blocks.
-    parent: Vec<u32>,
+    parent: IndexVec<BlockId, u32>,
     /// When a walk of the forest enters and leaves each block, for constant-time questions.
-    enter: Vec<u32>,
-    leave: Vec<u32>,
+    enter: IndexVec<BlockId, u32>,
+    leave: IndexVec<BlockId, u32>,
 }
 
 impl Dominators {
     /// Finds the dominators of every reachable block: of so many, where they are entered, and what follows each.
-    pub fn of_graph<'s>(n: usize, roots: &'s [u32], successors: &dyn Fn(u32) -> &'s [u32]) -> Dominators {
+    pub fn of_graph<'s>(n: usize, roots: &'s [BlockId], successors: &dyn Fn(BlockId) -> &'s [BlockId]) -> Dominators {
         let root = n as u32;
-        let edges = (0..root).flat_map(|from| successors(from).iter().map(move |&to| (to, from)));
+        let edges = (0..root).map(BlockId).flat_map(|from| successors(from).iter().map(move |&to| (to, from)));
         let predecessors = Lists::from_pairs(n, edges);
         // Depth-first numbering from a virtual root whose successors are the entries.
-        let succ = |v: u32| if v == root { roots } else { successors(v) };
+        let succ = |v: u32| if v == root { roots } else { successors(BlockId(v)) };
         let mut number = vec![NONE; n + 1];
         let mut vertex: Vec<u32> = Vec::with_capacity(n + 1);
         let mut tree_parent = vec![NONE; n + 1];
@@ -31,7 +32,7 @@ impl Dominators {
         number[n] = 0;
         vertex.push(root);
         while let Some((v, next)) = stack.last_mut() {
-            let Some(&w) = succ(*v).get(*next as usize) else {
+            let Some(&BlockId(w)) = succ(*v).get(*next as usize) else {
                 stack.pop();
                 continue;
             };
@@ -51,8 +52,8 @@ impl Dominators {
         let mut bucket_head = vec![NONE; n + 1];
         let mut bucket_next = vec![NONE; n + 1];
         let mut is_root = vec![false; n];
-        for &r in roots {
-            is_root[r as usize] = true;
+        for r in roots {
+            is_root[r.index()] = true;
         }
         let mut path: Vec<u32> = Vec::new();
         let mut eval = |v: u32, ancestor: &mut [u32], best: &mut [u32], semi: &[u32]| -> u32 {
@@ -80,7 +81,7 @@ impl Dominators {
             if is_root[w as usize] {
                 semi[w as usize] = 0;
             }
-            for &v in predecessors.get(w) {
+            for &BlockId(v) in predecessors.get(BlockId(w)) {
                 if number[v as usize] == NONE {
                     continue;
                 }
@@ -106,20 +107,20 @@ impl Dominators {
 
         let parent: Vec<u32> = idom[..n].iter().map(|&p| if p == root { NONE } else { p }).collect();
         let (enter, leave) = intervals(&parent, &vertex, n);
-        Dominators { parent, enter, leave }
+        Dominators { parent: parent.into(), enter: enter.into(), leave: leave.into() }
     }
 
     /// The last block before `block` on every path to it; `None` for entries and unreachable blocks.
     pub fn immediate(&self, block: BlockId) -> Option<BlockId> {
-        self.parent.get(block.0 as usize).filter(|&&p| p != NONE).map(|&p| BlockId(p))
+        self.parent.get(block).filter(|&&p| p != NONE).map(|&p| BlockId(p))
     }
 
     /// Whether every path to `b` goes through `a`; a block dominates itself. Unreachable blocks dominate nothing else.
     pub fn dominates(&self, a: BlockId, b: BlockId) -> bool {
-        let (Some(&a_in), Some(&a_out)) = (self.enter.get(a.0 as usize), self.leave.get(a.0 as usize)) else {
+        let (Some(&a_in), Some(&a_out)) = (self.enter.get(a), self.leave.get(a)) else {
             return false;
         };
-        a == b || self.enter.get(b.0 as usize).is_some_and(|&b_in| b_in != NONE && a_in < b_in && b_in <= a_out)
+        a == b || self.enter.get(b).is_some_and(|&b_in| b_in != NONE && a_in < b_in && b_in <= a_out)
     }
 }
 

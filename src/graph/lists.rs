@@ -1,33 +1,45 @@
 //! Adjacency in one vector.
 
-/// Many short lists in one vector.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Lists {
+use std::marker::PhantomData;
+
+use crate::base::Id;
+
+/// Many short lists in one vector, one for each id.
+#[derive(Clone, Debug)]
+pub(crate) struct Lists<K, T> {
     offsets: Vec<u32>,
-    items: Vec<u32>,
+    items: Vec<T>,
+    keys: PhantomData<fn(K)>,
 }
 
-impl Lists {
+impl<K, T> Default for Lists<K, T> {
+    fn default() -> Self {
+        Lists { offsets: Vec::new(), items: Vec::new(), keys: PhantomData }
+    }
+}
+
+impl<K: Id, T: Copy> Lists<K, T> {
     /// Builds lists for `n` keys from pairs in any order; the order of equal keys is kept.
-    pub(crate) fn from_pairs(n: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Lists {
+    pub(crate) fn from_pairs(n: usize, pairs: impl Iterator<Item = (K, T)> + Clone) -> Lists<K, T> {
         let mut offsets = vec![0u32; n + 1];
         for (key, _) in pairs.clone() {
-            offsets[key as usize + 1] += 1;
+            offsets[key.index() + 1] += 1;
         }
         for i in 0..n {
             offsets[i + 1] += offsets[i];
         }
         let mut next = offsets.clone();
-        let mut items = vec![0u32; offsets[n] as usize];
+        // Any item will do until its own comes.
+        let mut items = pairs.clone().next().map_or_else(Vec::new, |(_, any)| vec![any; offsets[n] as usize]);
         for (key, item) in pairs {
-            items[next[key as usize] as usize] = item;
-            next[key as usize] += 1;
+            items[next[key.index()] as usize] = item;
+            next[key.index()] += 1;
         }
-        Lists { offsets, items }
+        Lists { offsets, items, keys: PhantomData }
     }
 
-    pub(crate) fn get(&self, key: u32) -> &[u32] {
-        match (self.offsets.get(key as usize), self.offsets.get(key as usize + 1)) {
+    pub(crate) fn get(&self, key: K) -> &[T] {
+        match (self.offsets.get(key.index()), self.offsets.get(key.index() + 1)) {
             (Some(&from), Some(&to)) => &self.items[from as usize..to as usize],
             _ => &[],
         }

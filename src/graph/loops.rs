@@ -4,12 +4,15 @@
 //! ancestor of their ends, so that the work stays almost linear whatever the graph looks like.
 
 use super::BlockId;
+use crate::base::{Id, IndexVec, dense_id};
 
 const NONE: u32 = u32::MAX;
 
 /// Index of a loop in [`Loops::loops`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LoopId(pub u32);
+
+dense_id!(LoopId);
 
 /// A loop: a header and the blocks that lead back to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,41 +31,41 @@ pub struct Loop {
 #[derive(Clone, Debug, Default)]
 pub struct Loops {
     /// By position of the header.
-    pub loops: Vec<Loop>,
-    innermost: Vec<Option<LoopId>>,
+    pub loops: IndexVec<LoopId, Loop>,
+    innermost: IndexVec<BlockId, Option<LoopId>>,
 }
 
 impl Loops {
     /// Those of a graph: so many blocks, where it is entered, and what follows each.
-    pub fn of_graph<'s>(blocks: usize, entries: &[u32], successors: &dyn Fn(u32) -> &'s [u32]) -> Loops {
+    pub fn of_graph<'s>(blocks: usize, entries: &[BlockId], successors: &dyn Fn(BlockId) -> &'s [BlockId]) -> Loops {
         Forest::new(blocks, entries, successors).run()
     }
 
     /// The innermost loop of a block.
     pub fn of(&self, block: BlockId) -> Option<LoopId> {
-        self.innermost.get(block.0 as usize).copied().flatten()
+        self.innermost.get(block).copied().flatten()
     }
 
     /// The loops around a block, the innermost first.
     pub fn around(&self, block: BlockId) -> impl Iterator<Item = LoopId> {
-        std::iter::successors(self.of(block), |id| self.loops.get(id.0 as usize)?.parent)
+        std::iter::successors(self.of(block), |id| self.loops.get(*id)?.parent)
     }
 
     /// Loops, each before the one around it: what is known of a loop is handed on from inside out in one pass.
     pub fn inner_first(&self) -> Vec<LoopId> {
-        let mut all: Vec<LoopId> = (0..self.loops.len() as u32).map(LoopId).collect();
-        all.sort_by_key(|id| std::cmp::Reverse(self.loops.get(id.0 as usize).map_or(0, |found| found.depth)));
+        let mut all: Vec<LoopId> = self.loops.ids().collect();
+        all.sort_by_key(|id| std::cmp::Reverse(self.loops.get(*id).map_or(0, |found| found.depth)));
         all
     }
 
     /// The loop around one.
     pub fn parent(&self, id: LoopId) -> Option<LoopId> {
-        self.loops.get(id.0 as usize)?.parent
+        self.loops.get(id)?.parent
     }
 
     /// How many loops a block is in.
     pub fn depth(&self, block: BlockId) -> u32 {
-        self.of(block).and_then(|l| self.loops.get(l.0 as usize)).map_or(0, |l| l.depth)
+        self.of(block).and_then(|l| self.loops.get(l)).map_or(0, |l| l.depth)
     }
 }
 
@@ -90,7 +93,7 @@ struct Forest {
 }
 
 impl Forest {
-    fn new<'s>(n: usize, entries: &[u32], successors: &dyn Fn(u32) -> &'s [u32]) -> Forest {
+    fn new<'s>(n: usize, entries: &[BlockId], successors: &dyn Fn(BlockId) -> &'s [BlockId]) -> Forest {
         let mut forest = Forest {
             preorder: Vec::with_capacity(n),
             tree_parent: vec![NONE; n],
@@ -103,7 +106,7 @@ impl Forest {
         let mut sets = Sets((0..n as u32).collect());
         let mut tree = vec![NONE; n];
         let mut stack: Vec<(u32, u32)> = Vec::new();
-        for &root in entries {
+        for &BlockId(root) in entries {
             if number[root as usize] != NONE {
                 continue;
             }
@@ -112,7 +115,7 @@ impl Forest {
             tree[root as usize] = root;
             stack.push((root, 0));
             while let Some(&mut (v, ref mut next)) = stack.last_mut() {
-                let Some(&w) = successors(v).get(*next as usize) else {
+                let Some(&BlockId(w)) = successors(BlockId(v)).get(*next as usize) else {
                     finished[v as usize] = true;
                     stack.pop();
                     if let Some(&(parent, _)) = stack.last() {
@@ -194,24 +197,23 @@ impl Forest {
             }
         }
 
-        let mut loops = Loops { loops: Vec::new(), innermost: vec![None; n] };
+        let mut loops = Loops { loops: IndexVec::default(), innermost: IndexVec::filled(None, n) };
         let mut id = vec![None; n];
         for block in (0..n).filter(|&b| is_header[b]) {
-            id[block] = Some(LoopId(loops.loops.len() as u32));
-            loops.loops.push(Loop {
-                header: BlockId(block as u32),
+            id[block] = Some(loops.loops.push(Loop {
+                header: BlockId::new(block),
                 parent: None,
                 depth: 1,
                 irreducible: irreducible[block],
-            });
+            }));
         }
         // Preorder has a loop's header before the headers inside it, so that depths can be added up.
         for &w in &self.preorder {
             let around = (header[w as usize] != NONE).then(|| id[header[w as usize] as usize]).flatten();
-            loops.innermost[w as usize] = id[w as usize].or(around);
+            loops.innermost[BlockId(w)] = id[w as usize].or(around);
             if let (Some(own), Some(parent)) = (id[w as usize], around) {
-                loops.loops[own.0 as usize].parent = Some(parent);
-                loops.loops[own.0 as usize].depth = loops.loops[parent.0 as usize].depth + 1;
+                loops.loops[own].parent = Some(parent);
+                loops.loops[own].depth = loops.loops[parent].depth + 1;
             }
         }
         loops

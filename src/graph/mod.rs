@@ -12,6 +12,10 @@ pub use dominators::Dominators;
 pub(crate) use lists::Lists;
 pub use loops::{Loop, LoopId, Loops};
 
+use crate::base::dense_id;
+
 /// Index of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BlockId(pub u32);
+
+dense_id!(BlockId);

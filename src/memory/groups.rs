@@ -6,7 +6,7 @@
 use super::model::{GroupKind, GroupsAt, GroupsInFlight};
 use crate::base::Line;
 use crate::ptx::{Bulk, CpAsync, Operation, Wgmma};
-use crate::simt::{Site, Warps, dataflow};
+use crate::simt::{BlockId, Site, Warps, dataflow};
 
 /// Groups past which a loop is taken to commit without end: no kernel waits for more.
 const MANY: u32 = 64;
@@ -91,15 +91,16 @@ pub(super) fn in_flight(warps: &Warps<'_>, number: &dyn Fn(Line) -> Line) -> Vec
     let has = |kind: GroupKind| graph.sites.iter().any(|site| step_of(kind, site).is_some());
     let of = |kind: GroupKind| {
         let none = Flight { least: 0, most: 0, open: false };
-        let through =
-            |block: u32, state: Flight| graph.sites_of(block).fold(state, |state, (_, site)| state.through(kind, site));
+        let through = |block: BlockId, state: Flight| {
+            graph.sites_of(block).fold(state, |state, (_, site)| state.through(kind, site))
+        };
         let join = |there: &mut Flight, other: Flight| {
             let joined = there.join(other);
             std::mem::replace(there, joined) != joined
         };
         let before = dataflow::forward(graph, none, through, |_, _, state| Some(*state), join);
         let mut lines: Vec<(usize, GroupsAt)> = Vec::new();
-        for (block, state) in (0u32..).zip(before) {
+        for (block, state) in before.into_iter_enumerated() {
             let Some(mut state) = state else { continue };
             for (index, site) in graph.sites_of(block) {
                 state = state.through(kind, site);

@@ -291,7 +291,7 @@ impl Code {
         let mut counts: FastMap<LoopId, u32> = FastMap::default();
         // The deepest first, so that a loop has all of its own when it is handed on.
         let mut open: BTreeMap<(Reverse<u32>, LoopId), u32> = BTreeMap::new();
-        let key = |id: LoopId| (Reverse(self.loops.loops.get(id.0 as usize).map_or(0, |found| found.depth)), id);
+        let key = |id: LoopId| (Reverse(self.loops.loops.get(id).map_or(0, |found| found.depth)), id);
         for id in pcs.filter_map(|pc| self.loops.of(self.cfg.block_at(pc)?)) {
             *open.entry(key(id)).or_default() += 1;
         }

@@ -140,6 +140,6 @@ fn loops_around(code: &Code, pc: Pc) -> Vec<LoopId> {
 }
 
 fn loop_start(code: &Code, id: LoopId) -> Pc {
-    let header = code.loops.loops.get(id.0 as usize).map(|found| found.header);
+    let header = code.loops.loops.get(id).map(|found| found.header);
     header.and_then(|header| code.cfg.blocks.get(header.0 as usize)).map_or(Pc(0), |block| Pc(block.start * 16))
 }

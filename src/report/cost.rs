@@ -342,12 +342,12 @@ impl Teller<'_> {
             (block.start..block.end).any(|index| self.section.ptx_line(Pc(index * 16)) == Some(line))
         };
         let found = blocks.filter(|(_, block)| has(block)).filter_map(|(block, _)| self.code.loops.of(block));
-        found.max_by_key(|id| (self.code.loops.loops.get(id.0 as usize).map(|found| found.depth), Reverse(*id)))
+        found.max_by_key(|id| (self.code.loops.loops.get(*id).map(|found| found.depth), Reverse(*id)))
     }
 
     fn cost(&self, id: LoopId) -> Option<LoopCost> {
         let turns = cost::turns(self.code, id)?;
-        let found = self.code.loops.loops.get(id.0 as usize)?;
+        let found = self.code.loops.loops.get(id)?;
         let pc = Pc(self.code.cfg.blocks.get(found.header.0 as usize)?.start * 16);
         Some(LoopCost {
             pc,

@@ -131,14 +131,14 @@ struct Lines {
 impl Lines {
     fn new(function: &Function<'_, '_>) -> Lines {
         let graph = Graph::build(function);
-        let mut headers: Vec<u32> = graph.loop_headers().map(|(block, _)| block).collect();
+        let mut headers: Vec<BlockId> = graph.loop_headers().map(|(block, _)| block).collect();
         headers.sort_unstable();
         headers.dedup();
-        let number = |block: u32| headers.binary_search(&block).ok().map(|at| PtxLoop(at as u32));
+        let number = |block: BlockId| headers.binary_search(&block).ok().map(|at| PtxLoop(at as u32));
         let parents = headers.iter().map(|&block| graph.loop_headers_around(block).nth(1).and_then(number)).collect();
         let mut lines = Lines { parents, ..Lines::default() };
-        for (at, block) in (0u32..).zip(&graph.blocks) {
-            let around: Vec<u32> = graph.loop_headers_around(at).collect();
+        for (at, block) in graph.blocks.iter_enumerated() {
+            let around: Vec<BlockId> = graph.loop_headers_around(at).collect();
             let Some(inner) = around.first().copied().and_then(number) else { continue };
             for (_, site) in graph.sites_of(at) {
                 lines.innermost.insert(site.line(), inner);
@@ -205,7 +205,7 @@ impl Teller<'_> {
 
     /// The loop of the PTX that a loop of the code is made of: by its branch back, or the outermost of those that its instructions are in.
     fn ptx_loop(&self, id: LoopId, copies: &Copies) -> Option<PtxLoop> {
-        let header = self.code.loops.loops.get(id.0 as usize)?.header;
+        let header = self.code.loops.loops.get(id)?.header;
         let latches =
             self.code.cfg.predecessors(header).filter(|&block| self.code.loops.around(block).any(|of| of == id));
         let by_branch = latches.filter_map(|block| {

@@ -8,10 +8,10 @@ pub mod setmaxnreg;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::base::{Line, work};
+use crate::base::{IndexVec, Line, work};
 use crate::ptx::{Bulk, CpAsync, Mbarrier, MbarrierAction, Operation, RegisterAction, Tcgen05, Wgmma};
 use crate::roles::setmaxnreg::Requested;
-use crate::simt::{Edge, Site, ThreadSet, Warps, dataflow, passing};
+use crate::simt::{BlockId, Edge, Graph, Site, ThreadSet, Warps, dataflow, passing};
 
 /// What a role's instructions tell about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,7 +85,7 @@ pub struct Role {
     /// Every count that its setmaxnreg ask for, ascending.
     pub counts: Vec<u32>,
     /// The blocks that only it runs.
-    pub blocks: Vec<u32>,
+    pub blocks: Vec<BlockId>,
     /// What it does.
     pub duties: BTreeSet<Duty>,
     /// The warps that do something which others of the role do not.
@@ -150,7 +150,10 @@ fn by_threads(warps: &Warps<'_>, requested: &[Requested], threads: u32) -> Vec<R
     let roles = groups.into_iter().map(|((own, _), members)| {
         let set: ThreadSet =
             members.iter().flat_map(|warp| warp * 32..warp * 32 + 32).filter(|thread| *thread < threads).collect();
-        let blocks: Vec<u32> = (0..warps.graph.blocks.len() as u32)
+        let blocks: Vec<BlockId> = warps
+            .graph
+            .blocks
+            .ids()
             .filter(|&block| {
                 let here = warps.reach.block(block);
                 !here.is_empty() && here.within(&set)
@@ -172,14 +175,14 @@ fn by_threads(warps: &Warps<'_>, requested: &[Requested], threads: u32) -> Vec<R
 /// Without a block size: what each setmaxnreg leads to.
 fn by_place(warps: &Warps<'_>, requested: &[Requested]) -> Vec<Role> {
     let dominated = |site: &Requested| {
-        let from = warps.graph.sites.get(site.index).map_or(0, |site| site.block);
+        let from = warps.graph.sites.get(site.index).map_or(Graph::ENTRY, |site| site.block);
         dominated(warps, from)
     };
-    let regions: Vec<(usize, Vec<u32>)> = requested.iter().map(|site| (site.index, dominated(site))).collect();
+    let regions: Vec<(usize, Vec<BlockId>)> = requested.iter().map(|site| (site.index, dominated(site))).collect();
     // A setmaxnreg inside the region of another belongs to that role.
     let inside = |index: usize| {
         work::spend_on(regions.iter().map(|(_, region)| 1 + region.len() / 8).sum());
-        let block = warps.graph.sites.get(index).map_or(0, |site| site.block);
+        let block = warps.graph.sites.get(index).map_or(Graph::ENTRY, |site| site.block);
         regions.iter().any(|(other, region)| *other < index && region.contains(&block))
     };
     let heads = regions.iter().filter(|(index, _)| !inside(*index));
@@ -207,30 +210,30 @@ fn by_place(warps: &Warps<'_>, requested: &[Requested]) -> Vec<Role> {
 }
 
 /// The blocks that are reached through a block alone: those that a walk from the start misses when it may not enter it.
-fn dominated(warps: &Warps<'_>, through: u32) -> Vec<u32> {
+fn dominated(warps: &Warps<'_>, through: BlockId) -> Vec<BlockId> {
     let blocks = &warps.graph.blocks;
-    let walk = |closed: Option<u32>| {
-        let mut seen = vec![false; blocks.len()];
-        let mut open = vec![0u32];
+    let walk = |closed: Option<BlockId>| {
+        let mut seen = IndexVec::filled(false, blocks.len());
+        let mut open = vec![Graph::ENTRY];
         while let Some(at) = open.pop() {
             work::spend(1);
-            if Some(at) == closed || std::mem::replace(seen.get_mut(at as usize).unwrap_or(&mut true), true) {
+            if Some(at) == closed || std::mem::replace(seen.get_mut(at).unwrap_or(&mut true), true) {
                 continue;
             }
-            open.extend(blocks.get(at as usize).iter().flat_map(|block| &block.successors).map(|edge| edge.to));
+            open.extend(blocks.get(at).iter().flat_map(|block| &block.successors).map(|edge| edge.to));
         }
         seen
     };
     work::spend_on(blocks.len());
     let (all, without) = (walk(None), walk(Some(through)));
-    (0..blocks.len()).filter(|&at| all.get(at) != without.get(at)).map(|at| at as u32).collect()
+    blocks.ids().filter(|&at| all.get(at) != without.get(at)).collect()
 }
 
 fn role(
     warps: &Warps<'_>,
     requested: &[Requested],
     sets: Vec<usize>,
-    blocks: Vec<u32>,
+    blocks: Vec<BlockId>,
     duties: BTreeSet<Duty>,
     threads: Option<ThreadSet>,
 ) -> Role {
@@ -244,7 +247,7 @@ fn role(
         0 => None,
         _ => threads.as_ref().and_then(|threads| working_budget(warps, requested, threads)),
     };
-    let first_block = blocks.first().and_then(|block| warps.graph.blocks.get(*block as usize));
+    let first_block = blocks.first().and_then(|block| warps.graph.blocks.get(*block));
     // A role begins where it sets its budget; blocks before that (one thread sets barriers up) may be its own too.
     let first = sets.first().copied().or(first_block.map(|block| block.start as usize));
     let entry = first.and_then(|index| warps.graph.sites.get(index)).map(|site| site.line());
@@ -267,7 +270,7 @@ fn working_budget(warps: &Warps<'_>, requested: &[Requested], threads: &ThreadSe
     let counts: BTreeMap<usize, Option<u32>> = requested.iter().map(|site| (site.index, site.count)).collect();
     let ours = |index: usize| !warps.at(index).intersection(threads).is_empty();
     // What may be in force at the start of each block: none as launched.
-    let through = |block: u32, mut state: BTreeSet<Option<u32>>| {
+    let through = |block: BlockId, mut state: BTreeSet<Option<u32>>| {
         for (index, _) in graph.sites_of(block) {
             if let Some(count) = counts.get(&index).filter(|_| ours(index)) {
                 state = [*count].into_iter().collect();
@@ -275,9 +278,9 @@ fn working_budget(warps: &Warps<'_>, requested: &[Requested], threads: &ThreadSe
         }
         state
     };
-    let along = |at: u32, edge: &Edge, state: &BTreeSet<Option<u32>>| {
+    let along = |at: BlockId, edge: &Edge, state: &BTreeSet<Option<u32>>| {
         let here = warps.reach.block(at).intersection(threads);
-        let going = passing(graph, &warps.values, graph.blocks.get(at as usize)?, edge, here);
+        let going = passing(graph, &warps.values, graph.blocks.get(at)?, edge, here);
         (!going.is_empty()).then(|| state.clone())
     };
     let join = |there: &mut BTreeSet<Option<u32>>, state: BTreeSet<Option<u32>>| {
@@ -287,9 +290,9 @@ fn working_budget(warps: &Warps<'_>, requested: &[Requested], threads: &ThreadSe
     };
     let before = dataflow::forward(graph, BTreeSet::from([None]), through, along, join);
     let mut found: BTreeSet<Option<u32>> = BTreeSet::new();
-    for (block, start) in before.into_iter().enumerate() {
+    for (block, start) in before.into_iter_enumerated() {
         let mut state = start.unwrap_or_default();
-        for (index, site) in graph.sites_of(block as u32) {
+        for (index, site) in graph.sites_of(block) {
             if let Some(count) = counts.get(&index).filter(|_| ours(index)) {
                 state = [*count].into_iter().collect();
             }
@@ -364,15 +367,15 @@ fn waits(mbarrier: &Mbarrier<'_>) -> bool {
 const PREAMBLE: u32 = 32;
 
 /// The blocks that those lead to in which a role sets its budget; all where it sets none.
-fn from_entry(warps: &Warps<'_>, role: &Role) -> Vec<bool> {
+fn from_entry(warps: &Warps<'_>, role: &Role) -> IndexVec<BlockId, bool> {
     let blocks = &warps.graph.blocks;
-    let mut seen = vec![role.sets.is_empty(); blocks.len()];
-    let mut open: Vec<u32> =
+    let mut seen = IndexVec::filled(role.sets.is_empty(), blocks.len());
+    let mut open: Vec<BlockId> =
         role.sets.iter().filter_map(|set| warps.graph.sites.get(*set)).map(|site| site.block).collect();
     while let Some(at) = open.pop() {
         work::spend(1);
-        if !std::mem::replace(seen.get_mut(at as usize).unwrap_or(&mut true), true) {
-            open.extend(blocks.get(at as usize).iter().flat_map(|block| &block.successors).map(|edge| edge.to));
+        if !std::mem::replace(seen.get_mut(at).unwrap_or(&mut true), true) {
+            open.extend(blocks.get(at).iter().flat_map(|block| &block.successors).map(|edge| edge.to));
         }
     }
     seen
@@ -387,7 +390,7 @@ fn unnamed(warps: &Warps<'_>, role: &Role) -> &'static str {
     let after = from_entry(warps, role);
     for (index, site) in warps.graph.sites.iter().enumerate() {
         let here = warps.at(index);
-        if here.intersection(&threads).is_empty() || !after.get(site.block as usize).copied().unwrap_or(true) {
+        if here.intersection(&threads).is_empty() || !after.get(site.block).copied().unwrap_or(true) {
             continue;
         }
         let shared = here.whole_warps().intersection(&everybody) == everybody;

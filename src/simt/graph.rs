@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
 
-use crate::base::{Line, work};
+use crate::base::{Id, IndexVec, Line, work};
 use crate::graph::{BlockId, Loop, Loops};
 use crate::ptx::{Function, Located, Operation, Register, Registers, StatementKind};
 
@@ -16,8 +16,8 @@ pub struct Site<'a> {
     pub operation: Operation<'a>,
     /// The predicate that guards it, and whether it runs where that is false.
     pub guard: Option<(Register, bool)>,
-    /// Index of its block.
-    pub block: u32,
+    /// Its block.
+    pub block: BlockId,
 }
 
 impl Site<'_> {
@@ -30,8 +30,8 @@ impl Site<'_> {
 /// A way out of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
-    /// Index of the block it leads to.
-    pub to: u32,
+    /// The block it leads to.
+    pub to: BlockId,
     /// The predicate that must hold, with the value that it must have; none for a way that is always open.
     pub when: Option<(Register, bool)>,
     /// Which entry of the table a `brx.idx` must choose.
@@ -55,7 +55,7 @@ pub struct Graph<'a> {
     /// Instructions in the order of the text.
     pub sites: Vec<Site<'a>>,
     /// Blocks in the order of the text.
-    pub blocks: Vec<Block>,
+    pub blocks: IndexVec<BlockId, Block>,
     /// Virtual registers.
     pub registers: Registers<'a>,
     /// Whether every branch has a target that was found.
@@ -88,6 +88,9 @@ impl Scopes<'_> {
 }
 
 impl<'a> Graph<'a> {
+    /// The block where a function starts.
+    pub const ENTRY: BlockId = BlockId(0);
+
     /// Cuts a function into blocks.
     pub fn build(function: &Function<'_, 'a>) -> Graph<'a> {
         let registers = function.registers();
@@ -118,7 +121,7 @@ impl<'a> Graph<'a> {
                 .instruction
                 .guard()
                 .and_then(|guard| Some((registers.resolve(guard.register, located.id)?, guard.negated)));
-            Site { located, operation: located.instruction.operation(), guard, block: 0 }
+            Site { located, operation: located.instruction.operation(), guard, block: Graph::ENTRY }
         }));
         let tables: HashMap<&str, Vec<String>> = function
             .tables()
@@ -166,22 +169,22 @@ impl<'a> Graph<'a> {
                 leads[index + 1] = true;
             }
         }
-        let mut blocks: Vec<Block> = Vec::new();
+        let mut blocks: IndexVec<BlockId, Block> = IndexVec::default();
+        let mut at = Graph::ENTRY;
         for (index, lead) in leads.iter().enumerate().take(sites.len()) {
             if *lead {
-                blocks.push(Block { start: index as u32, end: index as u32, successors: Vec::new() });
+                at = blocks.push(Block { start: index as u32, end: index as u32, successors: Vec::new() });
             }
-            let at = blocks.len().saturating_sub(1);
-            if let (Some(block), Some(site)) = (blocks.last_mut(), sites.get_mut(index)) {
+            if let (Some(block), Some(site)) = (blocks.get_mut(at), sites.get_mut(index)) {
                 block.end = index as u32 + 1;
-                site.block = at as u32;
+                site.block = at;
             }
         }
-        let count = blocks.len() as u32;
-        for at in 0..count {
-            let Some(last) = blocks.get(at as usize).and_then(|block| block.end.checked_sub(1)) else { continue };
+        let mut ids = blocks.ids().peekable();
+        while let Some(at) = ids.next() {
+            let next = ids.peek().copied();
+            let Some(last) = blocks.get(at).and_then(|block| block.end.checked_sub(1)) else { continue };
             let Some(site) = sites.get(last as usize) else { continue };
-            let next = (at + 1 < count).then_some(at + 1);
             let mut successors = Vec::new();
             // Unknown guards (`@%envreg`) leave both ways open.
             let guarded = site.located.instruction.guard().is_some();
@@ -200,7 +203,7 @@ impl<'a> Graph<'a> {
             } else if let Some(to) = next {
                 successors.push(Edge { to, when: None, case: None });
             }
-            if let Some(block) = blocks.get_mut(at as usize) {
+            if let Some(block) = blocks.get_mut(at) {
                 block.successors = successors;
             }
         }
@@ -216,18 +219,18 @@ impl<'a> Graph<'a> {
     }
 
     /// The instructions of a block with their indices.
-    pub fn sites_of(&self, block: u32) -> impl Iterator<Item = (usize, &Site<'a>)> {
-        let range = self.blocks.get(block as usize).map_or(0..0, |block| block.start as usize..block.end as usize);
+    pub fn sites_of(&self, block: BlockId) -> impl Iterator<Item = (usize, &Site<'a>)> {
+        let range = self.blocks.get(block).map_or(0..0, |block| block.start as usize..block.end as usize);
         range.clone().zip(self.sites.get(range).unwrap_or(&[])).inspect(|_| work::spend(1))
     }
 
     /// By block: those that lead to it.
-    pub fn predecessors(&self) -> Vec<Vec<u32>> {
-        let mut before: Vec<Vec<u32>> = vec![Vec::new(); self.blocks.len()];
-        for (at, block) in (0u32..).zip(&self.blocks) {
+    pub fn predecessors(&self) -> IndexVec<BlockId, Vec<BlockId>> {
+        let mut before: IndexVec<BlockId, Vec<BlockId>> = IndexVec::filled(Vec::new(), self.blocks.len());
+        for (at, block) in self.blocks.iter_enumerated() {
             work::spend_on(block.successors.len());
             for edge in &block.successors {
-                if let Some(list) = before.get_mut(edge.to as usize) {
+                if let Some(list) = before.get_mut(edge.to) {
                     list.push(at);
                 }
             }
@@ -237,46 +240,46 @@ impl<'a> Graph<'a> {
 
     /// Whether an instruction can run more than once in a thread.
     pub fn is_in_a_loop(&self, index: usize) -> bool {
-        let home = self.sites.get(index).map(|site| BlockId(site.block));
+        let home = self.sites.get(index).map(|site| site.block);
         home.is_none_or(|home| self.loops().of(home).is_some())
     }
 
     /// The innermost loop around a block that every way into leads through its start, by that start.
-    pub fn loop_of(&self, block: u32) -> Option<u32> {
-        self.loops_around(block).find(|found| !found.irreducible).map(|found| found.header.0)
+    pub fn loop_of(&self, block: BlockId) -> Option<BlockId> {
+        self.loops_around(block).find(|found| !found.irreducible).map(|found| found.header)
     }
 
     /// The blocks of that loop.
-    pub fn innermost_loop(&self, block: u32) -> Option<Vec<u32>> {
-        let start = BlockId(self.loop_of(block)?);
+    pub fn innermost_loop(&self, block: BlockId) -> Option<Vec<BlockId>> {
+        let start = self.loop_of(block)?;
         work::spend_on(self.blocks.len());
-        let is_within = |block: &u32| self.loops_around(*block).any(|found| found.header == start);
-        Some((0..self.blocks.len() as u32).filter(is_within).collect())
+        let is_within = |block: &BlockId| self.loops_around(*block).any(|found| found.header == start);
+        Some(self.blocks.ids().filter(is_within).collect())
     }
 
     /// The first blocks of the loops around a block, the innermost first.
-    pub fn loop_headers_around(&self, block: u32) -> impl Iterator<Item = u32> {
-        self.loops_around(block).filter(|found| !found.irreducible).map(|found| found.header.0)
+    pub fn loop_headers_around(&self, block: BlockId) -> impl Iterator<Item = BlockId> {
+        self.loops_around(block).filter(|found| !found.irreducible).map(|found| found.header)
     }
 
-    fn loops_around(&self, block: u32) -> impl Iterator<Item = &Loop> {
+    fn loops_around(&self, block: BlockId) -> impl Iterator<Item = &Loop> {
         let loops = self.loops();
-        let around = loops.around(BlockId(block)).inspect(|_| work::spend(1));
-        around.filter_map(|id| loops.loops.get(id.0 as usize))
+        let around = loops.around(block).inspect(|_| work::spend(1));
+        around.filter_map(|id| loops.loops.get(id))
     }
 
     /// The first block of every loop that is entered there alone, with the loop's depth, 1 for an outermost one.
-    pub fn loop_headers(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.loops().loops.iter().filter(|found| !found.irreducible).map(|found| (found.header.0, found.depth))
+    pub fn loop_headers(&self) -> impl Iterator<Item = (BlockId, u32)> {
+        self.loops().loops.iter().filter(|found| !found.irreducible).map(|found| (found.header, found.depth))
     }
 
     fn loops(&self) -> &Loops {
         self.loops.get_or_init(|| {
-            let blocks = self.blocks.len() as u32;
-            let known = |block: &Block| block.successors.iter().map(|edge| edge.to).filter(|to| *to < blocks).collect();
-            let successors: Vec<Vec<u32>> = self.blocks.iter().map(known).collect();
-            let next = |block: u32| successors.get(block as usize).map_or(&[][..], Vec::as_slice);
-            Loops::of_graph(successors.len(), if successors.is_empty() { &[] } else { &[0] }, &next)
+            let is_known = |to: &BlockId| to.index() < self.blocks.len();
+            let known = |block: &Block| block.successors.iter().map(|edge| edge.to).filter(is_known).collect();
+            let successors: IndexVec<BlockId, Vec<BlockId>> = self.blocks.iter().map(known).collect();
+            let next = |block: BlockId| successors.get(block).map_or(&[][..], Vec::as_slice);
+            Loops::of_graph(successors.len(), if successors.is_empty() { &[] } else { &[Graph::ENTRY] }, &next)
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Which registers of PTX are read later: the backward problem of the textbooks, over blocks, with sets of bits.
 
-use super::Graph;
-use crate::base::{FastMap, work};
+use super::{BlockId, Graph};
+use crate::base::{FastMap, Id, IndexVec, work};
 use crate::ptx::Register;
 
 /// Words of bits that sets take at most: beyond that nobody is told anything.
@@ -29,7 +29,7 @@ impl LiveRegisters {
         work::spend_on(all);
         // What a block reads before it writes it, and what it writes in any case.
         let (mut reads, mut writes) = (vec![0u64; all], vec![0u64; all]);
-        for (site, at) in graph.sites.iter().map(|site| (site, site.block as usize * words)) {
+        for (site, at) in graph.sites.iter().map(|site| (site, site.block.index() * words)) {
             let row = |set: &mut [u64], number: u32, mask: u64| -> bool {
                 let Some(word) = set.get_mut(at + number as usize / 64) else { return false };
                 let was = *word >> (number % 64) & 1 == 1;
@@ -55,15 +55,15 @@ impl LiveRegisters {
     fn spread(&mut self, graph: &Graph<'_>, reads: &[u64], writes: &[u64]) {
         let words = self.words;
         let before = graph.predecessors();
-        let mut open: Vec<u32> = (0..graph.blocks.len() as u32).collect();
-        let mut waits = vec![true; graph.blocks.len()];
+        let mut open: Vec<BlockId> = graph.blocks.ids().collect();
+        let mut waits = IndexVec::filled(true, graph.blocks.len());
         let mut start = vec![0u64; words];
         while let Some(block) = open.pop() {
-            if let Some(waits) = waits.get_mut(block as usize) {
+            if let Some(waits) = waits.get_mut(block) {
                 *waits = false;
             }
             work::spend_on(words);
-            let row = block as usize * words..(block as usize + 1) * words;
+            let row = row_of(block, words);
             let (Some(end), Some(reads), Some(writes)) =
                 (self.ends.get(row.clone()), reads.get(row.clone()), writes.get(row))
             else {
@@ -72,14 +72,14 @@ impl LiveRegisters {
             for (((start, end), reads), writes) in start.iter_mut().zip(end).zip(reads).zip(writes) {
                 *start = reads | (end & !writes);
             }
-            for &earlier in before.get(block as usize).map_or(&[][..], Vec::as_slice) {
-                let row = earlier as usize * words..(earlier as usize + 1) * words;
+            for &earlier in before.get(block).map_or(&[][..], Vec::as_slice) {
+                let row = row_of(earlier, words);
                 let mut is_more = false;
                 for (end, start) in self.ends.get_mut(row).unwrap_or_default().iter_mut().zip(&start) {
                     is_more |= start & !*end != 0;
                     *end |= start;
                 }
-                if is_more && waits.get_mut(earlier as usize).is_some_and(|waits| !std::mem::replace(waits, true)) {
+                if is_more && waits.get_mut(earlier).is_some_and(|waits| !std::mem::replace(waits, true)) {
                     open.push(earlier);
                 }
             }
@@ -87,11 +87,17 @@ impl LiveRegisters {
     }
 
     /// Whether a register is read after a block before it is written again.
-    pub fn is_live_after(&self, block: u32, register: Register) -> bool {
+    pub fn is_live_after(&self, block: BlockId, register: Register) -> bool {
         let Some(number) = self.numbers.get(&register) else { return false };
-        let word = self.ends.get(block as usize * self.words + *number as usize / 64);
+        let word = self.ends.get(block.index() * self.words + *number as usize / 64);
         word.is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
+}
+
+/// A block's row of words.
+fn row_of(block: BlockId, words: usize) -> std::ops::Range<usize> {
+    let start = block.index() * words;
+    start..start + words
 }
 
 #[cfg(test)]

@@ -30,6 +30,8 @@ pub use roots::Root;
 pub use ssa::construct::ValueId;
 pub use uniformity::Uniformity;
 
+pub use crate::graph::BlockId;
+
 use std::sync::Arc;
 
 use crate::ptx::Function;
@@ -111,7 +113,7 @@ impl<'a> Warps<'a> {
     }
 
     /// Whether one of some threads may get to a block.
-    pub fn may_go(&self, who: &ThreadSet, block: u32) -> bool {
+    pub fn may_go(&self, who: &ThreadSet, block: BlockId) -> bool {
         self.reach.is_reached(block, who)
     }
 }

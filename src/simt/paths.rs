@@ -3,21 +3,21 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use crate::base::work;
-use crate::simt::Warps;
+use crate::base::{IndexVec, work};
+use crate::simt::{BlockId, Warps};
 
 /// Walks back and on from instructions.
 #[derive(Clone)]
 pub struct Paths<'w, 'a> {
     warps: &'w Warps<'a>,
     /// By block: those that lead to it.
-    before: Rc<[Vec<u32>]>,
+    before: Rc<IndexVec<BlockId, Vec<BlockId>>>,
 }
 
 impl<'w, 'a> Paths<'w, 'a> {
     /// Those of a kernel.
     pub fn new(warps: &'w Warps<'a>) -> Paths<'w, 'a> {
-        Paths { warps, before: warps.graph.predecessors().into() }
+        Paths { warps, before: Rc::new(warps.graph.predecessors()) }
     }
 
     /// The first of some instructions, those in any of several sets, on every way back or on from one.
@@ -27,11 +27,11 @@ impl<'w, 'a> Paths<'w, 'a> {
         let Some(home) = graph.sites.get(from).map(|site| site.block) else { return found };
         let who = self.warps.warps_at(from);
         work::spend_on(graph.blocks.len() / 16);
-        let mut seen = vec![false; graph.blocks.len()];
-        let mut open: Vec<(u32, bool)> = vec![(home, true)];
+        let mut seen = IndexVec::filled(false, graph.blocks.len());
+        let mut open: Vec<(BlockId, bool)> = vec![(home, true)];
         while let Some((block, first)) = open.pop() {
             work::spend(1);
-            let Some(info) = graph.blocks.get(block as usize) else { continue };
+            let Some(info) = graph.blocks.get(block) else { continue };
             let (mut start, mut end) = (info.start as usize, info.end as usize);
             if first && back {
                 end = from;
@@ -48,15 +48,13 @@ impl<'w, 'a> Paths<'w, 'a> {
                 found.insert(*stop);
                 continue;
             }
-            let mut go = |to: u32| {
-                if self.warps.may_go(&who, to)
-                    && !std::mem::replace(seen.get_mut(to as usize).unwrap_or(&mut true), true)
-                {
+            let mut go = |to: BlockId| {
+                if self.warps.may_go(&who, to) && !std::mem::replace(seen.get_mut(to).unwrap_or(&mut true), true) {
                     open.push((to, false));
                 }
             };
             if back {
-                self.before.get(block as usize).into_iter().flatten().for_each(|to| go(*to));
+                self.before.get(block).into_iter().flatten().for_each(|to| go(*to));
             } else {
                 info.successors.iter().for_each(|edge| go(edge.to));
             }

@@ -2,12 +2,11 @@
 
 use std::fmt;
 
-use crate::base::work;
+use crate::base::{IndexVec, work};
 use crate::ptx::Operation;
-use crate::simt::BlockSize;
-use crate::simt::Values;
 use crate::simt::eval::value::Value;
 use crate::simt::graph::{Block, Edge, Graph};
+use crate::simt::{BlockId, BlockSize, Values};
 
 const WORDS: usize = BlockSize::MAX as usize / 64;
 
@@ -145,27 +144,27 @@ impl fmt::Debug for ThreadSet {
 
 /// Who may reach which block.
 pub struct Reach {
-    blocks: Vec<ThreadSet>,
+    blocks: IndexVec<BlockId, ThreadSet>,
 }
 
 impl Reach {
     /// Sends all threads from the first block along the ways that are open to them. Without a number of threads a single one
     /// stands for all.
     pub fn solve(graph: &Graph<'_>, values: &Values, threads: Option<u32>) -> Reach {
-        let mut reach = Reach { blocks: vec![ThreadSet::EMPTY; graph.blocks.len()] };
+        let mut reach = Reach { blocks: IndexVec::filled(ThreadSet::EMPTY, graph.blocks.len()) };
         let all = ThreadSet::first(threads.unwrap_or(1));
-        let mut open: Vec<u32> = Vec::new();
-        if let Some(first) = reach.blocks.first_mut() {
+        let mut open: Vec<BlockId> = Vec::new();
+        if let Some(first) = reach.blocks.get_mut(Graph::ENTRY) {
             *first = all;
-            open.push(0);
+            open.push(Graph::ENTRY);
         }
         while let Some(at) = open.pop() {
             work::spend(1);
             let here = reach.block(at);
-            let Some(block) = graph.blocks.get(at as usize) else { continue };
+            let Some(block) = graph.blocks.get(at) else { continue };
             for edge in &block.successors {
                 let going = passing(graph, values, block, edge, here);
-                let Some(there) = reach.blocks.get_mut(edge.to as usize) else { continue };
+                let Some(there) = reach.blocks.get_mut(edge.to) else { continue };
                 let met = there.union(&going);
                 if met != *there {
                     *there = met;
@@ -177,18 +176,18 @@ impl Reach {
     }
 
     /// The threads that may reach a block.
-    pub fn block(&self, block: u32) -> ThreadSet {
-        self.blocks.get(block as usize).copied().unwrap_or(ThreadSet::EMPTY)
+    pub fn block(&self, block: BlockId) -> ThreadSet {
+        self.blocks.get(block).copied().unwrap_or(ThreadSet::EMPTY)
     }
 
     /// Whether some of a set may reach a block.
-    pub fn is_reached(&self, block: u32, by: &ThreadSet) -> bool {
-        self.blocks.get(block as usize).is_some_and(|here| here.meets(by))
+    pub fn is_reached(&self, block: BlockId, by: &ThreadSet) -> bool {
+        self.blocks.get(block).is_some_and(|here| here.meets(by))
     }
 
     /// The threads that may leave a block by one of its ways.
-    pub(in crate::simt) fn along(&self, graph: &Graph<'_>, values: &Values, block: u32, way: usize) -> ThreadSet {
-        let Some(info) = graph.blocks.get(block as usize) else { return ThreadSet::EMPTY };
+    pub(in crate::simt) fn along(&self, graph: &Graph<'_>, values: &Values, block: BlockId, way: usize) -> ThreadSet {
+        let Some(info) = graph.blocks.get(block) else { return ThreadSet::EMPTY };
         let Some(edge) = info.successors.get(way) else { return ThreadSet::EMPTY };
         passing(graph, values, info, edge, self.block(block))
     }

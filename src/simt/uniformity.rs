@@ -4,26 +4,24 @@
 //! each of them. A branch decides over an instruction where one of its ways must lead there and another need not (control dependence);
 //! what decides the branch is followed back through all that it is computed from.
 
-use crate::base::{IndexVec, work};
+use crate::base::{Id, IndexVec, work};
 use crate::ptx::{Operand, Shape};
-use crate::simt::Reach;
-use crate::simt::Warps;
 use crate::simt::eval::evaluate::Values;
 use crate::simt::eval::value::{Value, Variation};
 use crate::simt::graph::Graph;
 use crate::simt::reachability::{ThreadSet, passing};
 use crate::simt::ssa::construct::ValueId;
 use crate::simt::ssa::lowering::{Compute, Otherwise, Source, Step};
+use crate::simt::{BlockId, Reach, Warps};
 
 /// Rounds in which what differs is followed on.
 const MAX_ROUNDS: usize = 64;
-const NONE: u32 = u32::MAX;
 
 /// What differs among the warps of a set, or among its threads.
 pub struct Uniformity {
     set: ThreadSet,
     among: Among,
-    blocks: Vec<bool>,
+    blocks: IndexVec<BlockId, bool>,
     values: IndexVec<ValueId, bool>,
 }
 
@@ -42,8 +40,8 @@ enum Among {
 
 /// The ways that are open to a set, and the branches that decide over each block.
 struct Control {
-    open: Vec<bool>,
-    deciders: Vec<Vec<u32>>,
+    open: IndexVec<BlockId, bool>,
+    deciders: IndexVec<BlockId, Vec<BlockId>>,
 }
 
 impl Uniformity {
@@ -73,7 +71,7 @@ impl Uniformity {
         let mut found = Uniformity {
             set,
             among,
-            blocks: vec![false; graph.blocks.len()],
+            blocks: IndexVec::filled(false, graph.blocks.len()),
             values: IndexVec::filled(false, values.ssa.count),
         };
         for _ in 0..MAX_ROUNDS {
@@ -81,7 +79,7 @@ impl Uniformity {
                 return found;
             }
         }
-        found.blocks.fill(true);
+        found.blocks.iter_mut().for_each(|differs| *differs = true);
         found
     }
 
@@ -96,7 +94,7 @@ impl Uniformity {
         let Some(site) = warps.graph.sites.get(index) else { return false };
         let guarded = site.located.instruction.guard().is_some();
         let guard = site.guard.and_then(|(register, _)| warps.values.ssa.read(index, register));
-        let decided = self.blocks.get(site.block as usize).copied().unwrap_or(true);
+        let decided = self.blocks.get(site.block).copied().unwrap_or(true);
         let held_back = guarded && guard.is_none_or(|id| self.differs(id));
         !decided && !held_back && warps.at(index).within(&self.set)
     }
@@ -148,7 +146,7 @@ impl Uniformity {
             // What a warp agrees on is one number, where its lanes come together.
             let together = self.among == Among::Lanes
                 && is_collective(step)
-                && !self.blocks.get(step.block as usize).copied().unwrap_or(true);
+                && !self.blocks.get(step.block).copied().unwrap_or(true);
             let fed = !together && (varies || step.depends().iter().any(|id| self.differs(*id)));
             for to in step.destinations.iter().filter(|_| fed) {
                 changed |= self.mark(values, to.id);
@@ -165,12 +163,12 @@ impl Uniformity {
             });
             changed |= differs && self.mark(values, phi.id);
         }
-        for (block, deciders) in control.deciders.iter().enumerate() {
+        for (block, deciders) in control.deciders.iter_enumerated() {
             if self.blocks.get(block).copied().unwrap_or(true) || !control.open.get(block).copied().unwrap_or(false) {
                 continue;
             }
             let decides =
-                |&at: &u32| self.blocks.get(at as usize).copied().unwrap_or(true) || self.branch(graph, values, at);
+                |&at: &BlockId| self.blocks.get(at).copied().unwrap_or(true) || self.branch(graph, values, at);
             work::spend_on(deciders.len());
             if deciders.iter().any(decides) {
                 changed = true;
@@ -183,8 +181,8 @@ impl Uniformity {
     }
 
     /// Whether some may leave a block by another way than others, or not come to it.
-    pub(in crate::simt) fn parts(&self, graph: &Graph<'_>, values: &Values, block: u32) -> bool {
-        self.blocks.get(block as usize).copied().unwrap_or(true) || self.branch(graph, values, block)
+    pub(in crate::simt) fn parts(&self, graph: &Graph<'_>, values: &Values, block: BlockId) -> bool {
+        self.blocks.get(block).copied().unwrap_or(true) || self.branch(graph, values, block)
     }
 
     /// Marks a value as different, but where the numbers are known and say otherwise.
@@ -206,8 +204,8 @@ impl Uniformity {
     }
 
     /// Whether the branch at the end of a block may go another way for another warp.
-    fn branch(&self, graph: &Graph<'_>, values: &Values, block: u32) -> bool {
-        let Some(info) = graph.blocks.get(block as usize) else { return true };
+    fn branch(&self, graph: &Graph<'_>, values: &Values, block: BlockId) -> bool {
+        let Some(info) = graph.blocks.get(block) else { return true };
         if info.successors.len() < 2 {
             return false;
         }
@@ -255,11 +253,12 @@ fn same(numbers: &[u64], set: &ThreadSet) -> bool {
 impl Control {
     fn of(graph: &Graph<'_>, values: &Values, reach: &Reach, set: &ThreadSet) -> Control {
         let count = graph.blocks.len();
-        let exit = count as u32;
-        let mut open = vec![false; count];
-        let mut ways: Vec<Vec<u32>> = vec![Vec::new(); count + 1];
-        for (at, block) in graph.blocks.iter().enumerate() {
-            let here = reach.block(at as u32).intersection(set);
+        // One more block: where everybody ends.
+        let exit = BlockId::new(count);
+        let mut open: IndexVec<BlockId, bool> = IndexVec::filled(false, count);
+        let mut ways: IndexVec<BlockId, Vec<BlockId>> = IndexVec::filled(Vec::new(), count + 1);
+        for (at, block) in graph.blocks.iter_enumerated() {
+            let here = reach.block(at).intersection(set);
             open[at] = !here.is_empty();
             if !open[at] {
                 continue;
@@ -271,39 +270,39 @@ impl Control {
             }
         }
         // Blocks of loops without an end are taken to have one.
-        let mut back: Vec<Vec<u32>> = vec![Vec::new(); count + 1];
-        for (at, to) in ways.iter().enumerate() {
+        let mut back: IndexVec<BlockId, Vec<BlockId>> = IndexVec::filled(Vec::new(), count + 1);
+        for (at, to) in ways.iter_enumerated() {
             for to in to {
-                if let Some(list) = back.get_mut(*to as usize) {
-                    list.push(at as u32);
+                if let Some(list) = back.get_mut(*to) {
+                    list.push(at);
                 }
             }
         }
         let order = backwards(&back, exit);
-        let mut ends = vec![false; count + 1];
+        let mut ends: IndexVec<BlockId, bool> = IndexVec::filled(false, count + 1);
         for at in &order {
-            ends[*at as usize] = true;
+            ends[*at] = true;
         }
-        for at in (0..count).filter(|at| open[*at]) {
+        for at in open.ids().filter(|at| open[*at]) {
             if !ends[at] {
                 ways[at].push(exit);
-                back[count].push(at as u32);
+                back[exit].push(at);
             }
         }
         let order = backwards(&back, exit);
         let after = immediately_after(&ways, &order, exit);
-        let mut deciders: Vec<Vec<u32>> = vec![Vec::new(); count];
-        for at in (0..count).filter(|at| ways[*at].len() > 1) {
-            let stop = after.get(at).copied().unwrap_or(NONE);
+        let mut deciders: IndexVec<BlockId, Vec<BlockId>> = IndexVec::filled(Vec::new(), count);
+        for at in graph.blocks.ids().filter(|at| ways[*at].len() > 1) {
+            let stop = after.get(at).copied().flatten();
             for &way in &ways[at] {
-                let mut runner = way;
-                while runner != stop && runner != exit && runner != NONE {
+                let mut runner = Some(way);
+                while let Some(here) = runner.filter(|_| runner != stop && runner != Some(exit)) {
                     work::spend(1);
-                    let Some(list) = deciders.get_mut(runner as usize) else { break };
-                    if list.last() != Some(&(at as u32)) {
-                        list.push(at as u32);
+                    let Some(list) = deciders.get_mut(here) else { break };
+                    if list.last() != Some(&at) {
+                        list.push(at);
                     }
-                    runner = after.get(runner as usize).copied().unwrap_or(NONE);
+                    runner = after.get(here).copied().flatten();
                 }
             }
         }
@@ -312,21 +311,21 @@ impl Control {
 }
 
 /// Blocks from which an end is reached, the end first, each after all that can come right after it where loops allow.
-fn backwards(back: &[Vec<u32>], exit: u32) -> Vec<u32> {
-    let mut seen = vec![false; back.len()];
-    let mut order: Vec<u32> = Vec::new();
-    let mut stack: Vec<(u32, usize)> = vec![(exit, 0)];
-    if let Some(slot) = seen.get_mut(exit as usize) {
+fn backwards(back: &IndexVec<BlockId, Vec<BlockId>>, exit: BlockId) -> Vec<BlockId> {
+    let mut seen: IndexVec<BlockId, bool> = IndexVec::filled(false, back.len());
+    let mut order: Vec<BlockId> = Vec::new();
+    let mut stack: Vec<(BlockId, usize)> = vec![(exit, 0)];
+    if let Some(slot) = seen.get_mut(exit) {
         *slot = true;
     }
     while let Some((at, next)) = stack.last_mut() {
-        let Some(&from) = back.get(*at as usize).and_then(|list| list.get(*next)) else {
+        let Some(&from) = back.get(*at).and_then(|list| list.get(*next)) else {
             order.push(*at);
             stack.pop();
             continue;
         };
         *next += 1;
-        if !std::mem::replace(seen.get_mut(from as usize).unwrap_or(&mut true), true) {
+        if !std::mem::replace(seen.get_mut(from).unwrap_or(&mut true), true) {
             stack.push((from, 0));
         }
     }
@@ -335,29 +334,31 @@ fn backwards(back: &[Vec<u32>], exit: u32) -> Vec<u32> {
 }
 
 /// By block: the first one that every way from it to an end leads through.
-fn immediately_after(ways: &[Vec<u32>], order: &[u32], exit: u32) -> Vec<u32> {
-    let mut place = vec![NONE; ways.len()];
+type After = IndexVec<BlockId, Option<BlockId>>;
+
+fn immediately_after(ways: &IndexVec<BlockId, Vec<BlockId>>, order: &[BlockId], exit: BlockId) -> After {
+    let mut place: IndexVec<BlockId, usize> = IndexVec::filled(usize::MAX, ways.len());
     for (at, block) in order.iter().enumerate() {
-        place[*block as usize] = at as u32;
+        place[*block] = at;
     }
-    let mut after = vec![NONE; ways.len()];
-    if let Some(slot) = after.get_mut(exit as usize) {
-        *slot = exit;
+    let mut after: After = IndexVec::filled(None, ways.len());
+    if let Some(slot) = after.get_mut(exit) {
+        *slot = Some(exit);
     }
     let mut changed = true;
     while changed {
         changed = false;
         for &block in order.iter().skip(1) {
-            work::spend_on(1 + ways[block as usize].len());
-            let mut met = NONE;
-            for &way in &ways[block as usize] {
-                if after.get(way as usize).copied().unwrap_or(NONE) == NONE {
+            work::spend_on(1 + ways[block].len());
+            let mut met = None;
+            for &way in &ways[block] {
+                if after.get(way).copied().flatten().is_none() {
                     continue;
                 }
-                met = if met == NONE { way } else { meet(&after, &place, met, way) };
+                met = Some(met.map_or(way, |met| meet(&after, &place, met, way)));
             }
-            if after[block as usize] != met {
-                after[block as usize] = met;
+            if after[block] != met {
+                after[block] = met;
                 changed = true;
             }
         }
@@ -365,9 +366,9 @@ fn immediately_after(ways: &[Vec<u32>], order: &[u32], exit: u32) -> Vec<u32> {
     after
 }
 
-fn meet(after: &[u32], place: &[u32], mut a: u32, mut b: u32) -> u32 {
-    let at = |block: u32| place.get(block as usize).copied().unwrap_or(0);
-    let up = |block: u32| after.get(block as usize).copied().unwrap_or(0);
+fn meet(after: &After, place: &IndexVec<BlockId, usize>, mut a: BlockId, mut b: BlockId) -> BlockId {
+    let at = |block: BlockId| place.get(block).copied().unwrap_or(0);
+    let up = |block: BlockId| after.get(block).copied().flatten().unwrap_or(Graph::ENTRY);
     while a != b {
         work::spend(1);
         while at(a) > at(b) {

@@ -401,14 +401,14 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         let everybody = Source::Number(u64::from(u32::MAX));
         Some(match site.operation {
             Operation::Branch { .. } => {
-                let edge = graph.blocks.get(site.block as usize)?.successors.first()?;
-                Op::Branch { to: *place.get(graph.blocks.get(edge.to as usize)?.start as usize)? }
+                let edge = graph.blocks.get(site.block)?.successors.first()?;
+                Op::Branch { to: *place.get(graph.blocks.get(edge.to)?.start as usize)? }
             }
             Operation::IndexedBranch { index, .. } => {
-                let block = graph.blocks.get(site.block as usize)?;
+                let block = graph.blocks.get(site.block)?;
                 let cases = block.successors.iter().filter(|edge| edge.case.is_some());
                 let to: Option<Vec<u32>> =
-                    cases.map(|edge| place.get(graph.blocks.get(edge.to as usize)?.start as usize).copied()).collect();
+                    cases.map(|edge| place.get(graph.blocks.get(edge.to)?.start as usize).copied()).collect();
                 Op::BranchIndexed { index: self.source(index?, at), to: to? }
             }
             Operation::Return | Operation::Exit => Op::Exit,

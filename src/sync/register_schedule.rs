@@ -6,11 +6,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::base::{FastSet, Line, work};
+use crate::base::{FastSet, IndexVec, Line, work};
 use crate::ptx::BarrierAction;
 use crate::roles::Role;
 use crate::roles::setmaxnreg::{COUNTS, Requested};
-use crate::simt::{ThreadSet, Warps, passing};
+use crate::simt::{BlockId, Graph, ThreadSet, Warps, passing};
 use crate::sync::rules::barriers::Named;
 
 /// States that are looked at.
@@ -101,8 +101,8 @@ fn course(warps: &Warps<'_>, role: &Role, requested: &[Requested], named: &Named
         warps: threads.warps().len() as u32,
         threads: threads.len(),
     };
-    let follow = |block: u32, from: usize| follow(warps, &threads, &place, end, block, from);
-    found.first = follow(0, 0);
+    let follow = |block: BlockId, from: usize| follow(warps, &threads, &place, end, block, from);
+    found.first = follow(Graph::ENTRY, 0);
     for &index in &order {
         let block = warps.graph.sites.get(index)?.block;
         found.next.push(follow(block, index + 1));
@@ -178,13 +178,13 @@ fn follow(
     threads: &ThreadSet,
     place: &HashMap<usize, usize>,
     end: usize,
-    block: u32,
+    block: BlockId,
     from: usize,
 ) -> Vec<usize> {
     let graph = &warps.graph;
     let mut found: Vec<usize> = Vec::new();
     work::spend_on(graph.blocks.len() / 16);
-    let mut seen = vec![false; graph.blocks.len()];
+    let mut seen = IndexVec::filled(false, graph.blocks.len());
     let mut open = vec![(block, from)];
     while let Some((at, from)) = open.pop() {
         work::spend(1);
@@ -192,15 +192,15 @@ fn follow(
             found.extend(place.get(&index));
             continue;
         }
-        let Some(info) = graph.blocks.get(at as usize) else { continue };
+        let Some(info) = graph.blocks.get(at) else { continue };
         let here = warps.reach.block(at).intersection(threads);
         let ways = info.successors.iter().filter(|edge| !passing(graph, &warps.values, info, edge, here).is_empty());
-        let ways: Vec<u32> = ways.map(|edge| edge.to).collect();
+        let ways: Vec<BlockId> = ways.map(|edge| edge.to).collect();
         if ways.is_empty() {
             found.push(end);
         }
         for to in ways {
-            if !std::mem::replace(seen.get_mut(to as usize).unwrap_or(&mut true), true) {
+            if !std::mem::replace(seen.get_mut(to).unwrap_or(&mut true), true) {
                 open.push((to, 0));
             }
         }

@@ -8,9 +8,8 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use crate::base::{FastMap, work};
+use crate::base::{FastMap, IndexVec, work};
 use crate::ptx::Operand;
-use crate::simt::Values;
 use crate::simt::address::slice::AddressSlice;
 use crate::simt::eval::evaluate::Writer;
 use crate::simt::eval::solve::Solver;
@@ -19,6 +18,7 @@ use crate::simt::graph::{Edge, Graph};
 use crate::simt::reachability::{Reach, ThreadSet, passing};
 use crate::simt::ssa::construct::ValueId;
 use crate::simt::ssa::lowering::{Compute, Step};
+use crate::simt::{BlockId, Values};
 
 /// States of a block that are told apart. Indices that count on for ever have ever new ones.
 const MAX_STATES: usize = 96;
@@ -46,25 +46,28 @@ pub(in crate::simt) struct Walker<'w, 'a> {
     reach: &'w Reach,
     pub solver: Solver<'w, 'a>,
     /// By block: those that lead to it.
-    pub before: Vec<Vec<u32>>,
+    pub before: IndexVec<BlockId, Vec<BlockId>>,
     /// Blocks that end with a predicate that is not known, and its value.
-    pub predicates: Vec<(u32, ValueId)>,
+    pub predicates: Vec<(BlockId, ValueId)>,
     /// By block: whether it is known of some threads which way they leave it.
-    parts: Vec<bool>,
+    parts: IndexVec<BlockId, bool>,
     /// By block, where an address was asked for: the blocks that lead there.
-    leads: FastMap<u32, Rc<[bool]>>,
+    leads: FastMap<BlockId, Leads>,
     /// By block and another: whether every way to the second leads through the first.
-    through: FastMap<(u32, u32), bool>,
+    through: FastMap<(BlockId, BlockId), bool>,
     visits: usize,
     /// Among whom numbers differed in the last walk.
     varied: Option<Variation>,
-    known: FastMap<(ValueId, u32), Option<Vec<i64>>>,
+    known: FastMap<(ValueId, BlockId), Option<Vec<i64>>>,
     /// By value: the numbers that it may be.
     pub bounded: FastMap<ValueId, Option<Rc<[u64]>>>,
 }
 
 /// A way out of a block that something happens in: which one, what must hold for it, and where something happens next.
-type Way = (usize, Option<bool>, Vec<u32>);
+type Way = (usize, Option<bool>, Vec<BlockId>);
+
+/// By block: whether it leads to a certain one.
+pub(in crate::simt) type Leads = Rc<IndexVec<BlockId, bool>>;
 
 impl<'w, 'a> AddressSets<'w, 'a> {
     /// Of a kernel.
@@ -97,7 +100,7 @@ impl<'w, 'a> Walker<'w, 'a> {
             solver,
             before,
             predicates: Vec::new(),
-            parts: Vec::new(),
+            parts: IndexVec::default(),
             leads: FastMap::default(),
             through: FastMap::default(),
             visits: 0,
@@ -105,7 +108,7 @@ impl<'w, 'a> Walker<'w, 'a> {
             known: FastMap::default(),
             bounded: FastMap::default(),
         };
-        for (at, block) in (0u32..).zip(&graph.blocks) {
+        for (at, block) in graph.blocks.iter_enumerated() {
             let last = block.end.saturating_sub(1) as usize;
             let predicate = block.successors.iter().find_map(|edge| edge.when).map(|(register, _)| register);
             let id = predicate.and_then(|register| values.ssa.read(last, register));
@@ -121,7 +124,7 @@ impl<'w, 'a> Walker<'w, 'a> {
     }
 
     /// Whether a value is written on every way to a block. What is computed from the same elsewhere need not be.
-    fn is_before(&mut self, id: ValueId, home: u32) -> bool {
+    fn is_before(&mut self, id: ValueId, home: BlockId) -> bool {
         let block = match self.values.writers.get(id) {
             Some(Writer::Step(at)) => self.values.steps.get(*at as usize).map(|step| step.block),
             Some(Writer::Phi(at)) => self.values.ssa.phis.get(*at as usize).map(|phi| phi.block),
@@ -137,25 +140,25 @@ impl<'w, 'a> Walker<'w, 'a> {
         })
     }
 
-    fn is_on_every_way(&self, block: u32, home: u32) -> bool {
+    fn is_on_every_way(&self, block: BlockId, home: BlockId) -> bool {
         work::spend_on(self.graph.blocks.len() / 16);
-        let mut seen = vec![false; self.graph.blocks.len()];
+        let mut seen = IndexVec::filled(false, self.graph.blocks.len());
         let mut open = vec![home];
         while let Some(at) = open.pop() {
             work::spend(1);
-            if at == block || std::mem::replace(seen.get_mut(at as usize).unwrap_or(&mut true), true) {
+            if at == block || std::mem::replace(seen.get_mut(at).unwrap_or(&mut true), true) {
                 continue;
             }
-            if at == 0 {
+            if at == Graph::ENTRY {
                 return false;
             }
-            open.extend(self.before.get(at as usize).into_iter().flatten());
+            open.extend(self.before.get(at).into_iter().flatten());
         }
         true
     }
 
     /// The offsets that a value can have as an address in a block, ascending; none where that is not known.
-    fn of(&mut self, id: ValueId, block: u32) -> Option<Vec<i64>> {
+    fn of(&mut self, id: ValueId, block: BlockId) -> Option<Vec<i64>> {
         if let Some(known) = self.known.get(&(id, block)) {
             return known.clone();
         }
@@ -216,10 +219,10 @@ impl<'w, 'a> Walker<'w, 'a> {
         for id in &question.values {
             self.solver.put(*id, self.values.held.get(*id).cloned().unwrap_or(Value::Undefined));
         }
-        let mut ways: FastMap<u32, Vec<Way>> = FastMap::default();
-        let mut states: FastMap<u32, Vec<Vec<Value>>> = FastMap::default();
-        let mut open: VecDeque<(u32, Vec<Value>, usize)> = VecDeque::new();
-        open.extend((0..question.choices(0)).map(|choice| (0, Vec::new(), choice)));
+        let mut ways: FastMap<BlockId, Vec<Way>> = FastMap::default();
+        let mut states: FastMap<BlockId, Vec<Vec<Value>>> = FastMap::default();
+        let mut open: VecDeque<(BlockId, Vec<Value>, usize)> = VecDeque::new();
+        open.extend((0..question.choices(Graph::ENTRY)).map(|choice| (Graph::ENTRY, Vec::new(), choice)));
         let (mut found, mut seen, mut last_new, mut full) = (Vec::new(), 0usize, 0usize, false);
         // States of the block that has most: so far, and when the last place was found.
         let (mut most, mut most_then) = (0, 0);
@@ -233,7 +236,7 @@ impl<'w, 'a> Walker<'w, 'a> {
             if visits > MAX_VISITS || self.visits > MAX_ALL_VISITS {
                 return None;
             }
-            let live = question.live.get(at as usize).copied().unwrap_or_default();
+            let live = question.live.get(at).copied().unwrap_or_default();
             for (place, value) in live.iter().zip(state) {
                 if let Some(id) = question.values.get(place) {
                     self.solver.put(*id, value);
@@ -297,52 +300,64 @@ impl<'w, 'a> Walker<'w, 'a> {
     }
 
     /// The blocks that lead to one, itself among them.
-    pub fn leads_to(&mut self, home: u32) -> Rc<[bool]> {
+    pub fn leads_to(&mut self, home: BlockId) -> Leads {
         if let Some(known) = self.leads.get(&home) {
             return known.clone();
         }
         // Kept for each block that is asked about.
         work::spend_on(self.graph.blocks.len());
-        let mut leads = vec![false; self.graph.blocks.len()];
+        let mut leads = IndexVec::filled(false, self.graph.blocks.len());
         let mut open = vec![home];
         while let Some(at) = open.pop() {
             work::spend(1);
-            if !std::mem::replace(leads.get_mut(at as usize).unwrap_or(&mut true), true) {
-                open.extend(self.before.get(at as usize).into_iter().flatten());
+            if !std::mem::replace(leads.get_mut(at).unwrap_or(&mut true), true) {
+                open.extend(self.before.get(at).into_iter().flatten());
             }
         }
-        let leads: Rc<[bool]> = leads.into();
+        let leads = Rc::new(leads);
         self.leads.insert(home, leads.clone());
         leads
     }
 
     /// The ways out of a block that some threads may go on the way to where an address is asked for.
-    fn ways(&self, question: &AddressSlice<'_>, leads: &[bool], those: &ThreadSet, from: u32) -> Vec<Way> {
-        let Some(block) = self.graph.blocks.get(from as usize) else { return Vec::new() };
+    fn ways(
+        &self,
+        question: &AddressSlice<'_>,
+        leads: &IndexVec<BlockId, bool>,
+        those: &ThreadSet,
+        from: BlockId,
+    ) -> Vec<Way> {
+        let Some(block) = self.graph.blocks.get(from) else { return Vec::new() };
         let edges = block.successors.iter().enumerate().filter(|(_, edge)| self.is_open(from, edge, those));
         edges
             .map(|(way, edge)| (way, edge.when.map(|(_, wanted)| wanted), self.next(question, leads, those, edge.to)))
             .collect()
     }
 
-    fn is_open(&self, from: u32, edge: &Edge, those: &ThreadSet) -> bool {
-        if !self.parts.get(from as usize).copied().unwrap_or(true) {
+    fn is_open(&self, from: BlockId, edge: &Edge, those: &ThreadSet) -> bool {
+        if !self.parts.get(from).copied().unwrap_or(true) {
             return self.reach.is_reached(from, those);
         }
         let here = those.intersection(&self.reach.block(from));
-        let block = self.graph.blocks.get(from as usize);
+        let block = self.graph.blocks.get(from);
         block.is_some_and(|block| !passing(self.graph, self.values, block, edge, here).is_empty())
     }
 
     /// Where something happens next, from the start of a block.
-    fn next(&self, question: &AddressSlice<'_>, leads: &[bool], those: &ThreadSet, start: u32) -> Vec<u32> {
+    fn next(
+        &self,
+        question: &AddressSlice<'_>,
+        leads: &IndexVec<BlockId, bool>,
+        those: &ThreadSet,
+        start: BlockId,
+    ) -> Vec<BlockId> {
         let (mut found, mut seen, mut open) = (Vec::new(), FastMap::default(), vec![start]);
         while let Some(at) = open.pop() {
             work::spend(1);
-            if !leads.get(at as usize).copied().unwrap_or(false) || seen.insert(at, ()).is_some() {
+            if !leads.get(at).copied().unwrap_or(false) || seen.insert(at, ()).is_some() {
                 continue;
             }
-            let Some(block) = self.graph.blocks.get(at as usize) else { continue };
+            let Some(block) = self.graph.blocks.get(at) else { continue };
             let happens = at == question.home
                 || question.steps.contains_key(&at)
                 || question.decides.contains_key(&at)
@@ -383,8 +398,15 @@ impl<'w, 'a> Walker<'w, 'a> {
     }
 
     /// What comes to a block by a way from another: of the values that are read there or later.
-    fn after(&self, question: &AddressSlice<'_>, from: u32, way: usize, to: u32, thread: Option<u32>) -> Vec<Value> {
-        let live = question.live.get(to as usize).copied().unwrap_or_default();
+    fn after(
+        &self,
+        question: &AddressSlice<'_>,
+        from: BlockId,
+        way: usize,
+        to: BlockId,
+        thread: Option<u32>,
+    ) -> Vec<Value> {
+        let live = question.live.get(to).copied().unwrap_or_default();
         let phis = question.meets_in(to);
         let coming = |id: ValueId| {
             let phi = phis.iter().find(|phi| phi.id == id)?;

@@ -2,14 +2,14 @@
 
 use std::rc::Rc;
 
-use crate::base::{FastMap, work};
-use crate::simt::Values;
+use crate::base::{FastMap, IndexVec, work};
 use crate::simt::address::bits::Bits;
 use crate::simt::address::sets::Walker;
 use crate::simt::eval::evaluate::Writer;
 use crate::simt::eval::value::Value;
 use crate::simt::ssa::construct::{Phi, ValueId};
 use crate::simt::ssa::lowering::Step;
+use crate::simt::{BlockId, Values};
 
 /// Values that one address may depend on.
 const MAX_VALUES: usize = Bits::ROOM;
@@ -29,24 +29,24 @@ fn is_known(value: &Value) -> bool {
 pub(in crate::simt) struct AddressSlice<'w> {
     pub address: ValueId,
     /// Where it is asked for.
-    pub home: u32,
+    pub home: BlockId,
     pub values: Vec<ValueId>,
     pub place: FastMap<ValueId, usize>,
     /// By block: the instructions that compute them, in order.
-    pub steps: FastMap<u32, Vec<&'w Step>>,
+    pub steps: FastMap<BlockId, Vec<&'w Step>>,
     /// By block: where some of them meet.
-    pub meets: FastMap<u32, Vec<&'w Phi>>,
+    pub meets: FastMap<BlockId, Vec<&'w Phi>>,
     /// By block: the value of the predicate that it ends with, if that is one of them.
-    pub decides: FastMap<u32, ValueId>,
+    pub decides: FastMap<BlockId, ValueId>,
     /// By block: those of `values` that are read there or later, as bits.
-    pub live: Vec<Bits>,
+    pub live: IndexVec<BlockId, Bits>,
     /// Values that may be any of a few numbers, whatever they are computed from.
     pub free: FastMap<ValueId, Rc<[u64]>>,
 }
 
 impl AddressSlice<'_> {
     /// Where some of its values meet, in a block.
-    pub fn meets_in(&self, block: u32) -> &[&Phi] {
+    pub fn meets_in(&self, block: BlockId) -> &[&Phi] {
         self.meets.get(&block).map_or(&[], Vec::as_slice)
     }
 
@@ -56,7 +56,7 @@ impl AddressSlice<'_> {
     }
 
     /// How many ways there are through a block for the choice of numbers that it makes.
-    pub fn choices(&self, block: u32) -> usize {
+    pub fn choices(&self, block: BlockId) -> usize {
         let steps = self.steps.get(&block).into_iter().flatten();
         let counts = steps.filter_map(|step| self.numbers(step)).map(|(_, numbers)| numbers.len());
         counts.fold(1, usize::saturating_mul)
@@ -77,7 +77,12 @@ impl<'w> Walker<'w, '_> {
     }
 
     /// What an address depends on that is not known. With `freely`, numbers of which little is known but their bounds are not looked into.
-    pub(in crate::simt) fn question(&mut self, address: ValueId, home: u32, freely: bool) -> Option<AddressSlice<'w>> {
+    pub(in crate::simt) fn question(
+        &mut self,
+        address: ValueId,
+        home: BlockId,
+        freely: bool,
+    ) -> Option<AddressSlice<'w>> {
         let mut question = AddressSlice {
             address,
             home,
@@ -86,12 +91,12 @@ impl<'w> Walker<'w, '_> {
             steps: FastMap::default(),
             meets: FastMap::default(),
             decides: FastMap::default(),
-            live: Vec::new(),
+            live: IndexVec::default(),
             free: FastMap::default(),
         };
         self.gather(address, &mut question, freely)?;
         let leads = self.leads_to(home);
-        let leads_home = |block: u32| leads.get(block as usize).copied().unwrap_or(false);
+        let leads_home = |block: BlockId| leads.get(block).copied().unwrap_or(false);
         // Predicates that these decide alone decide where to go.
         for at in 0..self.predicates.len() {
             let Some(&(block, id)) = self.predicates.get(at).filter(|(block, _)| leads_home(*block)) else {
@@ -165,14 +170,15 @@ impl<'w> Walker<'w, '_> {
     }
 
     /// By block: the values of a question that are read there or later before they are written anew.
-    fn live(&self, question: &AddressSlice<'_>, leads: &[bool]) -> Vec<Bits> {
+    fn live(&self, question: &AddressSlice<'_>, leads: &IndexVec<BlockId, bool>) -> IndexVec<BlockId, Bits> {
         let bit = |id: ValueId| question.place.get(&id).map_or(Bits::NONE, |place| Bits::one(*place));
         let blocks = &self.graph.blocks;
-        let (mut reads, mut writes) = (vec![Bits::NONE; blocks.len()], vec![Bits::NONE; blocks.len()]);
+        let none: IndexVec<BlockId, Bits> = IndexVec::filled(Bits::NONE, blocks.len());
+        let (mut reads, mut writes) = (none.clone(), none);
         let touched = question.steps.keys().chain(question.decides.keys()).chain([&question.home]);
-        let leads_home = |at: u32| leads.get(at as usize).copied().unwrap_or(false);
+        let leads_home = |at: BlockId| leads.get(at).copied().unwrap_or(false);
         for at in touched.copied().filter(|at| leads_home(*at)) {
-            let (Some(reads), Some(writes)) = (reads.get_mut(at as usize), writes.get_mut(at as usize)) else {
+            let (Some(reads), Some(writes)) = (reads.get_mut(at), writes.get_mut(at)) else {
                 continue;
             };
             (*reads, *writes) = (Bits::NONE, Bits::NONE);
@@ -185,13 +191,13 @@ impl<'w> Walker<'w, '_> {
         }
         let mut live = reads.clone();
         // Whoever goes elsewhere does not come to the address.
-        let mut open: Vec<u32> = (0u32..).zip(leads).filter(|(_, leads)| **leads).map(|(at, _)| at).collect();
+        let mut open: Vec<BlockId> = leads.ids().filter(|at| leads_home(*at)).collect();
         while let Some(at) = open.pop() {
             work::spend(1);
-            let Some(block) = blocks.get(at as usize) else { continue };
+            let Some(block) = blocks.get(at) else { continue };
             let mut after = Bits::NONE;
             for (way, edge) in block.successors.iter().enumerate() {
-                let mut there = live.get(edge.to as usize).copied().unwrap_or(Bits::NONE);
+                let mut there = live.get(edge.to).copied().unwrap_or(Bits::NONE);
                 for phi in question.meets_in(edge.to) {
                     if there & bit(phi.id) == Bits::NONE {
                         continue;
@@ -202,15 +208,13 @@ impl<'w> Walker<'w, '_> {
                 }
                 after |= there;
             }
-            let (Some(slot), Some(reads), Some(writes)) =
-                (live.get_mut(at as usize), reads.get(at as usize), writes.get(at as usize))
-            else {
+            let (Some(slot), Some(reads), Some(writes)) = (live.get_mut(at), reads.get(at), writes.get(at)) else {
                 continue;
             };
             let now = *reads | after & !*writes;
             if now != *slot {
                 *slot = now;
-                open.extend(self.before.get(at as usize).into_iter().flatten());
+                open.extend(self.before.get(at).into_iter().flatten());
             }
         }
         live

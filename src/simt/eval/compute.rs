@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::simt::BlockId;
 use crate::simt::eval::number::{Arithmetic, Type};
 use crate::simt::eval::solve::Solver;
 use crate::simt::eval::value::{Value, Variation};
@@ -148,7 +149,7 @@ impl Solver<'_, '_> {
     }
 
     /// What constant stores left in shared memory.
-    fn load(&mut self, address: &Value, bytes: u32, block: u32) -> Option<Value> {
+    fn load(&mut self, address: &Value, bytes: u32, block: BlockId) -> Option<Value> {
         let before = self.before.as_ref()?;
         if let Some(allocation) = before.cells.allocation(address, bytes) {
             return Some(allocation);

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::base::{IndexVec, work};
-use crate::simt::BlockSize;
 use crate::simt::eval::evaluate::Values;
 use crate::simt::eval::memory::Cells;
 use crate::simt::eval::value::{Value, Variation};
@@ -12,6 +11,7 @@ use crate::simt::reachability::{Reach, ThreadSet};
 use crate::simt::ssa::construct::{Phi, Ssa, ValueId};
 use crate::simt::ssa::lowering::{Destination, Otherwise, Source, Step};
 use crate::simt::ssa::order::{Definition, in_order};
+use crate::simt::{BlockId, BlockSize};
 
 /// Values that hold a number for each thread are at most this many: memory is bounded whatever the input.
 const MAX_VECTORS: usize = 8192;
@@ -43,7 +43,7 @@ pub(in crate::simt) struct Solver<'g, 'a> {
     vectors: usize,
     pub(in crate::simt) before: Option<Before<'g>>,
     /// Threads that go along each way, by block: what the evaluation before says does not change during this one.
-    along: Vec<Vec<Option<ThreadSet>>>,
+    along: IndexVec<BlockId, Vec<Option<ThreadSet>>>,
     elected: Option<Value>,
     pub(in crate::simt) by_memory: bool,
 }
@@ -61,7 +61,7 @@ impl<'g, 'a> Solver<'g, 'a> {
     ) -> Solver<'g, 'a> {
         let along = match before {
             Some(_) => graph.blocks.iter().map(|block| vec![None; block.successors.len()]).collect(),
-            None => Vec::new(),
+            None => IndexVec::default(),
         };
         let (held, changes, stamps) = (IndexVec::default(), IndexVec::default(), IndexVec::default());
         Solver {
@@ -150,10 +150,10 @@ impl<'g, 'a> Solver<'g, 'a> {
     }
 
     /// The threads that go along a way, as the evaluation before says.
-    fn along(&mut self, block: u32, way: usize) -> Option<ThreadSet> {
+    fn along(&mut self, block: BlockId, way: usize) -> Option<ThreadSet> {
         let before = self.before.as_ref()?;
         self.size?;
-        let slot = self.along.get_mut(block as usize)?.get_mut(way)?;
+        let slot = self.along.get_mut(block)?.get_mut(way)?;
         Some(*slot.get_or_insert_with(|| before.reach.along(self.graph, before.values, block, way)))
     }
 

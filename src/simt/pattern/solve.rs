@@ -213,7 +213,7 @@ impl<'w, 'a> Patterns<'w, 'a> {
     fn meet(&mut self, phi: &Phi) -> Held {
         work::spend_on(phi.from.len());
         let (graph, values) = (&self.warps.graph, &self.warps.values);
-        let cause = graph.blocks.get(phi.block as usize).map_or(0, |block| block.start);
+        let cause = graph.blocks.get(phi.block).map_or(0, |block| block.start);
         let mut met: Option<Pattern> = None;
         let mut unknown = None;
         for &(block, _, id) in &phi.from {

@@ -5,8 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::base::{FastMap, Id, work};
+use crate::base::{FastMap, Id, IndexVec, dense_id, work};
 use crate::ptx::Register;
+use crate::simt::BlockId;
 use crate::simt::graph::Graph;
 use crate::simt::ssa::slice::{Numbers, Slice};
 
@@ -24,18 +25,13 @@ impl ValueId {
     const UNSET: ValueId = ValueId(u32::MAX);
 }
 
-impl Id for ValueId {
-    #[inline]
-    fn index(self) -> usize {
-        self.0 as usize
-    }
-}
+dense_id!(ValueId);
 
 /// A register of the slice that has no place in a list.
 const NOWHERE: u32 = u32::MAX;
 
 /// Block, way out of it and value that comes along it.
-pub(in crate::simt) type Coming = (u32, usize, ValueId);
+pub(in crate::simt) type Coming = (BlockId, usize, ValueId);
 
 /// A block in which values of a register meet.
 #[derive(Clone, Debug)]
@@ -43,7 +39,7 @@ pub(in crate::simt) struct Phi {
     /// What is read after it.
     pub id: ValueId,
     /// The block.
-    pub block: u32,
+    pub block: BlockId,
     /// Block, way out of it and value that comes along it.
     pub from: Vec<Coming>,
 }
@@ -147,14 +143,14 @@ impl Ssa {
     }
 
     /// What each block reads and writes of registers with several values, in order.
-    fn touches(&mut self, graph: &Graph<'_>, slice: &Slice, place: &[u32]) -> Vec<Vec<Touch>> {
-        let mut touched: Vec<Vec<Touch>> = vec![Vec::new(); graph.blocks.len()];
+    fn touches(&mut self, graph: &Graph<'_>, slice: &Slice, place: &[u32]) -> IndexVec<BlockId, Vec<Touch>> {
+        let mut touched: IndexVec<BlockId, Vec<Touch>> = IndexVec::filled(Vec::new(), graph.blocks.len());
         let place_of = |number: u32| place.get(number as usize).copied().filter(|at| *at != NOWHERE);
         let mut observed = slice.observed().peekable();
         for (index, site) in graph.sites.iter().enumerate() {
             let index = index as u32;
             let uses = observed.next_if(|(at, _)| *at == index).map_or(&[][..], |(_, uses)| uses);
-            let Some(block) = touched.get_mut(site.block as usize) else { continue };
+            let Some(block) = touched.get_mut(site.block) else { continue };
             let guard = site.guard.and_then(|(register, _)| slice.numbers.get(register));
             // What a guarded write keeps is read as well.
             for number in uses.iter().map(|used| used.number).chain(guard) {
@@ -178,15 +174,15 @@ impl Ssa {
         let touched = self.touches(graph, slice, place);
         let width = several.len();
         let mut at_entry: Vec<ValueId> = vec![ValueId::UNSET; width * graph.blocks.len()];
-        let mut meets: FastMap<(u32, u32), ValueId> = FastMap::default();
-        let row = |block: u32| block as usize * width..(block as usize + 1) * width;
-        if let Some(first) = at_entry.get_mut(row(0)) {
+        let mut meets: FastMap<(BlockId, u32), ValueId> = FastMap::default();
+        let row = |block: BlockId| block.index() * width..(block.index() + 1) * width;
+        if let Some(first) = at_entry.get_mut(row(Graph::ENTRY)) {
             first.fill(ValueId::NEVER);
         }
-        let after = |state: &mut Vec<ValueId>, entry: &[ValueId], block: u32| {
+        let after = |state: &mut Vec<ValueId>, entry: &[ValueId], block: BlockId| {
             state.clear();
             state.extend_from_slice(entry);
-            for (_, at, id) in touched.get(block as usize).into_iter().flatten() {
+            for (_, at, id) in touched.get(block).into_iter().flatten() {
                 if let (Some(id), Some(slot)) = (id, state.get_mut(*at as usize)) {
                     *slot = *id;
                 }
@@ -194,13 +190,13 @@ impl Ssa {
         };
         let mut exit: Vec<ValueId> = Vec::with_capacity(width);
         // Text order first: what comes before is mostly known then.
-        let mut open = BTreeSet::from([0u32]);
+        let mut open = BTreeSet::from([Graph::ENTRY]);
         while let Some(block) = open.pop_first() {
-            let ways = graph.blocks.get(block as usize).map_or(0, |block| block.successors.len());
+            let ways = graph.blocks.get(block).map_or(0, |block| block.successors.len());
             work::spend_on((1 + ways) * (1 + width / 4));
             let Some(entry) = at_entry.get(row(block)) else { continue };
             after(&mut exit, entry, block);
-            let Some(info) = graph.blocks.get(block as usize) else { continue };
+            let Some(info) = graph.blocks.get(block) else { continue };
             for edge in &info.successors {
                 let Some(there) = at_entry.get_mut(row(edge.to)) else { continue };
                 let mut changed = false;
@@ -221,10 +217,10 @@ impl Ssa {
                 }
             }
         }
-        for block in 0..graph.blocks.len() as u32 {
+        for block in graph.blocks.ids() {
             exit.clear();
             exit.extend_from_slice(at_entry.get(row(block)).unwrap_or(&[]));
-            for (index, at, id) in touched.get(block as usize).into_iter().flatten() {
+            for (index, at, id) in touched.get(block).into_iter().flatten() {
                 let (Some(slot), Some(number)) = (exit.get_mut(*at as usize), several.get(*at as usize)) else {
                     continue;
                 };
@@ -246,29 +242,29 @@ impl Ssa {
     fn phis_of(
         &self,
         graph: &Graph<'_>,
-        meets: FastMap<(u32, u32), ValueId>,
-        leaves: impl Fn(&mut Vec<ValueId>, u32),
+        meets: FastMap<(BlockId, u32), ValueId>,
+        leaves: impl Fn(&mut Vec<ValueId>, BlockId),
     ) -> Vec<Phi> {
-        let mut sorted: Vec<(u32, u32, ValueId)> =
+        let mut sorted: Vec<(BlockId, u32, ValueId)> =
             meets.into_iter().map(|((block, at), met)| (block, at, met)).collect();
         sorted.sort_unstable();
         let mut found: Vec<Phi> = sorted.iter().map(|&(block, _, id)| Phi { id, block, from: Vec::new() }).collect();
-        let within = |block: u32| {
+        let within = |block: BlockId| {
             let start = sorted.partition_point(|(other, ..)| *other < block);
             start..start + sorted[start..].iter().take_while(|(other, ..)| *other == block).count()
         };
         let mut exit = Vec::new();
-        for (block, info) in graph.blocks.iter().enumerate() {
+        for (block, info) in graph.blocks.iter_enumerated() {
             if info.successors.iter().all(|edge| within(edge.to).is_empty()) {
                 continue;
             }
-            leaves(&mut exit, block as u32);
+            leaves(&mut exit, block);
             for (way, edge) in info.successors.iter().enumerate() {
                 for index in within(edge.to) {
                     work::spend(1);
                     let Some(&id) = exit.get(sorted[index].1 as usize) else { continue };
                     if id != ValueId::UNSET {
-                        found[index].from.push((block as u32, way, id));
+                        found[index].from.push((block, way, id));
                     }
                 }
             }

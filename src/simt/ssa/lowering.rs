@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use crate::base::IndexVec;
 use crate::ptx::{Operand, Operation, Shape};
-use crate::simt::BlockSize;
 use crate::simt::eval::number::{Arithmetic, Comparison, Type};
 use crate::simt::eval::value::{Value, Variation};
 use crate::simt::graph::{Graph, Site};
 use crate::simt::ssa::construct::{Ssa, ValueId};
 use crate::simt::ssa::slice::Slice;
+use crate::simt::{BlockId, BlockSize};
 
 /// Where an operand's value comes from.
 pub(in crate::simt) enum Source {
@@ -132,7 +132,7 @@ pub(in crate::simt) struct Step {
     pub ranked: bool,
     /// Whether a second destination is the first one's complement.
     pub complements: bool,
-    pub block: u32,
+    pub block: BlockId,
     /// Its place among the instructions.
     pub index: u32,
     /// Whether nothing that it depends on comes from memory or from where ways meet: it gives the same whoever goes where.

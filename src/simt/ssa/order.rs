@@ -29,8 +29,8 @@ pub(in crate::simt) fn in_order<'s>(
 ) -> impl Iterator<Item = Definition<'s>> {
     let (mut steps, mut phis) = (steps.peekable(), phis.peekable());
     std::iter::from_fn(move || {
-        let until = steps.peek().map_or(u32::MAX, |step| step.block);
-        let phi = phis.next_if(|phi| phi.block <= until).map(Definition::Phi);
+        let until = steps.peek().map(|step| step.block);
+        let phi = phis.next_if(|phi| until.is_none_or(|until| phi.block <= until)).map(Definition::Phi);
         phi.or_else(|| steps.next().map(Definition::Step))
     })
 }

@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use crate::base::Line;
+use crate::base::{IndexVec, Line};
 use crate::ptx::{ClusterBarrierAction, Operation};
-use crate::simt::{Edge, Graph, Site, ThreadSet, Warps, dataflow};
+use crate::simt::{BlockId, Edge, Graph, Site, ThreadSet, Warps, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
@@ -70,8 +70,8 @@ fn follow<T: Copy + PartialEq + std::ops::BitOr<Output = T>>(
     none: T,
     first: T,
     step: impl Fn(T, &Site<'_>) -> T,
-) -> Vec<T> {
-    let through = |block: u32, state: T| graph.sites_of(block).fold(state, |state, (_, site)| step(state, site));
+) -> IndexVec<BlockId, T> {
+    let through = |block: BlockId, state: T| graph.sites_of(block).fold(state, |state, (_, site)| step(state, site));
     let join = |there: &mut T, state: T| {
         let more = *there | state;
         std::mem::replace(there, more) != more
@@ -96,9 +96,9 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
     }
     let before = follow(graph, 0u8, NEVER, step);
     let mut ends = 0;
-    for (block, start) in before.iter().enumerate().filter(|(_, start)| **start != 0) {
+    for (block, start) in before.iter_enumerated().filter(|(_, start)| **start != 0) {
         let mut state = *start;
-        for (_, site) in graph.sites_of(block as u32) {
+        for (_, site) in graph.sites_of(block) {
             let found = match site.operation {
                 Operation::ClusterBarrier { action: ClusterBarrierAction::Wait, .. } if state & ARRIVED == 0 => Some((
                     Rule::ClusterArrived,
@@ -234,9 +234,9 @@ fn unanswered(line: Line, message: &str, reasoning: &str) -> Finding {
 fn for_nobody(graph: &Graph<'_>, ends: u8) -> Vec<Line> {
     let before = follow(graph, 0u16, 1, count);
     let (mut arrivals, mut waited): (Vec<(usize, u16)>, u16) = (Vec::new(), 0);
-    for (block, start) in before.iter().enumerate() {
+    for (block, start) in before.iter_enumerated() {
         let mut so_far = *start;
-        for (index, site) in graph.sites_of(block as u32) {
+        for (index, site) in graph.sites_of(block) {
             let arrived = (so_far & !MANY) << 1 | so_far & MANY;
             match half(site) {
                 Some(ClusterBarrierAction::Arrive) => arrivals.push((index, arrived)),

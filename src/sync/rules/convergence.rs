@@ -2,9 +2,9 @@
 //!
 //! A lane is missing where a branch or a predicate that is known keeps it away. Where that is not known, nothing is told.
 
-use crate::base::work;
+use crate::base::{IndexVec, work};
 use crate::ptx::{Instruction, Operand, Operation, Wgmma};
-use crate::simt::{Site, ThreadSet, Value, Warps, dataflow};
+use crate::simt::{BlockId, Site, ThreadSet, Value, Warps, dataflow};
 use crate::sync::rules::agreement::Agreement;
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
@@ -234,14 +234,14 @@ fn go_on(warps: &Warps<'_>, index: usize, absent: &ThreadSet) -> bool {
     }
     work::spend_on(graph.sites.len() / 4);
     let after = dataflow::reached(graph.blocks.len(), [home], |block, next| {
-        next.extend(graph.blocks.get(block as usize).iter().flat_map(|info| &info.successors).map(|edge| edge.to));
+        next.extend(graph.blocks.get(block).iter().flat_map(|info| &info.successors).map(|edge| edge.to));
     });
     let predecessors = graph.predecessors();
     let before = dataflow::reached(graph.blocks.len(), [home], |block, next| {
-        next.extend(predecessors.get(block as usize).into_iter().flatten());
+        next.extend(predecessors.get(block).into_iter().flatten());
     });
     graph.sites.iter().enumerate().any(|(at, site)| {
-        let is = |set: &[bool]| set.get(site.block as usize).copied().unwrap_or(false);
+        let is = |set: &IndexVec<BlockId, bool>| set.get(site.block).copied().unwrap_or(false);
         let works = !matches!(
             site.operation,
             Operation::Return

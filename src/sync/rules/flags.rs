@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::base::{FastMap, FastSet, Line, work};
 use crate::ptx::{MbarrierAction, Operation, Register};
-use crate::simt::{Block, Edge, Graph, Root, Site, Warps, dataflow};
+use crate::simt::{Block, BlockId, Edge, Graph, Root, Site, Warps, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
@@ -137,8 +137,8 @@ struct Spin {
 
 /// The loops that load and compare, and nothing else: no turn differs from another but by what is loaded.
 fn spins(graph: &Graph<'_>) -> Vec<Spin> {
-    let mut blocks: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for block in 0..graph.blocks.len() as u32 {
+    let mut blocks: BTreeMap<BlockId, Vec<BlockId>> = BTreeMap::new();
+    for block in graph.blocks.ids() {
         if let Some(header) = graph.loop_of(block) {
             blocks.entry(header).or_default().push(block);
         }
@@ -146,7 +146,7 @@ fn spins(graph: &Graph<'_>) -> Vec<Spin> {
     blocks.values().filter_map(|blocks| spin(graph, blocks)).collect()
 }
 
-fn spin(graph: &Graph<'_>, blocks: &[u32]) -> Option<Spin> {
+fn spin(graph: &Graph<'_>, blocks: &[BlockId]) -> Option<Spin> {
     let sites = || blocks.iter().flat_map(|block| graph.sites_of(*block));
     if sites().take(MAX_SPIN + 1).count() > MAX_SPIN {
         return None;
@@ -178,10 +178,10 @@ fn spin(graph: &Graph<'_>, blocks: &[u32]) -> Option<Spin> {
             }
         }
     }
-    let is_within = |block: u32| blocks.contains(&block);
+    let is_within = |block: BlockId| blocks.contains(&block);
     let mut exits = blocks
         .iter()
-        .filter_map(|block| graph.blocks.get(*block as usize))
+        .filter_map(|block| graph.blocks.get(*block))
         .flat_map(|block| block.successors.iter().map(move |edge| (block, edge)))
         .filter(|(_, edge)| !is_within(edge.to));
     let by_load = |block: &Block, edge: &Edge| {
@@ -272,21 +272,18 @@ impl Origins {
     }
 
     /// Whether some branch that tells blocks apart decides whether a place is reached.
-    fn differs_by_block(&self, graph: &Graph<'_>, place: u32) -> bool {
+    fn differs_by_block(&self, graph: &Graph<'_>, place: BlockId) -> bool {
         let is_of_block = |register: Register| self.of.get(&register).is_some_and(|bits| bits & BLOCK != 0);
         let branches = graph.blocks.iter().filter(|block| {
             block.successors.len() > 1
                 && block.successors.iter().any(|edge| edge.when.is_some_and(|(register, _)| is_of_block(register)))
         });
-        let leads = |from: u32| {
+        let leads = |from: BlockId| {
             work::spend_on(graph.sites.len() / 8);
-            let next = |block: u32, ways: &mut Vec<u32>| {
-                ways.extend(
-                    graph.blocks.get(block as usize).iter().flat_map(|block| &block.successors).map(|edge| edge.to),
-                );
+            let next = |block: BlockId, ways: &mut Vec<BlockId>| {
+                ways.extend(graph.blocks.get(block).iter().flat_map(|block| &block.successors).map(|edge| edge.to));
             };
-            from == place
-                || dataflow::reached(graph.blocks.len(), [from], next).get(place as usize).copied().unwrap_or(false)
+            from == place || dataflow::reached(graph.blocks.len(), [from], next).get(place).copied().unwrap_or(false)
         };
         branches.take(MAX_BRANCHES).any(|block| {
             let mut ways = block.successors.iter().map(|edge| leads(edge.to));

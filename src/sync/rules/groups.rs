@@ -2,7 +2,7 @@
 
 use crate::base::{FastSet, work};
 use crate::ptx::{Bulk, CpAsync, Operation, Register, Wgmma};
-use crate::simt::{Graph, Site, Warps, dataflow};
+use crate::simt::{BlockId, Graph, Site, Warps, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
@@ -29,14 +29,15 @@ fn along(graph: &Graph<'_>, step: impl Fn(&Site<'_>) -> Option<States>) -> Vec<S
         Some(after) => after,
         None => state,
     };
-    let through = |block: u32, state: States| graph.sites_of(block).fold(state, |state, (_, site)| next(state, site));
+    let through =
+        |block: BlockId, state: States| graph.sites_of(block).fold(state, |state, (_, site)| next(state, site));
     let join = |there: &mut States, state: States| {
         let more = *there | state;
         std::mem::replace(there, more) != more
     };
     let before = dataflow::forward(graph, START, through, |_, _, state| Some(*state), join);
     let mut at: Vec<States> = vec![0; graph.sites.len()];
-    for (block, state) in (0u32..).zip(before) {
+    for (block, state) in before.into_iter_enumerated() {
         let Some(mut state) = state else { continue };
         for (index, site) in graph.sites_of(block) {
             if let Some(slot) = at.get_mut(index) {
@@ -242,13 +243,13 @@ fn never_waited_for<'g, 'a>(graph: &'g Graph<'a>, kind: impl Fn(&Site<'_>) -> Op
     let predecessors = graph.predecessors();
     let homes = graph.sites.iter().filter(|site| waits(site)).map(|site| site.block);
     let comes = dataflow::reached(graph.blocks.len(), homes, |block, next| {
-        next.extend(predecessors.get(block as usize).into_iter().flatten());
+        next.extend(predecessors.get(block).into_iter().flatten());
     });
     // From the last instruction of a block to its first: whether a wait follows.
-    let mut follows = (u32::MAX, false);
+    let mut follows = (None, false);
     graph.sites.iter().rev().find(|site| {
-        if follows.0 != site.block {
-            follows = (site.block, comes.get(site.block as usize).copied().unwrap_or(true));
+        if follows.0 != Some(site.block) {
+            follows = (Some(site.block), comes.get(site.block).copied().unwrap_or(true));
         }
         follows.1 |= waits(site);
         // How much of it is copied, an operand or a predicate may say.

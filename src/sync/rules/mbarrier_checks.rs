@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::base::work;
 use crate::ptx::{BarrierAction, ClusterBarrierAction, MbarrierAction, Operation, Register};
-use crate::simt::{Edge, Paths, Site, ThreadSet, Warps, dataflow, passing};
+use crate::simt::{BlockId, Edge, Graph, Paths, Site, ThreadSet, Warps, dataflow, passing};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::mbarriers::{Act, MbarrierSite};
 use crate::sync::rules::rule::Rule;
@@ -176,20 +176,20 @@ fn publication(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Findin
     }
     let graph = &warps.graph;
     // Threads that may come to the start of a block without having waited at a barrier.
-    let through = |block: u32, here: ThreadSet| {
+    let through = |block: BlockId, here: ThreadSet| {
         let stops = graph.sites_of(block).any(|(_, site)| synchronises(&site.operation));
         if stops { ThreadSet::EMPTY } else { here }
     };
-    let along = |at: u32, edge: &Edge, here: &ThreadSet| {
-        let going = passing(graph, &warps.values, graph.blocks.get(at as usize)?, edge, *here);
+    let along = |at: BlockId, edge: &Edge, here: &ThreadSet| {
+        let going = passing(graph, &warps.values, graph.blocks.get(at)?, edge, *here);
         Some(going).filter(|going| !going.is_empty())
     };
     let join = |there: &mut ThreadSet, going: ThreadSet| {
         let met = there.union(&going);
         std::mem::replace(there, met) != met
     };
-    let early = dataflow::forward(graph, warps.reach.block(0), through, along, join);
-    let early = |block: u32| early.get(block as usize).copied().flatten().unwrap_or(ThreadSet::EMPTY);
+    let early = dataflow::forward(graph, warps.reach.block(Graph::ENTRY), through, along, join);
+    let early = |block: BlockId| early.get(block).copied().flatten().unwrap_or(ThreadSet::EMPTY);
     let ways = Paths::new(warps);
     let is_init = |site: &Site<'_>| matches!(site.operation, Operation::Mbarrier(mbarrier) if mbarrier.action == MbarrierAction::Init);
     let starts = graph.sites.iter().enumerate().filter(|(_, site)| is_init(site) || synchronises(&site.operation));

@@ -33,7 +33,7 @@ pub fn check(agreement: &mut Agreement<'_, '_>) -> Vec<Finding> {
             |at: usize| instruction.operand(at).map(|operand| warps.values.operand(&warps.graph, index, operand));
         match (site.operation, instruction.mnemonic()) {
             (Operation::IndexedBranch { index: Some(operand), .. }, _) => {
-                let block = warps.graph.blocks.get(site.block as usize);
+                let block = warps.graph.blocks.get(site.block);
                 let ways = block.map_or(0, |block| block.successors.iter().filter(|way| way.case.is_some()).count());
                 let chosen = match warps.values.operand(&warps.graph, index, operand) {
                     Value::Constant(chosen) => Some(chosen),
@@ -67,7 +67,7 @@ pub fn check(agreement: &mut Agreement<'_, '_>) -> Vec<Finding> {
 
 /// A carry that comes from no instruction right before.
 fn carry(warps: &Warps<'_>, (index, site): (usize, &Site<'_>), add: &mut impl FnMut(Rule, &Site<'_>, String, &str)) {
-    let start = warps.graph.blocks.get(site.block as usize).map_or(0, |block| block.start as usize);
+    let start = warps.graph.blocks.get(site.block).map_or(0, |block| block.start as usize);
     let before = warps.graph.sites.get(start..index).unwrap_or(&[]).iter().rev();
     for other in before.inspect(|_| work::spend(1)) {
         if other.located.instruction.has("cc") {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::base::{Line, work};
+use crate::base::{IndexVec, Line, work};
 use crate::ptx::{Bulk, CpAsync, Operation, Tcgen05, Wgmma};
 use crate::simt::{Paths, Site, ThreadSet, Warps, passing};
 use crate::sync::rules::finding::{Confidence, Finding};
@@ -195,7 +195,7 @@ fn escape(warps: &Warps<'_>, allocs: &[(usize, &Site<'_>)], deallocs: &[(usize, 
         return None;
     }
     work::spend_on(graph.blocks.len() / 16);
-    let mut holding = vec![ThreadSet::EMPTY; graph.blocks.len()];
+    let mut holding = IndexVec::filled(ThreadSet::EMPTY, graph.blocks.len());
     let mut open = vec![(start.block, *alloc + 1, warps.at(*alloc))];
     while let Some((at, from, mut here)) = open.pop() {
         work::spend(1);
@@ -203,7 +203,7 @@ fn escape(warps: &Warps<'_>, allocs: &[(usize, &Site<'_>)], deallocs: &[(usize, 
             let freed = warps.at(*index);
             here = here.iter().filter(|thread| !freed.has(*thread)).collect();
         }
-        let block = graph.blocks.get(at as usize)?;
+        let block = graph.blocks.get(at)?;
         let last = graph.sites.get(block.end.checked_sub(1)? as usize)?;
         if here.is_empty() {
             continue;
@@ -216,7 +216,7 @@ fn escape(warps: &Warps<'_>, allocs: &[(usize, &Site<'_>)], deallocs: &[(usize, 
         }
         for edge in &block.successors {
             let going = passing(graph, &warps.values, block, edge, here);
-            let there = holding.get_mut(edge.to as usize)?;
+            let there = holding.get_mut(edge.to)?;
             let met = there.union(&going);
             if met != *there {
                 *there = met;

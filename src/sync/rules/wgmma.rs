@@ -2,9 +2,9 @@
 //!
 //! A finding is likely at most: a path of the graph need not be one that a thread can take.
 
-use crate::base::{FastMap, FastSet, work};
+use crate::base::{FastMap, FastSet, IndexVec, work};
 use crate::ptx::{MbarrierAction, Operation, Register, Wgmma};
-use crate::simt::{Edge, Graph, Site, Warps, dataflow};
+use crate::simt::{BlockId, Edge, Graph, Site, Warps, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
@@ -135,8 +135,8 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
 }
 
 /// What may be on its way at the start of each block; none where no path leads.
-fn ages(graph: &Graph<'_>, sets: &[Option<usize>], count: usize) -> Vec<Option<Vec<Age>>> {
-    let through = |block: u32, mut state: Vec<Age>| {
+fn ages(graph: &Graph<'_>, sets: &[Option<usize>], count: usize) -> IndexVec<BlockId, Option<Vec<Age>>> {
+    let through = |block: BlockId, mut state: Vec<Age>| {
         work::spend_on(count / 8);
         for (index, site) in graph.sites_of(block) {
             step(site, sets.get(index).copied().flatten(), &mut state);
@@ -150,7 +150,7 @@ fn ages(graph: &Graph<'_>, sets: &[Option<usize>], count: usize) -> Vec<Option<V
             changed | younger
         })
     };
-    let along = |_: u32, _: &Edge, state: &Vec<Age>| {
+    let along = |_: BlockId, _: &Edge, state: &Vec<Age>| {
         work::spend_on(1 + count / 8);
         Some(state.clone())
     };
@@ -162,14 +162,14 @@ fn used(
     graph: &Graph<'_>,
     accumulators: &Accumulators,
     sets: &[Option<usize>],
-    before: &[Option<Vec<Age>>],
+    before: &IndexVec<BlockId, Option<Vec<Age>>>,
     checks: &mut Vec<Finding>,
 ) {
     let mut told: FastSet<(usize, bool)> = FastSet::default();
-    for (block, state) in before.iter().enumerate() {
+    for (block, state) in before.iter_enumerated() {
         let Some(mut state) = state.clone() else { continue };
         work::spend_on(state.len() / 8);
-        for (index, site) in graph.sites_of(block as u32) {
+        for (index, site) in graph.sites_of(block) {
             let set = sets.get(index).copied().flatten();
             work::spend_on(state.len() / 8);
             let busy = state.iter().any(|age| *age != DONE);
@@ -210,7 +210,7 @@ fn used(
 fn open_before<'g, 'a>(graph: &'g Graph<'a>, sets: &[Option<usize>], set: usize, index: usize) -> Option<&'g Site<'a>> {
     let before = graph.predecessors();
     work::spend_on(graph.blocks.len() / 16);
-    let mut seen = vec![false; graph.blocks.len()];
+    let mut seen = IndexVec::filled(false, graph.blocks.len());
     let mut open = std::collections::VecDeque::from([(graph.sites.get(index)?.block, index)]);
     while let Some((at, until)) = open.pop_front() {
         work::spend(1);
@@ -228,8 +228,8 @@ fn open_before<'g, 'a>(graph: &'g Graph<'a>, sets: &[Option<usize>], set: usize,
         if committed {
             continue;
         }
-        for &from in before.get(at as usize)? {
-            if !std::mem::replace(seen.get_mut(from as usize)?, true) {
+        for &from in before.get(at)? {
+            if !std::mem::replace(seen.get_mut(from)?, true) {
                 open.push_back((from, usize::MAX));
             }
         }
@@ -253,8 +253,8 @@ fn given_back(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
     for (start, commit) in graph.sites.iter().enumerate().filter(|(_, site)| commits(site)).take(MAX_COMMITS) {
         // Blocks reached with and without an arrival on the way.
         work::spend_on(graph.blocks.len() / 16);
-        let mut seen = [vec![false; graph.blocks.len()], vec![false; graph.blocks.len()]];
-        let mut open: Vec<(u32, usize, Option<usize>)> = vec![(commit.block, start + 1, None)];
+        let mut seen = [IndexVec::filled(false, graph.blocks.len()), IndexVec::filled(false, graph.blocks.len())];
+        let mut open: Vec<(BlockId, usize, Option<usize>)> = vec![(commit.block, start + 1, None)];
         while let Some((at, from, mut arrived)) = open.pop() {
             work::spend(1);
             let mut closed = false;
@@ -282,9 +282,9 @@ fn given_back(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
             if closed {
                 continue;
             }
-            for edge in graph.blocks.get(at as usize).into_iter().flat_map(|block| &block.successors) {
+            for edge in graph.blocks.get(at).into_iter().flat_map(|block| &block.successors) {
                 let seen = &mut seen[usize::from(arrived.is_some())];
-                if !std::mem::replace(seen.get_mut(edge.to as usize).unwrap_or(&mut true), true) {
+                if !std::mem::replace(seen.get_mut(edge.to).unwrap_or(&mut true), true) {
                     open.push((edge.to, 0, arrived));
                 }
             }

@@ -23,7 +23,7 @@ pub fn headers(kernel: &Function<'_, '_>) -> Vec<LoopHeader> {
     let mut found: Vec<LoopHeader> = graph
         .loop_headers()
         .filter_map(|(block, depth)| {
-            let block = graph.blocks.get(block as usize)?;
+            let block = graph.blocks.get(block)?;
             let site = graph.sites.get(block.start as usize)?;
             let at = (site.located.id.0.checked_sub(first)?) as usize;
             let label = label_before(body, at)?;

@@ -66,7 +66,7 @@ pub(super) fn splices(kernel: &Function<'_, '_>) -> Result<Vec<Splice>, Refused>
     // Backward, so that what is alive at the end of a run is known.
     let mut alive: FastMap<Register, bool> = FastMap::default();
     for run in runs(kernel, &graph).into_iter().rev() {
-        let block = graph.sites.get(run.start).map_or(0, |site| site.block);
+        let block = graph.sites.get(run.start).map_or(Graph::ENTRY, |site| site.block);
         if graph.sites.get(ended_at).is_none_or(|site| site.block != block) {
             alive.clear();
             ended_at = graph.sites.partition_point(|site| site.block <= block);

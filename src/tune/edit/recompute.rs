@@ -8,7 +8,7 @@ use std::fmt::Write;
 use super::{Refused, Splice, offset};
 use crate::base::{FastMap, work};
 use crate::ptx::{Function, FunctionKind, Instruction, Located, Register, StatementKind};
-use crate::simt::Graph;
+use crate::simt::{BlockId, Graph};
 
 /// Special registers that hold the same from a thread's first instruction to its last (PTX ISA, "Special Registers").
 const STEADY: &[&str] = &["%tid", "%ntid", "%laneid", "%ctaid", "%nctaid", "%cluster_ctaid", "%cluster_nctaid"];
@@ -24,7 +24,7 @@ pub(super) fn splices(kernel: &Function<'_, '_>) -> Result<Vec<Splice>, Refused>
     let module = kernel.module();
     let graph = Graph::build(kernel);
     let mut written: FastMap<Register, u32> = FastMap::default();
-    let mut makers: FastMap<Register, (Located<'_>, u32)> = FastMap::default();
+    let mut makers: FastMap<Register, (Located<'_>, BlockId)> = FastMap::default();
     for site in &graph.sites {
         work::spend(1);
         for register in graph.registers.written_by(&site.located) {
