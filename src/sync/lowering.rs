@@ -701,6 +701,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
                 }
             }
             "cvta" => Compute::Move(ty?),
+            "cvt" | "add" | "sub" if instruction.has("sat") => return None,
             "cvt" => {
                 // Both sides must be integers; `cvt.rn.f32.u32` is not followed.
                 let all: Vec<&str> = instruction.modifiers().filter(|word| type_bits(word).is_some()).collect();
@@ -709,7 +710,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             }
             "add" | "sub" => {
                 needs(2)?;
-                if instruction.has("cc") || instruction.has("sat") {
+                if instruction.has("cc") {
                     return None;
                 }
                 Compute::Add { ty: ty?, subtract: mnemonic == "sub" }
@@ -764,9 +765,8 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             }
             "getctarank" => Compute::Rank,
             "isspacep" if instruction.modifiers().any(|word| word.starts_with("shared")) => Compute::IsShared,
-            "lop3" if instruction.modifiers().any(|word| matches!(word, "and" | "or")) => return None,
             _ => {
-                let what = Arithmetic::of(mnemonic).filter(|what| many >= what.arguments())?;
+                let what = Arithmetic::of(mnemonic, instruction.modifiers()).filter(|what| many >= what.arguments())?;
                 Compute::Arithmetic { what, ty: ty? }
             }
         };

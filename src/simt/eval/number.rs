@@ -113,6 +113,10 @@ pub enum Arithmetic {
     ShiftRight,
     Least,
     Most,
+    /// The least of both, or zero where that is below it.
+    LeastOrZero,
+    /// The most of both, or zero where that is below it.
+    MostOrZero,
     Divide,
     Remainder,
     /// The upper half of a product.
@@ -122,7 +126,15 @@ pub enum Arithmetic {
 }
 
 impl Arithmetic {
-    pub fn of(mnemonic: &str) -> Option<Arithmetic> {
+    /// The instruction of a name, none where a modifier changes what it does in a way that is not followed.
+    pub fn of<'m>(mnemonic: &str, modifiers: impl Iterator<Item = &'m str>) -> Option<Arithmetic> {
+        let mut others = modifiers.filter(|word| Type::of(word).is_none());
+        match (mnemonic, others.next(), others.next()) {
+            (_, None, None) => {}
+            ("min", Some("relu"), None) => return Some(Arithmetic::LeastOrZero),
+            ("max", Some("relu"), None) => return Some(Arithmetic::MostOrZero),
+            _ => return None,
+        }
         Some(match mnemonic {
             "and" => Arithmetic::And,
             "or" => Arithmetic::Or,
@@ -171,6 +183,8 @@ impl Arithmetic {
             Arithmetic::ShiftRight => x().checked_shr(shift().min(127))? as u64,
             Arithmetic::Least => x().min(y()) as u64,
             Arithmetic::Most => x().max(y()) as u64,
+            Arithmetic::LeastOrZero => x().min(y()).max(0) as u64,
+            Arithmetic::MostOrZero => x().max(y()).max(0) as u64,
             Arithmetic::Divide => x().checked_div(y())? as u64,
             Arithmetic::Remainder => x().checked_rem(y())? as u64,
             Arithmetic::High if ty.signed => (x().checked_mul(y())? >> ty.bits) as u64,
@@ -199,6 +213,19 @@ impl Arithmetic {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn modifiers_that_change_a_result_are_followed_or_refused() {
+        let of = |mnemonic: &str, modifiers: &str| Arithmetic::of(mnemonic, modifiers.split('.'));
+        let ty = Type { bits: 32, signed: true };
+        let below = |number: i32| u64::from(number as u32);
+        let most = of("max", "relu.s32").expect("it is followed");
+        assert_eq!(most.apply(ty, &[below(-3), below(-2), 0, 0]), Some(0));
+        assert_eq!(most.apply(ty, &[below(-3), 7, 0, 0]), Some(7));
+        assert_eq!(of("min", "relu.s32").and_then(|least| least.apply(ty, &[below(-3), 7, 0, 0])), Some(0));
+        assert_eq!(of("max", "s32").and_then(|most| most.apply(ty, &[below(-3), below(-2), 0, 0])), Some(below(-2)));
+        assert_eq!((of("max", "s16x2"), of("max", "xorsign.abs.s32"), of("lop3", "or.b32")), (None, None, None));
+    }
 
     #[test]
     fn fields_are_extracted_with_their_sign() {

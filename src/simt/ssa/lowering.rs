@@ -271,6 +271,7 @@ impl<'g, 'a> Lowering<'g, 'a> {
         Some(match mnemonic {
             "mov" | "cvta" if arguments > 0 => Compute::Move,
             "mapa" if arguments > 0 => Compute::Mapa,
+            "cvt" | "add" | "sub" if instruction.has("sat") => return None,
             "cvt" if arguments > 0 => Compute::Convert { to: ty?, from: types.next()? },
             "add" | "sub" if arguments == 2 => Compute::Add { ty: ty?, subtract: mnemonic == "sub" },
             "mul" | "mad" if arguments >= if mnemonic == "mad" { 3 } else { 2 } => {
@@ -304,7 +305,8 @@ impl<'g, 'a> Lowering<'g, 'a> {
             "shf" if arguments == 3 => Compute::Funnel { left: instruction.has("l"), wraps: instruction.has("wrap") },
             "ld" => Compute::Load { bytes: ty?.bits / 8 },
             _ => {
-                let what = Arithmetic::of(mnemonic).filter(|what| arguments >= what.arguments())?;
+                let what =
+                    Arithmetic::of(mnemonic, instruction.modifiers()).filter(|what| arguments >= what.arguments())?;
                 Compute::Arithmetic { what, ty: ty? }
             }
         })
