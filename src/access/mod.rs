@@ -12,7 +12,7 @@ pub use model::*;
 
 use crate::base::{FastMap, Line, work};
 use crate::ptx::{CpAsync, Function, FunctionKind, Instruction, Operand, Operation, StateSpace, type_bits};
-use crate::simt::{Bits, Held, Pattern, Patterns, Site, ThreadSet, Uniformity, ValueId, Warps};
+use crate::simt::{Bits, Held, Pattern, Patterns, Site, SiteId, ThreadSet, Uniformity, ValueId, Warps};
 
 use self::banks::{Manner, SECTOR, sectors, wavefronts};
 
@@ -27,7 +27,7 @@ const LANES: u32 = 32;
 #[derive(Clone, Copy)]
 struct Access<'a> {
     /// The instruction.
-    index: usize,
+    index: SiteId,
     line: Line,
     operand: Operand<'a>,
     space: AccessSpace,
@@ -49,7 +49,7 @@ pub fn accesses(function: &Function<'_, '_>, operands: Option<&(Warps<'_>, Bits)
 }
 
 fn decide(function: &Function<'_, '_>, warps: &Warps<'_>, bits: &Bits) -> Option<AccessFacts> {
-    let all: Vec<Access<'_>> = warps.graph.sites.iter().enumerate().flat_map(|site| of_site(warps, site)).collect();
+    let all: Vec<Access<'_>> = warps.graph.sites.iter_enumerated().flat_map(|site| of_site(warps, site)).collect();
     if all.is_empty() {
         return None;
     }
@@ -156,10 +156,10 @@ impl<'a> Decider<'_, 'a> {
         let set = self.warps.at(access.index);
         let set: ThreadSet = if access.lanes < LANES { set.iter().filter(counted).collect() } else { set };
         fact.warps = set.warps().len() as u32;
-        let line_of = |index: u32| self.warps.graph.sites.get(index as usize).map(|site| number(site.line()));
-        let undecided = |why: Reason, at: u32| Some(Undecided { why, ptx_line: line_of(at) });
+        let line_of = |index: SiteId| self.warps.graph.sites.get(index).map(|site| number(site.line()));
+        let undecided = |why: Reason, at: Option<SiteId>| Some(Undecided { why, ptx_line: at.and_then(line_of) });
         let Some(bytes) = access.bytes.filter(|bytes| bytes.is_power_of_two() && *bytes <= 32) else {
-            fact.undecided = undecided(Reason::Form, access.index as u32);
+            fact.undecided = undecided(Reason::Form, Some(access.index));
             return (fact, None);
         };
         let (pattern, added, value) = match self.patterns.address(access.index, access.operand) {
@@ -170,7 +170,7 @@ impl<'a> Decider<'_, 'a> {
             }
             // Nothing comes here that has a value.
             (Held::Undefined, ..) => {
-                fact.undecided = undecided(Reason::Address, access.index as u32);
+                fact.undecided = undecided(Reason::Address, Some(access.index));
                 return (fact, None);
             }
         };
@@ -200,18 +200,18 @@ impl<'a> Decider<'_, 'a> {
         fact.misaligned = Some(range.misaligned).filter(|most| *most > range.most);
         if access.manner == Manner::Alone && access.space == AccessSpace::Shared && range.is_one {
             // ptxas may have one lane do it for all.
-            fact.undecided = undecided(Reason::Form, access.index as u32);
+            fact.undecided = undecided(Reason::Form, Some(access.index));
         } else if open && range.most > range.ideal {
             fact.undecided =
                 Some(Undecided { why: Reason::Lanes, ptx_line: self.chooser(access.index).and_then(line_of) });
         } else if range.by_alignment && range.most > range.ideal {
-            fact.undecided = undecided(Reason::Alignment, access.index as u32);
+            fact.undecided = undecided(Reason::Alignment, Some(access.index));
         }
         (fact, Some(Place { pattern, added, set }))
     }
 
     /// Whether all lanes come to an instruction that may, or none.
-    fn all_come(&mut self, index: usize) -> bool {
+    fn all_come(&mut self, index: SiteId) -> bool {
         let set = self.warps.at(index);
         if !self.sets.contains_key(&set) && self.sets.len() >= MAX_SETS {
             return false;
@@ -221,7 +221,7 @@ impl<'a> Decider<'_, 'a> {
     }
 
     /// The instruction that makes the predicate of another one.
-    fn chooser(&self, index: usize) -> Option<u32> {
+    fn chooser(&self, index: SiteId) -> Option<SiteId> {
         let (register, _) = self.warps.graph.sites.get(index)?.guard?;
         self.warps.values.maker(index, register)
     }
@@ -356,7 +356,7 @@ fn space(word: &str) -> Option<StateSpace> {
 }
 
 /// The accesses of an instruction.
-fn of_site<'a>(warps: &Warps<'a>, (index, site): (usize, &Site<'a>)) -> Vec<Access<'a>> {
+fn of_site<'a>(warps: &Warps<'a>, (index, site): (SiteId, &Site<'a>)) -> Vec<Access<'a>> {
     let instruction = site.located.instruction;
     let spaces: Vec<StateSpace> = instruction.modifiers().filter_map(space).collect();
     let access = |at: usize, named: Option<StateSpace>, kind: AccessKind, bytes: Option<u32>| {

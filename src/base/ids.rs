@@ -1,7 +1,7 @@
 //! Dense ids: places in lists, each kind for lists of its own alone.
 
 use std::marker::PhantomData;
-use std::ops::{Index, IndexMut};
+use std::ops::{Index, IndexMut, Range};
 
 /// An id that is a place in a list.
 pub trait Id: Copy {
@@ -88,6 +88,22 @@ impl<I: Id, T> IndexVec<I, T> {
         self.items.get_mut(id.index())
     }
 
+    /// Those from one id up to another; none where the list ends before.
+    pub fn range(&self, ids: Range<I>) -> &[T] {
+        self.items.get(ids.start.index()..ids.end.index()).unwrap_or(&[])
+    }
+
+    /// The same with their ids.
+    pub fn range_enumerated(&self, ids: Range<I>) -> impl DoubleEndedIterator<Item = (I, &T)> {
+        let first = ids.start.index();
+        self.range(ids).iter().enumerate().map(move |(at, item)| (I::new(first + at), item))
+    }
+
+    /// The first of all.
+    pub fn first(&self) -> Option<&T> {
+        self.items.first()
+    }
+
     /// All of them, in order.
     pub fn iter(&self) -> std::slice::Iter<'_, T> {
         self.items.iter()
@@ -125,6 +141,15 @@ impl<I, T> IntoIterator for IndexVec<I, T> {
 
     fn into_iter(self) -> std::vec::IntoIter<T> {
         self.items.into_iter()
+    }
+}
+
+impl<'l, I, T> IntoIterator for &'l IndexVec<I, T> {
+    type Item = &'l T;
+    type IntoIter = std::slice::Iter<'l, T>;
+
+    fn into_iter(self) -> std::slice::Iter<'l, T> {
+        self.items.iter()
     }
 }
 

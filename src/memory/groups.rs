@@ -6,7 +6,7 @@
 use super::model::{GroupKind, GroupsAt, GroupsInFlight};
 use crate::base::Line;
 use crate::ptx::{Bulk, CpAsync, Operation, Wgmma};
-use crate::simt::{BlockId, Site, Warps, dataflow};
+use crate::simt::{BlockId, Site, SiteId, Warps, dataflow};
 
 /// Groups past which a loop is taken to commit without end: no kernel waits for more.
 const MANY: u32 = 64;
@@ -99,7 +99,7 @@ pub(super) fn in_flight(warps: &Warps<'_>, number: &dyn Fn(Line) -> Line) -> Vec
             std::mem::replace(there, joined) != joined
         };
         let before = dataflow::forward(graph, none, through, |_, _, state| Some(*state), join);
-        let mut lines: Vec<(usize, GroupsAt)> = Vec::new();
+        let mut lines: Vec<(SiteId, GroupsAt)> = Vec::new();
         for (block, state) in before.into_iter_enumerated() {
             let Some(mut state) = state else { continue };
             for (index, site) in graph.sites_of(block) {

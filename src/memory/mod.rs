@@ -17,7 +17,7 @@ pub use model::*;
 use crate::base::Line;
 use crate::ptx::{Bulk, Function, Instruction, Operation};
 use crate::roles::Role;
-use crate::simt::{Site, Warps};
+use crate::simt::{Site, SiteId, Warps};
 use crate::sync::Evidence;
 
 use self::uses::Uses;
@@ -58,8 +58,8 @@ fn fences(warps: &Warps<'_>, number: &dyn Fn(Line) -> Line) -> Vec<FenceSite> {
 
 /// Bulk and tensor copies, in the order of the text.
 fn copies(warps: &Warps<'_>, uses: &Uses<'_>, number: &dyn Fn(Line) -> Line) -> Vec<CopySite> {
-    let sites = warps.graph.sites.iter().enumerate();
-    let copy = |(index, site): (usize, &Site<'_>)| {
+    let sites = warps.graph.sites.iter_enumerated();
+    let copy = |(index, site): (SiteId, &Site<'_>)| {
         let Operation::Bulk(Bulk::Copy { tensor } | Bulk::Reduce { tensor }) = site.operation else { return None };
         let instruction = site.located.instruction;
         let to_shared = instruction.modifiers().find(|word| word.starts_with("shared") || *word == "global");

@@ -6,7 +6,7 @@ use super::model::{Direction, How, RegionKind, RegionUse, SharedMap, SharedRegio
 use super::rings::{Ring, ring};
 use super::uses::{Use, Uses};
 use crate::base::{Line, work};
-use crate::simt::{AddressSets, Warps};
+use crate::simt::{AddressSets, SiteId, Warps};
 use crate::sync::Agreement;
 use crate::sync::execute::footprint::{MemoryKind, OBJECT, Span};
 use crate::sync::program::Variable;
@@ -71,7 +71,7 @@ const MOST_ASKED: usize = 12;
 /// The end of dynamic shared memory that is touched whatever a launch is, and by which instruction. Places rest on constants alone; where a
 /// number of trips or an extent decides who gets there, all threads must come or none, and only their first pass counts, or a ring that
 /// constants close.
-fn least(shared: &[&Use], uses: &Uses<'_>, warps: &Warps<'_>) -> Option<(u64, usize)> {
+fn least(shared: &[&Use], uses: &Uses<'_>, warps: &Warps<'_>) -> Option<(u64, SiteId)> {
     let start = uses.variables.iter().find(|variable| variable.bytes.is_none())?.start;
     let mut ends: Vec<(u64, &Use, &Span)> = Vec::new();
     for used in shared {
@@ -82,7 +82,7 @@ fn least(shared: &[&Use], uses: &Uses<'_>, warps: &Warps<'_>) -> Option<(u64, us
     ends.sort_by_key(|(end, used, span)| (std::cmp::Reverse(*end), used.site, span.pass));
     let mut agreement = Agreement::new(warps);
     let mut sets = AddressSets::new(&warps.graph, &warps.values, &warps.reach);
-    let mut asked: Vec<(usize, bool, bool)> = Vec::new();
+    let mut asked: Vec<(SiteId, bool, bool)> = Vec::new();
     for (end, used, span) in ends {
         if span.path == Basis::Fact {
             return Some((end - start, used.site));

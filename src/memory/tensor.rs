@@ -5,7 +5,7 @@ use super::shared::{of_region, unknown};
 use super::uses::{Use, Uses};
 use crate::base::Line;
 use crate::ptx::{Operation, Tcgen05};
-use crate::simt::{Bits, Site, Warps};
+use crate::simt::{Bits, Site, SiteId, Warps};
 use crate::sync::Evidence;
 use crate::sync::execute::footprint::{MemoryKind, Span};
 use crate::sync::multiply::{self, Multiplication};
@@ -22,11 +22,11 @@ pub(super) fn map(
 ) -> Option<TensorMap> {
     let is_alloc = |site: &Site<'_>| matches!(site.operation, Operation::Tcgen05 { action: Tcgen05::Alloc, .. });
     let operands = evidence.operands.as_ref().map_or(warps, |(warps, _)| warps);
-    let columns = |index: usize, site: &Site<'_>| {
+    let columns = |index: SiteId, site: &Site<'_>| {
         let operand = site.located.instruction.operand(1)?;
         operands.values.operand(&operands.graph, index, operand).constant()
     };
-    let sites = warps.graph.sites.iter().enumerate().filter(|(_, site)| is_alloc(site));
+    let sites = warps.graph.sites.iter_enumerated().filter(|(_, site)| is_alloc(site));
     let allocations: Vec<TensorAllocation> = sites
         .map(|(index, site)| TensorAllocation { ptx_line: number(site.line()), columns: columns(index, site) })
         .collect();

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use super::model::{Direction, How};
-use crate::base::{Line, work};
+use crate::base::{IndexVec, Line, work};
 use crate::ptx::{Bulk, CpAsync, Function, Operand, Operation, Tcgen05, Wgmma};
 use crate::roles::Role;
-use crate::simt::{Site, ThreadSet, Value, Warps};
+use crate::simt::{Site, SiteId, ThreadSet, Value, Warps};
 use crate::sync::execute::footprint::{Announced, MemoryKind, OBJECT, Span, Touched};
 use crate::sync::program::{Access, Program, Variable};
 use crate::sync::value::Basis;
@@ -20,7 +20,7 @@ const START: (u64, u64) = (16, 1);
 /// One operand of one instruction.
 pub(super) struct Use {
     /// The instruction.
-    pub site: usize,
+    pub site: SiteId,
     /// Which memory.
     pub memory: MemoryKind,
     /// What happens there.
@@ -64,12 +64,12 @@ pub(super) struct Uses<'w> {
     /// Those whose place is known, in the order of the text.
     pub all: Vec<Use>,
     /// Instructions with an operand whose place is not known.
-    pub unknown: Vec<(usize, MemoryKind, How)>,
+    pub unknown: Vec<(SiteId, MemoryKind, How)>,
     /// Shared variables, and where they lie.
     pub variables: Vec<Variable>,
     /// Where each of them starts, by its name.
     starts: HashMap<String, u64>,
-    sites: &'w [Site<'w>],
+    sites: &'w IndexVec<SiteId, Site<'w>>,
     roles: &'w [Role],
 }
 
@@ -81,7 +81,7 @@ impl<'w> Uses<'w> {
         evidence: &Evidence<'_>,
     ) -> Uses<'w> {
         let graph = &warps.graph;
-        let mut executed: HashMap<(u32, u8, MemoryKind, Access), &Touched> = HashMap::new();
+        let mut executed: HashMap<(SiteId, u8, MemoryKind, Access), &Touched> = HashMap::new();
         if let Some(found) = &evidence.touched {
             for touched in &found.touched {
                 let Some(site) = found.program.sites.get(touched.pc as usize) else { continue };
@@ -95,14 +95,14 @@ impl<'w> Uses<'w> {
         let operands = evidence.operands.as_ref().map_or(warps, |(warps, _)| warps);
         let starts = variables.iter().rev().map(|variable| (variable.name.clone(), variable.start)).collect();
         let mut uses = Uses { all: Vec::new(), unknown: Vec::new(), variables, starts, sites: &graph.sites, roles };
-        for (index, site) in graph.sites.iter().enumerate() {
+        for (index, site) in graph.sites.iter_enumerated() {
             work::spend(1);
             for accessed in accessed(site) {
-                let key = (index as u32, accessed.number, accessed.memory, accessed.access);
+                let key = (index, accessed.number, accessed.memory, accessed.access);
                 uses.add(index, site, &accessed, executed.get(&key).copied(), (operands, evidence));
             }
             // What completes on an mbarrier names it beside its data.
-            let object = (index as u32, OBJECT.0, MemoryKind::Shared, Access::Atomic);
+            let object = (index, OBJECT.0, MemoryKind::Shared, Access::Atomic);
             if !matches!(site.operation, Operation::Mbarrier(_))
                 && let Some(touched) = executed.get(&object)
             {
@@ -114,7 +114,7 @@ impl<'w> Uses<'w> {
 
     fn push(
         &mut self,
-        site: usize,
+        site: SiteId,
         (memory, direction, how): (MemoryKind, Direction, How),
         touched: &Touched,
         (is_object, is_settled): (bool, bool),
@@ -136,7 +136,7 @@ impl<'w> Uses<'w> {
 
     fn add(
         &mut self,
-        index: usize,
+        index: SiteId,
         site: &Site<'_>,
         accessed: &Accessed<'_>,
         touched: Option<&Touched>,
@@ -196,7 +196,7 @@ impl<'w> Uses<'w> {
     /// The places that constants and thread ids tell.
     fn constant(
         &self,
-        index: usize,
+        index: SiteId,
         accessed: &Accessed<'_>,
         here: &ThreadSet,
         (operands, evidence): (&Warps<'_>, &Evidence<'_>),
@@ -261,7 +261,7 @@ impl<'w> Uses<'w> {
     }
 
     /// The role that runs an instruction: the one whose code it is, or whose warps did.
-    pub(super) fn role(&self, index: usize, warps: Option<u32>) -> Option<String> {
+    pub(super) fn role(&self, index: SiteId, warps: Option<u32>) -> Option<String> {
         let block = self.sites.get(index)?.block;
         work::spend_on(self.roles.len());
         let own = self.roles.iter().find(|role| role.blocks.contains(&block));
@@ -278,29 +278,29 @@ impl<'w> Uses<'w> {
     }
 
     /// An instruction.
-    pub(super) fn site(&self, index: usize) -> Option<&Site<'w>> {
+    pub(super) fn site(&self, index: SiteId) -> Option<&Site<'w>> {
         self.sites.get(index)
     }
 
     /// Its line.
-    pub(super) fn line(&self, index: usize) -> Option<Line> {
+    pub(super) fn line(&self, index: SiteId) -> Option<Line> {
         self.sites.get(index).map(Site::line)
     }
 
     /// Bytes that all copies of a phase bring, where one of them is this.
-    pub(super) fn stage_bytes(&self, index: usize) -> Option<u64> {
+    pub(super) fn stage_bytes(&self, index: SiteId) -> Option<u64> {
         self.data_of(index).find_map(|used| used.announced).map(|announced| announced.phase)
     }
 
     /// What an instruction touches beside mbarriers.
-    fn data_of(&self, index: usize) -> impl Iterator<Item = &Use> {
+    fn data_of(&self, index: SiteId) -> impl Iterator<Item = &Use> {
         let first = self.all.partition_point(|used| used.site < index);
         let own = self.all.iter().skip(first).take_while(move |used| used.site == index);
         own.filter(|used| !used.is_object)
     }
 
     /// Bytes that a copy moves, where they are the same each time.
-    pub(super) fn copied(&self, index: usize) -> Option<u64> {
+    pub(super) fn copied(&self, index: SiteId) -> Option<u64> {
         let found = self.data_of(index).next()?;
         // The only copy of a phase brings all that is announced.
         let alone = found.announced.filter(|announced| announced.least == announced.phase);

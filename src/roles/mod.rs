@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::base::{IndexVec, Line, work};
 use crate::ptx::{Bulk, CpAsync, Mbarrier, MbarrierAction, Operation, RegisterAction, Tcgen05, Wgmma};
 use crate::roles::setmaxnreg::Requested;
-use crate::simt::{BlockId, Edge, Graph, Site, ThreadSet, Warps, dataflow, passing};
+use crate::simt::{BlockId, Edge, Graph, Site, SiteId, ThreadSet, Warps, dataflow, passing};
 
 /// What a role's instructions tell about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,7 +79,7 @@ pub struct Role {
     /// Its threads; none when the size of a block, or who goes where, is not known.
     pub threads: Option<ThreadSet>,
     /// Its setmaxnreg instructions, by index.
-    pub sets: Vec<usize>,
+    pub sets: Vec<SiteId>,
     /// Registers that it has where it does what it is named for; none where it has no setmaxnreg, or that cannot be told.
     pub budget: Option<u32>,
     /// Every count that its setmaxnreg ask for, ascending.
@@ -117,12 +117,12 @@ pub fn roles(warps: &Warps<'_>, requested: &[Requested]) -> Vec<Role> {
 /// Groups of warps.
 fn by_threads(warps: &Warps<'_>, requested: &[Requested], threads: u32) -> Vec<Role> {
     let count = threads.div_ceil(32);
-    let sets: Vec<(usize, Vec<u32>)> =
+    let sets: Vec<(SiteId, Vec<u32>)> =
         requested.iter().map(|site| (site.index, warps.at(site.index).warps())).collect();
     let mut duties: BTreeMap<u32, BTreeSet<Duty>> = BTreeMap::new();
     // What every warp does divides nobody, but belongs to what each of them does.
     let mut shared: BTreeSet<Duty> = BTreeSet::new();
-    for (index, site) in warps.graph.sites.iter().enumerate() {
+    for (index, site) in warps.graph.sites.iter_enumerated() {
         let Some(duty) = Duty::of(&site.operation, site.located.instruction.opcode()) else { continue };
         let here = warps.at(index).warps();
         if here.len() < count as usize {
@@ -134,9 +134,9 @@ fn by_threads(warps: &Warps<'_>, requested: &[Requested], threads: u32) -> Vec<R
         }
     }
     let reads = |warp: u32| duties.get(&warp).is_some_and(|duties| duties.contains(&Duty::Tcgen05Load));
-    let mut groups: BTreeMap<(Vec<usize>, BTreeSet<Duty>), Vec<u32>> = BTreeMap::new();
+    let mut groups: BTreeMap<(Vec<SiteId>, BTreeSet<Duty>), Vec<u32>> = BTreeMap::new();
     for warp in 0..count {
-        let own: Vec<usize> = sets.iter().filter(|(_, at)| at.contains(&warp)).map(|(index, _)| *index).collect();
+        let own: Vec<SiteId> = sets.iter().filter(|(_, at)| at.contains(&warp)).map(|(index, _)| *index).collect();
         // A budget is what makes a role; what its warps do beside it does not divide it.
         let by_duty =
             if requested.is_empty() { duties.get(&warp).cloned().unwrap_or_default() } else { BTreeSet::new() };
@@ -178,9 +178,9 @@ fn by_place(warps: &Warps<'_>, requested: &[Requested]) -> Vec<Role> {
         let from = warps.graph.sites.get(site.index).map_or(Graph::ENTRY, |site| site.block);
         dominated(warps, from)
     };
-    let regions: Vec<(usize, Vec<BlockId>)> = requested.iter().map(|site| (site.index, dominated(site))).collect();
+    let regions: Vec<(SiteId, Vec<BlockId>)> = requested.iter().map(|site| (site.index, dominated(site))).collect();
     // A setmaxnreg inside the region of another belongs to that role.
-    let inside = |index: usize| {
+    let inside = |index: SiteId| {
         work::spend_on(regions.iter().map(|(_, region)| 1 + region.len() / 8).sum());
         let block = warps.graph.sites.get(index).map_or(Graph::ENTRY, |site| site.block);
         regions.iter().any(|(other, region)| *other < index && region.contains(&block))
@@ -232,7 +232,7 @@ fn dominated(warps: &Warps<'_>, through: BlockId) -> Vec<BlockId> {
 fn role(
     warps: &Warps<'_>,
     requested: &[Requested],
-    sets: Vec<usize>,
+    sets: Vec<SiteId>,
     blocks: Vec<BlockId>,
     duties: BTreeSet<Duty>,
     threads: Option<ThreadSet>,
@@ -249,7 +249,7 @@ fn role(
     };
     let first_block = blocks.first().and_then(|block| warps.graph.blocks.get(*block));
     // A role begins where it sets its budget; blocks before that (one thread sets barriers up) may be its own too.
-    let first = sets.first().copied().or(first_block.map(|block| block.start as usize));
+    let first = sets.first().copied().or(first_block.map(|block| block.start));
     let entry = first.and_then(|index| warps.graph.sites.get(index)).map(|site| site.line());
     Role {
         name: String::new(),
@@ -267,8 +267,8 @@ fn role(
 /// The budget in force where threads do what tells their role; none where it differs from place to place.
 fn working_budget(warps: &Warps<'_>, requested: &[Requested], threads: &ThreadSet) -> Option<u32> {
     let graph = &warps.graph;
-    let counts: BTreeMap<usize, Option<u32>> = requested.iter().map(|site| (site.index, site.count)).collect();
-    let ours = |index: usize| !warps.at(index).intersection(threads).is_empty();
+    let counts: BTreeMap<SiteId, Option<u32>> = requested.iter().map(|site| (site.index, site.count)).collect();
+    let ours = |index: SiteId| !warps.at(index).intersection(threads).is_empty();
     // What may be in force at the start of each block: none as launched.
     let through = |block: BlockId, mut state: BTreeSet<Option<u32>>| {
         for (index, _) in graph.sites_of(block) {
@@ -337,7 +337,7 @@ fn name(warps: &Warps<'_>, roles: &mut [Role]) {
 /// Whether a role stores into tensor memory what it computed from what it loaded from there: again and again in the order of the text, or
 /// with exponentials between. What it stores before all else only clears it.
 fn writes_back(warps: &Warps<'_>, role: &Role) -> bool {
-    let ours = |index: usize| {
+    let ours = |index: SiteId| {
         let meets = |threads: ThreadSet| !warps.at(index).intersection(&threads).is_empty();
         role.threads.is_none_or(meets)
     };
@@ -345,16 +345,15 @@ fn writes_back(warps: &Warps<'_>, role: &Role) -> bool {
         warps
             .graph
             .sites
-            .iter()
-            .enumerate()
+            .iter_enumerated()
             .filter(move |(_, site)| Duty::of(&site.operation, site.located.instruction.opcode()) == Some(wanted))
     };
     let load = of(Duty::Tcgen05Load).map(|(index, _)| index).find(|index| ours(*index));
     let store = of(Duty::Tcgen05Store).map(|(index, _)| index).rfind(|index| ours(*index));
     load.zip(store).is_some_and(|(load, store)| {
-        let between = warps.graph.sites.get(load..store).unwrap_or(&[]);
+        let between = warps.graph.sites.range_enumerated(load..store);
         let is_exponential = |site: &Site<'_>| site.located.instruction.mnemonic() == "ex2";
-        let mut exponentials = (load..).zip(between).filter(|(_, site)| is_exponential(site));
+        let mut exponentials = between.filter(|(_, site)| is_exponential(site));
         load < store && (warps.graph.is_in_a_loop(store) || exponentials.any(|(index, _)| ours(index)))
     })
 }
@@ -388,7 +387,7 @@ fn unnamed(warps: &Warps<'_>, role: &Role) -> &'static str {
     let (mut computes, mut touches, mut together) = (false, false, 0u32);
     let (mut reads, mut writes, mut waiting, mut arrives) = (false, false, false, false);
     let after = from_entry(warps, role);
-    for (index, site) in warps.graph.sites.iter().enumerate() {
+    for (index, site) in warps.graph.sites.iter_enumerated() {
         let here = warps.at(index);
         if here.intersection(&threads).is_empty() || !after.get(site.block).copied().unwrap_or(true) {
             continue;

@@ -3,7 +3,7 @@
 use crate::base::{Line, Pc};
 use crate::ptx::{Operation, RegisterAction};
 use crate::registers::code::Code;
-use crate::simt::Warps;
+use crate::simt::{SiteId, Warps};
 use std::ops::Range;
 
 /// The counts that the ISA allows (PTX ISA, "setmaxnreg").
@@ -15,7 +15,7 @@ pub const STEP: u32 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requested {
     /// Its place among the instructions of the function.
-    pub index: usize,
+    pub index: SiteId,
     /// Its line.
     pub line: Line,
     /// More or fewer.
@@ -51,7 +51,7 @@ pub struct Emitted {
 
 /// Every setmaxnreg of a kernel's PTX, in order.
 pub fn requested(warps: &Warps<'_>) -> Vec<Requested> {
-    let sites = warps.graph.sites.iter().enumerate();
+    let sites = warps.graph.sites.iter_enumerated();
     sites
         .filter_map(|(index, site)| match site.operation {
             Operation::SetMaxNReg { action, count } => Some(Requested { index, line: site.line(), action, count }),

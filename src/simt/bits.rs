@@ -5,12 +5,12 @@
 
 use crate::base::{IndexVec, work};
 use crate::ptx::{Operand, Shape, StateSpace, type_bits};
-use crate::simt::Warps;
 use crate::simt::eval::number::{Arithmetic, Type};
 use crate::simt::eval::value::Value;
 use crate::simt::ssa::construct::ValueId;
 use crate::simt::ssa::lowering::{Compute, Source, Step};
 use crate::simt::ssa::order::{Definition, in_order};
+use crate::simt::{SiteId, Warps};
 
 /// Rounds over the instructions.
 const MAX_ROUNDS: usize = 16;
@@ -225,7 +225,7 @@ impl Bits {
     }
 
     /// What is known of an operand: of a number, a register, or an address with what is added to it.
-    pub fn operand(&self, warps: &Warps<'_>, index: usize, operand: Operand<'_>) -> KnownBits {
+    pub fn operand(&self, warps: &Warps<'_>, index: SiteId, operand: Operand<'_>) -> KnownBits {
         if let Some(value) = operand.value() {
             return KnownBits::constant(value as u64);
         }
@@ -267,7 +267,7 @@ fn place(warps: &Warps<'_>, value: &Value) -> Option<KnownBits> {
 
 /// Which part of a number a destination of `mov.b64 {_, %r1}, %rd1` gets: sinks are no destinations.
 pub(in crate::simt) fn part(warps: &Warps<'_>, step: &Step, at: usize) -> Option<u32> {
-    let site = warps.graph.sites.get(step.index as usize)?;
+    let site = warps.graph.sites.get(step.index)?;
     let Shape::Vector(parts) = site.located.instruction.operand(0)?.shape() else { return None };
     let mut kept = (0u32..).zip(parts).filter(|(_, part)| part.text() != "_");
     kept.nth(at).map(|(place, _)| place)
@@ -277,7 +277,7 @@ pub(in crate::simt) fn part(warps: &Warps<'_>, step: &Step, at: usize) -> Option
 fn widths(warps: &Warps<'_>) -> IndexVec<ValueId, u8> {
     let mut widths = IndexVec::filled(64, warps.values.ssa.count);
     for step in &warps.values.steps {
-        let Some(site) = warps.graph.sites.get(step.index as usize) else { continue };
+        let Some(site) = warps.graph.sites.get(step.index) else { continue };
         let written = warps.graph.registers.written_by(&site.located);
         for (to, register) in step.destinations.iter().zip(written) {
             let declared = warps.graph.registers.declaration(register);
@@ -483,7 +483,7 @@ impl Solver<'_, '_> {
 
     /// `cvta` makes a generic address of a shared one, of which the upper bits are not known.
     fn converted(&self, step: &Step, bits: KnownBits) -> KnownBits {
-        let site = self.warps.graph.sites.get(step.index as usize);
+        let site = self.warps.graph.sites.get(step.index);
         let Some(instruction) = site.map(|site| site.located.instruction).filter(|it| it.mnemonic() == "cvta") else {
             return bits;
         };
@@ -496,7 +496,7 @@ impl Solver<'_, '_> {
 
     /// What a load tells: that a pointer which the launch hands over is aligned, and how wide a number is.
     fn loaded(&self, step: &Step, bytes: u32) -> KnownBits {
-        let site = self.warps.graph.sites.get(step.index as usize);
+        let site = self.warps.graph.sites.get(step.index);
         let is_pointer = bytes == 8 && site.is_some_and(|site| site.located.instruction.has("param"));
         let zeros = if is_pointer { POINTER } else { 0 };
         KnownBits { zeros, ..KnownBits::UNKNOWN }

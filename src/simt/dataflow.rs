@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{BlockId, Edge, Graph, Site};
+use super::{BlockId, Edge, Graph, Site, SiteId};
 use crate::base::{IndexVec, work};
 
 /// What may hold at the start of each block; none where no path leads. `through` takes it through a block, `along` along an edge
@@ -67,14 +67,14 @@ pub fn reached(
 /// taken.
 pub fn walk<'a>(
     graph: &Graph<'a>,
-    from: usize,
+    from: SiteId,
     goes: impl Fn(&Edge) -> bool,
-    mut visit: impl FnMut(usize, &Site<'a>) -> ControlFlow<()>,
+    mut visit: impl FnMut(SiteId, &Site<'a>) -> ControlFlow<()>,
 ) {
     let Some(home) = graph.sites.get(from).map(|site| site.block) else { return };
     work::spend_on(graph.blocks.len() / 16);
     let mut seen = IndexVec::filled(false, graph.blocks.len());
-    let mut open = vec![(home, from + 1)];
+    let mut open = vec![(home, from.after())];
     while let Some((at, first)) = open.pop() {
         work::spend(1);
         let mut sites = graph.sites_of(at).filter(|(index, _)| *index >= first);
@@ -83,7 +83,7 @@ pub fn walk<'a>(
         }
         for edge in graph.blocks.get(at).into_iter().flat_map(|block| &block.successors) {
             if goes(edge) && !std::mem::replace(seen.get_mut(edge.to).unwrap_or(&mut true), true) {
-                open.push((edge.to, 0));
+                open.push((edge.to, SiteId::FIRST));
             }
         }
     }

@@ -3,9 +3,25 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
 
-use crate::base::{Id, IndexVec, Line, work};
+use crate::base::{Id, IndexVec, Line, dense_id, work};
 use crate::graph::{BlockId, Loop, Loops};
 use crate::ptx::{Function, Located, Operation, Register, Registers, StatementKind};
+
+/// Place of an instruction among those of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SiteId(u32);
+
+dense_id!(SiteId);
+
+impl SiteId {
+    /// The instruction where a function starts.
+    pub const FIRST: SiteId = SiteId(0);
+
+    /// The one after it in the text.
+    pub fn after(self) -> SiteId {
+        SiteId(self.0 + 1)
+    }
+}
 
 /// An instruction in its block.
 #[derive(Clone, Copy, Debug)]
@@ -39,21 +55,28 @@ pub struct Edge {
 }
 
 /// Instructions that run one after the other.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Block {
-    /// Index of its first instruction.
-    pub start: u32,
+    /// Its first instruction.
+    pub start: SiteId,
     /// One past its last.
-    pub end: u32,
+    pub end: SiteId,
     /// Where it leads.
     pub successors: Vec<Edge>,
+}
+
+impl Block {
+    /// Its last instruction.
+    pub fn last(&self) -> SiteId {
+        SiteId(self.end.0.saturating_sub(1))
+    }
 }
 
 /// The instructions of a function and its blocks. The first block is where it starts.
 #[derive(Clone, Debug)]
 pub struct Graph<'a> {
     /// Instructions in the order of the text.
-    pub sites: Vec<Site<'a>>,
+    pub sites: IndexVec<SiteId, Site<'a>>,
     /// Blocks in the order of the text.
     pub blocks: IndexVec<BlockId, Block>,
     /// Virtual registers.
@@ -68,11 +91,11 @@ pub struct Graph<'a> {
 /// Where labels are visible: a scope and the ones around it.
 struct Scopes<'a> {
     parent: Vec<usize>,
-    labels: HashMap<(usize, &'a str), u32>,
+    labels: HashMap<(usize, &'a str), SiteId>,
 }
 
 impl Scopes<'_> {
-    fn resolve(&self, mut scope: usize, label: &str) -> Option<u32> {
+    fn resolve(&self, mut scope: usize, label: &str) -> Option<SiteId> {
         loop {
             work::spend(1);
             if let Some(&index) = self.labels.get(&(scope, label)) {
@@ -97,7 +120,7 @@ impl<'a> Graph<'a> {
         let text = function.module().text();
         let mut scopes = Scopes { parent: vec![0], labels: HashMap::new() };
         let mut scope = 0;
-        let mut scope_of = Vec::new();
+        let mut scope_of: IndexVec<SiteId, usize> = IndexVec::default();
         for statement in function.body() {
             match statement.kind {
                 StatementKind::ScopeOpen => {
@@ -107,10 +130,12 @@ impl<'a> Graph<'a> {
                 StatementKind::ScopeClose => scope = scopes.parent.get(scope).copied().unwrap_or(0),
                 StatementKind::Label => {
                     if let Some(name) = statement.label(text) {
-                        scopes.labels.insert((scope, name), scope_of.len() as u32);
+                        scopes.labels.insert((scope, name), SiteId::new(scope_of.len()));
                     }
                 }
-                StatementKind::Instruction => scope_of.push(scope),
+                StatementKind::Instruction => {
+                    scope_of.push(scope);
+                }
                 _ => {}
             }
         }
@@ -123,6 +148,7 @@ impl<'a> Graph<'a> {
                 .and_then(|guard| Some((registers.resolve(guard.register, located.id)?, guard.negated)));
             Site { located, operation: located.instruction.operation(), guard, block: Graph::ENTRY }
         }));
+        let mut sites: IndexVec<SiteId, Site<'a>> = sites.into();
         let tables: HashMap<&str, Vec<String>> = function
             .tables()
             .map(|table| (table.label, table.targets().map(|name| name.into_owned()).collect()))
@@ -130,8 +156,8 @@ impl<'a> Graph<'a> {
 
         // Where control can go from an instruction that ends a block.
         let mut complete = true;
-        let mut targets: HashMap<u32, Vec<u32>> = HashMap::new();
-        for (index, site) in sites.iter().enumerate() {
+        let mut targets: HashMap<SiteId, Vec<SiteId>> = HashMap::new();
+        for (index, site) in sites.iter_enumerated() {
             let within = scope_of.get(index).copied().unwrap_or(0);
             let names: Vec<&str> = match site.operation {
                 Operation::Branch { target: Some(target), .. } => vec![target],
@@ -143,9 +169,9 @@ impl<'a> Graph<'a> {
             };
             // Branches may share a table: all their ways are the product of both.
             work::spend_on(names.len() * 4);
-            let found: Vec<u32> = names.iter().filter_map(|name| scopes.resolve(within, name)).collect();
+            let found: Vec<SiteId> = names.iter().filter_map(|name| scopes.resolve(within, name)).collect();
             complete &= !found.is_empty() && found.len() == names.len();
-            targets.insert(index as u32, found);
+            targets.insert(index, found);
         }
         let ends = |site: &Site<'_>| {
             matches!(
@@ -157,34 +183,34 @@ impl<'a> Graph<'a> {
                     | Operation::Trap
             )
         };
-        let mut leads = vec![false; sites.len() + 1];
-        leads[0] = true;
+        let mut leads: IndexVec<SiteId, bool> = IndexVec::filled(false, sites.len() + 1);
+        leads[SiteId::FIRST] = true;
         for &index in scopes.labels.values().chain(targets.values().flatten()) {
-            if let Some(lead) = leads.get_mut(index as usize) {
+            if let Some(lead) = leads.get_mut(index) {
                 *lead = true;
             }
         }
-        for (index, site) in sites.iter().enumerate() {
+        for (index, site) in sites.iter_enumerated() {
             if ends(site) {
-                leads[index + 1] = true;
+                leads[index.after()] = true;
             }
         }
         let mut blocks: IndexVec<BlockId, Block> = IndexVec::default();
         let mut at = Graph::ENTRY;
-        for (index, lead) in leads.iter().enumerate().take(sites.len()) {
+        for (index, lead) in leads.iter_enumerated().take(sites.len()) {
             if *lead {
-                at = blocks.push(Block { start: index as u32, end: index as u32, successors: Vec::new() });
+                at = blocks.push(Block { start: index, end: index, successors: Vec::new() });
             }
             if let (Some(block), Some(site)) = (blocks.get_mut(at), sites.get_mut(index)) {
-                block.end = index as u32 + 1;
+                block.end = index.after();
                 site.block = at;
             }
         }
         let mut ids = blocks.ids().peekable();
         while let Some(at) = ids.next() {
             let next = ids.peek().copied();
-            let Some(last) = blocks.get(at).and_then(|block| block.end.checked_sub(1)) else { continue };
-            let Some(site) = sites.get(last as usize) else { continue };
+            let Some(last) = blocks.get(at).map(Block::last) else { continue };
+            let Some(site) = sites.get(last) else { continue };
             let mut successors = Vec::new();
             // Unknown guards (`@%envreg`) leave both ways open.
             let guarded = site.located.instruction.guard().is_some();
@@ -193,7 +219,7 @@ impl<'a> Graph<'a> {
             if ends(site) {
                 let indexed = matches!(site.operation, Operation::IndexedBranch { .. });
                 for (case, index) in targets.get(&last).into_iter().flatten().enumerate() {
-                    if let Some(to) = sites.get(*index as usize).map(|site| site.block) {
+                    if let Some(to) = sites.get(*index).map(|site| site.block) {
                         successors.push(Edge { to, when: taken, case: indexed.then_some(case as u32) });
                     }
                 }
@@ -219,9 +245,10 @@ impl<'a> Graph<'a> {
     }
 
     /// The instructions of a block with their indices.
-    pub fn sites_of(&self, block: BlockId) -> impl Iterator<Item = (usize, &Site<'a>)> {
-        let range = self.blocks.get(block).map_or(0..0, |block| block.start as usize..block.end as usize);
-        range.clone().zip(self.sites.get(range).unwrap_or(&[])).inspect(|_| work::spend(1))
+    pub fn sites_of(&self, block: BlockId) -> impl Iterator<Item = (SiteId, &Site<'a>)> {
+        let none = SiteId::FIRST..SiteId::FIRST;
+        let range = self.blocks.get(block).map_or(none, |block| block.start..block.end);
+        self.sites.range_enumerated(range).inspect(|_| work::spend(1))
     }
 
     /// By block: those that lead to it.
@@ -239,7 +266,7 @@ impl<'a> Graph<'a> {
     }
 
     /// Whether an instruction can run more than once in a thread.
-    pub fn is_in_a_loop(&self, index: usize) -> bool {
+    pub fn is_in_a_loop(&self, index: SiteId) -> bool {
         let home = self.sites.get(index).map(|site| site.block);
         home.is_none_or(|home| self.loops().of(home).is_some())
     }

@@ -21,7 +21,7 @@ pub use address::sets::AddressSets;
 pub use bits::{Bits, KnownBits};
 pub use eval::evaluate::{Declared, Values};
 pub use eval::value::{Value, Variation};
-pub use graph::{Block, Edge, Graph, Site};
+pub use graph::{Block, Edge, Graph, Site, SiteId};
 pub use liveness::LiveRegisters;
 pub use paths::Paths;
 pub use pattern::{Held, Lanes, Pattern, Patterns};
@@ -93,7 +93,7 @@ impl<'a> Warps<'a> {
     }
 
     /// The threads that may run an instruction, its guard taken into account.
-    pub fn at(&self, index: usize) -> ThreadSet {
+    pub fn at(&self, index: SiteId) -> ThreadSet {
         let Some(site) = self.graph.sites.get(index) else { return ThreadSet::EMPTY };
         let reaching = self.reach.block(site.block);
         match site.guard {
@@ -103,12 +103,12 @@ impl<'a> Warps<'a> {
     }
 
     /// How many threads that is; none when the size of a block is not known.
-    pub fn count_at(&self, index: usize) -> Option<u32> {
+    pub fn count_at(&self, index: SiteId) -> Option<u32> {
         self.threads.map(|_| self.at(index).len())
     }
 
     /// The threads of every warp that may run an instruction.
-    pub fn warps_at(&self, index: usize) -> ThreadSet {
+    pub fn warps_at(&self, index: SiteId) -> ThreadSet {
         self.at(index).whole_warps()
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::base::{IndexVec, work};
-use crate::simt::{BlockId, Warps};
+use crate::simt::{BlockId, SiteId, Warps};
 
 /// Walks back and on from instructions.
 #[derive(Clone)]
@@ -21,7 +21,7 @@ impl<'w, 'a> Paths<'w, 'a> {
     }
 
     /// The first of some instructions, those in any of several sets, on every way back or on from one.
-    pub fn first(&self, from: usize, back: bool, stops: &[&BTreeSet<usize>]) -> BTreeSet<usize> {
+    pub fn first(&self, from: SiteId, back: bool, stops: &[&BTreeSet<SiteId>]) -> BTreeSet<SiteId> {
         let mut found = BTreeSet::new();
         let graph = &self.warps.graph;
         let Some(home) = graph.sites.get(from).map(|site| site.block) else { return found };
@@ -32,11 +32,11 @@ impl<'w, 'a> Paths<'w, 'a> {
         while let Some((block, first)) = open.pop() {
             work::spend(1);
             let Some(info) = graph.blocks.get(block) else { continue };
-            let (mut start, mut end) = (info.start as usize, info.end as usize);
+            let (mut start, mut end) = (info.start, info.end);
             if first && back {
                 end = from;
             } else if first {
-                start = from + 1;
+                start = from.after();
             }
             let within = stops.iter().filter(|_| start < end).map(|stops| stops.range(start..end));
             let stop = if back {

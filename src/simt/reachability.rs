@@ -196,7 +196,7 @@ impl Reach {
 /// Those of a set at the end of a block that may go along a way out of it.
 pub fn passing(graph: &Graph<'_>, values: &Values, block: &Block, edge: &Edge, set: ThreadSet) -> ThreadSet {
     work::spend(1);
-    let last = block.end.saturating_sub(1) as usize;
+    let last = block.last();
     let set = match edge.when {
         Some((register, value)) => split(set, values.at(last, register), value),
         None => set,

@@ -3,7 +3,7 @@
 use crate::ptx::{Operand, StateSpace};
 use crate::simt::eval::evaluate::{Values, Writer};
 use crate::simt::eval::value::Value;
-use crate::simt::graph::Graph;
+use crate::simt::graph::{Graph, SiteId};
 use crate::simt::ssa::construct::ValueId;
 use crate::simt::ssa::lowering::{Compute, Source};
 
@@ -23,7 +23,7 @@ pub enum Root {
 
 impl Values {
     /// What an address, or a register that holds one, starts from; none where that is not known.
-    pub fn root(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Option<Root> {
+    pub fn root(&self, graph: &Graph<'_>, index: SiteId, operand: Operand<'_>) -> Option<Root> {
         let name = operand.address().map_or(operand.name(), |address| address.base)?;
         let register = graph.registers.resolve(name, graph.sites.get(index)?.located.id);
         let Some(register) = register else {
@@ -47,7 +47,7 @@ impl Values {
             }
             _ => return None,
         };
-        let instruction = graph.sites.get(step.index as usize)?.located.instruction;
+        let instruction = graph.sites.get(step.index)?.located.instruction;
         let named = || instruction.modifiers().find_map(space);
         let mut of = |at: usize| match step.arguments.get(at)? {
             Source::Known(value) => self.space_of(value).map(Root::In),

@@ -8,7 +8,7 @@ use crate::base::{Id, IndexVec, work};
 use crate::ptx::{Operand, Shape};
 use crate::simt::eval::evaluate::Values;
 use crate::simt::eval::value::{Value, Variation};
-use crate::simt::graph::Graph;
+use crate::simt::graph::{Graph, SiteId};
 use crate::simt::reachability::{ThreadSet, passing};
 use crate::simt::ssa::construct::ValueId;
 use crate::simt::ssa::lowering::{Compute, Otherwise, Source, Step};
@@ -84,13 +84,13 @@ impl Uniformity {
     }
 
     /// Whether every warp of the set that may run an instruction runs it as often as the others, with all its threads.
-    pub fn at(&self, warps: &Warps<'_>, index: usize) -> bool {
+    pub fn at(&self, warps: &Warps<'_>, index: SiteId) -> bool {
         let whole = ThreadSet::first(warps.threads.unwrap_or(0)).intersection(&warps.at(index).whole_warps());
         self.equally(warps, index) && warps.at(index) == whole
     }
 
     /// Whether those that may run an instruction, all of the set, run it as often as each other.
-    pub fn equally(&self, warps: &Warps<'_>, index: usize) -> bool {
+    pub fn equally(&self, warps: &Warps<'_>, index: SiteId) -> bool {
         let Some(site) = warps.graph.sites.get(index) else { return false };
         let guarded = site.located.instruction.guard().is_some();
         let guard = site.guard.and_then(|(register, _)| warps.values.ssa.read(index, register));
@@ -100,12 +100,12 @@ impl Uniformity {
     }
 
     /// Whether an address is the same for all that run an instruction together.
-    pub fn agrees_on(&self, warps: &Warps<'_>, index: usize, address: Operand<'_>) -> bool {
+    pub fn agrees_on(&self, warps: &Warps<'_>, index: SiteId, address: Operand<'_>) -> bool {
         warps.values.address(&warps.graph, index, address).is_some_and(|(id, _)| !self.differs(id))
     }
 
     /// Whether an operand is the same for all of them: a number, a register, a variable, or an address of these.
-    pub fn agrees(&self, warps: &Warps<'_>, index: usize, operand: Operand<'_>) -> bool {
+    pub fn agrees(&self, warps: &Warps<'_>, index: SiteId, operand: Operand<'_>) -> bool {
         let Some(site) = warps.graph.sites.get(index) else { return false };
         let is_same = |name: &str| match warps.graph.registers.resolve(name, site.located.id) {
             Some(register) => warps.values.ssa.read(index, register).is_some_and(|id| !self.differs(id)),
@@ -209,7 +209,7 @@ impl Uniformity {
         if info.successors.len() < 2 {
             return false;
         }
-        let last = info.end.saturating_sub(1) as usize;
+        let last = info.last();
         let Some(site) = graph.sites.get(last) else { return true };
         let mut read = site.guard.into_iter().map(|(register, _)| register).chain(values.index_register(graph, last));
         let known = site.guard.is_some() || info.successors.iter().all(|edge| edge.case.is_some());

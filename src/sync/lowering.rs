@@ -9,12 +9,13 @@ pub use self::data::{Accessed, accessed};
 use self::data::{DataSite, is_relaxed_arrival, is_strong, names_of_ends};
 use self::names::special;
 use super::program::*;
+use crate::base::IndexVec;
 use crate::ptx::{
     BarrierAction, Bulk, CpAsync, Declaration, Function, MbarrierAction, Operand, Operation, Register, Shape,
     StateSpace, StatementId, Tcgen05, type_bits,
 };
-use crate::simt::Graph;
 use crate::simt::eval::number::{Arithmetic, Comparison, Type};
+use crate::simt::{Graph, SiteId};
 
 /// Where the first shared variable lies: the first kilobyte is the driver's from sm_90 on.
 const SHARED_START: u64 = 1024;
@@ -144,9 +145,9 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
 
     pub(super) fn program(mut self) -> Program {
         let need = self.slice();
-        let keep: Vec<bool> = need.iter().map(|need| *need != Need::Nothing).collect();
+        let keep: IndexVec<SiteId, bool> = need.iter().map(|need| *need != Need::Nothing).collect();
         // Where each instruction of the text, or the next one that is kept, stands in the skeleton.
-        let mut place = Vec::with_capacity(keep.len() + 1);
+        let mut place = IndexVec::default();
         let mut count = 0u32;
         for kept in &keep {
             place.push(count);
@@ -167,11 +168,11 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             }
             _ => false,
         });
-        for (index, site) in self.graph.sites.iter().enumerate() {
+        for (index, site) in self.graph.sites.iter_enumerated() {
             if !keep.get(index).copied().unwrap_or(false) {
                 continue;
             }
-            sites.push(index as u32);
+            sites.push(index);
             let guard = site.guard.map(|(register, negated)| (self.reg(register), negated));
             let op = match need.get(index) {
                 Some(Need::Meeting) => self.meeting(index),
@@ -220,30 +221,30 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
     }
 
     /// Which instructions the skeleton needs: those that synchronise or branch, and whatever decides what these read.
-    fn slice(&mut self) -> Vec<Need> {
+    fn slice(&mut self) -> IndexVec<SiteId, Need> {
         let sites = &self.graph.sites;
-        let mut need = vec![Need::Nothing; sites.len()];
-        let mut writers: HashMap<Register, Vec<u32>> = HashMap::new();
-        for (index, site) in (0u32..).zip(sites) {
+        let mut need = IndexVec::filled(Need::Nothing, sites.len());
+        let mut writers: HashMap<Register, Vec<SiteId>> = HashMap::new();
+        for (index, site) in sites.iter_enumerated() {
             for register in self.graph.registers.written_by(&site.located) {
                 writers.entry(register).or_default().push(index);
             }
         }
-        let mut open: Vec<u32> = Vec::new();
+        let mut open: Vec<SiteId> = Vec::new();
         // What writes a register is looked at once, however often it is read.
         let mut followed: HashSet<Register> = HashSet::new();
-        let mut follow = |register: Register, open: &mut Vec<u32>| {
+        let mut follow = |register: Register, open: &mut Vec<SiteId>| {
             if followed.insert(register) {
                 open.extend(writers.get(&register).into_iter().flatten());
             }
         };
-        for (index, site) in (0u32..).zip(sites) {
+        for (index, site) in sites.iter_enumerated() {
             let instruction = site.located.instruction;
             if is_root(&site.operation) || synchronises_by_name(instruction.mnemonic(), site) {
                 open.push(index);
             } else if let Some(mask) = member_mask(instruction) {
                 // That lanes meet matters; what they exchange may not.
-                if let Some(slot) = need.get_mut(index as usize) {
+                if let Some(slot) = need.get_mut(index) {
                     *slot = Need::Meeting;
                 }
                 let mask = mask.name().and_then(|name| self.resolve(name, site.located.id));
@@ -252,7 +253,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             } else if self.with_data
                 && let Some(touched) = DataSite::of(site)
             {
-                if let Some(slot) = need.get_mut(index as usize) {
+                if let Some(slot) = need.get_mut(index) {
                     *slot = Need::Data;
                 }
                 let read = touched.names().filter_map(|name| self.resolve(name, site.located.id));
@@ -260,8 +261,8 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
                 read.for_each(|register| follow(register, &mut open));
             }
         }
-        let stores: Vec<u32> = (0u32..)
-            .zip(sites)
+        let stores: Vec<SiteId> = sites
+            .iter_enumerated()
             .filter(|(_, site)| {
                 let instruction = site.located.instruction;
                 matches!(instruction.mnemonic(), "st" | "atom" | "red")
@@ -271,11 +272,11 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             .collect();
         let mut stores_kept = false;
         while let Some(index) = open.pop() {
-            let Some(slot) = need.get_mut(index as usize) else { continue };
+            let Some(slot) = need.get_mut(index) else { continue };
             if std::mem::replace(slot, Need::Everything) == Need::Everything {
                 continue;
             }
-            let Some(site) = sites.get(index as usize) else { continue };
+            let Some(site) = sites.get(index) else { continue };
             let instruction = site.located.instruction;
             if let Some((guard, _)) = site.guard {
                 follow(guard, &mut open);
@@ -305,7 +306,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
     }
 
     /// An instruction of which only that lanes meet in it matters.
-    fn meeting(&mut self, index: usize) -> Option<Op> {
+    fn meeting(&mut self, index: SiteId) -> Option<Op> {
         let located = self.graph.sites.get(index)?.located;
         let mask = member_mask(located.instruction)?;
         Some(Op::Meet { mask: self.source(mask, located.id) })
@@ -385,13 +386,13 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
     }
 
     /// Everything that an instruction writes gets something that is not followed.
-    fn unknown(&mut self, index: usize, varies_in_order: bool) -> Op {
+    fn unknown(&mut self, index: SiteId, varies_in_order: bool) -> Op {
         let site = &self.graph.sites[index];
         let written: Vec<Register> = self.graph.registers.written_by(&site.located).collect();
         Op::Unknown { to: written.into_iter().map(|register| self.reg(register)).collect(), varies_in_order }
     }
 
-    fn op(&mut self, index: usize, place: &[u32]) -> Option<Op> {
+    fn op(&mut self, index: SiteId, place: &IndexVec<SiteId, u32>) -> Option<Op> {
         let graph = self.graph;
         let site = graph.sites.get(index)?;
         let instruction = site.located.instruction;
@@ -402,13 +403,13 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         Some(match site.operation {
             Operation::Branch { .. } => {
                 let edge = graph.blocks.get(site.block)?.successors.first()?;
-                Op::Branch { to: *place.get(graph.blocks.get(edge.to)?.start as usize)? }
+                Op::Branch { to: *place.get(graph.blocks.get(edge.to)?.start)? }
             }
             Operation::IndexedBranch { index, .. } => {
                 let block = graph.blocks.get(site.block)?;
                 let cases = block.successors.iter().filter(|edge| edge.case.is_some());
                 let to: Option<Vec<u32>> =
-                    cases.map(|edge| place.get(graph.blocks.get(edge.to)?.start as usize).copied()).collect();
+                    cases.map(|edge| place.get(graph.blocks.get(edge.to)?.start).copied()).collect();
                 Op::BranchIndexed { index: self.source(index?, at), to: to? }
             }
             Operation::Return | Operation::Exit => Op::Exit,
@@ -520,7 +521,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
     }
 
     /// An instruction that neither synchronises nor branches.
-    fn plain(&mut self, index: usize) -> Op {
+    fn plain(&mut self, index: SiteId) -> Op {
         let site = &self.graph.sites[index];
         let mnemonic = site.located.instruction.mnemonic();
         let found = match mnemonic {
@@ -536,7 +537,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         found.unwrap_or_else(|| self.unknown(index, order))
     }
 
-    fn load(&mut self, index: usize) -> Option<Op> {
+    fn load(&mut self, index: SiteId) -> Option<Op> {
         let site = &self.graph.sites[index];
         let (instruction, at) = (site.located.instruction, site.located.id);
         let bits = instruction.modifiers().filter_map(type_bits).last()?;
@@ -551,7 +552,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         Some(Op::Load { space, to, at: address, bits })
     }
 
-    fn store(&mut self, index: usize) -> Option<Op> {
+    fn store(&mut self, index: SiteId) -> Option<Op> {
         let site = &self.graph.sites[index];
         let (instruction, at) = (site.located.instruction, site.located.id);
         let bits = instruction.modifiers().filter_map(type_bits).last()?;
@@ -565,7 +566,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
     }
 
     /// `st.async [a], b, [mbar]`, `red.async`: bytes that complete on an mbarrier.
-    fn store_async(&mut self, index: usize) -> Option<Op> {
+    fn store_async(&mut self, index: SiteId) -> Option<Op> {
         let site = &self.graph.sites[index];
         let (instruction, at) = (site.located.instruction, site.located.id);
         let bits = u64::from(instruction.modifiers().filter_map(type_bits).last()?);
@@ -580,7 +581,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         Some(Op::Copy { at: self.address(instruction.operand(2)?, at)?, bytes, multicast: None, response: None, ends })
     }
 
-    fn atomic(&mut self, index: usize) -> Option<Op> {
+    fn atomic(&mut self, index: SiteId) -> Option<Op> {
         let site = &self.graph.sites[index];
         let (instruction, at) = (site.located.instruction, site.located.id);
         let space = space_of(instruction.modifiers());
@@ -608,7 +609,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         Some(Op::Atomic { space, to, at: address, how, args: [value, second], bits })
     }
 
-    fn across_lanes(&mut self, index: usize) -> Option<Op> {
+    fn across_lanes(&mut self, index: SiteId) -> Option<Op> {
         let site = &self.graph.sites[index];
         let (instruction, at) = (site.located.instruction, site.located.id);
         let everybody = Source::Number(u64::from(u32::MAX));
@@ -663,7 +664,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         }
     }
 
-    fn compute(&mut self, index: usize) -> Option<Op> {
+    fn compute(&mut self, index: SiteId) -> Option<Op> {
         let site = &self.graph.sites[index];
         let (instruction, at) = (site.located.instruction, site.located.id);
         let mnemonic = instruction.mnemonic();

@@ -6,7 +6,7 @@
 use crate::base::Line;
 use crate::ptx::descriptor::{self, Field, MatrixFormat, MmaForm, MmaKind, Swizzle};
 use crate::ptx::{Instruction, Operand, Operation, Shape, Tcgen05, Wgmma, fragment};
-use crate::simt::{Bits, KnownBits, Site, Warps};
+use crate::simt::{Bits, KnownBits, Site, SiteId, Warps};
 
 /// Bytes that a unit of an offset in a descriptor stands for.
 const UNIT: u64 = 16;
@@ -160,11 +160,11 @@ pub fn form<'a>(site: &Site<'a>) -> Option<(MmaForm, Operand<'a>)> {
 
 /// Every multiplication of a kernel that some thread may run, by line.
 pub fn multiplications(warps: &Warps<'_>, bits: &Bits) -> Vec<Multiplication> {
-    let sites = warps.graph.sites.iter().enumerate().filter(|(index, _)| !warps.at(*index).is_empty());
+    let sites = warps.graph.sites.iter_enumerated().filter(|(index, _)| !warps.at(*index).is_empty());
     sites.filter_map(|(index, site)| multiplication(warps, bits, index, site)).collect()
 }
 
-fn multiplication(warps: &Warps<'_>, bits: &Bits, index: usize, site: &Site<'_>) -> Option<Multiplication> {
+fn multiplication(warps: &Warps<'_>, bits: &Bits, index: SiteId, site: &Site<'_>) -> Option<Multiplication> {
     let instruction = site.located.instruction;
     let place = |at: usize, format: MatrixFormat| {
         let operand = instruction.operand(at)?;

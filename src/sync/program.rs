@@ -11,8 +11,8 @@ pub use data::{Access, Accumulates, CopyEnds, DataOp, Stream};
 use super::lowering::Lowering;
 use crate::base::Line;
 use crate::ptx::{BarrierAction, ClusterBarrierAction, Function, Register, RegisterAction};
-use crate::simt::Graph;
 use crate::simt::eval::number::{Arithmetic, Comparison, Type};
+use crate::simt::{Graph, SiteId};
 
 /// Bytes of an array that is looked through for mbarriers: a ring has some dozens at most.
 const MOST_NAMED: u64 = 1024;
@@ -409,7 +409,7 @@ pub struct Program {
     /// Whether other blocks of a cluster have a part in it.
     pub uses_cluster: bool,
     /// By instruction: which one of the text it is.
-    pub sites: Vec<u32>,
+    pub sites: Vec<SiteId>,
     /// Arrivals that are relaxed, where data is looked at: they tell nothing of what came before.
     pub relaxed: Vec<u32>,
     /// Loads and stores that are not weak, where data is looked at.

@@ -10,7 +10,7 @@ use crate::base::{FastSet, IndexVec, Line, work};
 use crate::ptx::BarrierAction;
 use crate::roles::Role;
 use crate::roles::setmaxnreg::{COUNTS, Requested};
-use crate::simt::{BlockId, Graph, ThreadSet, Warps, passing};
+use crate::simt::{BlockId, Graph, SiteId, ThreadSet, Warps, passing};
 use crate::sync::rules::barriers::Named;
 
 /// States that are looked at.
@@ -69,7 +69,7 @@ struct State {
 
 fn course(warps: &Warps<'_>, role: &Role, requested: &[Requested], named: &Named) -> Option<Course> {
     let threads = role.threads?;
-    let mut events: HashMap<usize, Event> = HashMap::new();
+    let mut events: HashMap<SiteId, Event> = HashMap::new();
     for site in requested.iter().filter(|site| !warps.at(site.index).intersection(&threads).is_empty()) {
         events.insert(
             site.index,
@@ -90,9 +90,9 @@ fn course(warps: &Warps<'_>, role: &Role, requested: &[Requested], named: &Named
             events.insert(site.index, event);
         }
     }
-    let mut order: Vec<usize> = events.keys().copied().collect();
+    let mut order: Vec<SiteId> = events.keys().copied().collect();
     order.sort_unstable();
-    let place: HashMap<usize, usize> = order.iter().enumerate().map(|(at, index)| (*index, at)).collect();
+    let place: HashMap<SiteId, usize> = order.iter().enumerate().map(|(at, index)| (*index, at)).collect();
     let end = order.len();
     let mut found = Course {
         events: order.iter().filter_map(|index| events.get(index).copied()).chain([Event::End]).collect(),
@@ -101,11 +101,11 @@ fn course(warps: &Warps<'_>, role: &Role, requested: &[Requested], named: &Named
         warps: threads.warps().len() as u32,
         threads: threads.len(),
     };
-    let follow = |block: BlockId, from: usize| follow(warps, &threads, &place, end, block, from);
-    found.first = follow(Graph::ENTRY, 0);
+    let follow = |block: BlockId, from: SiteId| follow(warps, &threads, &place, end, block, from);
+    found.first = follow(Graph::ENTRY, SiteId::FIRST);
     for &index in &order {
         let block = warps.graph.sites.get(index)?.block;
-        found.next.push(follow(block, index + 1));
+        found.next.push(follow(block, index.after()));
     }
     found.next.push(Vec::new());
     found.keep_to(&|_, event| matches!(event, Event::Set { .. }));
@@ -176,10 +176,10 @@ impl Course {
 fn follow(
     warps: &Warps<'_>,
     threads: &ThreadSet,
-    place: &HashMap<usize, usize>,
+    place: &HashMap<SiteId, usize>,
     end: usize,
     block: BlockId,
-    from: usize,
+    from: SiteId,
 ) -> Vec<usize> {
     let graph = &warps.graph;
     let mut found: Vec<usize> = Vec::new();
@@ -201,7 +201,7 @@ fn follow(
         }
         for to in ways {
             if !std::mem::replace(seen.get_mut(to).unwrap_or(&mut true), true) {
-                open.push((to, 0));
+                open.push((to, SiteId::FIRST));
             }
         }
     }

@@ -249,7 +249,7 @@ fn role_of_set(warps: &Warps<'_>, module: &Module<'_>, roles: &[Role]) -> HashMa
 /// Named barriers that a role's threads may reach.
 fn barriers_of(warps: &Warps<'_>, role: &Role) -> Vec<u32> {
     let mut ids = Vec::new();
-    for (index, site) in warps.graph.sites.iter().enumerate() {
+    for (index, site) in warps.graph.sites.iter_enumerated() {
         let Operation::NamedBarrier(barrier) = site.operation else { continue };
         let here = match role.threads {
             Some(threads) => !warps.at(index).intersection(&threads).is_empty(),

@@ -10,7 +10,7 @@ use crate::ptx::Operand;
 use crate::simt::eval::evaluate::Values;
 use crate::simt::eval::number::Arithmetic;
 use crate::simt::eval::value::Value;
-use crate::simt::graph::Graph;
+use crate::simt::graph::{Graph, SiteId};
 use crate::simt::ssa::construct::ValueId;
 use crate::simt::ssa::lowering::{Compute, Source, Step};
 
@@ -24,7 +24,7 @@ type Layer = Arc<[u64]>;
 
 impl Values {
     /// The few numbers, each for all threads, one of which an operand is; none where that is not known.
-    pub fn alternatives(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Option<Vec<Layer>> {
+    pub fn alternatives(&self, graph: &Graph<'_>, index: SiteId, operand: Operand<'_>) -> Option<Vec<Layer>> {
         let register = graph.registers.resolve(operand.name()?, graph.sites.get(index)?.located.id)?;
         self.layers(self.ssa.read(index, register)?, &mut { MAX_STEPS })
     }

@@ -14,7 +14,7 @@ use crate::simt::address::slice::AddressSlice;
 use crate::simt::eval::evaluate::Writer;
 use crate::simt::eval::solve::Solver;
 use crate::simt::eval::value::{Value, Variation};
-use crate::simt::graph::{Edge, Graph};
+use crate::simt::graph::{Edge, Graph, SiteId};
 use crate::simt::reachability::{Reach, ThreadSet, passing};
 use crate::simt::ssa::construct::ValueId;
 use crate::simt::ssa::lowering::{Compute, Step};
@@ -76,7 +76,7 @@ impl<'w, 'a> AddressSets<'w, 'a> {
     }
 
     /// The offsets that an address operand can have, ascending; none where that is not known.
-    pub fn operand(&mut self, index: usize, operand: Operand<'_>) -> Option<Vec<i64>> {
+    pub fn operand(&mut self, index: SiteId, operand: Operand<'_>) -> Option<Vec<i64>> {
         let (graph, values, reach) = (self.graph, self.values, self.reach);
         let home = graph.sites.get(index)?.block;
         let walker = self.walker.get_or_insert_with(|| Walker::new(graph, values, reach));
@@ -109,7 +109,7 @@ impl<'w, 'a> Walker<'w, 'a> {
             bounded: FastMap::default(),
         };
         for (at, block) in graph.blocks.iter_enumerated() {
-            let last = block.end.saturating_sub(1) as usize;
+            let last = block.last();
             let predicate = block.successors.iter().find_map(|edge| edge.when).map(|(register, _)| register);
             let id = predicate.and_then(|register| values.ssa.read(last, register));
             let unknown = id.filter(|id| !walker.is_known(*id));

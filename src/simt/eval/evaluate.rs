@@ -13,7 +13,7 @@ use crate::simt::BlockSize;
 use crate::simt::eval::memory::Cells;
 use crate::simt::eval::solve::{Before, Solver};
 use crate::simt::eval::value::{Value, Variation};
-use crate::simt::graph::Graph;
+use crate::simt::graph::{Graph, SiteId};
 use crate::simt::reachability::Reach;
 use crate::simt::ssa::construct::{Ssa, ValueId};
 use crate::simt::ssa::lowering::{Compute, Lowering, Source, Step};
@@ -116,7 +116,7 @@ pub struct Values {
     /// What is known of each.
     pub declared: Vec<Declared>,
     /// Variables that stand for tensor memory, and the instruction that allocates each.
-    pub allocations: Vec<(u32, usize)>,
+    pub allocations: Vec<(u32, SiteId)>,
     /// Where each is among them.
     variable_numbers: FastMap<String, u32>,
     /// Whether a load from shared memory was taken to give what constant stores left there.
@@ -125,14 +125,14 @@ pub struct Values {
 
 impl Values {
     /// What a register holds when an instruction reads it.
-    pub fn at(&self, index: usize, register: Register) -> &Value {
+    pub fn at(&self, index: SiteId, register: Register) -> &Value {
         work::spend(1);
         let id = self.ssa.read(index, register);
         id.and_then(|id| self.held.get(id)).unwrap_or(&Value::Unknown(Variation::Lane))
     }
 
     /// What an operand is: a number, a register, a variable, or an address of these.
-    pub fn operand(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Value {
+    pub fn operand(&self, graph: &Graph<'_>, index: SiteId, operand: Operand<'_>) -> Value {
         work::spend(1);
         if let Some(address) = operand.address() {
             let base = match address.base {
@@ -156,7 +156,7 @@ impl Values {
 
     /// What tells whether two instructions have the same address, known or not: the value of its register, and what is added. Blocks of
     /// a cluster have the same.
-    pub fn identity(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Option<(ValueId, i64)> {
+    pub fn identity(&self, graph: &Graph<'_>, index: SiteId, operand: Operand<'_>) -> Option<(ValueId, i64)> {
         let (id, added) = self.address(graph, index, operand)?;
         let (origin, by) = self.origins.get(id).copied().unwrap_or((id, 0));
         Some((origin, by.checked_add(added?)?))
@@ -166,7 +166,7 @@ impl Values {
     pub(in crate::simt) fn address(
         &self,
         graph: &Graph<'_>,
-        index: usize,
+        index: SiteId,
         operand: Operand<'_>,
     ) -> Option<(ValueId, Option<i64>)> {
         let address = operand.address()?;
@@ -175,7 +175,7 @@ impl Values {
     }
 
     /// The block of the cluster that an address is in, where `mapa` says it.
-    pub fn rank(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Option<&Value> {
+    pub fn rank(&self, graph: &Graph<'_>, index: SiteId, operand: Operand<'_>) -> Option<&Value> {
         match self.mapped(graph, index, operand)? {
             Source::Known(rank) => Some(rank),
             Source::Value(Some(rank)) => self.held.get(*rank),
@@ -184,7 +184,7 @@ impl Values {
     }
 
     /// Whether an address is in this block of the cluster, for `mapa` was given its own number.
-    pub fn is_own(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> bool {
+    pub fn is_own(&self, graph: &Graph<'_>, index: SiteId, operand: Operand<'_>) -> bool {
         let mut source = self.mapped(graph, index, operand);
         for _ in 0..MAX_MOVES {
             source = match source {
@@ -200,7 +200,7 @@ impl Values {
     }
 
     /// What `mapa` made an address with.
-    fn mapped(&self, graph: &Graph<'_>, index: usize, operand: Operand<'_>) -> Option<&Source> {
+    fn mapped(&self, graph: &Graph<'_>, index: SiteId, operand: Operand<'_>) -> Option<&Source> {
         let (mut id, _) = self.address(graph, index, operand)?;
         for _ in 0..MAX_MOVES {
             let step = self.writer(id)?;
@@ -223,18 +223,18 @@ impl Values {
     }
 
     /// The instruction that alone writes what another one reads of a register.
-    pub fn maker(&self, index: usize, register: Register) -> Option<u32> {
+    pub fn maker(&self, index: SiteId, register: Register) -> Option<SiteId> {
         self.writer(self.ssa.read(index, register)?).map(|step| step.index)
     }
 
     /// The register that a `brx.idx` chooses by.
-    pub(in crate::simt) fn index_register(&self, graph: &Graph<'_>, index: usize) -> Option<Register> {
+    pub(in crate::simt) fn index_register(&self, graph: &Graph<'_>, index: SiteId) -> Option<Register> {
         let site = graph.sites.get(index)?;
         let Operation::IndexedBranch { index: Some(operand), .. } = site.operation else { return None };
         graph.registers.resolve(operand.name()?, site.located.id)
     }
 
-    fn name(&self, graph: &Graph<'_>, index: usize, name: &str) -> Value {
+    fn name(&self, graph: &Graph<'_>, index: SiteId, name: &str) -> Value {
         let id = graph.sites.get(index).map(|site| site.located.id);
         if let Some(register) = id.and_then(|id| graph.registers.resolve(name, id)) {
             return self.at(index, register).clone();
@@ -268,11 +268,11 @@ impl Values {
                 });
             }
         }
-        let mut allocations: Vec<(u32, usize)> = Vec::new();
+        let mut allocations: Vec<(u32, SiteId)> = Vec::new();
         if scope == Scope::Operands {
             let allocates =
                 |operation: &Operation<'_>| matches!(operation, Operation::Tcgen05 { action: Tcgen05::Alloc, .. });
-            for (index, _) in graph.sites.iter().enumerate().filter(|(_, site)| allocates(&site.operation)) {
+            for (index, _) in graph.sites.iter_enumerated().filter(|(_, site)| allocates(&site.operation)) {
                 allocations.push((variables.len() as u32, index));
                 variables.push("tensor memory".to_owned());
                 alignments.push(1);

@@ -43,7 +43,7 @@ impl Cells {
     /// Collects the stores that somebody can reach.
     pub(in crate::simt) fn gather(graph: &Graph<'_>, values: &Values, reach: &Reach) -> Cells {
         let mut cells = Cells::default();
-        for (index, site) in graph.sites.iter().enumerate() {
+        for (index, site) in graph.sites.iter_enumerated() {
             let instruction = &site.located.instruction;
             if instruction.mnemonic() != "st" || !is_shared(instruction) || reach.block(site.block).is_empty() {
                 continue;

@@ -10,7 +10,7 @@ use crate::simt::eval::value::Value;
 use crate::simt::ssa::construct::{Phi, ValueId};
 use crate::simt::ssa::lowering::{Compute, Source, Step};
 use crate::simt::ssa::order::{Definition, in_order};
-use crate::simt::{Bits, ThreadSet, Uniformity, Warps};
+use crate::simt::{Bits, SiteId, ThreadSet, Uniformity, Warps};
 
 /// Rounds over the instructions.
 const MAX_ROUNDS: usize = 24;
@@ -25,7 +25,7 @@ pub enum Held {
     /// How its lanes differ.
     Pattern(Pattern),
     /// Lanes may differ in any way, because of this instruction.
-    Unknown(u32),
+    Unknown(Option<SiteId>),
 }
 
 /// How the lanes of each warp differ, for every register that an address is computed from.
@@ -41,7 +41,7 @@ pub struct Patterns<'w, 'a> {
 
 impl<'w, 'a> Patterns<'w, 'a> {
     /// Evaluates what some operands are computed from.
-    pub fn of(warps: &'w Warps<'a>, bits: &'w Bits, wanted: impl Iterator<Item = (usize, Operand<'a>)>) -> Self {
+    pub fn of(warps: &'w Warps<'a>, bits: &'w Bits, wanted: impl Iterator<Item = (SiteId, Operand<'a>)>) -> Self {
         let count = warps.values.ssa.count;
         let all = ThreadSet::first(warps.threads.unwrap_or(0));
         let mut found = Patterns {
@@ -64,15 +64,15 @@ impl<'w, 'a> Patterns<'w, 'a> {
         // Whatever has not settled is unknown, and so may be all that is computed from it.
         for held in found.held.iter_mut() {
             if let Held::Pattern(_) = held {
-                *held = Held::Unknown(0);
+                *held = Held::Unknown(Some(SiteId::FIRST));
             }
         }
         found
     }
 
     /// How the lanes of an address differ, what the instruction adds to that, and the value of its register, if it has one.
-    pub fn address(&self, index: usize, operand: Operand<'a>) -> (Held, i64, Option<ValueId>) {
-        let unknown = (Held::Unknown(index as u32), 0, None);
+    pub fn address(&self, index: SiteId, operand: Operand<'a>) -> (Held, i64, Option<ValueId>) {
+        let unknown = (Held::Unknown(Some(index)), 0, None);
         let Some(Some(added)) = operand.address().map(|address| address.offset) else { return unknown };
         match self.value(index, operand) {
             Some(id) => (self.held_by(id).clone(), added, Some(id)),
@@ -84,7 +84,7 @@ impl<'w, 'a> Patterns<'w, 'a> {
     }
 
     /// The value of the register that an address is in.
-    fn value(&self, index: usize, operand: Operand<'a>) -> Option<ValueId> {
+    fn value(&self, index: SiteId, operand: Operand<'a>) -> Option<ValueId> {
         self.warps.values.address(&self.warps.graph, index, operand).map(|(id, _)| id)
     }
 
@@ -115,7 +115,7 @@ impl<'w, 'a> Patterns<'w, 'a> {
                 }
                 Some(Writer::Several) | None => {
                     if let Some(slot) = self.held.get_mut(id) {
-                        *slot = Held::Unknown(0);
+                        *slot = Held::Unknown(Some(SiteId::FIRST));
                     }
                 }
                 Some(Writer::Nobody) => {}
@@ -188,7 +188,7 @@ impl<'w, 'a> Patterns<'w, 'a> {
                 pattern.zeros = 0;
             }
             if *slot == held || *changes >= 2 * MAX_CHANGES {
-                held = Held::Unknown(0);
+                held = Held::Unknown(Some(SiteId::FIRST));
             }
         }
         if *slot == held {
@@ -213,7 +213,7 @@ impl<'w, 'a> Patterns<'w, 'a> {
     fn meet(&mut self, phi: &Phi) -> Held {
         work::spend_on(phi.from.len());
         let (graph, values) = (&self.warps.graph, &self.warps.values);
-        let cause = graph.blocks.get(phi.block).map_or(0, |block| block.start);
+        let cause = Some(graph.blocks.get(phi.block).map_or(SiteId::FIRST, |block| block.start));
         let mut met: Option<Pattern> = None;
         let mut unknown = None;
         for &(block, _, id) in &phi.from {
@@ -278,10 +278,10 @@ impl<'w, 'a> Patterns<'w, 'a> {
                 match to.old.map(|old| self.held_by(old)) {
                     Some(Held::Pattern(old)) if guard_alike || *old == new => match old.join(&new) {
                         Some(joined) => Held::Pattern(joined),
-                        None => Held::Unknown(step.index),
+                        None => Held::Unknown(Some(step.index)),
                     },
                     Some(Held::Unknown(cause)) => Held::Unknown(*cause),
-                    Some(Held::Pattern(_)) => Held::Unknown(step.index),
+                    Some(Held::Pattern(_)) => Held::Unknown(Some(step.index)),
                     Some(Held::Undefined) | None => Held::Pattern(new),
                 }
             }
@@ -311,7 +311,7 @@ impl<'w, 'a> Patterns<'w, 'a> {
                     _ => false,
                 };
                 if !alike {
-                    return Held::Unknown(step.index);
+                    return Held::Unknown(Some(step.index));
                 }
                 continue;
             }
@@ -319,26 +319,26 @@ impl<'w, 'a> Patterns<'w, 'a> {
                 Held::Pattern(pattern) => arguments.push(pattern),
                 Held::Undefined => return Held::Undefined,
                 Held::Unknown(cause) if !self.lanes.differs(id) => return Held::Unknown(cause),
-                Held::Unknown(cause) => return Held::Unknown(if cause == u32::MAX { step.index } else { cause }),
+                Held::Unknown(cause) => return Held::Unknown(cause.or(Some(step.index))),
             }
         }
         let part = if matches!(step.compute, Compute::Unpack) { part(self.warps, step, at) } else { Some(at as u32) };
         let found = part.and_then(|part| compute(step.compute, &arguments, part, bits));
-        found.map_or(Held::Unknown(step.index), |found| Held::Pattern(found.within(bits)))
+        found.map_or(Held::Unknown(Some(step.index)), |found| Held::Pattern(found.within(bits)))
     }
 
     /// Bits of a destination.
     fn width(&self, step: &Step, at: usize) -> u32 {
         let graph = &self.warps.graph;
-        let site = graph.sites.get(step.index as usize);
+        let site = graph.sites.get(step.index);
         let register = site.and_then(|site| graph.registers.written_by(&site.located).nth(at));
         let declared = register.and_then(|register| graph.registers.declaration(register));
         declared.and_then(|declared| type_bits(declared.ty)).unwrap_or(64).clamp(1, 64)
     }
 
-    /// What an operand is; unknown because of whoever reads it where the cause is `u32::MAX`.
+    /// What an operand is; unknown because of whoever reads it where there is no cause.
     fn source(&self, source: &Source, bits: u32) -> Held {
-        let unknown = Held::Unknown(u32::MAX);
+        let unknown = Held::Unknown(None);
         match source {
             Source::Known(value) => match self.known(value) {
                 Some(known) => Held::Pattern(known),

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use crate::base::{FastMap, Id, IndexVec, dense_id, work};
 use crate::ptx::Register;
 use crate::simt::BlockId;
-use crate::simt::graph::Graph;
+use crate::simt::graph::{Graph, SiteId};
 use crate::simt::ssa::slice::{Numbers, Slice};
 
 /// Registers times blocks that are followed; beyond it a register has one value, whatever the place.
@@ -45,7 +45,7 @@ pub(in crate::simt) struct Phi {
 }
 
 /// What an instruction does to a register: place among those with several values, and the value it writes or none for a read.
-type Touch = (u32, u32, Option<ValueId>);
+type Touch = (SiteId, u32, Option<ValueId>);
 
 /// Values of the registers that an evaluation asks about.
 #[derive(Clone, Debug, Default)]
@@ -54,27 +54,27 @@ pub(in crate::simt) struct Ssa {
     /// By number of the register; `UNSET` for one with several and for one that is not followed.
     single: Vec<ValueId>,
     /// Instruction, number of the register, value: sorted.
-    reads: Vec<(u32, u32, ValueId)>,
-    writes: Vec<(u32, u32, ValueId)>,
+    reads: Vec<(SiteId, u32, ValueId)>,
+    writes: Vec<(SiteId, u32, ValueId)>,
     /// Where values meet, by block.
     pub phis: Vec<Phi>,
     /// How many there are.
     pub count: usize,
 }
 
-fn find(list: &[(u32, u32, ValueId)], index: u32, number: u32) -> Option<ValueId> {
+fn find(list: &[(SiteId, u32, ValueId)], index: SiteId, number: u32) -> Option<ValueId> {
     let at = list.binary_search_by_key(&(index, number), |(index, number, _)| (*index, *number)).ok()?;
     list.get(at).map(|(_, _, id)| *id)
 }
 
 impl Ssa {
     /// The value that an instruction reads.
-    pub fn read(&self, index: usize, register: Register) -> Option<ValueId> {
-        self.read_number(index as u32, self.numbers.get(register)?)
+    pub fn read(&self, index: SiteId, register: Register) -> Option<ValueId> {
+        self.read_number(index, self.numbers.get(register)?)
     }
 
     /// The value that an instruction reads of a register by its number.
-    pub fn read_number(&self, index: u32, number: u32) -> Option<ValueId> {
+    pub fn read_number(&self, index: SiteId, number: u32) -> Option<ValueId> {
         match self.single.get(number as usize).copied().unwrap_or(ValueId::UNSET) {
             ValueId::UNSET => find(&self.reads, index, number),
             id => Some(id),
@@ -82,7 +82,7 @@ impl Ssa {
     }
 
     /// The value that an instruction writes of a register by its number.
-    pub fn write_number(&self, index: u32, number: u32) -> Option<ValueId> {
+    pub fn write_number(&self, index: SiteId, number: u32) -> Option<ValueId> {
         match self.single.get(number as usize).copied().unwrap_or(ValueId::UNSET) {
             ValueId::UNSET => find(&self.writes, index, number),
             id => Some(id),
@@ -147,8 +147,7 @@ impl Ssa {
         let mut touched: IndexVec<BlockId, Vec<Touch>> = IndexVec::filled(Vec::new(), graph.blocks.len());
         let place_of = |number: u32| place.get(number as usize).copied().filter(|at| *at != NOWHERE);
         let mut observed = slice.observed().peekable();
-        for (index, site) in graph.sites.iter().enumerate() {
-            let index = index as u32;
+        for (index, site) in graph.sites.iter_enumerated() {
             let uses = observed.next_if(|(at, _)| *at == index).map_or(&[][..], |(_, uses)| uses);
             let Some(block) = touched.get_mut(site.block) else { continue };
             let guard = site.guard.and_then(|(register, _)| slice.numbers.get(register));

@@ -6,7 +6,7 @@ use crate::base::IndexVec;
 use crate::ptx::{Operand, Operation, Shape};
 use crate::simt::eval::number::{Arithmetic, Comparison, Type};
 use crate::simt::eval::value::{Value, Variation};
-use crate::simt::graph::{Graph, Site};
+use crate::simt::graph::{Graph, Site, SiteId};
 use crate::simt::ssa::construct::{Ssa, ValueId};
 use crate::simt::ssa::slice::Slice;
 use crate::simt::{BlockId, BlockSize};
@@ -134,7 +134,7 @@ pub(in crate::simt) struct Step {
     pub complements: bool,
     pub block: BlockId,
     /// Its place among the instructions.
-    pub index: u32,
+    pub index: SiteId,
     /// Whether nothing that it depends on comes from memory or from where ways meet: it gives the same whoever goes where.
     pub fixed: bool,
 }
@@ -173,7 +173,7 @@ impl<'g, 'a> Lowering<'g, 'a> {
         }
         let mut steps = Vec::with_capacity(slice.instructions.len());
         for &index in &slice.instructions {
-            let Some(site) = self.graph.sites.get(index as usize) else { continue };
+            let Some(site) = self.graph.sites.get(index) else { continue };
             let mut step = self.step(slice, index, site);
             let own = |id: ValueId| step.destinations.iter().any(|to| to.id == id);
             let is_fixed = |id: ValueId| own(id) || fixed.get(id).copied().unwrap_or(true);
@@ -190,10 +190,10 @@ impl<'g, 'a> Lowering<'g, 'a> {
         steps
     }
 
-    fn step(&mut self, slice: &Slice, index: u32, site: &Site<'a>) -> Step {
+    fn step(&mut self, slice: &Slice, index: SiteId, site: &Site<'a>) -> Step {
         let uses = slice.uses(index);
         let read = |number: u32| self.ssa.read_number(index, number);
-        let guard = site.guard.map(|(register, negated)| (self.ssa.read(index as usize, register), negated));
+        let guard = site.guard.map(|(register, negated)| (self.ssa.read(index, register), negated));
         let destinations: Box<[Destination]> = uses
             .iter()
             .filter(|used| used.is_def)
@@ -312,7 +312,7 @@ impl<'g, 'a> Lowering<'g, 'a> {
         })
     }
 
-    fn name(&mut self, index: u32, site: &Site<'a>, name: &'a str, component: Option<&str>) -> Source {
+    fn name(&mut self, index: SiteId, site: &Site<'a>, name: &'a str, component: Option<&str>) -> Source {
         if let Some(register) = self.graph.registers.resolve(name, site.located.id) {
             return Source::Value(self.ssa.number(register).and_then(|number| self.ssa.read_number(index, number)));
         }
@@ -341,7 +341,7 @@ impl<'g, 'a> Lowering<'g, 'a> {
         value
     }
 
-    fn operand(&mut self, index: u32, site: &Site<'a>, operand: Operand<'a>) -> Source {
+    fn operand(&mut self, index: SiteId, site: &Site<'a>, operand: Operand<'a>) -> Source {
         if let Some(value) = operand.value() {
             return Source::Known(Value::Constant(value as u64));
         }

@@ -3,10 +3,10 @@
 //! Registers have numbers in the order in which they are first seen. The text of an instruction is read once, and only as far as
 //! needed: all instructions say what they write, and only those of the slice what they read.
 
-use crate::base::{FastMap, work};
+use crate::base::{FastMap, Id, IndexVec, work};
 use crate::ptx::{CpAsync, Operand, Operation, Register, Shape, Tcgen05};
 use crate::simt::eval::memory::is_shared;
-use crate::simt::graph::{Graph, Site};
+use crate::simt::graph::{Graph, Site, SiteId};
 
 /// Stores into shared memory that are looked at.
 const MAX_STORES: usize = 512;
@@ -57,9 +57,9 @@ pub(in crate::simt) struct Slice {
     /// By number: how many instructions write it.
     pub written: Vec<u32>,
     /// Instructions that are evaluated, ascending.
-    pub instructions: Vec<u32>,
+    pub instructions: Vec<SiteId>,
     /// Instructions whose registers are known one by one, ascending: those of the slice, and those that analyses ask about.
-    observed: Vec<(u32, u32)>,
+    observed: Vec<(SiteId, u32)>,
     uses: Vec<Use>,
     /// Whether some load from shared memory.
     pub loads: bool,
@@ -158,7 +158,7 @@ struct Definitions {
     /// By number: the last one.
     last: Vec<u32>,
     /// By definition: its instruction and the one before it.
-    all: Vec<(u32, u32)>,
+    all: Vec<(SiteId, u32)>,
 }
 
 impl Slice {
@@ -168,14 +168,14 @@ impl Slice {
             return slice;
         }
         let mut definitions = Definitions { last: Vec::new(), all: Vec::new() };
-        for (index, site) in graph.sites.iter().enumerate() {
+        for (index, site) in graph.sites.iter_enumerated() {
             for register in graph.registers.written_by(&site.located) {
                 let number = slice.numbers.take(register);
                 if definitions.last.len() <= number as usize {
                     definitions.last.resize(number as usize + 1, END);
                     slice.written.resize(number as usize + 1, 0);
                 }
-                definitions.all.push((index as u32, definitions.last[number as usize]));
+                definitions.all.push((index, definitions.last[number as usize]));
                 definitions.last[number as usize] = definitions.all.len() as u32 - 1;
                 slice.written[number as usize] += 1;
             }
@@ -186,11 +186,11 @@ impl Slice {
             definitions,
             slice,
             known: Vec::new(),
-            place: vec![END; count],
-            inside: vec![false; count],
+            place: IndexVec::filled(END, count),
+            inside: IndexVec::filled(false, count),
             open: Vec::new(),
         };
-        for (index, site) in graph.sites.iter().enumerate() {
+        for (index, site) in graph.sites.iter_enumerated() {
             if decides(site) || scope == Scope::Operands {
                 gatherer.want_guard(site);
             }
@@ -220,11 +220,11 @@ impl Slice {
         let works_on_shared = |site: &Site<'_>, mnemonic: &str| {
             site.located.instruction.mnemonic() == mnemonic && is_shared(&site.located.instruction)
         };
-        let mut evaluated = gatherer.slice.instructions.iter().filter_map(|index| graph.sites.get(*index as usize));
+        let mut evaluated = gatherer.slice.instructions.iter().filter_map(|index| graph.sites.get(*index));
         let loads = evaluated.any(|site| works_on_shared(site, "ld"));
         gatherer.slice.loads = loads;
         if loads {
-            let stores = graph.sites.iter().enumerate().filter(|(_, site)| works_on_shared(site, "st"));
+            let stores = graph.sites.iter_enumerated().filter(|(_, site)| works_on_shared(site, "st"));
             for (at, (index, site)) in stores.enumerate() {
                 gatherer.observe(index, site, if at < MAX_STORES { Kind::All } else { Kind::Look });
             }
@@ -234,14 +234,14 @@ impl Slice {
     }
 
     /// The registers of an instruction, in order; none of one that nothing asks about.
-    pub fn uses(&self, index: u32) -> &[Use] {
+    pub fn uses(&self, index: SiteId) -> &[Use] {
         let Ok(at) = self.observed.binary_search_by_key(&index, |(index, _)| *index) else { return &[] };
         let (Some((_, from)), Some((_, to))) = (self.observed.get(at), self.observed.get(at + 1)) else { return &[] };
         self.uses.get(*from as usize..*to as usize).unwrap_or(&[])
     }
 
     /// The instructions whose registers are known, ascending.
-    pub fn observed(&self) -> impl Iterator<Item = (u32, &[Use])> {
+    pub fn observed(&self) -> impl Iterator<Item = (SiteId, &[Use])> {
         self.observed.windows(2).filter_map(|pair| {
             let [(index, from), (_, to)] = pair else { return None };
             Some((*index, self.uses.get(*from as usize..*to as usize)?))
@@ -264,9 +264,9 @@ struct Gatherer<'g, 'a> {
     slice: Slice,
     /// Registers of the instructions that were looked at, and by instruction which of these is its.
     known: Vec<Vec<Use>>,
-    place: Vec<u32>,
+    place: IndexVec<SiteId, u32>,
     /// By instruction: whether it is evaluated.
-    inside: Vec<bool>,
+    inside: IndexVec<SiteId, bool>,
     /// Registers to follow.
     open: Vec<u32>,
 }
@@ -282,7 +282,7 @@ impl<'a> Gatherer<'_, 'a> {
         self.open.extend(register.map(|register| self.slice.numbers.take(register)));
     }
 
-    fn observe(&mut self, index: usize, site: &Site<'a>, kind: Kind) {
+    fn observe(&mut self, index: SiteId, site: &Site<'a>, kind: Kind) {
         let Some(place) = self.place.get_mut(index) else { return };
         if *place == END {
             *place = self.known.len() as u32;
@@ -312,11 +312,11 @@ impl<'a> Gatherer<'_, 'a> {
             let mut at = self.definitions.last.get(number as usize).copied().unwrap_or(END);
             while let Some(&(index, before)) = self.definitions.all.get(at as usize) {
                 at = before;
-                let Some(site) = self.graph.sites.get(index as usize) else { continue };
-                if self.inside.get_mut(index as usize).is_none_or(|inside| std::mem::replace(inside, true)) {
+                let Some(site) = self.graph.sites.get(index) else { continue };
+                if self.inside.get_mut(index).is_none_or(|inside| std::mem::replace(inside, true)) {
                     continue;
                 }
-                self.observe(index as usize, site, Kind::Reads);
+                self.observe(index, site, Kind::Reads);
                 self.want_guard(site);
                 self.slice.instructions.push(index);
             }
@@ -329,11 +329,11 @@ impl<'a> Gatherer<'_, 'a> {
         let count = slice.numbers.len();
         slice.wanted.resize(count, false);
         slice.written.resize(count, 0);
-        for (index, at) in self.place.iter().enumerate().filter(|(_, at)| **at != END) {
-            slice.observed.push((index as u32, slice.uses.len() as u32));
+        for (index, at) in self.place.iter_enumerated().filter(|(_, at)| **at != END) {
+            slice.observed.push((index, slice.uses.len() as u32));
             slice.uses.extend(self.known.get(*at as usize).into_iter().flatten());
         }
-        slice.observed.push((END, slice.uses.len() as u32));
+        slice.observed.push((SiteId::new(self.place.len()), slice.uses.len() as u32));
         slice
     }
 }

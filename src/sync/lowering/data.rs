@@ -5,7 +5,7 @@ use crate::ptx::{
     Bulk, ClusterBarrierAction, CpAsync, Instruction, MbarrierAction, Operand, Operation, Shape, StatementId, Tcgen05,
     Wgmma, type_bits,
 };
-use crate::simt::Site;
+use crate::simt::{Site, SiteId};
 use crate::sync::execute::footprint::{MemoryKind, OBJECT};
 use crate::sync::program::*;
 
@@ -232,7 +232,7 @@ impl<'a> Lowering<'_, '_, 'a> {
     }
 
     /// What an instruction does to data, resolved.
-    pub(super) fn data(&mut self, index: usize) -> Option<Op> {
+    pub(super) fn data(&mut self, index: SiteId) -> Option<Op> {
         let site = self.graph.sites.get(index)?;
         let at = site.located.id;
         let DataSite { what, operands: [first, second, third, fourth] } = DataSite::of(site)?;

@@ -9,7 +9,7 @@ use crate::base::{Line, work};
 use crate::ptx::{
     Bulk, CpAsync, Function, Instruction, MbarrierAction, Operand, Operation, StateSpace, Tcgen05, type_bits,
 };
-use crate::simt::{Bits, Declared, Root, Site, ThreadSet, Value, Warps, dataflow};
+use crate::simt::{Bits, Declared, Root, Site, SiteId, ThreadSet, Value, Warps, dataflow};
 use crate::sync::rules::agreement::Agreement;
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
@@ -95,7 +95,7 @@ pub fn check(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
     let mut checks: Vec<Finding> = Vec::new();
     let warps = agreement.warps;
     let barriers = mbarriers(warps);
-    for (index, site) in warps.graph.sites.iter().enumerate() {
+    for (index, site) in warps.graph.sites.iter_enumerated() {
         let here = warps.at(index);
         if here.is_empty() {
             continue;
@@ -167,7 +167,7 @@ fn spaces(instruction: &Instruction<'_>) -> [Option<Named>; 2] {
     [named.next(), named.next()]
 }
 
-fn accesses<'a>(warps: &Warps<'a>, (index, site): (usize, &Site<'a>)) -> Vec<Access<'a>> {
+fn accesses<'a>(warps: &Warps<'a>, (index, site): (SiteId, &Site<'a>)) -> Vec<Access<'a>> {
     let instruction = site.located.instruction;
     let [first, second] = spaces(&instruction);
     let access = |at: usize, bytes: Option<u64>, align: u64, space: Option<Named>, writes: bool, what| {
@@ -271,7 +271,7 @@ fn declared<'w>(warps: &'w Warps<'_>, value: &Value) -> Option<(&'w str, &'w Dec
 fn aligned(
     warps: &Warps<'_>,
     bits: &Bits,
-    (index, here): (usize, &ThreadSet),
+    (index, here): (SiteId, &ThreadSet),
     access: &Access<'_>,
     value: &Value,
     add: Add<'_>,
@@ -334,7 +334,7 @@ fn contained(warps: &Warps<'_>, here: &ThreadSet, access: &Access<'_>, value: &V
     }
 }
 
-fn of_space(warps: &Warps<'_>, index: usize, access: &Access<'_>, add: Add<'_>) {
+fn of_space(warps: &Warps<'_>, index: SiteId, access: &Access<'_>, add: Add<'_>) {
     let Some(root) = warps.values.root(&warps.graph, index, access.operand) else { return };
     if access.space.takes(root) || root == Root::Mapped && warps.values.is_own(&warps.graph, index, access.operand) {
         return;
@@ -367,7 +367,7 @@ fn in_words(root: Root) -> String {
 }
 
 /// A copy that reads more than it writes.
-fn source_size(warps: &Warps<'_>, (index, site): (usize, &Site<'_>), add: Add<'_>) {
+fn source_size(warps: &Warps<'_>, (index, site): (SiteId, &Site<'_>), add: Add<'_>) {
     if !matches!(site.operation, Operation::CpAsync(CpAsync::Copy)) {
         return;
     }
@@ -383,7 +383,7 @@ fn source_size(warps: &Warps<'_>, (index, site): (usize, &Site<'_>), add: Add<'_
 }
 
 /// The tensor map of a copy, or of a prefetch.
-fn tensor_map(warps: &Warps<'_>, (index, site): (usize, &Site<'_>), add: Add<'_>) {
+fn tensor_map(warps: &Warps<'_>, (index, site): (SiteId, &Site<'_>), add: Add<'_>) {
     let is_tensor = matches!(
         site.operation,
         Operation::Bulk(Bulk::Copy { tensor: true } | Bulk::Reduce { tensor: true } | Bulk::Prefetch { tensor: true })
@@ -428,13 +428,13 @@ fn tensor_map(warps: &Warps<'_>, (index, site): (usize, &Site<'_>), add: Add<'_>
 
 /// Mbarriers that are initialised: variable, offset, the instruction, and whether anything gives their memory back.
 struct Objects {
-    places: Vec<(u32, i64, usize)>,
+    places: Vec<(u32, i64, SiteId)>,
     is_given_back: bool,
 }
 
 fn mbarriers(warps: &Warps<'_>) -> Objects {
     let mut found = Objects { places: Vec::new(), is_given_back: false };
-    for (index, site) in warps.graph.sites.iter().enumerate() {
+    for (index, site) in warps.graph.sites.iter_enumerated() {
         let Operation::Mbarrier(mbarrier) = site.operation else { continue };
         found.is_given_back |= mbarrier.action == MbarrierAction::Inval;
         if let (MbarrierAction::Init, Some(address)) = (mbarrier.action, mbarrier.address)
@@ -450,7 +450,7 @@ fn mbarriers(warps: &Warps<'_>) -> Objects {
 /// Writes to the memory of an mbarrier.
 fn overlapping(
     warps: &Warps<'_>,
-    (index, here): (usize, &ThreadSet),
+    (index, here): (SiteId, &ThreadSet),
     access: &Access<'_>,
     (value, barriers): (&Value, &Objects),
     add: Add<'_>,
@@ -487,7 +487,7 @@ fn overlapping(
 }
 
 /// Whether a way leads from one instruction to another.
-fn comes_after(warps: &Warps<'_>, from: usize, to: usize) -> bool {
+fn comes_after(warps: &Warps<'_>, from: SiteId, to: SiteId) -> bool {
     let who = warps.warps_at(from);
     let mut comes = false;
     dataflow::walk(
@@ -503,7 +503,7 @@ fn comes_after(warps: &Warps<'_>, from: usize, to: usize) -> bool {
 }
 
 /// Blocks that a cluster does not have.
-fn ranks(agreement: &mut Agreement<'_, '_>, (index, site): (usize, &Site<'_>), here: &ThreadSet, add: Add<'_>) {
+fn ranks(agreement: &mut Agreement<'_, '_>, (index, site): (SiteId, &Site<'_>), here: &ThreadSet, add: Add<'_>) {
     let warps = agreement.warps;
     let instruction = site.located.instruction;
     let number = |operand: Operand<'_>| warps.values.operand(&warps.graph, index, operand);
@@ -541,7 +541,7 @@ fn ranks(agreement: &mut Agreement<'_, '_>, (index, site): (usize, &Site<'_>), h
 }
 
 /// What mapa is given.
-fn mapped(warps: &Warps<'_>, (index, site): (usize, &Site<'_>), add: Add<'_>) {
+fn mapped(warps: &Warps<'_>, (index, site): (SiteId, &Site<'_>), add: Add<'_>) {
     let instruction = site.located.instruction;
     let Some(root) = instruction.operand(1).and_then(|operand| warps.values.root(&warps.graph, index, operand)) else {
         return;

@@ -1,7 +1,7 @@
 //! Whether those that may come to an instruction all do, and with the same operands.
 
 use crate::base::FastMap;
-use crate::simt::{ThreadSet, Uniformity, Warps};
+use crate::simt::{SiteId, ThreadSet, Uniformity, Warps};
 
 /// Among whom something agrees.
 pub struct Agreement<'w, 'a> {
@@ -19,7 +19,7 @@ impl<'w, 'a> Agreement<'w, 'a> {
     }
 
     /// Whether all threads that may come to an instruction do, or none: nothing that differs among them and is not known decides it.
-    pub fn all_come(&mut self, index: usize) -> bool {
+    pub fn all_come(&mut self, index: SiteId) -> bool {
         let (warps, here) = (self.warps, self.warps.at(index));
         self.of_threads(here).equally(warps, index)
     }

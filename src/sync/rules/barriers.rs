@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::base::Line;
 use crate::ptx::{BarrierAction, Operation};
-use crate::simt::{ThreadSet, Value, Warps};
+use crate::simt::{SiteId, ThreadSet, Value, Warps};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
@@ -13,7 +13,7 @@ use crate::sync::rules::rule::Rule;
 #[derive(Clone, Debug)]
 pub struct BarrierSite {
     /// Its place among the instructions.
-    pub index: usize,
+    pub index: SiteId,
     /// Its line.
     pub line: Line,
     /// Sync, arrive or reduce.
@@ -40,7 +40,7 @@ pub struct Named {
 /// Collects the sites of each id.
 pub fn named(warps: &Warps<'_>) -> Named {
     let mut found = Named::default();
-    for (index, site) in warps.graph.sites.iter().enumerate() {
+    for (index, site) in warps.graph.sites.iter_enumerated() {
         let Operation::NamedBarrier(barrier) = site.operation else { continue };
         let value = |operand| warps.values.operand(&warps.graph, index, operand);
         let count = match barrier.threads {

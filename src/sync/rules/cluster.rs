@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use crate::base::{IndexVec, Line};
 use crate::ptx::{ClusterBarrierAction, Operation};
-use crate::simt::{BlockId, Edge, Graph, Site, ThreadSet, Warps, dataflow};
+use crate::simt::{BlockId, Edge, Graph, Site, SiteId, ThreadSet, Warps, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
@@ -155,11 +155,11 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
 fn never_waited_for(warps: &Warps<'_>) -> Vec<Finding> {
     let graph = &warps.graph;
     let mut checks = Vec::new();
-    for (index, site) in graph.sites.iter().enumerate() {
+    for (index, site) in graph.sites.iter_enumerated() {
         if half(site) != Some(ClusterBarrierAction::Arrive) || is_guarded(site) {
             continue;
         }
-        let half_at = |index: &usize| graph.sites.get(*index).and_then(half);
+        let half_at = |index: &SiteId| graph.sites.get(*index).and_then(half);
         let waits = |next: &Next| next.halves.iter().any(|index| half_at(index) == Some(ClusterBarrierAction::Wait));
         let here = warps.warps_at(index);
         let all = next_halves(warps, index, &here);
@@ -193,14 +193,14 @@ fn never_waited_for(warps: &Warps<'_>) -> Vec<Finding> {
 /// What comes next after a half, on all ways that are open to those who run it.
 struct Next {
     /// Other halves.
-    halves: Vec<usize>,
+    halves: Vec<SiteId>,
     /// Whether an end of the kernel comes first on some way.
     ends: bool,
     /// Whether anything asynchronous is done, or waited for, on some way there.
     works: bool,
 }
 
-fn next_halves(warps: &Warps<'_>, from: usize, who: &ThreadSet) -> Next {
+fn next_halves(warps: &Warps<'_>, from: SiteId, who: &ThreadSet) -> Next {
     let mut next = Next { halves: Vec::new(), ends: false, works: false };
     let goes = |edge: &Edge| warps.may_go(who, edge.to);
     dataflow::walk(&warps.graph, from, goes, |index, site| {
@@ -233,7 +233,7 @@ fn unanswered(line: Line, message: &str, reasoning: &str) -> Finding {
 /// arrival is for nobody where no wait can come after just as many, or where every thread that arrives ends without waiting again.
 fn for_nobody(graph: &Graph<'_>, ends: u8) -> Vec<Line> {
     let before = follow(graph, 0u16, 1, count);
-    let (mut arrivals, mut waited): (Vec<(usize, u16)>, u16) = (Vec::new(), 0);
+    let (mut arrivals, mut waited): (Vec<(SiteId, u16)>, u16) = (Vec::new(), 0);
     for (block, start) in before.iter_enumerated() {
         let mut so_far = *start;
         for (index, site) in graph.sites_of(block) {
@@ -247,8 +247,8 @@ fn for_nobody(graph: &Graph<'_>, ends: u8) -> Vec<Line> {
         }
     }
     let never_again = ends & ARRIVED != 0 && ends & WAITED == 0;
-    let is_last = |index: usize| !leads_to_half(graph, index);
-    let alone = |&(index, arrived): &(usize, u16)| {
+    let is_last = |index: SiteId| !leads_to_half(graph, index);
+    let alone = |&(index, arrived): &(SiteId, u16)| {
         arrived != 0 && (arrived & (waited | MANY) == 0 || never_again && is_last(index))
     };
     let lines = arrivals.iter().filter(|arrival| alone(arrival));
@@ -256,7 +256,7 @@ fn for_nobody(graph: &Graph<'_>, ends: u8) -> Vec<Line> {
 }
 
 /// Whether any path leads on to another half.
-fn leads_to_half(graph: &Graph<'_>, from: usize) -> bool {
+fn leads_to_half(graph: &Graph<'_>, from: SiteId) -> bool {
     let mut found = false;
     dataflow::walk(
         graph,

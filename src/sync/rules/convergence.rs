@@ -4,7 +4,7 @@
 
 use crate::base::{IndexVec, work};
 use crate::ptx::{Instruction, Operand, Operation, Wgmma};
-use crate::simt::{BlockId, Site, ThreadSet, Value, Warps, dataflow};
+use crate::simt::{BlockId, Site, SiteId, ThreadSet, Value, Warps, dataflow};
 use crate::sync::rules::agreement::Agreement;
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
@@ -63,7 +63,7 @@ pub fn check(agreement: &mut Agreement<'_, '_>) -> Vec<Finding> {
     let warps = agreement.warps;
     let Some(threads) = warps.threads else { return checks };
     let all = ThreadSet::first(threads);
-    let mut add = |index: usize, check: Finding| {
+    let mut add = |index: SiteId, check: Finding| {
         // Who is too many must come for sure; who is missing is.
         let is_sure = matches!(check.rule, Rule::WholeWarps | Rule::LanesOfMask | Rule::WholeWarpgroups);
         if !is_sure && !agreement.all_come(index) {
@@ -76,7 +76,7 @@ pub fn check(agreement: &mut Agreement<'_, '_>) -> Vec<Finding> {
             None => checks.push(check),
         }
     };
-    for (index, site) in warps.graph.sites.iter().enumerate() {
+    for (index, site) in warps.graph.sites.iter_enumerated() {
         if let Operation::NamedBarrier(barrier) = site.operation {
             let here = warps.at(index);
             barrier_operand(warps, (index, site), barrier.id, &here, &mut add);
@@ -113,10 +113,10 @@ fn likely(rule: Rule, site: &Site<'_>, message: String, reasoning: String) -> Fi
 /// A number of a named barrier that there is none of.
 fn barrier_operand(
     warps: &Warps<'_>,
-    (index, site): (usize, &Site<'_>),
+    (index, site): (SiteId, &Site<'_>),
     id: Option<Operand<'_>>,
     here: &ThreadSet,
-    add: &mut impl FnMut(usize, Finding),
+    add: &mut impl FnMut(SiteId, Finding),
 ) {
     let Some(id) = id.map(|id| warps.values.operand(&warps.graph, index, id)) else { return };
     let beyond = match &id {
@@ -135,10 +135,10 @@ fn barrier_operand(
 /// Lanes that cannot come to what all lanes of a warp run together.
 fn whole_warps(
     warps: &Warps<'_>,
-    (index, site): (usize, &Site<'_>),
+    (index, site): (SiteId, &Site<'_>),
     here: &ThreadSet,
     all: &ThreadSet,
-    add: &mut impl FnMut(usize, Finding),
+    add: &mut impl FnMut(SiteId, Finding),
 ) {
     let absent = here.whole_warps().intersection(all).without(here);
     let Some(first) = here.warps().into_iter().find(|warp| absent.iter().any(|thread| thread / 32 == *warp)) else {
@@ -167,10 +167,10 @@ fn whole_warps(
 /// Lanes that a mask names and that cannot come, and those that come without being named.
 fn masked(
     warps: &Warps<'_>,
-    (index, site): (usize, &Site<'_>),
+    (index, site): (SiteId, &Site<'_>),
     (mask, here): (Operand<'_>, &ThreadSet),
     all: &ThreadSet,
-    add: &mut impl FnMut(usize, Finding),
+    add: &mut impl FnMut(SiteId, Finding),
 ) {
     let value = warps.values.operand(&warps.graph, index, mask);
     let mask_of = |thread: u32| match &value {
@@ -222,7 +222,7 @@ fn masked(
 }
 
 /// Whether lanes that are not at an instruction run others after it, or wait on another way.
-fn go_on(warps: &Warps<'_>, index: usize, absent: &ThreadSet) -> bool {
+fn go_on(warps: &Warps<'_>, index: SiteId, absent: &ThreadSet) -> bool {
     let graph = &warps.graph;
     if absent.is_empty() {
         return false;
@@ -240,7 +240,7 @@ fn go_on(warps: &Warps<'_>, index: usize, absent: &ThreadSet) -> bool {
     let before = dataflow::reached(graph.blocks.len(), [home], |block, next| {
         next.extend(predecessors.get(block).into_iter().flatten());
     });
-    graph.sites.iter().enumerate().any(|(at, site)| {
+    graph.sites.iter_enumerated().any(|(at, site)| {
         let is = |set: &IndexVec<BlockId, bool>| set.get(site.block).copied().unwrap_or(false);
         let works = !matches!(
             site.operation,
@@ -260,10 +260,10 @@ fn go_on(warps: &Warps<'_>, index: usize, absent: &ThreadSet) -> bool {
 /// A shuffle that reads a lane that its mask does not name.
 fn shuffled(
     warps: &Warps<'_>,
-    (index, site): (usize, &Site<'_>),
+    (index, site): (SiteId, &Site<'_>),
     here: &ThreadSet,
     mask_of: &impl Fn(u32) -> Option<u32>,
-    add: &mut impl FnMut(usize, Finding),
+    add: &mut impl FnMut(SiteId, Finding),
 ) {
     let instruction = site.located.instruction;
     let value = |at: usize| instruction.operand(at).map(|operand| warps.values.operand(&warps.graph, index, operand));
@@ -297,10 +297,10 @@ fn shuffled(
 
 /// A warpgroup of which some warps cannot come to a wgmma.
 fn warpgroups(
-    (index, site): (usize, &Site<'_>),
+    (index, site): (SiteId, &Site<'_>),
     here: &ThreadSet,
     all: &ThreadSet,
-    add: &mut impl FnMut(usize, Finding),
+    add: &mut impl FnMut(SiteId, Finding),
 ) {
     let present = here.warps();
     let there_are = all.warps();

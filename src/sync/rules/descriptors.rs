@@ -18,7 +18,7 @@ const ADDRESS: u32 = 18;
 /// Checks the descriptors of a kernel.
 pub fn check(warps: &Warps<'_>, bits: &Bits) -> Vec<Finding> {
     let mut checks = Vec::new();
-    for (index, site) in warps.graph.sites.iter().enumerate() {
+    for (index, site) in warps.graph.sites.iter_enumerated() {
         let instruction = site.located.instruction;
         let Some(format) = multiply::format(&site.operation).filter(|_| !warps.at(index).is_empty()) else { continue };
         let found = checks.len();

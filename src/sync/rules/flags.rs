@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::base::{FastMap, FastSet, Line, work};
 use crate::ptx::{MbarrierAction, Operation, Register};
-use crate::simt::{Block, BlockId, Edge, Graph, Root, Site, Warps, dataflow};
+use crate::simt::{Block, BlockId, Edge, Graph, Root, Site, SiteId, Warps, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
@@ -81,7 +81,7 @@ fn likely(rule: Rule, line: Line, message: String, reasoning: &str) -> Finding {
 
 /// Arrivals at an mbarrier of another block that say that they are for their own.
 fn remote_arrivals(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
-    for (index, site) in warps.graph.sites.iter().enumerate() {
+    for (index, site) in warps.graph.sites.iter_enumerated() {
         let Operation::Mbarrier(mbarrier) = site.operation else { continue };
         let arrives = matches!(
             mbarrier.action,
@@ -132,7 +132,7 @@ fn writes_flag(site: &Site<'_>) -> bool {
 /// A loop that only waits.
 struct Spin {
     /// The load that it ends by.
-    load: usize,
+    load: SiteId,
 }
 
 /// The loops that load and compare, and nothing else: no turn differs from another but by what is loaded.

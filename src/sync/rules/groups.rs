@@ -1,8 +1,8 @@
 //! Groups of asynchronous work along every path: wgmma fenced, committed and waited for; copies committed and waited for.
 
-use crate::base::{FastSet, work};
+use crate::base::{FastSet, IndexVec, work};
 use crate::ptx::{Bulk, CpAsync, Operation, Register, Wgmma};
-use crate::simt::{BlockId, Graph, Site, Warps, dataflow};
+use crate::simt::{BlockId, Graph, Site, SiteId, Warps, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
@@ -23,7 +23,7 @@ const SOME_LEFT: States = 16;
 const DONE: States = 32;
 
 /// What may have come last at each instruction, by index; 0 where none is reached.
-fn along(graph: &Graph<'_>, step: impl Fn(&Site<'_>) -> Option<States>) -> Vec<States> {
+fn along(graph: &Graph<'_>, step: impl Fn(&Site<'_>) -> Option<States>) -> IndexVec<SiteId, States> {
     let next = |state: States, site: &Site<'_>| match step(site) {
         Some(after) if site.located.instruction.guard().is_some() => state | after,
         Some(after) => after,
@@ -36,7 +36,7 @@ fn along(graph: &Graph<'_>, step: impl Fn(&Site<'_>) -> Option<States>) -> Vec<S
         std::mem::replace(there, more) != more
     };
     let before = dataflow::forward(graph, START, through, |_, _, state| Some(*state), join);
-    let mut at: Vec<States> = vec![0; graph.sites.len()];
+    let mut at: IndexVec<SiteId, States> = IndexVec::filled(0, graph.sites.len());
     for (block, state) in before.into_iter_enumerated() {
         let Some(mut state) = state else { continue };
         for (index, site) in graph.sites_of(block) {
@@ -69,10 +69,10 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
 /// The instruction of some kind that comes last before a place in the text.
 fn last_before<'g, 'a>(
     graph: &'g Graph<'a>,
-    index: usize,
+    index: SiteId,
     is: impl Fn(&Operation<'a>) -> bool,
 ) -> Option<&'g Site<'a>> {
-    graph.sites.get(..index)?.iter().rev().inspect(|_| work::spend(1)).find(|site| is(&site.operation))
+    graph.sites.range(SiteId::FIRST..index).iter().rev().inspect(|_| work::spend(1)).find(|site| is(&site.operation))
 }
 
 fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
@@ -98,7 +98,7 @@ fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
     };
     // Multiplications that the next fence finds in no group. Where there are several, groups are meant to go across fences.
     let mut refenced: Vec<&Site<'_>> = Vec::new();
-    for ((index, site), state) in graph.sites.iter().enumerate().zip(&states) {
+    for ((index, site), state) in graph.sites.iter_enumerated().zip(&states) {
         let state = *state;
         if state == 0 {
             continue;
@@ -196,7 +196,7 @@ fn copies(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
             checks.push(Finding { rule, confidence, line, message, reasoning });
         };
         // Published kernels end with a store under way.
-        let mut copies = graph.sites.iter().enumerate().filter(|(_, site)| kind(site) == Some(OPEN));
+        let mut copies = graph.sites.iter_enumerated().filter(|(_, site)| kind(site) == Some(OPEN));
         // One that waits means its stores to be over.
         let ends = bulk
             && first(SOME_LEFT).is_none()
@@ -220,7 +220,7 @@ fn copies(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
             add(Rule::CopiesWaitedFor, Confidence::Likely, copy.line(), message, reasoning);
         }
         let states = along(graph, kind);
-        for ((index, site), state) in graph.sites.iter().enumerate().zip(states) {
+        for ((index, site), state) in graph.sites.iter_enumerated().zip(states) {
             if kind(site) == Some(SOME_LEFT) && state == OPEN {
                 let is = |operation: &Operation<'_>| match operation {
                     Operation::CpAsync(CpAsync::Copy) => !bulk,

@@ -3,7 +3,7 @@
 //! Told where all that decide who comes agree: several then do the same work, each for itself.
 
 use crate::ptx::{Bulk, MbarrierAction, Operation, Tcgen05};
-use crate::simt::{Site, ThreadSet};
+use crate::simt::{Site, SiteId, ThreadSet};
 use crate::sync::rules::agreement::Agreement;
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
@@ -15,7 +15,7 @@ pub fn check(agreement: &mut Agreement<'_, '_>) -> Vec<Finding> {
     if warps.threads.is_none() || !warps.graph.complete {
         return checks;
     }
-    for (index, site) in warps.graph.sites.iter().enumerate() {
+    for (index, site) in warps.graph.sites.iter_enumerated() {
         let found = match site.operation {
             Operation::Tcgen05 { action: Tcgen05::Mma | Tcgen05::Cp | Tcgen05::Shift, cta_group } => {
                 multiplication(agreement, (index, site), cta_group)
@@ -48,7 +48,7 @@ fn lanes(here: &ThreadSet) -> Option<(u32, usize)> {
 
 fn multiplication(
     agreement: &mut Agreement<'_, '_>,
-    (index, site): (usize, &Site<'_>),
+    (index, site): (SiteId, &Site<'_>),
     cta_group: Option<u32>,
 ) -> Option<Finding> {
     let warps = agreement.warps;
@@ -83,7 +83,7 @@ fn multiplication(
     })
 }
 
-fn allocation(agreement: &mut Agreement<'_, '_>, (index, site): (usize, &Site<'_>)) -> Option<Finding> {
+fn allocation(agreement: &mut Agreement<'_, '_>, (index, site): (SiteId, &Site<'_>)) -> Option<Finding> {
     let warps = agreement.warps;
     let here = warps.at(index);
     let among = here.warps();
@@ -104,7 +104,7 @@ fn allocation(agreement: &mut Agreement<'_, '_>, (index, site): (usize, &Site<'_
     ))
 }
 
-fn initialisation(agreement: &mut Agreement<'_, '_>, (index, site): (usize, &Site<'_>)) -> Option<Finding> {
+fn initialisation(agreement: &mut Agreement<'_, '_>, (index, site): (SiteId, &Site<'_>)) -> Option<Finding> {
     let warps = agreement.warps;
     let here = warps.at(index);
     // Lanes of one warp write the same at once, and kernels in use have a lane of every warp do it before a barrier.
@@ -123,7 +123,7 @@ fn initialisation(agreement: &mut Agreement<'_, '_>, (index, site): (usize, &Sit
     })
 }
 
-fn copy(agreement: &mut Agreement<'_, '_>, (index, site): (usize, &Site<'_>)) -> Option<Finding> {
+fn copy(agreement: &mut Agreement<'_, '_>, (index, site): (SiteId, &Site<'_>)) -> Option<Finding> {
     let warps = agreement.warps;
     let here = warps.at(index);
     let (warp, lanes) = lanes(&here)?;

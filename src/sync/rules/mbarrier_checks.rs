@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::base::work;
 use crate::ptx::{BarrierAction, ClusterBarrierAction, MbarrierAction, Operation, Register};
-use crate::simt::{BlockId, Edge, Graph, Paths, Site, ThreadSet, Warps, dataflow, passing};
+use crate::simt::{BlockId, Edge, Graph, Paths, Site, SiteId, ThreadSet, Warps, dataflow, passing};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::mbarriers::{Act, MbarrierSite};
 use crate::sync::rules::rule::Rule;
@@ -192,8 +192,8 @@ fn publication(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Findin
     let early = |block: BlockId| early.get(block).copied().flatten().unwrap_or(ThreadSet::EMPTY);
     let ways = Paths::new(warps);
     let is_init = |site: &Site<'_>| matches!(site.operation, Operation::Mbarrier(mbarrier) if mbarrier.action == MbarrierAction::Init);
-    let starts = graph.sites.iter().enumerate().filter(|(_, site)| is_init(site) || synchronises(&site.operation));
-    let starts: BTreeSet<usize> = starts.map(|(index, _)| index).collect();
+    let starts = graph.sites.iter_enumerated().filter(|(_, site)| is_init(site) || synchronises(&site.operation));
+    let starts: BTreeSet<SiteId> = starts.map(|(index, _)| index).collect();
     let mut seen: BTreeSet<Group> = BTreeSet::new();
     for (site, group) in objects.sites.iter().zip(&objects.groups) {
         let uses = matches!(site.act, Act::Wait | Act::Arrive | Act::ArriveExpect | Act::Complete | Act::AsyncArrive);

@@ -4,7 +4,7 @@
 
 use crate::base::Line;
 use crate::ptx::{Bulk, CpAsync, MbarrierAction, Operand, Operation, Shape, Tcgen05};
-use crate::simt::{AddressSets, Site, Value, Variation, Warps};
+use crate::simt::{AddressSets, Site, SiteId, Value, Variation, Warps};
 
 /// What is done to an mbarrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub enum Place {
 #[derive(Clone, Debug)]
 pub struct MbarrierSite {
     /// Its place among the instructions.
-    pub index: usize,
+    pub index: SiteId,
     /// Its line.
     pub line: Line,
     /// What it does.
@@ -129,7 +129,7 @@ fn last_address<'a>(site: &Site<'a>) -> Option<Operand<'a>> {
 pub fn sites(warps: &Warps<'_>) -> Vec<MbarrierSite> {
     let mut found = Vec::new();
     let mut places = AddressSets::new(&warps.graph, &warps.values, &warps.reach);
-    for (index, site) in warps.graph.sites.iter().enumerate() {
+    for (index, site) in warps.graph.sites.iter_enumerated() {
         let opcode = site.located.instruction.opcode();
         let (act, address, argument) = match site.operation {
             Operation::Mbarrier(mbarrier) => {

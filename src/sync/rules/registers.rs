@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{FastMap, work};
 use crate::ptx::{MbarrierAction, Operation, Register, Wgmma};
-use crate::simt::{Graph, Paths, Site, Value, Warps};
+use crate::simt::{Graph, Paths, Site, SiteId, Value, Warps};
 use crate::sync::rules::agreement::Agreement;
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
@@ -23,7 +23,7 @@ pub fn check(agreement: &mut Agreement<'_, '_>) -> Vec<Finding> {
         unwritten(warps, &mut add);
     }
     again(warps, &mut add);
-    for (index, site) in warps.graph.sites.iter().enumerate() {
+    for (index, site) in warps.graph.sites.iter_enumerated() {
         let here = warps.at(index);
         if here.is_empty() {
             continue;
@@ -66,9 +66,9 @@ pub fn check(agreement: &mut Agreement<'_, '_>) -> Vec<Finding> {
 }
 
 /// A carry that comes from no instruction right before.
-fn carry(warps: &Warps<'_>, (index, site): (usize, &Site<'_>), add: &mut impl FnMut(Rule, &Site<'_>, String, &str)) {
-    let start = warps.graph.blocks.get(site.block).map_or(0, |block| block.start as usize);
-    let before = warps.graph.sites.get(start..index).unwrap_or(&[]).iter().rev();
+fn carry(warps: &Warps<'_>, (index, site): (SiteId, &Site<'_>), add: &mut impl FnMut(Rule, &Site<'_>, String, &str)) {
+    let start = warps.graph.blocks.get(site.block).map_or(SiteId::FIRST, |block| block.start);
+    let before = warps.graph.sites.range(start..index).iter().rev();
     for other in before.inspect(|_| work::spend(1)) {
         if other.located.instruction.has("cc") {
             return;
@@ -91,12 +91,12 @@ fn carry(warps: &Warps<'_>, (index, site): (usize, &Site<'_>), add: &mut impl Fn
 /// Where registers are written, by register.
 struct Writes<'g, 'a> {
     graph: &'g Graph<'a>,
-    of: FastMap<Register, Vec<usize>>,
+    of: FastMap<Register, Vec<SiteId>>,
 }
 
 impl Writes<'_, '_> {
     /// Whether a register may have been written when an instruction reads it.
-    fn may_precede(&self, register: Register, index: usize) -> bool {
+    fn may_precede(&self, register: Register, index: SiteId) -> bool {
         let Some(writes) = self.of.get(&register) else { return false };
         if writes.first().is_some_and(|first| *first < index) {
             // In the text at least: taken to be so.
@@ -109,14 +109,14 @@ impl Writes<'_, '_> {
 
 /// Registers that are read before anything was written to them.
 fn unwritten(warps: &Warps<'_>, add: &mut impl FnMut(Rule, &Site<'_>, String, &str)) {
-    let mut of: FastMap<Register, Vec<usize>> = FastMap::default();
-    for (index, site) in warps.graph.sites.iter().enumerate() {
+    let mut of: FastMap<Register, Vec<SiteId>> = FastMap::default();
+    for (index, site) in warps.graph.sites.iter_enumerated() {
         for register in warps.graph.registers.written_by(&site.located) {
             of.entry(register).or_default().push(index);
         }
     }
     let writes = Writes { graph: &warps.graph, of };
-    for (index, site) in warps.graph.sites.iter().enumerate() {
+    for (index, site) in warps.graph.sites.iter_enumerated() {
         if warps.reach.block(site.block).is_empty() {
             continue;
         }
@@ -155,9 +155,9 @@ fn unwritten(warps: &Warps<'_>, add: &mut impl FnMut(Rule, &Site<'_>, String, &s
 
 /// Mbarriers that are initialised once more.
 fn again(warps: &Warps<'_>, add: &mut impl FnMut(Rule, &Site<'_>, String, &str)) {
-    let mut inits: BTreeMap<(u32, i64), BTreeSet<usize>> = BTreeMap::new();
-    let mut invals: BTreeSet<usize> = BTreeSet::new();
-    for (index, site) in warps.graph.sites.iter().enumerate() {
+    let mut inits: BTreeMap<(u32, i64), BTreeSet<SiteId>> = BTreeMap::new();
+    let mut invals: BTreeSet<SiteId> = BTreeSet::new();
+    for (index, site) in warps.graph.sites.iter_enumerated() {
         let Operation::Mbarrier(mbarrier) = site.operation else { continue };
         match (mbarrier.action, mbarrier.address) {
             (MbarrierAction::Init, Some(address)) => {

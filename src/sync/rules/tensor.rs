@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::base::{IndexVec, Line, work};
 use crate::ptx::{Bulk, CpAsync, Operation, Tcgen05, Wgmma};
-use crate::simt::{Paths, Site, ThreadSet, Warps, passing};
+use crate::simt::{Paths, Site, SiteId, ThreadSet, Warps, passing};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
@@ -26,7 +26,7 @@ pub struct AsyncSite {
     pub threads: Option<u32>,
 }
 
-fn columns(warps: &Warps<'_>, index: usize) -> Option<u64> {
+fn columns(warps: &Warps<'_>, index: SiteId) -> Option<u64> {
     let operand = warps.graph.sites.get(index)?.located.instruction.operand(1)?;
     warps.values.operand(&warps.graph, index, operand).constant()
 }
@@ -34,7 +34,7 @@ fn columns(warps: &Warps<'_>, index: usize) -> Option<u64> {
 /// Every such instruction, copies and multiplications themselves left out.
 pub fn sites(warps: &Warps<'_>) -> Vec<AsyncSite> {
     let mut found = Vec::new();
-    for (index, site) in warps.graph.sites.iter().enumerate() {
+    for (index, site) in warps.graph.sites.iter_enumerated() {
         let (what, argument) = match site.operation {
             Operation::Wgmma(Wgmma::Fence) => ("wgmma.fence", None),
             Operation::Wgmma(Wgmma::CommitGroup) => ("wgmma.commit_group", None),
@@ -95,9 +95,9 @@ fn cta_groups(warps: &Warps<'_>) -> Vec<Finding> {
 }
 
 fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
-    let of = |wanted: Tcgen05| -> Vec<(usize, &Site<'_>)> {
+    let of = |wanted: Tcgen05| -> Vec<(SiteId, &Site<'_>)> {
         let is = |site: &Site<'_>| matches!(site.operation, Operation::Tcgen05 { action, .. } if action == wanted);
-        let sites = warps.graph.sites.iter().enumerate();
+        let sites = warps.graph.sites.iter_enumerated();
         sites.filter(|(index, site)| is(site) && !warps.at(*index).is_empty()).collect()
     };
     let (allocs, deallocs) = (of(Tcgen05::Alloc), of(Tcgen05::Dealloc));
@@ -115,14 +115,14 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
             });
         }
     }
-    let sum = |sites: &[(usize, &Site<'_>)]| {
+    let sum = |sites: &[(SiteId, &Site<'_>)]| {
         sites.iter().map(|(index, _)| columns(warps, *index)).try_fold(0u64, |sum, columns| sum.checked_add(columns?))
     };
     // Columns taken before any are given back, each once.
-    let before = |(index, _): &&(usize, &Site<'_>)| {
+    let before = |(index, _): &&(SiteId, &Site<'_>)| {
         deallocs.iter().all(|(dealloc, _)| index < dealloc) && !warps.graph.is_in_a_loop(*index)
     };
-    let taken: Vec<(usize, &Site<'_>)> = allocs.iter().filter(before).copied().collect();
+    let taken: Vec<(SiteId, &Site<'_>)> = allocs.iter().filter(before).copied().collect();
     if let (Some(got), Some((_, last))) = (sum(&taken), taken.last())
         && got > COLUMNS
     {
@@ -170,11 +170,11 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
 }
 
 /// The most columns that are freed on one way, where the same threads free everything and no way leads by two that free.
-fn one_way(warps: &Warps<'_>, deallocs: &[(usize, &Site<'_>)]) -> Option<u64> {
+fn one_way(warps: &Warps<'_>, deallocs: &[(SiteId, &Site<'_>)]) -> Option<u64> {
     let (first, _) = deallocs.first()?;
     let ways = Paths::new(warps);
-    let frees: BTreeSet<usize> = deallocs.iter().map(|(index, _)| *index).collect();
-    let apart = |index: usize| warps.at(index) == warps.at(*first) && ways.first(index, false, &[&frees]).is_empty();
+    let frees: BTreeSet<SiteId> = deallocs.iter().map(|(index, _)| *index).collect();
+    let apart = |index: SiteId| warps.at(index) == warps.at(*first) && ways.first(index, false, &[&frees]).is_empty();
     if !deallocs.iter().all(|(index, _)| apart(*index)) {
         return None;
     }
@@ -182,13 +182,13 @@ fn one_way(warps: &Warps<'_>, deallocs: &[(usize, &Site<'_>)]) -> Option<u64> {
 }
 
 /// An end of the kernel that whoever allocates can come to without freeing, where nobody else frees.
-fn escape(warps: &Warps<'_>, allocs: &[(usize, &Site<'_>)], deallocs: &[(usize, &Site<'_>)]) -> Option<Line> {
+fn escape(warps: &Warps<'_>, allocs: &[(SiteId, &Site<'_>)], deallocs: &[(SiteId, &Site<'_>)]) -> Option<Line> {
     let graph = &warps.graph;
     let [(alloc, start)] = allocs else { return None };
     let holders = warps.at(*alloc).whole_warps();
     // Where some free all there is, one that frees less leaves the rest.
     let frees_less =
-        |index: usize| columns(warps, index).zip(columns(warps, *alloc)).is_some_and(|(freed, got)| freed < got);
+        |index: SiteId| columns(warps, index).zip(columns(warps, *alloc)).is_some_and(|(freed, got)| freed < got);
     let (less, whole): (Vec<_>, Vec<_>) = deallocs.iter().copied().partition(|(index, _)| frees_less(*index));
     let deallocs = if whole.is_empty() { less } else { whole };
     if !deallocs.iter().all(|(index, _)| warps.at(*index).within(&holders)) {
@@ -196,7 +196,7 @@ fn escape(warps: &Warps<'_>, allocs: &[(usize, &Site<'_>)], deallocs: &[(usize, 
     }
     work::spend_on(graph.blocks.len() / 16);
     let mut holding = IndexVec::filled(ThreadSet::EMPTY, graph.blocks.len());
-    let mut open = vec![(start.block, *alloc + 1, warps.at(*alloc))];
+    let mut open = vec![(start.block, alloc.after(), warps.at(*alloc))];
     while let Some((at, from, mut here)) = open.pop() {
         work::spend(1);
         for (index, _) in deallocs.iter().filter(|(index, site)| site.block == at && *index >= from) {
@@ -204,7 +204,7 @@ fn escape(warps: &Warps<'_>, allocs: &[(usize, &Site<'_>)], deallocs: &[(usize, 
             here = here.iter().filter(|thread| !freed.has(*thread)).collect();
         }
         let block = graph.blocks.get(at)?;
-        let last = graph.sites.get(block.end.checked_sub(1)? as usize)?;
+        let last = graph.sites.get(block.last())?;
         if here.is_empty() {
             continue;
         }
@@ -220,7 +220,7 @@ fn escape(warps: &Warps<'_>, allocs: &[(usize, &Site<'_>)], deallocs: &[(usize, 
             let met = there.union(&going);
             if met != *there {
                 *there = met;
-                open.push((edge.to, 0, met));
+                open.push((edge.to, SiteId::FIRST, met));
             }
         }
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::ptx::descriptor::{self, MmaKind};
 use crate::ptx::{Instruction, Operand, Operation, Shape, Tcgen05};
-use crate::simt::{Bits, Paths, Site, ThreadSet, Value, Warps};
+use crate::simt::{Bits, Paths, Site, SiteId, ThreadSet, Value, Warps};
 use crate::sync::rules::agreement::Agreement;
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
@@ -26,7 +26,7 @@ pub fn check(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
     permits(warps, &mut checks);
     let mut accumulators: Vec<(u32, i64, i64)> = Vec::new();
     let mut block = None;
-    for (index, site) in warps.graph.sites.iter().enumerate() {
+    for (index, site) in warps.graph.sites.iter_enumerated() {
         let Operation::Tcgen05 { action, cta_group } = site.operation else { continue };
         // What was committed may be read and given up before columns are used anew.
         if action == Tcgen05::Commit || block != Some(site.block) {
@@ -135,7 +135,7 @@ pub fn check(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
     checks
 }
 
-fn columns(warps: &Warps<'_>, alloc: usize) -> Option<u64> {
+fn columns(warps: &Warps<'_>, alloc: SiteId) -> Option<u64> {
     let operand = warps.graph.sites.get(alloc)?.located.instruction.operand(1)?;
     warps.values.operand(&warps.graph, alloc, operand).constant()
 }
@@ -146,7 +146,7 @@ fn is_compared(warps: &Warps<'_>) -> bool {
         let variable = value.variable();
         warps.values.allocations.iter().any(|(allocated, _)| variable == Some(*allocated))
     };
-    warps.graph.sites.iter().enumerate().any(|(index, site)| {
+    warps.graph.sites.iter_enumerated().any(|(index, site)| {
         let instruction = site.located.instruction;
         instruction.mnemonic() == "setp"
             && instruction.operands().skip(1).any(|it| is_allocated(warps.values.operand(&warps.graph, index, it)))
@@ -180,7 +180,7 @@ fn moved(instruction: &Instruction<'_>) -> Option<i64> {
 }
 
 /// Columns of an accumulator of 32 bits an element.
-fn multiplied(warps: &Warps<'_>, bits: &Bits, index: usize, instruction: &Instruction<'_>) -> Option<i64> {
+fn multiplied(warps: &Warps<'_>, bits: &Bits, index: SiteId, instruction: &Instruction<'_>) -> Option<i64> {
     let kind = instruction.modifiers().find_map(|word| word.strip_prefix("kind::").and_then(MmaKind::of))?;
     let is_address = |operand: &Operand<'_>| matches!(operand.shape(), Shape::Address(_));
     let operand = instruction.operands().skip(3).find(|operand| !is_address(operand))?;
@@ -192,7 +192,7 @@ fn multiplied(warps: &Warps<'_>, bits: &Bits, index: usize, instruction: &Instru
 }
 
 /// A first multiplication that adds to what nobody set.
-fn first(warps: &Warps<'_>, index: usize, instruction: &Instruction<'_>, add: &mut impl FnMut(Rule, String, &str)) {
+fn first(warps: &Warps<'_>, index: SiteId, instruction: &Instruction<'_>, add: &mut impl FnMut(Rule, String, &str)) {
     let is_plain = |operand: &Operand<'_>| matches!(operand.shape(), Shape::Name { .. } | Shape::Number(_));
     // The predicate comes after the descriptor of the instruction.
     let mut plain = instruction.operands().skip(3).filter(is_plain);
@@ -200,11 +200,11 @@ fn first(warps: &Warps<'_>, index: usize, instruction: &Instruction<'_>, add: &m
     if warps.values.operand(&warps.graph, index, accumulates).constant() != Some(1) {
         return;
     }
-    let sets = |(at, other): &(usize, &Site<'_>)| {
+    let sets = |(at, other): &(SiteId, &Site<'_>)| {
         *at != index
             && matches!(other.operation, Operation::Tcgen05 { action: Tcgen05::Mma | Tcgen05::St | Tcgen05::Cp, .. })
     };
-    let others: BTreeSet<usize> = warps.graph.sites.iter().enumerate().filter(sets).map(|(at, _)| at).collect();
+    let others: BTreeSet<SiteId> = warps.graph.sites.iter_enumerated().filter(sets).map(|(at, _)| at).collect();
     // Another warp may set it.
     let elsewhere = others.iter().any(|at| !warps.at(*at).within(&warps.at(index).whole_warps()));
     if !elsewhere && Paths::new(warps).first(index, true, &[&others]).is_empty() {
@@ -217,13 +217,13 @@ fn first(warps: &Warps<'_>, index: usize, instruction: &Instruction<'_>, add: &m
 fn permits(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
     let of = |wanted: Tcgen05| {
         let is = move |site: &Site<'_>| matches!(site.operation, Operation::Tcgen05 { action, .. } if action == wanted);
-        warps.graph.sites.iter().enumerate().filter(move |(_, site)| is(site)).map(|(index, _)| index)
+        warps.graph.sites.iter_enumerated().filter(move |(_, site)| is(site)).map(|(index, _)| index)
     };
-    let allocs: BTreeSet<usize> = of(Tcgen05::Alloc).collect();
+    let allocs: BTreeSet<SiteId> = of(Tcgen05::Alloc).collect();
     let paths = Paths::new(warps);
     for given_up in of(Tcgen05::Relinquish) {
         let after = paths.first(given_up, false, &[&allocs]);
-        let site = |index: usize| warps.graph.sites.get(index);
+        let site = |index: SiteId| warps.graph.sites.get(index);
         if let Some((site, from)) = after.first().and_then(|index| site(*index)).zip(site(given_up)) {
             checks.push(Finding {
                 rule: Rule::PermitHeld,

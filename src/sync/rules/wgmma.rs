@@ -4,7 +4,7 @@
 
 use crate::base::{FastMap, FastSet, IndexVec, work};
 use crate::ptx::{MbarrierAction, Operation, Register, Wgmma};
-use crate::simt::{BlockId, Edge, Graph, Site, Warps, dataflow};
+use crate::simt::{BlockId, Edge, Graph, Site, SiteId, Warps, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
@@ -120,7 +120,7 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
     }
     let accumulators = Accumulators::of(graph);
     // The set that each multiplication writes, by index.
-    let sets: Vec<Option<usize>> = graph
+    let sets: IndexVec<SiteId, Option<usize>> = graph
         .sites
         .iter()
         .map(|site| {
@@ -135,7 +135,11 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
 }
 
 /// What may be on its way at the start of each block; none where no path leads.
-fn ages(graph: &Graph<'_>, sets: &[Option<usize>], count: usize) -> IndexVec<BlockId, Option<Vec<Age>>> {
+fn ages(
+    graph: &Graph<'_>,
+    sets: &IndexVec<SiteId, Option<usize>>,
+    count: usize,
+) -> IndexVec<BlockId, Option<Vec<Age>>> {
     let through = |block: BlockId, mut state: Vec<Age>| {
         work::spend_on(count / 8);
         for (index, site) in graph.sites_of(block) {
@@ -161,7 +165,7 @@ fn ages(graph: &Graph<'_>, sets: &[Option<usize>], count: usize) -> IndexVec<Blo
 fn used(
     graph: &Graph<'_>,
     accumulators: &Accumulators,
-    sets: &[Option<usize>],
+    sets: &IndexVec<SiteId, Option<usize>>,
     before: &IndexVec<BlockId, Option<Vec<Age>>>,
     checks: &mut Vec<Finding>,
 ) {
@@ -207,15 +211,21 @@ fn used(
 }
 
 /// The multiplication into a set that a path brings to a place with no commit between, nearest first.
-fn open_before<'g, 'a>(graph: &'g Graph<'a>, sets: &[Option<usize>], set: usize, index: usize) -> Option<&'g Site<'a>> {
+fn open_before<'g, 'a>(
+    graph: &'g Graph<'a>,
+    sets: &IndexVec<SiteId, Option<usize>>,
+    set: usize,
+    index: SiteId,
+) -> Option<&'g Site<'a>> {
     let before = graph.predecessors();
     work::spend_on(graph.blocks.len() / 16);
     let mut seen = IndexVec::filled(false, graph.blocks.len());
-    let mut open = std::collections::VecDeque::from([(graph.sites.get(index)?.block, index)]);
+    let mut open = std::collections::VecDeque::from([(graph.sites.get(index)?.block, Some(index))]);
     while let Some((at, until)) = open.pop_front() {
         work::spend(1);
         let mut committed = false;
-        let sites: Vec<(usize, &Site<'a>)> = graph.sites_of(at).filter(|(index, _)| *index < until).collect();
+        let sites: Vec<(SiteId, &Site<'a>)> =
+            graph.sites_of(at).filter(|(index, _)| until.is_none_or(|until| *index < until)).collect();
         for (index, site) in sites.into_iter().rev() {
             if sets.get(index).copied().flatten() == Some(set) {
                 return Some(site);
@@ -230,7 +240,7 @@ fn open_before<'g, 'a>(graph: &'g Graph<'a>, sets: &[Option<usize>], set: usize,
         }
         for &from in before.get(at)? {
             if !std::mem::replace(seen.get_mut(from)?, true) {
-                open.push_back((from, usize::MAX));
+                open.push_back((from, None));
             }
         }
     }
@@ -250,11 +260,11 @@ fn given_back(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
         Operation::Mbarrier(mbarrier) => mbarrier.action == MbarrierAction::Arrive,
         _ => false,
     };
-    for (start, commit) in graph.sites.iter().enumerate().filter(|(_, site)| commits(site)).take(MAX_COMMITS) {
+    for (start, commit) in graph.sites.iter_enumerated().filter(|(_, site)| commits(site)).take(MAX_COMMITS) {
         // Blocks reached with and without an arrival on the way.
         work::spend_on(graph.blocks.len() / 16);
         let mut seen = [IndexVec::filled(false, graph.blocks.len()), IndexVec::filled(false, graph.blocks.len())];
-        let mut open: Vec<(BlockId, usize, Option<usize>)> = vec![(commit.block, start + 1, None)];
+        let mut open: Vec<(BlockId, SiteId, Option<SiteId>)> = vec![(commit.block, start.after(), None)];
         while let Some((at, from, mut arrived)) = open.pop() {
             work::spend(1);
             let mut closed = false;
@@ -285,7 +295,7 @@ fn given_back(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
             for edge in graph.blocks.get(at).into_iter().flat_map(|block| &block.successors) {
                 let seen = &mut seen[usize::from(arrived.is_some())];
                 if !std::mem::replace(seen.get_mut(edge.to).unwrap_or(&mut true), true) {
-                    open.push((edge.to, 0, arrived));
+                    open.push((edge.to, SiteId::FIRST, arrived));
                 }
             }
         }

@@ -12,13 +12,13 @@ pub fn of(program: &Program, graph: &Graph<'_>) -> Work {
     let mut work = Work { before: vec![None; count + 1], after: vec![None; count + 1], between: vec![None; count + 1] };
     // The skeleton is a part of the text, in its order.
     let mut kept = Vec::with_capacity(count);
-    let mut sites = graph.sites.iter().enumerate();
+    let mut sites = graph.sites.iter_enumerated();
     for instr in &program.code {
         kept.push(sites.find(|(_, site)| site.line() == instr.line).map(|(at, _)| at));
     }
     let block = |pc: usize| kept.get(pc).copied().flatten().and_then(|at| graph.sites.get(at)).map(|site| site.block);
     let mut next = 0;
-    for (index, site) in graph.sites.iter().enumerate() {
+    for (index, site) in graph.sites.iter_enumerated() {
         while kept.get(next).is_some_and(|at| at.is_some_and(|at| at <= index)) {
             next += 1;
         }

@@ -24,7 +24,7 @@ pub fn headers(kernel: &Function<'_, '_>) -> Vec<LoopHeader> {
         .loop_headers()
         .filter_map(|(block, depth)| {
             let block = graph.blocks.get(block)?;
-            let site = graph.sites.get(block.start as usize)?;
+            let site = graph.sites.get(block.start)?;
             let at = (site.located.id.0.checked_sub(first)?) as usize;
             let label = label_before(body, at)?;
             let pragma = body.get(label..at)?.iter().any(|statement| statement.kind == StatementKind::Pragma);

@@ -10,9 +10,9 @@ use std::collections::BTreeSet;
 use super::loads::{computes, is_plain};
 use super::recompute::is_steady;
 use super::{Refused, Splice};
-use crate::base::{FastMap, work};
+use crate::base::{FastMap, Id, work};
 use crate::ptx::{Function, Located, Register, Registers, StatementKind};
-use crate::simt::{Graph, LiveRegisters};
+use crate::simt::{Graph, LiveRegisters, SiteId};
 
 /// State spaces whose accesses are kept in order, each by itself; without one, an address may be in any of them.
 const SPACES: [&str; 3] = ["global", "shared", "local"];
@@ -62,20 +62,23 @@ pub(super) fn splices(kernel: &Function<'_, '_>) -> Result<Vec<Splice>, Refused>
     }
     let live = LiveRegisters::solve(&graph).ok_or(Refused::NotUnderstood)?;
     let mut splices: Vec<Splice> = Vec::new();
-    let mut ended_at = graph.sites.len();
+    let mut ended_at = SiteId::new(graph.sites.len());
     // Backward, so that what is alive at the end of a run is known.
     let mut alive: FastMap<Register, bool> = FastMap::default();
     for run in runs(kernel, &graph).into_iter().rev() {
         let block = graph.sites.get(run.start).map_or(Graph::ENTRY, |site| site.block);
         if graph.sites.get(ended_at).is_none_or(|site| site.block != block) {
             alive.clear();
-            ended_at = graph.sites.partition_point(|site| site.block <= block);
+            ended_at = graph.blocks.get(block).map_or(SiteId::FIRST, |block| block.end);
         }
         // From the end of the block, or of the run behind it, to the end of this one.
-        for site in graph.sites.get(run.end..ended_at).unwrap_or(&[]).iter().rev() {
+        for site in graph.sites.range(run.end..ended_at).iter().rev() {
             look_back(&site.located, &graph.registers, &mut alive);
         }
-        let sites = graph.sites.get(run.clone()).ok_or(Refused::NotUnderstood)?;
+        let sites = graph.sites.range(run.clone());
+        if sites.is_empty() {
+            return Err(Refused::NotUnderstood);
+        }
         let located: Vec<Located<'_>> = sites.iter().map(|site| site.located).collect();
         let lasts =
             |register: Register| alive.get(&register).copied().unwrap_or_else(|| live.is_live_after(block, register));
@@ -103,34 +106,35 @@ fn look_back(located: &Located<'_>, registers: &Registers<'_>, alive: &mut FastM
 }
 
 /// Stretches of a block's instructions that may change places, with nothing but `.loc` between them.
-fn runs(kernel: &Function<'_, '_>, graph: &Graph<'_>) -> Vec<std::ops::Range<usize>> {
+fn runs(kernel: &Function<'_, '_>, graph: &Graph<'_>) -> Vec<std::ops::Range<SiteId>> {
     let mut runs = Vec::new();
-    let mut open: Option<usize> = None;
-    let mut at = 0;
+    let mut open: Option<SiteId> = None;
+    let mut at = SiteId::FIRST;
     let mut last_block = None;
     for statement in kernel.body() {
         work::spend(1);
+        let here = at;
         let (ends, next) = match statement.kind {
             StatementKind::Instruction => {
                 let site = graph.sites.get(at);
                 let movable = site.is_some_and(|site| memory(&site.located, &graph.registers).is_some());
                 let new_block = site.map(|site| site.block) != last_block;
                 last_block = site.map(|site| site.block);
-                at += 1;
-                (!movable || new_block, movable.then_some(at - 1))
+                at = here.after();
+                (!movable || new_block, movable.then_some(here))
             }
             StatementKind::Loc => (false, None),
             _ => (true, None),
         };
         if ends && let Some(start) = open.take() {
-            runs.push(start..if next.is_some() || statement.kind == StatementKind::Instruction { at - 1 } else { at });
+            runs.push(start..here);
         }
         open = open.or(next);
     }
     if let Some(start) = open {
         runs.push(start..at);
     }
-    runs.retain(|run| run.len() > 2);
+    runs.retain(|run| run.end.index().saturating_sub(run.start.index()) > 2);
     runs
 }
 
