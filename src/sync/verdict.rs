@@ -28,7 +28,7 @@ const COUNTS: usize = 5;
 /// What memory is taken to bring: a condition goes one way and the other.
 const MEMORY: [Brought; 2] = [Brought::All(0), Brought::All(1)];
 /// Problems whose sizes lie in memory: tried while there are barriers that nobody has come to.
-pub const PROBLEMS: [Input; 12] = [
+const PROBLEMS: [Input; 12] = [
     Input::Small(1),
     Input::Small(2),
     Input::Small(3),
@@ -42,8 +42,19 @@ pub const PROBLEMS: [Input; 12] = [
     Input::Small(11),
     Input::Small(12),
 ];
+/// Those that are tried with long problems, too: several tiles each, where kernels divide them into tiles of 64 to 256.
+const LONG_PROBLEMS: [Input; 4] = [PROBLEMS[0], PROBLEMS[1], PROBLEMS[2], PROBLEMS[3]];
+/// Sizes of problems that memory brings, and what parameters are with them.
+pub const SIZES: [(Brought, &[Input]); 2] =
+    [(Brought::Growing { by: 1 }, &PROBLEMS), (Brought::Growing { by: 320 }, &LONG_PROBLEMS)];
 /// What is tried, in turn.
-const TRIED: [(Brought, &[Input]); 3] = [(MEMORY[0], &INPUTS), (Brought::Growing, &PROBLEMS), (MEMORY[1], &INPUTS)];
+const TRIED: [(Brought, &[Input]); 4] = [(MEMORY[0], &INPUTS), SIZES[0], SIZES[1], (MEMORY[1], &INPUTS)];
+
+/// All problems whose sizes lie in memory.
+fn problems() -> impl Iterator<Item = Scenario> {
+    SIZES.into_iter().flat_map(|(memory, inputs)| inputs.iter().map(move |&input| Scenario { input, memory }))
+}
+
 /// Inputs that a fault is tried with once more, to see whether it hangs on those that it was found with.
 const AGAIN: [Input; 6] =
     [Input::All(5), Input::All(384), Input::Mixed(1), Input::All(9), Input::Mixed(2), Input::All(1152)];
@@ -281,7 +292,7 @@ const LARGE: u32 = 8;
 impl Witness {
     /// Whether it is of a problem whose sizes were made up.
     pub fn is_of_problem(&self) -> bool {
-        self.scenario.memory == Brought::Growing
+        self.scenario.memory.grows()
     }
 
     /// Whether another execution gets past the place, as often as this one comes to it. One that is over sooner may not have come to
@@ -488,9 +499,9 @@ impl<'p> Judge<'p> {
             }
             let mut too_many: Option<u64> = None;
             for (at, &input) in inputs.iter().enumerate() {
-                let of_counts = at < COUNTS && memory != Brought::Growing;
+                let of_counts = at < COUNTS && !memory.grows();
                 // All problems are tried where one is: the first to come to a ring need not turn it.
-                let asks = !of_counts && (at == 0 || memory != Brought::Growing);
+                let asks = !of_counts && !(memory.grows() && !problems.is_empty());
                 if at > 0 && basis < Basis::Input || asks && unreached.is_empty() {
                     break;
                 }
@@ -533,7 +544,7 @@ impl<'p> Judge<'p> {
                     }
                     Outcome::Hangs(_) | Outcome::Undefined { .. } => {}
                 }
-                if memory == Brought::Growing {
+                if memory.grows() {
                     problems.push((scenario, fair));
                     continue;
                 }
@@ -736,24 +747,22 @@ fn stuck_problem(problems: &[(Scenario, Executed)]) -> Option<Witness> {
 /// a problem that hangs.
 pub fn wrong_problem(program: &Program, launch: &Launch, limits: Limits) -> Option<Witness> {
     let mut judge = Judge::new(program, limits);
-    let mut problems = Vec::new();
-    for input in PROBLEMS {
+    let mut executed = Vec::new();
+    for scenario in problems() {
         if judge.is_spent() {
             break;
         }
-        let scenario = Scenario { input, memory: Brought::Growing };
-        problems.push((scenario, judge.run(launch, scenario, &Schedule::Fair, u64::MAX)));
+        executed.push((scenario, judge.run(launch, scenario, &Schedule::Fair, u64::MAX)));
     }
     let ends = |(_, run): &&(Scenario, Executed)| run.outcome == Outcome::Ends;
-    let race = problems.iter().filter(ends).find_map(|(scenario, run)| racing(*scenario, run));
-    race.or_else(|| stuck_problem(&problems))
+    let race = executed.iter().filter(ends).find_map(|(scenario, run)| racing(*scenario, run));
+    race.or_else(|| stuck_problem(&executed))
 }
 
 /// Whether all problems whose sizes lie in memory end, as far as there are steps for them, and what that took.
 pub fn problems_end(program: &Program, launch: &Launch, limits: Limits) -> (bool, Budget) {
     let mut judge = Judge::new(program, limits);
-    let ends = PROBLEMS.iter().all(|&input| {
-        let scenario = Scenario { input, memory: Brought::Growing };
+    let ends = problems().all(|scenario| {
         let run = judge.run(launch, scenario, &Schedule::Fair, u64::MAX);
         !matches!(run.outcome, Outcome::Hangs(_) | Outcome::Undefined { .. })
     });

@@ -64,8 +64,11 @@ pub struct Scenario {
 pub enum Brought {
     /// This number, wherever it comes from.
     All(u64),
-    /// Small numbers that grow with their address: the offsets of problems that lie one behind the other, none of them empty.
-    Growing,
+    /// Numbers that grow with their address: the offsets of problems that lie one behind the other, none of them empty.
+    Growing {
+        /// From one word to the next: how long each of them is.
+        by: u64,
+    },
 }
 
 impl Brought {
@@ -73,15 +76,20 @@ impl Brought {
     pub(super) fn at(self, address: u64) -> u64 {
         match self {
             Brought::All(number) => number,
-            Brought::Growing => address / 4 % 8,
+            Brought::Growing { by } => address / 4 % 8 * by,
         }
+    }
+
+    /// Whether it is the sizes of problems.
+    pub fn grows(self) -> bool {
+        matches!(self, Brought::Growing { .. })
     }
 
     /// What has no address.
     pub fn elsewhere(self) -> u64 {
         match self {
             Brought::All(number) => number,
-            Brought::Growing => 0,
+            Brought::Growing { .. } => 0,
         }
     }
 }
@@ -90,7 +98,8 @@ impl fmt::Display for Brought {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Brought::All(number) => write!(f, "{number}"),
-            Brought::Growing => f.write_str("numbers that grow with their address"),
+            Brought::Growing { by: 1 } => f.write_str("numbers that grow with their address"),
+            Brought::Growing { by } => write!(f, "numbers that grow with their address, by {by} from word to word"),
         }
     }
 }

@@ -13,7 +13,7 @@ use super::execute::record::{Recording, What, record};
 use super::execute::{Brought, Budget, Input, Outcome, Scenario, Schedule};
 use super::stands::{Kind, Stands};
 use super::value::Basis;
-use super::verdict::{Cause, PROBLEMS, Witness};
+use super::verdict::{Cause, SIZES, Witness};
 use super::{Answer, Checked, Verdict};
 use crate::base::{Line, work as budget};
 use crate::ptx::Module;
@@ -24,8 +24,7 @@ use crate::simt::Graph;
 const INPUTS: [Input; 7] =
     [Input::All(9), Input::All(5), Input::All(3), Input::All(2), Input::All(1), Input::All(384), Input::All(1152)];
 /// What memory is taken to bring, in turn, and the parameters with it.
-const TRIED: [(Brought, &[Input]); 3] =
-    [(Brought::All(0), &INPUTS), (Brought::All(1), &INPUTS), (Brought::Growing, &PROBLEMS)];
+const TRIED: [(Brought, &[Input]); 4] = [(Brought::All(0), &INPUTS), (Brought::All(1), &INPUTS), SIZES[0], SIZES[1]];
 /// The phase that a ring has come to when it has turned twice.
 const TURNED: u64 = 2;
 /// Instructions that a warp runs for a step of the picture, in kernels that change something now and then.
@@ -286,7 +285,7 @@ pub fn timeline(
         cluster: checked.launch.cluster,
         parameters: scenario.input.to_string(),
         memory: scenario.memory.elsewhere(),
-        memory_grows: scenario.memory == Brought::Growing,
+        memory_grows: scenario.memory.grows(),
         by_memory: basis >= Basis::Memory,
         order,
         verdict: verdict.answer(),
@@ -319,7 +318,7 @@ fn recording(checked: &Checked, graph: &Graph<'_>, most: u64) -> (Recording, Sce
     let mut spent = Budget::default();
     for (memory, inputs) in TRIED {
         // What memory brings matters where nothing can be drawn whole without it, and the sizes of problems where no ring turns.
-        let is_enough = |tried: &Tried| tried.is_whole && (tried.turns || memory != Brought::Growing);
+        let is_enough = |tried: &Tried| tried.is_whole && (tried.turns || !memory.grows());
         if tried.iter().any(is_enough) {
             continue;
         }
