@@ -49,6 +49,7 @@ const COMMANDS: &[(&[&str], i32)] = &[
     (&["matrix", "k.cubin"], 0),
     (&["list", "."], 0),
     (&["list", "k.cubin", "missing"], 2),
+    (&["size", "."], 0),
     (&[".", "--format", "csv"], 0),
     (&["extract", "k.cubin", "old.cubin", "-o", "extracted", "--force"], 0),
     (&["occupancy", "--batch", "launches.jsonl"], 2),

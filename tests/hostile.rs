@@ -183,6 +183,7 @@ fn libraries_of_hostile_names() {
     let folder = place.file("");
     in_every_format(&place, &[], &args(&[&folder]));
     in_every_format(&place, &["list"], &args(&[&folder]));
+    in_every_format(&place, &["size"], &args(&[&folder, &"--by", &"kernel"]));
     place.clean(&args(&[&"extract", &folder, &"-o", &place.folder.path().join("out")]));
     for name in fs::read_dir(place.folder.path().join("out")).unwrap().map(|entry| entry.unwrap().file_name()) {
         assert!(name.to_str().is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_graphic())), "{name:?}");

@@ -227,6 +227,23 @@ fn tunings() {
 }
 
 #[test]
+fn sizes() {
+    let schema = Schema::new("size");
+    let here = root("");
+    let told = json(&here, &["size", "testdata/container", "testdata/cubin", "--format", "json"]);
+    schema.holds(&told);
+    assert!(told["same_code"]["group_count"].as_u64() > Some(0) && !told["ptx_instead"].as_array().unwrap().is_empty());
+    schema.is_tight(&told, &[]);
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("cut.cubin"), "\x7fELF").unwrap();
+    let cubin = root("testdata/cubin/hopper-13.4-sm_90a.cubin");
+    let failed =
+        json(folder.path(), &["size", "cut.cubin", cubin.to_str().unwrap(), "--by", "arch", "--format", "json"]);
+    schema.holds(&failed);
+    schema.is_tight(&failed, &[]);
+}
+
+#[test]
 fn costs() {
     let schema = Schema::new("cost");
     let here = root("");

@@ -25,6 +25,7 @@ mod pager;
 mod progress;
 mod report;
 pub mod schema;
+pub mod size;
 mod streams;
 pub mod timeline;
 mod toolchain;
@@ -154,6 +155,7 @@ fn run(args: Args) -> Result<Outcome> {
         Some(Command::Diff(args)) => watch::run(&args.output, &args.inputs, || diff::run(&args)),
         Some(Command::Matrix(args)) => watch::run(&args.output, &args.inputs, || matrix::run(&args)),
         Some(Command::List(args)) => watch::run(&args.output, &args.choose.inputs, || list::run(&args)),
+        Some(Command::Size(args)) => watch::run(&args.output, &args.choose.inputs, || size::run(&args)),
         Some(Command::Extract(args)) => extract::run(&args),
         Some(Command::Explain(args)) => explain::run(&args),
         Some(Command::Mcp) => serve_agent(),

@@ -22,6 +22,7 @@ pub mod matrix;
 pub mod occupancy;
 mod page;
 pub mod schema;
+pub mod size;
 pub mod svg;
 pub mod text;
 pub mod timeline;

@@ -24,6 +24,7 @@ schemas!(
     "occupancy",
     "part",
     "report",
+    "size",
     "timeline",
     "times",
     "toolchains",

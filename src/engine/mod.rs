@@ -24,6 +24,7 @@ mod pages;
 pub mod progress;
 pub mod room;
 pub mod settings;
+pub mod size;
 pub mod source;
 pub mod step;
 pub mod threads;

@@ -28,6 +28,7 @@ mod model;
 mod names;
 mod occupancy;
 mod registers;
+pub mod size;
 mod text;
 pub mod timeline {
     //! One execution of a kernel's barriers, drawn.
