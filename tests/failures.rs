@@ -43,6 +43,7 @@ const COMMANDS: &[(&[&str], i32)] = &[
     (&["gate", "k.cubin", "--ratchet", "--format", "github"], 1),
     (&["gate", "k.cubin", "--ratchet", "--format", "junit", "--write", "sarif=out.sarif"], 1),
     (&["gate", "old.cubin", "--update", "--baseline", "other.json"], 0),
+    (&["gate", "old.cubin", "--update", "--baseline", "other.json", "--record", "f.jsonl", "--commit", "a"], 0),
     (&["diff", "old.cubin", "k.cubin", "--exit-code"], 1),
     (&["annotate", "k.cubin"], 0),
     (&["disasm", "k.cubin"], 0),

@@ -82,6 +82,8 @@ pub enum Command {
     Disasm(DisasmArgs),
     /// Compare with a recorded baseline; exit 1 where something got worse
     Gate(super::gate::GateArgs),
+    /// What kernels came to over commits and ptxas releases: what gate --record wrote, drawn
+    History(super::history::HistoryArgs),
     /// Two builds side by side: figures, lines, code
     Diff(super::diff::DiffArgs),
     /// Kernels × architectures × ptxas versions × flags, as a table

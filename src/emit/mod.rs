@@ -11,6 +11,7 @@ pub mod diff;
 pub mod escape;
 pub mod explain;
 pub mod gate;
+pub mod history;
 pub mod html;
 pub mod json;
 pub mod library;
