@@ -28,6 +28,7 @@ mod model;
 mod names;
 mod occupancy;
 mod registers;
+mod renaming;
 pub mod size;
 mod text;
 pub mod timeline {
@@ -47,6 +48,7 @@ pub use matrices::*;
 pub use messages::{quote, refuse, refused_findings};
 pub use model::*;
 pub use names::{abridge, shorten};
+pub use renaming::is_renaming;
 pub use text::{Layout, PtxText};
 pub use warps::*;
 

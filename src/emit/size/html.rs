@@ -39,7 +39,7 @@ pub fn write_html(sheet: &Sheet<'_>, out: &mut dyn Write) -> io::Result<()> {
     write_files(sheet, out)?;
     write_copies(sheet, out)?;
     if !size.ptx_instead.is_empty() {
-        writeln!(out, "<h2>PTX that could serve for cubins, compiled by the driver at the first start</h2><ul>")?;
+        writeln!(out, "<h2>PTX that could serve for cubins</h2><ul>")?;
         size.ptx_instead.iter().try_for_each(|found| writeln!(out, "<li>{}</li>", markup(&instead(found))))?;
         writeln!(out, "</ul>")?;
     }

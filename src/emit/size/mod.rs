@@ -129,7 +129,7 @@ fn copies(copies: &Copies) -> Vec<String> {
             .filter(|scope| scope.count > 0)
             .map(|sum| {
                 let place = match sum.scope {
-                    Scope::Cubin => "under other names in one cubin",
+                    Scope::Cubin => "under another name in the same cubin",
                     Scope::File => "in other cubins of the same file",
                     Scope::Files => "in other files",
                 };
@@ -173,7 +173,7 @@ fn group(group: &CopyGroup, verbose: bool) -> String {
 /// Cubins that PTX could stand in for, in a sentence.
 fn instead(found: &PtxInstead) -> String {
     let mut text = format!(
-        "PTX for {} has every kernel of {} for {}: {} in the file, {} when loaded.",
+        "PTX for {} has every kernel of {} for {} ({} in the file, {} when loaded), and is compiled at the first start.",
         found.ptx_arch,
         count(found.cubins, "cubin"),
         found.arch,

@@ -35,7 +35,7 @@ pub fn write_text(sheet: &Sheet<'_>, out: &mut dyn Write) -> io::Result<()> {
         write_groups(sheet, out)?;
     }
     if !size.ptx_instead.is_empty() {
-        writeln!(out, "\n{BOLD}PTX that could serve for cubins{RESET}, compiled by the driver at the first start")?;
+        writeln!(out, "\n{BOLD}PTX that could serve for cubins{RESET}")?;
         for found in &size.ptx_instead {
             write_wrapped(&instead(found), "  ", "    ", sheet.width, out)?;
         }
