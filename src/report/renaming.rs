@@ -74,6 +74,10 @@ impl State {
         };
         for (write, a, b) in pairs() {
             let (Some(a), Some(b)) = (a, b) else { return false };
+            // Callees and debuggers know the stack pointer by its number.
+            if (a == STACK) != (b == STACK) {
+                return false;
+            }
             if !write && usize::from(self.old_of[b]) != a {
                 return false;
             }
@@ -149,13 +153,24 @@ pub fn is_renaming(old: (&Image<'_>, &Function<'_>), new: (&Image<'_>, &Function
         || old.kind != new.kind
         || old.code.len() != new.code.len()
         || old.parts.len() != new.parts.len()
+        || old.resources.registers != new.resources.registers
         || relocations(old_image, old) != relocations(new_image, new)
     {
         return false;
     }
     let analyse = |image: &Image<'_>, function| Code::analyse(image.arch, function, &Counting::default());
     let (Some(a), Some(b)) = (analyse(old_image, old), analyse(new_image, new)) else { return false };
-    has_equal_shape(&a, &b) && follows(&a, &b, old.kind == FunctionKind::Entry)
+    has_registers(&b, new.resources.registers)
+        && has_equal_shape(&a, &b)
+        && follows(&a, &b, old.kind == FunctionKind::Entry)
+}
+
+/// Whether no vector register is named beyond those that a thread is given.
+fn has_registers(code: &Code, given: Option<u32>) -> bool {
+    let program = code.program();
+    let end = |run: Run| u32::from(run.first) + u32::from(run.count);
+    let is_given = |run: Run| run.file != RegFile::Gpr || given.is_none_or(|given| end(run) <= given);
+    (0..program.len()).all(|index| program.runs(index).all(is_given))
 }
 
 /// Whether both have the same instructions at the same places, and only such as are understood here.
@@ -266,6 +281,7 @@ mod tests {
         let mut state = State::entry();
         assert!(state.step(&[run(4, 2, true)], &[run(8, 2, true)], false, true));
         assert!(state.clone().step(&[run(4, 2, false)], &[run(8, 2, false)], false, true));
+        assert!(!state.clone().step(&[run(1, 1, true)], &[run(9, 1, true)], false, true), "the stack pointer");
         // The second of a pair is another register.
         assert!(!state.clone().step(&[run(5, 1, false)], &[run(8, 1, false)], false, true));
         assert!(!state.clone().step(&[run(4, 1, false)], &[run(4, 1, false)], false, true));
