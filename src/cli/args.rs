@@ -81,7 +81,7 @@ pub enum Command {
     /// SASS in its order, with live registers, PTX lines and source lines
     Disasm(DisasmArgs),
     /// Compare with a recorded baseline; exit 1 where something got worse
-    Gate(super::gate::GateArgs),
+    Gate(Box<super::gate::GateArgs>),
     /// What kernels came to over commits and ptxas releases: what gate --record wrote, drawn
     History(super::history::HistoryArgs),
     /// Two builds side by side: figures, lines, code

@@ -234,23 +234,22 @@ impl History {
     /// What each kernel came to over time, of the records that are wanted, by input, name and architecture.
     pub fn tracks(&self, wanted: impl Fn(&Record) -> bool) -> Vec<Track> {
         type Place = (String, String, Option<String>, String);
-        let mut found: BTreeMap<Place, BTreeMap<Option<Vec<u64>>, BTreeMap<Option<String>, Vec<Point>>>> =
-            BTreeMap::new();
+        type Release = (Option<Vec<u64>>, Option<String>);
+        let mut found: BTreeMap<Place, BTreeMap<Release, Vec<Point>>> = BTreeMap::new();
         for record in self.records.iter().filter(|record| wanted(record)) {
             let Record { recorded_at, commit, input, kernel, within, arch, ptxas, figures } = record.clone();
             let by_ptxas = found.entry((input, kernel, within, arch)).or_default();
             let point = Point { recorded_at, commit, figures };
-            by_ptxas.entry(ptxas.as_deref().map(release)).or_default().entry(ptxas).or_default().push(point);
+            by_ptxas.entry((ptxas.as_deref().map(release), ptxas)).or_default().push(point);
         }
-        let track =
-            |((input, kernel, within, arch), by_ptxas): (Place, BTreeMap<_, BTreeMap<Option<String>, _>>)| Track {
-                demangled: demangle(&kernel),
-                input,
-                kernel,
-                within,
-                arch,
-                series: by_ptxas.into_values().flatten().map(|(ptxas, points)| Series { ptxas, points }).collect(),
-            };
+        let track = |((input, kernel, within, arch), by_ptxas): (Place, BTreeMap<Release, Vec<Point>>)| Track {
+            demangled: demangle(&kernel),
+            input,
+            kernel,
+            within,
+            arch,
+            series: by_ptxas.into_iter().map(|((_, ptxas), points)| Series { ptxas, points }).collect(),
+        };
         found.into_iter().map(track).collect()
     }
 }

@@ -208,7 +208,7 @@ fn has_equal_shape(a: &Code, b: &Code) -> bool {
             }
         }
         // With the same registers only what the scheduler is told may differ.
-        if is_same && (x.word.lo != y.word.lo || (x.word.hi ^ y.word.hi) & (1 << 41) - 1 != 0) {
+        if is_same && (x.word.lo != y.word.lo || (x.word.hi ^ y.word.hi) & ((1 << 41) - 1) != 0) {
             return false;
         }
     }

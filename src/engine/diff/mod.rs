@@ -122,9 +122,12 @@ pub fn compare(before: &[Loaded], after: &[Loaded], time: Duration) -> Result<Di
     Ok(Difference { schema: DIFF_SCHEMA.to_owned(), units })
 }
 
+/// Says what stands for the code of a kernel.
+type Digests<'a> = Box<dyn Fn(&Kernel) -> Option<[u8; 32]> + 'a>;
+
 impl Loaded {
     /// What stands for the code of each kernel.
-    fn digests(&self) -> Box<dyn Fn(&Kernel) -> Option<[u8; 32]> + '_> {
+    fn digests(&self) -> Digests<'_> {
         let key = |kernel: &Kernel| (kernel.name.clone(), kernel.within.clone());
         match &self.code {
             Code::Nowhere => Box::new(|_| None),
