@@ -15,8 +15,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(text, history.to_text(), "to record again changes nothing");
     let (tracks, commits) = (history.tracks(|_| true), history.commits());
     for (width, all) in [(20, true), (80, false)] {
-        let chart =
-            Chart { file: "f", commits: &commits, tracks: &tracks, figures: &[], all, width, verbose: all };
+        let chart = Chart { file: "f", commits: &commits, tracks: &tracks, figures: &[], all, width, verbose: all };
         for write in [write_text, write_json, write_svg, write_html] {
             write(&chart, &mut Vec::new()).expect("memory takes everything");
         }

@@ -55,8 +55,10 @@ fn write_track(chart: &Chart<'_>, track: &Track, figures: &[Metric], out: &mut d
         // One scale for all releases: what differs between them is seen.
         let values = track.series.iter().flat_map(|one| &one.points).filter_map(|point| point.figures.get(*metric));
         let (least, most) = values.fold((u64::MAX, 0), |(least, most), value| (least.min(value), most.max(value)));
-        for series in &track.series {
-            write_series(chart, series, *metric, (least, most), out)?;
+        let labels: Vec<String> = track.series.iter().map(|one| release(one.ptxas.as_deref())).collect();
+        let wide = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
+        for (series, label) in track.series.iter().zip(labels) {
+            write_series(chart, series, (*metric, &format!("{label:<wide$}")), (least, most), out)?;
         }
     }
     Ok(())
@@ -65,12 +67,11 @@ fn write_track(chart: &Chart<'_>, track: &Track, figures: &[Metric], out: &mut d
 fn write_series(
     chart: &Chart<'_>,
     series: &Series,
-    metric: Metric,
+    (metric, label): (Metric, &str),
     scale: (u64, u64),
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let known: Vec<u64> = series.points.iter().filter_map(|point| point.figures.get(metric)).collect();
-    let label = release(series.ptxas.as_deref());
     let figures = match (known.first(), known.last()) {
         (Some(first), Some(last)) if first != last => format!("{} → {}", thousands(*first), thousands(*last)),
         (Some(first), _) if known.iter().any(|value| value != first) => {
@@ -82,7 +83,7 @@ fn write_series(
     let used = 4 + label.chars().count() + 2 + figures.chars().count() + 2;
     let room = chart.width.saturating_sub(used).clamp(8, WIDEST);
     let curve = curve(chart, series, metric, scale, room);
-    writeln!(out, "    {DIM}{}{RESET}  {curve}  {figures}", terminal(&label))?;
+    writeln!(out, "    {DIM}{}{RESET}  {curve}  {figures}", terminal(label))?;
     let changes = series.changes(metric);
     let from = if chart.verbose { 0 } else { changes.len().saturating_sub(CHANGES) };
     if from > 0 {
