@@ -192,6 +192,20 @@ fn libraries_of_hostile_names() {
 }
 
 #[test]
+fn a_history_of_hostile_names() {
+    let place = Place::new();
+    let (cubin, file) = (place.file("k.cubin"), place.file("f.jsonl"));
+    for (commit, bytes) in [("a", hostile_cubin()), ("</script>", fs::read(place.file("other.cubin")).unwrap())] {
+        fs::write(&cubin, bytes).unwrap();
+        place.clean(&args(&[&"gate", &cubin, &"--update", &"--record", &file, &"--commit", &commit]));
+    }
+    assert!(file.exists());
+    in_every_format(&place, &["history"], &args(&[&file, &"--all"]));
+    fs::write(&file, TEXT).unwrap();
+    place.clean(&args(&[&"history", &file]));
+}
+
+#[test]
 fn comparisons_of_hostile_names() {
     let place = Place::new();
     in_every_format(&place, &["diff"], &args(&[&place.file("other.cubin"), &place.file("k.cubin")]));

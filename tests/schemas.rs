@@ -244,6 +244,26 @@ fn sizes() {
 }
 
 #[test]
+fn records_and_their_history() {
+    let (record, history) = (Schema::new("record"), Schema::new("history"));
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    for (commit, cubin) in [("a", "functions-12.0-sm_75.cubin"), ("b", "functions-13.4-sm_75.cubin")] {
+        copy(here, cubin, "k.cubin");
+        let args = ["gate", "k.cubin", "--update", "--record", "f.jsonl", "--commit", commit];
+        assert!(program().current_dir(here).args(args).status().unwrap().success());
+    }
+    for line in fs::read_to_string(here.join("f.jsonl")).unwrap().lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        record.holds(&line);
+        record.is_tight(&line, &[]);
+    }
+    let told = json(here, &["history", "f.jsonl", "--format", "json"]);
+    history.holds(&told);
+    history.is_tight(&told, &[]);
+}
+
+#[test]
 fn costs() {
     let schema = Schema::new("cost");
     let here = root("");
