@@ -20,7 +20,7 @@ pub enum Likeness {
     Identical,
     /// The same instructions with registers renamed: it is proven that each reads what the other's reads. Scheduling may differ.
     Renamed,
-    /// The same instructions one by one; what they do may differ, for registers or jumps do beyond a renaming, or nobody knows.
+    /// The same instructions one by one; what they do may differ: registers, jumps or symbols do, beyond a renaming that could be proven.
     Alike,
     /// Instructions are gone or new.
     Different,

@@ -174,7 +174,7 @@ fn same_instructions(sass: &SassChange) -> &'static str {
         Likeness::Identical => "the code is the same",
         Likeness::Renamed => "the code is the same but for the names of registers",
         Likeness::Alike | Likeness::Different => {
-            "the same instructions, but registers or jumps differ beyond a renaming that could be proven"
+            "the same instructions, but registers, jumps or what they refer to differ beyond a renaming that could be proven"
         }
     }
 }
