@@ -379,7 +379,8 @@ pub fn diff(before: (&Source, &Options), after: (&Source, &Options)) -> Result<D
             Source::Bytes { name, .. } => PathBuf::from(name),
         };
         let cache = if options.cache { cache::of(&environment()?, cache::told_nobody)? } else { None };
-        let side = Side { settings: options.settings(Some(&path)), cache, installing: install_silently };
+        let (settings, launch) = (options.settings(Some(&path)), options.launch());
+        let side = Side { settings, launch, cache, installing: install_silently };
         Ok(match source {
             Source::Path(_) => side.load()?,
             Source::Bytes { name, bytes } => side.load_bytes(name, bytes.clone())?,

@@ -157,6 +157,7 @@ fn the_page_works_in_a_browser() {
     );
 
     page(&out("library.html"), &[path(&root("testdata/container/zstd.fatbin"))]);
+    page(&out("size.html"), &["size", path(&root("testdata/container/zstd.fatbin"))]);
     page(&out("diff.html"), &["diff", &sample("spills"), "--arch", "sm_80", "--ptxas", "13.4", "--after-flags=-O1"]);
 
     let swept = ["--arch", "sm_80,sm_90", "--ptxas", "13.4", "--sweep", "maxrregcount=24..48:8"];

@@ -174,3 +174,60 @@ fn a_matrix_measures_every_cell_and_says_what_cannot_be() {
     let none = run(&["matrix", &input, "--arch", "sm_35", "--ptxas", "13.4"]);
     assert_eq!(none.status.code(), Some(2), "no cell at all is no answer");
 }
+
+/// A cubin with some bytes replaced wherever they are.
+fn changed(name: &str, from: &[u8], to: &[u8]) -> Vec<u8> {
+    let mut bytes = fs::read(file(&format!("testdata/cubin/{name}"))).unwrap();
+    let places: Vec<usize> = (0..bytes.len() - from.len()).filter(|&at| bytes[at..].starts_with(from)).collect();
+    assert!(!places.is_empty(), "{name}");
+    places.into_iter().for_each(|at| bytes[at..at + to.len()].copy_from_slice(to));
+    bytes
+}
+
+#[test]
+fn a_kernel_under_another_name_is_found_by_its_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "culprits-13.4-sm_90.cubin";
+    let renamed = changed(name, b"loaded_too_early", b"loaded_very_late");
+    // Two of them: one alone would be paired as what is left over.
+    let mut renamed_twice = renamed.clone();
+    for at in 0..renamed.len() - 16 {
+        if renamed[at..].starts_with(b"table_of_factors") {
+            renamed_twice[at..at + 16].copy_from_slice(b"table_of_numbers");
+        }
+    }
+    let new = folder.path().join("new.cubin");
+    fs::write(&new, renamed_twice).unwrap();
+    let old = file(&format!("testdata/cubin/{name}"));
+    let told = json(&["diff", &old, new.to_str().unwrap()]);
+    let kernels = told["units"][0]["kernels"].as_array().unwrap();
+    let by_code: Vec<(&str, &str)> = kernels
+        .iter()
+        .filter(|kernel| kernel["paired_by"] == "code")
+        .map(|kernel| (kernel["before_name"].as_str().unwrap(), kernel["name"].as_str().unwrap()))
+        .collect();
+    assert_eq!(by_code.len(), 2, "{by_code:?}");
+    assert!(by_code.contains(&("loaded_too_early", "loaded_very_late")), "{by_code:?}");
+    assert!(kernels.iter().all(|kernel| kernel["side"] == "both" && kernel["sass"]["likeness"] == "identical"));
+    let text = stdout(&run(&["diff", &old, new.to_str().unwrap()]));
+    assert!(text.contains("renamed, the same code"), "{text}");
+}
+
+/// Every bit of an instruction that ptxas made is flipped in turn: no such change is called the same.
+#[test]
+fn no_change_of_an_instruction_is_called_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = file("testdata/cubin/culprits-13.4-sm_90.cubin");
+    let bytes = fs::read(&old).unwrap();
+    let exit = [0x4d, 0x79, 0, 0, 0, 0, 0, 0, 0, 0];
+    let at = bytes.windows(exit.len()).position(|window| window == exit).expect("an EXIT") - 64;
+    let new = folder.path().join("new.cubin");
+    // Control bits aside: the last 23 bits but the reuse marks say when, not what.
+    for bit in (0..4 * 128).filter(|bit| bit % 128 < 105).step_by(5) {
+        let mut changed = bytes.clone();
+        changed[at + bit / 8] ^= 1 << (bit % 8);
+        fs::write(&new, &changed).unwrap();
+        let output = run(&["diff", &old, new.to_str().unwrap(), "--exit-code"]);
+        assert_eq!(output.status.code(), Some(1), "bit {bit}: {}", stdout(&output));
+    }
+}

@@ -183,11 +183,26 @@ fn libraries_of_hostile_names() {
     let folder = place.file("");
     in_every_format(&place, &[], &args(&[&folder]));
     in_every_format(&place, &["list"], &args(&[&folder]));
+    in_every_format(&place, &["size"], &args(&[&folder, &"--by", &"kernel"]));
     place.clean(&args(&[&"extract", &folder, &"-o", &place.folder.path().join("out")]));
     for name in fs::read_dir(place.folder.path().join("out")).unwrap().map(|entry| entry.unwrap().file_name()) {
         assert!(name.to_str().is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_graphic())), "{name:?}");
     }
     place.clean(&args(&[&"extract", &folder, &"-o", &place.folder.path().join("out")]));
+}
+
+#[test]
+fn a_history_of_hostile_names() {
+    let place = Place::new();
+    let (cubin, file) = (place.file("k.cubin"), place.file("f.jsonl"));
+    for (commit, bytes) in [("a", hostile_cubin()), ("</script>", fs::read(place.file("other.cubin")).unwrap())] {
+        fs::write(&cubin, bytes).unwrap();
+        place.clean(&args(&[&"gate", &cubin, &"--update", &"--record", &file, &"--commit", &commit]));
+    }
+    assert!(file.exists());
+    in_every_format(&place, &["history"], &args(&[&file, &"--all"]));
+    fs::write(&file, TEXT).unwrap();
+    place.clean(&args(&[&"history", &file]));
 }
 
 #[test]

@@ -61,6 +61,7 @@ fn what_needs_no_ptxas() {
         (&["nothing"], &["no GPU code in nothing"]),
         (&["gone.ptx"], &["cannot open gone.ptx"]),
         (&["anotate", "spills.ptx"], &["did you mean `ptxinspect annotate`?"]),
+        (&["size", "spills.ptx", "--by", "templat"], &["template"]),
         (&["occupency", "--arch", "sm_90"], &["did you mean `ptxinspect occupancy`?"]),
         (&["spills.ptx", "--kernal", "x"], &["--kernel"]),
         (&["spills.ptx", "--format", "jsn"], &["json"]),

@@ -227,6 +227,43 @@ fn tunings() {
 }
 
 #[test]
+fn sizes() {
+    let schema = Schema::new("size");
+    let here = root("");
+    let told = json(&here, &["size", "testdata/container", "testdata/cubin", "--format", "json"]);
+    schema.holds(&told);
+    assert!(told["same_code"]["group_count"].as_u64() > Some(0) && !told["ptx_instead"].as_array().unwrap().is_empty());
+    schema.is_tight(&told, &[]);
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("cut.cubin"), "\x7fELF").unwrap();
+    let cubin = root("testdata/cubin/hopper-13.4-sm_90a.cubin");
+    let failed =
+        json(folder.path(), &["size", "cut.cubin", cubin.to_str().unwrap(), "--by", "arch", "--format", "json"]);
+    schema.holds(&failed);
+    schema.is_tight(&failed, &[]);
+}
+
+#[test]
+fn records_and_their_history() {
+    let (record, history) = (Schema::new("record"), Schema::new("history"));
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    for (commit, cubin) in [("a", "functions-12.0-sm_75.cubin"), ("b", "functions-13.4-sm_75.cubin")] {
+        copy(here, cubin, "k.cubin");
+        let args = ["gate", "k.cubin", "--update", "--record", "f.jsonl", "--commit", commit];
+        assert!(program().current_dir(here).args(args).status().unwrap().success());
+    }
+    for line in fs::read_to_string(here.join("f.jsonl")).unwrap().lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        record.holds(&line);
+        record.is_tight(&line, &[]);
+    }
+    let told = json(here, &["history", "f.jsonl", "--format", "json"]);
+    history.holds(&told);
+    history.is_tight(&told, &[]);
+}
+
+#[test]
 fn costs() {
     let schema = Schema::new("cost");
     let here = root("");

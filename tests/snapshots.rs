@@ -42,6 +42,9 @@ fn without_ptxas() {
         ("report-verbose", "testdata/cubin/functions-13.4-sm_75.cubin -v"),
         ("library", "testdata/cubin"),
         ("library-resources", "testdata/cubin --resources --sort name --top 5"),
+        ("size", "size testdata/container/exec.o testdata/container/zstd.fatbin"),
+        ("size-kernels", "size testdata/cubin --by kernel --top 6"),
+        ("history", "history fuzz/seeds/history/two.jsonl"),
         ("diff", "diff testdata/cubin/hopper-12.4-sm_90a.cubin testdata/cubin/hopper-13.4-sm_90a.cubin"),
         ("annotate", "annotate testdata/cubin/hopper-13.4-sm_90a.cubin --only-hot --width 80"),
         ("timeline", "timeline testdata/ptx/hopper_warp_specialised.ptx --steps 60"),
@@ -58,6 +61,21 @@ fn without_ptxas() {
     }
 }
 
+/// Pictures and pages of recorded files.
+#[test]
+fn pages_without_ptxas() {
+    let here = root("");
+    for (name, args) in [
+        ("size-html", "size testdata/container/zstd.fatbin --format html"),
+        ("history-html", "history fuzz/seeds/history/two.jsonl --format html"),
+        ("history-svg", "history fuzz/seeds/history/two.jsonl --format svg"),
+    ] {
+        let text = printed(&here, 80, &args.split(' ').collect::<Vec<_>>());
+        let content = text.split_once("<main>").map_or(text.as_str(), |(_, content)| content);
+        insta::assert_snapshot!(name, content);
+    }
+}
+
 /// Tables leave out or wrap what a narrow terminal has no room for.
 #[test]
 fn tables_fit_narrow_terminals() {
@@ -67,6 +85,9 @@ fn tables_fit_narrow_terminals() {
         (60, "testdata/cubin --resources"),
         (60, "cost testdata/cubin/hopper-13.4-sm_90a.cubin --warps 1..16"),
         (60, "list testdata/cubin"),
+        (60, "size testdata"),
+        (80, "size testdata --by file"),
+        (60, "history fuzz/seeds/history/two.jsonl"),
         (60, "occupancy --arch sm_90a --registers 168 --threads 128"),
         (60, "diff testdata/cubin/hopper-12.4-sm_90a.cubin testdata/cubin/hopper-13.4-sm_90a.cubin"),
         (60, "annotate testdata/cubin/hopper-13.4-sm_90a.cubin"),

@@ -85,7 +85,7 @@ fuzz_target!(|data: &[u8]| {
     }
     let difference = Difference {
         schema: DIFF_SCHEMA.to_owned(),
-        units: vec![differences(before, &unit), differences(&unit, before)],
+        units: vec![differences(before, &unit, &|_| None, &|_| None), differences(&unit, before, &|_| None, &|_| None)],
     };
     let options = diff::Options { top: 20, width: 100, more: diff::MORE };
     leaves_clean(Form::Text, |out| diff::write_text(&difference, &options, out));

@@ -31,6 +31,7 @@ Examples:
   ptxinspect kernel.ptx --ptxas 12.9 -- -O1        with another ptxas and flags of your own
   ptxinspect kernel.cubin --format json            of a cubin, for scripts
   ptxinspect libfoo.so --arch sm_90a --sort spills the kernels of a library, wheel or folder
+  ptxinspect size libfoo.so --by template          where its bytes are, and what is there twice
   ptxinspect annotate kernel.ptx                   each PTX line with its SASS and live registers
   ptxinspect disasm kernel.cubin                   SASS with live registers and PTX lines
   ptxinspect timeline kernel.ptx                   its barriers executed: who waits for whom
@@ -80,7 +81,9 @@ pub enum Command {
     /// SASS in its order, with live registers, PTX lines and source lines
     Disasm(DisasmArgs),
     /// Compare with a recorded baseline; exit 1 where something got worse
-    Gate(super::gate::GateArgs),
+    Gate(Box<super::gate::GateArgs>),
+    /// What kernels came to over commits and ptxas releases: what gate --record wrote, drawn
+    History(super::history::HistoryArgs),
     /// Two builds side by side: figures, lines, code
     Diff(super::diff::DiffArgs),
     /// Kernels × architectures × ptxas versions × flags, as a table
@@ -99,6 +102,8 @@ pub enum Command {
     Cache(super::cache::CacheArgs),
     /// What GPU code is inside: fatbins, programs, libraries, archives, wheels, caches
     List(super::list::ListArgs),
+    /// Where the bytes are: by architecture, template, namespace, file, section; code that is there twice
+    Size(super::size::SizeArgs),
     /// Take cubins and PTX out of what holds them
     Extract(super::extract::ExtractArgs),
     /// What a code of ptxas or of our checks means and what to do about it

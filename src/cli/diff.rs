@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 
-use super::args::{CompileArgs, OutputArgs, RunArgs};
+use super::args::{CompileArgs, OutputArgs, RunArgs, block_size};
 use super::choose::WithinArgs;
 use super::progress::Progress;
 use super::toolchain::INSTALLING;
@@ -16,6 +16,7 @@ use crate::emit::clean::Form;
 use crate::engine::diff::{Loaded, Refused, Side, compare};
 use crate::engine::progress::Progress as _;
 use crate::engine::threads::Pool;
+use crate::report::LaunchHints;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -79,6 +80,12 @@ pub struct DiffArgs {
     /// Only kernels whose mangled or demangled name matches (* and ?); repeat for several
     #[arg(long, short, value_name = "GLOB", help_heading = "Choosing")]
     pub kernel: Vec<String>,
+    /// Threads of a block, for the occupancy of kernels whose directives do not say
+    #[arg(long, value_name = "N", value_parser = block_size, help_heading = "Occupancy")]
+    pub threads: Option<u32>,
+    /// Bytes of shared memory asked for at launch, for the occupancy
+    #[arg(long, value_name = "BYTES", help_heading = "Occupancy")]
+    pub smem_dynamic: Option<u64>,
     /// Exit 1 when something differs
     #[arg(long, help_heading = "Output")]
     pub exit_code: bool,
@@ -174,5 +181,6 @@ fn side(args: &DiffArgs, side: usize) -> Result<Side> {
         within: args.within.clone(),
         flags: args.flags.iter().cloned().chain(own).collect(),
     };
-    Ok(Side { settings: compiled.settings()?, cache: args.run.cache()?, installing: INSTALLING })
+    let launch = LaunchHints { threads: args.threads, smem_dynamic_bytes: args.smem_dynamic, ..LaunchHints::default() };
+    Ok(Side { settings: compiled.settings()?, launch, cache: args.run.cache()?, installing: INSTALLING })
 }

@@ -13,6 +13,7 @@ mod disasm;
 mod explain;
 pub mod extract;
 pub mod gate;
+pub mod history;
 mod library;
 pub mod limits;
 pub mod list;
@@ -25,6 +26,7 @@ mod pager;
 mod progress;
 mod report;
 pub mod schema;
+pub mod size;
 mod streams;
 pub mod timeline;
 mod toolchain;
@@ -136,10 +138,14 @@ fn run(args: Args) -> Result<Outcome> {
         Some(Command::Tune(args)) => watch::run(&args.output, &args.inputs, || tune::run(&args)),
         Some(Command::Toolchain(args)) => toolchain::run(&args),
         Some(Command::Gate(args)) => watch::run(&args.output, &args.watched(), || gate::run(&args)),
+        Some(Command::History(args)) => {
+            watch::run(&args.output, std::slice::from_ref(&args.file), || history::run(&args))
+        }
         Some(Command::Cache(args)) => cache::run(&args),
         Some(Command::Diff(args)) => watch::run(&args.output, &args.inputs, || diff::run(&args)),
         Some(Command::Matrix(args)) => watch::run(&args.output, &args.inputs, || matrix::run(&args)),
         Some(Command::List(args)) => watch::run(&args.output, &args.choose.inputs, || list::run(&args)),
+        Some(Command::Size(args)) => watch::run(&args.output, &args.choose.inputs, || size::run(&args)),
         Some(Command::Extract(args)) => extract::run(&args),
         Some(Command::Explain(args)) => explain::run(&args),
         Some(Command::Mcp) => serve_agent(),

@@ -16,7 +16,8 @@ pub use figures::{Figure, FigureChange, Outcome, figure_changes};
 pub use lines::{LineChange, Room as LineRoom, culprits, line_changes, statement_key};
 pub use pairing::{How, Matcher, Pair, without_hashes};
 pub use patch::unified;
-pub use sass::{Hunk, HunkLine, Instructions, SassChange, instruction_key, sass_changes};
+pub use sass::{Hunk, HunkLine, Instructions, Likeness, SassChange, instruction_key, sass_changes};
 pub use units::{
-    DIFF_SCHEMA, Difference, FieldChange, KernelDifference, SideFacts, UnitDifference, differences, field_changes,
+    CodeOf, DIFF_SCHEMA, Difference, FieldChange, KernelDifference, SideFacts, UnitDifference, differences,
+    field_changes,
 };

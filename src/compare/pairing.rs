@@ -3,13 +3,18 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use serde::Serialize;
+
 /// How two of a pair were found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum How {
     /// The same name.
     Name,
     /// The same but for hashes in the name.
     Hashes,
+    /// Another name, the very same code.
+    Code,
     /// Another name.
     Renamed,
 }

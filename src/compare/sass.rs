@@ -12,9 +12,25 @@ use crate::report::listing::Texts;
 /// How many unchanged instructions are shown around a change.
 const CONTEXT: usize = 2;
 
+/// How much alike the code of two functions is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Likeness {
+    /// Word by word, with what it refers to.
+    Identical,
+    /// The same instructions with registers renamed: it is proven that each reads what the other's reads. Scheduling may differ.
+    Renamed,
+    /// The same instructions one by one; what they do may differ: registers, jumps or symbols do, beyond a renaming that could be proven.
+    Alike,
+    /// Instructions are gone or new.
+    Different,
+}
+
 /// How two functions' instructions differ.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SassChange {
+    /// How much alike they are.
+    pub likeness: Likeness,
     /// Instructions that both have.
     pub same: u64,
     /// Instructions that only the old one has.
@@ -28,9 +44,15 @@ pub struct SassChange {
 }
 
 impl SassChange {
+    /// Whether the code may do something else.
+    pub fn is_change(&self) -> bool {
+        !matches!(self.likeness, Likeness::Identical | Likeness::Renamed)
+    }
+
     /// Of code that is the same, word by word.
     pub fn none(instructions: u64) -> SassChange {
-        SassChange { same: instructions, gone: 0, new: 0, hunks: Vec::new(), left_out: 0 }
+        let likeness = Likeness::Identical;
+        SassChange { likeness, same: instructions, gone: 0, new: 0, hunks: Vec::new(), left_out: 0 }
     }
 }
 
@@ -202,6 +224,7 @@ pub fn sass_changes<I: Instructions>(before: &I, after: &I, room: &mut usize) ->
     }
     let count = |of: fn(&Gap) -> &Range<usize>| gaps.iter().map(|gap| of(gap).len() as u64).sum();
     SassChange {
+        likeness: if gaps.is_empty() { Likeness::Alike } else { Likeness::Different },
         same: pairs.len() as u64,
         gone: count(|gap| &gap.before),
         new: count(|gap| &gap.after),

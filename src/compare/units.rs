@@ -62,6 +62,8 @@ pub struct KernelDifference {
     pub demangled: Option<String>,
     /// The old name, where it is another.
     pub before_name: Option<String>,
+    /// How the two were found to belong together; null where there is one alone.
+    pub paired_by: Option<How>,
     /// The function whose section it is in, where that is another.
     #[serde(skip)]
     pub within: Option<String>,
@@ -92,7 +94,7 @@ pub struct KernelDifference {
 impl KernelDifference {
     /// Whether the two are alike in everything that was compared.
     pub fn is_empty(&self) -> bool {
-        let code = self.sass.as_ref().is_some_and(|sass| sass.gone + sass.new > 0);
+        let code = self.sass.as_ref().is_some_and(SassChange::is_change);
         self.side == "both"
             && self.fields.is_empty()
             && !code
@@ -130,19 +132,24 @@ fn moved_lines<S: Serializer>(lines: &[LineChange], to: S) -> Result<S::Ok, S::E
     to.collect_seq(lines.iter().filter(|line| line.moved()))
 }
 
-/// Compares two units, code left out: the caller has the listings.
-pub fn differences(before: &Unit, after: &Unit) -> UnitDifference {
+/// What stands for the code of a kernel: equal for equal code alone. None where it is not known.
+pub type CodeOf<'a> = &'a dyn Fn(&Kernel) -> Option<[u8; 32]>;
+
+/// Compares two units, code left out: the caller has the listings. Kernels whose names have changed are found again by their code.
+pub fn differences(before: &Unit, after: &Unit, before_code: CodeOf<'_>, after_code: CodeOf<'_>) -> UnitDifference {
     let mut matcher = Matcher::new(before.kernels.len(), after.kernels.len());
     let exact = |kernel: &Kernel| Some((kernel.name.clone(), kernel.within.clone()));
     let keyed = |kernel: &Kernel| Some(without_hashes(kernel.demangled.as_deref().unwrap_or(&kernel.name)));
     matcher.join(How::Name, |at| exact(&before.kernels[at]), |at| exact(&after.kernels[at]));
     matcher.join(How::Hashes, |at| keyed(&before.kernels[at]), |at| keyed(&after.kernels[at]));
+    let coded = |kernel: &Kernel, code: CodeOf<'_>| Some((code(kernel)?, kernel.within.is_some()));
+    matcher.join(How::Code, |at| coded(&before.kernels[at], before_code), |at| coded(&after.kernels[at], after_code));
     // What is left over on both sides, if it is one each of a kind, is what the user means to compare.
     let kind = |kernel: &Kernel| Some(kernel.within.is_some());
     matcher.join(How::Renamed, |at| kind(&before.kernels[at]), |at| kind(&after.kernels[at]));
     let mut room = Room::of(&before.ptx, &after.ptx);
     let is_same_text = before.ptx == after.ptx;
-    let mut pair = |old: Option<&Kernel>, new: Option<&Kernel>| {
+    let mut pair = |old: Option<&Kernel>, new: Option<&Kernel>, how: How| {
         let shown = new.or(old)?;
         let lines = match old.zip(new) {
             None => Some(Vec::new()),
@@ -153,6 +160,7 @@ pub fn differences(before: &Unit, after: &Unit) -> UnitDifference {
             name: shown.name.clone(),
             demangled: shown.demangled.clone(),
             before_name: old.filter(|old| old.name != shown.name).map(|old| old.name.clone()),
+            paired_by: old.and(new).map(|_| how),
             within: shown.within.clone(),
             before_within: old.unwrap_or(shown).within.clone(),
             side: match (old, new) {
@@ -172,7 +180,9 @@ pub fn differences(before: &Unit, after: &Unit) -> UnitDifference {
     };
     let pairs = matcher.finish();
     let kernels = pairs.iter().filter_map(|found| {
-        pair(found.before.and_then(|at| before.kernels.get(at)), found.after.and_then(|at| after.kernels.get(at)))
+        let (old, new) =
+            (found.before.and_then(|at| before.kernels.get(at)), found.after.and_then(|at| after.kernels.get(at)));
+        pair(old, new, found.how)
     });
     let said = |unit: &Unit| -> Vec<String> {
         let code = |code: &Option<String>| code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default();

@@ -51,13 +51,26 @@ pub enum Place {
     Embedded,
 }
 
+/// A file that holds GPU code, by itself or in others: a library, a member of an archive or of a wheel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostFile {
+    /// Where it is: `foo.whl/lib/libfoo.so`.
+    pub path: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// How many it takes in what holds it: fewer for a deflated member of a zip.
+    pub packed_bytes: u64,
+}
+
 /// A cubin, a PTX text or another piece of GPU code, with what its container says about it.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// Where it is: `libfoo.so/.nv_fatbin[3]`.
     pub path: String,
-    /// The innermost file that holds it, `libfoo.so`; the entry's own path for a bare cubin or PTX.
-    pub file: Arc<str>,
+    /// The innermost file that holds it, `libfoo.so`; the entry itself for a bare cubin or PTX.
+    pub file: Arc<HostFile>,
+    /// Where in its section or file the fatbin starts that it is in; none outside fatbins. What one compilation made is in one.
+    pub fatbin: Option<u64>,
     /// What it is.
     pub kind: EntryKind,
     /// The architecture, as far as the container tells.

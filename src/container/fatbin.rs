@@ -13,7 +13,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::decompress::{Compression, check_size};
-use super::entry::{Cache, Entry, EntryKind, Joint, Payload, Place};
+use super::entry::{Cache, Entry, EntryKind, HostFile, Joint, Payload, Place};
 use super::error::{ContainerError, Problem};
 use super::left::Left;
 use super::source::Source;
@@ -47,7 +47,7 @@ pub(super) struct Walk<'a> {
     /// Where the entries are, for their paths: `libfoo.so/.nv_fatbin`.
     pub base: &'a str,
     /// The innermost file.
-    pub file: &'a Arc<str>,
+    pub file: &'a Arc<HostFile>,
     /// Which part of it.
     pub place: Place,
     /// Fatbins inside fatbins are followed this deep.
@@ -56,14 +56,16 @@ pub(super) struct Walk<'a> {
     pub found: Vec<Result<Entry, ContainerError>>,
     /// The number of the next entry.
     pub next: usize,
+    /// Where the fatbin starts that is read.
+    start: u64,
     /// How far pages of a mapped file were let go.
     released: u64,
     left: &'a mut Left,
 }
 
 impl<'a> Walk<'a> {
-    pub fn new(base: &'a str, file: &'a Arc<str>, place: Place, left: &'a mut Left) -> Self {
-        Walk { base, file, place, depth: 0, found: Vec::new(), next: 0, released: 0, left }
+    pub fn new(base: &'a str, file: &'a Arc<HostFile>, place: Place, left: &'a mut Left) -> Self {
+        Walk { base, file, place, depth: 0, found: Vec::new(), next: 0, start: 0, released: 0, left }
     }
 
     /// Reads every fatbin of a section or file. Zeros between them are padding; anything else is reported and skipped.
@@ -97,6 +99,7 @@ impl<'a> Walk<'a> {
 
     /// Reads the fatbin at `start`, and says where it ends.
     pub fn fatbin(&mut self, section: &Source, start: u64) -> Result<u64, Problem> {
+        self.start = start;
         let header = section.read("fatbin header", start, HEADER_BYTES)?;
         let (version, header_bytes, bytes) = (u16_at(&header, 4), u64::from(u16_at(&header, 6)), u64_at(&header, 8));
         if version != 1 || header_bytes < HEADER_BYTES {
@@ -273,6 +276,7 @@ impl<'a> Walk<'a> {
         Entry {
             path: format!("{}[{}]", self.base, self.next),
             file: Arc::clone(self.file),
+            fatbin: Some(self.start),
             kind,
             arch: fields.arch,
             place: self.place,

@@ -32,7 +32,7 @@ mod tests_limits;
 use std::path::Path;
 
 pub use decompress::Compression;
-pub use entry::{Entry, EntryKind, Place};
+pub use entry::{Entry, EntryKind, HostFile, Place};
 pub use error::{ContainerError, Limit, Problem};
 pub use jit::{JitLaunch, JitMetadata, beside as jit_beside};
 pub use walk::Entries;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Options;
 use super::decompress::Compression;
-use super::entry::{Entry, EntryKind, Payload, Place};
+use super::entry::{Entry, EntryKind, HostFile, Payload, Place};
 use super::error::{ContainerError, Problem, glimpse};
 use super::fatbin::Walk;
 use super::host::{self, Stray};
@@ -43,6 +43,12 @@ pub(super) struct Node {
     pub top: bool,
     /// Where it is in the file system.
     pub place: Option<PathBuf>,
+}
+
+impl Node {
+    fn file(&self) -> Arc<HostFile> {
+        Arc::new(HostFile { path: self.path.clone(), bytes: self.source.len(), packed_bytes: self.packed.1 })
+    }
 }
 
 /// The entries of a container, in order; what cannot be read is an error in its place.
@@ -332,7 +338,7 @@ fn expand_node(node: &Node, options: Options, left: &mut Left) -> Vec<Step> {
             rest.map(|rest| bare(node, EntryKind::Cubin, arch, None, rest)).into_iter().collect()
         }
         Format::Fatbin => {
-            let file = Arc::from(&*node.path);
+            let file = node.file();
             let mut walk = Walk::new(&node.path, &file, Place::Bare, left);
             walk.section(&node.source);
             walk.found.into_iter().map(|result| Step::Ready(Box::new(result))).collect()
@@ -368,7 +374,8 @@ fn bare(
     };
     Step::Ready(Box::new(Ok(Entry {
         path: node.path.clone(),
-        file: Arc::from(&*node.path),
+        file: node.file(),
+        fatbin: None,
         kind,
         arch,
         place: Place::Bare,
@@ -405,7 +412,7 @@ fn nested(node: &Node, (members, problems): (Vec<host::Member>, Vec<Problem>)) -
 
 fn expand_host(node: &Node, options: Options, left: &mut Left) -> Vec<Step> {
     let (sections, problems) = host::sections(&node.source);
-    let file: Arc<str> = Arc::from(&*node.path);
+    let file = node.file();
     let mut steps = Vec::new();
     let (mut executable, mut relocatable) = (0, 0);
     for section in &sections {

@@ -12,7 +12,7 @@ use crate::report::entries::{EntryRow, Jit, MadeBy};
 pub fn look(entry: &Entry, choice: &Choice, headers_only: bool) -> Option<EntryRow> {
     let mut row = EntryRow {
         path: entry.path.clone(),
-        file: entry.file.to_string(),
+        file: entry.file.path.clone(),
         kind: entry.kind.name().into_owned(),
         arch: None,
         place: match entry.place {

@@ -3,6 +3,7 @@
 //! Files, processes, threads and the clock are behind it. It prints nothing: who asks writes the answer, with `emit` or otherwise.
 
 pub mod cache;
+pub mod commit;
 pub mod compile;
 pub mod contents;
 pub mod deny;
@@ -12,6 +13,7 @@ mod foreign;
 pub mod gate;
 pub mod given;
 pub mod glob;
+pub mod history;
 pub mod input;
 pub mod inspect;
 pub mod jobserver;
@@ -24,6 +26,7 @@ mod pages;
 pub mod progress;
 pub mod room;
 pub mod settings;
+pub mod size;
 pub mod source;
 pub mod step;
 pub mod threads;

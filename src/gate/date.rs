@@ -33,6 +33,64 @@ impl Date {
     }
 }
 
+/// A second, in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment {
+    date: Date,
+    /// Of the day.
+    seconds: u32,
+}
+
+impl Moment {
+    /// So many seconds after 1970 began.
+    pub fn from_unix_seconds(seconds: u64) -> Moment {
+        let of_day = u32::try_from(seconds % 86_400).unwrap_or(0);
+        Moment { date: Date::from_unix_seconds(seconds), seconds: of_day }
+    }
+
+    /// Its day.
+    pub fn date(self) -> Date {
+        self.date
+    }
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Moment { date, seconds } = self;
+        write!(f, "{date}T{:02}:{:02}:{:02}Z", seconds / 3600, seconds / 60 % 60, seconds % 60)
+    }
+}
+
+impl FromStr for Moment {
+    type Err = String;
+
+    /// A day, which is its first second, or a second of it.
+    fn from_str(text: &str) -> Result<Moment, String> {
+        let wrong = || format!("'{text}' is not a time: expected 2027-03-31 or 2027-03-31T18:05:00Z, in UTC");
+        let (day, time) = match text.split_once('T') {
+            None => (text, None),
+            Some((day, time)) => (day, Some(time)),
+        };
+        let date: Date = day.parse().map_err(|_| wrong())?;
+        let Some(time) = time else { return Ok(Moment { date, seconds: 0 }) };
+        let digit = |(at, b): (usize, u8)| match at {
+            2 | 5 => b == b':',
+            8 => b == b'Z',
+            _ => b.is_ascii_digit(),
+        };
+        if time.len() != 9 || !time.bytes().enumerate().all(digit) {
+            return Err(wrong());
+        }
+        let number = |from: usize| time.get(from..from + 2).and_then(|digits| digits.parse::<u32>().ok());
+        match (number(0), number(3), number(6)) {
+            (Some(hours @ 0..24), Some(minutes @ 0..60), Some(seconds @ 0..60)) => {
+                Ok(Moment { date, seconds: hours * 3600 + minutes * 60 + seconds })
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
 fn is_leap(year: u16) -> bool {
     year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
 }
@@ -74,6 +132,19 @@ impl FromStr for Date {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn moments() {
+        for text in ["1970-01-01T00:00:00Z", "2026-11-19T23:59:59Z", "2000-02-29T12:34:56Z"] {
+            assert_eq!(text.parse::<Moment>().unwrap().to_string(), text);
+        }
+        assert_eq!("2026-11-19".parse::<Moment>().unwrap().to_string(), "2026-11-19T00:00:00Z");
+        assert_eq!(Moment::from_unix_seconds(1_795_132_799).to_string(), "2026-11-19T23:59:59Z");
+        for wrong in ["2026-11-19T24:00:00Z", "2026-11-19T1:00:00Z", "2026-11-19T10:00:00", "x", "2026-11-19T+1:00:00Z"]
+        {
+            assert!(wrong.parse::<Moment>().is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn the_calendar() {

@@ -13,6 +13,7 @@ mod date;
 mod denial;
 mod figures;
 mod glob;
+mod history;
 mod library;
 mod metric;
 mod pairing;
@@ -25,10 +26,13 @@ mod verdict;
 
 pub use baseline::{Baseline, BaselineError, LOCK_SCHEMA};
 pub use check::{Check, Scope, check};
-pub use date::Date;
+pub use date::{Date, Moment};
 pub use denial::Denial;
 pub use figures::{KernelFigures, KernelPlace, Measured, UNKNOWN_ARCH, UnitFigures, label_of};
 pub use glob::Glob;
+pub use history::{
+    Change as FigureStep, History, HistoryError, Point, RECORD_SCHEMA, Record, Series, Track, check_commit, of_measured,
+};
 pub use library::merge;
 pub use metric::{Figures, Metric, Sense};
 pub use part::{PART_SCHEMA, Part, PartError, Piece, ShardOf, Stamp, Wanted, join};

@@ -28,6 +28,8 @@ mod model;
 mod names;
 mod occupancy;
 mod registers;
+mod renaming;
+pub mod size;
 mod text;
 pub mod timeline {
     //! One execution of a kernel's barriers, drawn.
@@ -46,6 +48,7 @@ pub use matrices::*;
 pub use messages::{quote, refuse, refused_findings};
 pub use model::*;
 pub use names::{abridge, shorten};
+pub use renaming::is_renaming;
 pub use text::{Layout, PtxText};
 pub use warps::*;
 

@@ -11,7 +11,7 @@ use crate::cli::choose::WithinArgs;
 use crate::cli::toolchain::INSTALLING;
 use crate::emit::clean::Form;
 use crate::engine::gate::Request;
-use crate::gate::{Date, Shard};
+use crate::gate::{Date, Moment, Shard};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,6 +21,7 @@ Examples:
   ptxinspect gate                                                 as ptxinspect.toml says
   ptxinspect gate --update --kernel 'gemm_*'                      the change to these is meant
   ptxinspect gate --format github --write sarif=gate.sarif        for CI: docs/ci.md
+  ptxinspect gate --record figures.jsonl                          remember the figures of this commit
   ptxinspect gate --shard 3/16 --output part-3.json               a part of it, on one of 16 machines
   ptxinspect gate --merge part-*.json                             the verdict over all parts
 
@@ -42,6 +43,15 @@ pub struct GateArgs {
     /// Record what is measured; with --kernel, of those kernels only
     #[arg(long, help_heading = "Comparing")]
     pub update: bool,
+    /// Add what is measured to a file of figures over commits and ptxas releases, which `ptxinspect history` draws
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["shard", "part"], value_hint = ValueHint::FilePath, help_heading = "History")]
+    pub record: Option<PathBuf>,
+    /// The commit that is recorded [default: what CI says, or the one that git has checked out]
+    #[arg(long, value_name = "ID", requires = "record", help_heading = "History")]
+    pub commit: Option<String>,
+    /// When that was, in UTC, such as 2027-03-31 or 2027-03-31T18:05:00Z [default: now]
+    #[arg(long, value_name = "TIME", requires = "record", help_heading = "History")]
+    pub commit_time: Option<Moment>,
     /// Improvements must be recorded, too
     #[arg(long, help_heading = "Comparing")]
     pub ratchet: bool,

@@ -3,6 +3,7 @@
 //! The engine measures and compares; this file writes the verdict, or the new baseline.
 
 mod args;
+mod record;
 
 use std::io::Write;
 use std::path::Path;
@@ -39,6 +40,9 @@ pub fn run(args: &GateArgs) -> Result<Outcome> {
     if let Some(path) = &args.record_times {
         let to = super::args::OutputArgs { output: Some(path.clone()), ..args.output.clone() };
         write_json(&to, &gated.times()?)?;
+    }
+    if let Some(path) = &args.record {
+        record::add(&gated, path, args)?;
     }
     if args.update {
         return gated.with_check(|check| update(&gated.plan, check, &gated.verdict, args));

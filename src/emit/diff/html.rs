@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::{
-    CODE_LEFT_OUT, LINES_LEFT_OUT, Options, Overall, amount, left_out, other_figures, shown_figures, side, title,
-    verdict, worst_first,
+    CODE_LEFT_OUT, LINES_LEFT_OUT, Options, Overall, amount, left_out, other_figures, same_instructions, shown_figures,
+    side, title, verdict, worst_first,
 };
 use crate::base::{Line, Pc};
 use crate::compare::{
@@ -294,7 +294,7 @@ fn write_line(line: &LineChange, most: u32, out: &mut dyn Write) -> io::Result<(
 /// Instructions that differ, whatever registers they use.
 fn write_code(sass: &SassChange, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     if sass.gone + sass.new == 0 {
-        return writeln!(out, "<p class=\"note\">The SASS is the same but for the registers it uses.</p>");
+        return writeln!(out, "<p class=\"note\">{}</p>", same_instructions(sass));
     }
     let (same, gone, new) = (count(sass.same, "instruction"), thousands(sass.gone), thousands(sass.new));
     let open = if sass.gone + sass.new <= options.top as u64 { " open" } else { "" };

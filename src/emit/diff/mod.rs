@@ -7,7 +7,8 @@ mod text;
 use std::io::{self, Write};
 
 use crate::compare::{
-    Difference, Figure, FigureChange, KernelDifference, LineChange, Outcome, SassChange, SideFacts, UnitDifference,
+    Difference, Figure, FigureChange, How, KernelDifference, Likeness, LineChange, Outcome, SassChange, SideFacts,
+    UnitDifference,
 };
 use crate::emit::text::thousands;
 
@@ -88,6 +89,7 @@ enum Overall {
     Gone,
     Better,
     Changed,
+    Renamed,
     Same,
 }
 
@@ -102,6 +104,7 @@ impl Overall {
             (_, true, true) => Overall::Mixed,
             (_, true, false) => Overall::Worse,
             (_, false, true) => Overall::Better,
+            _ if kernel.is_empty() && kernel.paired_by == Some(How::Code) => Overall::Renamed,
             _ if kernel.is_empty() => Overall::Same,
             _ => Overall::Changed,
         }
@@ -115,6 +118,7 @@ impl Overall {
             Overall::Gone => "is gone",
             Overall::Better => "better",
             Overall::Changed => "the same figures, other code",
+            Overall::Renamed => "renamed, the same code",
             Overall::Same => "no difference",
         }
     }
@@ -125,7 +129,7 @@ impl Overall {
             Overall::Worse | Overall::Gone => "worse",
             Overall::Better | Overall::New => "better",
             Overall::Mixed => "mixed",
-            Overall::Changed | Overall::Same => "note",
+            Overall::Changed | Overall::Renamed | Overall::Same => "note",
         }
     }
 }
@@ -163,6 +167,17 @@ const CODE_LEFT_OUT: &str = "the code differs; how is too much to work out";
 
 /// What is said of kernels whose lines were not compared.
 const LINES_LEFT_OUT: &str = "its lines were not compared: those of all kernels are too many";
+
+/// What is said of code without an instruction that is gone or new.
+fn same_instructions(sass: &SassChange) -> &'static str {
+    match sass.likeness {
+        Likeness::Identical => "the code is the same",
+        Likeness::Renamed => "the code is the same but for the names of registers",
+        Likeness::Alike | Likeness::Different => {
+            "the same instructions, but registers, jumps or what they refer to differ beyond a renaming that could be proven"
+        }
+    }
+}
 
 /// What is said of changes that are in no hunk.
 fn left_out(sass: &SassChange) -> String {

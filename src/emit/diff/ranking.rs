@@ -59,8 +59,16 @@ fn cell(change: Option<&FigureChange>) -> (String, anstyle::Style) {
 
 /// Writes how many kernels became what, and the worst of those that both sides have.
 pub fn write(kernels: &[&KernelDifference], options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let all =
-        [Overall::Worse, Overall::Mixed, Overall::Better, Overall::Changed, Overall::New, Overall::Gone, Overall::Same];
+    let all = [
+        Overall::Worse,
+        Overall::Mixed,
+        Overall::Better,
+        Overall::Changed,
+        Overall::New,
+        Overall::Gone,
+        Overall::Renamed,
+        Overall::Same,
+    ];
     let of = |wanted: Overall| kernels.iter().filter(|kernel| Overall::of(kernel) == wanted).count();
     let told = all.into_iter().map(|kind| (of(kind), kind)).filter(|(number, _)| *number > 0);
     let told: Vec<String> =
@@ -69,8 +77,9 @@ pub fn write(kernels: &[&KernelDifference], options: &Options, out: &mut dyn Wri
     for line in wrap(&format!("{}: {}", count(kernels.len() as u64, "kernel"), told.join(", ")), options.width) {
         writeln!(out, "{line}")?;
     }
-    let differs =
-        |kernel: &&&KernelDifference| !matches!(Overall::of(kernel), Overall::Same | Overall::New | Overall::Gone);
+    let differs = |kernel: &&&KernelDifference| {
+        !matches!(Overall::of(kernel), Overall::Same | Overall::Renamed | Overall::New | Overall::Gone)
+    };
     let mut ranked: Vec<&KernelDifference> = kernels.iter().filter(differs).copied().collect();
     ranked.sort_by_cached_key(|kernel| (rank(kernel), kernel.name.clone()));
     let shown = ranked.get(..ROWS.min(ranked.len())).unwrap_or(&[]);
@@ -113,6 +122,7 @@ fn words(kind: Overall) -> &'static str {
         Overall::Changed => "with the same figures and other code",
         Overall::New => "new",
         Overall::Gone => "gone",
+        Overall::Renamed => "renamed, with the same code",
         Overall::Same => "without a difference",
     }
 }
@@ -136,6 +146,7 @@ mod tests {
             name: name.to_owned(),
             demangled: None,
             before_name: None,
+            paired_by: None,
             within: None,
             before_within: None,
             side,

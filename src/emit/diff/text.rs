@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::{
     CODE_LEFT_OUT, LINES_LEFT_OUT, Options, Overall, amount, left_out, moved_lines, other_figures, ranking,
-    shown_figures, side, step, title, verdict, worst_first,
+    same_instructions, shown_figures, side, step, title, verdict, worst_first,
 };
 use crate::compare::{Difference, KernelDifference, LineChange, Outcome, SassChange, UnitDifference};
 use crate::emit::escape::terminal;
@@ -100,7 +100,7 @@ pub fn write_kernel(kernel: &KernelDifference, options: &Options, out: &mut dyn 
         Overall::Worse | Overall::Gone => BAD,
         Overall::Mixed => WARN,
         Overall::Better | Overall::New => GOOD,
-        Overall::Changed | Overall::Same => DIM,
+        Overall::Changed | Overall::Renamed | Overall::Same => DIM,
     };
     let shown = abridge(name(kernel), options.width.saturating_sub(30).max(20));
     write!(out, "\n{BOLD}{}{RESET}  {style}{}{RESET}", terminal(&shown), overall.word())?;
@@ -175,7 +175,7 @@ fn write_lines(lines: &[LineChange], options: &Options, out: &mut dyn Write) -> 
 /// Instructions that differ, registers renamed away.
 fn write_code(sass: &SassChange, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     if sass.gone + sass.new == 0 {
-        return writeln!(out, "  the code is the same but for the names of registers");
+        return hanging(same_instructions(sass), options.width, out);
     }
     let same = count(sass.same, "instruction");
     let (gone, new) = (thousands(sass.gone), thousands(sass.new));

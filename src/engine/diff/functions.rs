@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::library::digest;
+use super::library::{digest, proven};
 use crate::base::Pc;
 use crate::compare::{SassChange, sass_changes};
 use crate::cubin::lines::LineTable;
@@ -52,8 +52,9 @@ impl<'a> Functions<'a> {
         if digest(self.image, old.function, old.range.clone()) == digest(other.image, new.function, new.range.clone()) {
             return Some(SassChange::none(new.instructions));
         }
-        let old = Texts::of(self.image, self.lines, old.function, name)?;
-        let new = Texts::of(other.image, other.lines, new.function, other_name)?;
-        Some(sass_changes(&old, &new, room))
+        let texts = Texts::of(self.image, self.lines, old.function, name)?;
+        let other_texts = Texts::of(other.image, other.lines, new.function, other_name)?;
+        let change = sass_changes(&texts, &other_texts, room);
+        Some(proven(change, (self.image, old.function), (other.image, new.function)))
     }
 }

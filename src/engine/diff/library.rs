@@ -13,14 +13,14 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Code, Loaded, Refused};
 use crate::base::Pc;
-use crate::compare::{SassChange, sass_changes};
+use crate::compare::{Likeness, SassChange, sass_changes};
 use crate::cubin::{Function, Image, lines::LineTable};
 use crate::engine::compile::Session;
 use crate::engine::given::{self, Given, Inside};
 use crate::engine::inspect::{Inspected, Job, View, inspect};
 use crate::engine::settings::Settings;
 use crate::report::listing::Texts;
-use crate::report::{Kernel, Resources, Unit};
+use crate::report::{Kernel, Resources, Unit, is_renaming};
 
 /// Bytes of cubins that are read again, once for each of their functions that differs; how the code differs beyond is not worked out.
 const MOST_READ_AGAIN: u64 = 1 << 30;
@@ -171,8 +171,20 @@ impl Uniformity {
     }
 }
 
+/// The same, and whether instructions that are alike one by one are a renaming of registers.
+pub(super) fn proven(
+    mut change: SassChange,
+    old: (&Image<'_>, &Function<'_>),
+    new: (&Image<'_>, &Function<'_>),
+) -> SassChange {
+    if change.likeness == Likeness::Alike && is_renaming(old, new) {
+        change.likeness = Likeness::Renamed;
+    }
+    change
+}
+
 /// The functions of a cubin by the code they have.
-fn digests(image: &Image<'_>) -> HashMap<Key, Digest> {
+pub(super) fn digests(image: &Image<'_>) -> HashMap<Key, Digest> {
     let mut found = HashMap::new();
     for function in &image.functions {
         let whole = Pc(0)..Pc(u32::try_from(function.code.len()).unwrap_or(u32::MAX));
@@ -204,11 +216,22 @@ impl Library {
         if old.digest == new.digest {
             return Some(Changes::Worked(SassChange::none(new.instructions)));
         }
-        let change = self.with_texts(old, |old| other.with_texts(new, |new| sass_changes(old, new, room)));
+        let change = self.with_texts(old, |old, (image, function)| {
+            other.with_texts(new, |new, of_new| proven(sass_changes(old, new, room), (image, function), of_new))
+        });
         Some(change.flatten().map_or(Changes::TooMuch, Changes::Worked))
     }
 
-    fn with_texts<T>(&self, place: &Place, then: impl FnOnce(&Texts<'_>) -> T) -> Option<T> {
+    /// What stands for the code of a function.
+    pub fn code(&self, key: &Key) -> Option<Digest> {
+        self.functions.get(key).map(|place| place.digest)
+    }
+
+    fn with_texts<T>(
+        &self,
+        place: &Place,
+        then: impl FnOnce(&Texts<'_>, (&Image<'_>, &Function<'_>)) -> T,
+    ) -> Option<T> {
         let bytes = self.bytes(place.source)?;
         if self.read_again.fetch_add(bytes.len() as u64, Ordering::Relaxed) > MOST_READ_AGAIN {
             return None;
@@ -217,7 +240,7 @@ impl Library {
         let (name, within) = &place.key;
         let function = image.functions.iter().find(|function| function.name == *within.as_ref().unwrap_or(name))?;
         let lines = LineTable::parse(&image);
-        Some(then(&Texts::of(&image, &lines, function, name)?))
+        Some(then(&Texts::of(&image, &lines, function, name)?, (&image, function)))
     }
 
     /// Functions come in the order of the library: most are in the cubin of the last one.

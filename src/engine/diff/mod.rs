@@ -20,7 +20,7 @@ use crate::base::work::{self, Deadline, TimeOver};
 use crate::cache::Cache;
 use crate::compare::{DIFF_SCHEMA, Difference, KernelDifference, differences};
 use crate::cubin::{Image, lines::LineTable};
-use crate::report::{Report, SCHEMA, Unit};
+use crate::report::{Kernel, LaunchHints, Report, SCHEMA, Unit};
 use functions::Functions;
 use library::{Changes, Library};
 
@@ -32,6 +32,8 @@ const MOST_LINES: usize = 1 << 20;
 pub struct Side {
     /// The input, the first there is, and how it is built.
     pub settings: Settings,
+    /// What is known of the launch.
+    pub launch: LaunchHints,
     /// What ptxas has made before.
     pub cache: Option<Arc<Cache>>,
     /// Who is told of an installation of ptxas.
@@ -82,6 +84,7 @@ impl Side {
     fn session(&self) -> Result<Session> {
         let mut session = Session::new(&self.settings)?;
         session.installing = self.installing;
+        session.launch = self.launch;
         session.cache.clone_from(&self.cache);
         Ok(session)
     }
@@ -106,7 +109,8 @@ pub fn compare(before: &[Loaded], after: &[Loaded], time: Duration) -> Result<Di
     let mut room = MOST_LINES;
     for (old, new) in pairs(before, after)? {
         let compared = work::until(Deadline::after(time), || {
-            let mut unit = differences(&old.unit, &new.unit);
+            let (old_code, new_code) = (old.digests(), new.digests());
+            let mut unit = differences(&old.unit, &new.unit, &|kernel| old_code(kernel), &|kernel| new_code(kernel));
             compare_code(&mut unit.kernels, old, new, &mut room);
             unit
         });
@@ -116,6 +120,24 @@ pub fn compare(before: &[Loaded], after: &[Loaded], time: Duration) -> Result<Di
         }
     }
     Ok(Difference { schema: DIFF_SCHEMA.to_owned(), units })
+}
+
+/// Says what stands for the code of a kernel.
+type Digests<'a> = Box<dyn Fn(&Kernel) -> Option<[u8; 32]> + 'a>;
+
+impl Loaded {
+    /// What stands for the code of each kernel.
+    fn digests(&self) -> Digests<'_> {
+        let key = |kernel: &Kernel| (kernel.name.clone(), kernel.within.clone());
+        match &self.code {
+            Code::Nowhere => Box::new(|_| None),
+            Code::Library(library) => Box::new(move |kernel| library.code(&key(kernel))),
+            Code::Cubin(cubin) => {
+                let found = Image::parse(cubin).map(|image| library::digests(&image)).unwrap_or_default();
+                Box::new(move |kernel| found.get(&key(kernel)).copied())
+            }
+        }
+    }
 }
 
 fn load_report(session: &Session, read: &Input) -> Result<Vec<Loaded>> {

@@ -22,7 +22,7 @@ use super::progress::{Installing, Progress};
 use super::settings::Within;
 use crate::base::Limits;
 use crate::cache::Told;
-use crate::gate::{self, Baseline, Check, Date, Measured, Piece, Scope, Times, Verdict};
+use crate::gate::{self, Baseline, Check, Date, Measured, Moment, Piece, Scope, Times, Verdict};
 
 /// What a gate is asked for.
 #[derive(Clone, Debug)]
@@ -186,6 +186,11 @@ fn with_check<T>(
 /// The day in UTC.
 pub fn today() -> Date {
     Date::from_unix_seconds(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs()))
+}
+
+/// The second in UTC.
+pub fn now() -> Moment {
+    Moment::from_unix_seconds(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs()))
 }
 
 /// Reads what was recorded: the text, and what it says. A baseline that is not there is an error unless one is to be written.
