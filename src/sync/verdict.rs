@@ -46,7 +46,7 @@ const PROBLEMS: [Input; 12] = [
 const LONG_PROBLEMS: [Input; 4] = [PROBLEMS[0], PROBLEMS[1], PROBLEMS[2], PROBLEMS[3]];
 /// Sizes of problems that memory brings, and what parameters are with them.
 pub const SIZES: [(Brought, &[Input]); 2] =
-    [(Brought::Growing { by: 1 }, &PROBLEMS), (Brought::Growing { by: 320 }, &LONG_PROBLEMS)];
+    [(Brought::Growing { by: 1 }, &PROBLEMS), (Brought::Growing { by: 640 }, &LONG_PROBLEMS)];
 /// What is tried, in turn.
 const TRIED: [(Brought, &[Input]); 4] = [(MEMORY[0], &INPUTS), SIZES[0], SIZES[1], (MEMORY[1], &INPUTS)];
 
