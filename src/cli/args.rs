@@ -433,8 +433,9 @@ pub enum ToolchainAction {
 /// `ptxinspect explain`
 #[derive(Debug, ClapArgs)]
 pub struct ExplainArgs {
-    /// A code, such as C7508; an instruction, such as mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32, for the elements that its registers
-    /// hold; `idesc NUMBER [KIND]` or `sdesc NUMBER [wgmma|tcgen05]` for a descriptor; without one, every code there is a page for
+    /// A code, such as C7508; a word of an estimate, bound or stall; an instruction, such as
+    /// mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32, for the elements that its registers hold; `idesc NUMBER [KIND]` or
+    /// `sdesc NUMBER [wgmma|tcgen05]` for a descriptor; without one, every code and word there is a page for
     #[arg(value_name = "CODE", num_args = 0..=3)]
     pub what: Vec<String>,
     /// The form of the page
