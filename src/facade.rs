@@ -354,7 +354,7 @@ pub fn disassemble(source: &Source, options: &Options) -> Result<Listing, Error>
 impl Listing {
     /// For people; `control` shows what instructions tell the scheduler, `hex` their words.
     pub fn to_text(&self, control: bool, hex: bool) -> String {
-        let options = emit::listing::Options { hex, control, sets: false, no_text: "", width: None };
+        let options = emit::listing::Options { hex, control, ..emit::listing::Options::default() };
         plain(|out| self.functions.iter().try_for_each(|function| emit::listing::write_text(function, &options, out)))
     }
 
