@@ -345,16 +345,17 @@ struct Shown {
     lines: Option<(u32, u32)>,
     only_hot: bool,
     control: bool,
+    cycles: bool,
     width: Option<usize>,
     only_functions: bool,
 }
 
 impl Shown {
     fn options(json: &str) -> PyResult<(By, AnnotateOptions)> {
-        let Shown { by_source, lines, only_hot, control, width, only_functions } = read(json)?;
+        let Shown { by_source, lines, only_hot, control, cycles, width, only_functions } = read(json)?;
         let lines = lines.map(|(from, to)| (Line(from), Line(to)));
         let by = if by_source { By::Source } else { By::Ptx };
-        Ok((by, AnnotateOptions { lines, only_hot, control, width, only_functions }))
+        Ok((by, AnnotateOptions { lines, only_hot, control, cycles, width, only_functions }))
     }
 }
 

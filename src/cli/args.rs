@@ -305,6 +305,9 @@ pub struct AnnotateArgs {
     /// Show stall counts and scoreboards
     #[arg(long, help_heading = "Output")]
     pub control: bool,
+    /// Show when each instruction issues with one warp alone, how long it waits and for whom: an estimate, for sm_90
+    #[arg(long, help_heading = "Output")]
+    pub cycles: bool,
     /// Cut lines after this many columns [default: the terminal's width; no cut in a file or pipe]
     #[arg(long, value_name = "COLUMNS", help_heading = "Output")]
     pub width: Option<usize>,
