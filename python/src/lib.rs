@@ -479,6 +479,44 @@ fn timeline(py: Python<'_>, given: Given, options: &str, steps: Option<u64>) -> 
     Ok(Timelines { drawn })
 }
 
+/// What loops cost.
+#[pyclass(frozen, module = "ptxinspect._ptxinspect")]
+struct LoopCosts {
+    costs: ptxinspect::LoopCosts,
+}
+
+#[pymethods]
+impl LoopCosts {
+    fn to_text(&self, py: Python<'_>) -> String {
+        py.detach(|| self.costs.to_text())
+    }
+
+    fn to_json(&self, py: Python<'_>) -> String {
+        py.detach(|| self.costs.to_json())
+    }
+}
+
+/// What is asked of loops.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct CostAsked {
+    line: Option<u32>,
+    warps: Vec<u8>,
+    memory: ptxinspect::cost::Memory,
+    latency: Option<u16>,
+    hazards: bool,
+    accesses: bool,
+}
+
+#[pyfunction]
+fn cost(py: Python<'_>, given: Given, options: &str, asked: &str) -> PyResult<LoopCosts> {
+    let (source, options) = (Source::from(given), Asked::options(options)?);
+    let CostAsked { line, warps, memory, latency, hazards, accesses } = read(asked)?;
+    let asked = ptxinspect::CostOptions { line, warps, memory, latency, hazards, accesses };
+    let costs = py.detach(|| ptxinspect::cost(&source, &options, &asked)).map_err(|error| raise(py, &error))?;
+    Ok(LoopCosts { costs })
+}
+
 /// What a tuning found.
 #[pyclass(frozen, module = "ptxinspect._ptxinspect")]
 struct Tuning {
@@ -666,6 +704,7 @@ fn _ptxinspect(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Listing>()?;
     module.add_class::<Difference>()?;
     module.add_class::<Timelines>()?;
+    module.add_class::<LoopCosts>()?;
     module.add_class::<Tuning>()?;
     module.add_class::<Verdict>()?;
     module.add_function(wrap_pyfunction!(inspect, module)?)?;
@@ -675,6 +714,7 @@ fn _ptxinspect(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(disassemble, module)?)?;
     module.add_function(wrap_pyfunction!(diff, module)?)?;
     module.add_function(wrap_pyfunction!(timeline, module)?)?;
+    module.add_function(wrap_pyfunction!(cost, module)?)?;
     module.add_function(wrap_pyfunction!(tune, module)?)?;
     module.add_function(wrap_pyfunction!(occupancy, module)?)?;
     module.add_function(wrap_pyfunction!(gate, module)?)?;

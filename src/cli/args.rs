@@ -374,12 +374,12 @@ pub struct DisasmArgs {
     /// Show stall counts and scoreboards
     #[arg(long, help_heading = "Output")]
     pub control: bool,
-    /// Show which registers are live, below each instruction
-    #[arg(long, help_heading = "Output")]
-    pub sets: bool,
     /// Say stall counts, scoreboards and operands kept for reuse in words, below each instruction
     #[arg(long, help_heading = "Output")]
     pub explain_control: bool,
+    /// Show which registers are live, below each instruction
+    #[arg(long, help_heading = "Output")]
+    pub sets: bool,
     /// Whose texts and live counts to show: ours, or nvdisasm's for comparison, under whose rule --sets is then
     #[arg(long, value_name = "WHICH", default_value = "native", help_heading = "Output")]
     pub disassembler: Disassembler,
