@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::base::{Arch, Limits, Line};
 use crate::compare::Difference;
+use crate::cost::Memory;
 use crate::emit;
 use crate::emit::clean::{self, Form};
 use crate::engine::compile::{Session, environment};
@@ -22,7 +23,7 @@ use crate::registers;
 use crate::report::annotation::{Annotation, By};
 use crate::report::listing::ListedFunction;
 use crate::report::timeline::{NoTimeline, STEPS, Timeline};
-use crate::report::{Effort, ErrorStage, Issue, LaunchHints, Report, RoleHint, Unit, Wanted};
+use crate::report::{Costs, Effort, ErrorStage, Issue, LaunchHints, Report, RoleHint, Unit, Wanted};
 use crate::tune::Tuning;
 
 /// Columns of text where nobody says how many.
@@ -265,9 +266,17 @@ pub fn survey(source: &Source, options: &Options) -> Result<Report, Error> {
 }
 
 fn units(source: &Source, options: &Options, view: View) -> Result<Vec<(Unit, Annotation)>, Error> {
-    let session = options.session()?;
+    units_of(&options.session()?, source, options, view)
+}
+
+fn units_of(
+    session: &Session,
+    source: &Source,
+    options: &Options,
+    view: View,
+) -> Result<Vec<(Unit, Annotation)>, Error> {
     let given = source.given(options)?;
-    let units = inspect_all(&session, &given, view, &Silent);
+    let units = inspect_all(session, &given, view, &Silent);
     if units.iter().any(|(unit, _)| unit.error.is_some()) {
         return Err(Error::of_units(units.into_iter().map(|(unit, _)| unit).collect()));
     }
@@ -354,7 +363,7 @@ pub fn disassemble(source: &Source, options: &Options) -> Result<Listing, Error>
 impl Listing {
     /// For people; `control` shows what instructions tell the scheduler, `hex` their words.
     pub fn to_text(&self, control: bool, hex: bool) -> String {
-        let options = emit::listing::Options { hex, control, sets: false, no_text: "", width: None };
+        let options = emit::listing::Options { hex, control, ..emit::listing::Options::default() };
         plain(|out| self.functions.iter().try_for_each(|function| emit::listing::write_text(function, &options, out)))
     }
 
@@ -476,6 +485,78 @@ impl Timelines {
     /// A picture.
     pub fn to_svg(&self) -> String {
         markup(|out| emit::timeline::write_svg(&self.timelines, out))
+    }
+}
+
+/// What is asked of [`cost`].
+#[derive(Clone, Debug, Default)]
+pub struct CostOptions {
+    /// Only the innermost loop around this PTX line.
+    pub line: Option<u32>,
+    /// Warps on each scheduler, 1 to 16; none means those that an SM holds.
+    pub warps: Vec<u8>,
+    /// Where data of global and local memory are.
+    pub memory: Memory,
+    /// Cycles until it answers; none means those of where it is.
+    pub latency: Option<u16>,
+    /// Whether consumers that come too early are looked for.
+    pub hazards: bool,
+    /// Whether all accesses of memory are told, instead of loops.
+    pub accesses: bool,
+}
+
+/// What loops cost, as [`cost`] found it: [`Kernel::costs`](crate::report::Kernel::costs) of each kernel.
+#[derive(Debug)]
+pub struct LoopCosts {
+    /// The units.
+    pub units: Vec<Unit>,
+    accesses: bool,
+}
+
+/// What a turn of each loop costs, by the schedule of ptxas: a static estimate, where somebody measured the architecture.
+///
+/// # Errors
+/// As [`inspect`], and where no loop is around the line that was asked for, or no scheduler holds so many warps.
+pub fn cost(source: &Source, options: &Options, asked: &CostOptions) -> Result<LoopCosts, Error> {
+    let mut session = options.session()?;
+    let mut warps = 0;
+    for &count in &asked.warps {
+        if !(1..=16).contains(&count) {
+            return Err(anyhow::anyhow!("{count} is no number of warps on a scheduler: expected 1 to 16").into());
+        }
+        warps |= 1 << (count - 1);
+    }
+    session.wanted.live_values = false;
+    session.wanted.costs = Costs::Asked {
+        line: asked.line.map(Line),
+        warps,
+        latency: asked.latency.unwrap_or_else(|| asked.memory.latency()),
+        hazards: asked.hazards,
+        accesses: asked.accesses,
+    };
+    let units = units_of(&session, source, options, View::Report)?.into_iter().map(|(unit, _)| unit).collect();
+    let found = LoopCosts { units, accesses: asked.accesses };
+    let has_loop = found
+        .units
+        .iter()
+        .flat_map(|unit| &unit.kernels)
+        .any(|kernel| kernel.costs.as_ref().is_some_and(|costs| !costs.is_empty()));
+    match asked.line {
+        Some(line) if !has_loop => Err(anyhow::anyhow!("line {line}: no loop has an instruction of that line").into()),
+        _ => Ok(found),
+    }
+}
+
+impl LoopCosts {
+    /// For people.
+    pub fn to_text(&self) -> String {
+        let options = emit::cost::Options { width: WIDTH, verbose: false, accesses: self.accesses };
+        plain(|out| emit::cost::write_text(&self.units, &options, out))
+    }
+
+    /// For programs.
+    pub fn to_json(&self) -> String {
+        json(|out| emit::cost::write_json(&self.units, out))
     }
 }
 

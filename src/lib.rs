@@ -51,7 +51,7 @@
 //! ```
 //!
 //! Dependencies point one way too: [`base`] ← [`container`], [`ptx`], [`cubin`], [`sass`], [`toolchain`], [`cache`] (never each other; the last two use [`files`]) ← [`graph`] ← [`flow`]
-//! ← [`registers`] ← [`cost`]; [`registers`], [`simt`] ← `access`, [`roles`] ← `sync` ← `memory` ← [`report`] ← [`compare`] ← [`mod@gate`] ← [`matrix`], [`mod@tune`] ← [`engine`], [`emit`] ← `mcp` ← `cli`.
+//! ← [`registers`] ← [`mod@cost`]; [`registers`], [`simt`] ← `access`, [`roles`] ← `sync` ← `memory` ← [`report`] ← [`compare`] ← [`mod@gate`] ← [`matrix`], [`mod@tune`] ← [`engine`], [`emit`] ← `mcp` ← `cli`.
 //! `tests/architecture.rs` reads the sources and checks it.
 
 mod access;

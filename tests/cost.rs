@@ -88,3 +88,81 @@ fn accesses_and_loops_are_asked_for_apart() {
     assert_eq!(asked.status.code(), Some(2));
     assert!(stderr(&asked).contains("cannot be used with"), "{}", stderr(&asked));
 }
+
+#[test]
+fn a_chain_says_whose_result_each_instruction_waits_for() {
+    let Some(ptxas) = ptxas() else { return eprintln!("SKIPPED: no ptxas") };
+    let asked = program()
+        .args(["annotate", "--cycles", "--format", "json", "--arch", "sm_90a", "--ptxas"])
+        .arg(ptxas)
+        .arg(root(CHAIN))
+        .output()
+        .unwrap();
+    assert!(asked.status.success(), "{}", stderr(&asked));
+    let mut waits = 0;
+    for record in stdout(&asked).lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        for instruction in record["instructions"].as_array().into_iter().flatten() {
+            let (issue, text) = (&instruction["issue"], instruction["text"].as_str().unwrap_or_default());
+            assert!(issue.is_object(), "{instruction}");
+            // The first comes behind the branch.
+            if text.starts_with("FFMA") && issue["waited"].as_u64() >= Some(4) && issue["cause"] != "branch" {
+                waits += 1;
+                // Each waits for the one right before it.
+                assert_eq!(issue["cause"], "stall", "{instruction}");
+                assert_eq!(issue["for_pc"].as_u64(), instruction["pc"].as_u64().map(|pc| pc - 16), "{instruction}");
+            }
+        }
+    }
+    assert!(waits >= 25, "{waits}");
+}
+
+#[test]
+fn cycles_of_an_architecture_that_nobody_measured_are_not_known() {
+    let cubin = root("testdata/cubin/functions-13.4-sm_75.cubin");
+    let asked = program().args(["annotate", "--cycles"]).arg(cubin).output().unwrap();
+    assert!(asked.status.success(), "{}", stderr(&asked));
+    assert!(stdout(&asked).contains("when instructions issue is not known for sm_75"), "{}", stdout(&asked));
+}
+
+#[test]
+fn bank_conflicts_count_in_cycles() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(root("testdata/cost/conflict.ptx")).unwrap();
+    let turn = |stride: u32| {
+        let path = folder.path().join(format!("{stride}.ptx"));
+        std::fs::write(&path, text.replace("%r3, 128, %r4", &format!("%r3, {stride}, %r4"))).unwrap();
+        cost(&[path.to_str().unwrap(), "--warps", "4"])["units"][0]["kernels"][0]["loops"][0]["shortest"].clone()
+    };
+    let (apart, together) = (turn(4), turn(128));
+    if apart.is_null() {
+        eprintln!("SKIPPED: no ptxas");
+        return;
+    }
+    assert_eq!((&apart["bank_conflicts"], &apart["undecided_accesses"]), (&0.into(), &0.into()));
+    assert_eq!((&together["bank_conflicts"], &together["undecided_accesses"]), (&1.into(), &0.into()));
+    // Sixteen warps, 32 wavefronts each, one a cycle.
+    let with = &together["with_warps"][0];
+    assert!((512.0..540.0).contains(&with["cycles"].as_f64().unwrap()), "{with}");
+    assert_eq!((&with["bound"], &with["part"]), (&"part".into(), &"load/store of the SM".into()));
+    assert!(apart["with_warps"][0]["cycles"].as_f64().unwrap() < 100.0, "{apart}");
+    // A result comes two cycles later for each further wavefront.
+    let alone = |turn: &Value| turn["alone"]["cycles"].as_f64().unwrap();
+    assert!((alone(&together) - alone(&apart) - 62.0).abs() < 2.0, "{} {}", alone(&together), alone(&apart));
+}
+
+#[test]
+fn where_data_are_is_a_parameter() {
+    let path = root(CHAIN);
+    let latency = |more: &[&str]| {
+        let found = cost(&[&[path.to_str().unwrap()], more].concat());
+        found["units"][0]["kernels"][0]["loops"][0]["memory_latency"].clone()
+    };
+    if latency(&[]).is_null() {
+        eprintln!("SKIPPED: no ptxas");
+        return;
+    }
+    assert_eq!(latency(&[]), 33);
+    assert_eq!(latency(&["--memory", "l2"]), 280);
+    assert_eq!(latency(&["--memory", "dram"]), 680);
+    assert_eq!(latency(&["--memory", "dram", "--latency", "900"]), 900);
+}

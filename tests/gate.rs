@@ -265,3 +265,42 @@ fn changes_that_make_it_worse_are_caught_with_their_line() {
     assert_eq!((code, &verdict["outcome"]), (2, &Value::from("error")));
     assert!(verdict["findings"][0]["ptx_line"].as_u64().is_some(), "{verdict}");
 }
+
+#[test]
+fn cycles_of_the_hottest_loop_are_compared_where_the_policy_asks() {
+    let Some(_) = ptxas() else { return eprintln!("SKIPPED: no ptxas") };
+    let chain = fs::read_to_string(root("testdata/cost/chain.ptx")).unwrap();
+    let launched = chain.replacen("\n{\n", "\n.maxntid 256\n{\n", 1);
+    assert_ne!(chain, launched);
+    let repo = Repo::new().with("chain.ptx", &launched);
+    // Nobody asked: nothing is recorded.
+    assert_eq!(repo.says(&["chain.ptx", "--update"]).0, 0);
+    let baseline = || fs::read_to_string(repo.path().join("ptxinspect.lock.json")).unwrap();
+    assert!(!baseline().contains("loop_cycles"));
+    repo.put("ptxinspect.toml", "[metrics]\nloop_cycles = true\ninstructions = false\ncode_bytes = false\n");
+    assert_eq!(repo.says(&["chain.ptx", "--update"]).0, 0);
+    assert!(baseline().contains("loop_cycles"), "{}", baseline());
+    assert_eq!(repo.says(&["chain.ptx"]).0, 0);
+    // Four more multiplications a turn.
+    let line = "  fma.rn.f32 %f1, %f1, %f2, %f3;\n";
+    repo.put("chain.ptx", launched.replacen(line, &line.repeat(5), 1));
+    let (status, said) = repo.says(&["chain.ptx"]);
+    assert_eq!(status, 1, "{said}");
+    assert!(said.contains("cycles of the hottest loop"), "{said}");
+    // A launch that is not known leaves the cycles unknown, and what is unknown meets no budget.
+    repo.put("chain.ptx", &chain);
+    repo.put("ptxinspect.toml", "[[rule]]\nkernel = \"*\"\nbudgets = [\"loop_cycles <= 100000\"]\n");
+    let (status, said) = repo.says(&["chain.ptx"]);
+    assert_eq!(status, 2, "{said}");
+    assert!(said.contains("cycles of the hottest loop is not known") && said.contains("--threads"), "{said}");
+}
+
+#[test]
+fn cycles_of_an_architecture_that_nobody_measured_meet_no_budget() {
+    let repo = Repo::new().with("a.cubin", cubin("functions-13.4-sm_75.cubin"));
+    assert_eq!(repo.says(&["a.cubin", "--update"]).0, 0);
+    repo.put("ptxinspect.toml", "[[rule]]\nkernel = \"*\"\nbudgets = [\"loop_cycles <= 100000\"]\n");
+    let (status, said) = repo.says(&["a.cubin"]);
+    assert_eq!(status, 2, "{said}");
+    assert!(said.contains("is not known"), "{said}");
+}

@@ -29,7 +29,8 @@ fuzz_target!(|data: &[u8]| {
     for function in &image.functions {
         let section = listing::open(&image, &lines, function, &counting, Wanted { sets: true, nvdisasm: None });
         for listed in section.parts().iter().map(|part| part.listed()) {
-            let options = list::Options { hex: true, control: true, sets: true, no_text: "", width: Some(60) };
+            let options =
+                list::Options { hex: true, control: true, explain: true, sets: true, no_text: "", width: Some(60) };
             leaves_clean(Form::Text, |out| list::write_text(&listed, &options, out));
         }
     }

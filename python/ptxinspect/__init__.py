@@ -1,7 +1,7 @@
 """Where did my registers go, and did this change make it worse?
 
 ``inspect`` takes PTX text, a cubin's bytes or a path and gives a :class:`Report`; ``annotate``, ``disassemble``, ``diff``, ``occupancy``,
-``timeline``, ``tune`` and ``gate`` answer one question each. They work in this process, without a GPU, and let other threads run meanwhile.
+``timeline``, ``cost``, ``tune`` and ``gate`` answer one question each. They work in this process, without a GPU, and let other threads run meanwhile.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from . import _map, _ptxinspect
 from ._errors import CubinError, Error, InputError, PtxasError, TimeoutError, ToolchainError
 from ._model import Advisory, Diagnostic, Finding, Kernel, Unit
 from ._ptxinspect import __version__
-from ._results import Annotated, Difference, Listing, OccupancyAnswer, Report, Timelines, Tuning, Verdict, _list
+from ._results import Annotated, Difference, Listing, LoopCosts, OccupancyAnswer, Report, Timelines, Tuning, Verdict, _list
 
 __all__ = [
     "Advisory",
@@ -27,6 +27,7 @@ __all__ = [
     "InputError",
     "Kernel",
     "Listing",
+    "LoopCosts",
     "OccupancyAnswer",
     "PtxasError",
     "Report",
@@ -38,6 +39,7 @@ __all__ = [
     "Verdict",
     "__version__",
     "annotate",
+    "cost",
     "diff",
     "disassemble",
     "gate",
@@ -272,6 +274,44 @@ def timeline(
     """The barriers of a PTX's kernels executed: who waits for whom. It needs no ptxas."""
     options = _options(None, None, (), kernels, threads, timeout=timeout)
     return Timelines(_ptxinspect.timeline(_given(source, name), options, steps))
+
+
+def cost(
+    source: Source,
+    arch: Optional[Strings] = None,
+    ptxas: Optional[str] = None,
+    *,
+    line: Optional[int] = None,
+    warps: Union[int, Sequence[int]] = (),
+    memory: Literal["l1", "l2", "dram"] = "l1",
+    latency: Optional[int] = None,
+    hazards: bool = False,
+    accesses: bool = False,
+    flags: Strings = (),
+    kernels: Strings = (),
+    threads: Optional[int] = None,
+    smem_dynamic: Optional[int] = None,
+    timeout: Optional[float] = None,
+    jobs: Optional[int] = None,
+    cache: bool = True,
+    name: Optional[str] = None,
+) -> LoopCosts:
+    """What a turn of each loop costs by the schedule of ptxas: cycles by warps, what bounds them, what is waited for. An estimate.
+
+    ``line`` asks for the innermost loop around a PTX line, ``warps`` for numbers of warps on a scheduler (1 to 16), ``memory`` says where data
+    of global memory are, ``latency`` after how many cycles they come. ``accesses`` tells bank conflicts and sectors of every access of memory, ``hazards`` consumers
+    that come too early by the control bits.
+    """
+    options = _options(arch, ptxas, flags, kernels, threads, smem_dynamic, timeout, jobs=jobs, cache=cache)
+    asked = {
+        "line": line,
+        "warps": [warps] if isinstance(warps, int) else list(warps),
+        "memory": memory,
+        "latency": latency,
+        "hazards": hazards,
+        "accesses": accesses,
+    }
+    return LoopCosts(_ptxinspect.cost(_given(source, name), options, json.dumps(asked)))
 
 
 def tune(

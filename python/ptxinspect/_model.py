@@ -968,6 +968,8 @@ class LoopWait(View):
     #: Cycles since the instruction before it.
     cycles: int
     cause: Literal["stall", "scoreboard", "branch", "pipe", "banks", "barrier", "groups"]
+    #: The instruction that it waits for: the holder of the scoreboard, or behind a stall count the one whose result it
+    #: reads; null where nobody can tell.
     for_pc: Optional[int]
     for_ptx_line: Optional[int]
 
@@ -979,6 +981,10 @@ class TurnCost(View):
     instructions: int
     #: Those of a kind that nobody measured: taken for what resembles them.
     unmeasured: int
+    #: Accesses of shared memory that are counted with their bank conflicts.
+    bank_conflicts: int
+    #: Accesses of shared memory that are not decided: counted as if they had none.
+    undecided_accesses: int
     alone: "CyclesAt"
     #: What one warp alone waits for, the longest first.
     waits: List["LoopWait"]
@@ -1005,6 +1011,10 @@ class LoopCost(View):
     depth: int
     #: Loops inside; their turns are not counted.
     inner_loops: int
+    #: Turns of the PTX's loop that a turn does: above 1 where ptxas unrolled it; null where nobody can tell.
+    ptx_turns: Optional[int]
+    #: Cycles after which global and local memory are taken to answer.
+    memory_latency: int
     shortest: "TurnCost"
     #: The way with the most instructions, where the loop has branches.
     longest: Optional["TurnCost"]

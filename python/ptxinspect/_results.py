@@ -193,6 +193,7 @@ class Annotated:
         lines: Optional[Tuple[int, int]],
         only_hot: bool,
         control: bool,
+        cycles: bool,
         width: Optional[int],
     ) -> str:
         if by not in ("ptx", "source"):
@@ -203,6 +204,7 @@ class Annotated:
                 "lines": lines,
                 "only_hot": only_hot,
                 "control": control,
+                "cycles": cycles,
                 "width": width,
                 "only_functions": self._only_functions,
             }
@@ -215,9 +217,10 @@ class Annotated:
         only_hot: bool = False,
         control: bool = False,
         width: Optional[int] = None,
+        cycles: bool = False,
     ) -> str:
         """For people."""
-        return self._inner.to_text(self._shown(by, lines, only_hot, control, width))
+        return self._inner.to_text(self._shown(by, lines, only_hot, control, cycles, width))
 
     def rows(
         self,
@@ -226,7 +229,7 @@ class Annotated:
         only_hot: bool = False,
     ) -> List[Dict[str, Any]]:
         """One record a line: docs/schema/annotate-v1.schema.json."""
-        text = self._inner.to_json(self._shown(by, lines, only_hot, False, None))
+        text = self._inner.to_json(self._shown(by, lines, only_hot, False, False, None))
         return [json.loads(line) for line in text.splitlines()]
 
     def to_html(self) -> str:
@@ -305,6 +308,20 @@ class Timelines(_Written):
 
     def _repr_html_(self) -> str:
         return self.to_svg()
+
+
+class LoopCosts(_Written):
+    """What loops cost: a static estimate."""
+
+    _inner: "_ptxinspect.LoopCosts"
+
+    def __init__(self, inner: "_ptxinspect.LoopCosts") -> None:
+        self._inner = inner
+
+    @property
+    def kernels(self) -> List[View]:
+        """The kernels of all units: their ``loops``, ``hazards`` and ``accesses``, docs/schema/cost-v1.schema.json."""
+        return [View(kernel) for unit in self.to_dict()["units"] for kernel in unit["kernels"]]
 
 
 class Tuning(_Written):

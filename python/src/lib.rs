@@ -345,16 +345,17 @@ struct Shown {
     lines: Option<(u32, u32)>,
     only_hot: bool,
     control: bool,
+    cycles: bool,
     width: Option<usize>,
     only_functions: bool,
 }
 
 impl Shown {
     fn options(json: &str) -> PyResult<(By, AnnotateOptions)> {
-        let Shown { by_source, lines, only_hot, control, width, only_functions } = read(json)?;
+        let Shown { by_source, lines, only_hot, control, cycles, width, only_functions } = read(json)?;
         let lines = lines.map(|(from, to)| (Line(from), Line(to)));
         let by = if by_source { By::Source } else { By::Ptx };
-        Ok((by, AnnotateOptions { lines, only_hot, control, width, only_functions }))
+        Ok((by, AnnotateOptions { lines, only_hot, control, cycles, width, only_functions }))
     }
 }
 
@@ -476,6 +477,44 @@ fn timeline(py: Python<'_>, given: Given, options: &str, steps: Option<u64>) -> 
     let (source, options) = (Source::from(given), Asked::options(options)?);
     let drawn = py.detach(|| ptxinspect::timeline(&source, &options, steps)).map_err(|error| raise(py, &error))?;
     Ok(Timelines { drawn })
+}
+
+/// What loops cost.
+#[pyclass(frozen, module = "ptxinspect._ptxinspect")]
+struct LoopCosts {
+    costs: ptxinspect::LoopCosts,
+}
+
+#[pymethods]
+impl LoopCosts {
+    fn to_text(&self, py: Python<'_>) -> String {
+        py.detach(|| self.costs.to_text())
+    }
+
+    fn to_json(&self, py: Python<'_>) -> String {
+        py.detach(|| self.costs.to_json())
+    }
+}
+
+/// What is asked of loops.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct CostAsked {
+    line: Option<u32>,
+    warps: Vec<u8>,
+    memory: ptxinspect::cost::Memory,
+    latency: Option<u16>,
+    hazards: bool,
+    accesses: bool,
+}
+
+#[pyfunction]
+fn cost(py: Python<'_>, given: Given, options: &str, asked: &str) -> PyResult<LoopCosts> {
+    let (source, options) = (Source::from(given), Asked::options(options)?);
+    let CostAsked { line, warps, memory, latency, hazards, accesses } = read(asked)?;
+    let asked = ptxinspect::CostOptions { line, warps, memory, latency, hazards, accesses };
+    let costs = py.detach(|| ptxinspect::cost(&source, &options, &asked)).map_err(|error| raise(py, &error))?;
+    Ok(LoopCosts { costs })
 }
 
 /// What a tuning found.
@@ -665,6 +704,7 @@ fn _ptxinspect(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Listing>()?;
     module.add_class::<Difference>()?;
     module.add_class::<Timelines>()?;
+    module.add_class::<LoopCosts>()?;
     module.add_class::<Tuning>()?;
     module.add_class::<Verdict>()?;
     module.add_function(wrap_pyfunction!(inspect, module)?)?;
@@ -674,6 +714,7 @@ fn _ptxinspect(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(disassemble, module)?)?;
     module.add_function(wrap_pyfunction!(diff, module)?)?;
     module.add_function(wrap_pyfunction!(timeline, module)?)?;
+    module.add_function(wrap_pyfunction!(cost, module)?)?;
     module.add_function(wrap_pyfunction!(tune, module)?)?;
     module.add_function(wrap_pyfunction!(occupancy, module)?)?;
     module.add_function(wrap_pyfunction!(gate, module)?)?;

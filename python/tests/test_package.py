@@ -71,11 +71,24 @@ def test_every_other_view_is_the_command_lines(cubin, testdata):
     assert ptxinspect.annotate(cubin).to_svg() == command("annotate", cubin, "--format", "svg")
     ptx = testdata / "ptx" / "hopper_warp_specialised.ptx"
     assert ptxinspect.timeline(ptx).to_json() == command("timeline", ptx, "--format", "json")
+    hopper = testdata / "cubin/hopper-13.4-sm_90a.cubin"
+    assert ptxinspect.cost(hopper, warps=[1, 4]).to_json() == command("cost", hopper, "--warps", "1,4", "--format", "json")
     before, after = testdata / "cubin/culprits-12.4-sm_80.cubin", testdata / "cubin/culprits-12.9-sm_120.cubin"
     assert ptxinspect.diff(before, after).to_json() == command("diff", before, after, "--format", "json")
     said = json.loads(command("occupancy", "--arch=sm_90a", "--registers=168", "--threads=384", "--format=json"))
     answer = ptxinspect.occupancy("sm_90a", registers=168, threads=384)
     assert answer.to_dict() == {key: said[key] for key in answer.keys()}
+
+
+def test_loops_cost_cycles(testdata):
+    found = ptxinspect.cost(testdata / "cubin/hopper-13.4-sm_90a.cubin", warps=range(1, 17))
+    turns = [loop.shortest for kernel in found.kernels for loop in kernel.loops]
+    assert turns and all(len(turn.with_warps) == 16 and turn.alone.cycles > 0 for turn in turns)
+    assert "cycles" in found.to_text()
+    with pytest.raises(ptxinspect.InputError, match="expected 1 to 16"):
+        ptxinspect.cost(testdata / "cubin/hopper-13.4-sm_90a.cubin", warps=17)
+    with pytest.raises(ptxinspect.InputError, match="no loop has an instruction of that line"):
+        ptxinspect.cost(testdata / "cubin/hopper-13.4-sm_90a.cubin", line=1)
 
 
 def test_a_notebook_shows_the_page(cubin):

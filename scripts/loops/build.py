@@ -23,3 +23,9 @@ def compile_all(folder, names, ptxas, jobs=2, arch="sm_90a"):
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         refused = [(name, said) for name, code, said in pool.map(one, names) if code]
     return refused
+
+
+def compile_text(text, cubin, ptxas, arch="sm_90a"):
+    with open(cubin + ".ptx", "w") as file:
+        file.write(text)
+    subprocess.run([ptxas, "-arch", arch, cubin + ".ptx", "-o", cubin], check=True)

@@ -8,6 +8,9 @@ import subprocess
 
 def estimates(program, cubin):
     """Cycles of a turn of the kernel's loop, by warps on a scheduler; 0 stands for one alone."""
+    # Bank conflicts are decided from the PTX.
+    if os.path.basename(cubin).startswith(("conflicts_", "lds_", "sts_")):
+        cubin = cubin[:-len("cubin")] + "ptx"
     asked = subprocess.run([program, "cost", cubin, "--warps", "1..16", "--threads", "1024", "--format", "json"], capture_output=True, text=True)
     if asked.returncode != 0:
         return {}, asked.stderr.strip()

@@ -133,3 +133,22 @@ fn accesses_as_they_were_measured() {
     // The rest are atomics of which all lanes have one word.
     assert_eq!((decided, all.len()), (598, 600));
 }
+
+/// A swizzle of the address itself, as CuTe writes it: where the variable starts decides.
+#[test]
+fn dynamic_shared_memory_starts_where_the_block_does() {
+    let first = |more: &str| {
+        let text = format!(
+            ".version 8.3\n.target sm_90\n.address_size 64\n.extern .shared .align 16 .b8 all[];\n.visible .entry k()\n\
+             .reqntid 128, 1, 1\n{{\n.reg .b32 %r<40>;\n{more}mov.u32 %r2, %tid.x;\nmov.u32 %r3, all;\nand.b32 %r4, %r2, 31;\n\
+             shl.b32 %r5, %r4, 7;\nadd.s32 %r6, %r3, %r5;\nand.b32 %r7, %r6, 896;\nshr.u32 %r7, %r7, 3;\nxor.b32 %r6, %r6, %r7;\n\
+             ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{%r10, %r11, %r12, %r13}}, [%r6];\nret;\n}}\n"
+        );
+        let found = facts(&text).swap_remove(0).1.expect("accesses");
+        let one = found.accesses.first().expect("an access").clone();
+        (one.most, one.ideal, one.undecided.map(|why| why.why))
+    };
+    assert_eq!(first(""), (Some(4), Some(4), None));
+    // Behind other shared memory nobody knows where it starts.
+    assert_eq!(first(".shared .align 4 .b8 tile[100];\n").2, Some(Reason::Address));
+}

@@ -19,6 +19,10 @@ pages!(
     "PI832",
 );
 
+/// Words of estimates that have a page, too, under `docs/words`.
+pub const WORDS: &[(&str, &str)] =
+    &[("bound", include_str!("../../docs/words/bound.md")), ("stall", include_str!("../../docs/words/stall.md"))];
+
 /// Every code, ascending.
 pub fn codes() -> impl Iterator<Item = &'static str> {
     PAGES.iter().map(|(code, _)| *code)
@@ -30,8 +34,8 @@ pub fn code(text: &str) -> Option<&'static str> {
     codes().find(|known| *known == code)
 }
 
-/// The page of a code, whatever its spelling.
+/// The page of a code or a word, whatever its spelling.
 pub fn page(text: &str) -> Option<&'static str> {
-    let code = code(text)?;
-    PAGES.iter().find(|(known, _)| *known == code).map(|(_, page)| *page)
+    let name = code(text).unwrap_or(text.trim());
+    PAGES.iter().chain(WORDS).find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, page)| *page)
 }

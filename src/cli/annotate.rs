@@ -35,6 +35,7 @@ pub fn run(args: &AnnotateArgs) -> Result<Outcome> {
         lines: args.lines.as_deref().map(lines).transpose()?,
         only_hot: args.only_hot,
         control: args.control,
+        cycles: args.cycles,
         width: args.width.or_else(|| output::terminal_width(&args.output)),
         only_functions: !session.kernels.is_empty(),
     };

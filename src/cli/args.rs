@@ -310,6 +310,9 @@ pub struct AnnotateArgs {
     /// Show stall counts and scoreboards
     #[arg(long, help_heading = "Output")]
     pub control: bool,
+    /// Show when each instruction issues with one warp alone, how long it waits and for whom: an estimate, for sm_90
+    #[arg(long, help_heading = "Output")]
+    pub cycles: bool,
     /// Cut lines after this many columns [default: the terminal's width; no cut in a file or pipe]
     #[arg(long, value_name = "COLUMNS", help_heading = "Output")]
     pub width: Option<usize>,
@@ -376,6 +379,9 @@ pub struct DisasmArgs {
     /// Show stall counts and scoreboards
     #[arg(long, help_heading = "Output")]
     pub control: bool,
+    /// Say stall counts, scoreboards and operands kept for reuse in words, below each instruction
+    #[arg(long, help_heading = "Output")]
+    pub explain_control: bool,
     /// Show which registers are live, below each instruction
     #[arg(long, help_heading = "Output")]
     pub sets: bool,
@@ -438,8 +444,9 @@ pub enum ToolchainAction {
 /// `ptxinspect explain`
 #[derive(Debug, ClapArgs)]
 pub struct ExplainArgs {
-    /// A code, such as C7508; an instruction, such as mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32, for the elements that its registers
-    /// hold; `idesc NUMBER [KIND]` or `sdesc NUMBER [wgmma|tcgen05]` for a descriptor; without one, every code there is a page for
+    /// A code, such as C7508; a word of an estimate, bound or stall; an instruction, such as
+    /// mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32, for the elements that its registers hold; `idesc NUMBER [KIND]` or
+    /// `sdesc NUMBER [wgmma|tcgen05]` for a descriptor; without one, every code and word there is a page for
     #[arg(value_name = "CODE", num_args = 0..=3)]
     pub what: Vec<String>,
     /// The form of the page

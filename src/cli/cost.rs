@@ -9,6 +9,7 @@ use super::args::{CompileArgs, OutputArgs, block_size};
 use super::progress::Progress;
 use super::{Outcome, output};
 use crate::base::Line;
+use crate::cost::Memory;
 use crate::emit;
 use crate::emit::clean::Form;
 use crate::engine::given;
@@ -19,6 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   ptxinspect cost kernel.ptx --arch sm_90a              every loop, with the warps that an SM holds
   ptxinspect cost kernel.ptx --loop 84 --warps 1..16    the loop around line 84, by warps on a scheduler
+  ptxinspect cost kernel.ptx --memory l2                with data in the second cache, not in the first
   ptxinspect cost kernel.ptx --latency 600              with global memory that answers after 600 cycles
   ptxinspect cost patched.cubin --hazards               whether stall counts and scoreboards cover every dependency
   ptxinspect cost kernel.ptx --accesses                 bank conflicts and sectors of every access of memory
@@ -42,14 +44,17 @@ pub struct CostArgs {
     /// Warps on each scheduler: 4, 1,2,8 or 1..16 [default: those that an SM holds]
     #[arg(long, value_name = "N", help_heading = "Estimating")]
     pub warps: Option<WarpCounts>,
-    /// Cycles until global and local memory answer [default: 33, the first cache]
+    /// Where data of global and local memory are: l1 answers after 33 cycles, l2 after 280, dram after 680
+    #[arg(long, value_name = "WHERE", default_value = "l1", help_heading = "Estimating")]
+    pub memory: MemoryArg,
+    /// Cycles until global and local memory answer [default: as --memory says]
     #[arg(long, value_name = "CYCLES", value_parser = clap::value_parser!(u16).range(1..=10_000), help_heading = "Estimating")]
     pub latency: Option<u16>,
     /// Look for consumers that come too early by the control bits, too; exit 1 where there is one
     #[arg(long, help_heading = "Estimating")]
     pub hazards: bool,
     /// Instead of loops, what each access of shared and global memory takes: bank conflicts, sectors, what would mend them
-    #[arg(long, conflicts_with_all = ["line", "warps", "latency", "hazards"], help_heading = "Choosing")]
+    #[arg(long, conflicts_with_all = ["line", "warps", "latency", "memory", "hazards"], help_heading = "Choosing")]
     pub accesses: bool,
     /// Threads of a block, for kernels whose directives do not say
     #[arg(long, value_name = "N", value_parser = block_size, help_heading = "Estimating")]
@@ -79,6 +84,27 @@ impl From<CostFormat> for Form {
         match format {
             CostFormat::Text => Form::Text,
             CostFormat::Json => Form::Json,
+        }
+    }
+}
+
+/// Where data are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MemoryArg {
+    /// In the first cache
+    L1,
+    /// In the second cache
+    L2,
+    /// In neither
+    Dram,
+}
+
+impl From<MemoryArg> for Memory {
+    fn from(arg: MemoryArg) -> Memory {
+        match arg {
+            MemoryArg::L1 => Memory::L1,
+            MemoryArg::L2 => Memory::L2,
+            MemoryArg::Dram => Memory::Dram,
         }
     }
 }
@@ -120,7 +146,7 @@ pub fn run(args: &CostArgs) -> Result<Outcome> {
     session.wanted.costs = Costs::Asked {
         line: args.line.map(Line),
         warps: args.warps.map_or(0, |counts| counts.0),
-        latency: args.latency,
+        latency: args.latency.unwrap_or_else(|| Memory::from(args.memory).latency()),
         hazards: args.hazards,
         accesses: args.accesses,
     };

@@ -35,7 +35,14 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
             Disassembler::Nvdisasm => "  not listed by nvdisasm",
         };
         let width = output::terminal_width(&args.output);
-        let options = Options { hex: args.hex, control: args.control, sets: args.sets, no_text, width };
+        let options = Options {
+            hex: args.hex,
+            control: args.control,
+            explain: args.explain_control,
+            sets: args.sets,
+            no_text,
+            width,
+        };
         // Sets beside nvdisasm's counts are those that it counts.
         let rule = match args.disassembler {
             Disassembler::Native => args.liveness.into(),

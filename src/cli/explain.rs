@@ -57,7 +57,7 @@ fn entry(code: &str, page: &str) -> serde_json::Value {
 
 fn list(is_json: bool, out: &mut dyn Write) -> Result<()> {
     if is_json {
-        let pages: Vec<_> = explain::codes().filter_map(|code| Some(entry(code, explain::page(code)?))).collect();
+        let pages: Vec<_> = explain::names().filter_map(|name| Some(entry(name, explain::page(name)?))).collect();
         writeln!(out, "{:#}", serde_json::json!({ "schema": SCHEMA, "pages": pages }))?;
     } else {
         explain::titles().try_for_each(|title| writeln!(out, "{title}"))?;

@@ -81,7 +81,7 @@ fn script(shell: Shell) -> String {
     match shell {
         Shell::Bash => format!("{}\n{BASH}", generated(shell, command)),
         Shell::Fish => {
-            let codes: Vec<&str> = explain::codes().collect();
+            let codes: Vec<&str> = explain::names().collect();
             let of_explain = "complete -c ptxinspect -n '__fish_ptxinspect_using_subcommand explain' -f -a";
             format!("{}\n{FISH}{of_explain} '{}'\n", generated(shell, command), codes.join(" "))
         }
@@ -210,7 +210,8 @@ fn with_values(command: Command) -> Command {
     let command = command.mut_args(|arg| match arg.get_id().as_str() {
         "arch" => arg.value_parser(PossibleValuesParser::new(ARCHES)),
         "deny" => arg.value_parser(PossibleValuesParser::new(denied())),
-        "allow" | "code" | "what" => arg.value_parser(PossibleValuesParser::new(codes())),
+        "allow" | "code" => arg.value_parser(PossibleValuesParser::new(codes())),
+        "what" => arg.value_parser(PossibleValuesParser::new(explain::names().map(str::to_owned))),
         _ => arg,
     });
     names.into_iter().fold(command, |command, name| command.mut_subcommand(name, with_values))

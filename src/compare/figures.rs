@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::report::Kernel;
+use crate::report::{Kernel, hottest_cycles};
 
 /// A figure, in the order in which people ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -24,6 +24,8 @@ pub enum Figure {
     WarpsPerSm,
     /// Instructions, padding left out.
     Instructions,
+    /// Cycles of a turn of the hottest loop: an estimate.
+    LoopCycles,
     /// The stack frame.
     StackBytes,
     /// Static shared memory.
@@ -33,7 +35,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    const ALL: [Figure; 11] = [
+    const ALL: [Figure; 12] = [
         Figure::Registers,
         Figure::SpillStoreBytes,
         Figure::SpillLoadBytes,
@@ -42,6 +44,7 @@ impl Figure {
         Figure::BlocksPerSm,
         Figure::WarpsPerSm,
         Figure::Instructions,
+        Figure::LoopCycles,
         Figure::StackBytes,
         Figure::SmemBytes,
         Figure::Barriers,
@@ -59,6 +62,7 @@ impl Figure {
             Figure::BlocksPerSm => kernel.occupancy.as_ref().and_then(|found| found.blocks_per_sm.map(u64::from)),
             Figure::WarpsPerSm => kernel.occupancy.as_ref().and_then(|found| found.warps_per_sm.map(u64::from)),
             Figure::Instructions => kernel.instructions.count(),
+            Figure::LoopCycles => hottest_cycles(kernel).filter(|cycles| *cycles > 0),
             Figure::StackBytes => resources.stack_bytes,
             Figure::SmemBytes => resources.smem_bytes,
             Figure::Barriers => resources.barriers.map(u64::from),
@@ -68,6 +72,11 @@ impl Figure {
     /// Whether more of it is better.
     fn is_wanted(self) -> bool {
         matches!(self, Figure::BlocksPerSm | Figure::WarpsPerSm)
+    }
+
+    /// Whether two values are no more apart than the figure is exact: of an estimate within 5 %.
+    fn is_near(self, old: u64, new: u64) -> bool {
+        self == Figure::LoopCycles && old.abs_diff(new) * 20 <= old.max(new)
     }
 
     /// Whether it is shown where it stayed the same.
@@ -114,7 +123,7 @@ pub fn figure_changes(before: &Kernel, after: &Kernel) -> Vec<FigureChange> {
         let (old, new) = (figure.of(before), figure.of(after));
         let outcome = match (old, new) {
             (None, None) => return None,
-            (Some(old), Some(new)) if old == new => Outcome::Same,
+            (Some(old), Some(new)) if old == new || figure.is_near(old, new) => Outcome::Same,
             (Some(old), Some(new)) if (new > old) == figure.is_wanted() => Outcome::Better,
             (Some(_), Some(_)) => Outcome::Worse,
             _ => Outcome::Unknown,

@@ -62,6 +62,8 @@ pub struct Wait {
     pub cycles: u32,
     /// Why.
     pub cause: Cause,
+    /// Whom it waits for: the holder of the scoreboard; behind a stall count, of a warp alone, whose result it reads.
+    pub producer: Option<Pc>,
 }
 
 /// What a turn costs.
@@ -94,6 +96,10 @@ pub(super) fn estimate(steps: &[Step], warps: Warps) -> Option<Estimate> {
         pc: step.pc,
         cycles: u32::try_from(cycles).unwrap_or(u32::MAX),
         cause,
+        producer: match cause {
+            Cause::Scoreboard(holder) => steps.get(holder).map(|step| step.pc),
+            _ => None,
+        },
     };
     let waits: Vec<Wait> = steps.iter().zip(&simulated.waits).map(wait).collect();
     let at_barriers: u32 = waits.iter().filter(|wait| wait.cause == Cause::Barrier).map(|wait| wait.cycles).sum();

@@ -3,6 +3,8 @@
 //! Where the numbers come from: chains of one instruction give its latency, many side by side its interval, pairs of two kinds show which of
 //! them share a pipe ([sources](../../docs/sources.md)).
 
+use serde::Deserialize;
+
 use crate::base::Arch;
 
 /// A part of a scheduler's quarter of the SM that takes instructions.
@@ -92,6 +94,18 @@ impl Unit {
         Unit { shared, read, ..Unit::new(Pipe::Memory, interval, latency) }
     }
 
+    /// The same with so many wavefronts of shared memory: each takes a scheduler two cycles, the SM one, and the result comes two cycles later.
+    pub fn with_wavefronts(self, count: u16) -> Unit {
+        let twice = |number: u16| number.saturating_mul(2);
+        let more = count.saturating_sub(self.shared);
+        Unit {
+            shared: count,
+            interval: self.interval.max(twice(count)),
+            latency: self.latency.saturating_add(twice(more)),
+            ..self
+        }
+    }
+
     const fn unmeasured(self) -> Unit {
         Unit { measured: false, ..self }
     }
@@ -99,6 +113,30 @@ impl Unit {
 
 /// Cycles until memory answers what is in the first cache.
 pub const L1_LATENCY: u16 = 33;
+
+/// Where what is in global and local memory is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Memory {
+    /// In the first cache.
+    #[default]
+    L1,
+    /// In the second.
+    L2,
+    /// In neither.
+    Dram,
+}
+
+impl Memory {
+    /// Cycles until it answers, with nobody else asking: `scripts/cycles --chase`.
+    pub fn latency(self) -> u16 {
+        match self {
+            Memory::L1 => L1_LATENCY,
+            Memory::L2 => 280,
+            Memory::Dram => 680,
+        }
+    }
+}
 
 /// An SM whose numbers are known.
 #[derive(Clone, Copy, Debug)]

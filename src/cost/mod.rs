@@ -4,8 +4,8 @@
 //! part of the machine is, and what a lone warp waits for. Every word carries what ptxas decided (stall, scoreboards, reuse): the `simulate`
 //! module issues the instructions of a turn by it, warp by warp, against a [`Machine`] whose widths and latencies were measured.
 //!
-//! An estimate is static and says so: memory answers after the latency that the caller names, no access meets another in a bank, every guard is
-//! taken to hold, and instructions come from the nearest cache. An architecture that nobody measured has no machine, and no estimate.
+//! An estimate is static and says so: memory answers after the latency that the caller names, an access of shared memory takes the [`Wavefronts`]
+//! that the caller knows or else has no bank conflict, every guard is taken to hold, and instructions come from the nearest cache. An architecture that nobody measured has no machine, and no estimate.
 //!
 //! [`hazards`] checks the control bits themselves: consumers that come too early, on every architecture that is decoded.
 
@@ -13,16 +13,32 @@ mod bound;
 pub mod hazards;
 mod machine;
 mod path;
+mod producer;
+mod schedule;
 mod simulate;
 mod step;
+mod wavefronts;
 
 pub use bound::{Bound, Estimate, Load, Part, Wait};
-pub use machine::{L1_LATENCY, Local, Machine, Pipe};
+pub use machine::{L1_LATENCY, Local, Machine, Memory, Pipe};
 pub use path::Turn;
+pub use schedule::{Issue, schedule};
 pub use simulate::Cause;
+pub use wavefronts::Wavefronts;
 
 use crate::graph::{BlockId, LoopId};
 use crate::registers::code::Code;
+
+/// Code on a machine.
+#[derive(Clone, Copy)]
+pub struct Model<'a> {
+    /// The machine.
+    pub machine: Machine,
+    /// The code of a section.
+    pub code: &'a Code,
+    /// What is known of its accesses to shared memory.
+    pub wavefronts: &'a Wavefronts,
+}
 
 /// How many warps share what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,9 +78,13 @@ pub fn turns(code: &Code, id: LoopId) -> Option<Turns> {
 }
 
 /// What a turn costs; none where it is too long to be executed.
-pub fn estimate(machine: &Machine, code: &Code, turn: &Turn, warps: Warps) -> Option<Estimate> {
-    let steps = step::steps(machine, code, turn);
-    bound::estimate(&steps, warps)
+pub fn estimate(model: &Model<'_>, turn: &Turn, warps: Warps) -> Option<Estimate> {
+    let steps = step::steps(model, turn);
+    let mut estimate = bound::estimate(&steps, warps)?;
+    if warps == Warps::ALONE {
+        producer::name(model.code, turn, &mut estimate.waits);
+    }
+    Some(estimate)
 }
 
 /// The longest way from a block to the end of the code, the turns of loops left out.
@@ -73,8 +93,8 @@ pub fn outside_of_loops(code: &Code, from: BlockId) -> Option<Turn> {
 }
 
 /// The cycles of a turn alone, from few turns: what tells many builds apart.
-pub fn quick_cycles(machine: &Machine, code: &Code, turn: &Turn, warps: Warps) -> Option<f64> {
-    let mut steps = step::steps(machine, code, turn);
+pub fn quick_cycles(model: &Model<'_>, turn: &Turn, warps: Warps) -> Option<f64> {
+    let mut steps = step::steps(model, turn);
     // Schedulers do the same: one of them, with what they share to a fourth, tells as much.
     for step in &mut steps {
         step.unit.shared = step.unit.shared.saturating_mul(u16::from(warps.schedulers.max(1)));

@@ -2,10 +2,10 @@
 
 use crate::base::{Pc, RegFile};
 use crate::flow::Program;
-use crate::registers::code::Code;
 use crate::sass::{self, Control, OperandKind};
 
-use super::machine::{Machine, Pipe, Unit, group_cycles};
+use super::Model;
+use super::machine::{Pipe, Unit, group_cycles};
 use super::path::Turn;
 
 /// A source operand that comes from a bank of registers.
@@ -45,21 +45,22 @@ pub(super) struct Step {
 }
 
 /// The instructions of a turn.
-pub(super) fn steps(machine: &Machine, code: &Code, turn: &Turn) -> Vec<Step> {
-    turn.instructions.iter().map(|&(index, taken)| step(machine, code, index, taken)).collect()
+pub(super) fn steps(model: &Model<'_>, turn: &Turn) -> Vec<Step> {
+    turn.instructions.iter().map(|&(index, taken)| step(model, index, taken)).collect()
 }
 
-fn step(machine: &Machine, code: &Code, index: u32, taken: bool) -> Step {
+fn step(model: &Model<'_>, index: u32, taken: bool) -> Step {
     let pc = Pc(index * 16);
-    let (program, decoder) = (code.program(), code.program().decoder());
+    let (program, decoder) = (model.code.program(), model.code.program().decoder());
     let Some(inst) = program.instructions().get(index as usize) else {
-        let unit = machine.unit("", &[]);
+        let unit = model.machine.unit("", &[]);
         return Step { pc, unit, control: Control::default(), sources: Vec::new(), action: Action::None, taken };
     };
     let mut text = String::new();
     decoder.text(inst, pc, &mut text);
     let parts = sass::parts(&text);
-    let unit = machine.unit(parts.mnemonic, &parts.modifiers);
+    let plain = model.machine.unit(parts.mnemonic, &parts.modifiers);
+    let unit = model.wavefronts.of(pc).map_or(plain, |count| plain.with_wavefronts(count));
     let action = match parts.mnemonic {
         "BAR" => Action::Barrier,
         "WARPGROUP" if parts.modifiers.contains(&"DEPBAR") => {

@@ -39,6 +39,11 @@ fn machine() -> Machine {
     Machine::of("sm_90a".parse().unwrap(), L1_LATENCY).unwrap()
 }
 
+fn model(code: &Code) -> Model<'_> {
+    static NONE: std::sync::LazyLock<Wavefronts> = std::sync::LazyLock::new(Wavefronts::default);
+    Model { machine: machine(), code, wavefronts: &NONE }
+}
+
 /// Blocks of the recorded launches have 1,024 threads at most: eight warps on a scheduler.
 fn placed(warps: u8) -> Warps {
     if warps == 0 { Warps::ALONE } else { Warps { of_block: warps.min(8), ..Warps::on_each(warps) } }
@@ -51,7 +56,7 @@ fn estimates_are_near_what_was_measured() {
         let code = code(&recorded.words);
         let turn = turn(&code);
         for (&warps, &cycles) in recorded.cycles.iter().filter(|(_, cycles)| **cycles >= 1.0) {
-            let found = estimate(&machine(), &code, &turn, placed(warps)).expect(&recorded.name);
+            let found = estimate(&model(&code), &turn, placed(warps)).expect(&recorded.name);
             errors.push((found.cycles - cycles).abs() / cycles);
         }
     }
@@ -68,12 +73,12 @@ fn more_work_for_the_pipe_that_bounds_a_loop_takes_longer() {
     for recorded in recorded() {
         let code = code(&recorded.words);
         let turn = turn(&code);
-        let found = estimate(&machine(), &code, &turn, placed(8)).unwrap();
+        let found = estimate(&model(&code), &turn, placed(8)).unwrap();
         let Bound::Part(Part::Pipe(pipe)) = found.bound else { continue };
         if matches!(pipe, Pipe::Memory | Pipe::WarpGroup) {
             continue;
         }
-        let steps = step::steps(&machine(), &code, &turn);
+        let steps = step::steps(&model(&code), &turn);
         let Some(at) = steps.iter().position(|step| step.unit.pipe == pipe) else { continue };
         // The same once more, four times.
         let mut more = steps.clone();
@@ -89,7 +94,7 @@ fn more_work_for_the_pipe_that_bounds_a_loop_takes_longer() {
 fn waits_of_a_turn_add_up_to_it() {
     for recorded in recorded() {
         let code = code(&recorded.words);
-        let found = estimate(&machine(), &code, &turn(&code), Warps::ALONE).unwrap();
+        let found = estimate(&model(&code), &turn(&code), Warps::ALONE).unwrap();
         let waits: u32 = found.waits.iter().map(|wait| wait.cycles).sum();
         let off = (f64::from(waits) - found.cycles).abs();
         assert!(off <= 0.05 * found.cycles + 2.0, "{}: {waits} of {}", recorded.name, found.cycles);

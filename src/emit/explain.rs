@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::text::{BOLD, RESET, wrap};
-use crate::base::codes::PAGES;
+use crate::base::codes::{PAGES, WORDS};
 pub use crate::base::codes::{codes, page};
 
 /// A page for people at a terminal: no marks of Markdown, lines no longer than `width` but in code, tables as rows of what each column
@@ -82,9 +82,14 @@ pub fn write_text(page: &str, width: usize, out: &mut dyn Write) -> io::Result<(
     flush(&mut paragraph, out)
 }
 
-/// The title of every page, by code.
+/// Everything that has a page: codes, then words.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    PAGES.iter().chain(WORDS).map(|(name, _)| *name)
+}
+
+/// The title of every page, by code, words last.
 pub fn titles() -> impl Iterator<Item = &'static str> {
-    PAGES.iter().map(|(_, page)| title(page))
+    PAGES.iter().chain(WORDS).map(|(_, page)| title(page))
 }
 
 /// The first line of a page, without its mark.
@@ -98,7 +103,7 @@ mod tests {
 
     #[test]
     fn text_has_no_marks_and_fits() {
-        for (code, page) in PAGES {
+        for (code, page) in PAGES.iter().chain(WORDS) {
             let mut out = Vec::new();
             write_text(page, 80, &mut out).unwrap();
             let text = anstream::adapter::strip_str(std::str::from_utf8(&out).unwrap()).to_string();
@@ -121,7 +126,7 @@ mod tests {
             .collect();
         files.sort();
         assert_eq!(files, PAGES.iter().map(|(code, _)| code.to_string()).collect::<Vec<_>>());
-        for (code, page) in PAGES {
+        for (code, page) in PAGES.iter().chain(WORDS) {
             assert!(title(page).starts_with(&format!("{code}: ")), "{code}");
             assert!(page.contains("What to do"), "{code} does not say what to do");
         }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use super::control::control;
+use super::control::{control, explained};
 use super::escape::terminal;
 use super::text::{BOLD, DIM, RESET, wrap};
 use crate::report::listing::{LISTING_SCHEMA, ListedFunction, Part, Row};
@@ -18,6 +18,8 @@ pub struct Options {
     pub hex: bool,
     /// What instructions tell the scheduler.
     pub control: bool,
+    /// The same in words, below each instruction.
+    pub explain: bool,
     /// Which registers are live, below each instruction.
     pub sets: bool,
     /// What to say of a word that has no text.
@@ -119,13 +121,18 @@ fn push_row(instruction: &Row<'_>, options: &Options, row: &mut String) {
         fold(row, start, taken, width);
     }
     row.push('\n');
+    let room = options.width.unwrap_or(usize::MAX).saturating_sub(9).max(LEAST_TEXT);
+    if let Some(control) = instruction.control().filter(|_| options.explain) {
+        for line in wrap(&explained(&control), room) {
+            let _ = writeln!(row, "         {DIM}{line}{RESET}");
+        }
+    }
     if options.sets {
         let said = match &instruction.live_registers {
             Some(registers) if registers.0.is_empty() => "none live".to_owned(),
             Some(registers) => registers.to_string(),
             None => "not known".to_owned(),
         };
-        let room = options.width.unwrap_or(usize::MAX).saturating_sub(9).max(LEAST_TEXT);
         for line in wrap(&said, room) {
             let _ = writeln!(row, "         {DIM}{line}{RESET}");
         }

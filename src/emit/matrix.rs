@@ -38,6 +38,7 @@ pub(super) fn head(metric: Metric) -> &'static str {
         Metric::Instructions => "instructions",
         Metric::CodeBytes => "code B",
         Metric::WarpsPerSm => "warps/SM",
+        Metric::LoopCycles => "loop cycles",
     }
 }
 

@@ -155,6 +155,10 @@ fn write_kernel(kernel: &KernelFigures, text: &mut String) {
             let _ = write!(text, " \"{metric}\": {value},");
         }
     }
+    // An estimate is recorded where it was asked for.
+    if let Some(cycles) = kernel.figures.get(Metric::LoopCycles) {
+        let _ = write!(text, "\n          \"{}\": {cycles},", Metric::LoopCycles);
+    }
     let _ = write!(text, "\n          \"setmaxnreg\": {},", option(kernel.setmaxnreg.as_deref()));
     let (advisories, findings) = (counts(&kernel.advisories), counts(&kernel.findings));
     let _ = write!(text, "\n          \"advisories\": {advisories}, \"findings\": {findings}\n        }}");

@@ -8,7 +8,7 @@ use super::metric::Figures;
 use crate::base::Line;
 use crate::report::{
     Advisory, Confidence, Issue, Kernel, LaunchFact, ProblemStage, PtxasFile, PtxasUsed, SetMaxNReg, Severity, Unit,
-    abridge, demangle,
+    abridge, demangle, hottest,
 };
 
 /// The figures of one input for one architecture and one ptxas: what the baseline holds.
@@ -86,6 +86,9 @@ pub struct KernelPlace {
     pub spill_line: Option<Line>,
     /// Its first setmaxnreg.
     pub setmaxnreg_line: Option<Line>,
+    /// Its hottest loop, where that is estimated.
+    #[serde(default)]
+    pub loop_line: Option<Line>,
     /// What the checks found in it, each with its line.
     pub issues: Vec<Issue>,
     /// What its occupancy lacks.
@@ -146,6 +149,7 @@ impl KernelPlace {
             peak_line: kernel.pressure.as_ref().and_then(|pressure| pressure.gpr.ptx_line),
             spill_line: most.map(|(line, _)| *line),
             setmaxnreg_line: kernel.setmaxnreg.iter().flat_map(|all| &all.requested).map(|one| one.ptx_line).next(),
+            loop_line: kernel.costs.as_deref().and_then(hottest).and_then(|cost| cost.ptx_line),
             issues: issues(kernel).cloned().collect(),
             missing: kernel.occupancy.iter().flat_map(|found| &found.missing).copied().collect(),
         }

@@ -9,7 +9,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::policy::Tolerance;
-use crate::report::Kernel;
+use crate::report::{Kernel, hottest_cycles};
 
 /// Which way a figure gets worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,11 +45,13 @@ pub enum Metric {
     CodeBytes,
     /// Warps an SM holds: the occupancy.
     WarpsPerSm,
+    /// Cycles of a turn of the hottest loop: an estimate, made where it is asked for.
+    LoopCycles,
 }
 
 impl Metric {
     /// All of them, in the order they are written.
-    pub const ALL: [Metric; 11] = [
+    pub const ALL: [Metric; 12] = [
         Metric::Registers,
         Metric::SpillStoreBytes,
         Metric::SpillLoadBytes,
@@ -61,6 +63,7 @@ impl Metric {
         Metric::Instructions,
         Metric::CodeBytes,
         Metric::WarpsPerSm,
+        Metric::LoopCycles,
     ];
 
     /// Its name in files.
@@ -77,6 +80,7 @@ impl Metric {
             Metric::Instructions => "instructions",
             Metric::CodeBytes => "code_bytes",
             Metric::WarpsPerSm => "warps_per_sm",
+            Metric::LoopCycles => "loop_cycles",
         }
     }
 
@@ -94,6 +98,7 @@ impl Metric {
             Metric::Instructions => "instructions",
             Metric::CodeBytes => "code (B)",
             Metric::WarpsPerSm => "warps per SM",
+            Metric::LoopCycles => "cycles of the hottest loop",
         }
     }
 
@@ -106,9 +111,14 @@ impl Metric {
     /// change and says little by itself.
     pub fn default_tolerance(self) -> Tolerance {
         match self {
-            Metric::Instructions | Metric::CodeBytes => Tolerance::Percent(5.0),
+            Metric::Instructions | Metric::CodeBytes | Metric::LoopCycles => Tolerance::Percent(5.0),
             _ => Tolerance::Absolute(0),
         }
+    }
+
+    /// Whether it is compared where the policy does not say: an estimate is not.
+    pub fn is_compared(self) -> bool {
+        self != Metric::LoopCycles
     }
 
     /// How much worse `after` is than `before`: 0 where it is not.
@@ -136,6 +146,7 @@ impl Metric {
             Metric::Instructions => kernel.instructions.count(),
             Metric::CodeBytes => Some(resources.code_bytes),
             Metric::WarpsPerSm => kernel.occupancy.as_ref().and_then(|found| found.warps_per_sm).map(u64::from),
+            Metric::LoopCycles => hottest_cycles(kernel),
         }
     }
 }

@@ -328,7 +328,8 @@ struct RawAllowance {
 impl Policy {
     /// The policy of a team that has written none: every metric compared, nothing tolerated but small changes of size.
     pub fn standard() -> Policy {
-        let metrics = Metric::ALL.into_iter().map(|metric| (metric, Some(metric.default_tolerance()))).collect();
+        let compared = |metric: Metric| metric.is_compared().then(|| metric.default_tolerance());
+        let metrics = Metric::ALL.into_iter().map(|metric| (metric, compared(metric))).collect();
         Policy { renamed: Action::Warn, metrics, ..Policy::default() }
     }
 
@@ -379,6 +380,13 @@ impl Policy {
             rule.tolerance.get(&metric).filter(|_| rule.selector.matches(input, arch, names)).copied()
         });
         ruled.unwrap_or_else(|| self.metrics.get(&metric).copied().flatten())
+    }
+
+    /// Whether any kernel's metric is compared or has a budget.
+    pub fn asks_for(&self, metric: Metric) -> bool {
+        let compared = |of: &BTreeMap<Metric, Option<Tolerance>>| of.get(&metric).is_some_and(Option::is_some);
+        let ruled = |rule: &Rule| compared(&rule.tolerance) || rule.budgets.iter().any(|one| one.metric == metric);
+        compared(&self.metrics) || self.rules.iter().any(ruled)
     }
 
     /// The budgets for a kernel.

@@ -35,6 +35,7 @@ fn measured(unit: UnitFigures) -> Measured {
         peak_line: Some(Line(20)),
         spill_line: Some(Line(30)),
         setmaxnreg_line: Some(Line(40)),
+        loop_line: None,
         missing: Vec::new(),
         issues: Vec::new(),
     };

@@ -278,7 +278,14 @@ fn annotate(asked: Annotate) -> Answered {
     let by = if matches!(asked.by, Some(Lines::Source)) { By::Source } else { By::Ptx };
     let (from, to) = range.unwrap_or((1, u32::MAX));
     let hot = asked.hot.unwrap_or(range.is_none());
-    let shown = AnnotateOptions { lines: None, only_hot: hot, control: false, width: Some(COLUMNS), only_functions };
+    let shown = AnnotateOptions {
+        lines: None,
+        only_hot: hot,
+        control: false,
+        cycles: false,
+        width: Some(COLUMNS),
+        only_functions,
+    };
     let text = |to: u32| {
         let shown = AnnotateOptions { lines: Some((Line(from), Line(to))), ..shown.clone() };
         annotated.to_text(by, &shown)

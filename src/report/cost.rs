@@ -2,15 +2,18 @@
 
 use std::cell::Cell;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
 use super::code::Section;
+use super::cycles::is_anchor;
 use super::model::{Kernel, SourceLine};
+use super::wavefronts::SharedAccesses;
 use crate::base::hardware::WARP_SIZE;
-use crate::base::{Arch, Line, Pc};
-use crate::cost::{self, Bound, Cause, Estimate, L1_LATENCY, Machine, Part, Turn, Warps};
+use crate::base::{Arch, FastSet, Line, Pc};
+use crate::cost::{self, Bound, Cause, Estimate, L1_LATENCY, Machine, Model, Part, Turn, Warps};
 use crate::flow;
 use crate::graph::{BlockId, LoopId};
 use crate::registers::code::Code;
@@ -28,6 +31,25 @@ const MOST_PATH: usize = 64;
 /// Schedulers of an SM.
 pub(super) const SCHEDULERS: u32 = 4;
 
+/// The hottest of some loops: the innermost, of those the one with the most instructions.
+pub fn hottest(costs: &[LoopCost]) -> Option<&LoopCost> {
+    costs.iter().max_by_key(|cost| (cost.depth, cost.shortest.instructions, Reverse(cost.pc)))
+}
+
+/// Cycles in which a scheduler does a turn of the PTX's hottest loop, with the warps that an SM holds, by the longest way through it: 0 for a
+/// kernel without loops, none where it is not known.
+pub fn hottest_cycles(kernel: &Kernel) -> Option<u64> {
+    let costs = kernel.costs.as_deref()?;
+    if kernel.loops.as_ref()?.is_empty() {
+        return Some(0);
+    }
+    let hottest = hottest(costs)?;
+    let turn = hottest.longest.as_ref().unwrap_or(&hottest.shortest);
+    let at = turn.with_warps.first()?;
+    let turns = f64::from(at.warps_per_scheduler) * f64::from(hottest.ptx_turns?);
+    Some((at.cycles / turns).ceil() as u64)
+}
+
 /// Which costs are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Costs {
@@ -43,8 +65,8 @@ pub enum Costs {
         line: Option<Line>,
         /// Warps on a scheduler: bit `n - 1` for `n` of them; none for those that an SM holds.
         warps: u16,
-        /// Cycles until memory answers; none for what is in the first cache.
-        latency: Option<u16>,
+        /// Cycles until memory answers.
+        latency: u16,
         /// Whether consumers that come too early are looked for.
         hazards: bool,
         /// Whether all accesses of memory are told, not only those that take more than they must.
@@ -72,6 +94,10 @@ pub struct LoopCost {
     pub depth: u32,
     /// Loops inside; their turns are not counted.
     pub inner_loops: u32,
+    /// Turns of the PTX's loop that a turn does: above 1 where ptxas unrolled it; null where nobody can tell.
+    pub ptx_turns: Option<u32>,
+    /// Cycles after which global and local memory are taken to answer.
+    pub memory_latency: u16,
     /// The way through it with the fewest instructions.
     pub shortest: TurnCost,
     /// The one with the most, where it has branches.
@@ -85,6 +111,10 @@ pub struct TurnCost {
     pub instructions: u32,
     /// Those of a kind that nobody measured: taken for what resembles them.
     pub unmeasured: u32,
+    /// Accesses of shared memory that are counted with their bank conflicts.
+    pub bank_conflicts: u32,
+    /// Accesses of shared memory that are not decided: counted as if they had none.
+    pub undecided_accesses: u32,
     /// With one warp alone on an SM.
     pub alone: CyclesAt,
     /// What that warp waits for, the longest first.
@@ -179,6 +209,19 @@ pub enum WaitCause {
     Groups,
 }
 
+impl WaitCause {
+    /// All of them.
+    pub const ALL: [WaitCause; 7] = [
+        WaitCause::Stall,
+        WaitCause::Scoreboard,
+        WaitCause::Branch,
+        WaitCause::Pipe,
+        WaitCause::Banks,
+        WaitCause::Barrier,
+        WaitCause::Groups,
+    ];
+}
+
 /// Consumers that come too early by the control bits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct HazardFacts {
@@ -233,13 +276,17 @@ pub(super) fn costs(
 ) -> Option<Vec<LoopCost>> {
     let latency = match asked {
         Costs::None | Costs::Builds => return None,
-        Costs::Hottest => None,
+        Costs::Hottest => L1_LATENCY,
         Costs::Asked { latency, .. } => latency,
     };
-    let machine = Machine::of(arch, latency.unwrap_or(L1_LATENCY))?;
+    let machine = Machine::of(arch, latency)?;
     let code = section.code.as_deref()?;
-    let teller = Teller { section, code, machine, warps: warps(kernel, asked), steps: Cell::new(0), asked };
-    Some(teller.chosen(ranges).into_iter().filter_map(|id| teller.cost(id)).collect())
+    let shared = SharedAccesses::new(code, |pc| section.ptx_line(pc), kernel.accesses.as_ref());
+    let teller =
+        Teller { section, code, machine, shared, latency, warps: warps(kernel, asked), steps: Cell::new(0), asked };
+    let mut found: Vec<LoopCost> = teller.chosen(ranges).into_iter().filter_map(|id| teller.cost(id)).collect();
+    found.sort_by_key(|cost| (cost.pc, cost.depth));
+    Some(found)
 }
 
 /// Warps on a scheduler, and how many of them are of one block.
@@ -262,6 +309,8 @@ struct Teller<'a> {
     section: &'a Section<'a>,
     code: &'a Code,
     machine: Machine,
+    shared: SharedAccesses,
+    latency: u16,
     warps: Vec<Warps>,
     /// Instructions issued so far.
     steps: Cell<u64>,
@@ -269,7 +318,7 @@ struct Teller<'a> {
 }
 
 impl Teller<'_> {
-    /// The loops that are asked for, by their place in the code.
+    /// The loops that are asked for, those first that are to have an estimate where there is no time for all.
     fn chosen(&self, ranges: &[Range<Pc>]) -> Vec<LoopId> {
         let bodies = self.code.loop_bodies();
         let inside = |pc: Pc| ranges.iter().any(|range| range.contains(&pc));
@@ -291,7 +340,6 @@ impl Teller<'_> {
                 found.truncate(MOST_LOOPS);
             }
         }
-        found.sort_by_key(|(id, body)| (body.start, body.depth, *id));
         found.into_iter().map(|(id, _)| id).collect()
     }
 
@@ -355,21 +403,48 @@ impl Teller<'_> {
             source_line: self.section.source_line(pc),
             depth: found.depth,
             inner_loops: turns.inner,
+            ptx_turns: self.ptx_turns(turns.longest.as_ref().unwrap_or(&turns.shortest)),
+            memory_latency: self.latency,
             shortest: self.turn(&turns.shortest)?,
             longest: turns.longest.as_ref().and_then(|turn| self.turn(turn)),
         })
     }
 
+    /// Turns of the PTX's loop that a turn does: how often the least repeated line stands in it, of instructions that are never made twice nor
+    /// left out (memory, matrices, barriers), or else of arithmetic on floating-point numbers.
+    fn ptx_turns(&self, turn: &Turn) -> Option<u32> {
+        let decoder = self.code.program().decoder();
+        let least = |counts: &dyn Fn(&str) -> bool| {
+            let mut seen: BTreeMap<(Line, &str), u32> = BTreeMap::new();
+            for &(index, _) in &turn.instructions {
+                let Some(inst) = self.code.instructions().get(index as usize) else { continue };
+                let name = decoder.mnemonic(inst);
+                if let Some(line) = self.section.ptx_line(Pc(index * 16)).filter(|_| counts(name)) {
+                    *seen.entry((line, name)).or_default() += 1;
+                }
+            }
+            seen.into_values().min()
+        };
+        let is_arithmetic = |name: &str| {
+            matches!(name, "FFMA" | "FADD" | "FMUL" | "DFMA" | "DADD" | "DMUL" | "HFMA2" | "HADD2" | "HMUL2")
+        };
+        least(&is_anchor).or_else(|| least(&is_arithmetic))
+    }
+
     fn turn(&self, turn: &Turn) -> Option<TurnCost> {
         let alone = self.estimate(turn, Warps::ALONE)?;
+        let pcs = || turn.instructions.iter().map(|&(index, _)| Pc(index * 16));
+        let among = |some: &FastSet<Pc>| pcs().filter(|pc| some.contains(pc)).count() as u32;
         let with = |warps: &Warps| Some(at(warps.each, &self.estimate(turn, *warps)?));
         let mut waits: Vec<LoopWait> =
-            alone.waits.iter().filter(|wait| wait.cycles > 1).map(|wait| self.wait(&alone.waits, wait)).collect();
+            alone.waits.iter().filter(|wait| wait.cycles > 1).map(|wait| self.wait(wait)).collect();
         waits.sort_by_key(|wait| (Reverse(wait.cycles), wait.pc));
         waits.truncate(MOST_WAITS);
         Some(TurnCost {
             instructions: alone.instructions,
             unmeasured: alone.unmeasured,
+            bank_conflicts: among(&self.shared.conflicts),
+            undecided_accesses: among(&self.shared.unknown),
             alone: at(0, &alone),
             waits,
             critical_path: self.critical(&alone),
@@ -390,26 +465,32 @@ impl Teller<'_> {
             return None;
         }
         self.steps.set(steps);
-        cost::estimate(&self.machine, self.code, turn, warps)
+        let model = Model { machine: self.machine, code: self.code, wavefronts: &self.shared.wavefronts };
+        cost::estimate(&model, turn, warps)
     }
 
-    fn wait(&self, turn: &[cost::Wait], wait: &cost::Wait) -> LoopWait {
-        let (cause, held_by) = match wait.cause {
-            Cause::Stall => (WaitCause::Stall, None),
-            Cause::Scoreboard(at) => (WaitCause::Scoreboard, turn.get(at).map(|holder| holder.pc)),
-            Cause::Branch => (WaitCause::Branch, None),
-            Cause::Pipe => (WaitCause::Pipe, None),
-            Cause::Banks => (WaitCause::Banks, None),
-            Cause::Barrier => (WaitCause::Barrier, None),
-            Cause::Groups => (WaitCause::Groups, None),
-        };
+    fn wait(&self, wait: &cost::Wait) -> LoopWait {
         LoopWait {
             pc: wait.pc,
             ptx_line: self.section.ptx_line(wait.pc),
             cycles: wait.cycles,
-            cause,
-            for_pc: held_by,
-            for_ptx_line: held_by.and_then(|pc| self.section.ptx_line(pc)),
+            cause: wait.cause.into(),
+            for_pc: wait.producer,
+            for_ptx_line: wait.producer.and_then(|pc| self.section.ptx_line(pc)),
+        }
+    }
+}
+
+impl From<Cause> for WaitCause {
+    fn from(cause: Cause) -> WaitCause {
+        match cause {
+            Cause::Stall => WaitCause::Stall,
+            Cause::Scoreboard(_) => WaitCause::Scoreboard,
+            Cause::Branch => WaitCause::Branch,
+            Cause::Pipe => WaitCause::Pipe,
+            Cause::Banks => WaitCause::Banks,
+            Cause::Barrier => WaitCause::Barrier,
+            Cause::Groups => WaitCause::Groups,
         }
     }
 }

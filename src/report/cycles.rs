@@ -12,7 +12,7 @@ use super::cost::SCHEDULERS;
 use super::model::Kernel;
 use crate::base::hardware::WARP_SIZE;
 use crate::base::{Arch, Line, Pc};
-use crate::cost::{self, Local, Machine, Turn, Warps};
+use crate::cost::{self, Local, Machine, Model, Turn, Warps, Wavefronts};
 use crate::graph::{BlockId, LoopId};
 use crate::ptx::Function;
 use crate::registers::code::Code;
@@ -60,7 +60,7 @@ pub struct PartCycles {
 }
 
 /// Instructions that are as many as the PTX says: what unrolling alone repeats.
-fn is_anchor(mnemonic: &str) -> bool {
+pub(super) fn is_anchor(mnemonic: &str) -> bool {
     matches!(
         mnemonic,
         "LDG"
@@ -237,7 +237,9 @@ impl Teller<'_> {
     }
 
     fn part(&self, turn: &Turn, of: Option<PtxLoop>, depth: u32, copies: u32) -> Option<PartCycles> {
-        let issued = cost::quick_cycles(&self.machine, self.code, turn, self.warps)?;
+        let none = Wavefronts::default();
+        let model = Model { machine: self.machine, code: self.code, wavefronts: &none };
+        let issued = cost::quick_cycles(&model, turn, self.warps)?;
         // What passes through the second cache takes its time, however it is ordered.
         let bytes = self.global_bytes(turn) as f64 * f64::from(self.resident);
         Some(PartCycles { of, depth, copies: copies.max(1), cycles: issued.max(bytes / SECOND_CACHE_BYTES) })

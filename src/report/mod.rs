@@ -38,6 +38,7 @@ pub mod timeline {
     pub use crate::sync::timeline::*;
 }
 mod warps;
+mod wavefronts;
 
 pub use cost::*;
 pub use cycles::{CodeCycles, PartCycles, PtxLoop};

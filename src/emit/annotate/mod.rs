@@ -23,6 +23,8 @@ pub struct Options {
     pub only_hot: bool,
     /// Stall counts and scoreboards.
     pub control: bool,
+    /// When instructions issue and what they wait for, with one warp alone.
+    pub cycles: bool,
     /// Columns; none for as many as it takes.
     pub width: Option<usize>,
     /// Only the functions that were asked for, not the text around them.

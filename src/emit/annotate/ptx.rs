@@ -44,7 +44,7 @@ fn write_document(
         let raw = plain_spaces(raw);
         out.write_all(raw.as_bytes())?;
         if line == 1 && raw.trim_start().starts_with("//") {
-            head(unit, view, out)?;
+            head(unit, view, options, out)?;
         }
         let said = notes.get(Line(line));
         let group = groups.next_if(|group| group.line.0 == line);
@@ -68,13 +68,16 @@ fn write_document(
 }
 
 /// Figures of the whole, at the top.
-fn head(unit: &Unit, view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
+fn head(unit: &Unit, view: &View<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let version = unit.ptxas.as_ref().and_then(|ptxas| ptxas.version.as_deref()).unwrap_or("?");
     let arch = unit.arch.as_deref().unwrap_or("?");
     write!(out, "{}", comment(&format!("annotated for {arch}, ptxas {version}")))?;
     let knows_live = view.annotation.kernels.iter().any(|kernel| kernel.peak.is_some());
-    let columns = if knows_live { "pc: gpr/ugpr/pred live, instruction" } else { "pc: instruction" };
-    write!(out, "{}", comment(columns))
+    let live = if knows_live { "gpr/ugpr/pred live, " } else { "" };
+    let instructions = || view.annotation.kernels.iter().flat_map(|kernel| &kernel.instructions);
+    let knows_cycles = options.cycles && instructions().any(|instruction| instruction.issue.is_some());
+    let cycles = if knows_cycles { "cycle/wait of one warp alone, " } else { "" };
+    write!(out, "{}", comment(&format!("pc: {live}{cycles}instruction")))
 }
 
 fn write_group(view: &View<'_>, group: &Group<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
@@ -88,6 +91,9 @@ fn write_group(view: &View<'_>, group: &Group<'_>, options: &Options, out: &mut 
             let mut row = format!("{}: ", instruction.pc);
             if let Some(live) = instruction.live {
                 row += &format!("{:>3}/{}/{} ", live.gpr, live.ugpr, live.pred);
+            }
+            if let Some(issue) = instruction.issue.filter(|_| options.cycles) {
+                row += &format!("{}/{} ", issue.cycle, issue.waited);
             }
             if options.control {
                 row += &control(&instruction.control().into());

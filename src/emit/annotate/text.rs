@@ -6,9 +6,12 @@ use super::notes::Notes;
 use super::{Options, remarks, shown_lines};
 use crate::base::Line;
 use crate::emit::control::control;
+use crate::emit::cost::waited_for;
 use crate::emit::escape::terminal;
 use crate::emit::text::{self, BOLD, DIM, NOTE, RESET, WARN};
-use crate::report::annotation::{AnnotatedInstruction, AnnotatedKernel, By, Document, Group, Mark, Placed, View};
+use crate::report::annotation::{
+    AnnotatedInstruction, AnnotatedKernel, By, Document, Group, IssueTime, Mark, Placed, View,
+};
 use crate::report::{Unit, abridge, demangle, shorten};
 
 /// The longest name that is not abridged.
@@ -30,6 +33,10 @@ pub fn write(unit: &Unit, view: &View<'_>, options: &Options, out: &mut dyn Writ
     let page = Page::new(unit, view, options);
     for (kernel, name) in view.annotation.kernels.iter().zip(&page.names) {
         write_kernel(unit, kernel, name, options.width, out)?;
+    }
+    if options.cycles && !page.knows_cycles {
+        let arch = unit.arch.as_deref().unwrap_or("this architecture");
+        writeln!(out, "  when instructions issue is not known for {arch}: sm_90 and sm_90a were measured")?;
     }
     if view.by == By::Source {
         write_source_lines(unit, options, out)?;
@@ -99,6 +106,8 @@ struct Page<'v, 'a> {
     options: &'v Options,
     knows_live: bool,
     knows_loops: bool,
+    /// Whether when instructions issue is asked for and known.
+    knows_cycles: bool,
     /// Width of the widest line number.
     digits: usize,
     /// Of the sections.
@@ -116,6 +125,7 @@ impl<'v, 'a> Page<'v, 'a> {
             options,
             knows_live: instructions().any(|instruction| instruction.live.is_some()),
             knows_loops: instructions().any(|instruction| instruction.loop_depth.is_some_and(|depth| depth > 0)),
+            knows_cycles: options.cycles && instructions().any(|instruction| instruction.issue.is_some()),
             digits: last.map_or(5, |last| last.to_string().len()).max(5),
             notes: Notes::of(unit, view),
             names: view.annotation.kernels.iter().map(|kernel| shown_name(&kernel.name)).collect(),
@@ -136,6 +146,9 @@ impl<'v, 'a> Page<'v, 'a> {
         if self.knows_loops {
             write!(out, " loop")?;
         }
+        if self.knows_cycles {
+            write!(out, " {:>5} {:>4}", "cycle", "wait")?;
+        }
         if self.options.control {
             write!(out, "  {:<20}", "control")?;
         }
@@ -152,7 +165,7 @@ impl<'v, 'a> Page<'v, 'a> {
             for line in from..=to {
                 let group = groups.next_if(|group| group.line.0 == line);
                 if let Some(text) = document.text {
-                    self.source_line(Line(line), text.raw_line(Line(line)).unwrap_or_default(), group.is_some(), out)?;
+                    self.source_line(Line(line), text.raw_line(Line(line)).unwrap_or_default(), group.as_ref(), out)?;
                 } else {
                     writeln!(out, "{DIM}{line:>gutter$} │{RESET}")?;
                 }
@@ -201,14 +214,19 @@ impl<'v, 'a> Page<'v, 'a> {
     }
 
     /// A line as written; dim where nothing was made of it.
-    fn source_line(&self, line: Line, text: &str, has_code: bool, out: &mut dyn Write) -> io::Result<()> {
+    fn source_line(&self, line: Line, text: &str, code: Option<&Group<'_>>, out: &mut dyn Write) -> io::Result<()> {
         let text = expand_tabs(text.trim_end_matches(['\r', '\n', '\0']));
         let text = terminal(&text);
-        let said = self.notes.get(line).map(|notes| notes.marks.join(", ")).unwrap_or_default();
+        let cycles = code.and_then(|group| self.cycles(group)).map(|cycles| match cycles {
+            1 => "1 cycle".to_owned(),
+            more => format!("{more} cycles"),
+        });
+        let marks = self.notes.get(line).into_iter().flat_map(|notes| &notes.marks).map(String::as_str);
+        let said = cycles.as_deref().into_iter().chain(marks).collect::<Vec<_>>().join(", ");
         let room = if said.is_empty() { 0 } else { said.chars().count() + 4 };
         let text = self.cut(&text, self.digits + 3 + room);
         let gutter = self.digits;
-        if has_code {
+        if code.is_some() {
             write!(out, "{line:>gutter$} {DIM}│{RESET} {BOLD}{text}{RESET}")?;
         } else {
             write!(out, "{DIM}{line:>gutter$} │ {text}{RESET}")?;
@@ -251,6 +269,12 @@ impl<'v, 'a> Page<'v, 'a> {
             let depth = instruction.loop_depth.filter(|depth| *depth > 0);
             row += &format!(" {:>4}", depth.map(|depth| depth.to_string()).unwrap_or_default());
         }
+        if self.knows_cycles {
+            row += &match instruction.issue {
+                Some(issue) => format!(" {:>5} {:>4}", issue.cycle, issue.waited),
+                None => format!(" {:>5} {:>4}", "?", "?"),
+            };
+        }
         if self.options.control {
             row += &format!("  {:<20}", control(&instruction.control().into()));
         }
@@ -260,6 +284,7 @@ impl<'v, 'a> Page<'v, 'a> {
         {
             said.push(format!("over its budget of {registers}"));
         }
+        said.extend(instruction.issue.filter(|_| self.knows_cycles).and_then(|issue| waits(&issue)));
         let said = said.join(", ");
         let before = self.digits + 5 + row.chars().count();
         let remark = if said.is_empty() { 0 } else { said.chars().count() + 4 };
@@ -269,9 +294,6 @@ impl<'v, 'a> Page<'v, 'a> {
         let text = self.cut(&text, before + if below { 0 } else { remark });
         write!(out, "{:>1$} {DIM}│{RESET} {DIM}{row}{RESET}  {text}", "", self.digits)?;
         if !said.is_empty() {
-            if below {
-                write!(out, "\n{:>1$} {DIM}│{RESET}        ", "", self.digits)?;
-            }
             let style = if instruction.marks.iter().any(|mark| mark.is_spill() || matches!(mark, Mark::Peak { .. })) {
                 WARN
             } else if instruction.marks.is_empty() {
@@ -279,9 +301,26 @@ impl<'v, 'a> Page<'v, 'a> {
             } else {
                 NOTE
             };
-            write!(out, "  {style}◂ {said}{RESET}")?;
+            if !below {
+                return writeln!(out, "  {style}◂ {said}{RESET}");
+            }
+            let room = self.options.width.unwrap_or(usize::MAX).saturating_sub(self.digits + BELOW).max(LEAST_TEXT);
+            for (at, line) in text::wrap(&said, room).iter().enumerate() {
+                let mark = if at == 0 { '◂' } else { ' ' };
+                write!(out, "\n{:>1$} {DIM}│{RESET}          {style}{mark} {line}{RESET}", "", self.digits)?;
+            }
         }
         writeln!(out)
+    }
+
+    /// Cycles that the instructions of a line take a lone warp, each once; none where one is not known, or several kernels have them.
+    fn cycles(&self, group: &Group<'_>) -> Option<u32> {
+        let first = group.members.first().filter(|_| self.knows_cycles)?;
+        let waited = |placed: &Placed| {
+            let issue = self.view.get(placed)?.1.issue?;
+            (placed.kernel == first.kernel).then_some(issue.waited)
+        };
+        group.members.iter().map(waited).sum()
     }
 
     fn over(&self, instruction: &AnnotatedInstruction, budget: u32) -> bool {
@@ -289,6 +328,17 @@ impl<'v, 'a> Page<'v, 'a> {
     }
 }
 
+/// Cycles from which on a wait is told in words.
+const LONG_WAIT: u32 = 3;
+
+/// What a lone warp waits for before an instruction, where that takes long.
+fn waits(issue: &IssueTime) -> Option<String> {
+    let told = || format!("{} cycles: {}", issue.waited, waited_for(issue.cause, issue.for_pc, issue.for_ptx_line));
+    (issue.waited >= LONG_WAIT).then(told)
+}
+
+/// Columns before a remark that stands below its instruction, those of the line's number left out.
+const BELOW: usize = 14;
 /// Columns that an instruction has at least, beside a remark.
 const LEAST_TEXT: usize = 12;
 

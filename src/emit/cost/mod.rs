@@ -5,7 +5,7 @@ mod json;
 mod text;
 
 pub use json::write_json;
-pub use text::write_text;
+pub use text::{wait_words, waited_for, write_text};
 
 /// How text is written.
 #[derive(Clone, Copy, Debug)]

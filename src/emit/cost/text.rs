@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::Options;
-use crate::base::Line;
+use crate::base::{Line, Pc};
 use crate::emit::escape::terminal;
 use crate::emit::text::{BOLD, DIM, RESET, wrap};
 use crate::report::{CostBound, CyclesAt, Kernel, LoopCost, LoopWait, TurnCost, Unit, WaitCause};
@@ -75,9 +75,13 @@ fn write_kernel(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::
     if costs.is_empty() {
         return writeln!(out, "  no loop");
     }
-    let says = "An estimate: the schedule of ptxas, executed on an SM as one was measured. Memory answers after a fixed time \
-                (--latency), no access meets another in a bank, every guard holds, and the code is in the nearest cache.";
-    for line in wrap(says, options.width.saturating_sub(2)) {
+    let latency = costs.first().map_or(0, |cost| cost.memory_latency);
+    let says = format!(
+        "An estimate: the schedule of ptxas, executed on an SM as one was measured. Global memory answers after {latency} cycles \
+         (--memory, --latency), bank conflicts count where they are decided, every guard holds, and the code is in the nearest \
+         cache."
+    );
+    for line in wrap(&says, options.width.saturating_sub(2)) {
         writeln!(out, "  {DIM}{line}{RESET}")?;
     }
     costs.iter().try_for_each(|cost| write_loop(cost, options, out))
@@ -106,12 +110,12 @@ fn write_loop(cost: &LoopCost, options: &Options, out: &mut dyn Write) -> io::Re
         writeln!(out, "{}{line}", if number == 0 { "  " } else { "    " })?;
     }
     match &cost.longest {
-        None => write_turn(&cost.shortest, options, out),
+        None => write_turn(&cost.shortest, cost.ptx_turns, options, out),
         Some(longest) => {
             writeln!(out, "  the shortest way through it:")?;
-            write_turn(&cost.shortest, options, out)?;
+            write_turn(&cost.shortest, None, options, out)?;
             writeln!(out, "  the longest way:")?;
-            write_turn(longest, options, out)
+            write_turn(longest, cost.ptx_turns, options, out)
         }
     }
 }
@@ -125,13 +129,30 @@ fn bound(at: &CyclesAt) -> String {
     }
 }
 
-fn write_turn(turn: &TurnCost, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+/// `unrolled`: how many turns of the PTX's loop it does.
+fn write_turn(turn: &TurnCost, unrolled: Option<u32>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let unmeasured = match turn.unmeasured {
         0 => String::new(),
         1 => ", 1 of a kind that nobody measured".to_owned(),
         more => format!(", {more} of kinds that nobody measured"),
     };
-    writeln!(out, "    {} instructions a turn{unmeasured}", turn.instructions)?;
+    let unrolled = match unrolled {
+        Some(turns) if turns > 1 => format!(", which does {turns} turns of the PTX's loop"),
+        _ => String::new(),
+    };
+    let accesses = |count: u32| if count == 1 { "access" } else { "accesses" };
+    let conflicts = match turn.bank_conflicts {
+        0 => String::new(),
+        some => format!(", {some} {} of shared memory with bank conflicts", accesses(some)),
+    };
+    let undecided = match turn.undecided_accesses {
+        0 => String::new(),
+        some => format!(", {some} {} of shared memory taken to have none", accesses(some)),
+    };
+    let told = format!("{} instructions a turn{unrolled}{unmeasured}{conflicts}{undecided}", turn.instructions);
+    for (number, line) in wrap(&told, options.width.saturating_sub(6)).iter().enumerate() {
+        writeln!(out, "{}{line}", if number == 0 { "    " } else { "      " })?;
+    }
     let head = |a: &str, b: &str, c: &str, d: &str| format!("    {DIM}{a:>9} {b:>8} {c:>8}  {d}{RESET}");
     writeln!(out, "{}", head("warps on", "cycles", "cycles", "bound by;").trim_end())?;
     writeln!(out, "{}", head("scheduler", "a turn", "a warp", "busiest others"))?;
@@ -193,17 +214,31 @@ fn write_path(turn: &TurnCost, options: &Options, out: &mut dyn Write) -> io::Re
 }
 
 fn cause(wait: &LoopWait) -> String {
-    match wait.cause {
-        WaitCause::Stall => "the stall count of the instruction before it, for a result of a known latency".to_owned(),
-        WaitCause::Scoreboard => {
-            let line = wait.for_ptx_line.map(|line| format!("line {line}"));
-            let pc = wait.for_pc.map(|pc| format!(" (pc {pc})")).unwrap_or_default();
-            format!("waits for what {}{pc} brings or reads", line.unwrap_or_else(|| "an instruction".to_owned()))
-        }
-        WaitCause::Branch => "the branch to it".to_owned(),
-        WaitCause::Pipe => "its pipe is busy".to_owned(),
-        WaitCause::Banks => "operands in the same bank of registers".to_owned(),
-        WaitCause::Barrier => "the barrier".to_owned(),
-        WaitCause::Groups => "multiplications of the warp group".to_owned(),
+    waited_for(wait.cause, wait.for_pc, wait.for_ptx_line)
+}
+
+/// What an instruction waits for.
+pub fn waited_for(cause: WaitCause, for_pc: Option<Pc>, for_line: Option<Line>) -> String {
+    let line = for_line.map(|line| format!("line {line}"));
+    let producer = match (line, for_pc) {
+        (Some(line), Some(pc)) => Some(format!("{line} (pc {pc})")),
+        (None, Some(pc)) => Some(format!("pc {pc}")),
+        (line, None) => line,
+    };
+    wait_words(cause, producer.as_deref())
+}
+
+/// The same, with the producer as somebody else calls it.
+pub fn wait_words(cause: WaitCause, producer: Option<&str>) -> String {
+    match (cause, producer) {
+        (WaitCause::Stall, Some(producer)) => format!("for the result of {producer}, whose latency is known"),
+        (WaitCause::Stall, None) => "the stall count of the instruction before it".to_owned(),
+        (WaitCause::Scoreboard, Some(producer)) => format!("for the scoreboard of {producer}"),
+        (WaitCause::Scoreboard, None) => "for a scoreboard".to_owned(),
+        (WaitCause::Branch, _) => "the branch to it".to_owned(),
+        (WaitCause::Pipe, _) => "its pipe is busy".to_owned(),
+        (WaitCause::Banks, _) => "operands in the same bank of registers".to_owned(),
+        (WaitCause::Barrier, _) => "the barrier".to_owned(),
+        (WaitCause::Groups, _) => "for multiplications of the warp group".to_owned(),
     }
 }

@@ -40,6 +40,7 @@ fn title(figure: Figure) -> &'static str {
         Figure::BlocksPerSm => "blocks per SM",
         Figure::WarpsPerSm => "warps per SM",
         Figure::Instructions => "instructions",
+        Figure::LoopCycles => "cycles of hottest loop",
         Figure::StackBytes => "stack",
         Figure::SmemBytes => "static shared memory",
         Figure::Barriers => "barriers",

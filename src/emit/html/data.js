@@ -47,6 +47,9 @@ function decode(raw, kernel) {
   code.gpr = raw.gpr && Int16Array.from(raw.gpr);
   code.ugpr = raw.ugpr; code.pred = raw.pred; code.upred = raw.upred;
   code.depth = raw.depth && spread(raw.depth, count);
+  // Who waits for whom, by instruction: which words, and the producer.
+  code.waits = new Map();
+  for (let i = 0; i < raw.waits.length; i += 3) code.waits.set(raw.waits[i], [raw.waits[i + 1], raw.waits[i + 2]]);
   code.registers = raw.registers || 0;
   code.top = Math.max(code.registers, code.gpr ? code.gpr.reduce((a, b) => Math.max(a, b), 0) : 0, 8);
   if (raw.file) {
@@ -138,6 +141,20 @@ function liveSet(code, at) {
     if (value.last !== null && (group.last === null || value.last > group.last)) group.last = value.last;
   }
   return [...groups.values()].sort((a, b) => b.registers.length - a.registers.length || a.line - b.line);
+}
+
+/** Cycles that instructions take one warp alone, each once; null where one of them is not known. */
+const cyclesOf = (code, list) => (list.some((at) => code.raw.cycle[at] < 0) ? null : list.reduce((sum, at) => sum + code.raw.waited[at], 0));
+
+/** What an instruction waits for, in words; empty where it does not wait. */
+function waitText(code, at) {
+  const found = code.waits.get(at);
+  if (!found) return "";
+  const [words, producer] = found;
+  const line = producer >= 0 ? code.line[producer] : 0;
+  const name = `${line ? `line ${line} (pc ` : "pc "}${hex(producer * 16)}${line ? ")" : ""}`;
+  const said = producer < 0 ? code.raw.wait_words[words][1] : code.raw.wait_words[words][0].replace("{}", name);
+  return `${plural(code.raw.waited[at], "cycle")}: ${said}`;
 }
 
 /** `@!P0 LDG.E R2, …` is `LDG.E`. */

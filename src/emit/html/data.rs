@@ -10,14 +10,16 @@ use super::matrix::MatrixFacts;
 use super::{Opening, Tables};
 use crate::base::Line;
 use crate::base::hardware::SmLimits;
-use crate::emit::cost::accesses;
+use crate::emit::cost::{accesses, wait_words};
 use crate::emit::{explain, matrices, page, timeline};
-use crate::report::annotation::{AnnotatedKernel, Annotation, By, Mark, ValueSpan, View};
+use crate::report::annotation::{
+    AnnotatedInstruction, AnnotatedKernel, Annotation, By, IssueTime, Mark, ValueSpan, View,
+};
 use crate::report::memory::MemoryMaps;
 use crate::report::timeline::Timeline;
 use crate::report::{
     Advisory, Answer, Fragment, FragmentsAt, Instructions, Issue, Kernel, KernelKind, Launch, Occupancy, Pressure,
-    Problem, PtxText, PtxasUsed, RegisterCap, Resources, Role, Unit, UnitError, distinct,
+    Problem, PtxText, PtxasUsed, RegisterCap, Resources, Role, Unit, UnitError, WaitCause, distinct,
 };
 
 /// Characters of a kernel's name.
@@ -290,8 +292,16 @@ struct CodeFacts<'a> {
     budget: Vec<i64>,
     /// Instruction and where it goes.
     target: Vec<u32>,
-    /// Bits 105 to 121 of each word.
+    /// Bits 105 to 125 of each word.
     control: Vec<u32>,
+    /// When each issues with one warp alone, -1 where nobody can tell; null where nobody measured the architecture.
+    cycle: Option<Vec<i64>>,
+    /// Cycles since the one before.
+    waited: Option<Vec<u32>>,
+    /// Of those that wait for longer than a cycle: instruction, which words, whom it waits for or -1.
+    waits: Vec<i64>,
+    /// What a cause is called, of somebody ({}) and of nobody.
+    wait_words: Vec<[String; 2]>,
     marks: Vec<(u32, &'static str, serde_json::Value)>,
     /// Register (as a step from the last), first instruction (as a step), how many more, definition × 2 + whether others, last use.
     values: Option<Vec<i64>>,
@@ -360,6 +370,7 @@ fn code_facts<'a>(kernel: &'a AnnotatedKernel, report: Option<&Kernel>, near: Ve
     let source = |instruction: &crate::report::annotation::AnnotatedInstruction| {
         instruction.source.map_or(-1, |(file, _)| i64::from(file))
     };
+    let timed = all.iter().any(|instruction| instruction.issue.is_some());
     CodeFacts {
         text: kernel.text,
         registers: kernel.registers,
@@ -389,7 +400,18 @@ fn code_facts<'a>(kernel: &'a AnnotatedKernel, report: Option<&Kernel>, near: Ve
             .filter_map(|instruction| Some([index(instruction.pc), index(instruction.target?)]))
             .flatten()
             .collect(),
-        control: all.iter().map(|instruction| (instruction.word >> 105) as u32 & 0x1_ffff).collect(),
+        control: all.iter().map(|instruction| (instruction.word >> 105) as u32 & 0x1f_ffff).collect(),
+        cycle: timed.then(|| {
+            let cycle = |issue: &IssueTime| i64::from(issue.cycle);
+            all.iter().map(|instruction| instruction.issue.as_ref().map_or(-1, cycle)).collect()
+        }),
+        waited: timed
+            .then(|| all.iter().map(|instruction| instruction.issue.map_or(0, |issue| issue.waited)).collect()),
+        waits: all.iter().flat_map(wait_facts).flatten().collect(),
+        wait_words: match timed {
+            true => WaitCause::ALL.map(|cause| [wait_words(cause, Some("{}")), wait_words(cause, None)]).to_vec(),
+            false => Vec::new(),
+        },
         marks: all
             .iter()
             .flat_map(|instruction| instruction.marks.iter().map(move |mark| (instruction.pc, mark)))
@@ -406,6 +428,14 @@ fn code_facts<'a>(kernel: &'a AnnotatedKernel, report: Option<&Kernel>, near: Ve
         layouts: kernel.layouts.kinds.iter().map(layout_facts).collect(),
         layout_of: kernel.layouts.at.iter().map(|(line, kind)| (line.0, *kind)).collect(),
     }
+}
+
+/// Instruction, which words, whom it waits for.
+fn wait_facts(instruction: &AnnotatedInstruction) -> Option<[i64; 3]> {
+    let issue = instruction.issue.filter(|issue| issue.waited > 1)?;
+    let words = WaitCause::ALL.iter().position(|cause| *cause == issue.cause)?;
+    let producer = issue.for_pc.map_or(-1, |pc| i64::from(pc.0 / 16));
+    Some([i64::from(instruction.pc.0 / 16), words as i64, producer])
 }
 
 fn depths(kernel: &AnnotatedKernel) -> Option<Vec<u32>> {

@@ -41,3 +41,17 @@ function controlText(bits) {
   const signal = (number) => (number === 7 ? "-" : number);
   return `B${waits}:R${signal(read)}:W${signal(write)}:${bits & 16 ? "-" : "Y"}:S${String(stall).padStart(2, "0")}`;
 }
+
+/** The same in words. */
+function controlWords(bits) {
+  const stall = bits & 15, write = (bits >> 5) & 7, read = (bits >> 8) & 7, wait = (bits >> 11) & 63, reuse = (bits >> 17) & 15;
+  const numbers = (mask) => [0, 1, 2, 3, 4, 5].filter((i) => (mask >> i) & 1).join(", ");
+  const parts = [];
+  if (wait) parts.push(`waits for scoreboards ${numbers(wait)}`);
+  if (write !== 7) parts.push(`releases scoreboard ${write} when its result is there`);
+  if (read !== 7) parts.push(`releases scoreboard ${read} when its operands are read`);
+  parts.push(`the next one may issue ${stall === 1 ? "a cycle" : `${stall} cycles`} later`);
+  if (!(bits & 16)) parts.push("another warp should go first");
+  if (reuse) parts.push(`source operands ${numbers(reuse)} are kept`);
+  return parts.join("; ");
+}

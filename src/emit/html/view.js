@@ -70,9 +70,14 @@ function ptxRow(row) {
   const { code } = state;
   const list = code.byLine.get(row + 1);
   const live = code.gpr ? (list ? liveCell(code.lineLive.get(row + 1), code.registers) : '<span class="g"></span>') : "";
-  const marks = code.findings.get(row + 1), told = multipliedAt(row + 1);
-  return `<div class="${namesOf.ptx(row)}" data-i="${row}"${told.length ? ` title="${escapeText(told.join("\n"))}"` : ""}><span class="gut"><b style="width:${panes.ptx.digits}ch">${row + 1}</b>${live}<span class="n">${list ? `${list.length}×` : ""}</span></span><span class="t">${ptxHtml(code.ptx[row], state.wanted)}</span>${marks ? marks.map(badge).join("") : ""}</div>`;
+  const cycles = code.raw.cycle ? `<span class="u">${list ? (cyclesOf(code, list) ?? "?") : ""}</span>` : "";
+  const waits = code.raw.cycle && list ? list.map((at) => waitText(code, at)).filter(Boolean) : [];
+  const marks = code.findings.get(row + 1), told = [...multipliedAt(row + 1), ...waits];
+  return `<div class="${namesOf.ptx(row)}" data-i="${row}"${told.length ? ` title="${escapeText(told.join("\n"))}"` : ""}><span class="gut"><b style="width:${panes.ptx.digits}ch">${row + 1}</b>${live}<span class="n">${list ? `${list.length}×` : ""}</span>${cycles}</span><span class="t">${ptxHtml(code.ptx[row], state.wanted)}</span>${marks ? marks.map(badge).join("") : ""}</div>`;
 }
+
+// Cycles from which on a wait stands out.
+const LONG_WAIT = 8;
 
 const outOfRole = (list) => state.role !== null && (!list || list.every((at) => state.code.budget.of[at] !== state.role));
 
@@ -80,11 +85,13 @@ function sassRow(row) {
   const { code } = state;
   const live = code.gpr ? `${liveCell(code.gpr[row], boundAt(code, row))}<span class="u">${code.ugpr[row]}</span><span class="u">${code.pred[row]}</span>` : "";
   const depth = code.depth && code.raw.loops.length ? `<span class="lp">${code.depth[row] ? "▏".repeat(Math.min(3, code.depth[row])) : ""}</span>` : "";
+  const waits = waitText(code, row);
+  const time = code.raw.cycle ? (code.raw.cycle[row] < 0 ? '<span class="u y">?</span><span class="u">?</span>' : `<span class="u y">${code.raw.cycle[row]}</span><span class="u${code.raw.waited[row] >= LONG_WAIT ? " long" : ""}">${code.raw.waited[row]}</span>`) : "";
   const control = state.control ? `<span class="c">${controlText(code.raw.control[row])}</span>` : "";
   const marks = (code.marksAt.get(row) || []).map(badge).join("");
   // Where there is no line at all, no row needs to say so.
   const alone = code.own[row] || !code.line[row] ? "" : '<span class="m quiet">no line</span>';
-  return `<div class="${namesOf.sass(row)}" data-i="${row}"><span class="gut"><b style="width:${panes.sass.digits}ch">${hex(row * 16)}</b>${live}${depth}</span>${control}<span class="t">${sassText(row)}</span>${marks}${alone}</div>`;
+  return `<div class="${namesOf.sass(row)}" data-i="${row}"${waits ? ` title="${escapeText(waits)}"` : ""}><span class="gut"><b style="width:${panes.sass.digits}ch">${hex(row * 16)}</b>${live}${depth}${time}</span>${control}<span class="t">${sassText(row)}</span>${marks}${alone}</div>`;
 }
 
 function sassText(row) {
@@ -214,10 +221,11 @@ function showHeads() {
   const { code } = state;
   const live = code.gpr ? '<span class="g" title="the most live vector registers of its instructions">R</span>' : "";
   const head = (name, html) => { panes[name].pane.querySelector(".heads").innerHTML = `<span class="gut">${html}</span>`; };
-  head("ptx", `<b style="width:${panes.ptx.digits}ch">line</b>${live}<span class="n" title="instructions made of it">SASS</span>`);
+  head("ptx", `<b style="width:${panes.ptx.digits}ch">line</b>${live}<span class="n" title="instructions made of it">SASS</span>${code.raw.cycle ? '<span class="u" title="cycles that its instructions take one warp alone, each once: an estimate">cyc</span>' : ""}`);
   const counts = code.gpr ? '<span class="g" title="live vector registers">R</span><span class="u" title="live uniform registers">UR</span><span class="u" title="live predicates">P</span>' : "";
   const depth = code.depth && code.raw.loops.length ? '<span class="lp" title="loop depth"></span>' : "";
-  head("sass", `<b style="width:${panes.sass.digits}ch">pc</b>${counts}${depth}`);
+  const time = code.raw.cycle ? '<span class="u y" title="the cycle of its turn, or of its way outside of loops, in which it issues with one warp alone: an estimate">cyc</span><span class="u" title="cycles since the instruction before it">+</span>' : "";
+  head("sass", `<b style="width:${panes.sass.digits}ch">pc</b>${counts}${depth}${time}`);
   if (state.control) panes.sass.pane.querySelector(".heads").insertAdjacentHTML("beforeend", '<span class="t">waits : read : write : yield : stall</span>');
   head("source", `<b style="width:${panes.source.digits}ch">line</b>${live}<span class="n" title="instructions made of it">SASS</span>`);
 }
@@ -287,7 +295,9 @@ function showCursor(at) {
   if (code.depth && code.depth[at]) facts.push(["loop depth", code.depth[at]]);
   const region = code.budget.of[at];
   if (region >= 0) facts.push(["budget", budgetName(code, region, true)]);
-  facts.push(["control", `<span class="mono">${controlText(code.raw.control[at])}</span>`]);
+  facts.push(["control", `<span class="mono">${controlText(code.raw.control[at])}</span><br>${controlWords(code.raw.control[at])}`]);
+  if (code.raw.cycle && code.raw.cycle[at] >= 0) facts.push(["issues", `in cycle ${code.raw.cycle[at]} of ${code.depth && code.depth[at] ? "its turn of the loop" : "its way"}, one warp alone (estimate)`]);
+  if (waitText(code, at)) facts.push(["waits", escapeText(waitText(code, at))]);
   for (const mark of code.marksAt.get(at) || []) facts.push(["mark", escapeText(markWords(mark))]);
   const others = selected.pane !== "sass" && state.lit.list.length > 1 ? ` <span style="color:var(--faint)">first of ${state.lit.list.length}</span>` : "";
   const head = `<h3>Instruction${others}</h3><div class="asm t">${sassHtml(code.asm[at], "")}</div><dl>${facts.map(([name, value]) => `<dt>${name}</dt><dd>${value}</dd>`).join("")}</dl>`;

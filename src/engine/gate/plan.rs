@@ -14,7 +14,7 @@ use crate::engine::cache;
 use crate::engine::compile::{Session, environment};
 use crate::engine::input;
 use crate::engine::settings::Settings;
-use crate::gate::{Glob, InputPattern, Policy, UNKNOWN_ARCH};
+use crate::gate::{Glob, InputPattern, Metric, Policy, UNKNOWN_ARCH};
 use crate::report::{Costs, Effort, LaunchHints, Wanted};
 use crate::toolchain::{self, Config, VersionRequest};
 
@@ -116,7 +116,8 @@ impl Plan {
                 smem_dynamic_bytes: args.smem_dynamic.or(policy.smem_dynamic),
                 effort: Effort::of(args.thorough),
             };
-            session.wanted = Wanted { live_values: false, costs: Costs::None, ..Wanted::ALL };
+            let costs = if policy.asks_for(Metric::LoopCycles) { Costs::Hottest } else { Costs::None };
+            session.wanted = Wanted { live_values: false, costs, ..Wanted::ALL };
             session.cache.clone_from(&cache);
             anyhow::Ok(session)
         };

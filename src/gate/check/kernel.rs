@@ -214,7 +214,7 @@ fn comparison(kernel: &KernelFigures) -> Comparison {
 
 /// `; the launch decides: state smem_dynamic …`: what makes an occupancy known.
 fn what_to_state(metric: Metric, place: &KernelPlace) -> String {
-    if metric != Metric::WarpsPerSm || place.missing.is_empty() {
+    if !matches!(metric, Metric::WarpsPerSm | Metric::LoopCycles) || place.missing.is_empty() {
         return String::new();
     }
     let settings: Vec<&str> = place.missing.iter().map(|fact| fact.setting()).collect();
@@ -237,6 +237,7 @@ fn line_for(metric: Metric, place: &KernelPlace) -> Option<Line> {
             place.spill_line
         }
         Metric::Registers | Metric::PeakLive | Metric::WarpsPerSm => place.peak_line,
+        Metric::LoopCycles => place.loop_line,
         _ => None,
     };
     specific.or(place.ptx_line)

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::*;
-use crate::base::{FastSet, RegFile, work};
+use crate::base::{Arch, FastSet, RegFile, work};
+use crate::cost::{self, L1_LATENCY, Machine, Model};
 use crate::cubin::lines::{FunctionLines, LineTable};
 use crate::cubin::{Function, Image};
 use crate::ptx::{FunctionKind, Module};
@@ -17,6 +18,7 @@ use crate::registers::value_spans::value_spans;
 use crate::report::code::marked_spills;
 use crate::report::live_values::matrix_line;
 use crate::report::model::Kernel;
+use crate::report::wavefronts::SharedAccesses;
 use crate::report::{LaunchHints, timeline};
 use crate::sass::{Decoder, Inst, Word};
 
@@ -167,6 +169,7 @@ fn section(
     kernel.instructions = words.iter().enumerate().map(instruction).collect();
     if let Some(code) = &code {
         solve(&mut kernel, code, inputs.values);
+        time(&mut kernel, code, image.arch, report);
         if let Some(module) = module {
             kernel.makers = makers(&kernel, code, module);
             kernel.names = names(&kernel, module);
@@ -209,6 +212,30 @@ fn solve(kernel: &mut AnnotatedKernel, code: &Code, values: bool) {
     }
     if values {
         kernel.values = value_spans(code);
+    }
+}
+
+/// Adds when each instruction issues, where somebody measured the architecture.
+fn time(kernel: &mut AnnotatedKernel, code: &Code, arch: Arch, report: Option<&Kernel>) {
+    let Some(machine) = Machine::of(arch, L1_LATENCY) else { return };
+    let entries: Vec<Pc> = std::iter::once(Pc(0)).chain(kernel.parts.iter().map(|part| part.start)).collect();
+    let line = |pc: Pc| kernel.instructions.get(pc.0 as usize / 16)?.ptx_line;
+    let shared = SharedAccesses::new(code, line, report.and_then(|report| report.accesses.as_ref()));
+    let model = Model { machine, code, wavefronts: &shared.wavefronts };
+    for (at, issue) in cost::schedule(&model, &entries).into_iter().enumerate() {
+        let time = issue.map(|cost::Issue { cycle, wait }| {
+            let producer = wait.producer.and_then(|pc| kernel.instructions.get(pc.0 as usize / 16));
+            IssueTime {
+                cycle,
+                waited: wait.cycles,
+                cause: wait.cause.into(),
+                for_pc: wait.producer,
+                for_ptx_line: producer.and_then(|producer| producer.ptx_line),
+            }
+        });
+        if let Some(instruction) = kernel.instructions.get_mut(at) {
+            instruction.issue = time;
+        }
     }
 }
 
@@ -358,6 +385,7 @@ impl<'a> Reader<'a> {
             target: target.and_then(|target| u32::try_from(target).ok()).map(Pc),
             text,
             marks,
+            issue: None,
         }
     }
 

@@ -10,6 +10,7 @@ mod view;
 use serde::Serialize;
 
 use super::PtxText;
+use super::cost::WaitCause;
 use super::listing::{ListedControl, ListedSource, LiveCounts};
 use super::matrices::Layouts;
 use super::model::OccupancyStep;
@@ -143,6 +144,23 @@ pub struct AnnotatedInstruction {
     pub target: Option<Pc>,
     /// What is special about it.
     pub marks: Vec<Mark>,
+    /// When it issues, with one warp alone; none where nobody measured the architecture, or it cannot be told.
+    pub issue: Option<IssueTime>,
+}
+
+/// When an instruction issues, with one warp alone: an estimate, as [`LoopWait`](super::LoopWait) is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct IssueTime {
+    /// Cycles after the first instruction of its turn of the loop, or of its way outside of loops.
+    pub cycle: u32,
+    /// Cycles since the instruction before it.
+    pub waited: u32,
+    /// Why.
+    pub cause: WaitCause,
+    /// The instruction that it waits for.
+    pub for_pc: Option<Pc>,
+    /// The PTX line of that.
+    pub for_ptx_line: Option<Line>,
 }
 
 impl AnnotatedInstruction {
@@ -254,6 +272,8 @@ pub struct InstructionRecord<'a> {
     pub control: ListedControl,
     /// What is special about it.
     pub marks: &'a [Mark],
+    /// When it issues, with one warp alone.
+    pub issue: Option<IssueTime>,
 }
 
 impl Annotation {
@@ -279,6 +299,7 @@ impl Annotation {
             budget: instruction.budget.and_then(|budget| budget.registers),
             control: instruction.control().into(),
             marks: &instruction.marks,
+            issue: instruction.issue,
         }
     }
 }

@@ -72,6 +72,8 @@ pub struct Declared {
     pub align: u64,
     /// Its bytes; none where the launch or another module decides.
     pub bytes: Option<u64>,
+    /// Whether the launch decides: dynamic shared memory.
+    pub is_dynamic: bool,
 }
 
 impl Declared {
@@ -79,10 +81,14 @@ impl Declared {
         let natural = declaration.element_bytes().filter(|bytes| bytes.is_power_of_two()).unwrap_or(1);
         let align = declaration.align.map_or(natural, u64::from);
         let is_elsewhere = matches!(declaration.linkage, Some(Linkage::Extern | Linkage::Common | Linkage::Weak));
+        let bytes = declaration.bytes(declarator).filter(|bytes| *bytes > 0);
         Declared {
             space: Some(declaration.space),
             align: if align.is_power_of_two() { align } else { 1 },
-            bytes: declaration.bytes(declarator).filter(|bytes| !is_elsewhere && *bytes > 0),
+            bytes: bytes.filter(|_| !is_elsewhere),
+            is_dynamic: declaration.space == StateSpace::Shared
+                && declaration.linkage == Some(Linkage::Extern)
+                && bytes.is_none(),
         }
     }
 }
@@ -276,7 +282,7 @@ impl Values {
                 allocations.push((variables.len() as u32, index));
                 variables.push("tensor memory".to_owned());
                 alignments.push(1);
-                declared.push(Declared { space: None, align: 32, bytes: None });
+                declared.push(Declared { space: None, align: 32, bytes: None, is_dynamic: false });
             }
         }
         let mut slice = Slice::of(graph, scope);

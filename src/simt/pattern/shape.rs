@@ -291,6 +291,13 @@ impl Pattern {
                 return Some(Pattern::exact(self.lanes.map(|lane| lane & mask)).within(bits));
             }
         }
+        // Below what is shared an exclusive or, or an or, changes lanes alone: nothing is carried into them.
+        for (one, small) in [(self, other), (other, self)].into_iter().filter(|_| !masks) {
+            if small.is_exact() && !one.is_exact() && small.lanes.ones() & low(bits) & !low(one.shared_zeros()) == 0 {
+                let lanes = one.lanes.zip(&small.lanes, |a, b| of(a, b & low(bits)));
+                return Some(Pattern { lanes, ..one.clone() });
+            }
+        }
         let (a, b) = (self.disjoint(bits)?, other.disjoint(bits)?);
         if a.lanes.varying() & !b.zeros != 0 || b.lanes.varying() & !a.zeros != 0 {
             return None;

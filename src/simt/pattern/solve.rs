@@ -3,9 +3,9 @@
 use super::compute::compute;
 use super::shape::{Lanes, NONE, Pattern, low};
 use crate::base::{IndexVec, work};
-use crate::ptx::{Operand, type_bits};
+use crate::ptx::{Operand, Operation, StateSpace, type_bits};
 use crate::simt::bits::part;
-use crate::simt::eval::evaluate::Writer;
+use crate::simt::eval::evaluate::{Declared, Writer};
 use crate::simt::eval::value::Value;
 use crate::simt::ssa::construct::{Phi, ValueId};
 use crate::simt::ssa::lowering::{Compute, Source, Step};
@@ -28,10 +28,28 @@ pub enum Held {
     Unknown(Option<SiteId>),
 }
 
+/// Shared memory of a block starts at a multiple of this; docs/sources.md says how that is known.
+const BLOCK_START: u64 = 1024;
+
+/// What dynamic shared memory starts at a multiple of: where a block starts, if the kernel has no other shared memory, nor calls what may.
+fn dynamic_start(warps: &Warps<'_>) -> u64 {
+    let is_other = |declared: &Declared| declared.space == Some(StateSpace::Shared) && !declared.is_dynamic;
+    let calls = warps.graph.sites.iter().any(|site| match site.operation {
+        Operation::Call => {
+            let callee = site.located.instruction.call().callee;
+            !matches!(callee, Some("vprintf" | "__assertfail" | "malloc" | "free"))
+        }
+        _ => false,
+    });
+    if calls || warps.values.declared.iter().any(is_other) { 1 } else { BLOCK_START }
+}
+
 /// How the lanes of each warp differ, for every register that an address is computed from.
 pub struct Patterns<'w, 'a> {
     warps: &'w Warps<'a>,
     bits: &'w Bits,
+    /// What dynamic shared memory starts at a multiple of.
+    dynamic: u64,
     lanes: Uniformity,
     held: IndexVec<ValueId, Held>,
     changes: IndexVec<ValueId, u8>,
@@ -47,6 +65,7 @@ impl<'w, 'a> Patterns<'w, 'a> {
         let mut found = Patterns {
             warps,
             bits,
+            dynamic: dynamic_start(warps),
             lanes: Uniformity::of_lanes(warps, all),
             held: IndexVec::filled(Held::Undefined, count),
             changes: IndexVec::filled(0, count),
@@ -131,8 +150,9 @@ impl<'w, 'a> Patterns<'w, 'a> {
     /// What is known thread by thread.
     fn known(&self, value: &Value) -> Option<Pattern> {
         let place = |variable: u32| {
-            let align = self.warps.values.declared.get(variable as usize).map_or(1, |declared| declared.align);
-            align.max(1).wrapping_sub(1)
+            let declared = self.warps.values.declared.get(variable as usize);
+            let first = if declared.is_some_and(|declared| declared.is_dynamic) { self.dynamic } else { 1 };
+            declared.map_or(1, |declared| declared.align).max(first).wrapping_sub(1)
         };
         Some(match value {
             Value::Constant(number) => Pattern::constant(*number),
