@@ -501,7 +501,7 @@ impl<'p> Judge<'p> {
             for (at, &input) in inputs.iter().enumerate() {
                 let of_counts = at < COUNTS && !memory.grows();
                 // All problems are tried where one is: the first to come to a ring need not turn it.
-                let asks = !of_counts && !(memory.grows() && !problems.is_empty());
+                let asks = !of_counts && (problems.is_empty() || !memory.grows());
                 if at > 0 && basis < Basis::Input || asks && unreached.is_empty() {
                     break;
                 }
