@@ -14,7 +14,7 @@ from . import _map, _ptxinspect
 from ._errors import CubinError, Error, InputError, PtxasError, TimeoutError, ToolchainError
 from ._model import Advisory, Diagnostic, Finding, Kernel, Unit
 from ._ptxinspect import __version__
-from ._results import Annotated, Difference, Listing, LoopCosts, OccupancyAnswer, Report, Timelines, Tuning, Verdict, _list
+from ._results import Annotated, Difference, KernelCosts, Listing, LoopCosts, OccupancyAnswer, Report, Timelines, Tuning, Verdict, _list
 
 __all__ = [
     "Advisory",
@@ -26,6 +26,7 @@ __all__ = [
     "Finding",
     "InputError",
     "Kernel",
+    "KernelCosts",
     "Listing",
     "LoopCosts",
     "OccupancyAnswer",

@@ -7,7 +7,7 @@ import json
 from typing import Any, Dict, Iterator, List, Literal, Optional, Protocol, Sequence, Tuple, Union
 
 from . import _ptxinspect
-from ._model import Advisory, Finding, Kernel, Unit
+from ._model import AccessFacts, Advisory, Finding, Kernel, LoopCost, Unit
 from ._view import View
 
 
@@ -310,6 +310,14 @@ class Timelines(_Written):
         return self.to_svg()
 
 
+class KernelCosts(View):
+    """What the loops of a kernel cost; docs/schema/cost-v1.schema.json has the rest."""
+
+    name: str
+    loops: List[LoopCost]
+    accesses: Optional[AccessFacts]
+
+
 class LoopCosts(_Written):
     """What loops cost: a static estimate."""
 
@@ -319,9 +327,9 @@ class LoopCosts(_Written):
         self._inner = inner
 
     @property
-    def kernels(self) -> List[View]:
-        """The kernels of all units: their ``loops``, ``hazards`` and ``accesses``, docs/schema/cost-v1.schema.json."""
-        return [View(kernel) for unit in self.to_dict()["units"] for kernel in unit["kernels"]]
+    def kernels(self) -> List[KernelCosts]:
+        """The kernels of all units: their ``loops``, ``hazards`` and ``accesses``."""
+        return [KernelCosts(kernel) for unit in self.to_dict()["units"] for kernel in unit["kernels"]]
 
 
 class Tuning(_Written):
