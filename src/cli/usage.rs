@@ -34,8 +34,8 @@ fn advise(error: &mut clap::Error) {
     }
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return };
     let given = given.split('=').next().unwrap_or_default().to_owned();
-    let is_slip = |known: &str| spelling::distance(&given, known) <= 1 + given.len() / 6;
-    let is_near = matches!(error.get(ContextKind::SuggestedArg), Some(ContextValue::String(known)) if is_slip(known));
+    let near = error.get(ContextKind::SuggestedArg);
+    let is_near = matches!(near, Some(ContextValue::String(known)) if spelling::is_slip(&given, known));
     if !is_near {
         error.remove(ContextKind::SuggestedArg);
     }

@@ -1,7 +1,7 @@
 //! When each instruction issues, with one warp alone: the whole code, loop by loop and stretch by stretch.
 
 use crate::base::Pc;
-use crate::graph::{BlockId, LoopId};
+use crate::graph::BlockId;
 
 use super::path::{self, Turn};
 use super::simulate::Cause;
@@ -28,7 +28,7 @@ pub struct Issue {
 pub fn schedule(model: &Model<'_>, entries: &[Pc]) -> Vec<Option<Issue>> {
     let code = model.code;
     let mut all = Schedule { model, issues: vec![None; code.instructions().len()], steps: 0 };
-    for id in (0..code.loops.loops.len() as u32).map(LoopId) {
+    for id in code.loops.loops.ids() {
         if let Some(turns) = path::turns(code, id) {
             let ways = turns.longest.iter().chain([&turns.shortest]);
             ways.for_each(|way| all.add(way, true));

@@ -181,20 +181,16 @@ impl History {
     /// Adds what was measured at a commit. What was recorded before of the same kernels at the same commit is replaced, so that to record
     /// again changes nothing; the commit keeps the time at which it was recorded first.
     pub fn add(&mut self, new: Vec<Record>) {
-        let mut records: BTreeMap<_, Record> = BTreeMap::new();
-        let owned = |record: &Record| {
-            let (commit, input, kernel, within, arch, ptxas) = record.key();
-            let text = |text: Option<&str>| text.map(str::to_owned);
-            (commit.to_owned(), input.to_owned(), kernel.to_owned(), text(within), arch.to_owned(), text(ptxas))
-        };
-        for mut record in std::mem::take(&mut self.records).into_iter().chain(new) {
-            let key = owned(&record);
-            if let Some(before) = records.get(&key) {
-                record.recorded_at = before.recorded_at.min(record.recorded_at);
+        self.records.extend(new);
+        self.records.sort_by(|a, b| a.key().cmp(&b.key()));
+        self.records.dedup_by(|later, first| {
+            let is_same = later.key() == first.key();
+            if is_same {
+                later.recorded_at = later.recorded_at.min(first.recorded_at);
+                std::mem::swap(later, first);
             }
-            records.insert(key, record);
-        }
-        self.records = records.into_values().collect();
+            is_same
+        });
         self.settle();
     }
 

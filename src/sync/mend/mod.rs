@@ -61,6 +61,9 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
     let suggestions = Suggestions { program, recording: &recording };
     let candidates = work::within(looks, || suggestions.first(&witness.cause)).ok()?;
     let Budget { mut steps, mut pieces } = recording.took;
+    // Whoever waits in vain may stand where nobody comes to who does not: a second wait, after one that is no longer in vain.
+    let at_mbarriers = witness.cause.stuck().iter().filter(|group| group.wait.mbarrier().is_some());
+    let stands: Vec<u32> = at_mbarriers.map(|group| group.pc).collect();
     for (pcs, change) in candidates {
         if steps > limits.mends || pieces > limits.pieces {
             return None;
@@ -74,9 +77,7 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
         // Most do not even mend what was seen.
         let again = execute(&mended, launch, witness.scenario, &witness.schedule, left(pieces).of_one());
         (steps, pieces) = (steps + again.took.steps, pieces + again.took.pieces);
-        // Whoever waits in vain may stand where nobody comes to who does not: a second wait, after one that is no longer in vain.
-        let stands = witness.cause.stuck().iter().filter(|group| group.wait.mbarrier().is_some()).map(|group| group.pc);
-        let apart: Vec<u32> = pcs.iter().copied().chain(stands).collect();
+        let apart = [&pcs[..], &stands].concat();
         if !comes_as_far(program, &recording, &again, &apart) {
             continue;
         }
