@@ -22,9 +22,9 @@ fuzz_target!(|data: &[u8]| {
     }
     for function in module.functions() {
         let header = function.header();
-        header.params().chain(header.returns()).for_each(|param| drop(param.name()));
-        header.directives().for_each(|directive| drop(directive.numbers().count()));
-        function.tables().for_each(|table| drop(table.targets().count()));
+        header.params().chain(header.returns()).for_each(|param| _ = param.name());
+        header.directives().for_each(|directive| _ = directive.numbers().count());
+        function.tables().for_each(|table| _ = table.targets().count());
         let registers = function.registers();
         for located in function.instructions() {
             registers.of(&located).count();
@@ -33,7 +33,7 @@ fuzz_target!(|data: &[u8]| {
                 operand.value();
                 operand.address();
                 if let Shape::Vector(inside) | Shape::Address(inside) | Shape::List(inside) = operand.shape() {
-                    inside.for_each(|element| drop(element.shape()));
+                    inside.for_each(|element| _ = element.shape());
                 }
             }
         }
