@@ -28,7 +28,7 @@ pub use lowering::{Accessed, accessed};
 use mend::{Mend, mend};
 pub use rules::agreement::Agreement;
 pub use verdict::{Answer, Cause, Effort, Verdict};
-use verdict::{Limits, find_culprit, judge, wrong_problem};
+use verdict::{Limits, Problems, Witness, find_culprit, judge, problems_in};
 
 use crate::base::work;
 use crate::ptx::{Function, Module, Operation, Tcgen05};
@@ -207,21 +207,12 @@ fn mended<'l>(
 ) -> (Verdict, &'l Launch, Option<Mend>) {
     let mut witness = match verdict {
         Verdict::Wrong(witness) => witness,
-        // A race is told where a count that holds everybody up ends it: then the phase does not wait for all that it should.
-        Verdict::Ends { race: Some(witness), basis, cut } => {
-            let share = if witness.is_of_problem() { OF_PROBLEMS } else { 1 };
-            let limits = Limits { mends: limits.mends / share, ..limits };
-            if let Some(mend) = mend(program, launch, &witness, limits) {
-                return (Verdict::Wrong(witness), launch, Some(mend));
-            }
-            // Sizes that memory holds end only in the shape that the kernel is made for.
-            let others = launches.iter().filter(|other| other.cluster != launch.cluster && witness.is_of_problem());
-            let there = others.take(SHAPES_MENDED).find_map(|other| {
-                let there = wrong_problem(program, other, limits)?;
-                let mend = mend(program, other, &there, limits)?;
-                Some((Verdict::Wrong(Box::new(there)), other, Some(mend)))
-            });
-            return there.unwrap_or((Verdict::Ends { race: Some(witness), basis, cut }, launch, None));
+        Verdict::Ends { suspects, basis, cut } => {
+            return match mended_suspect(program, launches, (&suspects, launch), limits) {
+                Suspected::Fault(witness, launch, mend) => (Verdict::Wrong(witness), launch, Some(mend)),
+                Suspected::RightIn(launch) => (Verdict::Ends { suspects: Vec::new(), basis, cut }, launch, None),
+                Suspected::Unknown => (Verdict::Ends { suspects, basis, cut }, launch, None),
+            };
         }
         verdict => return (verdict, launch, None),
     };
@@ -246,6 +237,45 @@ fn mended<'l>(
         Some((mend, launch)) => (Verdict::Wrong(witness), launch, Some(mend)),
         None => (Verdict::Wrong(witness), launch, None),
     }
+}
+
+/// What suspects come to.
+enum Suspected<'l> {
+    /// A fault, which a change ends.
+    Fault(Box<Witness>, &'l Launch, Mend),
+    /// None: all is right in a launch of the shape that the kernel is made for.
+    RightIn(&'l Launch),
+    /// It cannot be told.
+    Unknown,
+}
+
+/// Looks for a change that ends what may be a fault: a count that holds everybody up where a phase does not wait for all that it should,
+/// or one that mends all problems. A kernel that is made for launches of another shape goes wrong in this one whatever the sizes of its
+/// problems are: only where it does so in each is a change looked for, in small ones first.
+fn mended_suspect<'l>(
+    program: &Program,
+    launches: &'l [Launch],
+    (suspects, launch): (&[Witness], &'l Launch),
+    limits: Limits,
+) -> Suspected<'l> {
+    let mut limits = limits;
+    let mut wrong: Vec<(Witness, &Launch)> = suspects.iter().map(|witness| (witness.clone(), launch)).collect();
+    if suspects.iter().any(Witness::is_of_problem) {
+        for other in launches.iter().filter(|other| other.cluster != launch.cluster).take(SHAPES_MENDED) {
+            match problems_in(program, other, limits) {
+                Problems::Turn => return Suspected::RightIn(other),
+                Problems::Unknown => {}
+                Problems::Wrong(there) => wrong.extend(there.into_iter().map(|witness| (witness, other))),
+            }
+        }
+        wrong.sort_by_key(|(_, launch)| launch.blocks());
+        limits.mends /= OF_PROBLEMS;
+    }
+    let mended = wrong.into_iter().find_map(|(witness, launch)| {
+        let mend = mend(program, launch, &witness, limits)?;
+        Some(Suspected::Fault(Box::new(witness), launch, mend))
+    });
+    mended.unwrap_or(Suspected::Unknown)
 }
 
 /// What executing a kernel says, and the finding that it makes.

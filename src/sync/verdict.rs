@@ -1,5 +1,6 @@
 //! From single executions to an answer: which inputs and schedules are tried, and what they say together.
 
+use super::LANES;
 use super::equations::{GRAIN, contradiction};
 use super::execute::{
     Brought, Budget, Executed, Input, Lack, Launch, Outcome, Scenario, Schedule, Stuck, execute, execute_past,
@@ -42,11 +43,30 @@ const PROBLEMS: [Input; 12] = [
     Input::Small(11),
     Input::Small(12),
 ];
-/// Those that are tried with long problems, too: several tiles each, where kernels divide them into tiles of 64 to 256.
-const LONG_PROBLEMS: [Input; 4] = [PROBLEMS[0], PROBLEMS[1], PROBLEMS[2], PROBLEMS[3]];
+/// The same for long problems, of several tiles each where kernels divide them into tiles of 64 to 256.
+const LONG_PROBLEMS: [Input; 16] = [
+    Input::Small(1),
+    Input::Small(2),
+    Input::Small(3),
+    Input::Small(4),
+    Input::Small(5),
+    Input::Small(6),
+    Input::Small(7),
+    Input::Small(8),
+    Input::Small(9),
+    Input::Small(10),
+    Input::Small(11),
+    Input::Small(12),
+    Input::Wide(1),
+    Input::Wide(2),
+    Input::Wide(3),
+    Input::Wide(4),
+];
 /// Sizes of problems that memory brings, and what parameters are with them.
 pub const SIZES: [(Brought, &[Input]); 2] =
     [(Brought::Growing { by: 1 }, &PROBLEMS), (Brought::Growing { by: 640 }, &LONG_PROBLEMS)];
+/// Steps of each warp with one problem: some turns of every ring.
+const OF_A_PROBLEM: u64 = 2_500;
 /// What is tried, in turn.
 const TRIED: [(Brought, &[Input]); 4] = [(MEMORY[0], &INPUTS), SIZES[0], SIZES[1], (MEMORY[1], &INPUTS)];
 
@@ -199,14 +219,6 @@ impl Cause {
         matches!(self, Cause::Undefined { fault: Fault::Unordered(_), .. })
     }
 
-    /// Those who cannot go on; nobody where it is no hang.
-    pub fn stuck(&self) -> &[Stuck] {
-        match self {
-            Cause::Hang(stuck) => stuck,
-            Cause::Undefined { .. } | Cause::Bytes { .. } => &[],
-        }
-    }
-
     /// The instruction that it shows at.
     pub fn pc(&self) -> Option<u32> {
         match self {
@@ -311,8 +323,9 @@ pub enum Verdict {
         basis: Basis,
         /// Whether something was left untried: the budget was spent, or some inputs decided nothing.
         cut: bool,
-        /// Arrivals that another schedule counts in another phase. That harms nobody where as many come in the end.
-        race: Option<Box<Witness>>,
+        /// What may be a fault, and is one where a change ends it: arrivals that another schedule counts in another phase, which
+        /// harms nobody where as many come in the end, or a problem that hangs, whose sizes were made up.
+        suspects: Vec<Witness>,
     },
     /// It goes wrong.
     Wrong(Box<Witness>),
@@ -485,7 +498,7 @@ impl<'p> Judge<'p> {
         let (mut ended, mut cut) = (false, false);
         let mut basis = Basis::Fact;
         let mut weak: Option<Witness> = None;
-        let mut race: Option<Box<Witness>> = None;
+        let mut race: Option<Witness> = None;
         // Instructions that synchronise and that nobody has come to.
         let synchronises = |at: &usize| program.code.get(*at).is_some_and(|instr| instr.op.synchronises());
         let mut unreached: Vec<usize> = (0..program.code.len()).filter(synchronises).collect();
@@ -516,10 +529,17 @@ impl<'p> Judge<'p> {
                     continue;
                 }
                 let scenario = Scenario { input, memory };
-                let fair = self.run(launch, scenario, &Schedule::Fair, u64::MAX);
+                let fair = self.run(launch, scenario, &Schedule::Fair, steps_of(scenario, launch));
                 basis = basis.max(fair.basis);
                 let before = unreached.len();
                 unreached.retain(|at| fair.passes.get(*at) == Some(&0));
+                if memory.grows() && !matches!(&fair.outcome, Outcome::Undefined { fault, .. } if fault.is_of_inputs())
+                {
+                    ended |= fair.outcome == Outcome::Ends;
+                    cut |= matches!(fair.outcome, Outcome::Undecided { .. });
+                    problems.push((scenario, fair));
+                    continue;
+                }
                 match &fair.outcome {
                     Outcome::Undecided { line, why } => {
                         undecided = undecided.or(Some((*line, *why)));
@@ -540,13 +560,9 @@ impl<'p> Judge<'p> {
                     }
                     Outcome::Ends => {
                         ended = true;
-                        race = race.or_else(|| Some(Box::new(racing(scenario, &fair)?)));
+                        race = race.or_else(|| racing(scenario, &fair));
                     }
                     Outcome::Hangs(_) | Outcome::Undefined { .. } => {}
-                }
-                if memory.grows() {
-                    problems.push((scenario, fair));
-                    continue;
                 }
                 let wrong = match fair.outcome {
                     Outcome::Ends => None,
@@ -571,11 +587,14 @@ impl<'p> Judge<'p> {
                 return verdict;
             }
         }
-        race = race.or_else(|| stuck_problem(&problems).map(Box::new));
+        let suspects = match race {
+            Some(race) => vec![race],
+            None => suspects(&problems),
+        };
         match (weak, undecided) {
             (Some(witness), _) => Verdict::Wrong(Box::new(witness)),
             (None, Some((line, why))) if !ended => Verdict::Undecided { line, why },
-            (None, undecided) => Verdict::Ends { basis, cut: cut || undecided.is_some(), race },
+            (None, undecided) => Verdict::Ends { basis, cut: cut || undecided.is_some(), suspects },
         }
     }
 
@@ -743,27 +762,53 @@ fn stuck_problem(problems: &[(Scenario, Executed)]) -> Option<Witness> {
     })
 }
 
-/// What goes wrong with the sizes of problems in a launch of another shape: arrivals that another schedule counts in another phase, or
-/// a problem that hangs.
-pub fn wrong_problem(program: &Program, launch: &Launch, limits: Limits) -> Option<Witness> {
+/// What problems whose sizes lie in memory say of a launch.
+pub enum Problems {
+    /// Phases of mbarriers are over, and nothing goes wrong: the kernel is made for launches of this shape.
+    Turn,
+    /// Nobody comes to an mbarrier, or some hang where others get past.
+    Unknown,
+    /// What goes wrong.
+    Wrong(Vec<Witness>),
+}
+
+/// Executes the problems in a launch of another shape.
+pub fn problems_in(program: &Program, launch: &Launch, limits: Limits) -> Problems {
     let mut judge = Judge::new(program, limits);
     let mut executed = Vec::new();
     for scenario in problems() {
         if judge.is_spent() {
             break;
         }
-        executed.push((scenario, judge.run(launch, scenario, &Schedule::Fair, u64::MAX)));
+        executed.push((scenario, judge.run(launch, scenario, &Schedule::Fair, steps_of(scenario, launch))));
     }
-    let ends = |(_, run): &&(Scenario, Executed)| run.outcome == Outcome::Ends;
-    let race = executed.iter().filter(ends).find_map(|(scenario, run)| racing(*scenario, run));
-    race.or_else(|| stuck_problem(&executed))
+    let goes_wrong = |(_, run): &(Scenario, Executed)| cause(&run.outcome).is_some();
+    match suspects(&executed) {
+        suspects if !suspects.is_empty() => Problems::Wrong(suspects),
+        _ if !executed.iter().any(goes_wrong) && executed.iter().any(|(_, run)| run.turns) => Problems::Turn,
+        _ => Problems::Unknown,
+    }
+}
+
+/// What may be a fault in problems: arrivals that another schedule counts in another phase, in one that ends rather than in one that
+/// hangs afterwards, and a problem that hangs.
+fn suspects(problems: &[(Scenario, Executed)]) -> Vec<Witness> {
+    let (wrong, right): (Vec<_>, Vec<_>) = problems.iter().partition(|(_, run)| cause(&run.outcome).is_some());
+    let race = right.into_iter().chain(wrong).find_map(|(scenario, run)| racing(*scenario, run));
+    race.into_iter().chain(stuck_problem(problems)).collect()
+}
+
+/// Steps that an execution has by its inputs alone.
+fn steps_of(scenario: Scenario, launch: &Launch) -> u64 {
+    let warps = u64::from(launch.threads().div_ceil(LANES as u32)) * u64::from(launch.blocks());
+    if scenario.memory.grows() { OF_A_PROBLEM.saturating_mul(warps) } else { u64::MAX }
 }
 
 /// Whether all problems whose sizes lie in memory end, as far as there are steps for them, and what that took.
 pub fn problems_end(program: &Program, launch: &Launch, limits: Limits) -> (bool, Budget) {
     let mut judge = Judge::new(program, limits);
     let ends = problems().all(|scenario| {
-        let run = judge.run(launch, scenario, &Schedule::Fair, u64::MAX);
+        let run = judge.run(launch, scenario, &Schedule::Fair, steps_of(scenario, launch));
         !matches!(run.outcome, Outcome::Hangs(_) | Outcome::Undefined { .. })
     });
     (ends, judge.took())

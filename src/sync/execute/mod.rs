@@ -333,6 +333,8 @@ pub struct Executed {
     pub passes: Vec<u32>,
     /// By warp of the first block: what stands for everything that it synchronised by. Warps with the same play one role.
     pub traces: Vec<u64>,
+    /// Whether a phase of an mbarrier is over.
+    pub turns: bool,
 }
 
 /// Why an execution stops before its end.
@@ -440,8 +442,9 @@ fn finish_with<'p>(mut run: Run<'p>, schedule: &Schedule, at_end: impl FnOnce(&m
     let traces = run.warps.iter().filter(|warp| warp.rank == 0).map(|warp| warp.trace).collect();
     let race = run.unordered.map(|(at, line, warp)| run.undefined(Fault::Unordered(at), line, warp));
     let took = run.took();
+    let turns = run.machine.mbarriers.values().any(|mbarrier| mbarrier.phase > 0);
     let Run { basis, equations, passes, .. } = run;
-    Executed { outcome, race, basis, took, equations, passes, traces }
+    Executed { outcome, race, basis, took, equations, passes, traces, turns }
 }
 
 impl<'p> Run<'p> {

@@ -13,22 +13,26 @@ pub enum Input {
     Mixed(u64),
     /// Small counts, and pointers of which some are null, by lot.
     Small(u64),
+    /// The same, and sizes of several tiles among the counts, as the width of a window.
+    Wide(u64),
 }
 
 impl Input {
     const USUAL: [u64; 8] = [1, 2, 4, 16, 64, 128, 256, 1024];
     const COUNTS: [u64; 4] = [1, 2, 3, 5];
+    const WIDTHS: [u64; 4] = [1, 2, 640, 1280];
 
     /// The parameter at an address.
     pub(super) fn at(self, address: u64, bits: u32) -> u64 {
         match self {
             Input::All(number) => number,
-            Input::Small(seed) => {
+            Input::Small(seed) | Input::Wide(seed) => {
                 let lot = opaque(seed, [address]) >> 32;
                 match bits {
                     // What is as wide as a pointer may be none.
                     64 if lot.is_multiple_of(3) => 0,
                     64 => lot % 1024 * 4096,
+                    _ if matches!(self, Input::Wide(_)) => Input::WIDTHS[lot as usize % Input::WIDTHS.len()],
                     _ => Input::COUNTS[lot as usize % Input::COUNTS.len()],
                 }
             }
@@ -46,6 +50,7 @@ impl fmt::Display for Input {
             Input::All(number) => write!(f, "every parameter {number}"),
             Input::Mixed(seed) => write!(f, "parameters by lot ({seed})"),
             Input::Small(seed) => write!(f, "small parameters and null pointers by lot ({seed})"),
+            Input::Wide(seed) => write!(f, "counts, sizes and null pointers by lot ({seed})"),
         }
     }
 }

@@ -62,7 +62,11 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
     let candidates = work::within(looks, || suggestions.first(&witness.cause)).ok()?;
     let Budget { mut steps, mut pieces } = recording.took;
     // Whoever waits in vain may stand where nobody comes to who does not: a second wait, after one that is no longer in vain.
-    let at_mbarriers = witness.cause.stuck().iter().filter(|group| group.wait.mbarrier().is_some());
+    let stuck = match &recording.outcome {
+        Outcome::Hangs(stuck) => &stuck[..],
+        _ => &[],
+    };
+    let at_mbarriers = stuck.iter().filter(|group| group.wait.mbarrier().is_some());
     let stands: Vec<u32> = at_mbarriers.map(|group| group.pc).collect();
     for (pcs, change) in candidates {
         if steps > limits.mends || pieces > limits.pieces {
@@ -83,6 +87,10 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
         }
         let goes_on = match again.outcome {
             Outcome::Ends => !(witness.cause.is_race() && again.race.is_some()),
+            // As far as before, where there was more to do than there are steps for.
+            Outcome::Undecided { .. } if witness.cause.is_race() => {
+                again.race.is_none() && again.took.steps >= recording.took.steps
+            }
             // It gets much further, and further than there are steps for.
             Outcome::Undecided { .. } => again.took.steps > MUCH_FURTHER * recording.took.steps,
             Outcome::Hangs(_) | Outcome::Undefined { .. } => false,
@@ -102,7 +110,9 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
         (steps, pieces) = (steps + took.steps, pieces + took.pieces);
         let mends = match &verdict {
             // A race that harms nobody may stay, unless it is what is to be mended.
-            Verdict::Ends { race, .. } => race.is_none() || !witness.cause.is_race(),
+            Verdict::Ends { suspects, .. } => {
+                !(witness.cause.is_race() && suspects.iter().any(|other| other.cause.is_race()))
+            }
             // What shows with other inputs, and not with all of them, was there before.
             Verdict::Wrong(other) => {
                 !other.is_firm && other.scenario != witness.scenario && other.cause.pc() != witness.cause.pc()
