@@ -2,7 +2,7 @@
 //!
 //! A result of a fixed latency is covered by stall counts: so many cycles must lie between its producer and whoever reads it. One of a varying
 //! latency is covered by a scoreboard: whoever reads it must wait for that, or come after somebody who did. [`dependencies`] finds every read of
-//! a result within a block with the cycles that ptxas left; [`Latencies`] are the fewest that it was ever seen to leave, and [`hazards`] are
+//! a result with the cycles that ptxas left, across blocks, too; [`Latencies`] are the fewest that it was ever seen to leave, and [`hazards`] are
 //! those that fall short. Whether operands are overwritten before they are read is not judged.
 
 use std::sync::OnceLock;
@@ -10,7 +10,6 @@ use std::sync::OnceLock;
 pub use super::dependencies::{Cover, Dependency, Way, dependencies};
 use super::machine::Pipe;
 use crate::base::{FastMap, Pc, RegFile};
-use crate::flow::Program;
 use crate::registers::code::Code;
 use crate::sass;
 
@@ -43,7 +42,7 @@ pub struct Latencies {
     rows: FastMap<Pair, Vec<(u16, u8)>>,
 }
 
-/// One line for each producer, consumer and way: `LOP3 IMAD r 4:75,80 5:90`. `@Alu` stands for all kinds of that pipe: what two kinds leave was
+/// Behind what it was mined from, one line for each producer, consumer and way: `LOP3 IMAD r 4:75,80 5:90`. `@Alu` stands for all kinds of that pipe: what two kinds leave was
 /// seen too seldom where only their pipes have a row.
 const MINED: &str = include_str!("latencies.txt");
 
@@ -52,7 +51,7 @@ impl Latencies {
     pub fn get() -> &'static Latencies {
         static TABLE: OnceLock<Latencies> = OnceLock::new();
         TABLE.get_or_init(|| {
-            let rows = MINED.lines().filter_map(|line| {
+            let rows = MINED.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
                 let mut words = line.split(' ');
                 let key = (words.next()?, words.next()?, words.next()?.chars().next()?);
                 let mut least = Vec::new();
@@ -160,6 +159,8 @@ pub struct Hazards {
     pub found: Vec<Hazard>,
     /// Dependencies that were decided.
     pub decided: u64,
+    /// Those of them whose producer is in another block, or in another turn of a loop.
+    pub across: u64,
     /// Those that nobody knows enough of to say.
     pub unknown: u64,
 }
@@ -169,19 +170,10 @@ const MOST_FOUND: usize = 1000;
 
 /// The hazards of a function's code.
 pub fn hazards(code: &Code) -> Hazards {
-    let program = code.program();
-    let sm = program.decoder().arch().sm;
+    let sm = code.program().decoder().arch().sm;
     let mut kinds: FastMap<u32, String> = FastMap::default();
     let mut all = Hazards::default();
-    dependencies(code, |Dependency { from, to, way, cover }| {
-        let guards = program.guard(from as usize).zip(program.guard(to as usize));
-        // Of two with opposite guards only one is done.
-        let is_one = guards.is_some_and(|(first, second)| {
-            (first.file, first.index) == (second.file, second.index) && first.negated != second.negated
-        });
-        if is_one {
-            return;
-        }
+    dependencies(code, |Dependency { from, to, way, cover, is_across }| {
         for index in [from, to] {
             kinds.entry(index).or_insert_with(|| kind(code, index));
         }
@@ -204,6 +196,7 @@ pub fn hazards(code: &Code) -> Hazards {
             None => all.unknown += 1,
             Some(short) => {
                 all.decided += 1;
+                all.across += u64::from(is_across);
                 let hazard = |cycles| Hazard { from: Pc(from * 16), to: Pc(to * 16), way, cycles };
                 all.found.extend(short.map(hazard).filter(|_| all.found.len() < MOST_FOUND));
             }
