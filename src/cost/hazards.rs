@@ -65,17 +65,30 @@ impl Latencies {
         })
     }
 
-    /// The fewest cycles between two kinds; none where too few were seen.
+    /// The fewest cycles between any two kinds of the pipes of these two; none where too few were seen. What falls short of this is too early:
+    /// between two kinds alone code that was not mined may have fewer than all that was.
+    pub fn least_of_pipes(&self, sm: u16, from: &str, to: &str, way: Way) -> Option<u32> {
+        if !is_fixed(from) {
+            return None;
+        }
+        self.row(sm, row(pipe(from)?), row(pipe(to)?), letter(way))
+    }
+
+    /// The fewest cycles between two kinds, as far as that was seen: what a stall count is most likely for.
     pub fn least(&self, sm: u16, from: &str, to: &str, way: Way) -> Option<u32> {
         if !is_fixed(from) {
             return None;
         }
         let letter = letter(way);
         let (of, by) = (row(pipe(from)?), row(pipe(to)?));
-        [(from, to), (from, by), (of, by)].iter().find_map(|&(from, to)| {
-            let row = self.rows.get(&(from, to, letter))?;
-            row.iter().find(|(known, _)| *known == sm).map(|(_, cycles)| u32::from(*cycles))
-        })
+        [(from, to), (from, by), (of, by)].iter().find_map(|&(from, to)| self.row(sm, from, to, letter))
+    }
+
+    fn row(&self, sm: u16, from: &str, to: &str, letter: char) -> Option<u32> {
+        // Libraries have little code for sm_121, and ptxas schedules that as it does for sm_120.
+        let sm = if sm == 121 { 120 } else { sm };
+        let row = self.rows.get(&(from, to, letter))?;
+        row.iter().find(|(known, _)| *known == sm).map(|(_, cycles)| u32::from(*cycles))
     }
 }
 
@@ -188,7 +201,7 @@ pub fn hazards(code: &Code) -> Hazards {
                 (is_register && !in_order).then_some(Some(None))
             }
             Cover::Cycles(cycles) => {
-                let needed = Latencies::get().least(sm, of, by, way);
+                let needed = Latencies::get().least_of_pipes(sm, of, by, way);
                 needed.map(|needed| (cycles < needed).then_some(Some((cycles, needed))))
             }
         };
