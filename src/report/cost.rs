@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::code::Section;
 use super::cycles::is_anchor;
 use super::model::{Kernel, SourceLine};
-use super::wavefronts::SharedAccesses;
+use super::wavefronts::Accesses;
 use crate::base::hardware::WARP_SIZE;
 use crate::base::{Arch, FastSet, Line, Pc};
 use crate::cost::{self, Bound, Cause, Estimate, L1_LATENCY, Machine, Model, Part, Turn, Warps};
@@ -330,7 +330,7 @@ pub(super) fn costs(
     };
     let machine = Machine::of(arch, latency)?;
     let code = section.code.as_deref()?;
-    let shared = SharedAccesses::new(code, |pc| section.ptx_line(pc), kernel.accesses.as_ref());
+    let shared = Accesses::new(code, |pc| section.ptx_line(pc), kernel.accesses.as_ref());
     let teller =
         Teller { section, code, machine, shared, latency, warps: warps(kernel, asked), steps: Cell::new(0), asked };
     let mut found: Vec<LoopCost> = teller.chosen(ranges).into_iter().filter_map(|id| teller.cost(id)).collect();
@@ -358,7 +358,7 @@ struct Teller<'a> {
     section: &'a Section<'a>,
     code: &'a Code,
     machine: Machine,
-    shared: SharedAccesses,
+    shared: Accesses,
     latency: u16,
     warps: Vec<Warps>,
     /// Instructions issued so far.
