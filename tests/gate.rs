@@ -296,6 +296,31 @@ fn cycles_of_the_hottest_loop_are_compared_where_the_policy_asks() {
 }
 
 #[test]
+fn cycles_of_every_loop_are_compared() {
+    let Some(_) = ptxas() else { return eprintln!("SKIPPED: no ptxas") };
+    let two = fs::read_to_string(root("testdata/cost/two_loops.ptx")).unwrap();
+    let repo = Repo::new().with("two.ptx", &two);
+    repo.put("ptxinspect.toml", "[metrics]\nloop_cycles = true\ninstructions = false\ncode_bytes = false\n");
+    assert_eq!(repo.says(&["two.ptx", "--update"]).0, 0);
+    let baseline = fs::read_to_string(repo.path().join("ptxinspect.lock.json")).unwrap();
+    assert_eq!(baseline.matches("\"shape\"").count(), 2, "{baseline}");
+    // Lines move, nothing else: the loops are found again.
+    repo.put("two.ptx", two.replacen("\n{\n", "\n{\n\n\n\n", 1));
+    let (status, said) = repo.says(&["two.ptx"]);
+    assert_eq!(status, 0, "{said}");
+    // The loop that is not the hottest takes longer.
+    let line = "  fma.rn.f32 %f1, %f1, %f2, %f3;\n";
+    repo.put("two.ptx", two.replacen(line, &line.repeat(5), 1));
+    let (status, said) = repo.says(&["two.ptx"]);
+    assert_eq!(status, 1, "{said}");
+    assert!(said.contains("cycles of the loop at line"), "{said}");
+    assert!(!said.contains("cycles of the hottest loop"), "{said}");
+    let verdict = repo.verdict(&["two.ptx"]);
+    let loops = verdict["units"][0]["kernels"][0]["loops"].as_array().unwrap();
+    assert_eq!((loops.len(), &loops[0]["outcome"]), (1, &Value::from("worse")), "{verdict}");
+}
+
+#[test]
 fn cycles_of_an_architecture_that_nobody_measured_meet_no_budget() {
     let repo = Repo::new().with("a.cubin", cubin("functions-13.4-sm_75.cubin"));
     assert_eq!(repo.says(&["a.cubin", "--update"]).0, 0);

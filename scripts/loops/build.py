@@ -1,5 +1,6 @@
 """PTX to cubins, many at a time."""
 import concurrent.futures
+import json
 import os
 import subprocess
 
@@ -10,6 +11,9 @@ def write(folder, kernels):
     for name, kernel in kernels:
         with open(os.path.join(folder, name + ".ptx"), "w") as file:
             file.write(kernel.text())
+        if hasattr(kernel, "manifest"):
+            with open(os.path.join(folder, name + ".json"), "w") as file:
+                json.dump(kernel.manifest(), file)
         names.append(name)
     return names
 

@@ -21,12 +21,32 @@ def estimates(program, cubin):
     return {at["warps_per_scheduler"]: at for at in [turn["alone"], *turn["with_warps"]]}, None
 
 
+def real(program, ptx):
+    """The same of a loop of a kernel that somebody wrote, per turn of the PTX."""
+    with open(ptx[:-4] + ".json") as file:
+        manifest = json.load(file)
+    asked = subprocess.run([program, "cost", ptx, "--arch", "sm_90a", "--warps", "1..16", "--smem-dynamic", str(manifest["smem"]), "--format", "json"], capture_output=True, text=True)
+    if asked.returncode != 0:
+        return {}, asked.stderr.strip()
+    loops = [loop for unit in json.loads(asked.stdout)["units"] for kernel in unit["kernels"] for loop in kernel["loops"] or []]
+    inside = [loop for loop in loops if manifest["first"] <= (loop["ptx_line"] or 0) <= manifest["last"]]
+    if not inside:
+        return {}, "no loop"
+    found = max(inside, key=lambda loop: loop["shortest"]["instructions"])
+    if not found["ptx_turns"]:
+        return {}, "no loop"
+    turn = found["longest"] or found["shortest"]
+    scale = lambda at: {**at, "cycles": at["cycles"] / found["ptx_turns"]}
+    return {at["warps_per_scheduler"]: scale(at) for at in turn["with_warps"]}, None
+
+
 def compare(record, folder, program, worst):
     with open(record) as file:
         rows = [json.loads(line) for line in file]
 
     def one(row):
-        return row, *estimates(program, os.path.join(folder, row["loop"] + ".cubin"))
+        path = os.path.join(folder, row["loop"])
+        return row, *(real(program, path + ".ptx") if os.path.exists(path + ".json") else estimates(program, path + ".cubin"))
 
     errors, families, named, missing = [], collections.defaultdict(list), [], 0
     with concurrent.futures.ThreadPoolExecutor(2) as pool:

@@ -8,6 +8,8 @@ const WORD: u64 = 4;
 const WAVEFRONT: u32 = 128;
 /// Bytes of a sector of global memory.
 pub const SECTOR: u64 = 32;
+/// Bytes of a line of the first cache.
+const LINE: u64 = 128;
 /// Rows of a matrix that `ldmatrix` and `stmatrix` move at once.
 const ROWS: u32 = 8;
 /// Lanes of a warp.
@@ -137,6 +139,19 @@ pub fn sectors(lanes: &[(u32, u64)], bytes: u32) -> (u32, u32) {
     (asked as u32, different.div_ceil(SECTOR) as u32)
 }
 
+/// Lines of the first cache that an access of global memory touches, where the lowest lane's sector is the first of one.
+pub fn lines(lanes: &[(u32, u64)], bytes: u32) -> u32 {
+    let first = lanes.iter().map(|(_, address)| address / SECTOR * SECTOR).min().unwrap_or(0);
+    let ends = |(_, address): &(u32, u64)| {
+        let from = address - first;
+        [from / LINE, from.saturating_add(u64::from(bytes.max(1)) - 1) / LINE]
+    };
+    let mut touched: Vec<u64> = lanes.iter().flat_map(ends).collect();
+    touched.sort_unstable();
+    touched.dedup();
+    touched.len() as u32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,6 +182,15 @@ mod tests {
         assert_eq!(wavefronts(&odd, 16, Manner::Loads).wavefronts, 2);
         // Few lanes take as long as all.
         assert_eq!(wavefronts(&[(0, 0), (1, 128), (2, 256)], 16, Manner::Loads).wavefronts, 4);
+    }
+
+    #[test]
+    fn lines_of_a_warp() {
+        assert_eq!(lines(&all(|lane| lane * 4), 4), 1);
+        assert_eq!(lines(&all(|lane| lane * 4 + 4096), 4), 1);
+        assert_eq!(lines(&all(|lane| lane * 16), 16), 4);
+        assert_eq!(lines(&all(|lane| lane / 4 * 1024 + lane % 4 * 16), 16), 8);
+        assert_eq!(lines(&all(|lane| lane * 128), 4), 32);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::base::{FastMap, Line, work};
 use crate::ptx::{CpAsync, Function, FunctionKind, Instruction, Operand, Operation, StateSpace, type_bits};
 use crate::simt::{Bits, Held, Pattern, Patterns, Site, SiteId, ThreadSet, Uniformity, ValueId, Warps};
 
-use self::banks::{Manner, SECTOR, sectors, wavefronts};
+use self::banks::{Manner, SECTOR, lines, sectors, wavefronts};
 
 /// Steps that the accesses of a kernel may take; beyond it nothing is told of them.
 const STEPS: u64 = 2 << 20;
@@ -107,6 +107,7 @@ fn blank(access: &Access<'_>, ptx_line: Line) -> AccessFact {
         bank: None,
         threads: Vec::new(),
         misaligned: None,
+        lines: None,
         undecided: None,
     }
 }
@@ -144,6 +145,8 @@ struct Range {
     by_alignment: bool,
     /// Of global memory: the most where what lanes share is no multiple of a sector.
     misaligned: u32,
+    /// Of global memory: lines of the first cache.
+    lines: u32,
     /// Whether all lanes have one word.
     is_one: bool,
 }
@@ -197,6 +200,7 @@ impl<'a> Decider<'_, 'a> {
                 (fact.bank, fact.threads) = (Some(bank), threads);
             }
         }
+        fact.lines = Some(range.lines).filter(|_| access.space == AccessSpace::Global);
         fact.misaligned = Some(range.misaligned).filter(|most| *most > range.most);
         if access.manner == Manner::Alone && access.space == AccessSpace::Shared && range.is_one {
             // ptxas may have one lane do it for all.
@@ -287,12 +291,14 @@ fn range(pattern: &Pattern, added: i64, set: &ThreadSet, form: (u32, Manner, Acc
                         worst: passes.worst.map(named),
                         by_alignment: false,
                         misaligned: 0,
+                        lines: 0,
                         is_one: placed.len() > 1 && lanes.all(|word| Some(word) == first),
                     }
                 }
                 AccessSpace::Global => {
                     let (asked, ideal) = sectors(&placed, bytes);
-                    Range { least: asked, most: asked, ideal, misaligned: asked, ..Range::NONE }
+                    let lines = lines(&placed, bytes);
+                    Range { least: asked, most: asked, ideal, misaligned: asked, lines, ..Range::NONE }
                 }
             };
             here = Some(match here {
@@ -309,8 +315,17 @@ fn range(pattern: &Pattern, added: i64, set: &ThreadSet, form: (u32, Manner, Acc
 }
 
 impl Range {
-    const NONE: Range =
-        Range { least: 0, most: 0, ideal: 0, ways: 0, worst: None, by_alignment: false, misaligned: 0, is_one: false };
+    const NONE: Range = Range {
+        least: 0,
+        most: 0,
+        ideal: 0,
+        ways: 0,
+        worst: None,
+        by_alignment: false,
+        misaligned: 0,
+        lines: 0,
+        is_one: false,
+    };
 
     /// Both, the other where what lanes share is another multiple of its alignment. Sectors are told as where it is a whole one.
     fn aligned(self, other: Range, space: AccessSpace) -> Range {
@@ -338,6 +353,7 @@ impl Range {
             worst: if other.ways > self.ways { other.worst } else { self.worst },
             by_alignment: self.by_alignment || other.by_alignment,
             misaligned: self.misaligned.max(other.misaligned),
+            lines: self.lines.max(other.lines),
             is_one: self.is_one || other.is_one,
         }
     }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::loops::are_near;
 use crate::report::{Kernel, hottest_cycles};
 
 /// A figure, in the order in which people ask.
@@ -76,7 +77,7 @@ impl Figure {
 
     /// Whether two values are no more apart than the figure is exact: of an estimate within 5 %.
     fn is_near(self, old: u64, new: u64) -> bool {
-        self == Figure::LoopCycles && old.abs_diff(new) * 20 <= old.max(new)
+        self == Figure::LoopCycles && are_near(old, new)
     }
 
     /// Whether it is shown where it stayed the same.

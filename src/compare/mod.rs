@@ -6,6 +6,7 @@
 mod align;
 mod figures;
 mod lines;
+mod loops;
 mod pairing;
 mod patch;
 mod sass;
@@ -14,6 +15,7 @@ mod units;
 pub use align::align;
 pub use figures::{Figure, FigureChange, Outcome, figure_changes};
 pub use lines::{LineChange, Room as LineRoom, culprits, line_changes, statement_key};
+pub use loops::{LoopChange, loop_changes};
 pub use pairing::{How, Matcher, Pair, without_hashes};
 pub use patch::unified;
 pub use sass::{Hunk, HunkLine, Instructions, Likeness, SassChange, instruction_key, sass_changes};

@@ -70,6 +70,12 @@ impl Matcher {
         }
     }
 
+    /// Those of either side that have no other yet.
+    pub fn free(&self) -> (Vec<usize>, Vec<usize>) {
+        let free = |all: &[bool]| (0..all.len()).filter(|at| all[*at]).collect();
+        (free(&self.before_free), free(&self.after_free))
+    }
+
     /// The pairs in the order of the measured ones, then what is only recorded.
     pub fn finish(mut self) -> Vec<Pair> {
         for (at, _) in self.before_free.iter().enumerate().filter(|(_, free)| **free) {

@@ -7,9 +7,10 @@ use serde_json::Value;
 
 use super::figures::{FigureChange, figure_changes};
 use super::lines::{LineChange, Room, line_changes};
+use super::loops::{LoopChange, loop_changes};
 use super::pairing::{How, Matcher, without_hashes};
 use super::sass::SassChange;
-use crate::report::{Kernel, Unit};
+use crate::report::{Kernel, Unit, loop_figures};
 
 /// The name and version of the JSON's shape.
 pub const DIFF_SCHEMA: &str = "ptxinspect.diff/1";
@@ -78,6 +79,8 @@ pub struct KernelDifference {
     pub findings_new: Vec<String>,
     /// The figures that people ask for first, those that stayed the same included.
     pub figures: Vec<FigureChange>,
+    /// Cycles of the loops that both have: estimates.
+    pub loops: Vec<LoopChange>,
     /// Figures that differ.
     pub fields: Vec<FieldChange>,
     /// Every line with code on either side; the JSON has those where live registers or spills moved, or that are new or gone.
@@ -171,6 +174,10 @@ pub fn differences(before: &Unit, after: &Unit, before_code: CodeOf<'_>, after_c
             findings_gone: old.zip(new).map(|(old, new)| without(&found(old), &found(new))).unwrap_or_default(),
             findings_new: old.zip(new).map(|(old, new)| without(&found(new), &found(old))).unwrap_or_default(),
             figures: old.zip(new).map(|(old, new)| figure_changes(old, new)).unwrap_or_default(),
+            loops: old
+                .zip(new)
+                .map(|(old, new)| loop_changes(&loop_figures(old), &loop_figures(new)))
+                .unwrap_or_default(),
             fields: old.zip(new).map(|(old, new)| field_changes(old, new)).unwrap_or_default(),
             lines_left_out: lines.is_none(),
             lines: lines.unwrap_or_default(),

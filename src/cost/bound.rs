@@ -152,7 +152,7 @@ fn loads(steps: &[Step], warps: Warps, bank_reads: f64) -> Vec<Load> {
     let each = f64::from(warps.each.max(1));
     let all = each * f64::from(warps.schedulers.max(1));
     let mut pipes = [0.0; Pipe::COUNT];
-    let (mut issue, mut shared, mut group) = (0.0, 0.0, 0.0);
+    let (mut issue, mut shared, mut group, mut group_shared) = (0.0, 0.0, 0.0, 0.0);
     for step in steps {
         let unit = step.unit;
         issue += 1.0 + f64::from(unit.block);
@@ -160,8 +160,9 @@ fn loads(steps: &[Step], warps: Warps, bank_reads: f64) -> Vec<Load> {
         if !matches!(unit.pipe, Pipe::Branch | Pipe::Issue | Pipe::WarpGroup) {
             pipes[unit.pipe.index()] += f64::from(unit.interval);
         }
-        if let Action::Multiply { cycles, .. } = step.action {
+        if let Action::Multiply { cycles, shared, .. } = step.action {
             group += cycles as f64;
+            group_shared += shared as f64;
         }
     }
     // Either half takes what any half can do; the heavy one has its own on top.
@@ -179,7 +180,7 @@ fn loads(steps: &[Step], warps: Warps, bank_reads: f64) -> Vec<Load> {
     ];
     let mut loads = vec![
         Load { part: Part::Issue, busy: issue * each },
-        Load { part: Part::SharedMemory, busy: shared * all },
+        Load { part: Part::SharedMemory, busy: shared * all + group_shared * each },
         Load { part: Part::Banks, busy: bank_reads },
         Load { part: Part::Pipe(Pipe::WarpGroup), busy: group * each },
     ];

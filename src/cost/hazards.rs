@@ -2,119 +2,16 @@
 //!
 //! A result of a fixed latency is covered by stall counts: so many cycles must lie between its producer and whoever reads it. One of a varying
 //! latency is covered by a scoreboard: whoever reads it must wait for that, or come after somebody who did. [`dependencies`] finds every read of
-//! a result within a block with the cycles that ptxas left; [`Latencies`] are the fewest that it was ever seen to leave, and [`hazards`] are
+//! a result with the cycles that ptxas left, across blocks, too; [`Latencies`] are the fewest that it was ever seen to leave, and [`hazards`] are
 //! those that fall short. Whether operands are overwritten before they are read is not judged.
 
-use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+pub use super::dependencies::{Cover, Dependency, Way, dependencies};
 use super::machine::Pipe;
 use crate::base::{FastMap, Pc, RegFile};
-use crate::flow::Program;
 use crate::registers::code::Code;
-use crate::sass::{self, Control};
-
-/// How an instruction reads the result of an earlier one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Way {
-    /// As an operand.
-    Reads(RegFile),
-    /// As its guard.
-    Guarded(RegFile),
-}
-
-/// What lies between two instructions that depend on each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cover {
-    /// Cycles by stall counts, at least.
-    Cycles(u32),
-    /// Somebody waits for the scoreboard of the earlier one.
-    Waited,
-    /// The earlier one has a scoreboard, and nobody waits for it.
-    NotWaited,
-}
-
-/// A dependency of two instructions of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dependency {
-    /// The producer.
-    pub from: u32,
-    /// The consumer.
-    pub to: u32,
-    /// How it reads.
-    pub way: Way,
-    /// What covers it.
-    pub cover: Cover,
-}
-
-/// Cycles beyond which no fixed latency reaches.
-const FAR: u32 = 64;
-
-/// The last writer of a register.
-#[derive(Clone, Copy)]
-struct Writer {
-    index: u32,
-    issued: u32,
-    /// The scoreboard of its result.
-    board: Option<u8>,
-    waited: bool,
-}
-
-/// What is known along a block.
-#[derive(Default)]
-struct State {
-    now: u32,
-    writers: BTreeMap<(RegFile, u16), Writer>,
-}
-
-/// Visits every read of a result within the blocks of the code.
-pub fn dependencies(code: &Code, mut visit: impl FnMut(Dependency)) {
-    for block in &code.cfg.blocks {
-        let mut state = State::default();
-        for index in block.start..block.end {
-            step(code, index, &mut state, &mut visit);
-        }
-    }
-}
-
-fn step(code: &Code, index: u32, state: &mut State, visit: &mut impl FnMut(Dependency)) {
-    let program = code.program();
-    let Some(inst) = program.instructions().get(index as usize) else { return };
-    let control = inst.control();
-    wait(state, control);
-    let guard = program.guard(index as usize).map(|guard| (guard.file, u16::from(guard.index)));
-    let effects = program.effects(index as usize);
-    for register in effects.reads.iter_all() {
-        let Some(writer) = state.writers.get(&register) else { continue };
-        let way = if guard == Some(register) { Way::Guarded(register.0) } else { Way::Reads(register.0) };
-        let cover = match writer.board {
-            None => Cover::Cycles(state.now - writer.issued),
-            Some(_) if writer.waited => Cover::Waited,
-            Some(_) => Cover::NotWaited,
-        };
-        visit(Dependency { from: writer.index, to: index, way, cover });
-    }
-    let writer = Writer { index, issued: state.now, board: control.write_barrier, waited: false };
-    for register in effects.writes.iter_all() {
-        // Where a guard may leave it undone the earlier value is still there: the later writer is what counts.
-        state.writers.insert(register, writer);
-    }
-    state.now = state.now.saturating_add(u32::from(control.stall.max(1)));
-    if index.is_multiple_of(FAR) {
-        let near = state.now.saturating_sub(FAR);
-        state.writers.retain(|_, writer| writer.board.is_some() || writer.issued >= near);
-    }
-}
-
-/// Whoever waits for a scoreboard has waited for all that hold it.
-fn wait(state: &mut State, control: Control) {
-    if control.wait_mask == 0 {
-        return;
-    }
-    for writer in state.writers.values_mut() {
-        writer.waited |= writer.board.is_some_and(|board| control.wait_mask >> board & 1 == 1);
-    }
-}
+use crate::sass;
 
 /// What kind of producer or consumer an instruction is, as far as latencies go: its name, and what changes its pipe.
 pub fn kind(code: &Code, index: u32) -> String {
@@ -145,7 +42,7 @@ pub struct Latencies {
     rows: FastMap<Pair, Vec<(u16, u8)>>,
 }
 
-/// One line for each producer, consumer and way: `LOP3 IMAD r 4:75,80 5:90`. `@Alu` stands for all kinds of that pipe: what two kinds leave was
+/// Behind what it was mined from, one line for each producer, consumer and way: `LOP3 IMAD r 4:75,80 5:90`. `@Alu` stands for all kinds of that pipe: what two kinds leave was
 /// seen too seldom where only their pipes have a row.
 const MINED: &str = include_str!("latencies.txt");
 
@@ -154,7 +51,7 @@ impl Latencies {
     pub fn get() -> &'static Latencies {
         static TABLE: OnceLock<Latencies> = OnceLock::new();
         TABLE.get_or_init(|| {
-            let rows = MINED.lines().filter_map(|line| {
+            let rows = MINED.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
                 let mut words = line.split(' ');
                 let key = (words.next()?, words.next()?, words.next()?.chars().next()?);
                 let mut least = Vec::new();
@@ -168,17 +65,30 @@ impl Latencies {
         })
     }
 
-    /// The fewest cycles between two kinds; none where too few were seen.
+    /// The fewest cycles between any two kinds of the pipes of these two; none where too few were seen. What falls short of this is too early:
+    /// between two kinds alone code that was not mined may have fewer than all that was.
+    pub fn least_of_pipes(&self, sm: u16, from: &str, to: &str, way: Way) -> Option<u32> {
+        if !is_fixed(from) {
+            return None;
+        }
+        self.row(sm, row(pipe(from)?), row(pipe(to)?), letter(way))
+    }
+
+    /// The fewest cycles between two kinds, as far as that was seen: what a stall count is most likely for.
     pub fn least(&self, sm: u16, from: &str, to: &str, way: Way) -> Option<u32> {
         if !is_fixed(from) {
             return None;
         }
         let letter = letter(way);
         let (of, by) = (row(pipe(from)?), row(pipe(to)?));
-        [(from, to), (from, by), (of, by)].iter().find_map(|&(from, to)| {
-            let row = self.rows.get(&(from, to, letter))?;
-            row.iter().find(|(known, _)| *known == sm).map(|(_, cycles)| u32::from(*cycles))
-        })
+        [(from, to), (from, by), (of, by)].iter().find_map(|&(from, to)| self.row(sm, from, to, letter))
+    }
+
+    fn row(&self, sm: u16, from: &str, to: &str, letter: char) -> Option<u32> {
+        // Libraries have little code for sm_121, and ptxas schedules that as it does for sm_120.
+        let sm = if sm == 121 { 120 } else { sm };
+        let row = self.rows.get(&(from, to, letter))?;
+        row.iter().find(|(known, _)| *known == sm).map(|(_, cycles)| u32::from(*cycles))
     }
 }
 
@@ -262,6 +172,8 @@ pub struct Hazards {
     pub found: Vec<Hazard>,
     /// Dependencies that were decided.
     pub decided: u64,
+    /// Those of them whose producer is in another block, or in another turn of a loop.
+    pub across: u64,
     /// Those that nobody knows enough of to say.
     pub unknown: u64,
 }
@@ -271,19 +183,10 @@ const MOST_FOUND: usize = 1000;
 
 /// The hazards of a function's code.
 pub fn hazards(code: &Code) -> Hazards {
-    let program = code.program();
-    let sm = program.decoder().arch().sm;
+    let sm = code.program().decoder().arch().sm;
     let mut kinds: FastMap<u32, String> = FastMap::default();
     let mut all = Hazards::default();
-    dependencies(code, |Dependency { from, to, way, cover }| {
-        let guards = program.guard(from as usize).zip(program.guard(to as usize));
-        // Of two with opposite guards only one is done.
-        let is_one = guards.is_some_and(|(first, second)| {
-            (first.file, first.index) == (second.file, second.index) && first.negated != second.negated
-        });
-        if is_one {
-            return;
-        }
+    dependencies(code, |Dependency { from, to, way, cover, is_across }| {
         for index in [from, to] {
             kinds.entry(index).or_insert_with(|| kind(code, index));
         }
@@ -298,7 +201,7 @@ pub fn hazards(code: &Code) -> Hazards {
                 (is_register && !in_order).then_some(Some(None))
             }
             Cover::Cycles(cycles) => {
-                let needed = Latencies::get().least(sm, of, by, way);
+                let needed = Latencies::get().least_of_pipes(sm, of, by, way);
                 needed.map(|needed| (cycles < needed).then_some(Some((cycles, needed))))
             }
         };
@@ -306,6 +209,7 @@ pub fn hazards(code: &Code) -> Hazards {
             None => all.unknown += 1,
             Some(short) => {
                 all.decided += 1;
+                all.across += u64::from(is_across);
                 let hazard = |cycles| Hazard { from: Pc(from * 16), to: Pc(to * 16), way, cycles };
                 all.found.extend(short.map(hazard).filter(|_| all.found.len() < MOST_FOUND));
             }

@@ -106,6 +106,14 @@ impl Unit {
         }
     }
 
+    /// The same where its lanes touch so many lines of the first cache: a load takes a wavefront for each, a store a cycle of the SM.
+    pub fn with_lines(self, mnemonic: &str, count: u16) -> Unit {
+        match mnemonic {
+            "LDG" if count > self.shared => self.with_wavefronts(count),
+            _ => Unit { shared: self.shared.max(count), ..self },
+        }
+    }
+
     const fn unmeasured(self) -> Unit {
         Unit { measured: false, ..self }
     }
@@ -177,6 +185,8 @@ pub const BRANCH: u64 = 10;
 pub const BARRIER_EACH: u64 = 2;
 /// Cycles from the last arrival until the warps go on.
 pub const BARRIER: u64 = 10;
+/// Cycles from the answer of memory until what is copied is in shared memory.
+pub const COPY: u16 = 30;
 /// Memory instructions of a scheduler that wait to be taken.
 pub const QUEUE: usize = 8;
 /// Reads of a bank of registers that may be outstanding when an instruction issues.
@@ -215,7 +225,8 @@ impl Machine {
             "IMAD" | "IDP" => Unit::new(Pipe::FmaHeavy, 2, 5),
             "DADD" | "DMUL" | "DFMA" => Unit::new(Pipe::Fp64, 2, 8),
             "DSETP" | "DMNMX" => Unit::new(Pipe::Fp64, 2, 8).unmeasured(),
-            "MUFU" | "POPC" | "FLO" | "BREV" | "F2I" | "FRND" | "F2F" => Unit::new(Pipe::Xu, 8, 17),
+            "MUFU" => Unit { block: 1, ..Unit::new(Pipe::Xu, 8, 17) },
+            "POPC" | "FLO" | "BREV" | "F2I" | "FRND" | "F2F" => Unit::new(Pipe::Xu, 8, 17),
             "I2F" | "I2I" => Unit::new(Pipe::Xu, 8, 17).unmeasured(),
             "HMMA" | "IMMA"
                 if modifiers.iter().any(|name| matches!(*name, "16816" | "16832"))
@@ -257,7 +268,13 @@ impl Machine {
             "ATOMS" => Unit::memory(2, 1, 25, 9),
             "REDUX" => Unit::memory(8, 0, 36, 9),
             "MATCH" => Unit::memory(90, 64, 369, 9),
-            "LDC" | "S2R" | "LDGSTS" | "ATOM" | "ATOMG" | "RED" | "UTMALDG" | "UTMASTG" | "SYNCS" => {
+            // A copy that passes the first cache by waits for the second one; how many of these the SM takes nobody measured.
+            "LDGSTS" if has("BYPASS") => {
+                Unit::memory(4, 1, self.latency.max(Memory::L2.latency()) + COPY, 9).unmeasured()
+            }
+            "LDGSTS" => Unit::memory(2 * words, words + 2, self.latency + COPY, 9),
+            "LDGDEPBAR" => Unit::memory(1, 0, 0, 0),
+            "LDC" | "S2R" | "ATOM" | "ATOMG" | "RED" | "UTMALDG" | "UTMASTG" | "SYNCS" => {
                 Unit::memory(4, 1, 30, 9).unmeasured()
             }
             "BRA" | "BRX" | "JMP" | "EXIT" | "RET" | "CALL" => Unit::new(Pipe::Branch, 1, 0),
@@ -274,6 +291,11 @@ impl Machine {
             _ => Unit::new(Pipe::Alu, 2, 4).unmeasured(),
         }
     }
+}
+
+/// Cycles of shared memory for a multiplication of a warp group: 128 bytes a cycle of the matrices that lie there.
+pub fn group_shared(n: u64, first_in_registers: bool) -> u64 {
+    n / 4 + if first_in_registers { 0 } else { 16 }
 }
 
 /// Cycles of the tensor cores for a multiplication of a warp group: 64 rows, `n` columns, 16 deep for halves.

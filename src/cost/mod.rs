@@ -10,6 +10,7 @@
 //! [`hazards`] checks the control bits themselves: consumers that come too early, on every architecture that is decoded.
 
 mod bound;
+mod dependencies;
 pub mod hazards;
 mod machine;
 mod path;

@@ -86,6 +86,10 @@ struct Warp {
     waiting: bool,
     tensor_done: u64,
     groups: VecDeque<u64>,
+    /// When the copies that were taken so far are done, when those of each closed group are, and how many groups are closed in the queue.
+    copied: u64,
+    copies: VecDeque<u64>,
+    copies_queued: usize,
     waits: Vec<(u64, Cause)>,
 }
 
@@ -203,6 +207,16 @@ impl Scheduler {
         {
             later(warp.groups[at], Cause::Groups);
         }
+        if let Action::WaitCopies(left) = step.action {
+            let left = usize::from(left);
+            if warp.copies_queued > left {
+                return None;
+            }
+            let open = left - warp.copies_queued;
+            if let Some(at) = warp.copies.len().checked_sub(1 + open) {
+                later(warp.copies[at], Cause::Groups);
+            }
+        }
         later(self.issue, Cause::Pipe);
         later(self.banks[0].max(self.banks[1]).saturating_sub(SLACK), Cause::Banks);
         match step.unit.pipe {
@@ -261,6 +275,17 @@ impl Sm<'_> {
             }
             let control = self.steps[at].control;
             let warp = &mut scheduler.warps[warp];
+            match self.steps[at].action {
+                Action::Copy => warp.copied = warp.copied.max(self.now + u64::from(unit.latency)),
+                Action::CloseCopies => {
+                    warp.copies_queued = warp.copies_queued.saturating_sub(1);
+                    warp.copies.push_back(warp.copied);
+                    if warp.copies.len() > 16 {
+                        warp.copies.pop_front();
+                    }
+                }
+                _ => {}
+            }
             for (board, after) in [(control.write_barrier, unit.latency), (control.read_barrier, unit.read)] {
                 if let Some(board) = board.map(usize::from).filter(|board| *board < 6) {
                     warp.queued[board] -= 1;
@@ -350,9 +375,10 @@ impl Sm<'_> {
                 }
             }
         }
-        if let Action::Multiply { cycles, closes } = step.action {
+        if let Action::Multiply { cycles, shared, closes } = step.action {
             if number == 0 {
                 self.tensor = self.tensor.max(now + GROUP_START) + cycles;
+                self.shared = self.shared.max(now) + shared;
             }
             warp.tensor_done = self.tensor.max(now + GROUP_START + cycles);
             if closes {
@@ -361,6 +387,9 @@ impl Sm<'_> {
                     warp.groups.pop_front();
                 }
             }
+        }
+        if step.action == Action::CloseCopies {
+            warp.copies_queued += 1;
         }
         if at == 0 {
             warp.waits.clear();
@@ -410,6 +439,7 @@ impl Sm<'_> {
         (0..self.arrived.len()).for_each(|block| self.release(block));
         for warp in self.schedulers.iter_mut().flat_map(|scheduler| &mut scheduler.warps) {
             warp.queued = [0; 6];
+            warp.copies_queued = 0;
         }
         self.schedulers.iter_mut().for_each(|scheduler| scheduler.queue.clear());
     }

@@ -5,7 +5,7 @@ use crate::flow::Program;
 use crate::sass::{self, Control, OperandKind};
 
 use super::Model;
-use super::machine::{Pipe, Unit, group_cycles};
+use super::machine::{Pipe, Unit, group_cycles, group_shared};
 use super::path::Turn;
 
 /// A source operand that comes from a bank of registers.
@@ -26,10 +26,16 @@ pub(super) enum Action {
     None,
     /// Waits for the warps of the block.
     Barrier,
-    /// A multiplication of the warp group: cycles of the tensor cores, and whether it closes a group.
-    Multiply { cycles: u64, closes: bool },
+    /// A multiplication of the warp group: cycles of the tensor cores and of shared memory, and whether it closes a group.
+    Multiply { cycles: u64, shared: u64, closes: bool },
     /// Waits until at most so many groups are open.
     WaitGroups(u8),
+    /// Copies to shared memory.
+    Copy,
+    /// Closes a group of copies.
+    CloseCopies,
+    /// Waits until at most so many groups of copies are open.
+    WaitCopies(u8),
 }
 
 /// An instruction of a turn.
@@ -60,7 +66,12 @@ fn step(model: &Model<'_>, index: u32, taken: bool) -> Step {
     decoder.text(inst, pc, &mut text);
     let parts = sass::parts(&text);
     let plain = model.machine.unit(parts.mnemonic, &parts.modifiers);
-    let unit = model.wavefronts.of(pc).map_or(plain, |count| plain.with_wavefronts(count));
+    let unit = match (model.wavefronts.of(pc), parts.mnemonic) {
+        (None, _) => plain,
+        (Some(_), "LDGSTS") if parts.modifiers.contains(&"BYPASS") => plain,
+        (Some(count), "LDG" | "STG" | "LDGSTS") => plain.with_lines(parts.mnemonic, count),
+        (Some(count), _) => plain.with_wavefronts(count),
+    };
     let action = match parts.mnemonic {
         "BAR" => Action::Barrier,
         "WARPGROUP" if parts.modifiers.contains(&"DEPBAR") => {
@@ -70,12 +81,23 @@ fn step(model: &Model<'_>, index: u32, taken: bool) -> Step {
             });
             Action::WaitGroups(left.unwrap_or(0))
         }
+        "LDGSTS" => Action::Copy,
+        "LDGDEPBAR" => Action::CloseCopies,
+        "DEPBAR" if parts.modifiers.contains(&"LE") => {
+            let left = parts.operands.iter().find_map(|operand| match operand.kind {
+                OperandKind::Int(left) => u8::try_from(left).ok(),
+                _ => None,
+            });
+            Action::WaitCopies(left.unwrap_or(0))
+        }
         _ if unit.pipe == Pipe::WarpGroup => {
             let shape = parts.modifiers.iter().find_map(|name| name.split('x').nth(1)?.parse::<u64>().ok());
             let first = parts.operands.get(1);
             let in_registers = first.is_some_and(|operand| matches!(operand.kind, OperandKind::Reg(_)));
             let closes = parts.operands.iter().any(|operand| operand.text.starts_with("gsb"));
-            Action::Multiply { cycles: group_cycles(shape.unwrap_or(64), in_registers), closes }
+            let n = shape.unwrap_or(64);
+            let (cycles, shared) = (group_cycles(n, in_registers), group_shared(n, in_registers));
+            Action::Multiply { cycles, shared, closes }
         }
         _ => Action::None,
     };

@@ -1,8 +1,9 @@
-//! Wavefronts of accesses to shared memory, where somebody decided them.
+//! Wavefronts of accesses to shared memory and lines of accesses to global memory, where somebody decided them.
 
 use crate::base::{FastMap, Pc};
 
-/// By instruction: how many wavefronts its lanes take. An instruction that is not here takes as many as it is wide.
+/// By instruction: how many wavefronts of shared memory its lanes take, or how many lines of the first cache they touch. An instruction that
+/// is not here takes as many as it is wide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wavefronts {
     by_pc: FastMap<Pc, u16>,

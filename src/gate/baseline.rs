@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::figures::{KernelFigures, UnitFigures};
 use super::metric::{Figures, Metric};
+use crate::report::LoopFigures;
 
 /// The name and version of the file's shape.
 pub const LOCK_SCHEMA: &str = "ptxinspect.lock/1";
@@ -159,9 +160,24 @@ fn write_kernel(kernel: &KernelFigures, text: &mut String) {
     if let Some(cycles) = kernel.figures.get(Metric::LoopCycles) {
         let _ = write!(text, "\n          \"{}\": {cycles},", Metric::LoopCycles);
     }
+    if !kernel.loops.is_empty() {
+        let loops: Vec<String> = kernel.loops.iter().map(loop_text).collect();
+        let _ = write!(text, "\n          \"loops\": [\n            {}\n          ],", loops.join(",\n            "));
+    }
     let _ = write!(text, "\n          \"setmaxnreg\": {},", option(kernel.setmaxnreg.as_deref()));
     let (advisories, findings) = (counts(&kernel.advisories), counts(&kernel.findings));
     let _ = write!(text, "\n          \"advisories\": {advisories}, \"findings\": {findings}\n        }}");
+}
+
+/// A loop, on a line of its own.
+fn loop_text(found: &LoopFigures) -> String {
+    let LoopFigures { ptx_line, depth, shape, hottest, loop_cycles } = found;
+    let line = ptx_line.map_or("null".to_owned(), |line| line.to_string());
+    let shape = json(shape);
+    format!(
+        "{{ \"ptx_line\": {line}, \"depth\": {depth}, \"shape\": {shape}, \"hottest\": {hottest}, \
+         \"loop_cycles\": {loop_cycles} }}"
+    )
 }
 
 fn place(unit: &UnitFigures) -> String {
@@ -219,6 +235,10 @@ fn kernel(raw: serde_json::Map<String, Value>, at: &str) -> Result<KernelFigures
             "setmaxnreg" => kernel.setmaxnreg = text()?,
             "advisories" => kernel.advisories = map()?,
             "findings" => kernel.findings = map()?,
+            "loops" => {
+                kernel.loops = serde_json::from_value(value.clone())
+                    .map_err(|_| wrong("an array of loops: ptx_line, depth, shape, hottest, loop_cycles"))?;
+            }
             key => {
                 let metric: Metric = key
                     .parse()

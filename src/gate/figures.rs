@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::metric::Figures;
 use crate::base::Line;
 use crate::report::{
-    Advisory, Confidence, Issue, Kernel, LaunchFact, ProblemStage, PtxasFile, PtxasUsed, SetMaxNReg, Severity, Unit,
-    abridge, demangle, hottest,
+    Advisory, Confidence, Issue, Kernel, LaunchFact, LoopFigures, ProblemStage, PtxasFile, PtxasUsed, SetMaxNReg,
+    Severity, Unit, abridge, demangle, hottest, loop_figures,
 };
 
 /// The figures of one input for one architecture and one ptxas: what the baseline holds.
@@ -43,6 +43,9 @@ pub struct KernelFigures {
     pub within: Option<String>,
     /// The numbers.
     pub figures: Figures,
+    /// Cycles of its loops, where they were asked for and are known.
+    #[serde(default)]
+    pub loops: Vec<LoopFigures>,
     /// What became of setmaxnreg, in words (`SETMAXNREG_UNKNOWN` where nothing tells); none for a kernel that has none.
     pub setmaxnreg: Option<String>,
     /// ptxas's messages about it, counted by code.
@@ -127,6 +130,7 @@ impl KernelFigures {
             name: kernel.name.clone(),
             within: kernel.within.clone(),
             figures: Figures::of(kernel),
+            loops: loop_figures(kernel),
             setmaxnreg: kernel.setmaxnreg.as_ref().map(setmaxnreg),
             advisories: count(unit.advisories.iter().filter(about)),
             findings: issues(kernel).fold(BTreeMap::new(), |mut counts, issue| {

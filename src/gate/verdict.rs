@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::metric::Metric;
 use crate::base::Line;
-use crate::compare::LineChange;
+use crate::compare::{LineChange, LoopChange};
 use crate::report::{Mended, PtxasFile, Stands};
 
 /// The name and version of the JSON's shape.
@@ -203,6 +203,8 @@ pub struct Comparison {
     pub before_name: Option<String>,
     /// Every figure that moved: name, before, after, how.
     pub figures: Vec<FigureChange>,
+    /// Loops whose cycles moved, where the policy asks for them.
+    pub loops: Vec<LoopChange>,
     /// Lines where the pressure rose or spills came; filled in where both builds are at hand.
     pub lines: Vec<LineChange>,
     /// Where the old build came from, or why there is none.

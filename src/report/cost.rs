@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::code::Section;
 use super::cycles::is_anchor;
 use super::model::{Kernel, SourceLine};
-use super::wavefronts::SharedAccesses;
+use super::wavefronts::Accesses;
 use crate::base::hardware::WARP_SIZE;
 use crate::base::{Arch, FastSet, Line, Pc};
 use crate::cost::{self, Bound, Cause, Estimate, L1_LATENCY, Machine, Model, Part, Turn, Warps};
@@ -22,6 +22,8 @@ use crate::registers::code::Code;
 const HOTTEST: usize = 4;
 /// Instructions that are issued at most for them, all together: a report is not to be waited for.
 const MOST_STEPS: u64 = 60_000;
+/// The same where all loops of two builds are compared.
+const MOST_STEPS_OF_ALL: u64 = 1_000_000;
 /// Loops that are told of a function where all are asked for.
 const MOST_LOOPS: usize = 4096;
 /// Waits that are kept of a turn, the longest first.
@@ -43,11 +45,53 @@ pub fn hottest_cycles(kernel: &Kernel) -> Option<u64> {
     if kernel.loops.as_ref()?.is_empty() {
         return Some(0);
     }
-    let hottest = hottest(costs)?;
-    let turn = hottest.longest.as_ref().unwrap_or(&hottest.shortest);
-    let at = turn.with_warps.first()?;
-    let turns = f64::from(at.warps_per_scheduler) * f64::from(hottest.ptx_turns?);
-    Some((at.cycles / turns).ceil() as u64)
+    hottest(costs)?.loop_cycles()
+}
+
+/// What is compared of a loop from build to build.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoopFigures {
+    /// The PTX line of its first instruction.
+    pub ptx_line: Option<Line>,
+    /// 1 for an outermost loop.
+    pub depth: u32,
+    /// Accesses of memory, matrices and barriers of a turn of the PTX's loop: what finds it again where lines have moved.
+    pub shape: String,
+    /// Whether it is the hottest.
+    pub hottest: bool,
+    /// Cycles in which a scheduler does a turn of the PTX's loop, with the warps that an SM holds.
+    pub loop_cycles: u64,
+}
+
+/// The loops of a kernel whose cycles are known, by their lines.
+pub fn loop_figures(kernel: &Kernel) -> Vec<LoopFigures> {
+    let costs = kernel.costs.as_deref().unwrap_or_default();
+    let first = hottest(costs).map(|cost| cost.pc);
+    let mut found: Vec<LoopFigures> = costs
+        .iter()
+        .filter_map(|cost| {
+            Some(LoopFigures {
+                ptx_line: cost.ptx_line,
+                depth: cost.depth,
+                shape: cost.shape.clone(),
+                hottest: first == Some(cost.pc),
+                loop_cycles: cost.loop_cycles()?,
+            })
+        })
+        .collect();
+    found.sort_by_key(|found| (found.ptx_line, found.depth));
+    found
+}
+
+impl LoopCost {
+    /// Cycles in which a scheduler does a turn of the PTX's loop, with the warps that an SM holds, by the longest way through it.
+    fn loop_cycles(&self) -> Option<u64> {
+        let turn = self.longest.as_ref().unwrap_or(&self.shortest);
+        let at = turn.with_warps.first()?;
+        let turns = f64::from(at.warps_per_scheduler) * f64::from(self.ptx_turns?);
+        Some((at.cycles / turns).ceil() as u64)
+    }
 }
 
 /// Which costs are asked for.
@@ -57,6 +101,8 @@ pub enum Costs {
     None,
     /// Those of the innermost and longest loops, for the warps that an SM holds.
     Hottest,
+    /// Those of all loops that do something, for the warps that an SM holds: what two builds are compared by.
+    Loops,
     /// Those of the whole code, part by part, to compare builds of one kernel: [`super::CodeCycles`].
     Builds,
     /// Those of all loops, or of one.
@@ -96,6 +142,9 @@ pub struct LoopCost {
     pub inner_loops: u32,
     /// Turns of the PTX's loop that a turn does: above 1 where ptxas unrolled it; null where nobody can tell.
     pub ptx_turns: Option<u32>,
+    /// Its accesses of memory, matrices and barriers: `4 LDS, 16 HMMA`, of a turn of the PTX's loop where that is known.
+    #[serde(skip)]
+    pub shape: String,
     /// Cycles after which global and local memory are taken to answer.
     pub memory_latency: u16,
     /// The way through it with the fewest instructions.
@@ -276,12 +325,12 @@ pub(super) fn costs(
 ) -> Option<Vec<LoopCost>> {
     let latency = match asked {
         Costs::None | Costs::Builds => return None,
-        Costs::Hottest => L1_LATENCY,
+        Costs::Hottest | Costs::Loops => L1_LATENCY,
         Costs::Asked { latency, .. } => latency,
     };
     let machine = Machine::of(arch, latency)?;
     let code = section.code.as_deref()?;
-    let shared = SharedAccesses::new(code, |pc| section.ptx_line(pc), kernel.accesses.as_ref());
+    let shared = Accesses::new(code, |pc| section.ptx_line(pc), kernel.accesses.as_ref());
     let teller =
         Teller { section, code, machine, shared, latency, warps: warps(kernel, asked), steps: Cell::new(0), asked };
     let mut found: Vec<LoopCost> = teller.chosen(ranges).into_iter().filter_map(|id| teller.cost(id)).collect();
@@ -309,7 +358,7 @@ struct Teller<'a> {
     section: &'a Section<'a>,
     code: &'a Code,
     machine: Machine,
-    shared: SharedAccesses,
+    shared: Accesses,
     latency: u16,
     warps: Vec<Warps>,
     /// Instructions issued so far.
@@ -326,11 +375,11 @@ impl Teller<'_> {
             (0..).map(LoopId).zip(bodies).filter(|(_, body)| inside(body.start)).collect();
         match self.asked {
             Costs::None | Costs::Builds => found.clear(),
-            Costs::Hottest => {
+            Costs::Hottest | Costs::Loops => {
                 let working = self.working();
                 found.retain(|(id, _)| working.get(id.0 as usize) == Some(&true));
                 found.sort_by_key(|(id, body)| (Reverse((body.depth, body.instructions)), *id));
-                found.truncate(HOTTEST);
+                found.truncate(if self.asked == Costs::Loops { MOST_LOOPS } else { HOTTEST });
             }
             Costs::Asked { line, .. } => {
                 if let Some(line) = line {
@@ -397,13 +446,16 @@ impl Teller<'_> {
         let turns = cost::turns(self.code, id)?;
         let found = self.code.loops.loops.get(id)?;
         let pc = Pc(self.code.cfg.blocks.get(found.header.0 as usize)?.start * 16);
+        let longest = turns.longest.as_ref().unwrap_or(&turns.shortest);
+        let ptx_turns = self.ptx_turns(longest);
         Some(LoopCost {
             pc,
             ptx_line: self.section.ptx_line(pc),
             source_line: self.section.source_line(pc),
             depth: found.depth,
             inner_loops: turns.inner,
-            ptx_turns: self.ptx_turns(turns.longest.as_ref().unwrap_or(&turns.shortest)),
+            ptx_turns,
+            shape: self.shape(longest, ptx_turns.unwrap_or(1)),
             memory_latency: self.latency,
             shortest: self.turn(&turns.shortest)?,
             longest: turns.longest.as_ref().and_then(|turn| self.turn(turn)),
@@ -429,6 +481,19 @@ impl Teller<'_> {
             matches!(name, "FFMA" | "FADD" | "FMUL" | "DFMA" | "DADD" | "DMUL" | "HFMA2" | "HADD2" | "HMUL2")
         };
         least(&is_anchor).or_else(|| least(&is_arithmetic))
+    }
+
+    /// How often each instruction that is never made twice nor left out is in a turn of the PTX's loop.
+    fn shape(&self, turn: &Turn, ptx_turns: u32) -> String {
+        let decoder = self.code.program().decoder();
+        let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
+        let all = turn.instructions.iter().filter_map(|&(index, _)| self.code.instructions().get(index as usize));
+        for name in all.map(|inst| decoder.mnemonic(inst)).filter(|name| is_anchor(name)) {
+            *seen.entry(name).or_default() += 1;
+        }
+        let told: Vec<String> =
+            seen.iter().map(|(name, count)| format!("{} {name}", count / ptx_turns.max(1))).collect();
+        told.join(", ")
     }
 
     fn turn(&self, turn: &Turn) -> Option<TurnCost> {
@@ -461,7 +526,12 @@ impl Teller<'_> {
     fn estimate(&self, turn: &Turn, warps: Warps) -> Option<Estimate> {
         let issued = turn.instructions.len() as u64 * u64::from(warps.each) * u64::from(warps.schedulers) * 10;
         let steps = self.steps.get() + issued;
-        if self.asked == Costs::Hottest && steps > MOST_STEPS {
+        let most = match self.asked {
+            Costs::Hottest => MOST_STEPS,
+            Costs::Loops => MOST_STEPS_OF_ALL,
+            Costs::None | Costs::Builds | Costs::Asked { .. } => u64::MAX,
+        };
+        if steps > most {
             return None;
         }
         self.steps.set(steps);

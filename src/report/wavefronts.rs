@@ -1,4 +1,4 @@
-//! Accesses of shared memory of the PTX, joined with the instructions that ptxas made of them.
+//! Accesses of memory of the PTX, joined with the instructions that ptxas made of them.
 
 use crate::access::{AccessFacts, AccessKind, AccessSpace};
 use crate::base::{FastMap, FastSet, Line, Pc};
@@ -6,14 +6,14 @@ use crate::cost::Wavefronts;
 use crate::registers::code::Code;
 use crate::sass;
 
-/// What is known of the accesses of shared memory of a section.
+/// What is known of the accesses of memory of a section.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SharedAccesses {
-    /// Wavefronts of those that are decided.
+pub(super) struct Accesses {
+    /// Wavefronts and lines of those that are decided.
     pub wavefronts: Wavefronts,
-    /// Those that take more wavefronts than the same lanes must.
+    /// Those of shared memory that take more wavefronts than the same lanes must.
     pub conflicts: FastSet<Pc>,
-    /// Those whose wavefronts are not known.
+    /// Those of shared memory whose wavefronts are not known.
     pub unknown: FastSet<Pc>,
 }
 
@@ -25,36 +25,40 @@ struct Decided {
     ideal: u32,
 }
 
-impl SharedAccesses {
+impl Accesses {
     /// An instruction is joined with the access of its line that does the same to as many bytes. What ptxas put together of several accesses is
     /// not known.
-    pub fn new(code: &Code, line: impl Fn(Pc) -> Option<Line>, facts: Option<&AccessFacts>) -> SharedAccesses {
-        let mut decided: FastMap<(Line, AccessKind), Option<Decided>> = FastMap::default();
-        let shared = facts.iter().flat_map(|facts| &facts.accesses);
-        for access in shared.filter(|access| access.space == AccessSpace::Shared) {
-            let known = match (access.is_decided(), access.most, access.ideal) {
-                (true, Some(wavefronts), Some(ideal)) => Some(Decided { bytes: access.bytes, wavefronts, ideal }),
+    pub fn new(code: &Code, line: impl Fn(Pc) -> Option<Line>, facts: Option<&AccessFacts>) -> Accesses {
+        let mut decided: FastMap<(Line, AccessKind, AccessSpace), Option<Decided>> = FastMap::default();
+        for access in facts.iter().flat_map(|facts| &facts.accesses) {
+            let bytes = access.bytes;
+            let known = match (access.space, access.is_decided(), access.most, access.ideal, access.lines) {
+                (AccessSpace::Shared, true, Some(wavefronts), Some(ideal), _) => {
+                    Some(Decided { bytes, wavefronts, ideal })
+                }
+                (AccessSpace::Global, _, _, _, Some(lines)) => Some(Decided { bytes, wavefronts: lines, ideal: lines }),
                 _ => None,
             };
-            let entry = decided.entry((access.ptx_line, access.kind)).or_insert(known);
+            let entry = decided.entry((access.ptx_line, access.kind, access.space)).or_insert(known);
             if *entry != known {
                 *entry = None;
             }
         }
-        let mut found = SharedAccesses::default();
+        let mut found = Accesses::default();
         let decoder = code.program().decoder();
         let mut text = String::new();
         for (index, inst) in (0u32..).zip(code.instructions()) {
-            let Some(kind) = kind(decoder.mnemonic(inst)) else { continue };
+            let Some((space, kind)) = kind(decoder.mnemonic(inst)) else { continue };
             let pc = Pc(index * 16);
             text.clear();
             decoder.text(inst, pc, &mut text);
-            let access = line(pc).and_then(|line| decided.get(&(line, kind)).copied().flatten());
+            let access = line(pc).and_then(|line| decided.get(&(line, kind, space)).copied().flatten());
             let is_whole = matches!(kind, AccessKind::LoadMatrix | AccessKind::StoreMatrix);
             match access.filter(|access| is_whole || access.bytes == bytes(&text)) {
-                None => {
+                None if space == AccessSpace::Shared => {
                     found.unknown.insert(pc);
                 }
+                None => {}
                 Some(access) => {
                     found.wavefronts.set(pc, u16::try_from(access.wavefronts).unwrap_or(u16::MAX));
                     if access.wavefronts > access.ideal {
@@ -67,14 +71,17 @@ impl SharedAccesses {
     }
 }
 
-/// What an instruction does to shared memory.
-fn kind(mnemonic: &str) -> Option<AccessKind> {
+/// What an instruction does to which memory.
+fn kind(mnemonic: &str) -> Option<(AccessSpace, AccessKind)> {
     Some(match mnemonic {
-        "LDS" => AccessKind::Load,
-        "STS" => AccessKind::Store,
-        "LDSM" => AccessKind::LoadMatrix,
-        "STSM" => AccessKind::StoreMatrix,
-        "ATOMS" => AccessKind::Atomic,
+        "LDS" => (AccessSpace::Shared, AccessKind::Load),
+        "STS" => (AccessSpace::Shared, AccessKind::Store),
+        "LDSM" => (AccessSpace::Shared, AccessKind::LoadMatrix),
+        "STSM" => (AccessSpace::Shared, AccessKind::StoreMatrix),
+        "ATOMS" => (AccessSpace::Shared, AccessKind::Atomic),
+        "LDG" => (AccessSpace::Global, AccessKind::Load),
+        "STG" => (AccessSpace::Global, AccessKind::Store),
+        "LDGSTS" => (AccessSpace::Global, AccessKind::Copy),
         _ => return None,
     })
 }

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::{
-    CODE_LEFT_OUT, LINES_LEFT_OUT, Options, Overall, amount, left_out, other_figures, same_instructions, shown_figures,
-    side, title, verdict, worst_first,
+    CODE_LEFT_OUT, LINES_LEFT_OUT, Options, Overall, amount, left_out, loop_title, loop_verdict, other_figures,
+    same_instructions, shown_figures, shown_loops, side, title, verdict, worst_first,
 };
 use crate::base::{Line, Pc};
 use crate::compare::{
@@ -145,6 +145,17 @@ fn write_figures(kernel: &KernelDifference, out: &mut dyn Write) -> io::Result<(
             "<div class=\"figure\"><span class=\"what\">{}</span><b class=\"{class}\">{much}</b> <small class=\"{class}\">{}</small></div>",
             title(change.figure),
             verdict(change)
+        )?;
+    }
+    for change in shown_loops(kernel) {
+        let class = class(change.outcome);
+        writeln!(
+            out,
+            "<div class=\"figure\"><span class=\"what\">{}</span><b class=\"{class}\">{} → {}</b> <small class=\"{class}\">{}</small></div>",
+            loop_title(change),
+            thousands(change.before),
+            thousands(change.after),
+            loop_verdict(change)
         )?;
     }
     writeln!(out, "</div>")?;

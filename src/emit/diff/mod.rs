@@ -7,8 +7,8 @@ mod text;
 use std::io::{self, Write};
 
 use crate::compare::{
-    Difference, Figure, FigureChange, How, KernelDifference, Likeness, LineChange, Outcome, SassChange, SideFacts,
-    UnitDifference,
+    Difference, Figure, FigureChange, How, KernelDifference, Likeness, LineChange, LoopChange, Outcome, SassChange,
+    SideFacts, UnitDifference,
 };
 use crate::emit::text::thousands;
 
@@ -81,6 +81,29 @@ fn shown_figures(kernel: &KernelDifference) -> impl Iterator<Item = &FigureChang
     })
 }
 
+/// Loops whose cycles moved, but for the hottest, which is a figure.
+fn shown_loops(kernel: &KernelDifference) -> impl Iterator<Item = &LoopChange> {
+    kernel.loops.iter().filter(|change| change.outcome != Outcome::Same && !change.hottest)
+}
+
+/// `loop at line 84`
+fn loop_title(change: &LoopChange) -> String {
+    match change.after_line {
+        Some(line) => format!("loop at line {line}"),
+        None => "a loop".to_owned(),
+    }
+}
+
+/// `worse: 11 cycles more`
+fn loop_verdict(change: &LoopChange) -> String {
+    let by = thousands(change.before.abs_diff(change.after));
+    if change.outcome == Outcome::Worse {
+        format!("worse: {by} cycles more")
+    } else {
+        format!("better: {by} cycles fewer")
+    }
+}
+
 /// What became of a kernel as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Overall {
@@ -96,7 +119,10 @@ enum Overall {
 
 impl Overall {
     fn of(kernel: &KernelDifference) -> Overall {
-        let any = |outcome| kernel.figures.iter().any(|change| change.outcome == outcome);
+        let any = |outcome| {
+            kernel.figures.iter().any(|change| change.outcome == outcome)
+                || kernel.loops.iter().any(|change| change.outcome == outcome)
+        };
         let worse = any(Outcome::Worse) || !kernel.findings_new.is_empty();
         let better = any(Outcome::Better) || !kernel.findings_gone.is_empty();
         match (kernel.side, worse, better) {

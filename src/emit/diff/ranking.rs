@@ -153,6 +153,7 @@ mod tests {
             findings_gone: Vec::new(),
             findings_new: Vec::new(),
             figures: vec![change(Figure::Registers, registers), change(Figure::SpillStoreBytes, spills)],
+            loops: Vec::new(),
             fields: Vec::new(),
             lines: Vec::new(),
             lines_left_out: false,

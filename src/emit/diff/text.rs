@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use super::{
-    CODE_LEFT_OUT, LINES_LEFT_OUT, Options, Overall, amount, left_out, moved_lines, other_figures, ranking,
-    same_instructions, shown_figures, side, step, title, verdict, worst_first,
+    CODE_LEFT_OUT, LINES_LEFT_OUT, Options, Overall, amount, left_out, loop_title, loop_verdict, moved_lines,
+    other_figures, ranking, same_instructions, shown_figures, shown_loops, side, step, title, verdict, worst_first,
 };
 use crate::compare::{Difference, KernelDifference, LineChange, Outcome, SassChange, UnitDifference};
 use crate::emit::escape::terminal;
@@ -123,6 +123,11 @@ pub fn write_kernel(kernel: &KernelDifference, options: &Options, out: &mut dyn 
         let (figure, style) = (change.figure, colour(change.outcome));
         let (before, after) = (amount(figure, change.before), amount(figure, change.after));
         writeln!(out, "  {:<20} {before:>wide$} → {after:<wide$} {style}{}{RESET}", title(figure), verdict(change))?;
+    }
+    for change in shown_loops(kernel) {
+        let (before, after) = (thousands(change.before), thousands(change.after));
+        let (title, style) = (loop_title(change), colour(change.outcome));
+        writeln!(out, "  {title:<20} {before:>wide$} → {after:<wide$} {style}{}{RESET}", loop_verdict(change))?;
     }
     match other_figures(kernel) {
         0 => {}

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::base::Line;
+use crate::compare::LoopChange;
 use crate::gate::{
     Baseline, Change, Check, Comparison, Date, FigureChange, Finding, FindingKind, GATE_SCHEMA, Level, Metric, Outcome,
     Patch, Policy, Scope, Totals, UnitVerdict, Verdict, check,
@@ -54,6 +55,16 @@ fn verdict() -> Verdict {
         demangled: EVIL.to_owned(),
         before_name: Some(EVIL.to_owned()),
         figures: vec![FigureChange::new(Metric::Registers, Some(40), Some(48), Change::Worse)],
+        loops: vec![LoopChange {
+            after_line: Some(Line(3)),
+            before_line: None,
+            depth: 1,
+            shape: EVIL.to_owned(),
+            hottest: false,
+            before: 40,
+            after: 48,
+            outcome: crate::compare::Outcome::Worse,
+        }],
         lines: Vec::new(),
         lines_from: Some(EVIL.to_owned()),
         patch: Some(Patch { before: Some(format!("```\n{EVIL}")), after: None }),

@@ -20,7 +20,7 @@ use crate::base::work::{self, Deadline, TimeOver};
 use crate::cache::Cache;
 use crate::compare::{DIFF_SCHEMA, Difference, KernelDifference, differences};
 use crate::cubin::{Image, lines::LineTable};
-use crate::report::{Kernel, LaunchHints, Report, SCHEMA, Unit};
+use crate::report::{Costs, Kernel, LaunchHints, Report, SCHEMA, Unit};
 use functions::Functions;
 use library::{Changes, Library};
 
@@ -90,7 +90,8 @@ impl Side {
     }
 
     fn load_input(&self, path: &Path, read: Input) -> Result<Vec<Loaded>> {
-        let session = self.session()?;
+        let mut session = self.session()?;
+        session.wanted.costs = Costs::Loops;
         if read.bytes.trim_ascii_start().starts_with(b"{") {
             return load_report(&session, &read);
         }

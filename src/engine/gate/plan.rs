@@ -116,7 +116,7 @@ impl Plan {
                 smem_dynamic_bytes: args.smem_dynamic.or(policy.smem_dynamic),
                 effort: Effort::of(args.thorough),
             };
-            let costs = if policy.asks_for(Metric::LoopCycles) { Costs::Hottest } else { Costs::None };
+            let costs = if policy.asks_for(Metric::LoopCycles) { Costs::Loops } else { Costs::None };
             session.wanted = Wanted { live_values: false, costs, ..Wanted::ALL };
             session.cache.clone_from(&cache);
             anyhow::Ok(session)

@@ -6,7 +6,7 @@ use super::super::metric::Metric;
 use super::super::verdict::*;
 use super::{UnitCheck, level};
 use crate::base::Line;
-use crate::compare::How;
+use crate::compare::{How, LoopChange, loop_changes};
 
 impl UnitCheck<'_> {
     pub(super) fn gone(&mut self, gone: &KernelFigures) -> Comparison {
@@ -60,6 +60,7 @@ impl UnitCheck<'_> {
             }
         }
         self.budgets(kernel, &names, place);
+        let loops = before.map(|before| self.loops(before, kernel, &names)).unwrap_or_default();
         if let Some(before) = before {
             self.setmaxnreg(before, kernel, place);
             let line = place.ptx_line;
@@ -87,13 +88,14 @@ impl UnitCheck<'_> {
         for finding in &mut self.findings[said..] {
             finding.kernel = Some(kernel.name.clone());
         }
-        if self.findings.len() == said && figures.is_empty() {
+        if self.findings.len() == said && figures.is_empty() && loops.is_empty() {
             return None;
         }
         let patch = Patch { before: before.map(Baseline::kernel_text), after: Some(Baseline::kernel_text(kernel)) };
         Some(Comparison {
             before_name: before.map(|before| before.name.clone()).filter(|name| *name != kernel.name),
             figures,
+            loops,
             patch: (patch.before != patch.after).then_some(patch),
             ..comparison(kernel)
         })
@@ -137,20 +139,52 @@ impl UnitCheck<'_> {
                 0 => Change::Better,
                 loss if tolerance.covers(was, loss) => Change::Tolerated,
                 _ => {
-                    let message = format!("{}: {} {was} → {is}", title(names), metric.title());
-                    let verdict = self.allowed(Some(metric), None, Some(is), names, message);
-                    let worse = verdict.1 >= Level::Failure;
-                    let said = self.say(
-                        if worse { FindingKind::Regression } else { FindingKind::Allowed },
-                        verdict.1,
-                        verdict.0,
-                    );
-                    (said.metric, said.before, said.after) = (Some(metric.name().to_owned()), Some(was), Some(is));
-                    said.ptx_line = line_for(metric, place);
-                    if worse { Change::Worse } else { Change::Tolerated }
+                    let line = line_for(metric, place);
+                    self.worse(metric, was, is, metric.title(), names, line)
                 }
             },
         }
+    }
+
+    /// Says that a figure is worse than the tolerance allows, unless the policy lets it pass.
+    fn worse(
+        &mut self,
+        metric: Metric,
+        was: u64,
+        is: u64,
+        what: &str,
+        names: &[String; 2],
+        line: Option<Line>,
+    ) -> Change {
+        let message = format!("{}: {what} {was} → {is}", title(names));
+        let verdict = self.allowed(Some(metric), None, Some(is), names, message);
+        let worse = verdict.1 >= Level::Failure;
+        let kind = if worse { FindingKind::Regression } else { FindingKind::Allowed };
+        let said = self.say(kind, verdict.1, verdict.0);
+        (said.metric, said.before, said.after) = (Some(metric.name().to_owned()), Some(was), Some(is));
+        said.ptx_line = line;
+        if worse { Change::Worse } else { Change::Tolerated }
+    }
+
+    /// The loops that both have and whose cycles moved. The hottest of both is a figure of its own, and judged there.
+    fn loops(&mut self, before: &KernelFigures, after: &KernelFigures, names: &[String; 2]) -> Vec<LoopChange> {
+        let unit = &self.measured.unit;
+        let metric = Metric::LoopCycles;
+        let Some(tolerance) = self.check.policy.tolerance(metric, &unit.input, &unit.arch, names) else {
+            return Vec::new();
+        };
+        let mut changes = loop_changes(&before.loops, &after.loops);
+        changes.retain(|change| change.before != change.after);
+        for change in changes.iter().filter(|change| !change.hottest) {
+            let loss = metric.loss(change.before, change.after);
+            if loss == 0 || tolerance.covers(change.before, loss) {
+                continue;
+            }
+            let place = change.after_line.map_or_else(String::new, |line| format!(" at line {line}"));
+            let what = format!("cycles of the loop{place}");
+            self.worse(metric, change.before, change.after, &what, names, change.after_line);
+        }
+        changes
     }
 
     fn budgets(&mut self, kernel: &KernelFigures, names: &[String; 2], place: &KernelPlace) {
@@ -206,6 +240,7 @@ fn comparison(kernel: &KernelFigures) -> Comparison {
         demangled: kernel.demangled(),
         before_name: None,
         figures: Vec::new(),
+        loops: Vec::new(),
         lines: Vec::new(),
         lines_from: None,
         patch: None,

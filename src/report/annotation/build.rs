@@ -18,7 +18,7 @@ use crate::registers::value_spans::value_spans;
 use crate::report::code::marked_spills;
 use crate::report::live_values::matrix_line;
 use crate::report::model::Kernel;
-use crate::report::wavefronts::SharedAccesses;
+use crate::report::wavefronts::Accesses;
 use crate::report::{LaunchHints, timeline};
 use crate::sass::{Decoder, Inst, Word};
 
@@ -220,7 +220,7 @@ fn time(kernel: &mut AnnotatedKernel, code: &Code, arch: Arch, report: Option<&K
     let Some(machine) = Machine::of(arch, L1_LATENCY) else { return };
     let entries: Vec<Pc> = std::iter::once(Pc(0)).chain(kernel.parts.iter().map(|part| part.start)).collect();
     let line = |pc: Pc| kernel.instructions.get(pc.0 as usize / 16)?.ptx_line;
-    let shared = SharedAccesses::new(code, line, report.and_then(|report| report.accesses.as_ref()));
+    let shared = Accesses::new(code, line, report.and_then(|report| report.accesses.as_ref()));
     let model = Model { machine, code, wavefronts: &shared.wavefronts };
     for (at, issue) in cost::schedule(&model, &entries).into_iter().enumerate() {
         let time = issue.map(|cost::Issue { cycle, wait }| {

@@ -1,112 +1,85 @@
-//! `latencies CUBIN…` mines, `latencies --check CUBIN…` checks: the fewest cycles that ptxas leaves between instructions that depend on
-//! each other, by kind.
+//! `latencies PATH…` mines, `latencies --check PATH…` checks: the fewest cycles that ptxas leaves between instructions that depend on each
+//! other, by kind. A path is a cubin, a library, a wheel or a folder of them.
 //!
-//! What is mined is printed as `src/cost/latencies.txt` has it: a row for two kinds that were seen often enough, for a kind and a pipe, and for two
-//! pipes; a row that says no more than a wider one is left out.
+//! What is mined is printed as `src/cost/latencies.txt` has it: what it was mined from, and a row for two kinds that were seen often enough, for
+//! a kind and a pipe, and for two pipes; a row that says no more than a wider one is left out.
+//! Exit: 0 printed, or no hazard; 1 a hazard; 2 something could not be read.
 
-use std::collections::BTreeMap;
+mod check;
+mod mine;
 
-use ptxinspect::cost::hazards::{Cover, dependencies, hazards, is_fixed, kind, letter, pipe, row};
-use ptxinspect::cubin::Image;
+use std::path::Path;
+use std::process::ExitCode;
+
+use ptxinspect::base::Arch;
+use ptxinspect::container::{Container, ContainerError, Entry, EntryKind, Options};
+use ptxinspect::cubin::{Function, Image};
 use ptxinspect::registers::code::{Code, Counting};
 use rayon::prelude::*;
 
-/// By architecture, producer, consumer and way: the fewest cycles, and how often.
-type Table = BTreeMap<(u16, String, String, char), (u32, u64)>;
-
-/// A row stands on so many dependencies at least.
-const ENOUGH: u64 = 20_000;
-
-fn note(table: &mut Table, key: (u16, String, String, char), cycles: u32, times: u64) {
-    let row = table.entry(key).or_insert((cycles, 0));
-    *row = (row.0.min(cycles), row.1 + times);
+/// What is told of one function after the other, and of all of them together.
+trait Tally: Default + Send {
+    /// Adds a function of a cubin.
+    fn add(&mut self, arch: Arch, path: &str, function: &Function<'_>, code: &Code);
+    /// Adds what was told of others.
+    fn merge(&mut self, other: Self);
 }
 
-fn mine(path: &str) -> Table {
-    let mut table = Table::new();
-    let Ok(bytes) = std::fs::read(path) else { return table };
-    let Ok(image) = Image::parse(&bytes) else { return table };
-    for function in &image.functions {
-        let Some(code) = Code::analyse(image.arch, function, &Counting::default()) else { continue };
-        let kinds: Vec<String> = (0..code.instructions().len() as u32).map(|index| kind(&code, index)).collect();
-        dependencies(&code, |found| {
-            let (from, to) = (&kinds[found.from as usize], &kinds[found.to as usize]);
-            if let Cover::Cycles(cycles) = found.cover
-                && is_fixed(from)
-                && pipe(to).is_some()
-            {
-                note(&mut table, (image.arch.sm, from.clone(), to.clone(), letter(found.way)), cycles, 1);
-            }
-        });
-    }
-    table
-}
-
-fn print(mined: &Table) {
-    let mut all = mined.clone();
-    for ((sm, from, to, letter), &(cycles, times)) in mined {
-        let (Some(of), Some(by)) = (pipe(from).map(row), pipe(to).map(row)) else { continue };
-        note(&mut all, (*sm, from.clone(), by.to_owned(), *letter), cycles, times);
-        note(&mut all, (*sm, of.to_owned(), by.to_owned(), *letter), cycles, times);
-    }
-    all.retain(|_, (cycles, times)| *times >= ENOUGH && *cycles <= 64);
-    let wider = |(sm, from, to, letter): &(u16, String, String, char)| {
-        let (of, by) = (row(pipe(from)?).to_owned(), row(pipe(to)?).to_owned());
-        let keys = [(*sm, from.clone(), by.clone(), *letter), (*sm, of, by, *letter)];
-        keys.iter().filter(|key| key.1 != *from || key.2 != *to).find_map(|key| all.get(key)).map(|row| row.0)
-    };
-    let mut rows: BTreeMap<(&str, &str, char), BTreeMap<u32, Vec<u16>>> = BTreeMap::new();
-    for (key, &(cycles, _)) in &all {
-        if key.1.starts_with('@') || wider(key) != Some(cycles) {
-            rows.entry((&key.1, &key.2, key.3)).or_default().entry(cycles).or_default().push(key.0);
-        }
-    }
-    for ((from, to, letter), least) in rows {
-        let least = least.iter().map(|(cycles, all)| {
-            let all: Vec<String> = all.iter().map(u16::to_string).collect();
-            format!("{cycles}:{}", all.join(","))
-        });
-        println!("{from} {to} {letter} {}", least.collect::<Vec<_>>().join(" "));
-    }
-}
-
-/// Hazards of cubins by the table that is built in: dependencies decided, not known, and those that fall short.
-fn check(paths: &[String]) {
-    let of = |path: &String| {
-        let mut sums = (0, 0, Vec::new());
-        let Ok(bytes) = std::fs::read(path) else { return sums };
-        let Ok(image) = Image::parse(&bytes) else { return sums };
+/// What is told of a cubin; what is wrong with it where it cannot be read.
+fn of_entry<T: Tally>(entry: &Entry) -> Result<T, String> {
+    let mut tally = T::default();
+    let look = |bytes: &[u8]| -> Result<(), String> {
+        let image = Image::parse(bytes).map_err(|error| format!("{}: {error}", entry.path))?;
         for function in &image.functions {
-            let Some(code) = Code::analyse(image.arch, function, &Counting::default()) else { continue };
-            let all = hazards(&code);
-            sums.0 += all.decided;
-            sums.1 += all.unknown;
-            sums.2.extend(all.found.into_iter().map(|found| {
-                let kinds = (kind(&code, found.from.0 / 16), kind(&code, found.to.0 / 16));
-                format!("{} {} {found:?} {kinds:?} {path}", image.arch, function.name)
-            }));
+            if let Some(code) = Code::analyse(image.arch, function, &Counting::default()) {
+                tally.add(image.arch, &entry.path, function, &code);
+            }
         }
-        sums
+        Ok(())
     };
-    let add = |mut a: (u64, u64, Vec<String>), b: (u64, u64, Vec<String>)| {
-        a.2.extend(b.2);
-        (a.0 + b.0, a.1 + b.1, a.2)
-    };
-    let sums = paths.par_iter().map(of).reduce(|| (0, 0, Vec::new()), add);
-    sums.2.iter().for_each(|found| println!("{found}"));
-    println!("{} dependencies decided, {} not known, {} hazards", sums.0, sums.1, sums.2.len());
+    entry.with_bytes(look).map_err(|error| error.to_string())??;
+    entry.release();
+    Ok(tally)
 }
 
-fn main() {
-    let paths: Vec<String> = std::env::args().skip(1).collect();
-    if let Some((first, rest)) = paths.split_first()
-        && first == "--check"
-    {
-        return check(rest);
-    }
-    let merge = |mut all: Table, one: Table| {
-        one.into_iter().for_each(|(key, (cycles, times))| note(&mut all, key, cycles, times));
+/// What is told of all cubins, and what could not be read.
+fn of_all<T: Tally>(paths: &[String]) -> (T, Vec<String>) {
+    let entries = paths.iter().flat_map(|path| Container::open(Path::new(path), Options::default()).entries());
+    let one = |entry: Result<Entry, ContainerError>| -> (T, Vec<String>) {
+        let told = match entry {
+            Ok(entry) if entry.kind != EntryKind::Cubin || entry.obfuscated => return Default::default(),
+            Ok(entry) => of_entry(&entry),
+            Err(error) => Err(format!("{error}")),
+        };
+        told.map_or_else(|wrong| (T::default(), vec![wrong]), |tally| (tally, Vec::new()))
+    };
+    let both = |mut all: (T, Vec<String>), other: (T, Vec<String>)| {
+        all.0.merge(other.0);
+        all.1.extend(other.1);
         all
     };
-    print(&paths.par_iter().map(|path| mine(path)).reduce(Table::new, merge));
+    let (tally, mut wrong) = entries.par_bridge().map(one).reduce(Default::default, both);
+    wrong.sort();
+    (tally, wrong)
+}
+
+fn main() -> ExitCode {
+    let mut paths: Vec<String> = std::env::args().skip(1).collect();
+    let is_check = paths.first().is_some_and(|first| first == "--check");
+    paths.drain(..usize::from(is_check));
+    if paths.is_empty() || paths.iter().any(|path| path.starts_with('-')) {
+        eprintln!("usage: latencies [--check] PATH…");
+        return ExitCode::from(2);
+    }
+    let (code, wrong) = if is_check {
+        let (found, wrong) = of_all::<check::Checked>(&paths);
+        found.print();
+        (ExitCode::from(u8::from(found.has_hazards())), wrong)
+    } else {
+        let (found, wrong) = of_all::<mine::Mined>(&paths);
+        print!("{}", found.text(&paths));
+        (ExitCode::SUCCESS, wrong)
+    };
+    wrong.iter().for_each(|wrong| eprintln!("latencies: {wrong}"));
+    if wrong.is_empty() { code } else { ExitCode::from(2) }
 }
