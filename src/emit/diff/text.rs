@@ -19,6 +19,12 @@ pub fn write(difference: &Difference, options: &Options, out: &mut dyn Write) ->
         }
         write_unit(unit, options, out)?;
     }
+    for (text, style) in super::alone(difference) {
+        writeln!(out)?;
+        for (at, line) in wrap(&terminal(&text), options.width.saturating_sub(2)).iter().enumerate() {
+            writeln!(out, "{style}{}{line}{RESET}", if at == 0 { "" } else { "  " })?;
+        }
+    }
     Ok(())
 }
 
