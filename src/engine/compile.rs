@@ -436,6 +436,7 @@ fn advice(
             Some("the disk is most likely full; free some space or point TMPDIR elsewhere".to_owned())
         } else if text.starts_with("Unsupported .version ") {
             newer()
+                .or_else(|| Some(format!("no ptxas later than {newest} is known here: give the PTX an older .version")))
         } else if text.contains("is not defined for option 'gpu-name'") {
             let other = match arch.sm < OLDEST_SM_OF_13 {
                 true => Some("an older ptxas may: `--ptxas 12.9`".to_owned()),
