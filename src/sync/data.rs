@@ -12,7 +12,7 @@ use super::value::Basis;
 use super::verdict::{Effort, Limits, Verdict};
 use super::{Checked, LANES};
 use crate::base::{FastMap, Line, work};
-use crate::ptx::{Function, Module};
+use crate::ptx::{Function, Instruction, Module};
 use crate::simt::{BlockSize, Graph};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
@@ -202,8 +202,14 @@ impl Telling<'_, '_> {
     /// `line 41 (st.shared.f32, warp 2)`
     fn end(&self, end: &End) -> String {
         let line = self.line(end);
-        let site = self.graph.sites.iter().find(|site| site.line() == line);
-        let opcode = site.map_or("", |site| site.located.instruction.opcode());
+        // A line may have several instructions, as inline assembly writes them: the one meant names an address, or is a wgmma, whose
+        // matrices descriptors name.
+        let on_line =
+            || self.graph.sites.iter().filter(|site| site.line() == line).map(|site| site.located.instruction);
+        let touches = |found: &Instruction<'_>| {
+            found.mnemonic() == "wgmma" || found.operands().any(|operand| operand.address().is_some())
+        };
+        let opcode = on_line().find(touches).or_else(|| on_line().next()).map_or("", |found| found.opcode());
         let warps = self.launch.threads().div_ceil(LANES as u32).max(1) as usize;
         let warp = end.warp % warps;
         let block = match self.launch.blocks() {
