@@ -21,14 +21,14 @@ const MAGIC: [(&[u8], &str, &str); 7] = [
 pub fn foreign(bytes: &[u8]) -> Option<String> {
     let head = bytes.get(..LOOKED_AT).unwrap_or(bytes);
     let not = |what: &str, remedy: &str| Some(format!("it is {what}: expected PTX text or a cubin; {remedy}"));
-    if matches!(head, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) || is_wide(head) {
-        return not("UTF-16 text", "save it as UTF-8, such as with `iconv -f UTF-16 -t UTF-8`");
-    }
     if let Some((_, what, remedy)) = MAGIC.iter().find(|(magic, ..)| head.starts_with(magic)) {
         return not(what, remedy);
     }
     if head.get(257..262) == Some(b"ustar") {
         return not("a tar archive", "unpack it, and give the folder");
+    }
+    if matches!(head, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) || is_wide(head) {
+        return not("UTF-16 text", "save it as UTF-8, such as with `iconv -f UTF-16 -t UTF-8`");
     }
     // A front end may end its PTX with a NUL, and names may have bytes of any encoding.
     let controls = head.iter().filter(|&&byte| byte < 9 || (14..32).contains(&byte)).count();

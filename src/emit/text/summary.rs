@@ -141,8 +141,15 @@ fn occupancy(kernel: &Kernel) -> Option<String> {
     let (true, []) = (!limiters.is_empty(), occupancy.missing.as_slice()) else {
         return Some(match occupancy.blocks_per_sm {
             Some(_) => {
-                let by = if limiters.is_empty() { String::new() } else { format!(" limited by {limiters}{why},") };
-                format!("An SM holds {held},{by} whatever dynamic shared memory the launch asks for.")
+                let by = if limiters.is_empty() { String::new() } else { format!(", limited by {limiters}{why}") };
+                let by_shared = occupancy.limiters.iter().any(|limiter| limiter == "shared memory");
+                match least.filter(|_| by_shared) {
+                    Some(least) => {
+                        let least = thousands(least);
+                        format!("An SM holds {held}{by}: it touches at least {least} B of dynamic shared memory.")
+                    }
+                    None => format!("An SM holds {held}{by}, whatever dynamic shared memory the launch asks for."),
+                }
             }
             None => {
                 let decides = launch_decides(&occupancy.missing);
