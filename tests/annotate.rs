@@ -185,7 +185,8 @@ fn by_source_shows_the_source_that_is_found() {
     let base = ["annotate", &file, "--by", "source", "--ptxas", "13.4"];
     let without = stdout(&run(&base));
     assert!(without.contains("not found"), "{without}");
-    let name = without.lines().find(|line| line.contains("not found")).unwrap().split("  ").next().unwrap().to_owned();
+    let lines: Vec<&str> = without.lines().collect();
+    let name = lines[lines.iter().position(|line| line.contains("not found")).unwrap() - 1].to_owned();
     let folder = tempfile::tempdir().unwrap();
     let text: String = (1..200).map(|line| format!("line {line} of the source\n")).collect();
     std::fs::write(folder.path().join(Path::new(&name).file_name().unwrap()), text).unwrap();

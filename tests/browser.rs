@@ -116,6 +116,18 @@ fn failed_gate(folder: &Path, sample: &str, page: &Path) {
     assert_eq!(failed.status.code(), Some(1), "{}", stderr(&failed));
 }
 
+/// The page of a history of three commits.
+fn recorded(folder: &Path, sample: &str, out: &Path) {
+    let (figures, lock) = (folder.join("figures.jsonl"), folder.join("recorded.lock.json"));
+    let gate = ["gate", sample, "--arch", "sm_80", "--ptxas", "13.4", "--baseline", path(&lock), "--update"];
+    for (commit, flags) in [("1111111", "-O3"), ("2222222", "-O1"), ("3333333", "-O3")] {
+        let record = ["--record", path(&figures), "--commit", commit, "--", flags];
+        let output = run(&[&gate[..], &record[..]].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+    page(out, &["history", path(&figures)]);
+}
+
 /// Two instances of one template, as C++ mangles them.
 fn long_names() -> String {
     let name = |tile: u32| {
@@ -147,8 +159,9 @@ fn the_page_works_in_a_browser() {
 
     let named = stdout(&run(&["annotate", &sample("inlined_lines"), "--by", "source", "--ptxas", "13.4"]));
     let text: String = (1..200).map(|line| format!("line {line} of the source\n")).collect();
-    for line in named.lines().filter(|line| line.contains("not found")) {
-        let name = line.split("  ").next().unwrap();
+    let lines: Vec<&str> = named.lines().collect();
+    let missing = lines.windows(2).filter(|pair| pair[1].trim_start().starts_with("not found"));
+    for name in missing.map(|pair| pair[0]) {
         std::fs::write(folder.path().join(Path::new(name).file_name().unwrap()), &text).unwrap();
     }
     page(
@@ -158,6 +171,9 @@ fn the_page_works_in_a_browser() {
 
     page(&out("library.html"), &[path(&root("testdata/container/zstd.fatbin"))]);
     page(&out("size.html"), &["size", path(&root("testdata/container/zstd.fatbin"))]);
+    page(&out("cycles.html"), &["annotate", &sample("spills"), "--arch", "sm_90", "--ptxas", "13.4", "--cycles"]);
+    page(&out("tune.html"), &["tune", &sample("spills"), "--arch", "sm_90", "--ptxas", "13.4"]);
+    recorded(folder.path(), &sample("spills"), &out("history.html"));
     page(&out("diff.html"), &["diff", &sample("spills"), "--arch", "sm_80", "--ptxas", "13.4", "--after-flags=-O1"]);
 
     let swept = ["--arch", "sm_80,sm_90", "--ptxas", "13.4", "--sweep", "maxrregcount=24..48:8"];

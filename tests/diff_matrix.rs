@@ -98,6 +98,34 @@ fn two_reports_and_a_report_with_a_cubin() {
 }
 
 #[test]
+fn libraries_of_a_folder_are_compared_with_their_namesakes() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = std::fs::read(root("testdata/container/exec.o")).unwrap();
+    let sides = [("old", ["cuda12.o", "cuda13.o"]), ("new", ["cuda13.o", "cuda14.o"])].map(|(side, names)| {
+        let side = folder.path().join(side);
+        std::fs::create_dir(&side).unwrap();
+        names.iter().for_each(|name| std::fs::write(side.join(name), &library).unwrap());
+        side.to_str().unwrap().to_owned()
+    });
+    let found = json(&["diff", &sides[0], &sides[1]]);
+    let names = |list: &Value, key: &str| -> Vec<String> {
+        let input = |side: &Value| side["input"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+        let mut names: Vec<String> =
+            list.as_array().unwrap().iter().map(|one| input(if key.is_empty() { one } else { &one[key] })).collect();
+        names.dedup();
+        names
+    };
+    assert_eq!(
+        (names(&found["units"], "before"), names(&found["units"], "after")),
+        (vec!["cuda13.o".to_owned()], vec!["cuda13.o".to_owned()])
+    );
+    assert_eq!(names(&found["only_before"], ""), ["cuda12.o"]);
+    assert_eq!(names(&found["only_after"], ""), ["cuda14.o"]);
+    let text = stdout(&run(&["diff", &sides[0], &sides[1]]));
+    assert!(text.contains("\ngone: ") && text.contains("\nnew: "), "{text}");
+}
+
+#[test]
 fn one_input_needs_two_ways() {
     let cubin = file("testdata/cubin/hopper-13.4-sm_90a.cubin");
     let output = run(&["diff", &cubin]);

@@ -19,6 +19,12 @@ fn folder() -> tempfile::TempDir {
     write("k.cu", b"__global__ void k(float *p) { *p = 1; }\n");
     write("k.ttgir", b"module attributes {ttg.target = \"cuda:90\"} { tt.func public @k() { tt.return } }\n");
     write("k.ll", b"target triple = \"nvptx64\"\ndefine void @k() { ret void }\n");
+    write("k.llir", b"; ModuleID = 'k'\ntarget datalayout = \"e\"\ndeclare i32 @llvm.nvvm.read.ptx.sreg.tid.x()\n");
+    write("k.bc", b"BC\xc0\xde5\x14\0\0");
+    write("spills.ptx.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\x03");
+    let mut tar = vec![0; 512];
+    tar[257..262].copy_from_slice(b"ustar");
+    write("k.tar", &tar);
     write("k.py", b"import triton\n");
     write("k.json", b"{\"a\": 1}\n");
     write("wide.ptx", &wide);
@@ -80,6 +86,22 @@ fn what_needs_no_ptxas() {
         (&["diff", "spills.ptx"], &["name a second input"]),
         (&["gate"], &["name PTX files or cubins"]),
         (&["matrix", "spills.ptx", "--sweep", "maxrregcount"], &["maxrregcount=64..255:8"]),
+        (&["spills.ptx.gz"], &["compressed by gzip", "gunzip"]),
+        (&["k.tar"], &["a tar archive", "unpack it"]),
+        (&["k.bc"], &["LLVM bitcode", "llc"]),
+        (&["k.llir"], &["LLVM IR", "llc"]),
+        (&["spills.ptx", "--at", "here"], &["expected the number of a line", "185"]),
+        (&["spills.ptx", "--smem-dynamic", "1GB"], &["expected a number of bytes", "160K"]),
+        (&["spills.ptx", "--threads", "2048"], &["a block has 1 to 1024 threads"]),
+        (&["spills.ptx", "--deny", "spills,"], &["leave the comma out"]),
+        (&["spills.ptx", "--ptxas", "newest"], &["expected a version, such as 13.4, or a path"]),
+        (&["matrix", "spills.ptx", "--ptxas", "13.4..12.0"], &["expected the older one first, 12.0..13.4"]),
+        (&["gate", "spills.ptx", "--shard", "5/3"], &["there is no shard 5 of 3: expected 1 to 3"]),
+        (&["annotate", "spills.ptx", "--lines", "20..10"], &["expected A..B", "A at most B"]),
+        (&["cost", "spills.ptx", "--warps", "0"], &["expected 1 to 16"]),
+        (&["explain", "idesc", "zz"], &["expected a number, such as 0x8200490"]),
+        (&["history", "gone.jsonl"], &["`ptxinspect gate --record gone.jsonl` writes it"]),
+        (&["man", "nothing"], &["expected one of annotate"]),
     ];
     mistakes.iter().for_each(|mistake| check(folder.path(), mistake));
 }

@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
-use ptxinspect::compare::{DIFF_SCHEMA, Difference, differences};
+use ptxinspect::compare::{DIFF_SCHEMA, Difference, SideFacts, differences};
 use ptxinspect::cubin::Image;
 use ptxinspect::emit::clean::Form;
 use ptxinspect::emit::{annotate, diff, gate as verdicts, html, json, matrix as matrices, svg, text};
@@ -86,6 +86,8 @@ fuzz_target!(|data: &[u8]| {
     let difference = Difference {
         schema: DIFF_SCHEMA.to_owned(),
         units: vec![differences(before, &unit, &|_| None, &|_| None), differences(&unit, before, &|_| None, &|_| None)],
+        only_before: vec![SideFacts::of(before)],
+        only_after: vec![SideFacts::of(&unit)],
     };
     let options = diff::Options { top: 20, width: 100, more: diff::MORE };
     leaves_clean(Form::Text, |out| diff::write_text(&difference, &options, out));

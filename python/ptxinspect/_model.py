@@ -593,7 +593,10 @@ class KernelOccupancy(View):
     blocks_per_sm: Optional[int]
     warps_per_sm: Optional[int]
     max_warps_per_sm: int
+    #: What stops one more block: the first of limiters.
     limiter: Optional[str]
+    #: Everything that stops one more block.
+    limiters: List[str]
     next_step: Optional["OccupancyStep"]
     cliff: Optional["OccupancyStep"]
     #: Dynamic shared memory of a block that was counted; null where the kernel takes some and nothing says how much.

@@ -24,6 +24,16 @@ pub fn block_size(text: &str) -> Result<u32, String> {
     threads.ok_or_else(|| format!("a block has 1 to {MAX_THREADS_PER_BLOCK} threads"))
 }
 
+/// Bytes of shared memory: `163840`, `160K`.
+pub fn smem_bytes(text: &str) -> Result<u64, String> {
+    super::limits::bytes(text).map_err(|_| "expected a number of bytes, such as 163840 or 160K".to_owned())
+}
+
+/// A line of the PTX.
+fn line(text: &str) -> Result<u32, String> {
+    text.trim().parse().map_err(|_| "expected the number of a line of the PTX, such as 185".to_owned())
+}
+
 const EXAMPLES: &str = "\
 Examples:
   ptxinspect kernel.ptx --arch sm_100a             the report
@@ -244,13 +254,13 @@ pub struct ReportArgs {
     #[arg(long, value_name = "N", value_parser = block_size, help_heading = "Occupancy")]
     pub threads: Option<u32>,
     /// Bytes of shared memory asked for at launch, for the occupancy
-    #[arg(long, value_name = "BYTES", help_heading = "Occupancy")]
+    #[arg(long, value_name = "BYTES", value_parser = smem_bytes, help_heading = "Occupancy")]
     pub smem_dynamic: Option<u64>,
     /// Compile again, held to the registers with which one more block fits on an SM, and say what that spills
     #[arg(long, help_heading = "Occupancy")]
     pub try_step: bool,
     /// Also show which values are alive at this PTX line (repeat, or separate with commas)
-    #[arg(long, value_name = "LINE", value_delimiter = ',', help_heading = "Output")]
+    #[arg(long, value_name = "LINE", value_delimiter = ',', value_parser = line, help_heading = "Output")]
     pub at: Vec<u32>,
     /// Where the front end's source files are, for the page [default: the working folder]
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, help_heading = "Output")]
@@ -320,7 +330,7 @@ pub struct AnnotateArgs {
     #[arg(long, value_name = "N", value_parser = block_size, help_heading = "Occupancy")]
     pub threads: Option<u32>,
     /// Bytes of shared memory asked for at launch, for the occupancy
-    #[arg(long, value_name = "BYTES", help_heading = "Occupancy")]
+    #[arg(long, value_name = "BYTES", value_parser = smem_bytes, help_heading = "Occupancy")]
     pub smem_dynamic: Option<u64>,
 }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use anyhow::Result;
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::args::{CompileArgs, OutputArgs, block_size};
+use super::args::{CompileArgs, OutputArgs, block_size, smem_bytes};
 use super::progress::Progress;
 use super::{Outcome, output};
 use crate::base::Line;
@@ -60,7 +60,7 @@ pub struct CostArgs {
     #[arg(long, value_name = "N", value_parser = block_size, help_heading = "Estimating")]
     pub threads: Option<u32>,
     /// Bytes of shared memory asked for at launch
-    #[arg(long, value_name = "BYTES", help_heading = "Estimating")]
+    #[arg(long, value_name = "BYTES", value_parser = smem_bytes, help_heading = "Estimating")]
     pub smem_dynamic: Option<u64>,
     /// The form of the answer
     #[arg(long, short, default_value = "text", help_heading = "Output")]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 
-use super::args::{CompileArgs, OutputArgs, RunArgs, block_size};
+use super::args::{CompileArgs, OutputArgs, RunArgs, block_size, smem_bytes};
 use super::choose::WithinArgs;
 use super::progress::Progress;
 use super::toolchain::INSTALLING;
@@ -84,7 +84,7 @@ pub struct DiffArgs {
     #[arg(long, value_name = "N", value_parser = block_size, help_heading = "Occupancy")]
     pub threads: Option<u32>,
     /// Bytes of shared memory asked for at launch, for the occupancy
-    #[arg(long, value_name = "BYTES", help_heading = "Occupancy")]
+    #[arg(long, value_name = "BYTES", value_parser = smem_bytes, help_heading = "Occupancy")]
     pub smem_dynamic: Option<u64>,
     /// Exit 1 when something differs
     #[arg(long, help_heading = "Output")]

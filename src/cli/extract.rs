@@ -14,6 +14,7 @@ use super::progress::Progress;
 use super::{Outcome, output};
 use crate::emit;
 use crate::emit::clean::Form;
+use crate::emit::text::count;
 use crate::engine::contents::Choice;
 use crate::engine::extract::{Found, file_name, keep, prefix, take, unique};
 use crate::files::{HIDDEN_PREFIX, Scratch};
@@ -89,7 +90,7 @@ pub fn run(args: &ExtractArgs) -> Result<Outcome> {
         &Progress::of_bytes(args.quiet),
     )?;
     if !args.quiet {
-        writeln!(output::errors(), "{written} files, {bytes_written} bytes")?;
+        writeln!(output::errors(), "{}, {}", count(written, "file"), count(bytes_written, "byte"))?;
     }
     if failures > 0 {
         return Ok(Outcome::Failed);

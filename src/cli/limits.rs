@@ -56,7 +56,7 @@ impl LimitArgs {
 }
 
 /// `4096`, `64K`, `512M`, `4G`
-fn bytes(text: &str) -> Result<u64, String> {
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
     let expected = || format!("expected a number of bytes such as 1000000, 512M or 4G, found '{text}'");
     let (number, shift) = match text.trim().to_ascii_uppercase() {
         text if text.ends_with('K') => (text.trim_end_matches('K').to_owned(), 10),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 
-use super::args::{OutputArgs, RunArgs, block_size};
+use super::args::{OutputArgs, RunArgs, block_size, smem_bytes};
 use super::progress::Progress;
 use super::toolchain::INSTALLING;
 use super::{Outcome, output};
@@ -80,7 +80,7 @@ pub struct MatrixArgs {
     #[arg(long, value_name = "N", value_parser = block_size, help_heading = "Occupancy")]
     pub threads: Option<u32>,
     /// Bytes of shared memory asked for at launch, for the occupancy
-    #[arg(long, value_name = "BYTES", help_heading = "Occupancy")]
+    #[arg(long, value_name = "BYTES", value_parser = smem_bytes, help_heading = "Occupancy")]
     pub smem_dynamic: Option<u64>,
     /// The form of the matrix
     #[arg(long, short, default_value = "text", help_heading = "Output")]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 
-use super::args::{OutputArgs, RunArgs, block_size};
+use super::args::{OutputArgs, RunArgs, block_size, smem_bytes};
 use super::progress::Progress;
 use super::toolchain::INSTALLING;
 use super::{Outcome, output};
@@ -89,7 +89,7 @@ pub struct TuneArgs {
     #[arg(long, value_name = "N", value_parser = block_size, help_heading = "Occupancy")]
     pub threads: Option<u32>,
     /// Bytes of shared memory asked for at launch, for the occupancy
-    #[arg(long, value_name = "BYTES", help_heading = "Occupancy")]
+    #[arg(long, value_name = "BYTES", value_parser = smem_bytes, help_heading = "Occupancy")]
     pub smem_dynamic: Option<u64>,
     /// Make these edits of the PTX and write it, instead of searching: nounroll@120, maxnreg=96, …; repeat for several
     #[arg(long, value_name = "EDIT", help_heading = "Editing")]

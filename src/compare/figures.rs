@@ -152,6 +152,7 @@ mod tests {
             warps_per_sm: Some(4 * blocks),
             max_warps_per_sm: 64,
             limiter: Some("registers".to_owned()),
+            limiters: vec!["registers".to_owned()],
             smem_dynamic_bytes: Some(0),
             smem_dynamic_least_bytes: None,
             tmem_columns: None,

@@ -31,7 +31,8 @@ pub struct SideFacts {
 }
 
 impl SideFacts {
-    fn of(unit: &Unit) -> Self {
+    /// Of a unit.
+    pub fn of(unit: &Unit) -> Self {
         let made_by = unit.cubin.as_ref().and_then(|cubin| cubin.made_by.clone());
         SideFacts {
             input: unit.input.clone(),
@@ -129,6 +130,10 @@ pub struct Difference {
     pub schema: String,
     /// Pairs of units.
     pub units: Vec<UnitDifference>,
+    /// What the new one has no counterpart of.
+    pub only_before: Vec<SideFacts>,
+    /// What the old one has no counterpart of.
+    pub only_after: Vec<SideFacts>,
 }
 
 fn moved_lines<S: Serializer>(lines: &[LineChange], to: S) -> Result<S::Ok, S::Error> {

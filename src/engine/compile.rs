@@ -436,6 +436,7 @@ fn advice(
             Some("the disk is most likely full; free some space or point TMPDIR elsewhere".to_owned())
         } else if text.starts_with("Unsupported .version ") {
             newer()
+                .or_else(|| Some(format!("no ptxas later than {newest} is known here: give the PTX an older .version")))
         } else if text.contains("is not defined for option 'gpu-name'") {
             let other = match arch.sm < OLDEST_SM_OF_13 {
                 true => Some("an older ptxas may: `--ptxas 12.9`".to_owned()),
@@ -509,7 +510,7 @@ mod tests {
         assert!(advise(full, 80, "13.4.92").contains("TMPDIR"));
         let version = "ptxas input.ptx, line 2; fatal   : Unsupported .version 9.4; current version is '8.8'\n";
         assert!(advise(version, 80, "12.9.86").contains("`--ptxas 13.4`"));
-        assert_eq!(advise(version, 80, "13.4.92"), "");
+        assert!(advise(version, 80, "13.4.92").contains("give the PTX an older .version"));
         let arch = "ptxas fatal   : Value 'sm_52' is not defined for option 'gpu-name'\n";
         assert!(advise(arch, 52, "13.4.92").contains("`--ptxas 12.9`"));
         assert!(advise(arch, 121, "12.4.131").contains("`--ptxas 13.4`"));

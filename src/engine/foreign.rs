@@ -6,10 +6,27 @@ const LOOKED_AT: usize = 64 << 10;
 /// Directives of which PTX has one: ptxas says which of the others is missing.
 const DIRECTIVES: [&str; 4] = [".version", ".target", ".entry", ".func"];
 
+/// Files that say at their start what they are, and what to do about each.
+const MAGIC: [(&[u8], &str, &str); 7] = [
+    (b"\x1f\x8b", "compressed by gzip", "unpack it with `gunzip`"),
+    (b"\x28\xb5\x2f\xfd", "compressed by zstd", "unpack it with `unzstd`"),
+    (b"\xfd7zXZ\0", "compressed by xz", "unpack it with `unxz`"),
+    (b"BZh", "compressed by bzip2", "unpack it with `bunzip2`"),
+    (b"BC\xc0\xde", "LLVM bitcode", "`llc -march=nvptx64 -mcpu=sm_90` makes PTX of it"),
+    (b"\x89PNG", "a picture", "name the PTX or the cubin instead"),
+    (b"%PDF", "a document", "name the PTX or the cubin instead"),
+];
+
 /// What a file is that does not look like PTX; none where it does, or nothing tells.
 pub fn foreign(bytes: &[u8]) -> Option<String> {
     let head = bytes.get(..LOOKED_AT).unwrap_or(bytes);
     let not = |what: &str, remedy: &str| Some(format!("it is {what}: expected PTX text or a cubin; {remedy}"));
+    if let Some((_, what, remedy)) = MAGIC.iter().find(|(magic, ..)| head.starts_with(magic)) {
+        return not(what, remedy);
+    }
+    if head.get(257..262) == Some(b"ustar") {
+        return not("a tar archive", "unpack it, and give the folder");
+    }
     if matches!(head, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) || is_wide(head) {
         return not("UTF-16 text", "save it as UTF-8, such as with `iconv -f UTF-16 -t UTF-8`");
     }
@@ -26,11 +43,11 @@ pub fn foreign(bytes: &[u8]) -> Option<String> {
     if has(&["tt.func", "ttg.", "ttng.", "triton_gpu."]) {
         return not("Triton's IR", "its PTX lies beside it in Triton's cache, as NAME.ptx");
     }
-    if has(&["llvm.func", "gpu.module", "func.func", "nvvm.", "gpu.func"]) {
-        return not("MLIR", "translate it to LLVM IR and that to PTX first");
-    }
     if has(&["target triple", "target datalayout"]) || text.lines().any(|line| line.starts_with("define ")) {
         return not("LLVM IR", "`llc -march=nvptx64 -mcpu=sm_90` makes PTX of it");
+    }
+    if has(&["llvm.func", "gpu.module", "func.func", "nvvm.", "gpu.func"]) {
+        return not("MLIR", "translate it to LLVM IR and that to PTX first");
     }
     if has(&["__global__", "__device__", "#include", "cuda_runtime"]) {
         return not("CUDA C++", "`nvcc -ptx -lineinfo` makes PTX of it, `nvcc -cubin` a cubin");
@@ -73,6 +90,9 @@ mod tests {
             (b"module attributes {ttg.target = \"cuda:90\"} { tt.func public @k() { tt.return } }", "Triton's IR"),
             (b"module { llvm.func @k() { llvm.return } }", "MLIR"),
             (b"define void @k() {\n ret void\n}", "LLVM IR"),
+            (b"target datalayout = \"e\"\ndeclare i32 @llvm.nvvm.read.ptx.sreg.tid.x()", "LLVM IR"),
+            (b"\x1f\x8b\x08\0", "compressed by gzip"),
+            (b"BC\xc0\xde5\x14", "LLVM bitcode"),
             (b"{\"a\": 1}", "JSON"),
             (b"import triton\n", "Python"),
             (b"hello", "text without a directive of PTX"),

@@ -9,7 +9,7 @@ use super::input::{self, Input};
 use super::progress::Silent;
 use super::settings::{Settings, Within};
 use crate::base::Limits;
-use crate::container::{Entry, EntryKind};
+use crate::container::{Entry, EntryKind, Place};
 use crate::cubin::Image;
 use crate::report::demangle;
 
@@ -51,6 +51,14 @@ impl Given {
     /// Bytes that somebody has, and what to call them.
     pub fn bytes(name: &str, bytes: Vec<u8>) -> Given {
         Given { path: PathBuf::from(name), from: From::Bytes(bytes), limits: Limits::default() }
+    }
+
+    /// The library it is in, by its path; none of what is a file of its own.
+    pub fn library(&self) -> Option<&str> {
+        match &self.from {
+            From::Entry(entry) if entry.place != Place::Bare => Some(&entry.file.path),
+            _ => None,
+        }
     }
 
     /// How many bytes it has, as far as that is known without reading it.

@@ -20,13 +20,60 @@ impl Globs {
 
     /// Whether any of the names matches.
     pub fn matches<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> bool {
-        self.patterns.is_empty() || names.into_iter().any(|name| self.patterns.iter().any(|p| covers(p, name)))
+        let is_covered = |name: &str| self.patterns.iter().any(|pattern| covers(pattern, name));
+        self.patterns.is_empty() || names.into_iter().any(|name| spellings(name).any(is_covered))
     }
 
     /// Whether everything matches because nothing was asked for.
     pub fn is_empty(&self) -> bool {
         self.patterns.is_empty()
     }
+}
+
+/// A name as the front end spells it, and as people do: `void ns::softmax<float, 128>(float*)` is also `ns::softmax<float, 128>(float*)`,
+/// `ns::softmax<float, 128>`, `ns::softmax` and `softmax`.
+fn spellings(name: &str) -> impl Iterator<Item = &str> {
+    let end = parameters(name).unwrap_or(name.len());
+    let bare = name.get(..end).unwrap_or(name);
+    let start = if end == name.len() {
+        0
+    } else {
+        outside_brackets(bare).filter(|(_, c)| *c == ' ').last().map_or(0, |(at, _)| at + 1)
+    };
+    let called = name.get(start..).unwrap_or(name);
+    let bare = name.get(start..end).unwrap_or(name);
+    let head = bare.get(..bare.find('<').unwrap_or(bare.len())).unwrap_or(bare);
+    let last = head.rsplit("::").next().unwrap_or(head);
+    [name, called, bare, head, last].into_iter()
+}
+
+/// Where the parameters of a name start, if it ends with some.
+fn parameters(name: &str) -> Option<usize> {
+    let mut open = 0usize;
+    for (at, c) in name.strip_suffix(')').map(|_| name)?.char_indices().rev() {
+        match c {
+            ')' => open += 1,
+            '(' => open -= 1,
+            _ => {}
+        }
+        if open == 0 {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// The characters of a name that no bracket holds.
+fn outside_brackets(name: &str) -> impl Iterator<Item = (usize, char)> {
+    let mut open = 0usize;
+    name.char_indices().filter(move |(_, c)| {
+        match c {
+            '<' | '(' | '[' => open += 1,
+            '>' | ')' | ']' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        open == 0
+    })
 }
 
 /// Whether a pattern covers all of a name: at a star as little as possible, more where that turns out to be too little.
@@ -100,5 +147,18 @@ mod tests {
         assert!(covers("*ab*ab", "abxabab") && covers("*", "") && covers("a*\u{e4}?", "ax\u{e4}\n") && covers("", ""));
         assert!(!covers("*ab", "abx") && !covers("?", "") && !covers("a", "A") && !covers("*a*b", "b a"));
         assert!(Globs::new(&["f(int*)".to_owned()]).matches(["f(int, int)"]));
+    }
+
+    #[test]
+    fn a_kernel_is_known_by_its_bare_name() {
+        let matches = |pattern: &str, name: &str| Globs::new(&[pattern.to_owned()]).matches([name]);
+        let name = "void ns::softmax<float, (int)128>(float const*, void (*)(int))";
+        for asked in ["softmax", "ns::softmax", "soft*", "ns::softmax<float, *", "ns::softmax<float, (int)128>"] {
+            assert!(matches(asked, name), "{asked}");
+        }
+        for asked in ["void", "float", "ns", "max", "softmax<float"] {
+            assert!(!matches(asked, name), "{asked}");
+        }
+        assert!(matches("k", "k") && matches("f", "f()") && !matches("f", ")f(") && !matches("x", "((("));
     }
 }

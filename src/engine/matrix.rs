@@ -167,6 +167,11 @@ fn versions(request: &Request) -> Result<Vec<Option<String>>> {
 
 /// The newest build of every release from one to another.
 fn releases(from: VersionRequest, to: VersionRequest, installing: Installing) -> Result<Vec<String>> {
+    let low = (from.major, from.minor.unwrap_or(0));
+    let high = (to.major, to.minor.unwrap_or(u16::MAX));
+    if low > high {
+        bail!("--ptxas {from}..{to} is no range of releases: expected the older one first, {to}..{from}");
+    }
     let env = environment()?;
     let told = installing();
     let mut newest: BTreeMap<(u16, u16), Version> = BTreeMap::new();
@@ -175,8 +180,6 @@ fn releases(from: VersionRequest, to: VersionRequest, installing: Installing) ->
         let slot = newest.entry((version.major, version.minor)).or_insert(version);
         *slot = (*slot).max(version);
     }
-    let low = (from.major, from.minor.unwrap_or(0));
-    let high = (to.major, to.minor.unwrap_or(u16::MAX));
     let chosen: Vec<String> = newest
         .iter()
         .filter(|(release, _)| **release >= low && **release <= high)

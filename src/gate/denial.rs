@@ -62,6 +62,9 @@ impl FromStr for Denial {
 
     fn from_str(text: &str) -> Result<Denial, String> {
         let asked = text.trim();
+        if asked.is_empty() {
+            return Err("nothing stands before or after a comma: leave the comma out".to_owned());
+        }
         let word = WORDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(asked)).map(|(_, denial)| *denial);
         word.or_else(|| codes::code(asked).map(Denial::Code)).ok_or_else(|| {
             let words: Vec<&str> = WORDS.iter().map(|(word, _)| *word).collect();

@@ -494,8 +494,11 @@ pub struct Occupancy {
     pub warps_per_sm: Option<u32>,
     /// Warps an SM has room for.
     pub max_warps_per_sm: u32,
-    /// What stops one more.
+    /// What stops one more: the first of `limiters`.
     pub limiter: Option<String>,
+    /// Everything that stops one more.
+    #[serde(default)]
+    pub limiters: Vec<String>,
     /// The registers with which more blocks would fit: arithmetic, whatever ptxas can do.
     pub next_step: Option<OccupancyStep>,
     /// What ptxas made of the kernel when it was held to those registers; null where it was not asked.

@@ -53,6 +53,7 @@ pub(super) fn occupancy_of(arch: Arch, resources: &Resources, launched: &Launche
         warps_per_sm: None,
         max_warps_per_sm: limits.warps,
         limiter: None,
+        limiters: Vec::new(),
         next_step: None,
         next_step_tried: None,
         cliff: None,
@@ -72,20 +73,23 @@ pub(super) fn occupancy_of(arch: Arch, resources: &Resources, launched: &Launche
         return Some(unknown);
     }
     let found = occupancy::occupancy(arch, &asked).ok()?;
+    let limiters: Vec<String> = found.limiters.iter().map(ToString::to_string).collect();
     if smem_dynamic.is_none() && found.blocks_per_sm > 0 {
         let by_smem_dynamic = by_smem_dynamic(arch, &asked);
         // Where only one block ever fits, every launch that can run has it.
         let sure = (found.blocks_per_sm == 1).then_some(1);
         let warps_per_sm = sure.map(|_| found.warps_per_sm);
         // More dynamic shared memory takes no limit away.
-        let limiter = sure.map(|_| found.limiter.to_string());
-        return Some(Occupancy { blocks_per_sm: sure, warps_per_sm, limiter, by_smem_dynamic, ..unknown });
+        let limiters = if sure.is_some() { limiters } else { Vec::new() };
+        let limiter = limiters.first().cloned();
+        return Some(Occupancy { blocks_per_sm: sure, warps_per_sm, limiter, limiters, by_smem_dynamic, ..unknown });
     }
     let step = |step: RegisterStep| OccupancyStep { registers: step.registers, blocks_per_sm: step.blocks_per_sm };
     Some(Occupancy {
         blocks_per_sm: Some(found.blocks_per_sm),
         warps_per_sm: Some(found.warps_per_sm),
         limiter: Some(found.limiter.to_string()),
+        limiters,
         next_step: found.next_step.map(step),
         cliff: found.cliff.map(step),
         ..unknown

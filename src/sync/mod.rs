@@ -38,7 +38,7 @@ use crate::simt::{Bits, BlockSize, Graph, Site, Warps};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::{Family, Rule, Told};
 use crate::sync::rules::{
-    addresses, barriers, cluster, convergence, descriptors, flags, groups, issue, mbarrier_checks, mbarriers,
+    addresses, awaited, barriers, cluster, convergence, descriptors, flags, groups, issue, mbarrier_checks, mbarriers,
     registers, tensor, tensor_memory,
 };
 
@@ -149,6 +149,7 @@ pub(crate) fn of_operands<'a>(
         found.extend(addresses::check(&mut agreement, &bits));
         found.extend(addresses::cluster_size(&warps, function));
         found.extend(flags::check(&warps));
+        found.extend(awaited::check(&warps));
         drop(agreement);
         (found, (warps, bits))
     };

@@ -44,14 +44,14 @@ pub fn add(gated: &Gated, path: &Path, args: &GateArgs) -> Result<()> {
     drop(lock);
     if !args.output.quiet {
         let commits = history.commits().len();
-        let what = if text == old { "changed nothing in" } else { "is in" };
+        let what = if text == old { "had already" } else { "has now" };
         let many = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         writeln!(
             output::errors(),
-            "{} at {} {what} {}, which has {}",
-            many(kernels, "kernel"),
-            terminal(&commit),
+            "{} {what} the figures of {} at {}; it has {}",
             terminal(&name.to_string()),
+            many(kernels, "function"),
+            terminal(&commit),
             many(commits, "commit")
         )?;
     }

@@ -80,7 +80,7 @@ fn write_kernel(
         }
         None => format!("live registers not known for {}", unit.arch.as_deref().unwrap_or("this architecture")),
     });
-    told.push(format!("{} instructions", kernel.instructions.len()));
+    told.push(instructions(unit, kernel));
     let spills = kernel.instructions.iter().flat_map(|instruction| &instruction.marks).filter(|mark| mark.is_spill());
     match spills.count() {
         0 => {}
@@ -91,6 +91,21 @@ fn write_kernel(
         writeln!(out, "  {}{line}", if at == 0 { "" } else { "  " })?;
     }
     Ok(())
+}
+
+/// How many instructions a kernel has, as its report counts them, and those of the functions in its section.
+fn instructions(unit: &Unit, kernel: &AnnotatedKernel) -> String {
+    let words = kernel.instructions.len() as u64;
+    let reported = unit.kernels.iter().find(|found| found.name == kernel.name && found.within.is_none());
+    let reported = reported.and_then(|found| Some((found.instructions.total?, found.instructions.count()?)));
+    let (total, own) = reported.unwrap_or((words, words));
+    match words.saturating_sub(total) {
+        0 => text::count(own, "instruction"),
+        others => {
+            let (own, others) = (text::count(own, "instruction"), text::thousands(others));
+            format!("{own}, {others} more in the functions that it calls")
+        }
+    }
 }
 
 /// A name as people know it, on one line.
@@ -136,8 +151,13 @@ impl<'v, 'a> Page<'v, 'a> {
         writeln!(out)?;
         let gutter = self.digits;
         if !document.name.is_empty() {
-            let found = document.missing.map(|missing| format!("  ({missing})")).unwrap_or_default();
-            writeln!(out, "{BOLD}{}{RESET}{DIM}{found}{RESET}", terminal(document.name))?;
+            writeln!(out, "{BOLD}{}{RESET}", terminal(document.name))?;
+            if let Some(missing) = document.missing {
+                for line in text::wrap(&missing.to_string(), self.options.width.unwrap_or(usize::MAX).saturating_sub(2))
+                {
+                    writeln!(out, "  {DIM}{line}{RESET}")?;
+                }
+            }
         }
         write!(out, "{DIM}{:>gutter$} │ {:>5}", "line", "pc")?;
         if self.knows_live {

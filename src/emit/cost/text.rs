@@ -133,8 +133,8 @@ fn bound(at: &CyclesAt) -> String {
 fn write_turn(turn: &TurnCost, unrolled: Option<u32>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let unmeasured = match turn.unmeasured {
         0 => String::new(),
-        1 => ", 1 of a kind that nobody measured".to_owned(),
-        more => format!(", {more} of kinds that nobody measured"),
+        1 => ", 1 of them of a kind whose latency was not measured".to_owned(),
+        more => format!(", {more} of them of kinds whose latency was not measured"),
     };
     let unrolled = match unrolled {
         Some(turns) if turns > 1 => format!(", which does {turns} turns of the PTX's loop"),
@@ -147,7 +147,7 @@ fn write_turn(turn: &TurnCost, unrolled: Option<u32>, options: &Options, out: &m
     };
     let undecided = match turn.undecided_accesses {
         0 => String::new(),
-        some => format!(", {some} {} of shared memory taken to have none", accesses(some)),
+        some => format!(", {some} {} of shared memory taken to have no bank conflicts", accesses(some)),
     };
     let told = format!("{} instructions a turn{unrolled}{unmeasured}{conflicts}{undecided}", turn.instructions);
     for (number, line) in wrap(&told, options.width.saturating_sub(6)).iter().enumerate() {

@@ -31,6 +31,9 @@ pub fn write(difference: &Difference, options: &Options, out: &mut dyn Write) ->
     for unit in &difference.units {
         write_unit(unit, options, &mut number, out)?;
     }
+    for (text, _) in super::alone(difference) {
+        writeln!(out, "<p>{}</p>", markup(&text))?;
+    }
     page::close(out)
 }
 

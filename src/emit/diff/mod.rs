@@ -10,7 +10,7 @@ use crate::compare::{
     Difference, Figure, FigureChange, How, KernelDifference, Likeness, LineChange, LoopChange, Outcome, SassChange,
     SideFacts, UnitDifference,
 };
-use crate::emit::text::thousands;
+use crate::emit::text::{BAD, GOOD, thousands};
 
 pub use html::write as write_html;
 pub use text::{write as write_text, write_kernel, write_title};
@@ -217,6 +217,15 @@ pub fn write_json(difference: &Difference, out: &mut dyn Write) -> io::Result<()
     out.write_all(b"\n")
 }
 
+/// What only one side has, in words, and the style they are shown in; not escaped.
+fn alone(difference: &Difference) -> impl Iterator<Item = (String, anstyle::Style)> {
+    let sides = [(&difference.only_before, "gone", BAD), (&difference.only_after, "new", GOOD)];
+    sides.into_iter().filter(|(sides, ..)| !sides.is_empty()).map(|(sides, word, style)| {
+        let named: Vec<String> = sides.iter().map(side).collect();
+        (format!("{word}: {}", named.join(", ")), style)
+    })
+}
+
 /// What a side was built from and with; not escaped.
 fn side(facts: &SideFacts) -> String {
     let mut text = facts.input.clone();
@@ -224,7 +233,8 @@ fn side(facts: &SideFacts) -> String {
         text.push_str(&format!("  {arch}"));
     }
     if let Some(ptxas) = &facts.ptxas {
-        text.push_str(&format!("  ptxas {}", ptxas.trim_start_matches("ptxas ")));
+        let is_version = ptxas.starts_with(|c: char| c.is_ascii_digit());
+        text.push_str(&if is_version { format!("  ptxas {ptxas}") } else { format!("  {ptxas}") });
     }
     if let Some(path) = &facts.ptxas_path {
         text.push_str(&format!(" ({path})"));

@@ -9,7 +9,7 @@ use super::{
 use crate::compare::{Difference, KernelDifference, LineChange, Outcome, SassChange, UnitDifference};
 use crate::emit::escape::terminal;
 use crate::emit::text::{BAD, BOLD, DIM, GOOD, RESET, WARN, count, thousands, wrap};
-use crate::report::{abridge, shorten};
+use crate::report::{abridge, distinct, shorten};
 
 /// For people: figures, lines, code, kernel by kernel.
 pub fn write(difference: &Difference, options: &Options, out: &mut dyn Write) -> io::Result<()> {
@@ -18,6 +18,12 @@ pub fn write(difference: &Difference, options: &Options, out: &mut dyn Write) ->
             writeln!(out)?;
         }
         write_unit(unit, options, out)?;
+    }
+    for (text, style) in super::alone(difference) {
+        writeln!(out)?;
+        for (at, line) in wrap(&terminal(&text), options.width.saturating_sub(2)).iter().enumerate() {
+            writeln!(out, "{style}{}{line}{RESET}", if at == 0 { "" } else { "  " })?;
+        }
     }
     Ok(())
 }
@@ -37,7 +43,7 @@ fn write_unit(unit: &UnitDifference, options: &Options, out: &mut dyn Write) -> 
         [] => Ok(()),
         [only] if kernels.len() == 1 => writeln!(out, "\n{BOLD}{}{RESET}  no difference", terminal(only)),
         same => {
-            let some: Vec<String> = same.iter().take(ALIKE).map(|name| abridge(name, 40).into_owned()).collect();
+            let some = distinct(same.get(..ALIKE).unwrap_or(same), 40);
             let more = if same.len() > ALIKE { ", …" } else { "" };
             let text = format!("no difference in {}: {}{more}", count(same.len() as u64, "kernel"), some.join(", "));
             writeln!(out)?;

@@ -65,7 +65,7 @@ fn open(height: f64, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
-         style=\"max-width:100%;height:auto\" role=\"img\" aria-label=\"Figures over commits\">\n<style>{STYLE}</style>"
+         style=\"max-width:100%;min-width:640px;height:auto\" role=\"img\" aria-label=\"Figures over commits\">\n<style>{STYLE}</style>"
     )
 }
 

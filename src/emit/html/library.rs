@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::data::NAME;
-use crate::emit::library::{Table, arch_columns, configurations, name};
+use crate::emit::library::{Table, arch_columns, name, particulars};
 use crate::emit::text::{count, thousands};
 use crate::report::annotation::Annotation;
 use crate::report::library::{Failure, Row};
@@ -77,7 +77,7 @@ pub(super) fn facts(table: &Table<'_>, units: &[(Unit, Annotation)]) -> LibraryF
     }
     let full: Vec<String> = table.rows.iter().map(|row| name(row, false)).collect();
     let short = distinct(&full.iter().map(String::as_str).collect::<Vec<_>>(), NAME);
-    let options = configurations(table);
+    let options = particulars(table);
     let rows = table.rows.iter().zip(short).zip(full).zip(options);
     let rows = rows.map(|(((row, short), full), options)| RowFacts {
         name: short,

@@ -68,7 +68,7 @@ function occupancyText(occupancy) {
     return `the launch sets ${facts.map((fact) => fact[0]).join(" and ")}: give ${facts.map((fact) => fact[1]).join(" and ")}`;
   }
   const next = occupancy.next_step ? `; ${stepText(occupancy.next_step, occupancy.next_step_tried)}` : "";
-  return `${occupancy.warps_per_sm} of ${occupancy.max_warps_per_sm} warps, limited by ${occupancy.limiter}${next}`;
+  return `${occupancy.warps_per_sm} of ${occupancy.max_warps_per_sm} warps, limited by ${occupancy.limiters.join(" and ")}${next}`;
 }
 
 function showFigures(kernel) {
@@ -156,7 +156,9 @@ function open(number, place) {
   panes.sass.list.set(code.count, longest(code.asm) + (state.control ? 24 : 0));
   panes.ptx.small.textContent = code.ptx.length ? plural(code.ptx.length, "line") : "not in the cubin";
   const padding = facts.instructions.total === code.count ? facts.instructions.padding || 0 : 0;
-  panes.sass.small.textContent = plural(code.count - padding, "instruction") + (padding ? ` and ${thousands(padding)} of padding` : "");
+  const own = facts.instructions.total === null ? code.count : Math.min(facts.instructions.total, code.count);
+  const others = code.count - own;
+  panes.sass.small.textContent = plural(own - padding, "instruction") + (padding ? ` and ${thousands(padding)} of padding` : "") + (others ? `, ${thousands(others)} more in the functions that it calls` : "");
   showTimeline(kernel);
   openSource(code);
   showRoles(code);

@@ -126,24 +126,50 @@ pub(super) fn name(row: &Row, verbose: bool) -> String {
 /// Options of a compiler's cache that say nothing of how a kernel was tuned.
 const NOT_TUNED: [&str; 6] = ["name", "hash", "target", "arch", "cluster_dims", "backend_name"];
 
-/// How each row was made, where a compiler's cache says: the options in which the rows of one kernel differ; of a kernel whose rows differ in
-/// none, its warps and stages.
-pub(super) fn configurations(table: &Table<'_>) -> Vec<Option<String>> {
+/// What tells rows of one name and architecture apart: how each was made, where a compiler's cache says, and where it is.
+pub(super) fn particulars(table: &Table<'_>) -> Vec<Option<String>> {
+    let made = configurations(table);
+    let mut entries: HashMap<(&str, &str, Option<&str>), BTreeSet<&str>> = HashMap::new();
+    for (row, made) in table.rows.iter().zip(&made) {
+        entries.entry((&row.name, &row.arch, made.as_deref())).or_default().insert(&row.entry);
+    }
+    let is_alike = |row: &Row, made: &Option<String>| {
+        let key = (row.name.as_str(), &*row.arch, made.as_deref());
+        entries.get(&key).is_some_and(|places| places.len() > 1)
+    };
+    let told = |(row, made): (&Row, &Option<String>)| {
+        let place = is_alike(row, made).then(|| format!("in {}", place(table.inputs, &row.entry)));
+        let parts: Vec<String> = made.iter().cloned().chain(place).collect();
+        (!parts.is_empty()).then(|| parts.join("  "))
+    };
+    table.rows.iter().zip(&made).map(told).collect()
+}
+
+/// Where an entry is, below what was asked for.
+fn place<'a>(inputs: &[String], entry: &'a str) -> &'a str {
+    let below = |input: &String| entry.strip_prefix(input.trim_end_matches('/'))?.strip_prefix('/');
+    inputs.iter().find_map(below).unwrap_or(entry)
+}
+
+/// How each row was made, where a compiler's cache says: the options in which the rows of one kernel and architecture differ; of a kernel
+/// whose rows differ in none, its warps and stages.
+fn configurations(table: &Table<'_>) -> Vec<Option<String>> {
     let entries: HashMap<&str, &JitFacts> =
         table.entries.iter().filter_map(|entry| Some((&*entry.entry, entry.jit.as_ref()?))).collect();
     let jit: Vec<Option<&JitFacts>> = table.rows.iter().map(|row| entries.get(&*row.entry).copied()).collect();
-    let mut values: HashMap<(&str, &str), BTreeSet<String>> = HashMap::new();
+    let mut values: HashMap<(&str, &str, &str), BTreeSet<String>> = HashMap::new();
     for (row, jit) in table.rows.iter().zip(&jit) {
         for (option, value) in jit.iter().flat_map(|jit| &jit.options) {
-            values.entry((&row.name, option)).or_default().insert(value.to_string());
+            values.entry((&row.name, &row.arch, option)).or_default().insert(value.to_string());
         }
     }
-    let several = values.iter().filter(|((_, option), values)| values.len() > 1 && !NOT_TUNED.contains(option));
-    let has_several: BTreeSet<&str> = several.map(|((name, _), _)| *name).collect();
+    let several = values.iter().filter(|((_, _, option), values)| values.len() > 1 && !NOT_TUNED.contains(option));
+    let has_several: BTreeSet<(&str, &str)> = several.map(|((name, arch, _), _)| (*name, *arch)).collect();
     let told = |(row, jit): (&Row, &Option<&JitFacts>)| {
         let differs = |option: &str| {
-            let several = values.get(&(row.name.as_str(), option)).is_some_and(|values| values.len() > 1);
-            let alone = !has_several.contains(row.name.as_str()) && matches!(option, "num_warps" | "num_stages");
+            let several = values.get(&(row.name.as_str(), &*row.arch, option)).is_some_and(|values| values.len() > 1);
+            let is_alone = !has_several.contains(&(row.name.as_str(), &*row.arch));
+            let alone = is_alone && matches!(option, "num_warps" | "num_stages");
             (several || alone) && !NOT_TUNED.contains(&option)
         };
         let is_short = |value: &&Value| value.is_number() || value.is_boolean() || value.is_string();

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{ROOMY, Table, arch_columns, configurations, name, terminal_columns};
+use super::{ROOMY, Table, arch_columns, name, particulars, terminal_columns};
 use crate::emit::escape::terminal;
 use crate::emit::text::{BOLD, DIM, RESET, WARN, count, thousands, write_wrapped};
 use crate::report::distinct;
@@ -12,6 +12,12 @@ const BAR: u64 = 40;
 
 /// Columns that a name gets before what else is told of its kernel.
 const NAME: usize = 24;
+
+/// Columns with which names can be told apart beside their figures.
+const ENOUGH: usize = 40;
+
+/// What stands before a line that goes on about a row.
+const UNDER: &str = "      ";
 
 /// Writes the summary, the histogram and the rows.
 pub fn write_text(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
@@ -120,7 +126,7 @@ fn write_rows(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
         return Ok(());
     }
     writeln!(out)?;
-    let options = configurations(table);
+    let told = particulars(table);
     let mut lines = vec![terminal_columns(table).map(|(title, _)| (*title).to_owned()).collect::<Vec<_>>()];
     for row in table.rows {
         lines.push(terminal_columns(table).map(|(_, value)| value(row).unwrap_or_else(|| "-".to_owned())).collect());
@@ -128,13 +134,16 @@ fn write_rows(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
     let widths = widths(&lines);
     let arch_width = table.rows.iter().map(|row| row.arch.chars().count()).max().unwrap_or(0).max(4);
     let used: usize = widths.iter().map(|width| width + 2).sum::<usize>() + arch_width + 4;
-    let made = options.iter().flatten().map(|made| made.chars().count() + 2).max().unwrap_or(0);
-    let longest = table.rows.iter().map(|row| name(row, table.verbose).chars().count()).max().unwrap_or(0);
-    // How a kernel was made stands under its name where both do not fit on a line.
-    let beside = table.width.saturating_sub(used + made) >= NAME.min(longest);
-    let room = table.width.saturating_sub(if beside { used + made } else { used }).max(NAME / 2);
-    let places = places(table);
+    let most = told.iter().flatten().map(|told| told.chars().count() + 2).max().unwrap_or(0);
     let names: Vec<String> = table.rows.iter().map(|row| name(row, table.verbose)).collect();
+    let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let free = table.width.saturating_sub(used);
+    // What else is told of a kernel stands under its name where both do not fit on a line, and a name under its figures where it would be
+    // cut short there.
+    let is_under = !table.verbose && free < longest && free < ENOUGH;
+    let beside = !is_under && free.saturating_sub(most) >= NAME.min(longest);
+    let room = if is_under { table.width.saturating_sub(UNDER.len()) } else { free - if beside { most } else { 0 } };
+    let room = room.max(NAME / 2);
     let names =
         if table.verbose { names } else { distinct(&names.iter().map(String::as_str).collect::<Vec<_>>(), room) };
     for (number, cells) in lines.iter().enumerate() {
@@ -146,14 +155,17 @@ fn write_rows(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
         match row {
             None => writeln!(out, "{DIM}{text}  {:<arch_width$}  kernel{RESET}", "arch")?,
             Some((row, name)) => {
-                let place = if places { format!("  {}", row.entry) } else { String::new() };
-                let made = number.checked_sub(1).and_then(|at| options.get(at)?.as_deref());
+                let place = if table.verbose { format!("  {}", row.entry) } else { String::new() };
+                let told = number.checked_sub(1).and_then(|at| told.get(at)?.as_deref());
                 let (arch, name, place) = (terminal(&row.arch), terminal(name), terminal(&place));
-                let made = made.map(terminal).unwrap_or_default();
-                let after = if beside && !made.is_empty() { format!("  {made}") } else { String::new() };
-                writeln!(out, "{text}  {arch:<arch_width$}  {name}{DIM}{after}{place}{RESET}")?;
-                if !beside {
-                    write_wrapped(&format!("{DIM}{made}{RESET}"), "      ", "      ", table.width, out)?;
+                let told = told.map(terminal).unwrap_or_default();
+                let after = if beside && !told.is_empty() { format!("  {told}") } else { String::new() };
+                match is_under {
+                    true => write!(out, "{text}  {arch}\n{UNDER}{name}\n")?,
+                    false => writeln!(out, "{text}  {arch:<arch_width$}  {name}{DIM}{after}{place}{RESET}")?,
+                }
+                if !beside && !told.is_empty() {
+                    write_wrapped(&format!("{DIM}{told}{RESET}"), UNDER, UNDER, table.width, out)?;
                 }
             }
         }
@@ -169,9 +181,4 @@ fn write_rows(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
         write_wrapped(&text, "  ", "    ", table.width, out)?;
     }
     Ok(())
-}
-
-/// Whether it says something where a row is: only in the long form.
-fn places(table: &Table<'_>) -> bool {
-    table.verbose
 }

@@ -112,7 +112,7 @@ fn write_map(sheet: &Sheet<'_>, out: &mut dyn Write) -> io::Result<()> {
         for ((name, file, loaded), inner) in block.tiles.iter().zip(squarify(&areas, whole, aspect)) {
             let seen = inner.width * rect.width / 100.0;
             let label = if seen * ASPECT >= 6.0 && inner.height * rect.height >= 400.0 {
-                markup(&abridge(name, NAME))
+                format!("<i>{}</i>", markup(&abridge(name, NAME)))
             } else {
                 String::new()
             };
@@ -130,17 +130,17 @@ fn place(rect: Rect) -> String {
     format!("left:{:.3}%;top:{:.3}%;width:{:.3}%;height:{:.3}%", rect.left, rect.top, rect.width, rect.height)
 }
 
-/// The head of a table, figures first.
+/// The head of a table: the name first, which is what people look for.
 fn head(titles: &[&str], name: &str, out: &mut dyn Write) -> io::Result<()> {
-    write!(out, "<div class=\"panel\"><table><thead><tr>")?;
+    write!(out, "<div class=\"panel\"><table class=\"named\"><thead><tr><th>{name}</th>")?;
     titles.iter().try_for_each(|title| write!(out, "<th class=\"n\">{title}</th>"))?;
-    writeln!(out, "<th>{name}</th></tr></thead><tbody>")
+    writeln!(out, "</tr></thead><tbody>")
 }
 
 fn row(figures: &[String], name: &str, out: &mut dyn Write) -> io::Result<()> {
-    write!(out, "<tr>")?;
+    write!(out, "<tr><td>{name}</td>")?;
     figures.iter().try_for_each(|figure| write!(out, "<td class=\"n\">{figure}</td>"))?;
-    writeln!(out, "<td>{name}</td></tr>")
+    writeln!(out, "</tr>")
 }
 
 fn write_arches(sheet: &Sheet<'_>, out: &mut dyn Write) -> io::Result<()> {

@@ -228,8 +228,14 @@ pub(super) fn write_code(kernel: &Kernel, options: &Options, out: &mut dyn Write
     let Some(total) = instructions.count() else {
         return row("code", &format!("{size}; instructions of this architecture are not decoded"), options, out);
     };
-    let padded = if instructions.padding.is_some_and(|padding| padding > 0) { " with padding" } else { "" };
-    let mut text = format!("{} ({size}{padded})", count(total, "instruction"));
+    let own = instructions.total.unwrap_or(0) * 16;
+    let with = match (kernel.resources.code_bytes > own, instructions.padding.is_some_and(|padding| padding > 0)) {
+        (true, true) => " with padding and the functions that it calls",
+        (true, false) => " with the functions that it calls",
+        (false, true) => " with padding",
+        (false, false) => "",
+    };
+    let mut text = format!("{} ({size}{with})", count(total, "instruction"));
     match kernel.without_ptx_line() {
         Some(0) => text.push_str(", each with a PTX line"),
         Some(without) => text.push_str(&format!(", {} of them without a PTX line", thousands(without))),

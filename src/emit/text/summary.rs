@@ -132,16 +132,24 @@ fn occupancy(kernel: &Kernel) -> Option<String> {
         let touched = touched.unwrap_or_default();
         return Some(format!("It cannot be launched: no block of {threads} threads fits on an SM{touched}."));
     }
-    let tensor = occupancy.tmem_columns.filter(|_| occupancy.limiter.as_deref() == Some("tensor memory"));
+    let limits_tensor = occupancy.limiters.iter().any(|limiter| limiter == "tensor memory");
+    let tensor = occupancy.tmem_columns.filter(|_| limits_tensor);
     let why = tensor.map(|columns| format!(" (a block allocates {columns} of 512 columns)")).unwrap_or_default();
     let (most, warps) = (occupancy.most_blocks_per_sm()?, occupancy.most_warps_per_sm()?);
     let held = format!("{} of {threads} threads ({warps} of its {} warps)", blocks(most), occupancy.max_warps_per_sm);
-    let (Some(limiter), []) = (&occupancy.limiter, occupancy.missing.as_slice()) else {
+    let limiters = occupancy.limiters.join(" and ");
+    let (true, []) = (!limiters.is_empty(), occupancy.missing.as_slice()) else {
         return Some(match occupancy.blocks_per_sm {
             Some(_) => {
-                let by = occupancy.limiter.as_ref().map(|limiter| format!(" limited by {limiter}{why},"));
-                let by = by.unwrap_or_default();
-                format!("An SM holds {held},{by} whatever dynamic shared memory the launch asks for.")
+                let by = if limiters.is_empty() { String::new() } else { format!(", limited by {limiters}{why}") };
+                let by_shared = occupancy.limiters.iter().any(|limiter| limiter == "shared memory");
+                match least.filter(|_| by_shared) {
+                    Some(least) => {
+                        let least = thousands(least);
+                        format!("An SM holds {held}{by}: it touches at least {least} B of dynamic shared memory.")
+                    }
+                    None => format!("An SM holds {held}{by}, whatever dynamic shared memory the launch asks for."),
+                }
             }
             None => {
                 let decides = launch_decides(&occupancy.missing);
@@ -152,7 +160,7 @@ fn occupancy(kernel: &Kernel) -> Option<String> {
         });
     };
     let tried = tried(kernel, occupancy).map(|tried| format!(" {tried}.")).unwrap_or_default();
-    Some(format!("An SM holds {held}, limited by {limiter}{why}.{tried}"))
+    Some(format!("An SM holds {held}, limited by {limiters}{why}.{tried}"))
 }
 
 /// What ptxas makes of the kernel at the registers with which more blocks fit, where it was asked and answered.

@@ -52,10 +52,10 @@ fn brought(timeline: &Timeline) -> String {
     }
 }
 
-/// What was executed: `384 threads, every parameter 9, where all warps go on in turn`.
+/// What was executed: `drawn for 384 threads, every parameter 9, where all warps go on in turn`.
 fn circumstances(timeline: &Timeline) -> String {
     let product = |sizes: [u32; 3]| sizes.iter().map(|size| u64::from(*size)).product::<u64>();
-    let mut said = vec![format!("{} threads", thousands(product(timeline.block)))];
+    let mut said = vec![format!("drawn for {} threads", thousands(product(timeline.block)))];
     let blocks = product(timeline.cluster);
     if blocks > 1 {
         said.push(format!("clusters of {blocks} blocks"));

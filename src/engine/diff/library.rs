@@ -1,8 +1,9 @@
-//! A library as one side of a comparison: its cubins' kernels put together by architecture, each once. Instructions are read
-//! only where the code is not the same.
+//! A library as one side of a comparison: its cubins' kernels put together by architecture, each once. Of an archive or a folder with
+//! several libraries each is a side of its own: they may hold the same kernels, built by different compilers. Instructions are read only
+//! where the code is not the same.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -99,7 +100,9 @@ pub fn load(session: &Session, path: &Path, settings: &Settings) -> Result<Vec<L
     if !refused.is_empty() {
         return Err(Refused { units: refused }.into());
     }
-    let mut merged: BTreeMap<Option<String>, (Unit, Uniformity)> = BTreeMap::new();
+    let libraries: BTreeSet<String> = all.iter().filter_map(Given::library).map(str::to_owned).collect();
+    let has_several = libraries.len() > 1;
+    let mut merged: BTreeMap<(Option<String>, Option<String>), (Unit, Uniformity)> = BTreeMap::new();
     let mut sources: Vec<Source> = Vec::new();
     for (given, built) in all.into_iter().zip(built) {
         let Ok((mut unit, digests, compiled)) = built else { continue };
@@ -107,8 +110,10 @@ pub fn load(session: &Session, path: &Path, settings: &Settings) -> Result<Vec<L
         sources.push(Source { given, compiled });
         let kernels = std::mem::take(&mut unit.kernels);
         let problems = std::mem::take(&mut unit.problems);
-        let (whole, together) = merged.entry(unit.arch.clone()).or_insert_with(|| {
-            unit.input = path.display().to_string();
+        let library = sources.last().and_then(|source| source.given.library()).filter(|_| has_several);
+        let library = library.map(str::to_owned);
+        let (whole, together) = merged.entry((library.clone(), unit.arch.clone())).or_insert_with(|| {
+            unit.input = library.unwrap_or_else(|| path.display().to_string());
             (unit, Uniformity::default())
         });
         whole.problems.extend(problems);

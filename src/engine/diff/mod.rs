@@ -3,7 +3,8 @@
 mod functions;
 mod library;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use super::settings::Settings;
 use crate::base::Arch;
 use crate::base::work::{self, Deadline, TimeOver};
 use crate::cache::Cache;
-use crate::compare::{DIFF_SCHEMA, Difference, KernelDifference, differences};
+use crate::compare::{DIFF_SCHEMA, Difference, How, KernelDifference, Matcher, SideFacts, differences};
 use crate::cubin::{Image, lines::LineTable};
 use crate::report::{Costs, Kernel, LaunchHints, Report, SCHEMA, Unit};
 use functions::Functions;
@@ -108,7 +109,8 @@ impl Side {
 pub fn compare(before: &[Loaded], after: &[Loaded], time: Duration) -> Result<Difference> {
     let mut units = Vec::new();
     let mut room = MOST_LINES;
-    for (old, new) in pairs(before, after)? {
+    let pairing = pairs(before, after)?;
+    for (old, new) in pairing.pairs {
         let compared = work::until(Deadline::after(time), || {
             let (old_code, new_code) = (old.digests(), new.digests());
             let mut unit = differences(&old.unit, &new.unit, &|kernel| old_code(kernel), &|kernel| new_code(kernel));
@@ -120,7 +122,9 @@ pub fn compare(before: &[Loaded], after: &[Loaded], time: Duration) -> Result<Di
             Err(TimeOver) => bail!("{} and {}: {}", old.unit.input, new.unit.input, out_of_time(time)),
         }
     }
-    Ok(Difference { schema: DIFF_SCHEMA.to_owned(), units })
+    let sides = |side: Vec<&Loaded>| side.into_iter().map(|loaded| SideFacts::of(&loaded.unit)).collect();
+    let (only_before, only_after) = (sides(pairing.only_before), sides(pairing.only_after));
+    Ok(Difference { schema: DIFF_SCHEMA.to_owned(), units, only_before, only_after })
 }
 
 /// Says what stands for the code of a kernel.
@@ -169,25 +173,48 @@ fn build(session: &Session, path: &Path, read: Result<Input, String>, arch: Opti
     Ok(Loaded { unit, code: cubin.map_or(Code::Nowhere, Code::Cubin) })
 }
 
-/// Which unit is compared with which: the only ones, or those of one file name and architecture.
-fn pairs<'a>(before: &'a [Loaded], after: &'a [Loaded]) -> Result<Vec<(&'a Loaded, &'a Loaded)>> {
+/// Which unit is compared with which, and what only one side has.
+struct Pairing<'a> {
+    pairs: Vec<(&'a Loaded, &'a Loaded)>,
+    only_before: Vec<&'a Loaded>,
+    only_after: Vec<&'a Loaded>,
+}
+
+/// The only ones belong together, or those of one file name and architecture; of several such those whose folders are named alike.
+fn pairs<'a>(before: &'a [Loaded], after: &'a [Loaded]) -> Result<Pairing<'a>> {
     if let ([old], [new]) = (before, after) {
-        return Ok(vec![(old, new)]);
+        return Ok(Pairing { pairs: vec![(old, new)], only_before: Vec::new(), only_after: Vec::new() });
     }
     // Where each side is one file, its name may have changed.
     let inputs = |side: &[Loaded]| side.iter().map(|loaded| loaded.unit.input.clone()).collect::<BTreeSet<_>>().len();
     let named = inputs(before) > 1 || inputs(after) > 1;
-    let key = |loaded: &Loaded| {
-        let name = Path::new(&loaded.unit.input).file_name().filter(|_| named).map(|name| name.to_owned());
-        (name, loaded.unit.arch.clone())
+    // The last parts of the path, which are what two places have in common.
+    let key = |loaded: &Loaded, parts: usize| {
+        let path = Path::new(&loaded.unit.input);
+        let tail: Vec<_> = path.iter().rev().take(if named { parts } else { 0 }).map(OsStr::to_owned).collect();
+        (tail, loaded.unit.arch.clone())
     };
-    let mut first = HashMap::new();
-    for old in before {
-        first.entry(key(old)).or_insert(old);
+    let mut matcher = Matcher::new(before.len(), after.len());
+    for parts in [1, 2, 3, 4] {
+        matcher.join(
+            How::Name,
+            |at| before.get(at).map(|old| key(old, parts)),
+            |at| after.get(at).map(|new| key(new, parts)),
+        );
     }
-    let found: Vec<_> = after.iter().filter_map(|new| Some((*first.get(&key(new))?, new))).collect();
-    if found.is_empty() {
-        bail!("the two reports have no input and architecture in common");
+    let mut found = Pairing { pairs: Vec::new(), only_before: Vec::new(), only_after: Vec::new() };
+    for pair in matcher.finish() {
+        let (old, new) = (pair.before.and_then(|at| before.get(at)), pair.after.and_then(|at| after.get(at)));
+        match (old, new) {
+            (Some(old), Some(new)) => found.pairs.push((old, new)),
+            (old, new) => {
+                found.only_before.extend(old);
+                found.only_after.extend(new);
+            }
+        }
+    }
+    if found.pairs.is_empty() {
+        bail!("the two sides have no input and architecture in common");
     }
     Ok(found)
 }

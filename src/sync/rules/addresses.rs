@@ -117,7 +117,7 @@ pub fn check(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
             of_space(warps, index, &access, &mut add);
             overlapping(warps, (index, &here), &access, (&value, &barriers), &mut add);
         }
-        source_size(warps, (index, site), &mut add);
+        source_size(agreement, (index, site), &here, &mut add);
         tensor_map(warps, (index, site), &mut add);
         ranks(agreement, (index, site), &here, &mut add);
     }
@@ -367,16 +367,30 @@ fn in_words(root: Root) -> String {
 }
 
 /// A copy that reads more than it writes.
-fn source_size(warps: &Warps<'_>, (index, site): (SiteId, &Site<'_>), add: Add<'_>) {
+fn source_size(agreement: &mut Agreement<'_, '_>, (index, site): (SiteId, &Site<'_>), here: &ThreadSet, add: Add<'_>) {
     if !matches!(site.operation, Operation::CpAsync(CpAsync::Copy)) {
         return;
     }
+    let warps = agreement.warps;
     let number = |at: usize| {
         let operand = site.located.instruction.operand(at)?;
-        warps.values.operand(&warps.graph, index, operand).constant()
+        Some(warps.values.operand(&warps.graph, index, operand))
     };
-    if let Some((size, from)) = number(2).zip(number(3)).filter(|(size, from)| from > size) {
-        let message = format!("cp.async of {size} bytes is given a source of {from}");
+    let Some((Value::Constant(size), source)) = number(2).zip(number(3)) else { return };
+    let (who, from) = match source {
+        Value::Constant(from) => (String::new(), from),
+        Value::Threads { values, elected: false } if agreement.all_come(index) => {
+            let of_threads = here.iter().filter_map(|thread| Some((thread, *values.get(thread as usize)?)));
+            let Some((thread, from)) = of_threads.max_by_key(|(thread, from)| (*from, std::cmp::Reverse(*thread)))
+            else {
+                return;
+            };
+            (format!(" in thread {thread}"), from)
+        }
+        _ => return,
+    };
+    if from > size {
+        let message = format!("cp.async of {size} bytes is given a source of {from}{who}");
         let reasoning = "src-size is at most cp-size: the rest is filled with zeros".to_owned();
         add(Rule::SourceSize, Confidence::Likely, message, reasoning);
     }

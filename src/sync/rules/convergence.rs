@@ -2,6 +2,8 @@
 //!
 //! A lane is missing where a branch or a predicate that is known keeps it away. Where that is not known, nothing is told.
 
+use std::collections::BTreeMap;
+
 use crate::base::{IndexVec, work};
 use crate::ptx::{Instruction, Operand, Operation, Wgmma};
 use crate::simt::{BlockId, Site, SiteId, ThreadSet, Value, Warps, dataflow};
@@ -103,7 +105,34 @@ pub fn check(agreement: &mut Agreement<'_, '_>) -> Vec<Finding> {
             warpgroups((index, site), &here, &all, &mut add);
         }
     }
+    budgets(warps, &mut add);
     checks
+}
+
+/// Warps of one warpgroup that set different numbers of registers.
+fn budgets(warps: &Warps<'_>, add: &mut impl FnMut(SiteId, Finding)) {
+    let mut of_warp: BTreeMap<u32, BTreeMap<u32, SiteId>> = BTreeMap::new();
+    for (index, site) in warps.graph.sites.iter_enumerated() {
+        if let Operation::SetMaxNReg { count: Some(count), .. } = site.operation {
+            for warp in warps.at(index).warps() {
+                of_warp.entry(warp).or_default().entry(count).or_insert(index);
+            }
+        }
+    }
+    for (&warp, counts) in &of_warp {
+        let group = warp / GROUP * GROUP;
+        let (Some(first), Some((&count, &index))) = (of_warp.get(&group), counts.iter().next()) else { continue };
+        let Some(&other) = first.keys().next().filter(|_| first.keys().all(|count| !counts.contains_key(count))) else {
+            continue;
+        };
+        let Some(site) = warps.graph.sites.get(index) else { continue };
+        let message =
+            format!("warp {warp} sets {count} registers a thread, and warp {group} of the same warpgroup sets {other}");
+        let reasoning =
+            "setmaxnreg is run by all warps of a warpgroup, with one number: four warps from a multiple of 4";
+        add(index, likely(Rule::WholeWarpgroups, site, message, reasoning.to_owned()));
+        return;
+    }
 }
 
 fn likely(rule: Rule, site: &Site<'_>, message: String, reasoning: String) -> Finding {
@@ -217,7 +246,7 @@ fn masked(
         }
     }
     if site.located.instruction.mnemonic() == "shfl" {
-        shuffled(warps, (index, site), here, &mask_of, add);
+        shuffled(warps, (index, site), (here, all), &mask_of, add);
     }
 }
 
@@ -257,11 +286,11 @@ fn go_on(warps: &Warps<'_>, index: SiteId, absent: &ThreadSet) -> bool {
     })
 }
 
-/// A shuffle that reads a lane that its mask does not name.
+/// A shuffle that reads a lane that its mask does not name, or that cannot come to it.
 fn shuffled(
     warps: &Warps<'_>,
     (index, site): (SiteId, &Site<'_>),
-    here: &ThreadSet,
+    (here, all): (&ThreadSet, &ThreadSet),
     mask_of: &impl Fn(u32) -> Option<u32>,
     add: &mut impl FnMut(SiteId, Finding),
 ) {
@@ -285,9 +314,11 @@ fn shuffled(
         let (lane, segment) = (thread % 32, clamp >> 8 & 31);
         let last = lane & segment | clamp & 31 & !segment;
         let from = if indexed { lane & segment | by & 31 & !segment } else { lane ^ by & 31 };
-        if from <= last && mask >> from & 1 == 0 {
-            let message =
-                format!("lane {lane} reads lane {from} by this shfl.sync, whose mask {mask:#x} does not name it");
+        let other = thread - lane + from;
+        let is_absent = all.has(other) && !here.has(other);
+        if from <= last && (mask >> from & 1 == 0 || is_absent) {
+            let why = if is_absent { "which does not come to it" } else { "which its mask does not name" };
+            let message = format!("lane {lane} reads lane {from} by this shfl.sync of mask {mask:#x}, {why}");
             let reasoning = "what a lane reads of one that does not take part is undefined".to_owned();
             add(index, likely(Rule::ShuffledLane, site, message, reasoning));
             return;

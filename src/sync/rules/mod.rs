@@ -2,6 +2,7 @@
 
 pub mod addresses;
 pub mod agreement;
+pub mod awaited;
 pub mod barriers;
 pub mod cluster;
 pub mod convergence;

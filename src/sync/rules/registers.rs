@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{FastMap, work};
 use crate::ptx::{MbarrierAction, Operation, Register, Wgmma};
-use crate::simt::{Graph, Paths, Site, SiteId, Value, Warps};
+use crate::simt::{BlockId, Graph, Paths, Site, SiteId, Value, Warps, dataflow};
 use crate::sync::rules::agreement::Agreement;
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
@@ -102,8 +102,23 @@ impl Writes<'_, '_> {
             // In the text at least: taken to be so.
             return true;
         }
-        // Only a loop brings it back.
-        self.graph.is_in_a_loop(index)
+        // Only a loop brings it back: whether a way from the start comes to a write before it comes here.
+        if !self.graph.is_in_a_loop(index) {
+            return false;
+        }
+        let block_of = |index: SiteId| self.graph.sites.get(index).map(|site| site.block);
+        let (Some(home), Some(start)) = (block_of(index), block_of(SiteId::FIRST)) else { return true };
+        if self.graph.sites.get(index).is_some_and(|site| site.guard.is_some()) {
+            return true;
+        }
+        work::spend_on(self.graph.blocks.len() / 16);
+        let reached = dataflow::reached(self.graph.blocks.len(), [start], |block, next| {
+            if block != home {
+                next.extend(self.graph.blocks.get(block).iter().flat_map(|info| &info.successors).map(|edge| edge.to));
+            }
+        });
+        let is_before = |block: BlockId| block != home && reached.get(block).copied().unwrap_or(true);
+        writes.iter().filter_map(|write| block_of(*write)).any(is_before)
     }
 }
 

@@ -135,7 +135,7 @@ rules! {
         LanesOfMask "PI208" Fatal Read,
         /// A shuffle reads lanes that take part.
         ShuffledLane "PI209" Other Read,
-        /// Whole warpgroups come to wgmma.
+        /// Whole warpgroups come to wgmma, and set one number of registers.
         WholeWarpgroups "PI210" Fatal Read,
     }
     Mbarrier {
@@ -219,6 +219,8 @@ rules! {
         TensorOverlap "PI612" Other Read,
         /// The first multiplication does not add to tensor memory that nothing set.
         TensorFirst "PI613" Other Read,
+        /// Registers of tcgen05.ld are used after tcgen05.wait::ld.
+        TensorLoadAwaited "PI614" Other Read,
     }
     Data {
         /// A barrier comes between two threads that touch the same bytes.
@@ -283,6 +285,8 @@ rules! {
         FlagStrong "PI831" Fatal Read,
         /// The scope of a flag, or of an arrival, has both sides in it.
         ScopeReaches "PI832" Other Read,
+        /// A tensor map that the kernel changes is acquired before it is used.
+        MapAcquired "PI833" Other Read,
     }
 }
 

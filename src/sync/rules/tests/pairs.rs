@@ -74,8 +74,12 @@ fn the_examples_of_the_pages_are_what_they_say() {
     for (code, page) in PAGES {
         let example = |title: &str| {
             let (_, rest) = page.split_once(&format!("{title}:\n\n```ptx\n"))?;
-            // Others are whole kernels, with tests of their own.
-            Some(kernel(rest.split_once("\n```").filter(|_| rest.starts_with("// sm_"))?.0))
+            let example = rest.split_once("\n```")?.0;
+            // Of what is executed they are whole kernels, with tests of their own.
+            match example.starts_with("// sm_") {
+                true => Some(kernel(example)),
+                false => (example.starts_with(".version") && !code.starts_with("PI7")).then(|| example.to_owned()),
+            }
         };
         let Some((broken, right)) = example("Broken").zip(example("Right")) else { continue };
         let found = told(&broken);

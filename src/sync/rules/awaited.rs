@@ -1,0 +1,130 @@
+//! Results that are used before what brings them is over, or seen: registers of `tcgen05.ld`, tensor maps that the kernel changes.
+
+use crate::base::{FastMap, work};
+use crate::ptx::{Bulk, Operation, Register, StateSpace, Tcgen05};
+use crate::simt::{BlockId, Graph, Root, Site, SiteId, Warps, dataflow};
+use crate::sync::rules::finding::{Confidence, Finding};
+use crate::sync::rules::rule::Rule;
+
+/// Loads of tensor memory that are told apart; those beyond are left out.
+const MAX_LOADS: usize = 64;
+
+/// Loads that may be under way, one bit each.
+type Loads = u64;
+
+/// Checks what must be waited for before it is used.
+pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
+    let mut checks = Vec::new();
+    checks.extend(changed_map(warps));
+    if !warps.graph.calls && warps.graph.complete {
+        checks.extend(loaded(&warps.graph));
+    }
+    checks
+}
+
+fn likely(rule: Rule, site: &Site<'_>, message: String, reasoning: &str) -> Finding {
+    let (line, reasoning) = (site.line(), reasoning.to_owned());
+    Finding { rule, confidence: Confidence::Likely, line, message, reasoning }
+}
+
+/// A register of `tcgen05.ld` that is used with no `tcgen05.wait::ld` since, on any way to it.
+fn loaded(graph: &Graph<'_>) -> Option<Finding> {
+    let is_load = |site: &Site<'_>| matches!(site.operation, Operation::Tcgen05 { action: Tcgen05::Ld, .. });
+    let loads: Vec<SiteId> = graph
+        .sites
+        .iter_enumerated()
+        .filter(|(_, site)| is_load(site))
+        .map(|(index, _)| index)
+        .take(MAX_LOADS)
+        .collect();
+    if loads.is_empty() {
+        return None;
+    }
+    // The loads of each register; none of one that something else writes, too.
+    let mut made: FastMap<Register, Loads> = FastMap::default();
+    for (bit, site) in (0..).zip(loads.iter().filter_map(|index| graph.sites.get(*index))) {
+        for register in graph.registers.written_by(&site.located) {
+            *made.entry(register).or_default() |= 1 << bit;
+        }
+    }
+    for site in graph.sites.iter().filter(|site| !is_load(site)) {
+        for register in graph.registers.written_by(&site.located) {
+            made.remove(&register);
+        }
+    }
+    let step = |index: SiteId, site: &Site<'_>, under_way: Loads| match site.operation {
+        Operation::Tcgen05 { action: Tcgen05::Ld, .. } => {
+            under_way | loads.iter().position(|load| *load == index).map_or(0, |bit| 1 << bit)
+        }
+        Operation::Tcgen05 { action: Tcgen05::Wait, .. } if site.located.instruction.has("wait::ld") => 0,
+        _ => under_way,
+    };
+    let through = |block: BlockId, state: Loads| {
+        graph.sites_of(block).fold(state, |state, (index, site)| step(index, site, state))
+    };
+    // Under way on every path: what a compiler moves up in front of one wait of several is not meant.
+    let join = |there: &mut Loads, state: Loads| {
+        let both = *there & state;
+        std::mem::replace(there, both) != both
+    };
+    let before = dataflow::forward(graph, 0, through, |_, _, state| Some(*state), join);
+    for (block, state) in before.into_iter_enumerated() {
+        let Some(mut state) = state else { continue };
+        for (index, site) in graph.sites_of(block) {
+            work::spend(1);
+            // Compilers copy and pack what they have not waited for.
+            let counts = state != 0 && !matches!(site.located.instruction.mnemonic(), "mov" | "prmt" | "tcgen05");
+            let mut used = graph.registers.of(&site.located).filter(|used| counts && !used.is_def);
+            if let Some(used) = used.find(|used| made.get(&used.register).is_some_and(|by| by & state == *by)) {
+                let by = made.get(&used.register).map_or(0, |by| by.trailing_zeros());
+                let load = loads.get(by as usize).and_then(|load| graph.sites.get(*load))?;
+                let message = format!("uses {}, which the tcgen05.ld of line {} loads", used.name, load.line());
+                let reasoning = "tcgen05.ld is asynchronous: no tcgen05.wait::ld comes between on any way here";
+                return Some(likely(Rule::TensorLoadAwaited, site, message, reasoning));
+            }
+            state = step(index, site, state);
+        }
+    }
+    None
+}
+
+/// A tensor map that the kernel changes and uses, in a kernel that nowhere acquires the change.
+fn changed_map(warps: &Warps<'_>) -> Option<Finding> {
+    let graph = &warps.graph;
+    let change = graph.sites.iter().find(|site| site.located.instruction.mnemonic() == "tensormap")?;
+    let acquires = |site: &Site<'_>| {
+        let opcode = site.located.instruction.opcode();
+        opcode.starts_with("fence.proxy.tensormap") && opcode.contains("acquire")
+    };
+    if graph.sites.iter().any(acquires) {
+        return None;
+    }
+    for (index, site) in graph.sites.iter_enumerated() {
+        let is_tensor =
+            matches!(site.operation, Operation::Bulk(Bulk::Copy { tensor: true } | Bulk::Reduce { tensor: true }));
+        if !is_tensor || warps.at(index).is_empty() {
+            continue;
+        }
+        let has_coordinates =
+            |operand: &crate::ptx::Operand<'_>| operand.address().is_some_and(|mut map| map.rest.next().is_some());
+        let Some(operand) = site.located.instruction.operands().find(has_coordinates) else { continue };
+        // One that the launch hands over is none that the kernel changes.
+        let root = warps.values.root(graph, index, operand);
+        if matches!(
+            root,
+            Some(
+                Root::In(StateSpace::Param | StateSpace::Const) | Root::Generic(StateSpace::Param | StateSpace::Const)
+            )
+        ) {
+            continue;
+        }
+        let message = format!(
+            "copies by a tensor map in a kernel that changes one at line {} and never acquires it",
+            change.line()
+        );
+        let reasoning = "tensor maps are read through a proxy of their own, which sees a change only after \
+                         fence.proxy.tensormap::generic.acquire: the kernel has none";
+        return Some(likely(Rule::MapAcquired, site, message, reasoning));
+    }
+    None
+}
