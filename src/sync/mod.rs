@@ -210,7 +210,7 @@ fn mended<'l>(
         Verdict::Wrong(witness) => witness,
         Verdict::Ends { suspects, basis, cut } => {
             return match mended_suspect(program, launches, (&suspects, launch), limits) {
-                Suspected::Fault(witness, launch, mend) => (Verdict::Wrong(witness), launch, Some(mend)),
+                Suspected::Fault(witness, launch, mend) => (Verdict::Wrong(witness), launch, Some(*mend)),
                 Suspected::RightIn(launch) => (Verdict::Ends { suspects: Vec::new(), basis, cut }, launch, None),
                 Suspected::Unknown => (Verdict::Ends { suspects, basis, cut }, launch, None),
             };
@@ -243,7 +243,7 @@ fn mended<'l>(
 /// What suspects come to.
 enum Suspected<'l> {
     /// A fault, which a change ends.
-    Fault(Box<Witness>, &'l Launch, Mend),
+    Fault(Box<Witness>, &'l Launch, Box<Mend>),
     /// None: all is right in a launch of the shape that the kernel is made for.
     RightIn(&'l Launch),
     /// It cannot be told.
@@ -274,7 +274,7 @@ fn mended_suspect<'l>(
     }
     let mended = wrong.into_iter().find_map(|(witness, launch)| {
         let mend = mend(program, launch, &witness, limits)?;
-        Some(Suspected::Fault(Box::new(witness), launch, mend))
+        Some(Suspected::Fault(Box::new(witness), launch, Box::new(mend)))
     });
     mended.unwrap_or(Suspected::Unknown)
 }
