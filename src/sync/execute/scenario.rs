@@ -69,7 +69,7 @@ pub struct Scenario {
 pub enum Brought {
     /// This number, wherever it comes from.
     All(u64),
-    /// Numbers that grow with their address: the offsets of problems that lie one behind the other, none of them empty.
+    /// Numbers that grow with their address: the offsets of problems that lie one behind the other, or their lengths, none of them empty.
     Growing {
         /// From one word to the next: how long each of them is.
         by: u64,
@@ -81,7 +81,7 @@ impl Brought {
     pub(super) fn at(self, address: u64) -> u64 {
         match self {
             Brought::All(number) => number,
-            Brought::Growing { by } => address / 4 % 8 * by,
+            Brought::Growing { by } => (address / 4 % 8 + 1) * by,
         }
     }
 
