@@ -1,7 +1,6 @@
 """ptxinspect.triton against the real Triton, for GPUs that need not be there."""
 
 import json
-import time
 
 import pytest
 
@@ -174,7 +173,7 @@ def test_a_cache_is_a_table(cache):
     assert len(ptxinspect.triton.cache(cache)) == len(space) + 1 and len(ptxinspect.triton.cache(cache).failed) == 1
 
 
-def test_a_hundred_entries_take_no_time(cache, tmp_path):
+def test_every_entry_of_a_large_cache_is_read(cache, tmp_path):
     import shutil
 
     ptxinspect.triton.compare(
@@ -184,11 +183,4 @@ def test_a_hundred_entries_take_no_time(cache, tmp_path):
     many = tmp_path / "many"
     for copy in range(100):
         shutil.copytree(entries[copy % len(entries)], many / f"K{copy:03}")
-    taken = []
-    for _ in range(5):
-        begun = time.perf_counter()
-        assert len(ptxinspect.triton.cache(many)) == 100
-        taken.append(time.perf_counter() - begun)
-    print(f"100 entries: {min(taken):.3f} s")
-    # Ten times what was measured on two cores: a machine that does other things, too.
-    assert min(taken) < 1.0
+    assert len(ptxinspect.triton.cache(many)) == 100
