@@ -257,9 +257,8 @@ fn mended_suspect<'l>(
     program: &Program,
     launches: &'l [Launch],
     (suspects, launch): (&[Witness], &'l Launch),
-    limits: Limits,
+    mut limits: Limits,
 ) -> Suspected<'l> {
-    let mut limits = limits;
     let mut wrong: Vec<(Witness, &Launch)> = suspects.iter().map(|witness| (witness.clone(), launch)).collect();
     if suspects.iter().any(Witness::is_of_problem) {
         for other in launches.iter().filter(|other| other.cluster != launch.cluster).take(SHAPES_MENDED) {

@@ -29,22 +29,7 @@ const COUNTS: usize = 5;
 /// What memory is taken to bring: a condition goes one way and the other.
 const MEMORY: [Brought; 2] = [Brought::All(0), Brought::All(1)];
 /// Problems whose sizes lie in memory: tried while there are barriers that nobody has come to.
-const PROBLEMS: [Input; 12] = [
-    Input::Small(1),
-    Input::Small(2),
-    Input::Small(3),
-    Input::Small(4),
-    Input::Small(5),
-    Input::Small(6),
-    Input::Small(7),
-    Input::Small(8),
-    Input::Small(9),
-    Input::Small(10),
-    Input::Small(11),
-    Input::Small(12),
-];
-/// The same for long problems, of several tiles each where kernels divide them into tiles of 64 to 256.
-const LONG_PROBLEMS: [Input; 16] = [
+const PROBLEMS: &[Input] = &[
     Input::Small(1),
     Input::Small(2),
     Input::Small(3),
@@ -62,9 +47,12 @@ const LONG_PROBLEMS: [Input; 16] = [
     Input::Wide(3),
     Input::Wide(4),
 ];
-/// Sizes of problems that memory brings, and what parameters are with them.
+/// Those that are tried with short problems, too.
+const SHORT_PROBLEMS: usize = 12;
+/// Sizes of problems that memory brings, and what parameters are with them: short ones, and long ones of several tiles each, where
+/// kernels divide them into tiles of 64 to 256.
 pub const SIZES: [(Brought, &[Input]); 2] =
-    [(Brought::Growing { by: 1 }, &PROBLEMS), (Brought::Growing { by: 640 }, &LONG_PROBLEMS)];
+    [(Brought::Growing { by: 1 }, PROBLEMS.split_at(SHORT_PROBLEMS).0), (Brought::Growing { by: 640 }, PROBLEMS)];
 /// Steps of each warp with one problem: some turns of every ring.
 const OF_A_PROBLEM: u64 = 2_500;
 /// What is tried, in turn.
