@@ -37,6 +37,18 @@ fn a_chain_costs_its_latencies_and_many_warps_share_the_pipe() {
 }
 
 #[test]
+fn turns_that_are_done_at_once_are_counted_though_two_of_them_share_loads() {
+    let path = root("testdata/cost/unrolled.ptx");
+    let found = cost(&[path.to_str().unwrap()]);
+    if found.is_null() {
+        eprintln!("SKIPPED: no ptxas");
+        return;
+    }
+    let turns = &found["units"][0]["kernels"][0]["loops"][0]["ptx_turns"];
+    assert_eq!(*turns, 4, "{found}");
+}
+
+#[test]
 fn a_line_outside_of_loops_is_an_error_that_says_so() {
     let Some(ptxas) = ptxas() else { return eprintln!("SKIPPED: no ptxas") };
     let asked =

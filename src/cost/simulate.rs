@@ -105,6 +105,8 @@ struct Scheduler {
     issue: u64,
     queue: VecDeque<(u64, usize, usize)>,
     memory: u64,
+    /// None of its warps can issue before, unless memory takes something of them or a barrier lets them go.
+    asleep_until: u64,
 }
 
 /// Operands for reuse are kept by those who share a way to the register file.
@@ -117,7 +119,7 @@ fn keeper(pipe: Pipe) -> usize {
     }
 }
 
-/// Issues turns until they repeat; none where a turn is too long.
+/// Issues turns until they repeat, or as many as there is time for; none where a turn is too long.
 pub(super) fn simulate(steps: &[Step], warps: Warps, care: Care) -> Option<Simulated> {
     let (schedulers, each) = (usize::from(warps.schedulers.max(1)), usize::from(warps.each.max(1)));
     let of_block = usize::from(warps.of_block.max(1)).min(each);
@@ -140,11 +142,8 @@ pub(super) fn simulate(steps: &[Step], warps: Warps, care: Care) -> Option<Simul
         now: 0,
         turns: 0,
     };
-    machine.run(warm * total);
-    let start = machine.now;
-    machine.run((warm + counted) * total);
+    let cycles = machine.cycles_a_turn(total, warm, counted);
     work::check_time();
-    let cycles = (machine.now - start) as f64 / counted as f64;
     let bank_reads = machine.schedulers.first().map_or(0.0, |first| {
         let turns: u64 = first.warps.iter().map(|warp| warp.turns).sum();
         first.reads[0].max(first.reads[1]) as f64 * each as f64 / turns.max(1) as f64
@@ -181,6 +180,7 @@ impl Scheduler {
             issue: 0,
             queue: VecDeque::new(),
             memory: 0,
+            asleep_until: 0,
         }
     }
 
@@ -231,6 +231,50 @@ impl Scheduler {
 }
 
 impl Sm<'_> {
+    /// Cycles in which every warp does a turn: exact where the machine comes back to a state in which it was, from where on everything repeats;
+    /// else those of the turns that count.
+    fn cycles_a_turn(&mut self, total: u64, warm: u64, counted: u64) -> f64 {
+        // A state is not worth looking at after a few instructions.
+        let apart = (32 / self.steps.len() as u64).max(1);
+        let mut states: Vec<(Vec<u32>, u64, u64)> = Vec::new();
+        let mut start = 0;
+        for turn in 1..=warm + counted {
+            self.run(turn * total);
+            if turn == warm {
+                start = self.now;
+            }
+            if turn % apart == 0 {
+                let state = self.state();
+                if let Some((_, before, then)) = states.iter().find(|(other, ..)| *other == state) {
+                    return (self.now - then) as f64 / (turn - before) as f64;
+                }
+                states.push((state, turn, self.now));
+            }
+        }
+        (self.now - start) as f64 / counted as f64
+    }
+
+    /// All that decides what happens from here on, with times from now: what is over is over, however long.
+    fn state(&self) -> Vec<u32> {
+        let left = |time: u64| time.saturating_sub(self.now) as u32;
+        let mut state = vec![left(self.shared), left(self.tensor), left(self.barrier)];
+        state.push((self.favoured % self.schedulers.len()) as u32);
+        state.extend(self.arrived.iter().map(|arrived| *arrived as u32));
+        for scheduler in &self.schedulers {
+            state.extend([scheduler.last as u32, left(scheduler.issue), left(scheduler.memory)]);
+            let busy = scheduler.pipes.iter().chain(&scheduler.halves).chain(&scheduler.banks);
+            state.extend(busy.map(|time| left(*time)));
+            state.push(scheduler.queue.len() as u32);
+            for &(entered, warp, at) in &scheduler.queue {
+                state.extend([left(entered), warp as u32, at as u32]);
+            }
+            for warp in &scheduler.warps {
+                warp.state(left, &mut state);
+            }
+        }
+        state
+    }
+
     /// Goes on until so many turns are done by all warps together.
     fn run(&mut self, turns: u64) {
         while self.turns < turns {
@@ -267,6 +311,7 @@ impl Sm<'_> {
                 continue;
             }
             scheduler.queue.pop_front();
+            scheduler.asleep_until = 0;
             scheduler.memory = self.now + u64::from(unit.interval);
             if unit.shared > 0 {
                 self.shared = self.now + u64::from(unit.shared);
@@ -300,6 +345,9 @@ impl Sm<'_> {
     fn issue(&mut self, number: usize) -> u64 {
         let mut next = u64::MAX;
         let scheduler = &self.schedulers[number];
+        if self.now < scheduler.asleep_until {
+            return scheduler.asleep_until;
+        }
         let count = scheduler.warps.len();
         let mut chosen = None;
         for offset in 0..count {
@@ -312,7 +360,10 @@ impl Sm<'_> {
             }
             next = next.min(when);
         }
-        let Some((warp, cause)) = chosen else { return next };
+        let Some((warp, cause)) = chosen else {
+            self.schedulers[number].asleep_until = next;
+            return next;
+        };
         self.take(number, warp, cause);
         self.now + 1
     }
@@ -425,6 +476,7 @@ impl Sm<'_> {
         let ready = self.barrier + BARRIER;
         let range = block * self.of_block..(block + 1) * self.of_block;
         for scheduler in &mut self.schedulers {
+            scheduler.asleep_until = 0;
             let end = range.end.min(scheduler.warps.len());
             for warp in scheduler.warps.get_mut(range.start..end).unwrap_or(&mut []) {
                 warp.waiting = false;
@@ -441,11 +493,28 @@ impl Sm<'_> {
             warp.queued = [0; 6];
             warp.copies_queued = 0;
         }
-        self.schedulers.iter_mut().for_each(|scheduler| scheduler.queue.clear());
+        for scheduler in &mut self.schedulers {
+            scheduler.queue.clear();
+            scheduler.asleep_until = 0;
+        }
     }
 }
 
 impl Warp {
+    fn state(&self, left: impl Fn(u64) -> u32, state: &mut Vec<u32>) {
+        state.extend([self.at as u32, left(self.ready), u32::from(self.waiting), self.copies_queued as u32]);
+        state.extend([left(self.tensor_done), left(self.copied)]);
+        state.extend(self.released.iter().map(|time| left(*time)));
+        state.extend(self.queued.iter().map(|queued| u32::from(*queued)));
+        state.extend(self.kept.iter().flatten().map(|kept| kept.map_or(u32::MAX, u32::from)));
+        for open in [&self.groups, &self.copies] {
+            // Times of one warp's groups never fall, so that what is over stands first.
+            let times = open.iter().map(|time| left(*time)).filter(|left| *left > 0);
+            state.push(u32::MAX);
+            state.extend(times);
+        }
+    }
+
     fn release(&mut self, board: usize, when: u64, by: usize) {
         if when >= self.released[board] {
             self.released[board] = when;

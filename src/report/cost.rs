@@ -8,14 +8,15 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::code::Section;
-use super::cycles::is_anchor;
 use super::model::{Kernel, SourceLine};
+use super::ptx_turns::{PtxTurns, is_anchor};
 use super::wavefronts::Accesses;
 use crate::base::hardware::WARP_SIZE;
 use crate::base::{Arch, FastSet, Line, Pc};
 use crate::cost::{self, Bound, Cause, Estimate, L1_LATENCY, Machine, Model, Part, Turn, Warps};
 use crate::flow;
 use crate::graph::{BlockId, LoopId};
+use crate::ptx::Function;
 use crate::registers::code::Code;
 
 /// Loops that a report tells the cost of.
@@ -320,6 +321,7 @@ pub(super) fn costs(
     kernel: &Kernel,
     section: &Section<'_>,
     ranges: &[Range<Pc>],
+    function: Option<&Function<'_, '_>>,
     asked: Costs,
     arch: Arch,
 ) -> Option<Vec<LoopCost>> {
@@ -331,8 +333,9 @@ pub(super) fn costs(
     let machine = Machine::of(arch, latency)?;
     let code = section.code.as_deref()?;
     let shared = Accesses::new(code, |pc| section.ptx_line(pc), kernel.accesses.as_ref());
-    let teller =
-        Teller { section, code, machine, shared, latency, warps: warps(kernel, asked), steps: Cell::new(0), asked };
+    let turns = PtxTurns::new(section, code, function);
+    let (warps, steps) = (warps(kernel, asked), Cell::new(0));
+    let teller = Teller { section, code, machine, shared, turns, latency, warps, steps, asked };
     let mut found: Vec<LoopCost> = teller.chosen(ranges).into_iter().filter_map(|id| teller.cost(id)).collect();
     found.sort_by_key(|cost| (cost.pc, cost.depth));
     Some(found)
@@ -359,6 +362,7 @@ struct Teller<'a> {
     code: &'a Code,
     machine: Machine,
     shared: Accesses,
+    turns: PtxTurns<'a>,
     latency: u16,
     warps: Vec<Warps>,
     /// Instructions issued so far.
@@ -447,7 +451,7 @@ impl Teller<'_> {
         let found = self.code.loops.loops.get(id)?;
         let pc = Pc(self.code.cfg.blocks.get(found.header.0 as usize)?.start * 16);
         let longest = turns.longest.as_ref().unwrap_or(&turns.shortest);
-        let ptx_turns = self.ptx_turns(longest);
+        let ptx_turns = self.turns.of(id, longest);
         Some(LoopCost {
             pc,
             ptx_line: self.section.ptx_line(pc),
@@ -460,27 +464,6 @@ impl Teller<'_> {
             shortest: self.turn(&turns.shortest)?,
             longest: turns.longest.as_ref().and_then(|turn| self.turn(turn)),
         })
-    }
-
-    /// Turns of the PTX's loop that a turn does: how often the least repeated line stands in it, of instructions that are never made twice nor
-    /// left out (memory, matrices, barriers), or else of arithmetic on floating-point numbers.
-    fn ptx_turns(&self, turn: &Turn) -> Option<u32> {
-        let decoder = self.code.program().decoder();
-        let least = |counts: &dyn Fn(&str) -> bool| {
-            let mut seen: BTreeMap<(Line, &str), u32> = BTreeMap::new();
-            for &(index, _) in &turn.instructions {
-                let Some(inst) = self.code.instructions().get(index as usize) else { continue };
-                let name = decoder.mnemonic(inst);
-                if let Some(line) = self.section.ptx_line(Pc(index * 16)).filter(|_| counts(name)) {
-                    *seen.entry((line, name)).or_default() += 1;
-                }
-            }
-            seen.into_values().min()
-        };
-        let is_arithmetic = |name: &str| {
-            matches!(name, "FFMA" | "FADD" | "FMUL" | "DFMA" | "DADD" | "DMUL" | "HFMA2" | "HADD2" | "HMUL2")
-        };
-        least(&is_anchor).or_else(|| least(&is_arithmetic))
     }
 
     /// How often each instruction that is never made twice nor left out is in a turn of the PTX's loop.

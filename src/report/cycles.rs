@@ -10,13 +10,13 @@ use std::ops::Range;
 use super::code::Section;
 use super::cost::SCHEDULERS;
 use super::model::Kernel;
+use super::ptx_turns::{Copies, PtxLoop, PtxTurns};
 use crate::base::hardware::WARP_SIZE;
-use crate::base::{Arch, Line, Pc};
+use crate::base::{Arch, Pc};
 use crate::cost::{self, Local, Machine, Model, Turn, Warps, Wavefronts};
 use crate::graph::{BlockId, LoopId};
 use crate::ptx::Function;
 use crate::registers::code::Code;
-use crate::simt::Graph;
 
 /// Cycles until global memory answers, some of it from the second cache and some from beyond.
 const GLOBAL_LATENCY: u16 = 500;
@@ -26,10 +26,6 @@ const SECOND_CACHE_BYTES: f64 = 32.0;
 const FIRST_CACHE_BYTES: u64 = 256 << 10;
 /// Parts that are looked at: kernels with more loops have no estimate.
 const MOST_PARTS: usize = 256;
-
-/// A loop of the PTX: its place among the loops of the kernel, by their first lines. Edits that move no label leave it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PtxLoop(pub u32);
 
 /// What a build costs, part by part.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,36 +55,6 @@ pub struct PartCycles {
     pub cycles: f64,
 }
 
-/// Instructions that are as many as the PTX says: what unrolling alone repeats.
-pub(super) fn is_anchor(mnemonic: &str) -> bool {
-    matches!(
-        mnemonic,
-        "LDG"
-            | "STG"
-            | "LDS"
-            | "STS"
-            | "LDSM"
-            | "STSM"
-            | "LDGSTS"
-            | "ATOM"
-            | "ATOMG"
-            | "ATOMS"
-            | "RED"
-            | "SHFL"
-            | "BAR"
-            | "HMMA"
-            | "IMMA"
-            | "DMMA"
-            | "QMMA"
-            | "HGMMA"
-            | "IGMMA"
-            | "QGMMA"
-            | "UTMALDG"
-            | "UTMASTG"
-            | "MUFU"
-    )
-}
-
 /// What the code of a kernel costs; none where nobody measured the architecture, the launch is not known, or there is too much of it.
 pub(super) fn of(
     kernel: &Kernel,
@@ -112,68 +78,20 @@ pub(super) fn of(
     let shared = u64::from(occupancy.most_blocks_per_sm()?) * of_block_bytes;
     let local = Local::of(frame, FIRST_CACHE_BYTES.saturating_sub(shared));
     let machine = Machine::of(arch, GLOBAL_LATENCY)?.with_local(local);
-    let lines = function.map(Lines::new).unwrap_or_default();
-    let teller = Teller { section, code, machine, warps, resident, lines };
+    let turns = PtxTurns::new(section, code, function);
+    let teller = Teller { code, machine, warps, resident, turns };
     let (parts, unrolled) = teller.parts(ranges)?;
-    let loops = teller.lines.parents;
+    let loops = teller.turns.loops().to_vec();
     Some(CodeCycles { resident_warps: resident, warps_of_block, loops, parts, unrolled })
 }
 
-/// The loops of the PTX, by line.
-#[derive(Default)]
-struct Lines {
-    parents: Vec<Option<PtxLoop>>,
-    innermost: BTreeMap<Line, PtxLoop>,
-    /// Lines of the branches back.
-    back: BTreeMap<Line, PtxLoop>,
-}
-
-impl Lines {
-    fn new(function: &Function<'_, '_>) -> Lines {
-        let graph = Graph::build(function);
-        let mut headers: Vec<BlockId> = graph.loop_headers().map(|(block, _)| block).collect();
-        headers.sort_unstable();
-        headers.dedup();
-        let number = |block: BlockId| headers.binary_search(&block).ok().map(|at| PtxLoop(at as u32));
-        let parents = headers.iter().map(|&block| graph.loop_headers_around(block).nth(1).and_then(number)).collect();
-        let mut lines = Lines { parents, ..Lines::default() };
-        for (at, block) in graph.blocks.iter_enumerated() {
-            let around: Vec<BlockId> = graph.loop_headers_around(at).collect();
-            let Some(inner) = around.first().copied().and_then(number) else { continue };
-            for (_, site) in graph.sites_of(at) {
-                lines.innermost.insert(site.line(), inner);
-            }
-            let back = block.successors.iter().filter(|edge| around.contains(&edge.to));
-            if let (Some((_, last)), Some(to)) =
-                (graph.sites_of(at).last(), back.filter_map(|edge| number(edge.to)).next())
-            {
-                lines.back.insert(last.line(), to);
-            }
-        }
-        lines
-    }
-
-    fn depth(&self, found: PtxLoop) -> usize {
-        let mut depth = 1;
-        let mut at = found;
-        while let Some(Some(parent)) = self.parents.get(at.0 as usize).filter(|_| depth <= self.parents.len()) {
-            (at, depth) = (*parent, depth + 1);
-        }
-        depth
-    }
-}
-
 struct Teller<'a> {
-    section: &'a Section<'a>,
     code: &'a Code,
     machine: Machine,
     warps: Warps,
     resident: u32,
-    lines: Lines,
+    turns: PtxTurns<'a>,
 }
-
-/// How often anchors stand on each line of a turn, by the loop of the PTX that the line is in.
-type Copies = BTreeMap<Option<PtxLoop>, Vec<u32>>;
 
 impl Teller<'_> {
     fn parts(&self, ranges: &[Range<Pc>]) -> Option<(Vec<PartCycles>, BTreeMap<PtxLoop, u32>)> {
@@ -185,7 +103,7 @@ impl Teller<'_> {
         let first = self.code.cfg.blocks.iter().position(|block| block.start == entry.0 / 16)?;
         let mut found: Vec<(PartCycles, Copies)> = Vec::new();
         if let Some(turn) = cost::outside_of_loops(self.code, BlockId(first as u32)) {
-            found.push((self.part(&turn, None, 0, 1)?, self.copies(&turn)));
+            found.push((self.part(&turn, None, 0, 1)?, self.turns.copies(&turn)));
         }
         let loops = self.code.loops.loops.iter().enumerate().filter(|(_, found)| inside(found.header));
         for (at, of) in loops {
@@ -195,45 +113,12 @@ impl Teller<'_> {
             let id = LoopId(at as u32);
             let Some(turns) = cost::turns(self.code, id) else { continue };
             let turn = turns.longest.unwrap_or(turns.shortest);
-            let copies = self.copies(&turn);
-            let ptx_loop = self.ptx_loop(id, &copies);
-            let count = copies.get(&ptx_loop).filter(|_| ptx_loop.is_some()).map_or(1, |counts| median(counts));
+            let copies = self.turns.copies(&turn);
+            let ptx_loop = self.turns.ptx_loop(id, &copies);
+            let count = copies.get(&ptx_loop).filter(|_| ptx_loop.is_some()).copied().unwrap_or(1);
             found.push((self.part(&turn, ptx_loop, of.depth, count)?, copies));
         }
         Some((chosen(&found), unrolled(&found)))
-    }
-
-    /// The loop of the PTX that a loop of the code is made of: by its branch back, or the outermost of those that its instructions are in.
-    fn ptx_loop(&self, id: LoopId, copies: &Copies) -> Option<PtxLoop> {
-        let header = self.code.loops.loops.get(id)?.header;
-        let latches =
-            self.code.cfg.predecessors(header).filter(|&block| self.code.loops.around(block).any(|of| of == id));
-        let by_branch = latches.filter_map(|block| {
-            let end = self.code.cfg.blocks.get(block.0 as usize)?.end.checked_sub(1)?;
-            self.lines.back.get(&self.section.ptx_line(Pc(end * 16))?).copied()
-        });
-        let outermost = || copies.keys().filter_map(|of| *of).min_by_key(|of| self.lines.depth(*of));
-        by_branch.min_by_key(|of| self.lines.depth(*of)).or_else(outermost)
-    }
-
-    fn copies(&self, turn: &Turn) -> Copies {
-        let decoder = self.code.program().decoder();
-        let mut counts: BTreeMap<(Line, &str), u32> = BTreeMap::new();
-        for &(index, _) in &turn.instructions {
-            let Some(inst) = self.code.instructions().get(index as usize) else { continue };
-            let mnemonic = decoder.mnemonic(inst);
-            if is_anchor(mnemonic)
-                && let Some(line) = self.section.ptx_line(Pc(index * 16))
-            {
-                *counts.entry((line, mnemonic)).or_default() += 1;
-            }
-        }
-        let mut copies = Copies::new();
-        for ((line, _), count) in counts {
-            copies.entry(self.lines.innermost.get(&line).copied()).or_default().push(count);
-        }
-        copies.values_mut().for_each(|counts| counts.sort_unstable());
-        copies
     }
 
     fn part(&self, turn: &Turn, of: Option<PtxLoop>, depth: u32, copies: u32) -> Option<PartCycles> {
@@ -287,17 +172,12 @@ fn chosen(found: &[(PartCycles, Copies)]) -> Vec<PartCycles> {
 fn unrolled(found: &[(PartCycles, Copies)]) -> BTreeMap<PtxLoop, u32> {
     let mut unrolled = BTreeMap::new();
     for (part, copies) in found {
-        for (of, counts) in copies {
+        for (of, count) in copies {
             let Some(of) = of.filter(|of| !found.iter().any(|(other, _)| other.of == Some(*of))) else { continue };
-            let count = (median(counts) / part.copies).max(1);
+            let count = (count / part.copies).max(1);
             let most = unrolled.entry(of).or_insert(count);
             *most = count.max(*most);
         }
     }
     unrolled
-}
-
-/// The middle one of sorted numbers, the lower of two.
-fn median(sorted: &[u32]) -> u32 {
-    sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or(1)
 }

@@ -369,12 +369,12 @@ impl Readers<'_> {
             kernel.occupancy = self.occupancy(function, &kernel.resources, &kernel.launch, kernel.memory.as_ref());
         }
         kernel.hazards = cost::hazards(section, &ranges, self.facts.wanted.costs);
-        kernel.costs = cost::costs(&kernel, section, &ranges, self.facts.wanted.costs, self.facts.image.arch);
+        let of_ptx = self.functions.get(&*function.name);
+        kernel.costs = cost::costs(&kernel, section, &ranges, of_ptx, self.facts.wanted.costs, self.facts.image.arch);
         if let Some(found) = kernel.accesses.as_mut().filter(|_| !self.facts.wanted.costs.all_accesses()) {
             found.accesses.retain(AccessFact::is_worse);
         }
         if entry && self.facts.wanted.costs == Costs::Builds {
-            let of_ptx = self.functions.get(&*function.name);
             kernel.code_cycles = cycles::of(&kernel, section, &ranges, of_ptx, self.facts.image.arch);
         }
         Joined { kernel, problem: None, places: Vec::new() }
