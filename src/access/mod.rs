@@ -169,6 +169,12 @@ impl<'a> Decider<'_, 'a> {
             (Held::Pattern(pattern), added, value) => (pattern, added, value),
             (Held::Unknown(cause), ..) => {
                 fact.undecided = undecided(Reason::Address, cause);
+                if access.space == AccessSpace::Global
+                    && let (Held::Pattern(pattern), added, _) = self.patterns.estimated(access.index, access.operand)
+                {
+                    let form = (bytes, access.manner, access.space);
+                    fact.lines = Some(range(&pattern, added, &set, form).lines);
+                }
                 return (fact, None);
             }
             // Nothing comes here that has a value.

@@ -98,7 +98,8 @@ pub struct AccessFact {
     pub threads: Vec<u32>,
     /// Of global memory: the most sectors where the base that all lanes share is no multiple of 32; null where that makes no difference.
     pub misaligned: Option<u32>,
-    /// Of global memory: the most lines of the first cache that a warp touches, with the base of all lanes at the start of one.
+    /// Of global memory: the most lines of the first cache that a warp touches, with the base of all lanes at the start of one; an estimate where
+    /// the access is not decided.
     #[serde(skip)]
     pub lines: Option<u32>,
     /// Why it is not decided; null where it is.

@@ -105,6 +105,10 @@ fn arithmetic(what: Arithmetic, ty: Type, arguments: &[Pattern]) -> Option<Patte
             let by = number(1).filter(|by| by.is_power_of_two())?;
             first.shifted_right(by.trailing_zeros(), ty)
         }
+        // A bound of the problem: taken to be far away.
+        Arithmetic::Remainder | Arithmetic::Least | Arithmetic::Most if is_bound(arguments.get(1)) => {
+            Some(first.assuming())
+        }
         Arithmetic::Remainder if !ty.signed => {
             and(first, number(1).filter(|by| by.is_power_of_two())?.wrapping_sub(1), ty.bits)
         }
@@ -115,6 +119,11 @@ fn arithmetic(what: Arithmetic, ty: Type, arguments: &[Pattern]) -> Option<Patte
         Arithmetic::Table => table(ty, arguments),
         _ => None,
     }
+}
+
+/// A number that all lanes of a warp share and nobody knows.
+fn is_bound(pattern: Option<&Pattern>) -> bool {
+    pattern.is_some_and(|bound| !bound.is_exact() && bound.start == NONE && bound.lanes.varying() == 0)
 }
 
 /// Numbers that are all known, of an instruction that is evaluated or not.
@@ -166,7 +175,7 @@ fn table(ty: Type, arguments: &[Pattern]) -> Option<Pattern> {
                 Some(threads) => Lanes::Each((0..threads as u32).map(of).collect()),
                 None => Lanes::Same(of(0)),
             };
-            Some(Pattern { lanes, zeros: !open, variable: None, start: NONE }.within(ty.bits))
+            Some(Pattern { lanes, ..Pattern::shared(!open) }.within(ty.bits))
         }
     }
 }
@@ -199,5 +208,5 @@ fn two(a: &Pattern, b: &Pattern, bits: u32, of: impl Fn(u64, u64) -> u64) -> Opt
         return None;
     }
     let lanes = a.lanes.zip(&b.lanes, |a, b| of(a, b) & !open);
-    Some(Pattern { lanes, zeros: !open, variable: a.variable.or(b.variable), start: NONE }.within(bits))
+    Some(Pattern { lanes, variable: a.variable.or(b.variable), ..Pattern::shared(!open) }.within(bits))
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::base::work;
+use crate::simt::SiteId;
 use crate::simt::eval::number::Type;
 
 const WARP: usize = 32;
@@ -78,7 +79,13 @@ pub struct Pattern {
     pub variable: Option<u32>,
     /// Bits that are 0 of where that variable starts, which comes on top; all of them where there is none.
     pub start: u64,
+    /// The instruction that multiplies what lanes differ by with a number that is not known: rows of a matrix whose width is not known. They are
+    /// taken to lie far apart, [`FAR`]: good for an estimate, no proof of anything.
+    pub assumed: Option<SiteId>,
 }
+
+/// What a width that is not known is taken for.
+const FAR: u64 = 1 << 16;
 
 /// Bits of a number that is not there.
 pub(super) const NONE: u64 = u64::MAX;
@@ -89,9 +96,14 @@ pub(super) fn low(bits: u32) -> u64 {
 }
 
 impl Pattern {
+    /// The same, which is no more than likely.
+    pub(super) fn assuming(&self) -> Pattern {
+        Pattern { assumed: Some(SiteId::FIRST), ..self.clone() }
+    }
+
     /// Numbers that are known.
     pub(super) fn exact(lanes: Lanes) -> Pattern {
-        Pattern { lanes, zeros: u64::MAX, variable: None, start: NONE }
+        Pattern { lanes, zeros: u64::MAX, variable: None, start: NONE, assumed: None }
     }
 
     pub(super) fn constant(number: u64) -> Pattern {
@@ -100,7 +112,7 @@ impl Pattern {
 
     /// One number for a warp, some of whose bits are 0.
     pub(super) fn shared(zeros: u64) -> Pattern {
-        Pattern { lanes: Lanes::Same(0), zeros, variable: None, start: NONE }
+        Pattern { lanes: Lanes::Same(0), zeros, variable: None, start: NONE, assumed: None }
     }
 
     /// Whether nothing is shared that is not known.
@@ -150,7 +162,7 @@ impl Pattern {
             return None;
         }
         let lanes = self.lanes.map(|lane| lane & lower & mask);
-        Some(Pattern { lanes, zeros: lower | !mask, variable: self.variable, start: NONE })
+        Some(Pattern { lanes, zeros: lower | !mask, start: NONE, ..self.clone() })
     }
 
     /// The number in more bits.
@@ -160,7 +172,6 @@ impl Pattern {
         }
         let sign = 1u64.checked_shl(from.bits.wrapping_sub(1)).unwrap_or(0);
         let extended = |lanes: &Lanes| lanes.map(|lane| Type { bits: from.bits, signed: true }.number(lane) as u64);
-        let (variable, start) = (self.variable, NONE);
         if self.start != NONE {
             // Nothing lies at the end of all that can be addressed.
             let inside = Pattern { start: NONE, ..self.clone() };
@@ -170,7 +181,7 @@ impl Pattern {
             Some(apart) if !from.signed => apart,
             Some(apart) if apart.zeros & sign != 0 => Pattern { lanes: extended(&apart.lanes), ..apart },
             Some(apart) => Pattern { zeros: apart.zeros & low(from.bits), ..apart },
-            None => Pattern { lanes: extended(&self.lanes), zeros: low(self.shared_zeros()), variable, start },
+            None => Pattern { lanes: extended(&self.lanes), zeros: low(self.shared_zeros()), ..self.clone() },
         }
         .within(to)
     }
@@ -193,7 +204,7 @@ impl Pattern {
             (Some(_), Some(_)) => None,
             (one, other) => one.or(other),
         };
-        Pattern { lanes, zeros, variable, start }.within(bits)
+        Pattern { lanes, zeros, variable, start, assumed: None }.within(bits)
     }
 
     pub(super) fn minus(&self, other: &Pattern, bits: u32) -> Pattern {
@@ -206,7 +217,7 @@ impl Pattern {
         };
         let lanes = self.lanes.zip(&other.lanes, u64::wrapping_sub);
         let variable = self.variable.filter(|_| other.variable.is_none());
-        Pattern { lanes, zeros, variable, start: self.start }.within(bits)
+        Pattern { lanes, zeros, variable, start: self.start, assumed: None }.within(bits)
     }
 
     /// Times a number that is known where the shared part is not; none where lanes would multiply what is not known.
@@ -223,10 +234,10 @@ impl Pattern {
                 let zeros = low(self.lowest_zeros() + other.lowest_zeros());
                 return Some(Pattern::shared(zeros).within(bits));
             }
-            _ => return None,
+            _ => return self.times_bound(other, bits),
         };
         if factor.lanes.varying() != 0 {
-            return None;
+            return one.times_bound(factor, bits);
         }
         let lanes = product(&one.lanes, &factor.lanes);
         let zeros = match factor.lanes {
@@ -238,7 +249,15 @@ impl Pattern {
                 low(one.shared_zeros() + factor.lanes.ones().trailing_zeros()) | above
             }
         };
-        Some(Pattern { lanes, zeros, variable: None, start: NONE }.within(bits))
+        Some(Pattern { lanes, ..Pattern::shared(zeros) }.within(bits))
+    }
+
+    /// Lanes that differ, times a number that they share and nobody knows.
+    fn times_bound(&self, other: &Pattern, bits: u32) -> Option<Pattern> {
+        let (varying, bound) = if self.lanes.varying() == 0 { (other, self) } else { (self, other) };
+        let zeros = low(varying.lowest_zeros() + bound.lowest_zeros());
+        let lanes = varying.lanes.map(|lane| lane.wrapping_mul(FAR));
+        (bound.lanes.varying() == 0).then(|| Pattern { lanes, ..Pattern::shared(zeros) }.assuming().within(bits))
     }
 
     /// Lower bits that are 0 in every thread.
@@ -249,11 +268,11 @@ impl Pattern {
     pub(super) fn shifted_left(&self, by: u32, bits: u32) -> Pattern {
         let up = |number: u64| number.checked_shl(by).unwrap_or(0);
         let zeros = up(self.folded().zeros) | low(by);
-        Pattern { lanes: self.lanes.map(up), zeros, variable: None, start: NONE }.within(bits)
+        Pattern { lanes: self.lanes.map(up), ..Pattern::shared(zeros) }.within(bits)
     }
 
     pub(super) fn shifted_right(&self, by: u32, ty: Type) -> Option<Pattern> {
-        let (variable, start, by) = (None, NONE, by.min(ty.bits));
+        let by = by.min(ty.bits);
         let signed = Type { bits: ty.bits, signed: true };
         let floored = |lane: u64| signed.number(lane).checked_shr(by).unwrap_or(0) as u64;
         if let Some(apart) = self.disjoint(ty.bits) {
@@ -262,18 +281,18 @@ impl Pattern {
             return Some(
                 if !ty.signed || apart.is_exact() && apart.lanes.ones() & sign == 0 {
                     let down = |lane: u64| lane.checked_shr(by).unwrap_or(0);
-                    Pattern { lanes: apart.lanes.map(down), zeros: zeros | !low(ty.bits - by), variable, start }
+                    Pattern { lanes: apart.lanes.map(down), ..Pattern::shared(zeros | !low(ty.bits - by)) }
                 } else if apart.zeros & sign != 0 {
-                    Pattern { lanes: apart.lanes.map(floored), zeros: zeros | !low(ty.bits - by), variable, start }
+                    Pattern { lanes: apart.lanes.map(floored), ..Pattern::shared(zeros | !low(ty.bits - by)) }
                 } else {
-                    Pattern { lanes: apart.lanes.map(floored), zeros: zeros & low(ty.bits - by), variable, start }
+                    Pattern { lanes: apart.lanes.map(floored), ..Pattern::shared(zeros & low(ty.bits - by)) }
                 }
                 .within(ty.bits),
             );
         }
         // The shared part has nothing below the bits that go: both parts are shifted, each for itself.
         let left = self.shared_zeros().checked_sub(by)?;
-        Some(Pattern { lanes: self.lanes.map(floored), zeros: low(left), variable, start }.within(ty.bits))
+        Some(Pattern { lanes: self.lanes.map(floored), ..Pattern::shared(low(left)) }.within(ty.bits))
     }
 
     /// Bits that a function of two makes. `masks` says that a 0 of either makes a 0.
@@ -312,7 +331,7 @@ impl Pattern {
             (Some(_), Some(_)) => None,
             (one, other) => one.or(other),
         };
-        Some(Pattern { lanes, zeros: !open, variable, start: NONE }.within(bits))
+        Some(Pattern { lanes, variable, ..Pattern::shared(!open) }.within(bits))
     }
 
     /// What a register holds that got one or the other, all lanes of a warp the same one; none where lanes differ otherwise.
@@ -335,6 +354,7 @@ impl Pattern {
         } else {
             low(other.zeros.trailing_ones().min(apart.trailing_zeros()))
         };
-        Some(Pattern { lanes: self.lanes.clone(), zeros: self.zeros & zeros, variable, start: self.start })
+        let assumed = self.assumed.or(other.assumed);
+        Some(Pattern { zeros: self.zeros & zeros, variable, assumed, ..self.clone() })
     }
 }

@@ -91,6 +91,16 @@ impl<'w, 'a> Patterns<'w, 'a> {
 
     /// How the lanes of an address differ, what the instruction adds to that, and the value of its register, if it has one.
     pub fn address(&self, index: SiteId, operand: Operand<'a>) -> (Held, i64, Option<ValueId>) {
+        match self.estimated(index, operand) {
+            (Held::Pattern(Pattern { assumed: Some(cause), .. }), added, value) => {
+                (Held::Unknown(Some(cause)), added, value)
+            }
+            found => found,
+        }
+    }
+
+    /// The same, with rows of a width that is not known taken to lie far apart.
+    pub fn estimated(&self, index: SiteId, operand: Operand<'a>) -> (Held, i64, Option<ValueId>) {
         let unknown = (Held::Unknown(Some(index)), 0, None);
         let Some(Some(added)) = operand.address().map(|address| address.offset) else { return unknown };
         match self.value(index, operand) {
@@ -162,11 +172,13 @@ impl<'w, 'a> Patterns<'w, 'a> {
                 zeros: NONE,
                 variable: Some(*variable),
                 start: place(*variable),
+                assumed: None,
             },
             Value::Addresses { variable, offsets } => {
                 work::spend_on(offsets.len() / 16);
                 let lanes = Lanes::Each(offsets.iter().map(|offset| *offset as u64).collect());
-                Pattern { lanes, zeros: NONE, variable: Some(*variable), start: place(*variable) }
+                let (variable, start) = (Some(*variable), place(*variable));
+                Pattern { lanes, zeros: NONE, variable, start, assumed: None }
             }
             _ => return None,
         })
@@ -267,7 +279,11 @@ impl<'w, 'a> Patterns<'w, 'a> {
                     Held::Pattern(one) => one == &met,
                     _ => true,
                 });
-                if all_same || !parts() { Held::Pattern(met) } else { Held::Unknown(cause) }
+                match met.assumed {
+                    Some(_) if !self.lanes.differs(phi.id) => self.shared(phi.id),
+                    _ if all_same || !parts() => Held::Pattern(met),
+                    _ => Held::Unknown(cause),
+                }
             }
             (None, None) => Held::Undefined,
         }
@@ -308,7 +324,7 @@ impl<'w, 'a> Patterns<'w, 'a> {
             (_, given) => given,
         };
         match given {
-            Held::Unknown(_) if alike => self.shared(to.id),
+            Held::Unknown(_) | Held::Pattern(Pattern { assumed: Some(_), .. }) if alike => self.shared(to.id),
             // What all lanes share, and whose bits are known better.
             Held::Pattern(pattern) if alike && pattern.lanes == Lanes::Same(0) && pattern.zeros != NONE => {
                 let own = if pattern.start == NONE { self.bits.zeros(to.id) } else { 0 };
@@ -344,7 +360,14 @@ impl<'w, 'a> Patterns<'w, 'a> {
         }
         let part = if matches!(step.compute, Compute::Unpack) { part(self.warps, step, at) } else { Some(at as u32) };
         let found = part.and_then(|part| compute(step.compute, &arguments, part, bits));
-        found.map_or(Held::Unknown(Some(step.index)), |found| Held::Pattern(found.within(bits)))
+        let before = arguments.iter().find_map(|argument| argument.assumed);
+        match found {
+            Some(found) => {
+                let assumed = before.or(found.assumed.map(|_| step.index));
+                Held::Pattern(Pattern { assumed, ..found.within(bits) })
+            }
+            None => Held::Unknown(before.or(Some(step.index))),
+        }
     }
 
     /// Bits of a destination.
