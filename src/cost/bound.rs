@@ -16,6 +16,8 @@ pub enum Part {
     Pipe(Pipe),
     /// The part of memory that all schedulers share.
     SharedMemory,
+    /// The way of what is stored to the second cache.
+    Outward,
     /// The banks of registers.
     Banks,
 }
@@ -28,6 +30,7 @@ impl Part {
             Part::Pipe(Pipe::FmaHeavy) => "FMA (heavy half)",
             Part::Pipe(pipe) => pipe.name(),
             Part::SharedMemory => "load/store of the SM",
+            Part::Outward => "stores to L2",
             Part::Banks => "register banks",
         }
     }
@@ -152,17 +155,17 @@ fn loads(steps: &[Step], warps: Warps, bank_reads: f64) -> Vec<Load> {
     let each = f64::from(warps.each.max(1));
     let all = each * f64::from(warps.schedulers.max(1));
     let mut pipes = [0.0; Pipe::COUNT];
-    let (mut issue, mut shared, mut group, mut group_shared) = (0.0, 0.0, 0.0, 0.0);
+    let (mut issue, mut shared, mut outward, mut group) = (0.0, 0.0, 0.0, 0.0);
     for step in steps {
         let unit = step.unit;
         issue += 1.0 + f64::from(unit.block);
         shared += f64::from(unit.shared);
+        outward += f64::from(unit.outward);
         if !matches!(unit.pipe, Pipe::Branch | Pipe::Issue | Pipe::WarpGroup) {
             pipes[unit.pipe.index()] += f64::from(unit.interval);
         }
-        if let Action::Multiply { cycles, shared, .. } = step.action {
+        if let Action::Multiply { cycles, .. } = step.action {
             group += cycles as f64;
-            group_shared += shared as f64;
         }
     }
     // Either half takes what any half can do; the heavy one has its own on top.
@@ -180,7 +183,8 @@ fn loads(steps: &[Step], warps: Warps, bank_reads: f64) -> Vec<Load> {
     ];
     let mut loads = vec![
         Load { part: Part::Issue, busy: issue * each },
-        Load { part: Part::SharedMemory, busy: shared * all + group_shared * each },
+        Load { part: Part::SharedMemory, busy: shared * all },
+        Load { part: Part::Outward, busy: outward * all },
         Load { part: Part::Banks, busy: bank_reads },
         Load { part: Part::Pipe(Pipe::WarpGroup), busy: group * each },
     ];

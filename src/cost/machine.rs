@@ -77,6 +77,10 @@ pub struct Unit {
     pub read: u16,
     /// Cycles of what all schedulers share.
     pub shared: u16,
+    /// Whether it also takes the banks of shared memory for so long, which a warp group's matrices are read from, too.
+    pub banks: bool,
+    /// Cycles of the way from the SM to the second cache, which what is stored takes.
+    pub outward: u16,
     /// Cycles beyond its stall count until the warp goes on.
     pub extra: u8,
     /// Cycles for which it keeps the scheduler from issuing, beyond its own.
@@ -87,11 +91,26 @@ pub struct Unit {
 
 impl Unit {
     const fn new(pipe: Pipe, interval: u16, latency: u16) -> Unit {
-        Unit { pipe, interval, latency, read: 9, shared: 0, extra: 0, block: 0, measured: true }
+        Unit {
+            pipe,
+            interval,
+            latency,
+            read: 9,
+            shared: 0,
+            banks: false,
+            outward: 0,
+            extra: 0,
+            block: 0,
+            measured: true,
+        }
     }
 
     const fn memory(interval: u16, shared: u16, latency: u16, read: u16) -> Unit {
         Unit { shared, read, ..Unit::new(Pipe::Memory, interval, latency) }
+    }
+
+    const fn banks(interval: u16, shared: u16, latency: u16, read: u16) -> Unit {
+        Unit { banks: true, ..Unit::memory(interval, shared, latency, read) }
     }
 
     /// The same with so many wavefronts of shared memory: each takes a scheduler two cycles, the SM one, and the result comes two cycles later.
@@ -110,6 +129,8 @@ impl Unit {
     pub fn with_lines(self, mnemonic: &str, count: u16) -> Unit {
         match mnemonic {
             "LDG" if count > self.shared => self.with_wavefronts(count),
+            "LDGSTS" => Unit { shared: self.shared.max(count + 1), ..self },
+            "STG" => Unit { shared: self.shared.max(count), outward: self.outward.max(count), ..self },
             _ => Unit { shared: self.shared.max(count), ..self },
         }
     }
@@ -184,9 +205,13 @@ pub const BRANCH: u64 = 10;
 /// Cycles that the barrier unit takes for each warp that arrives.
 pub const BARRIER_EACH: u64 = 2;
 /// Cycles from the last arrival until the warps go on.
-pub const BARRIER: u64 = 10;
+pub const BARRIER: u64 = 13;
 /// Cycles from the answer of memory until what is copied is in shared memory.
 pub const COPY: u16 = 30;
+/// Cycles of stores that may be on their way out of the SM before the next one waits: it passes 32 bytes a cycle.
+pub const OUTWARD_SLACK: u64 = 512;
+/// Cycles that the part of memory that all share takes to turn from loads to stores.
+pub const TURNAROUND: u64 = 1;
 /// Memory instructions of a scheduler that wait to be taken.
 pub const QUEUE: usize = 8;
 /// Reads of a bank of registers that may be outstanding when an instruction issues.
@@ -241,7 +266,7 @@ impl Machine {
             "HGMMA" | "IGMMA" | "QGMMA" | "BGMMA" => {
                 Unit { measured: mnemonic == "HGMMA", ..Unit::new(Pipe::WarpGroup, 1, 0) }
             }
-            "LDS" => Unit::memory(2 * words, words, 20 + 2 * words, 9),
+            "LDS" => Unit::banks(2 * words, words, 20 + 2 * words, 9),
             "LDSM" => {
                 let matrices = if has("4") {
                     4
@@ -250,30 +275,33 @@ impl Machine {
                 } else {
                     1
                 };
-                Unit::memory(2 * matrices, matrices, 20 + 2 * matrices, 9)
+                Unit::banks(2 * matrices, matrices, 20 + 2 * matrices, 9)
             }
-            "STS" => Unit::memory(2 + 2 * words, words, 22, 7),
-            "STSM" => Unit::memory(2 + 2 * words, words, 22, 7).unmeasured(),
+            "STS" => Unit::banks(2 + 2 * words, words, 22, 7),
+            "STSM" => Unit::banks(2 + 2 * words, words, 22, 7).unmeasured(),
             "SHFL" => Unit::memory(2, 1, 23, 9),
-            "LDG" | "LD" => Unit { measured: mnemonic == "LDG", ..Unit::memory(2 * words, words, self.latency, 9) },
-            "LDL" => Unit::memory(2 * words, self.local.shared(words, 4), self.local.latency, 9),
+            "LDG" | "LD" => Unit { measured: mnemonic == "LDG", ..Unit::banks(2 * words, words, self.latency, 9) },
+            "LDL" => Unit::banks(2 * words, self.local.shared(words, 4), self.local.latency, 9),
             "STG" | "ST" => {
-                let interval = [6, 8, 8, 16][usize::from(words.clamp(1, 4) - 1)];
-                Unit { measured: mnemonic == "STG", ..Unit::memory(interval, words + 1, 34, 12) }
+                let (interval, shared) = [(6, 2), (8, 5), (8, 5), (16, 10)][usize::from(words.clamp(1, 4) - 1)];
+                let outward = 4 * words;
+                Unit { measured: mnemonic == "STG", outward, ..Unit::memory(interval, shared, 34, 12) }
             }
             "STL" => {
                 let interval = [4, 6, 6, 14][usize::from(words.clamp(1, 4) - 1)];
-                Unit::memory(interval, self.local.shared(4 * words, 2), 33, 12)
+                Unit::banks(interval, self.local.shared(4 * words, 2), 33, 12)
             }
-            "ATOMS" => Unit::memory(2, 1, 25, 9),
+            "ATOMS" => Unit::banks(2, 1, 25, 9),
             "REDUX" => Unit::memory(8, 0, 36, 9),
             "MATCH" => Unit::memory(90, 64, 369, 9),
-            // A copy that passes the first cache by waits for the second one; how many of these the SM takes nobody measured.
-            "LDGSTS" if has("BYPASS") => {
-                Unit::memory(4, 1, self.latency.max(Memory::L2.latency()) + COPY, 9).unmeasured()
-            }
-            "LDGSTS" => Unit::memory(2 * words, words + 2, self.latency + COPY, 9),
-            "LDGDEPBAR" => Unit::memory(1, 0, 0, 0),
+            // A copy that passes the first cache by waits for the second one.
+            "LDGSTS" if has("BYPASS") => Unit::memory(4, 3, self.latency.max(Memory::L2.latency()) + COPY, 9),
+            "LDGSTS" => Unit::memory(2 * words, words + 1, self.latency + COPY, 9),
+            "LDGDEPBAR" => Unit::memory(1, 2, 0, 0),
+            "MEMBAR" if has("CTA") => Unit::memory(4, 3, 20, 9),
+            // The warp goes on when the second cache has seen what it wrote.
+            "MEMBAR" => Unit { extra: 135, measured: has("GPU"), ..Unit::memory(4, 6, 20, 9) },
+            "FENCE" => Unit { measured: has("S"), ..Unit::memory(4, 1, 20, 9) },
             "LDC" | "S2R" | "ATOM" | "ATOMG" | "RED" | "UTMALDG" | "UTMASTG" | "SYNCS" => {
                 Unit::memory(4, 1, 30, 9).unmeasured()
             }
@@ -293,8 +321,8 @@ impl Machine {
     }
 }
 
-/// Cycles of shared memory for a multiplication of a warp group: 128 bytes a cycle of the matrices that lie there.
-pub fn group_shared(n: u64, first_in_registers: bool) -> u64 {
+/// Cycles of the banks of shared memory for a multiplication of a warp group: 128 bytes a cycle of the matrices that lie there.
+pub fn group_banks(n: u64, first_in_registers: bool) -> u64 {
     n / 4 + if first_in_registers { 0 } else { 16 }
 }
 

@@ -9,7 +9,9 @@ use std::collections::VecDeque;
 use crate::base::work;
 
 use super::Warps;
-use super::machine::{BARRIER, BARRIER_EACH, BRANCH, GROUP_END, GROUP_START, Pipe, QUEUE, SLACK};
+use super::machine::{
+    BARRIER, BARRIER_EACH, BRANCH, GROUP_END, GROUP_START, OUTWARD_SLACK, Pipe, QUEUE, SLACK, TURNAROUND,
+};
 use super::step::{Action, Step};
 
 /// How many turns of each warp are executed.
@@ -26,7 +28,7 @@ impl Care {
     fn turns(self, length: u64, each: u64) -> (u64, u64) {
         let issued = length * each + 1;
         match self {
-            Care::Full => (4, (2000 / issued).clamp(6, 40)),
+            Care::Full => (4, (1000 / issued).clamp(6, 40)),
             Care::Quick => (1, (1000 / issued).clamp(2, 20)),
         }
     }
@@ -76,6 +78,8 @@ struct Warp {
     turns: u64,
     ready: u64,
     why: Option<Cause>,
+    /// When nothing of its own keeps it from its next instruction any more: see [`Warp::look`].
+    next: Option<(u64, Cause)>,
     last_issue: u64,
     /// When each scoreboard is released, as far as that is known, by whom, and how many are still in the queue.
     released: [u64; 6],
@@ -83,7 +87,9 @@ struct Warp {
     queued: [u16; 6],
     /// Registers that each pipe keeps of the operands flagged for reuse.
     kept: [[Option<u8>; 3]; 4],
+    /// Whether the barrier that it came to last is open, and since when. Until then the warp goes on with what nobody else can see.
     waiting: bool,
+    opened: u64,
     tensor_done: u64,
     groups: VecDeque<u64>,
     /// When the copies that were taken so far are done, when those of each closed group are, and how many groups are closed in the queue.
@@ -131,8 +137,11 @@ pub(super) fn simulate(steps: &[Step], warps: Warps, care: Care) -> Option<Simul
     }
     let mut machine = Sm {
         steps,
-        schedulers: (0..schedulers).map(|_| Scheduler::new(each)).collect(),
+        schedulers: (0..schedulers).map(|_| Scheduler::new(steps, each, of_block)).collect(),
         shared: 0,
+        banks: 0,
+        outward: 0,
+        stores: false,
         favoured: 0,
         tensor: 0,
         barrier: 0,
@@ -157,6 +166,12 @@ struct Sm<'a> {
     schedulers: Vec<Scheduler>,
     /// When the part of memory that all share is free.
     shared: u64,
+    /// When the banks of shared memory are free.
+    banks: u64,
+    /// When the way to the second cache is free.
+    outward: u64,
+    /// Whether that part took a store last.
+    stores: bool,
     favoured: usize,
     tensor: u64,
     barrier: u64,
@@ -168,8 +183,16 @@ struct Sm<'a> {
 }
 
 impl Scheduler {
-    fn new(each: usize) -> Scheduler {
-        let warp = |number: usize| Warp { ready: number as u64, ..Warp::default() };
+    fn new(steps: &[Step], each: usize, of_block: usize) -> Scheduler {
+        // Blocks come one after the other: they are not all at one place of their turn.
+        let stalls: u64 = steps.iter().map(|step| u64::from(step.control.stall.max(1))).sum();
+        let apart = stalls / each.div_ceil(of_block) as u64;
+        let warp = |number: usize| {
+            let ready = number as u64 + (number / of_block) as u64 * apart;
+            let mut warp = Warp { ready, ..Warp::default() };
+            warp.look(steps);
+            warp
+        };
         Scheduler {
             warps: (0..each).map(warp).collect(),
             last: 0,
@@ -186,37 +209,12 @@ impl Scheduler {
 
     /// When a warp can issue its next instruction, and what it waits for; none where that is not known yet.
     fn when(&self, number: usize, step: &Step) -> Option<(u64, Cause)> {
-        let warp = &self.warps[number];
-        if warp.waiting {
-            return None;
-        }
-        let mut when = (warp.ready, warp.why.unwrap_or(Cause::Stall));
+        let mut when = self.warps[number].next?;
         let mut later = |time: u64, cause: Cause| {
             if time > when.0 {
                 when = (time, cause);
             }
         };
-        for board in (0..6).filter(|board| step.control.wait_mask >> board & 1 == 1) {
-            if warp.queued[board] > 0 {
-                return None;
-            }
-            later(warp.released[board], Cause::Scoreboard(warp.holder[board]));
-        }
-        if let Action::WaitGroups(left) = step.action
-            && let Some(at) = warp.groups.len().checked_sub(1 + usize::from(left))
-        {
-            later(warp.groups[at], Cause::Groups);
-        }
-        if let Action::WaitCopies(left) = step.action {
-            let left = usize::from(left);
-            if warp.copies_queued > left {
-                return None;
-            }
-            let open = left - warp.copies_queued;
-            if let Some(at) = warp.copies.len().checked_sub(1 + open) {
-                later(warp.copies[at], Cause::Groups);
-            }
-        }
         later(self.issue, Cause::Pipe);
         later(self.banks[0].max(self.banks[1]).saturating_sub(SLACK), Cause::Banks);
         match step.unit.pipe {
@@ -257,8 +255,9 @@ impl Sm<'_> {
     /// All that decides what happens from here on, with times from now: what is over is over, however long.
     fn state(&self) -> Vec<u32> {
         let left = |time: u64| time.saturating_sub(self.now) as u32;
-        let mut state = vec![left(self.shared), left(self.tensor), left(self.barrier)];
-        state.push((self.favoured % self.schedulers.len()) as u32);
+        let mut state =
+            vec![left(self.shared), left(self.banks), left(self.outward), left(self.tensor), left(self.barrier)];
+        state.extend([(self.favoured % self.schedulers.len()) as u32, u32::from(self.stores)]);
         state.extend(self.arrived.iter().map(|arrived| *arrived as u32));
         for scheduler in &self.schedulers {
             state.extend([scheduler.last as u32, left(scheduler.issue), left(scheduler.memory)]);
@@ -305,7 +304,16 @@ impl Sm<'_> {
             let scheduler = &mut self.schedulers[number];
             let Some(&(entered, warp, at)) = scheduler.queue.front() else { continue };
             let unit = self.steps[at].unit;
-            let when = entered.max(scheduler.memory).max(if unit.shared > 0 { self.shared } else { 0 });
+            let mut when = entered.max(scheduler.memory);
+            if unit.shared > 0 {
+                when = when.max(self.shared);
+            }
+            if unit.banks {
+                when = when.max(self.banks);
+            }
+            if unit.outward > 0 {
+                when = when.max(self.outward.saturating_sub(OUTWARD_SLACK));
+            }
             if when > self.now {
                 next = next.min(when);
                 continue;
@@ -313,8 +321,16 @@ impl Sm<'_> {
             scheduler.queue.pop_front();
             scheduler.asleep_until = 0;
             scheduler.memory = self.now + u64::from(unit.interval);
+            if unit.outward > 0 {
+                self.outward = self.outward.max(self.now) + u64::from(unit.outward);
+            }
             if unit.shared > 0 {
-                self.shared = self.now + u64::from(unit.shared);
+                let turns = unit.outward > 0 && !self.stores;
+                self.stores = unit.outward > 0;
+                self.shared = self.now + u64::from(unit.shared) + if turns { TURNAROUND } else { 0 };
+                if unit.banks {
+                    self.banks = self.banks.max(self.now) + u64::from(unit.shared);
+                }
                 self.favoured = number + 1;
                 tried = 0;
             }
@@ -337,6 +353,7 @@ impl Sm<'_> {
                     warp.release(board, self.now + u64::from(after), at);
                 }
             }
+            warp.look(self.steps);
         }
         next
     }
@@ -426,10 +443,10 @@ impl Sm<'_> {
                 }
             }
         }
-        if let Action::Multiply { cycles, shared, closes } = step.action {
+        if let Action::Multiply { cycles, banks, closes } = step.action {
             if number == 0 {
                 self.tensor = self.tensor.max(now + GROUP_START) + cycles;
-                self.shared = self.shared.max(now) + shared;
+                self.banks = self.banks.max(now) + banks;
             }
             warp.tensor_done = self.tensor.max(now + GROUP_START + cycles);
             if closes {
@@ -466,8 +483,10 @@ impl Sm<'_> {
             self.arrived[block] += 1;
             if self.arrived[block] == self.block_warps {
                 self.release(block);
+                return;
             }
         }
+        self.schedulers[number].warps[chosen].look(self.steps);
     }
 
     /// The warps of a block go on behind their barrier.
@@ -480,9 +499,8 @@ impl Sm<'_> {
             let end = range.end.min(scheduler.warps.len());
             for warp in scheduler.warps.get_mut(range.start..end).unwrap_or(&mut []) {
                 warp.waiting = false;
-                if ready > warp.ready {
-                    (warp.ready, warp.why) = (ready, Some(Cause::Barrier));
-                }
+                warp.opened = warp.opened.max(ready);
+                warp.look(self.steps);
             }
         }
     }
@@ -492,6 +510,7 @@ impl Sm<'_> {
         for warp in self.schedulers.iter_mut().flat_map(|scheduler| &mut scheduler.warps) {
             warp.queued = [0; 6];
             warp.copies_queued = 0;
+            warp.look(self.steps);
         }
         for scheduler in &mut self.schedulers {
             scheduler.queue.clear();
@@ -501,9 +520,51 @@ impl Sm<'_> {
 }
 
 impl Warp {
+    /// When what the warp itself waits for is there, for its next instruction; none where that is not known yet.
+    fn look(&mut self, steps: &[Step]) {
+        self.next = steps.get(self.at).and_then(|step| self.can_go_on(step));
+    }
+
+    fn can_go_on(&self, step: &Step) -> Option<(u64, Cause)> {
+        let is_seen = step.action != Action::None || matches!(step.unit.pipe, Pipe::Memory | Pipe::WarpGroup);
+        if is_seen && self.waiting {
+            return None;
+        }
+        let mut when = (self.ready, self.why.unwrap_or(Cause::Stall));
+        let mut later = |time: u64, cause: Cause| {
+            if time > when.0 {
+                when = (time, cause);
+            }
+        };
+        if is_seen {
+            later(self.opened, Cause::Barrier);
+        }
+        for board in (0..6).filter(|board| step.control.wait_mask >> board & 1 == 1) {
+            if self.queued[board] > 0 {
+                return None;
+            }
+            later(self.released[board], Cause::Scoreboard(self.holder[board]));
+        }
+        match step.action {
+            Action::WaitGroups(left) => {
+                if let Some(at) = self.groups.len().checked_sub(1 + usize::from(left)) {
+                    later(self.groups[at], Cause::Groups);
+                }
+            }
+            Action::WaitCopies(left) => {
+                let open = usize::from(left).checked_sub(self.copies_queued)?;
+                if let Some(at) = self.copies.len().checked_sub(1 + open) {
+                    later(self.copies[at], Cause::Groups);
+                }
+            }
+            _ => {}
+        }
+        Some(when)
+    }
+
     fn state(&self, left: impl Fn(u64) -> u32, state: &mut Vec<u32>) {
         state.extend([self.at as u32, left(self.ready), u32::from(self.waiting), self.copies_queued as u32]);
-        state.extend([left(self.tensor_done), left(self.copied)]);
+        state.extend([left(self.tensor_done), left(self.copied), left(self.opened)]);
         state.extend(self.released.iter().map(|time| left(*time)));
         state.extend(self.queued.iter().map(|queued| u32::from(*queued)));
         state.extend(self.kept.iter().flatten().map(|kept| kept.map_or(u32::MAX, u32::from)));

@@ -5,7 +5,7 @@ use crate::flow::Program;
 use crate::sass::{self, Control, OperandKind};
 
 use super::Model;
-use super::machine::{Pipe, Unit, group_cycles, group_shared};
+use super::machine::{Pipe, Unit, group_banks, group_cycles};
 use super::path::Turn;
 
 /// A source operand that comes from a bank of registers.
@@ -26,8 +26,8 @@ pub(super) enum Action {
     None,
     /// Waits for the warps of the block.
     Barrier,
-    /// A multiplication of the warp group: cycles of the tensor cores and of shared memory, and whether it closes a group.
-    Multiply { cycles: u64, shared: u64, closes: bool },
+    /// A multiplication of the warp group: cycles of the tensor cores and of the banks of shared memory, and whether it closes a group.
+    Multiply { cycles: u64, banks: u64, closes: bool },
     /// Waits until at most so many groups are open.
     WaitGroups(u8),
     /// Copies to shared memory.
@@ -65,10 +65,14 @@ fn step(model: &Model<'_>, index: u32, taken: bool) -> Step {
     let mut text = String::new();
     decoder.text(inst, pc, &mut text);
     let parts = sass::parts(&text);
-    let plain = model.machine.unit(parts.mnemonic, &parts.modifiers);
+    let mut plain = model.machine.unit(parts.mnemonic, &parts.modifiers);
+    // What no thread executes goes as far as the queue.
+    plain.banks &= !text.starts_with("@!PT");
     let unit = match (model.wavefronts.of(pc), parts.mnemonic) {
         (None, _) => plain,
-        (Some(_), "LDGSTS") if parts.modifiers.contains(&"BYPASS") => plain,
+        (Some(count), "LDGSTS") if parts.modifiers.contains(&"BYPASS") => {
+            Unit { shared: plain.shared.max(count * 3 / 4), ..plain }
+        }
         (Some(count), "LDG" | "STG" | "LDGSTS") => plain.with_lines(parts.mnemonic, count),
         (Some(count), _) => plain.with_wavefronts(count),
     };
@@ -96,8 +100,8 @@ fn step(model: &Model<'_>, index: u32, taken: bool) -> Step {
             let in_registers = first.is_some_and(|operand| matches!(operand.kind, OperandKind::Reg(_)));
             let closes = parts.operands.iter().any(|operand| operand.text.starts_with("gsb"));
             let n = shape.unwrap_or(64);
-            let (cycles, shared) = (group_cycles(n, in_registers), group_shared(n, in_registers));
-            Action::Multiply { cycles, shared, closes }
+            let (cycles, banks) = (group_cycles(n, in_registers), group_banks(n, in_registers));
+            Action::Multiply { cycles, banks, closes }
         }
         _ => Action::None,
     };
