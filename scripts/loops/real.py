@@ -1,12 +1,15 @@
 """Innermost loops of kernels that somebody wrote, each so that it runs as often as it is asked to, on data that stay in the first cache.
 
 A loop stays as its compiler wrote it, but for three things: a counter decides when it ends, a clock stands on either side, and what its
-addresses of global memory grow by each turn is a parameter that is 0. Blocks all take the place of the first, and only those of one SM run.
+addresses of global memory grow by each turn is a parameter that is 0. Blocks all take the place of the first, each with pointers of its own,
+and only those of one SM run.
 """
 import json
 import os
 import re
 
+# Bytes from a block's data to the next one's.
+APART = 160 << 10
 LABEL = re.compile(r"^\s*(\$?[\w$]+):")
 BRANCH = re.compile(r"^(?:@!?(%\w+)\s+)?bra(?:\.uni)?\s+(\$?[\w$]+);")
 ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(([^)]*)\)", re.S)
@@ -116,12 +119,14 @@ def of_file(path):
     for place, (first, last) in enumerate(loops(lines)):
         head = lines[: last_register + 1] + [
             "\t.reg .b32 %cyc_turns, %cyc_none, %cyc_one, %cyc_sm, %cyc_warp, %cyc_thread;",
-            "\t.reg .b64 %cyc_zero, %cyc_start, %cyc_end, %cyc_clocks;",
+            "\t.reg .b64 %cyc_zero, %cyc_start, %cyc_end, %cyc_clocks, %cyc_block;",
             "\t.reg .pred %cyc_again;",
             "\tld.param.u32 %cyc_turns, [cyc_turns];",
             "\tld.param.u64 %cyc_zero, [cyc_still];",
             "\tcvt.u32.u64 %cyc_none, %cyc_zero;",
             "\tadd.s32 %cyc_one, %cyc_none, 1;",
+            "\tmov.u32 %cyc_sm, %ctaid.x;",
+            f"\tmul.wide.u32 %cyc_block, %cyc_sm, {APART};",
             # One SM has the second cache to itself.
             "\tmov.u32 %cyc_sm, %smid;",
             "\tsetp.ne.u32 %cyc_again, %cyc_sm, 0;",
@@ -144,9 +149,14 @@ def of_file(path):
             "\tst.global.u64 [%cyc_clocks+8], %cyc_end;",
             "\tst.global.u32 [%cyc_clocks+16], %cyc_sm;",
         ]
+        above = []
+        for line in lines[last_register + 1 : first]:
+            above.append(line)
+            if found := re.match(r"ld\.param\.[usb]64\s+(%\w+),", statement(line)):
+                above.append(f"\tadd.s64 {found[1]}, {found[1]}, %cyc_block;")
         before = ["\tbar.sync 0;", "\tmov.u64 %cyc_start, %clock64;"]
         body = still(lines[first:last])
-        whole = head + lines[last_register + 1 : first] + before + body + around + lines[last + 1 :]
+        whole = head + above + before + body + around + lines[last + 1 :]
         name = os.path.basename(path)[:-4]
         yield f"{name}.{place}", Loop(name, whole, parameters, int(threads[1]), smem)
 
