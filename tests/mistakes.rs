@@ -134,4 +134,15 @@ fn a_folder_of_ptx_alone_is_compiled() {
     let output = program().args([".", "--ptxas", "13.4"]).current_dir(folder.path()).output().expect("the program");
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stdout(&output).contains("spill_storm"), "{}", stdout(&output));
+    for (words, exit) in [
+        (&["gate", ".", "--update"][..], 0),
+        (&["gate", "."][..], 0),
+        (&["gate", ".", "--deny", "spills"][..], 1),
+        (&["matrix", "."][..], 0),
+        (&["annotate", "."][..], 0),
+    ] {
+        let asked = program().args(words).args(["--ptxas", "13.4"]).current_dir(folder.path()).output();
+        let asked = asked.expect("the program");
+        assert_eq!(asked.status.code(), Some(exit), "{words:?}: {}", stderr(&asked));
+    }
 }

@@ -11,6 +11,7 @@ use super::toolchain::INSTALLING;
 use super::{Outcome, output};
 use crate::emit;
 use crate::emit::clean::Form;
+use crate::engine::input;
 use crate::engine::matrix::{Request, measure, pages};
 use crate::engine::settings::{Settings, Within};
 use crate::gate::Metric;
@@ -97,7 +98,7 @@ impl MatrixArgs {
     /// What the flags decide.
     fn request(&self) -> Result<Request> {
         let settings = Settings {
-            inputs: self.inputs.clone(),
+            inputs: input::files(&self.inputs),
             arch: self.arch.clone(),
             ptxas: None,
             kernel: self.kernel.clone(),

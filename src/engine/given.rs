@@ -110,11 +110,27 @@ pub fn expand(inputs: &[PathBuf], settings: &Settings) -> Result<Vec<Given>> {
 /// The chosen entries of a container. That there are none is an error, which reading it tells.
 pub fn inside(path: &Path, args: &Inside<'_>) -> Result<Vec<Given>> {
     let choice = Choice::inside(path, args)?;
+    let (mut all, passed_over) = entries(&choice, args, args.within.compile)?;
+    if all.is_empty() && passed_over && path.is_dir() {
+        // A folder of PTX alone is there to be compiled.
+        (all, _) = entries(&choice, args, true)?;
+    }
+    if all.is_empty() {
+        let name = path.display();
+        let compile = if passed_over { "; --compile compiles the PTX inside" } else { "" };
+        let message = format!("{name}: no cubin that was asked for is inside: `ptxinspect list` says what is{compile}");
+        all.push(Given { path: path.to_path_buf(), from: From::Nothing(message), limits: args.limits });
+    }
+    Ok(all)
+}
+
+/// The entries that are chosen, and whether PTX was passed over.
+fn entries(choice: &Choice, args: &Inside<'_>, compile: bool) -> Result<(Vec<Given>, bool)> {
     let limits = args.limits;
     let mut all = Vec::new();
     let mut passed_over = false;
     choice.visit(
-        |entry| Some(chosen(entry, &choice, args.within.compile).map(|()| entry.clone())),
+        |entry| Some(chosen(entry, choice, compile).map(|()| entry.clone())),
         |result| {
             match result {
                 Ok(Ok(entry)) => {
@@ -132,13 +148,7 @@ pub fn inside(path: &Path, args: &Inside<'_>) -> Result<Vec<Given>> {
         },
         &Silent,
     )?;
-    if all.is_empty() {
-        let name = path.display();
-        let compile = if passed_over { "; --compile compiles the PTX inside" } else { "" };
-        let message = format!("{name}: no cubin that was asked for is inside: `ptxinspect list` says what is{compile}");
-        all.push(Given { path: path.to_path_buf(), from: From::Nothing(message), limits });
-    }
-    Ok(all)
+    Ok((all, passed_over))
 }
 
 /// Why an entry is left out.

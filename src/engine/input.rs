@@ -151,6 +151,40 @@ pub fn unique(paths: &[PathBuf]) -> Vec<PathBuf> {
     paths.iter().filter(|path| seen.insert(path.as_path())).cloned().collect()
 }
 
+/// The same, with the files of a folder of PTX alone in its place.
+pub fn files(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let all: Vec<PathBuf> =
+        paths.iter().flat_map(|path| ptx_alone(path).unwrap_or_else(|| vec![path.clone()])).collect();
+    unique(&all)
+}
+
+/// Files that a folder is looked through for, at most; one with more is read as a whole.
+const MOST_FILES: usize = 100_000;
+
+/// The PTX files of a folder that holds no other code, by name.
+fn ptx_alone(folder: &Path) -> Option<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_path_buf()];
+    let mut left = MOST_FILES;
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(&folder).ok()? {
+            let entry = entry.ok()?;
+            left = left.checked_sub(1)?;
+            let (path, kind) = (entry.path(), entry.file_type().ok()?);
+            match path.extension().and_then(|extension| extension.to_str()) {
+                _ if kind.is_dir() => open.push(path),
+                Some("ptx") if kind.is_file() => found.push(path),
+                Some("cubin" | "fatbin" | "so" | "a" | "o" | "whl" | "zip" | "tar" | "gz" | "dll" | "exe") => {
+                    return None;
+                }
+                _ => {}
+            }
+        }
+    }
+    found.sort_unstable();
+    (!found.is_empty()).then_some(found)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -88,7 +88,7 @@ impl Plan {
         let root = baseline.parent().map_or_else(|| here.clone(), Path::to_path_buf);
         let some_inputs = !args.inputs.is_empty();
         let own_arches = matching(&policy, &base, &here, !some_inputs)?;
-        let paths = if some_inputs { input::unique(&args.inputs) } else { own_arches.keys().cloned().collect() };
+        let paths = if some_inputs { input::files(&args.inputs) } else { own_arches.keys().cloned().collect() };
         if paths.is_empty() {
             bail!("there is nothing to measure: name PTX files or cubins, or list inputs in {POLICY}");
         }
