@@ -6,7 +6,7 @@ mod names;
 use std::collections::{HashMap, HashSet};
 
 pub use self::data::{Accessed, accessed};
-use self::data::{DataSite, is_relaxed_arrival, is_strong, names_of_ends};
+use self::data::{DataSite, is_relaxed, is_strong, names_of_ends};
 use self::names::special;
 use super::program::*;
 use crate::base::IndexVec;
@@ -183,7 +183,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
                 refused = refused.or(Some((site.line(), "its guard is no register")));
             }
             synchronises |= is_root(&site.operation) && !is_control(&site.operation);
-            if self.with_data && is_relaxed_arrival(site) {
+            if self.with_data && is_relaxed(site) {
                 relaxed.push(code.len() as u32);
             }
             if self.with_data && is_strong(site) {

@@ -567,7 +567,8 @@ impl Run<'_> {
         }
     }
 
-    /// Whoever reads a flag that is no weak one knows what came before it was written: whether fences make it so is not asked.
+    /// Whoever reads a flag that is no weak one knows what came before it was written, where that was released or fenced: whether it was
+    /// acquired is not asked.
     fn flags(&mut self, warp: usize, access: Access, spans: &[(SharedAddress, u64)]) {
         for (at, _) in spans.iter().take(MOST_FLAGS) {
             let clock = access.writes().then(|| self.clocks.send(warp));
@@ -577,6 +578,7 @@ impl Run<'_> {
             {
                 self.clocks.join(warp, told);
             }
+            let clock = clock.map(|clock| data.tells(warp, clock, &self.program.relaxed));
             if let Some(clock) = clock {
                 data.flags.entry(*at).or_default().join(&clock);
             }
@@ -625,12 +627,8 @@ impl Run<'_> {
                     self.issue(warp, 0, stream, By::Tcgen05, place, (0, false));
                 }
                 let whole = stream == Stream::Tcgen05;
-                let (Some(data), Some(clock)) = (&mut self.data, self.clocks.of(warp)) else { return };
-                // What a load has given has been read: compilers wait for its registers, with tcgen05.wait::ld or without.
-                let (agent, epoch) = match stream {
-                    Stream::TensorLoad => (warp, clock.known(warp)),
-                    _ => data.issue(Agent::Stream(warp, stream, 0)),
-                };
+                let Some(data) = &mut self.data else { return };
+                let (agent, epoch) = data.issue(Agent::Stream(warp, stream, 0));
                 let basis = Basis::Fact;
                 let who = Toucher { warp, agent, epoch, access, by: By::Tcgen05, strong: false, basis };
                 self.passes_columns(&who, lane, at, u64::from(count), true);

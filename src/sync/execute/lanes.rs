@@ -61,7 +61,12 @@ impl Run<'_> {
         }
         match op {
             Op::Elect { lane, elected, .. } => {
-                let leader = (members & mask).trailing_zeros().min(31) as usize;
+                // Which lane is elected is not told: where data is looked at, not the one that programs take to be the first.
+                let members = members & mask;
+                let leader = match self.data {
+                    Some(_) => 31_u32.saturating_sub(members.leading_zeros()),
+                    None => members.trailing_zeros().min(31),
+                } as usize;
                 self.write(warp, *lane, mask, Lanes::Same(Word::fact(leader as u64)));
                 self.write(warp, *elected, mask, Lanes::each(|lane| Word::fact(u64::from(lane == leader))));
             }

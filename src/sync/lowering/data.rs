@@ -127,8 +127,12 @@ pub(super) fn is_strong(site: &Site<'_>) -> bool {
     }
 }
 
-/// Whether an arrival tells nothing of what came before it.
-pub(super) fn is_relaxed_arrival(site: &Site<'_>) -> bool {
+/// Whether an arrival, or a write that others wait for, tells nothing of what came before it.
+pub(super) fn is_relaxed(site: &Site<'_>) -> bool {
+    let instruction = site.located.instruction;
+    if matches!(instruction.mnemonic(), "st" | "red" | "atom") {
+        return is_strong(site) && !instruction.has("release") && !instruction.has("acq_rel");
+    }
     let arrives = match site.operation {
         Operation::ClusterBarrier { action, .. } => action == ClusterBarrierAction::Arrive,
         Operation::Mbarrier(mbarrier) => matches!(
