@@ -153,7 +153,16 @@ pub(crate) fn of_operands<'a>(
         drop(agreement);
         (found, (warps, bits))
     };
+        found.extend(addresses::apart(&mut agreement, &bits));
+        found.extend(coherence::check(&warps));
+        found.extend(elected::check(&warps));
     match work::within(OPERAND_STEPS, check) {
+        if size.is_none() && addresses::has_wide(&warps) {
+            // How lanes differ, one warp of any block tells.
+            let warp = BlockSize { dimensions: [LANES as u32, 1, 1], exact: false };
+            let warps = warps.with_operands(function, Some(warp));
+            found.extend(addresses::apart(&mut Agreement::new(&warps), &Bits::of(&warps)));
+        }
         Ok((found, operands)) => (found, Some(operands)),
         Err(_) => (Vec::new(), None),
     }

@@ -22,6 +22,8 @@ use crate::simt::ssa::value_numbering::{self, Origins};
 
 /// Shared variables of a module up to which all are known to each of its functions; of more, those that it names.
 const FEW_NAMES: usize = 64;
+/// What a `.ptr` without an alignment promises (PTX ISA, "Kernel Parameter Attributes: .ptr").
+const POINTED: u64 = 4;
 /// Instructions between a mapa and the use of its address.
 const MAX_MOVES: usize = 8;
 
@@ -74,6 +76,8 @@ pub struct Declared {
     pub bytes: Option<u64>,
     /// Whether the launch decides: dynamic shared memory.
     pub is_dynamic: bool,
+    /// What a parameter that is a pointer says that it points to is aligned to; none where it says nothing.
+    pub points_to: Option<u64>,
 }
 
 impl Declared {
@@ -89,6 +93,12 @@ impl Declared {
             is_dynamic: declaration.space == StateSpace::Shared
                 && declaration.linkage == Some(Linkage::Extern)
                 && bytes.is_none(),
+            points_to: declaration.pointer.and_then(|pointer| match pointer.align {
+                None => Some(POINTED),
+                // Compilers write it of every pointer, whatever they know.
+                Some(1) => None,
+                Some(align) => Some(u64::from(align)),
+            }),
         }
     }
 }
@@ -282,7 +292,7 @@ impl Values {
                 allocations.push((variables.len() as u32, index));
                 variables.push("tensor memory".to_owned());
                 alignments.push(1);
-                declared.push(Declared { space: None, align: 32, bytes: None, is_dynamic: false });
+                declared.push(Declared { space: None, align: 32, bytes: None, is_dynamic: false, points_to: None });
             }
         }
         let mut slice = Slice::of(graph, scope);

@@ -124,6 +124,7 @@ fn asked_of_access<'a>(site: &Site<'a>) -> impl Iterator<Item = Operand<'a>> {
         "ld" | "st" | "atom" | "red" | "ldmatrix" | "stmatrix" | "multimem" | "prefetch" | "tensormap" => (true, false),
         "cp" | "bar" | "barrier" | "mbarrier" | "tcgen05" | "elect" | "shfl" | "vote" | "match" | "redux" | "mapa"
         | "wgmma" | "brx" | "bfe" => (true, true),
+        "suld" | "sust" | "sured" | "tex" | "tld4" => (true, false),
         _ => (false, false),
     };
     let is_asked = move |operand: &Operand<'_>| match operand.shape() {
@@ -132,6 +133,23 @@ fn asked_of_access<'a>(site: &Site<'a>) -> impl Iterator<Item = Operand<'a>> {
         _ => false,
     };
     instruction.operands().filter(is_asked)
+}
+
+/// What an instruction hands to other threads: what it stores, where they may look for it.
+fn handed_out<'a>(site: &Site<'a>) -> impl Iterator<Item = Operand<'a>> {
+    let instruction = site.located.instruction;
+    let from = match instruction.mnemonic() {
+        "st" if !instruction.has("local") && !instruction.has("param") => Some(1),
+        "atom" => Some(2),
+        _ => None,
+    };
+    from.into_iter().flat_map(move |from| instruction.operands().skip(from))
+}
+
+/// Whether a kernel takes the address of local memory.
+fn points_to_local(graph: &Graph<'_>) -> bool {
+    let mut taken = graph.sites.iter().map(|site| site.located.instruction).filter(|found| found.mnemonic() == "cvta");
+    taken.any(|found| found.has("local") && !found.has("to"))
 }
 
 /// Whether it matters who passes an instruction's guard: where it leads elsewhere, and where analyses ask who runs it.
@@ -190,12 +208,13 @@ impl Slice {
             inside: IndexVec::filled(false, count),
             open: Vec::new(),
         };
+        let hands_out = scope == Scope::Operands && points_to_local(graph);
         for (index, site) in graph.sites.iter_enumerated() {
             if decides(site) || scope == Scope::Operands {
                 gatherer.want_guard(site);
             }
             if scope == Scope::Operands {
-                let mut asked = asked_of_access(site).peekable();
+                let mut asked = asked_of_access(site).chain(handed_out(site).filter(|_| hands_out)).peekable();
                 if asked.peek().is_some() {
                     gatherer.observe(index, site, Kind::Look);
                     asked.for_each(|operand| gatherer.want(site, operand));

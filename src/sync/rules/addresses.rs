@@ -9,7 +9,7 @@ use crate::base::{Line, work};
 use crate::ptx::{
     Bulk, CpAsync, Function, Instruction, MbarrierAction, Operand, Operation, StateSpace, Tcgen05, type_bits,
 };
-use crate::simt::{Bits, Declared, Root, Site, SiteId, ThreadSet, Value, Warps, dataflow};
+use crate::simt::{Bits, Declared, Held, Lanes, Patterns, Root, Site, SiteId, ThreadSet, Value, Warps, dataflow};
 use crate::sync::rules::agreement::Agreement;
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
@@ -18,6 +18,8 @@ use crate::sync::rules::rule::Rule;
 const MAP: (u64, u64) = (128, 64);
 /// Bytes of an mbarrier.
 const MBARRIER: u64 = 8;
+/// Bytes that somebody may have meant to copy at once.
+const MOST_BYTES: u64 = 1 << 16;
 /// Blocks of a cluster that every launch may have.
 const PORTABLE: u32 = 8;
 
@@ -120,6 +122,71 @@ pub fn check(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
         source_size(agreement, (index, site), &here, &mut add);
         tensor_map(warps, (index, site), &mut add);
         ranks(agreement, (index, site), &here, &mut add);
+    }
+    checks
+}
+
+/// Whether an instruction reads or writes so many bytes of global memory at once that lanes next to each other may be too close.
+fn is_wide(site: &Site<'_>) -> bool {
+    let instruction = site.located.instruction;
+    let is_plain = matches!(instruction.mnemonic(), "ld" | "st") && matches!(site.operation, Operation::Other);
+    let elsewhere = |word: &str| word.starts_with("shared") || word.starts_with("param") || word == "local";
+    is_plain && !instruction.modifiers().any(elsewhere) && width(&instruction).is_some_and(|bytes| bytes > 4)
+}
+
+/// Whether a kernel has accesses that `apart` looks at.
+pub fn has_wide(warps: &Warps<'_>) -> bool {
+    warps.graph.sites.iter().any(is_wide)
+}
+
+/// Lanes whose addresses lie closer together than what each of them reads or writes at once is aligned to: wherever the first of them is,
+/// not all are aligned.
+pub fn apart(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
+    let warps = agreement.warps;
+    let at = |site: &Site<'_>| usize::from(site.located.instruction.mnemonic() == "ld");
+    let sites =
+        warps.graph.sites.iter_enumerated().filter(|(index, site)| is_wide(site) && !warps.at(*index).is_empty());
+    let wide: Vec<(SiteId, Operand<'_>, u64)> = sites
+        .filter_map(|(index, site)| {
+            let instruction = site.located.instruction;
+            let align = width(&instruction).filter(|bytes| bytes.is_power_of_two())?;
+            Some((index, instruction.operand(at(site))?, align))
+        })
+        .collect();
+    if wide.is_empty() || warps.threads.is_none() {
+        return Vec::new();
+    }
+    let patterns = Patterns::of(warps, bits, wide.iter().map(|(index, operand, _)| (*index, *operand)));
+    let mut checks = Vec::new();
+    for (index, operand, align) in wide {
+        let (Held::Pattern(pattern), ..) = patterns.address(index, operand) else { continue };
+        if pattern.variable.is_some() || matches!(pattern.lanes, Lanes::Same(_)) || !agreement.all_come(index) {
+            continue;
+        }
+        let here = warps.at(index);
+        let mut first: Option<(u32, u64)> = None;
+        let odd = here.iter().find_map(|thread| {
+            let place = pattern.lanes.of(thread) & (align - 1);
+            match first.filter(|(known, _)| known / 32 == thread / 32) {
+                Some((known, there)) => (place != there).then_some((known, thread)),
+                None => {
+                    first = Some((thread, place));
+                    None
+                }
+            }
+        });
+        let (Some((one, other)), Some(site)) = (odd, warps.graph.sites.get(index)) else { continue };
+        let lie = pattern.lanes.of(other).wrapping_sub(pattern.lanes.of(one)) as i64;
+        checks.push(Finding {
+            rule: Rule::Aligned,
+            confidence: Confidence::Likely,
+            line: site.line(),
+            message: format!(
+                "{} of threads {one} and {other} lie {lie} bytes apart: not both are multiples of {align}",
+                operand.text()
+            ),
+            reasoning: format!("the address of this instruction must be a multiple of {align} in every thread"),
+        });
     }
     checks
 }
@@ -298,6 +365,12 @@ fn aligned(
         add(Rule::Aligned, Confidence::Likely, message, rule);
         return;
     }
+    if let Some((name, promised)) = promised(warps, index, access).filter(|(_, promised)| *promised < align) {
+        let message =
+            format!("{name} points to what is aligned to {promised} only, and {text} must be a multiple of {align}");
+        add(Rule::Aligned, Confidence::Likely, message, format!("{rule}: declare it .ptr .align {align}"));
+        return;
+    }
     // A variable that may start anywhere.
     let Some((name, declared)) = variable.filter(|(_, declared)| declared.align < align) else { return };
     let is_static = declared.bytes.is_some() && declared.space != Some(StateSpace::Param);
@@ -306,6 +379,13 @@ fn aligned(
         let message = format!("{name} is aligned to {} only, and {text} must be a multiple of {align}", declared.align);
         add(Rule::Aligned, Confidence::Likely, message, format!("{rule}: declare it .align {align}"));
     }
+}
+
+/// What a parameter that an access starts from says of what it points to.
+fn promised<'w>(warps: &'w Warps<'_>, index: SiteId, access: &Access<'_>) -> Option<(&'w str, u64)> {
+    let (variable, _) = warps.values.parameter(&warps.graph, index, access.operand)?;
+    let promised = warps.values.declared.get(variable as usize)?.points_to?;
+    Some((warps.values.variables.get(variable as usize)?.as_str(), promised))
 }
 
 fn contained(warps: &Warps<'_>, here: &ThreadSet, access: &Access<'_>, value: &Value, add: Add<'_>) {
@@ -377,6 +457,14 @@ fn source_size(agreement: &mut Agreement<'_, '_>, (index, site): (SiteId, &Site<
         Some(warps.values.operand(&warps.graph, index, operand))
     };
     let Some((Value::Constant(size), source)) = number(2).zip(number(3)) else { return };
+    let chosen = || {
+        let operand = site.located.instruction.operand(3)?;
+        warps
+            .values
+            .numbers(&warps.graph, index, operand)
+            .into_iter()
+            .find(|from| (size + 1..=MOST_BYTES).contains(from))
+    };
     let (who, from) = match source {
         Value::Constant(from) => (String::new(), from),
         Value::Threads { values, elected: false } if agreement.all_come(index) => {
@@ -387,7 +475,10 @@ fn source_size(agreement: &mut Agreement<'_, '_>, (index, site): (SiteId, &Site<
             };
             (format!(" in thread {thread}"), from)
         }
-        _ => return,
+        _ => match chosen() {
+            Some(from) => (" by a choice".to_owned(), from),
+            None => return,
+        },
     };
     if from > size {
         let message = format!("cp.async of {size} bytes is given a source of {from}{who}");
