@@ -12,7 +12,7 @@ const PARTITIONS: u32 = 4;
 /// Threads of a warp.
 const WARP: u32 = 32;
 /// A thread can name R0 to R254.
-const ISA_LIMIT: u32 = 255;
+pub const ISA_LIMIT: u32 = 255;
 
 /// What a kernel's directives and ptxas's flags say about registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -30,11 +30,13 @@ pub use rules::agreement::Agreement;
 pub use verdict::{Answer, Cause, Effort, Verdict};
 use verdict::{Limits, Problems, Witness, find_culprit, judge, problems_in};
 
+use std::collections::BTreeSet;
+
 use crate::base::work;
-use crate::ptx::{Function, Module, Operation, Tcgen05};
+use crate::ptx::{Function, Module, Operation, RegisterAction, Tcgen05};
 use crate::registers::cap;
 use crate::roles::Role;
-use crate::simt::{Bits, BlockSize, Graph, Site, Warps};
+use crate::simt::{Bits, BlockSize, Graph, Paths, Site, SiteId, Warps};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::{Family, Rule, Told};
 use crate::sync::rules::{
@@ -96,6 +98,7 @@ pub fn check<'a>(
         check.confidence = check.confidence.min(Confidence::Likely);
     }
     let known = size.filter(|size| size.threads().is_some());
+    found.extend(known.and_then(|size| asked_for_fewer(function, warps, size)));
     let executed = known.and_then(|size| execute_kernel(function, &warps.graph, size, roles, effort));
     if let Some(executed) = &executed {
         executed.overrule(&mut found, function.module());
@@ -166,6 +169,37 @@ pub(crate) fn of_operands<'a>(
         Ok((found, operands)) => (found, Some(operands)),
         Err(_) => (Vec::new(), None),
     }
+}
+
+/// A setmaxnreg.inc to fewer registers than the launch gives, by whoever has set none before.
+fn asked_for_fewer(function: &Function<'_, '_>, warps: &Warps<'_>, size: BlockSize) -> Option<Finding> {
+    let header = function.header();
+    let given = cap::by_directives(header.max_registers(), size.threads()?, header.min_blocks_per_sm());
+    // Kernels in use that could have all a thread may have ask for what they need of them.
+    if given >= cap::ISA_LIMIT {
+        return None;
+    }
+    let sites = warps.graph.sites.iter_enumerated();
+    let sets: BTreeSet<SiteId> = sites
+        .filter(|(_, site)| matches!(site.operation, Operation::SetMaxNReg { .. }))
+        .map(|(index, _)| index)
+        .collect();
+    let paths = Paths::new(warps);
+    sets.iter().find_map(|index| {
+        let site = warps.graph.sites.get(*index)?;
+        let Operation::SetMaxNReg { action: RegisterAction::Inc, count: Some(count) } = site.operation else {
+            return None;
+        };
+        let is_first = !warps.at(*index).is_empty() && paths.first(*index, true, &[&sets]).is_empty();
+        (count < given && is_first).then(|| Finding {
+            rule: Rule::ToFewerOrMore,
+            confidence: Confidence::Likely,
+            line: site.line(),
+            message: format!("asks for registers by setmaxnreg.inc to {count}, and has {given}: more"),
+            reasoning: "setmaxnreg.inc goes to as many registers as the warp has, or more; to fewer it is undefined"
+                .to_owned(),
+        })
+    })
 }
 
 /// Executes a kernel for blocks of a size; none where nothing in it synchronises.

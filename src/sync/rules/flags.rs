@@ -4,15 +4,18 @@
 //! of its turns, and a scope must have both sides in it.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use crate::base::{FastMap, FastSet, Line, work};
-use crate::ptx::{MbarrierAction, Operation, Register};
+use crate::ptx::{MbarrierAction, Operand, Operation, Register};
 use crate::simt::{Block, BlockId, Edge, Graph, Root, Site, SiteId, Warps, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
 /// Rounds in which origins of registers are followed.
 const MAX_ROUNDS: usize = 4;
+/// Stores into other blocks that are followed to an arrival.
+const MAX_STORES: usize = 16;
 /// Instructions of a loop that waits, at most.
 const MAX_SPIN: usize = 24;
 /// Branches that are asked whether they tell blocks apart.
@@ -24,6 +27,7 @@ const BLOCK: u64 = 1;
 pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
     let mut checks = Vec::new();
     remote_arrivals(warps, &mut checks);
+    checks.extend(narrow_handover(warps));
     let graph = &warps.graph;
     if graph.calls || !graph.complete {
         return checks;
@@ -100,6 +104,73 @@ fn remote_arrivals(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
             ));
         }
     }
+}
+
+/// Data that is stored into the memory of another block, and handed over at an mbarrier there with the scope of one block: by the arrival,
+/// or by whoever waits for it.
+fn narrow_handover(warps: &Warps<'_>) -> Option<Finding> {
+    let graph = &warps.graph;
+    let is_remote = |index: SiteId, operand: Operand<'_>| {
+        warps.values.root(graph, index, operand) == Some(Root::Mapped) && !warps.values.is_own(graph, index, operand)
+    };
+    let wide =
+        |site: &Site<'_>| site.located.instruction.modifiers().any(|word| matches!(word, "cluster" | "gpu" | "sys"));
+    // A fence orders for whoever it reaches.
+    if graph.sites.iter().any(|site| {
+        matches!(site.operation, Operation::Fence { proxy: false })
+            && wide(site)
+            && !site.located.instruction.has("mbarrier_init")
+    }) {
+        return None;
+    }
+    let stores = graph.sites.iter_enumerated().filter(|(index, site)| {
+        let address = || site.located.instruction.operand(0).filter(|operand| operand.address().is_some());
+        site.located.instruction.mnemonic() == "st" && address().is_some_and(|operand| is_remote(*index, operand))
+    });
+    for (store, stored) in stores.take(MAX_STORES) {
+        let mut arrivals: Vec<SiteId> = Vec::new();
+        dataflow::walk(
+            graph,
+            store,
+            |_| true,
+            |index, site| match site.operation {
+                Operation::ClusterBarrier { .. } => ControlFlow::Break(()),
+                Operation::Mbarrier(mbarrier) => {
+                    let address = mbarrier.address.filter(|_| mbarrier.action == MbarrierAction::Arrive);
+                    arrivals.extend(address.filter(|address| is_remote(index, *address)).map(|_| index));
+                    ControlFlow::Continue(())
+                }
+                _ => ControlFlow::Continue(()),
+            },
+        );
+        for index in arrivals {
+            let arrival = graph.sites.get(index)?;
+            let Operation::Mbarrier(mbarrier) = arrival.operation else { continue };
+            let Some(object) = mbarrier.address.and_then(|address| warps.values.identity(graph, index, address)) else {
+                continue;
+            };
+            let waits = graph.sites.iter_enumerated().filter(|(at, site)| match site.operation {
+                Operation::Mbarrier(mbarrier) => {
+                    matches!(mbarrier.action, MbarrierAction::TryWait | MbarrierAction::TestWait)
+                        && mbarrier.address.and_then(|address| warps.values.identity(graph, *at, address))
+                            == Some(object)
+                }
+                _ => false,
+            });
+            let narrow = [arrival].into_iter().chain(waits.map(|(_, site)| site)).find(|site| !wide(site));
+            if let Some(site) = narrow {
+                let line = stored.line();
+                return Some(likely(
+                    Rule::ScopeReaches,
+                    site.line(),
+                    format!("hands over what line {line} stores into another block with the scope of one block"),
+                    "without a scope an mbarrier's instruction has .cta, which has the threads of one block in it: both the arrival and the \
+                     wait say .cluster",
+                ));
+            }
+        }
+    }
+    None
 }
 
 /// How an access is ordered with those of others.

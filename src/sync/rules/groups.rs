@@ -1,7 +1,7 @@
 //! Groups of asynchronous work along every path: wgmma fenced, committed and waited for; copies committed and waited for.
 
 use crate::base::{FastSet, IndexVec, work};
-use crate::ptx::{Bulk, CpAsync, Operation, Register, Wgmma};
+use crate::ptx::{Bulk, CpAsync, Operand, Operation, Register, Shape, Wgmma};
 use crate::simt::{BlockId, Graph, Site, SiteId, Warps, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
@@ -167,6 +167,7 @@ fn unfenced(graph: &Graph<'_>, is_mma: impl Fn(&Operation<'_>) -> bool, checks: 
             reasoning: format!(
                 "wgmma.fence comes between writing registers and the multiplications that have them: {} has none",
                 if *state & START != 0 { "a path to this line" } else { "every path to this line" }
+    unfenced_operands(graph, checks);
             ),
         });
     }
@@ -256,6 +257,43 @@ fn never_waited_for<'g, 'a>(graph: &'g Graph<'a>, kind: impl Fn(&Site<'_>) -> Op
         let is_sure = site.guard.is_none() && site.located.instruction.operand(3).is_none();
         kind(site) == Some(OPEN) && is_sure && !follows.1
     })
+}
+
+/// The first multiplication that no path brings a fence to from where registers of its matrix A were loaded.
+fn unfenced_operands(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
+    if checks.iter().any(|known| known.rule == Rule::WgmmaFenced) {
+        return;
+    }
+    let is_mma = |site: &Site<'_>| matches!(site.operation, Operation::Wgmma(Wgmma::MmaAsync));
+    let matrix = |site: &Site<'_>| -> Vec<Register> {
+        let Some(operand) = site.located.instruction.operand(1) else { return Vec::new() };
+        let Shape::Vector(parts) = operand.shape() else { return Vec::new() };
+        let resolve = |part: Operand<'_>| graph.registers.resolve(part.name()?, site.located.id);
+        parts.filter_map(resolve).collect()
+    };
+    let operands: FastSet<Register> = graph.sites.iter().filter(|site| is_mma(site)).flat_map(matrix).collect();
+    if operands.is_empty() {
+        return;
+    }
+    let states = along(graph, |site| match site.operation {
+        Operation::Wgmma(Wgmma::Fence) => Some(FENCED),
+        Operation::Wgmma(_) => None,
+        // Compilers move copies and conversions about as they like.
+        _ if !matches!(site.located.instruction.mnemonic(), "ld" | "ldmatrix") => None,
+        _ => graph.registers.written_by(&site.located).any(|to| operands.contains(&to)).then_some(OPEN),
+    });
+    let bare = |(site, state): &(&Site<'_>, &States)| is_mma(site) && **state == OPEN && !matrix(site).is_empty();
+    if let Some((site, _)) = graph.sites.iter().zip(&states).find(bare) {
+        checks.push(Finding {
+            rule: Rule::WgmmaFenced,
+            confidence: Confidence::Likely,
+            line: site.line(),
+            message: "wgmma.mma_async with no wgmma.fence since the registers of A were loaded".to_owned(),
+            reasoning: "wgmma.fence comes between writing registers and the multiplications that have them: every path to this line has \
+                        none"
+                .to_owned(),
+        });
+    }
 }
 
 /// Whether a bulk copy goes from shared memory to global memory.

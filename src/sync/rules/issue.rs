@@ -107,10 +107,8 @@ fn allocation(agreement: &mut Agreement<'_, '_>, (index, site): (SiteId, &Site<'
 fn initialisation(agreement: &mut Agreement<'_, '_>, (index, site): (SiteId, &Site<'_>)) -> Option<Finding> {
     let warps = agreement.warps;
     let here = warps.at(index);
-    // Lanes of one warp write the same at once, and kernels in use have a lane of every warp do it before a barrier.
-    if here.warps().len() < 2 || lanes(&here).is_none() {
-        return None;
-    }
+    // Kernels in use have a lane of every warp do it before a barrier.
+    lanes(&here)?;
     let address = site.located.instruction.operand(0)?;
     let uniformity = agreement.of_threads(here);
     (uniformity.agrees(warps, index, address) && uniformity.equally(warps, index)).then(|| {

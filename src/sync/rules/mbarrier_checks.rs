@@ -227,6 +227,56 @@ fn publication(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Findin
         });
     }
     relaxed(warps, objects, checks);
+    unseen(warps, objects, checks);
+}
+
+/// A copy that completes on an mbarrier with no fence since it was initialised, in a kernel that has none for any: copies are done by the
+/// async proxy, which need not see what a thread wrote.
+fn unseen(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Finding>) {
+    let graph = &warps.graph;
+    let mut found: Option<(&MbarrierSite, SiteId)> = None;
+    let inits = objects.sites.iter().zip(&objects.groups).filter(|(site, _)| site.act == Act::Init);
+    for (site, group) in inits.filter_map(|(site, group)| Some((site, group.as_ref()?))) {
+        let who = warps.warps_at(site.index);
+        let on_it: BTreeSet<SiteId> =
+            objects.of(group).filter(|site| site.act == Act::Complete).map(|site| site.index).collect();
+        let mut copied = None;
+        let mut is_fenced = false;
+        dataflow::walk(
+            graph,
+            site.index,
+            |edge| warps.may_go(&who, edge.to),
+            |index, site| match site.operation {
+                // A cluster barrier that releases is taken for one: kernels in use have nothing else.
+                Operation::Fence { .. } | Operation::ClusterBarrier { .. } => {
+                    is_fenced = true;
+                    ControlFlow::Break(())
+                }
+                Operation::Bulk(_) => {
+                    copied = copied.or(Some(index).filter(|index| on_it.contains(index)));
+                    ControlFlow::Continue(())
+                }
+                _ => ControlFlow::Continue(()),
+            },
+        );
+        if is_fenced {
+            return;
+        }
+        found = found.or(copied.map(|copy| (site, copy)));
+    }
+    let Some((site, copy)) = found else { return };
+    let line = graph.sites.get(copy).map_or(0, |site| site.line().0);
+    checks.push(Finding {
+        rule: Rule::InitFenced,
+        confidence: Confidence::Likely,
+        line: site.line,
+        message: format!(
+            "the mbarrier {} is initialised with no fence before the copy of line {line}",
+            site.object(warps).unwrap_or_default()
+        ),
+        reasoning: "copies complete through the async proxy, which sees the object only after fence.mbarrier_init or fence.proxy.async"
+            .to_owned(),
+    });
 }
 
 /// A cluster barrier whose arrival is relaxed tells the others nothing: a fence must have.
