@@ -40,8 +40,8 @@ use crate::simt::{Bits, BlockSize, Graph, Paths, Site, SiteId, Warps};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::{Family, Rule, Told};
 use crate::sync::rules::{
-    addresses, awaited, barriers, cluster, convergence, descriptors, flags, groups, issue, mbarrier_checks, mbarriers,
-    registers, tensor, tensor_memory,
+    addresses, awaited, barriers, cluster, coherence, convergence, descriptors, elected, flags, groups, issue,
+    mbarrier_checks, mbarriers, registers, tensor, tensor_memory,
 };
 
 use self::execute::Launch;
@@ -153,19 +153,19 @@ pub(crate) fn of_operands<'a>(
         found.extend(addresses::cluster_size(&warps, function));
         found.extend(flags::check(&warps));
         found.extend(awaited::check(&warps));
-        drop(agreement);
-        (found, (warps, bits))
-    };
         found.extend(addresses::apart(&mut agreement, &bits));
         found.extend(coherence::check(&warps));
         found.extend(elected::check(&warps));
-    match work::within(OPERAND_STEPS, check) {
+        drop(agreement);
         if size.is_none() && addresses::has_wide(&warps) {
             // How lanes differ, one warp of any block tells.
             let warp = BlockSize { dimensions: [LANES as u32, 1, 1], exact: false };
             let warps = warps.with_operands(function, Some(warp));
             found.extend(addresses::apart(&mut Agreement::new(&warps), &Bits::of(&warps)));
         }
+        (found, (warps, bits))
+    };
+    match work::within(OPERAND_STEPS, check) {
         Ok((found, operands)) => (found, Some(operands)),
         Err(_) => (Vec::new(), None),
     }

@@ -1,7 +1,7 @@
 //! Results that are used before what brings them is over, or seen: registers of `tcgen05.ld`, tensor maps that the kernel changes.
 
 use crate::base::{FastMap, work};
-use crate::ptx::{Bulk, Operation, Register, StateSpace, Tcgen05};
+use crate::ptx::{Bulk, MbarrierAction, Operand, Operation, Register, StateSpace, Tcgen05};
 use crate::simt::{BlockId, Graph, Root, Site, SiteId, Warps, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
@@ -18,6 +18,7 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
     checks.extend(changed_map(warps));
     if !warps.graph.calls && warps.graph.complete {
         checks.extend(loaded(&warps.graph));
+        checks.extend(unfenced(warps));
     }
     checks
 }
@@ -88,6 +89,63 @@ fn loaded(graph: &Graph<'_>) -> Option<Finding> {
     None
 }
 
+/// A `tcgen05.ld` that follows, on every way to it, the wait for a commit with no `tcgen05.fence::after_thread_sync` since; in a kernel
+/// that has such fences at all, for there are compilers that write none.
+fn unfenced(warps: &Warps<'_>) -> Option<Finding> {
+    let graph = &warps.graph;
+    let is_after = |site: &Site<'_>| {
+        matches!(site.operation, Operation::Tcgen05 { .. }) && site.located.instruction.has("fence::after_thread_sync")
+    };
+    graph.sites.iter().find(|site| is_after(site))?;
+    let object = |index: SiteId, site: &Site<'_>, of: &dyn Fn(&Site<'_>) -> bool| {
+        let is_address = |operand: &Operand<'_>| operand.address().is_some();
+        let operand = site.located.instruction.operands().find(is_address).filter(|_| of(site))?;
+        warps.values.identity(graph, index, operand)
+    };
+    let commits = |site: &Site<'_>| matches!(site.operation, Operation::Tcgen05 { action: Tcgen05::Commit, .. });
+    let asks = |site: &Site<'_>| match site.operation {
+        Operation::Mbarrier(mbarrier) => matches!(mbarrier.action, MbarrierAction::TryWait | MbarrierAction::TestWait),
+        _ => false,
+    };
+    let sites = || graph.sites.iter_enumerated();
+    let committed: Vec<_> = sites().filter_map(|(index, site)| object(index, site, &commits)).collect();
+    // The wait that came last on every way, where no fence has come since.
+    let step = |state: Option<SiteId>, index: SiteId, site: &Site<'_>| {
+        if is_after(site) {
+            return None;
+        }
+        match object(index, site, &asks) {
+            Some(object) if committed.contains(&object) => Some(index),
+            _ => state,
+        }
+    };
+    let through = |block: BlockId, state: Option<SiteId>| {
+        graph.sites_of(block).fold(state, |state, (index, site)| step(state, index, site))
+    };
+    let join = |there: &mut Option<SiteId>, state: Option<SiteId>| {
+        let both = there.filter(|_| state.is_some());
+        std::mem::replace(there, both) != both
+    };
+    let before = dataflow::forward(graph, None, through, |_, _, state| Some(*state), join);
+    for (block, state) in before.into_iter_enumerated() {
+        let Some(mut state) = state else { continue };
+        for (index, site) in graph.sites_of(block) {
+            let is_load = matches!(site.operation, Operation::Tcgen05 { action: Tcgen05::Ld, .. });
+            if let Some(wait) = state.filter(|_| is_load).and_then(|wait| graph.sites.get(wait)) {
+                let message = format!(
+                    "no tcgen05.fence::after_thread_sync comes between this load and the wait of line {}",
+                    wait.line()
+                );
+                let reasoning = "the fence orders tcgen05 instructions after what the thread has waited for: without it a load may be done \
+                                 before the multiplication is over";
+                return Some(likely(Rule::TensorFenced, site, message, reasoning));
+            }
+            state = step(state, index, site);
+        }
+    }
+    None
+}
+
 /// A tensor map that the kernel changes and uses, in a kernel that nowhere acquires the change.
 fn changed_map(warps: &Warps<'_>) -> Option<Finding> {
     let graph = &warps.graph;
@@ -106,7 +164,7 @@ fn changed_map(warps: &Warps<'_>) -> Option<Finding> {
             continue;
         }
         let has_coordinates =
-            |operand: &crate::ptx::Operand<'_>| operand.address().is_some_and(|mut map| map.rest.next().is_some());
+            |operand: &Operand<'_>| operand.address().is_some_and(|mut map| map.rest.next().is_some());
         let Some(operand) = site.located.instruction.operands().find(has_coordinates) else { continue };
         // One that the launch hands over is none that the kernel changes.
         let root = warps.values.root(graph, index, operand);

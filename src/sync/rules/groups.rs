@@ -63,7 +63,93 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
         }
     }
     copies(&warps.graph, &mut checks);
+    checks.extend(announced(&warps.graph));
     checks
+}
+
+/// Stores of which nobody waits but for their sources to be read.
+const STORED: States = 64;
+/// Such stores, whose sources have been read.
+const SOURCE_READ: States = 128;
+/// Such stores, and a fence for other blocks since.
+const FENCED_EARLY: States = 256;
+
+/// Bulk stores that others are told of when their sources have been read, and not when they have been written: a release, or a fence and
+/// a strong write, to global memory.
+fn announced(graph: &Graph<'_>) -> Option<Finding> {
+    let is_bulk = |site: &&Site<'_>| stores_in_bulk(site);
+    graph.sites.iter().find(is_bulk)?;
+    let next = |state: States, site: &Site<'_>| {
+        let after = match site.operation {
+            _ if stores_in_bulk(site) => STORED,
+            Operation::Bulk(Bulk::WaitGroup { read: false, .. }) => DONE,
+            Operation::Bulk(Bulk::WaitGroup { read: true, .. }) => {
+                let waited = if state & STORED != 0 { SOURCE_READ } else { 0 };
+                return state & !STORED | waited;
+            }
+            Operation::Fence { proxy: false } if reaches_others(site) && state & SOURCE_READ != 0 => {
+                return state & !SOURCE_READ | FENCED_EARLY;
+            }
+            _ => return state,
+        };
+        if site.guard.is_some() { state | after } else { after }
+    };
+    let through =
+        |block: BlockId, state: States| graph.sites_of(block).fold(state, |state, (_, site)| next(state, site));
+    let join = |there: &mut States, state: States| {
+        let more = *there | state;
+        std::mem::replace(there, more) != more
+    };
+    let before = dataflow::forward(graph, START, through, |_, _, state| Some(*state), join);
+    for (block, state) in before.into_iter_enumerated() {
+        let Some(mut state) = state else { continue };
+        for (index, site) in graph.sites_of(block) {
+            let tells = match writes_for_others(site) {
+                Some(releases) => state & FENCED_EARLY != 0 || releases && state & SOURCE_READ != 0,
+                None => false,
+            };
+            if tells {
+                let waits = |operation: &Operation<'_>| {
+                    matches!(operation, Operation::Bulk(Bulk::WaitGroup { read: true, .. }))
+                };
+                let wait = last_before(graph, index, waits)?;
+                return Some(Finding {
+                    rule: Rule::StoreWritten,
+                    confidence: Confidence::Likely,
+                    line: wait.line(),
+                    message: format!("waits for the sources of stores alone, and line {} tells others of them", site.line()),
+                    reasoning: "wait_group.read is over when the sources have been read: what was stored need not be written yet; \
+                                cp.async.bulk.wait_group without .read"
+                        .to_owned(),
+                });
+            }
+            state = next(state, site);
+        }
+    }
+    None
+}
+
+/// Whether it is a bulk copy or reduction into global memory.
+fn stores_in_bulk(site: &Site<'_>) -> bool {
+    matches!(site.operation, Operation::Bulk(Bulk::Copy { .. } | Bulk::Reduce { .. })) && is_store(site)
+}
+
+/// Whether an instruction orders for threads of other blocks.
+fn reaches_others(site: &Site<'_>) -> bool {
+    site.located.instruction.modifiers().any(|word| matches!(word, "gpu" | "sys" | "gl"))
+}
+
+/// Whether an instruction writes what threads of other blocks wait for, and if so, whether it tells them of what came before.
+fn writes_for_others(site: &Site<'_>) -> Option<bool> {
+    let instruction = site.located.instruction;
+    let is_global = instruction.has("global") || !instruction.modifiers().any(|word| word.starts_with("shared"));
+    let has = |words: &[&str]| instruction.modifiers().any(|word| words.contains(&word));
+    let is_strong = match instruction.mnemonic() {
+        "st" => has(&["release", "relaxed", "volatile", "mmio"]),
+        "red" | "atom" => true,
+        _ => false,
+    };
+    (is_strong && is_global && !has(&["cta"])).then(|| has(&["release", "acq_rel"]) && reaches_others(site))
 }
 
 /// The instruction of some kind that comes last before a place in the text.
@@ -81,6 +167,7 @@ fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
         return;
     }
     unfenced(graph, is_mma, checks);
+    unfenced_operands(graph, checks);
     let states = along(graph, |site| match site.operation {
         Operation::Wgmma(Wgmma::Fence) => Some(FENCED),
         Operation::Wgmma(Wgmma::MmaAsync) => Some(OPEN),
@@ -167,8 +254,44 @@ fn unfenced(graph: &Graph<'_>, is_mma: impl Fn(&Operation<'_>) -> bool, checks: 
             reasoning: format!(
                 "wgmma.fence comes between writing registers and the multiplications that have them: {} has none",
                 if *state & START != 0 { "a path to this line" } else { "every path to this line" }
-    unfenced_operands(graph, checks);
             ),
+        });
+    }
+}
+
+/// The first multiplication that no path brings a fence to from where registers of its matrix A were loaded.
+fn unfenced_operands(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
+    if checks.iter().any(|known| known.rule == Rule::WgmmaFenced) {
+        return;
+    }
+    let is_mma = |site: &Site<'_>| matches!(site.operation, Operation::Wgmma(Wgmma::MmaAsync));
+    let matrix = |site: &Site<'_>| -> Vec<Register> {
+        let Some(operand) = site.located.instruction.operand(1) else { return Vec::new() };
+        let Shape::Vector(parts) = operand.shape() else { return Vec::new() };
+        let resolve = |part: Operand<'_>| graph.registers.resolve(part.name()?, site.located.id);
+        parts.filter_map(resolve).collect()
+    };
+    let operands: FastSet<Register> = graph.sites.iter().filter(|site| is_mma(site)).flat_map(matrix).collect();
+    if operands.is_empty() {
+        return;
+    }
+    let states = along(graph, |site| match site.operation {
+        Operation::Wgmma(Wgmma::Fence) => Some(FENCED),
+        Operation::Wgmma(_) => None,
+        // Compilers move copies and conversions about as they like.
+        _ if !matches!(site.located.instruction.mnemonic(), "ld" | "ldmatrix") => None,
+        _ => graph.registers.written_by(&site.located).any(|to| operands.contains(&to)).then_some(OPEN),
+    });
+    let bare = |(site, state): &(&Site<'_>, &States)| is_mma(site) && **state == OPEN && !matrix(site).is_empty();
+    if let Some((site, _)) = graph.sites.iter().zip(&states).find(bare) {
+        checks.push(Finding {
+            rule: Rule::WgmmaFenced,
+            confidence: Confidence::Likely,
+            line: site.line(),
+            message: "wgmma.mma_async with no wgmma.fence since the registers of A were loaded".to_owned(),
+            reasoning: "wgmma.fence comes between writing registers and the multiplications that have them: every path to this line has \
+                        none"
+                .to_owned(),
         });
     }
 }
@@ -257,43 +380,6 @@ fn never_waited_for<'g, 'a>(graph: &'g Graph<'a>, kind: impl Fn(&Site<'_>) -> Op
         let is_sure = site.guard.is_none() && site.located.instruction.operand(3).is_none();
         kind(site) == Some(OPEN) && is_sure && !follows.1
     })
-}
-
-/// The first multiplication that no path brings a fence to from where registers of its matrix A were loaded.
-fn unfenced_operands(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
-    if checks.iter().any(|known| known.rule == Rule::WgmmaFenced) {
-        return;
-    }
-    let is_mma = |site: &Site<'_>| matches!(site.operation, Operation::Wgmma(Wgmma::MmaAsync));
-    let matrix = |site: &Site<'_>| -> Vec<Register> {
-        let Some(operand) = site.located.instruction.operand(1) else { return Vec::new() };
-        let Shape::Vector(parts) = operand.shape() else { return Vec::new() };
-        let resolve = |part: Operand<'_>| graph.registers.resolve(part.name()?, site.located.id);
-        parts.filter_map(resolve).collect()
-    };
-    let operands: FastSet<Register> = graph.sites.iter().filter(|site| is_mma(site)).flat_map(matrix).collect();
-    if operands.is_empty() {
-        return;
-    }
-    let states = along(graph, |site| match site.operation {
-        Operation::Wgmma(Wgmma::Fence) => Some(FENCED),
-        Operation::Wgmma(_) => None,
-        // Compilers move copies and conversions about as they like.
-        _ if !matches!(site.located.instruction.mnemonic(), "ld" | "ldmatrix") => None,
-        _ => graph.registers.written_by(&site.located).any(|to| operands.contains(&to)).then_some(OPEN),
-    });
-    let bare = |(site, state): &(&Site<'_>, &States)| is_mma(site) && **state == OPEN && !matrix(site).is_empty();
-    if let Some((site, _)) = graph.sites.iter().zip(&states).find(bare) {
-        checks.push(Finding {
-            rule: Rule::WgmmaFenced,
-            confidence: Confidence::Likely,
-            line: site.line(),
-            message: "wgmma.mma_async with no wgmma.fence since the registers of A were loaded".to_owned(),
-            reasoning: "wgmma.fence comes between writing registers and the multiplications that have them: every path to this line has \
-                        none"
-                .to_owned(),
-        });
-    }
 }
 
 /// Whether a bulk copy goes from shared memory to global memory.

@@ -137,6 +137,8 @@ rules! {
         ShuffledLane "PI209" Other Read,
         /// Whole warpgroups come to wgmma, and set one number of registers.
         WholeWarpgroups "PI210" Fatal Read,
+        /// Nothing hangs on which lane is elected.
+        ElectedLane "PI211" Other Read,
     }
     Mbarrier {
         /// An mbarrier is initialised.
@@ -153,7 +155,7 @@ rules! {
         EqualBytes "PI306" Fatal ExecutedFirst,
         /// A barrier comes between initialising an mbarrier and using it.
         Published "PI307" Fatal Read,
-        /// A fence comes between initialising an mbarrier and a relaxed cluster barrier.
+        /// A fence comes between initialising an mbarrier and a relaxed cluster barrier, or a copy.
         InitFenced "PI308" Fatal Read,
         /// A phase is waited for that is not over.
         PhaseToCome "PI309" Fatal Executed,
@@ -191,6 +193,8 @@ rules! {
         CopiesWaitedFor "PI505" Other Read,
         /// The first wgmma does not add to registers that nothing set.
         WgmmaFirst "PI506" Other Read,
+        /// Others are told of a store when it has been written.
+        StoreWritten "PI507" Other Read,
     }
     Tensor {
         /// A kernel has one cta_group.
@@ -221,6 +225,10 @@ rules! {
         TensorFirst "PI613" Other Read,
         /// Registers of tcgen05.ld are used after tcgen05.wait::ld.
         TensorLoadAwaited "PI614" Other Read,
+        /// The blocks of a pair meet before they free tensor memory.
+        PairMeets "PI615" Fatal Read,
+        /// tcgen05.fence::after_thread_sync comes between a wait for multiplications and what reads their results.
+        TensorFenced "PI616" Other Read,
     }
     Data {
         /// A barrier comes between two threads that touch the same bytes.
@@ -269,6 +277,10 @@ rules! {
         WithinCluster "PI815" Fatal Read,
         /// A copy reads no more than it copies.
         SourceSize "PI816" Other Read,
+        /// The address of local memory stays with its thread.
+        LocalKept "PI817" Other Read,
+        /// What the kernel writes is read on a way that sees it.
+        SeenByRead "PI818" Other Read,
     }
     Registers {
         /// A register is written before it is read.

@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 
 use crate::base::{IndexVec, Line, work};
-use crate::ptx::{Bulk, CpAsync, Operation, Tcgen05, Wgmma};
+use crate::ptx::{Bulk, ClusterBarrierAction, CpAsync, MbarrierAction, Operation, StateSpace, Tcgen05, Wgmma};
 use crate::simt::{Paths, Site, SiteId, ThreadSet, Warps, passing};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
 /// Columns of tensor memory (PTX ISA, "tcgen05.alloc").
 const COLUMNS: u64 = 512;
+/// Bytes of shared memory of an SM that blocks can have (CUDA C++ Programming Guide, "Compute Capabilities", 10.0).
+const SHARED: u64 = 228 << 10;
 
 /// An instruction that starts, ends or orders asynchronous work.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,12 +140,13 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
     if of(Tcgen05::Relinquish).is_empty() {
         checks.push(Finding {
             rule: Rule::PermitGivenUp,
-            confidence: Confidence::Possible,
+            confidence: if is_alone(warps, sum(&allocs)) { Confidence::Possible } else { Confidence::Likely },
             line: first.line(),
             message: "tcgen05.alloc without tcgen05.relinquish_alloc_permit".to_owned(),
             reasoning: "other blocks on the SM cannot allocate until this one gives the permit up or ends".to_owned(),
         });
     }
+    checks.extend(deallocs.iter().find_map(|(index, site)| unmet_pair(warps, (*index, site))));
     let (confidence, message) = match (deallocs.is_empty(), sum(&allocs), sum(&deallocs)) {
         (true, ..) => (Confidence::Certain, "tensor memory is allocated and never freed".to_owned()),
         (false, Some(got), Some(freed)) if freed < got => {
@@ -167,6 +170,50 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
         message,
         reasoning: "all tensor memory must be freed by tcgen05.dealloc before the kernel ends".to_owned(),
     });
+}
+
+/// Whether a block may be the only one on its SM: it takes more than half of the columns or of the shared memory, or the launch says how
+/// much of that it takes.
+fn is_alone(warps: &Warps<'_>, columns: Option<u64>) -> bool {
+    let shared = || warps.values.declared.iter().filter(|found| found.space == Some(StateSpace::Shared));
+    let bytes: u64 = shared().filter_map(|found| found.bytes).fold(0, u64::saturating_add);
+    let is_dynamic = shared().any(|found| found.is_dynamic);
+    columns.is_none_or(|columns| columns > COLUMNS / 2) || is_dynamic || bytes > SHARED / 2
+}
+
+/// Columns of a pair of blocks that are freed with no meeting of the two since whoever frees them used them last.
+fn unmet_pair(warps: &Warps<'_>, (dealloc, site): (SiteId, &Site<'_>)) -> Option<Finding> {
+    let Operation::Tcgen05 { cta_group: Some(2), .. } = site.operation else { return None };
+    let who = warps.warps_at(dealloc);
+    let of = |is: &dyn Fn(&Site<'_>) -> bool| -> BTreeSet<SiteId> {
+        let sites = warps.graph.sites.iter_enumerated();
+        sites.filter(|(_, site)| is(site)).map(|(index, _)| index).collect()
+    };
+    // The other block is heard of at the cluster barrier, or at an mbarrier that it arrives at.
+    let meetings = of(&|site| match site.operation {
+        Operation::ClusterBarrier { action, .. } => action == ClusterBarrierAction::Wait,
+        Operation::Mbarrier(mbarrier) => {
+            matches!(mbarrier.action, MbarrierAction::TryWait | MbarrierAction::TestWait)
+        }
+        Operation::Tcgen05 { action: Tcgen05::Dealloc, .. } => true,
+        _ => false,
+    });
+    let uses = of(&|site| {
+        let used = |action| matches!(action, Tcgen05::Ld | Tcgen05::St | Tcgen05::Mma | Tcgen05::Cp | Tcgen05::Shift);
+        matches!(site.operation, Operation::Tcgen05 { action, .. } if used(action))
+    });
+    let last = Paths::new(warps).first(dealloc, true, &[&meetings, &uses]);
+    let used = last.iter().find(|index| uses.contains(index) && warps.warps_at(**index).meets(&who))?;
+    let line = warps.graph.sites.get(*used)?.line();
+    Some(Finding {
+        rule: Rule::PairMeets,
+        confidence: Confidence::Likely,
+        line: site.line(),
+        message: format!("a pair of blocks frees tensor memory that line {line} used, and the two have not met since"),
+        reasoning:
+            "both blocks free it together, and either may still use that of the other: a cluster barrier comes between"
+                .to_owned(),
+    })
 }
 
 /// The most columns that are freed on one way, where the same threads free everything and no way leads by two that free.

@@ -388,7 +388,7 @@ fn tensor_memory_that_one_way_leaves_behind() {
     let body = |first: &str, second: &str| {
         format!(
             "mov.u32 %r1, smem;\ntcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 128;\nld.param.u32 %r2, [n];\n\
-             ld.shared.u32 %r4, [%r1];\nsetp.eq.u32 %p1, %r2, 0;\n@%p1 bra EARLY;\n{first}\nret;\nEARLY:\n{second}"
+             tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;\nld.shared.u32 %r4, [%r1];\nsetp.eq.u32 %p1, %r2, 0;\n@%p1 bra EARLY;\n{first}\nret;\nEARLY:\n{second}"
         )
     };
     let free = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r4, 128;";
