@@ -323,6 +323,8 @@ impl Telling<'_, '_> {
         let warps = self.launch.threads().div_ceil(LANES as u32).max(1) as usize;
         let crosses = rule == Rule::PeerRuns || race.first.warp / warps != race.second.warp / warps;
         let confidence = match rule {
+            // Kernels of every kind end so, and an H200 keeps the memory until it has been read.
+            Rule::ReadBeforeEnd => Confidence::Possible,
             _ if crosses && self.is_guessed => Confidence::Possible,
             _ => Confidence::Likely,
         };
