@@ -110,7 +110,10 @@ mod tests {
             for line in text.lines() {
                 let is_one_word = !line.trim().trim_start_matches("- ").contains(' ');
                 assert!(line.chars().count() <= 80 || is_one_word, "{code}: {line}");
-                assert!(!line.contains(['`', '|', '\u{1}']) && !line.starts_with(['#', '>']), "{code}: {line}");
+                // PTX has bars of its own.
+                let has_bar = line.contains('|') && !line.starts_with("    ");
+                let is_marked = line.contains(['`', '\u{1}']) || line.starts_with(['#', '>']);
+                assert!(!has_bar && !is_marked, "{code}: {line}");
             }
             let words = |text: &str| text.split_whitespace().count();
             assert!(words(&text) * 10 > words(page) * 8, "{code}: {text}");
