@@ -80,7 +80,7 @@ pub struct Pattern {
     /// Bits that are 0 of where that variable starts, which comes on top; all of them where there is none.
     pub start: u64,
     /// The instruction that multiplies what lanes differ by with a number that is not known: rows of a matrix whose width is not known. They are
-    /// taken to lie far apart, [`FAR`]: good for an estimate, no proof of anything.
+    /// taken to lie far apart: good for an estimate, no proof of anything.
     pub assumed: Option<SiteId>,
 }
 
