@@ -1,7 +1,7 @@
 //! Turns of a loop, issued by the control bits of their words.
 //!
-//! A scheduler issues one instruction a cycle, of the warp that it issued last as long as that can go on, else of the next one that can. An
-//! instruction issues when the stall of the one before is over, the scoreboards that it waits for are released, its pipe is free, and the banks
+//! A scheduler issues one instruction a cycle, of the warp that it issued last as long as that can go on, else of the first that can. That is
+//! not fair: of warps that do the same number of turns the first are done early, and the last go on alone. An instruction issues when the stall of the one before is over, the scoreboards that it waits for are released, its pipe is free, and the banks
 //! of registers are not behind. Memory instructions go through a queue of the scheduler to a part that all schedulers share.
 
 use std::collections::VecDeque;
@@ -24,24 +24,26 @@ pub(super) enum Care {
 }
 
 impl Care {
-    /// Turns of each warp before cycles count, and those that count.
-    fn turns(self, length: u64, each: u64) -> (u64, u64) {
-        let issued = length * each + 1;
+    /// Turns of the shorter of two runs of several warps; the longer one does three times as many.
+    fn turns(self, length: u64, each: u64) -> u64 {
+        let fit = 1000 / (length * each + 1);
         match self {
-            Care::Full => (4, (1000 / issued).clamp(6, 40)),
-            Care::Quick => (1, (1000 / issued).clamp(2, 20)),
+            Care::Full => fit.clamp(4, 8),
+            Care::Quick => fit.clamp(2, 4),
         }
     }
 
-    /// Instructions that are issued at most.
-    fn most_issued(self) -> u64 {
+    /// Turns of a warp that has its scheduler to itself, at most: they repeat, mostly after one.
+    fn alone(self) -> u64 {
         match self {
-            Care::Full => 400_000,
-            // Of one scheduler, where the other way has four.
-            Care::Quick => 800_000,
+            Care::Full => 16,
+            Care::Quick => 8,
         }
     }
 }
+
+/// Instructions that are issued at most.
+const MOST_ISSUED: u64 = 800_000;
 
 /// Why an instruction did not issue right after the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +78,7 @@ pub(super) struct Simulated {
 struct Warp {
     at: usize,
     turns: u64,
+    is_done: bool,
     ready: u64,
     why: Option<Cause>,
     /// When nothing of its own keeps it from its next instruction any more: see [`Warp::look`].
@@ -125,33 +128,28 @@ fn keeper(pipe: Pipe) -> usize {
     }
 }
 
-/// Issues turns until they repeat, or as many as there is time for; none where a turn is too long.
+/// Issues turns until what they take is known; none where a turn is too long.
 pub(super) fn simulate(steps: &[Step], warps: Warps, care: Care) -> Option<Simulated> {
-    let (schedulers, each) = (usize::from(warps.schedulers.max(1)), usize::from(warps.each.max(1)));
-    let of_block = usize::from(warps.of_block.max(1)).min(each);
-    let total = (schedulers * each) as u64;
+    let each = u64::from(warps.each.max(1));
+    let total = u64::from(warps.schedulers.max(1)) * each;
     let length = steps.len() as u64;
-    let (warm, counted) = care.turns(length, each as u64);
-    if length == 0 || length * total * (warm + counted) > care.most_issued() {
+    let few = care.turns(length, each);
+    let turns = if each == 1 { care.alone() } else { 4 * few };
+    if length == 0 || length * total * turns > MOST_ISSUED {
         return None;
     }
-    let mut machine = Sm {
-        steps,
-        schedulers: (0..schedulers).map(|_| Scheduler::new(steps, each, of_block)).collect(),
-        shared: 0,
-        banks: 0,
-        outward: 0,
-        stores: false,
-        favoured: 0,
-        tensor: 0,
-        barrier: 0,
-        arrived: vec![0; each.div_ceil(of_block)],
-        of_block,
-        block_warps: schedulers * of_block,
-        now: 0,
-        turns: 0,
+    let (machine, cycles) = if each == 1 {
+        let mut machine = Sm::new(steps, warps, u64::MAX);
+        let cycles = machine.until_it_repeats(total, turns);
+        (machine, cycles)
+    } else {
+        let mut shorter = Sm::new(steps, warps, few);
+        shorter.run(few * total);
+        let mut longer = Sm::new(steps, warps, 3 * few);
+        longer.run(3 * few * total);
+        let cycles = (longer.now - shorter.now) as f64 / (2 * few) as f64;
+        (longer, cycles)
     };
-    let cycles = machine.cycles_a_turn(total, warm, counted);
     work::check_time();
     let bank_reads = machine.schedulers.first().map_or(0.0, |first| {
         let turns: u64 = first.warps.iter().map(|warp| warp.turns).sum();
@@ -180,6 +178,8 @@ struct Sm<'a> {
     block_warps: usize,
     now: u64,
     turns: u64,
+    /// Turns after which a warp is done.
+    most_turns: u64,
 }
 
 impl Scheduler {
@@ -228,28 +228,43 @@ impl Scheduler {
     }
 }
 
-impl Sm<'_> {
-    /// Cycles in which every warp does a turn: exact where the machine comes back to a state in which it was, from where on everything repeats;
-    /// else those of the turns that count.
-    fn cycles_a_turn(&mut self, total: u64, warm: u64, counted: u64) -> f64 {
-        // A state is not worth looking at after a few instructions.
-        let apart = (32 / self.steps.len() as u64).max(1);
-        let mut states: Vec<(Vec<u32>, u64, u64)> = Vec::new();
-        let mut start = 0;
-        for turn in 1..=warm + counted {
-            self.run(turn * total);
-            if turn == warm {
-                start = self.now;
-            }
-            if turn % apart == 0 {
-                let state = self.state();
-                if let Some((_, before, then)) = states.iter().find(|(other, ..)| *other == state) {
-                    return (self.now - then) as f64 / (turn - before) as f64;
-                }
-                states.push((state, turn, self.now));
-            }
+impl<'a> Sm<'a> {
+    fn new(steps: &'a [Step], warps: Warps, most_turns: u64) -> Sm<'a> {
+        let (schedulers, each) = (usize::from(warps.schedulers.max(1)), usize::from(warps.each.max(1)));
+        let of_block = usize::from(warps.of_block.max(1)).min(each);
+        Sm {
+            steps,
+            schedulers: (0..schedulers).map(|_| Scheduler::new(steps, each, of_block)).collect(),
+            shared: 0,
+            banks: 0,
+            outward: 0,
+            stores: false,
+            favoured: 0,
+            tensor: 0,
+            barrier: 0,
+            arrived: vec![0; each.div_ceil(of_block)],
+            of_block,
+            block_warps: schedulers * of_block,
+            now: 0,
+            turns: 0,
+            most_turns,
         }
-        (self.now - start) as f64 / counted as f64
+    }
+
+    /// Cycles in which every warp does a turn: exact where the machine comes back to a state in which it was, from where on everything repeats;
+    /// else those of the later turns.
+    fn until_it_repeats(&mut self, total: u64, turns: u64) -> f64 {
+        let mut states: Vec<(Vec<u32>, u64)> = Vec::new();
+        for turn in 1..=turns {
+            self.run(turn * total);
+            let state = self.state();
+            if let Some(at) = states.iter().position(|(other, _)| *other == state) {
+                return (self.now - states[at].1) as f64 / (states.len() - at) as f64;
+            }
+            states.push((state, self.now));
+        }
+        let half = states.len() / 2;
+        states.get(half).map_or(0.0, |(_, then)| (self.now - then) as f64 / (states.len() - 1 - half).max(1) as f64)
     }
 
     /// All that decides what happens from here on, with times from now: what is over is over, however long.
@@ -368,7 +383,11 @@ impl Sm<'_> {
         let count = scheduler.warps.len();
         let mut chosen = None;
         for offset in 0..count {
-            let candidate = (scheduler.last + offset) % count;
+            let candidate = match offset {
+                0 => scheduler.last,
+                _ if offset <= scheduler.last => offset - 1,
+                _ => offset,
+            };
             let step = &self.steps[scheduler.warps[candidate].at];
             let Some((when, cause)) = scheduler.when(candidate, step) else { continue };
             if when <= self.now {
@@ -474,6 +493,7 @@ impl Sm<'_> {
         if warp.at == self.steps.len() {
             warp.at = 0;
             warp.turns += 1;
+            warp.is_done = warp.turns >= self.most_turns;
             self.turns += 1;
         }
         if step.action == Action::Barrier {
@@ -522,7 +542,7 @@ impl Sm<'_> {
 impl Warp {
     /// When what the warp itself waits for is there, for its next instruction; none where that is not known yet.
     fn look(&mut self, steps: &[Step]) {
-        self.next = steps.get(self.at).and_then(|step| self.can_go_on(step));
+        self.next = steps.get(self.at).filter(|_| !self.is_done).and_then(|step| self.can_go_on(step));
     }
 
     fn can_go_on(&self, step: &Step) -> Option<(u64, Cause)> {
