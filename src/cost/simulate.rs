@@ -1,10 +1,13 @@
 //! Turns of a loop, issued by the control bits of their words.
 //!
-//! A scheduler issues one instruction a cycle, of the warp that it issued last as long as that can go on, else of the first that can. That is
-//! not fair: of warps that do the same number of turns the first are done early, and the last go on alone. An instruction issues when the stall of the one before is over, the scoreboards that it waits for are released, its pipe is free, and the banks
-//! of registers are not behind. Memory instructions go through a queue of the scheduler to a part that all schedulers share.
+//! A scheduler issues one instruction a cycle, of the warp that it issued last as long as that can go on, else of one that can, of the oldest
+//! block. That is not fair: of blocks that do the same number of turns the first are done early, and the last go on alone.
+//!
+//! An instruction issues when the stall of the one before is over, the scoreboards that it waits for are released, its pipe is free, and the
+//! banks of registers are not behind. Memory instructions go through a queue of the scheduler to a part that all schedulers share.
 
 use std::collections::VecDeque;
+use std::iter;
 
 use crate::base::work;
 
@@ -207,6 +210,16 @@ impl Scheduler {
         }
     }
 
+    /// The warps in the order in which they may issue: the one that issued last, then block by block, the oldest first, those of a block in turn.
+    fn order(&self, of_block: usize) -> impl Iterator<Item = usize> {
+        let (last, count) = (self.last, self.warps.len());
+        let in_turn = move |place: usize| {
+            let first = place / of_block * of_block;
+            first + (place - first + last + 1) % of_block.min(count - first)
+        };
+        iter::once(last).chain((0..count).map(in_turn))
+    }
+
     /// When a warp can issue its next instruction, and what it waits for; none where that is not known yet.
     fn when(&self, number: usize, step: &Step) -> Option<(u64, Cause)> {
         let mut when = self.warps[number].next?;
@@ -380,14 +393,8 @@ impl<'a> Sm<'a> {
         if self.now < scheduler.asleep_until {
             return scheduler.asleep_until;
         }
-        let count = scheduler.warps.len();
         let mut chosen = None;
-        for offset in 0..count {
-            let candidate = match offset {
-                0 => scheduler.last,
-                _ if offset <= scheduler.last => offset - 1,
-                _ => offset,
-            };
+        for candidate in scheduler.order(self.of_block) {
             let step = &self.steps[scheduler.warps[candidate].at];
             let Some((when, cause)) = scheduler.when(candidate, step) else { continue };
             if when <= self.now {
