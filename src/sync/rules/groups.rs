@@ -24,11 +24,16 @@ const DONE: States = 32;
 
 /// What may have come last at each instruction, by index; 0 where none is reached.
 fn along(graph: &Graph<'_>, step: impl Fn(&Site<'_>) -> Option<States>) -> IndexVec<SiteId, States> {
-    let next = |state: States, site: &Site<'_>| match step(site) {
-        Some(after) if site.located.instruction.guard().is_some() => state | after,
-        Some(after) => after,
-        None => state,
-    };
+    states(graph, |state, site| step(site).map_or(state, |after| after_guard(site, state, after)))
+}
+
+/// What holds after an instruction: where a guard may leave it out, what held before it, too.
+fn after_guard(site: &Site<'_>, before: States, after: States) -> States {
+    if site.guard.is_some() { before | after } else { after }
+}
+
+/// The states that may hold before each instruction, by index; 0 where none is reached.
+fn states(graph: &Graph<'_>, next: impl Fn(States, &Site<'_>) -> States) -> IndexVec<SiteId, States> {
     let through =
         |block: BlockId, state: States| graph.sites_of(block).fold(state, |state, (_, site)| next(state, site));
     let join = |there: &mut States, state: States| {
@@ -92,41 +97,25 @@ fn announced(graph: &Graph<'_>) -> Option<Finding> {
             }
             _ => return state,
         };
-        if site.guard.is_some() { state | after } else { after }
+        after_guard(site, state, after)
     };
-    let through =
-        |block: BlockId, state: States| graph.sites_of(block).fold(state, |state, (_, site)| next(state, site));
-    let join = |there: &mut States, state: States| {
-        let more = *there | state;
-        std::mem::replace(there, more) != more
+    let tells = |site: &Site<'_>, state: States| match writes_for_others(site) {
+        Some(releases) => state & FENCED_EARLY != 0 || releases && state & SOURCE_READ != 0,
+        None => false,
     };
-    let before = dataflow::forward(graph, START, through, |_, _, state| Some(*state), join);
-    for (block, state) in before.into_iter_enumerated() {
-        let Some(mut state) = state else { continue };
-        for (index, site) in graph.sites_of(block) {
-            let tells = match writes_for_others(site) {
-                Some(releases) => state & FENCED_EARLY != 0 || releases && state & SOURCE_READ != 0,
-                None => false,
-            };
-            if tells {
-                let waits = |operation: &Operation<'_>| {
-                    matches!(operation, Operation::Bulk(Bulk::WaitGroup { read: true, .. }))
-                };
-                let wait = last_before(graph, index, waits)?;
-                return Some(Finding {
-                    rule: Rule::StoreWritten,
-                    confidence: Confidence::Likely,
-                    line: wait.line(),
-                    message: format!("waits for the sources of stores alone, and line {} tells others of them", site.line()),
-                    reasoning: "wait_group.read is over when the sources have been read: what was stored need not be written yet; \
-                                cp.async.bulk.wait_group without .read"
-                        .to_owned(),
-                });
-            }
-            state = next(state, site);
-        }
-    }
-    None
+    let all = states(graph, next);
+    let (index, site) =
+        graph.sites.iter_enumerated().find(|(index, site)| all.get(*index).is_some_and(|state| tells(site, *state)))?;
+    let waits = |operation: &Operation<'_>| matches!(operation, Operation::Bulk(Bulk::WaitGroup { read: true, .. }));
+    Some(Finding {
+        rule: Rule::StoreWritten,
+        confidence: Confidence::Likely,
+        line: last_before(graph, index, waits)?.line(),
+        message: format!("waits for the sources of stores alone, and line {} tells others of them", site.line()),
+        reasoning: "wait_group.read is over when the sources have been read: what was stored need not be written yet; \
+                    cp.async.bulk.wait_group without .read"
+            .to_owned(),
+    })
 }
 
 /// Whether it is a bulk copy or reduction into global memory.
