@@ -104,6 +104,21 @@ impl<I: Id, T> IndexVec<I, T> {
         self.items.first()
     }
 
+    /// The last of all.
+    pub fn last(&self) -> Option<&T> {
+        self.items.last()
+    }
+
+    /// The id of the next that is put in.
+    pub fn next_id(&self) -> I {
+        I::new(self.items.len())
+    }
+
+    /// The first of which something does not hold, where it holds of all before it.
+    pub fn partition_point(&self, holds: impl FnMut(&T) -> bool) -> I {
+        I::new(self.items.partition_point(holds))
+    }
+
     /// All of them, in order.
     pub fn iter(&self) -> std::slice::Iter<'_, T> {
         self.items.iter()
@@ -132,6 +147,12 @@ impl<I: Id, T> IndexVec<I, T> {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
+    }
+}
+
+impl<I, T> Extend<T> for IndexVec<I, T> {
+    fn extend<It: IntoIterator<Item = T>>(&mut self, items: It) {
+        self.items.extend(items);
     }
 }
 

@@ -84,7 +84,7 @@ impl<'w> Uses<'w> {
         let mut executed: HashMap<(SiteId, u8, MemoryKind, Access), &Touched> = HashMap::new();
         if let Some(found) = &evidence.touched {
             for touched in &found.touched {
-                let Some(site) = found.program.sites.get(touched.pc as usize) else { continue };
+                let Some(site) = found.program.sites.get(touched.pc) else { continue };
                 executed.insert((*site, touched.operand, touched.memory, touched.access), touched);
             }
         }

@@ -7,7 +7,7 @@ use super::execute::footprint::{Footprint, MemoryKind, Touched};
 use super::execute::{
     Broken, Brought, Budget, By, DataExecuted, End, Input, Launch, Outcome, Race, Scenario, execute_data,
 };
-use super::program::{Access, DataOp, Op, Program, Stream};
+use super::program::{Access, DataOp, InstrId, Op, Program, Stream};
 use super::value::Basis;
 use super::verdict::{Effort, Limits, Verdict};
 use super::{Checked, LANES};
@@ -52,8 +52,8 @@ pub fn check(
     let share =
         |most: u64| (u128::from(most) * u128::from(limits.pieces) / u128::from(Limits::default().pieces)) as u64;
     let mut left = Budget { steps: share(MOST.steps), pieces: share(MOST.pieces) };
-    let touches = |at: &usize| program.code.get(*at).is_some_and(|instr| touches_data(&instr.op));
-    let mut unreached: Vec<usize> = (0..program.code.len()).filter(touches).collect();
+    let touches = |at: &InstrId| program.code.get(*at).is_some_and(|instr| touches_data(&instr.op));
+    let mut unreached: Vec<InstrId> = program.code.ids().filter(touches).collect();
     let mut runs: Vec<DataExecuted> = Vec::new();
     let mut is_cut = false;
     let mut all = Gathered::default();
@@ -115,7 +115,7 @@ pub struct DataTouched {
 #[derive(Default)]
 struct Gathered {
     touched: Vec<Touched>,
-    index: FastMap<(u32, u8, MemoryKind, Access), usize>,
+    index: FastMap<(InstrId, u8, MemoryKind, Access), usize>,
     columns_held: u64,
 }
 
@@ -214,7 +214,7 @@ impl Telling<'_, '_> {
     }
 
     fn line(&self, end: &End) -> Line {
-        self.program.code.get(end.pc as usize).map_or(Line(0), |instr| instr.line)
+        self.program.code.get(end.pc).map_or(Line(0), |instr| instr.line)
     }
 
     /// `line 41 (st.shared.f32, warp 2)`
@@ -291,7 +291,7 @@ impl Telling<'_, '_> {
                 "a cluster barrier has to come after, before the blocks end",
             ),
             Rule::TensorOrdered => {
-                let stream = self.program.code.get(race.first.pc as usize).map(|instr| &instr.op);
+                let stream = self.program.code.get(race.first.pc).map(|instr| &instr.op);
                 let missing = match stream {
                     Some(Op::Data(DataOp::Columns { stream: Stream::TensorLoad, .. })) => {
                         "tcgen05.wait::ld, and a barrier or an arrival that is waited for, have to come between"

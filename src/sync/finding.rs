@@ -102,7 +102,7 @@ fn adds_up(cause: &Cause) -> bool {
 
 /// The rule that a change keeps again, where that stands on the line of the change.
 fn blamed(mend: &Mend, program: &Program, cause: &Cause) -> Option<Rule> {
-    let op = &program.code.get(mend.pc as usize)?.op;
+    let op = &program.code.get(mend.pc)?.op;
     let is_named = matches!(op, Op::Named { .. });
     match mend.change {
         // One of two that are the same.

@@ -148,16 +148,16 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         let keep: IndexVec<SiteId, bool> = need.iter().map(|need| *need != Need::Nothing).collect();
         // Where each instruction of the text, or the next one that is kept, stands in the skeleton.
         let mut place = IndexVec::default();
-        let mut count = 0u32;
+        let mut next = InstrId::ENTRY;
         for kept in &keep {
-            place.push(count);
-            count += u32::from(*kept);
+            place.push(next);
+            next = if *kept { next.next() } else { next };
         }
-        place.push(count);
+        place.push(next);
         let mut refused = None;
         let mut synchronises = false;
-        let mut code = Vec::with_capacity(count as usize);
-        let mut sites = Vec::with_capacity(count as usize);
+        let mut code: IndexVec<InstrId, Instr> = IndexVec::default();
+        let mut sites = IndexVec::default();
         let (mut relaxed, mut strong) = (Vec::new(), Vec::new());
         let is_cluster = |word: &str| word.contains("cluster");
         let uses_cluster = self.graph.sites.iter().any(|site| match site.operation {
@@ -184,13 +184,15 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             }
             synchronises |= is_root(&site.operation) && !is_control(&site.operation);
             if self.with_data && is_relaxed(site) {
-                relaxed.push(code.len() as u32);
+                relaxed.push(code.next_id());
             }
             if self.with_data && is_strong(site) {
-                strong.push(code.len() as u32);
+                strong.push(code.next_id());
             }
             match op {
-                Some(op) => code.push(Instr { op, guard, line: site.line() }),
+                Some(op) => {
+                    code.push(Instr { op, guard, line: site.line() });
+                }
                 None => {
                     refused = refused.or(Some((site.line(), "its operands are not understood")));
                     code.push(Instr { op: Op::Trap, guard, line: site.line() });
@@ -392,7 +394,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         Op::Unknown { to: written.into_iter().map(|register| self.reg(register)).collect(), varies_in_order }
     }
 
-    fn op(&mut self, index: SiteId, place: &IndexVec<SiteId, u32>) -> Option<Op> {
+    fn op(&mut self, index: SiteId, place: &IndexVec<SiteId, InstrId>) -> Option<Op> {
         let graph = self.graph;
         let site = graph.sites.get(index)?;
         let instruction = site.located.instruction;
@@ -408,7 +410,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             Operation::IndexedBranch { index, .. } => {
                 let block = graph.blocks.get(site.block)?;
                 let cases = block.successors.iter().filter(|edge| edge.case.is_some());
-                let to: Option<Vec<u32>> =
+                let to: Option<Vec<InstrId>> =
                     cases.map(|edge| place.get(graph.blocks.get(edge.to)?.start).copied()).collect();
                 Op::BranchIndexed { index: self.source(index?, at), to: to? }
             }

@@ -9,7 +9,7 @@ mod data;
 pub use data::{Access, Accumulates, CopyEnds, DataOp, Stream};
 
 use super::lowering::Lowering;
-use crate::base::Line;
+use crate::base::{IndexVec, Line, dense_id};
 use crate::ptx::{BarrierAction, ClusterBarrierAction, Function, Register, RegisterAction};
 use crate::simt::eval::number::{Arithmetic, Comparison, Type};
 use crate::simt::{Graph, SiteId};
@@ -17,9 +17,27 @@ use crate::simt::{Graph, SiteId};
 /// Bytes of an array that is looked through for mbarriers: a ring has some dozens at most.
 const MOST_NAMED: u64 = 1024;
 
+/// An instruction of the slice, by its place in the text: what a warp's program counter holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct InstrId(pub u32);
+
+dense_id!(InstrId);
+
+impl InstrId {
+    /// The first one, where every warp begins.
+    pub const ENTRY: InstrId = InstrId(0);
+
+    /// The one after it.
+    pub fn next(self) -> InstrId {
+        InstrId(self.0 + 1)
+    }
+}
+
 /// A virtual register of the slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reg(pub u32);
+
+dense_id!(Reg);
 
 /// A special register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -247,9 +265,9 @@ pub enum Op {
     /// `atom.shared.add` and its kin, where the space is followed.
     Atomic { space: Space, to: Option<Reg>, at: Address, how: Atomic, args: [Source; 2], bits: u32 },
     /// `bra`
-    Branch { to: u32 },
+    Branch { to: InstrId },
     /// `brx.idx`
-    BranchIndexed { index: Source, to: Vec<u32> },
+    BranchIndexed { index: Source, to: Vec<InstrId> },
     /// `exit`, `ret`
     Exit,
     /// `trap`
@@ -397,11 +415,11 @@ const OBJECT: u64 = 8;
 #[derive(Clone, Debug)]
 pub struct Program {
     /// Its instructions, in the order of the text.
-    pub code: Vec<Instr>,
+    pub code: IndexVec<InstrId, Instr>,
     /// How many registers it has.
     pub registers: u32,
     /// Which register of the text each of them is.
-    pub names: Vec<Register>,
+    pub names: IndexVec<Reg, Register>,
     /// Shared variables, ascending.
     pub variables: Vec<Variable>,
     /// Whether something in it synchronises at all.
@@ -409,11 +427,11 @@ pub struct Program {
     /// Whether other blocks of a cluster have a part in it.
     pub uses_cluster: bool,
     /// By instruction: which one of the text it is.
-    pub sites: Vec<SiteId>,
+    pub sites: IndexVec<InstrId, SiteId>,
     /// Arrivals that are relaxed, where data is looked at: they tell nothing of what came before.
-    pub relaxed: Vec<u32>,
+    pub relaxed: Vec<InstrId>,
     /// Loads and stores that are not weak, where data is looked at.
-    pub strong: Vec<u32>,
+    pub strong: Vec<InstrId>,
     /// The first line that cannot be followed at all: a call of a function with barriers, a branch to nowhere.
     pub refused: Option<(Line, &'static str)>,
 }

@@ -6,7 +6,7 @@ use super::execute::{
     Brought, Budget, Executed, Input, Lack, Launch, Outcome, Scenario, Schedule, Stuck, execute, execute_past,
 };
 use super::machine::Fault;
-use super::program::{Bytes, Instr, MbarrierOp, Op, Program, Source};
+use super::program::{Bytes, Instr, InstrId, MbarrierOp, Op, Program, Source};
 use super::value::Basis;
 use crate::base::{Line, work};
 use serde::{Deserialize, Serialize};
@@ -190,7 +190,7 @@ pub enum Cause {
         /// Where.
         line: Line,
         /// The same as an instruction of the skeleton.
-        pc: u32,
+        pc: InstrId,
     },
     /// Announcements and copies by tensor maps that no size of their boxes makes equal.
     Bytes {
@@ -208,7 +208,7 @@ impl Cause {
     }
 
     /// The instruction that it shows at.
-    pub fn pc(&self) -> Option<u32> {
+    pub fn pc(&self) -> Option<InstrId> {
         match self {
             Cause::Hang(stuck) => Some(stuck.first()?.pc),
             Cause::Undefined { pc, .. } => Some(*pc),
@@ -233,13 +233,13 @@ fn in_order(mut stuck: Vec<Stuck>) -> Vec<Stuck> {
 /// Puts the group first that alone keeps a kernel from its end: were its wait over, the others would go on.
 pub fn find_culprit(program: &Program, launch: &Launch, witness: &mut Witness, limits: Limits) {
     let Cause::Hang(stuck) = &mut witness.cause else { return };
-    let mut pcs: Vec<u32> = Vec::new();
+    let mut pcs: Vec<InstrId> = Vec::new();
     for group in stuck.iter() {
         if !pcs.contains(&group.pc) {
             pcs.push(group.pc);
         }
     }
-    let ends = |pc: &u32| {
+    let ends = |pc: &InstrId| {
         let run = execute_past(program, launch, witness.scenario, &witness.schedule, limits.of_one(), *pc);
         matches!(run.outcome, Outcome::Ends)
     };
@@ -488,8 +488,8 @@ impl<'p> Judge<'p> {
         let mut weak: Option<Witness> = None;
         let mut race: Option<Witness> = None;
         // Instructions that synchronise and that nobody has come to.
-        let synchronises = |at: &usize| program.code.get(*at).is_some_and(|instr| instr.op.synchronises());
-        let mut unreached: Vec<usize> = (0..program.code.len()).filter(synchronises).collect();
+        let synchronises = |at: &InstrId| program.code.get(*at).is_some_and(|instr| instr.op.synchronises());
+        let mut unreached: Vec<InstrId> = program.code.ids().filter(synchronises).collect();
         // Those that ended, and how many more instructions they came to than those before.
         let mut tried: Vec<Tried> = Vec::new();
         let mut problems: Vec<(Scenario, Executed)> = Vec::new();

@@ -16,7 +16,7 @@ use super::{Run, Warp};
 use crate::base::{FastMap, FastSet};
 use crate::sync::LANES;
 use crate::sync::machine::SharedAddress;
-use crate::sync::program::{Access, Accumulates, Address, Bytes, CopyEnds, DataOp, Source, Space, Stream};
+use crate::sync::program::{Access, Accumulates, Address, Bytes, CopyEnds, DataOp, InstrId, Source, Space, Stream};
 use crate::sync::value::Basis;
 
 /// Bytes that are kept together: what a descriptor's address counts in.
@@ -79,7 +79,7 @@ impl By {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
     /// Where, as an instruction.
-    pub pc: u32,
+    pub pc: InstrId,
     /// The warp, or the one that issued it, among all of the cluster.
     pub warp: usize,
     /// What it does.
@@ -126,7 +126,7 @@ struct Record {
     agent: u32,
     /// Over for whoever knows more of the agent than this.
     epoch: u32,
-    pc: u32,
+    pc: InstrId,
     mask: u16,
     /// The warp, or the one that issued it, among all of the cluster.
     warp: u16,
@@ -141,7 +141,7 @@ struct Record {
 struct Issued {
     count: u32,
     /// The last of it, and where that lies.
-    last: Option<(u32, SharedAddress, Basis)>,
+    last: Option<(InstrId, SharedAddress, Basis)>,
     /// How many had been issued at the end of each group that may be under way.
     groups: VecDeque<u32>,
 }
@@ -149,7 +149,7 @@ struct Issued {
 /// Where a warp is.
 #[derive(Clone, Copy, Default)]
 struct Standing {
-    pc: u32,
+    pc: InstrId,
     /// What the ways that it went rest on.
     path: Basis,
     /// The same, with the guard of the instruction.
@@ -164,17 +164,17 @@ pub(super) struct Data {
     /// By warp: what it knew at its last fence.
     fenced: Vec<Option<Clock>>,
     /// By warp: words that lanes have written since all of them met, with the lane and where it did.
-    written: Vec<FastMap<u64, (u8, u32)>>,
+    written: Vec<FastMap<u64, (u8, InstrId)>>,
     agents: FastMap<Agent, usize>,
     issued: FastMap<Agent, Issued>,
     /// By block, by granule.
     shadow: Vec<Vec<Vec<Record>>>,
     standing: Vec<Standing>,
-    seen: FastSet<(u32, u32, Broken)>,
+    seen: FastSet<(InstrId, InstrId, Broken)>,
     /// Whether pairs of blocks use tensor memory together.
     pairs: bool,
     /// Where warps have asked for the end of a phase.
-    asked: FastSet<(u32, u32)>,
+    asked: FastSet<(u32, InstrId)>,
     /// What those knew who wrote words that are no weak ones.
     flags: FastMap<SharedAddress, Clock>,
     pub(super) races: Vec<Race>,
@@ -244,8 +244,8 @@ impl Data {
     }
 
     /// What an arrival tells of what its warp knows: a relaxed one nothing of what came after the last fence.
-    pub(super) fn tells(&self, warp: usize, clock: Clock, relaxed: &[u32]) -> Clock {
-        let pc = self.standing.get(warp).map_or(0, |standing| standing.pc);
+    pub(super) fn tells(&self, warp: usize, clock: Clock, relaxed: &[InstrId]) -> Clock {
+        let pc = self.standing.get(warp).map_or(InstrId::ENTRY, |standing| standing.pc);
         match relaxed.binary_search(&pc) {
             Ok(_) => clock.relaxed(self.fenced.get(warp).and_then(Option::as_ref)),
             Err(_) => clock,
@@ -288,7 +288,7 @@ impl Data {
                 let Some((word, (_, pc))) = words.clone().find_map(|word| Some((word, *other(word)?))) else { return };
                 let basis = who.basis.max(standing.ground);
                 if self.races.len() < MOST_RACES && self.seen.insert((pc, standing.pc, Broken::Lanes)) {
-                    let end = |pc: u32, access: Access| End { pc, warp: who.warp, access, by: By::Threads };
+                    let end = |pc: InstrId, access: Access| End { pc, warp: who.warp, access, by: By::Threads };
                     let (first, second) = (end(pc, Access::Write), end(standing.pc, Access::Read));
                     let at = SharedAddress(word * WORD);
                     self.races.push(Race { first, second, broken: Broken::Lanes, at, basis });
@@ -300,7 +300,7 @@ impl Data {
 
     /// A warp comes to an instruction.
     #[inline]
-    pub(super) fn stands(&mut self, warp: usize, pc: u32, ground: Basis, branches: bool) {
+    pub(super) fn stands(&mut self, warp: usize, pc: InstrId, ground: Basis, branches: bool) {
         let Some(standing) = self.standing.get_mut(warp) else { return };
         standing.pc = pc;
         standing.ground = standing.path.max(ground);
@@ -454,11 +454,11 @@ impl Data {
         }
     }
 
-    fn found(&mut self, record: &Record, who: &Toucher, pc: u32, broken: Broken, at: SharedAddress, basis: Basis) {
+    fn found(&mut self, record: &Record, who: &Toucher, pc: InstrId, broken: Broken, at: SharedAddress, basis: Basis) {
         if self.races.len() >= MOST_RACES || !self.seen.insert((record.pc, pc, broken)) {
             return;
         }
-        let end = |pc: u32, warp: usize, access: Access, by: By| End { pc, warp, access, by };
+        let end = |pc: InstrId, warp: usize, access: Access, by: By| End { pc, warp, access, by };
         self.races.push(Race {
             first: end(record.pc, record.warp.into(), record.access, record.by),
             second: end(pc, who.warp, who.access, who.by),
@@ -471,7 +471,7 @@ impl Data {
 
 impl Record {
     /// Takes other bytes of the same access in.
-    fn joins(&mut self, who: &Toucher, pc: u32, mask: u16, merged: bool) -> bool {
+    fn joins(&mut self, who: &Toucher, pc: InstrId, mask: u16, merged: bool) -> bool {
         let same = self.agent as usize == who.agent
             && self.epoch == who.epoch
             && self.pc == pc
@@ -494,7 +494,7 @@ impl Run<'_> {
         (space, at, bytes): (Space, Address, u32),
     ) {
         let Some(data) = &self.data else { return };
-        let pc = data.standing.get(warp).map_or(0, |standing| standing.pc);
+        let pc = data.standing.get(warp).map_or(InstrId::ENTRY, |standing| standing.pc);
         let strong = self.program.strong.binary_search(&pc).is_ok();
         if !matches!(space, Space::Shared | Space::Generic) {
             return;
@@ -817,7 +817,7 @@ impl Run<'_> {
                 continue;
             }
             let standing = data.standing.get(warp).copied().unwrap_or_default();
-            let end = |pc: u32, by: By| End { pc, warp, access: Access::Read, by };
+            let end = |pc: InstrId, by: By| End { pc, warp, access: Access::Read, by };
             data.races.push(Race {
                 first: end(pc, By::BulkStore),
                 second: end(standing.pc, By::Threads),
@@ -834,7 +834,7 @@ impl Run<'_> {
     pub(super) fn looks_in_vain(&mut self, warp: usize, at: SharedAddress, phases: u32) -> bool {
         let (Some(data), Some(clock)) = (&mut self.data, self.clocks.of(warp)) else { return false };
         let agent = data.agent(Agent::Mbarrier(at));
-        let pc = data.standing.get(warp).map_or(0, |standing| standing.pc);
+        let pc = data.standing.get(warp).map_or(InstrId::ENTRY, |standing| standing.pc);
         phases > clock.known(agent) && data.asked.insert((warp as u32, pc))
     }
 

@@ -5,7 +5,7 @@
 
 use crate::base::{FastMap, FastSet};
 use crate::sync::machine::SharedAddress;
-use crate::sync::program::Access;
+use crate::sync::program::{Access, InstrId};
 use crate::sync::value::Basis;
 
 /// Places of one instruction that are told apart; the others only widen the last one.
@@ -51,7 +51,7 @@ impl Span {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Touched {
     /// The instruction of the skeleton.
-    pub pc: u32,
+    pub pc: InstrId,
     /// Which of several operands that do the same.
     pub operand: u8,
     /// Of which memory.
@@ -96,7 +96,7 @@ struct Phase {
 #[derive(Clone, Debug, Default)]
 pub struct Footprint {
     touched: Vec<Touched>,
-    index: FastMap<(u32, u8, MemoryKind, Access), usize>,
+    index: FastMap<(InstrId, u8, MemoryKind, Access), usize>,
     seen: FastSet<(usize, u32, u64, u64)>,
     /// By instruction and warp: passes so far, and the first place.
     passes: FastMap<(usize, u32), (u32, Option<u64>)>,
@@ -108,7 +108,7 @@ pub struct Footprint {
 /// A pass of a warp over an operand.
 #[derive(Clone, Copy)]
 pub(super) struct Pass {
-    pub pc: u32,
+    pub pc: InstrId,
     pub operand: u8,
     pub memory: MemoryKind,
     pub access: Access,

@@ -4,7 +4,7 @@ use super::step::{Next, lanes_of};
 use super::{Run, State, Stop, Strand, Wait};
 use crate::base::Line;
 use crate::sync::machine::Fault;
-use crate::sync::program::{Gather, Op, Shuffle, Source};
+use crate::sync::program::{Gather, InstrId, Op, Shuffle, Source};
 use crate::sync::value::{Basis, Lanes, Word};
 
 impl Run<'_> {
@@ -41,8 +41,7 @@ impl Run<'_> {
         let pc = here.strands[strand].pc;
         if wanted & !mask != 0 {
             // Others that must come. At bar.warp.sync they may stand at another one.
-            let is_sync =
-                |pc: u32| matches!(self.program.code.get(pc as usize).map(|i| &i.op), Some(Op::WarpSync { .. }));
+            let is_sync = |pc: InstrId| matches!(self.program.code.get(pc).map(|i| &i.op), Some(Op::WarpSync { .. }));
             let waits = |strand: &&Strand| {
                 matches!(strand.state, State::Waiting { what: Wait::Lanes { .. }, .. })
                     && is_sync(strand.pc)
@@ -54,7 +53,7 @@ impl Run<'_> {
             }
             for other in &mut self.warps[warp].strands {
                 if matches!(other.state, State::Waiting { what: Wait::Lanes { .. }, .. }) && other.mask & wanted != 0 {
-                    (other.state, other.pc) = (State::Ready, other.pc + 1);
+                    (other.state, other.pc) = (State::Ready, other.pc.next());
                 }
             }
             return Ok(Next::On);

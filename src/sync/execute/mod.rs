@@ -27,10 +27,10 @@ use self::memory::Memory;
 pub use self::scenario::{Brought, Input, Scenario};
 use super::LANES;
 use super::machine::{Columns, Equation, Fault, Machine, SharedAddress};
-use super::program::{MbarrierOp, Op, Program};
+use super::program::{InstrId, MbarrierOp, Op, Program, Reg};
 use super::value::{Basis, Lanes, Word};
-use crate::base::Line;
 use crate::base::figures::warps;
+use crate::base::{IndexVec, Line};
 use crate::roles::setmaxnreg;
 
 /// Instructions that a warp may run without changing anything before others get their turn.
@@ -170,7 +170,7 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct Strand {
     mask: u32,
-    pc: u32,
+    pc: InstrId,
     state: State,
 }
 
@@ -182,7 +182,7 @@ pub(super) struct Warp {
     lanes: u32,
     exited: u32,
     strands: Vec<Strand>,
-    registers: Vec<Lanes>,
+    registers: IndexVec<Reg, Lanes>,
     /// Registers that it holds of the pool.
     held: u32,
     /// Registers that it was given or asked for last: those at entry are held in steps of eight.
@@ -219,7 +219,7 @@ pub struct Stuck {
     /// Where.
     pub line: Line,
     /// The same as an instruction of the skeleton.
-    pub pc: u32,
+    pub pc: InstrId,
     /// For what.
     pub wait: Wait,
     /// What is there of it.
@@ -282,8 +282,8 @@ pub enum Lack {
 
 impl Executed {
     /// How often an instruction was passed.
-    pub fn passes_of(&self, pc: u32) -> u32 {
-        self.passes.get(pc as usize).copied().unwrap_or(0)
+    pub fn passes_of(&self, pc: InstrId) -> u32 {
+        self.passes.get(pc).copied().unwrap_or(0)
     }
 }
 
@@ -301,7 +301,7 @@ pub enum Outcome {
         /// Where.
         line: Line,
         /// The same as an instruction of the skeleton.
-        pc: u32,
+        pc: InstrId,
         /// Who.
         rank: u64,
         /// Who.
@@ -330,7 +330,7 @@ pub struct Executed {
     /// What announcements say of copies by tensor maps.
     pub equations: BTreeSet<Equation>,
     /// How often each instruction of the skeleton was passed.
-    pub passes: Vec<u32>,
+    pub passes: IndexVec<InstrId, u32>,
     /// By warp of the first block: what stands for everything that it synchronised by. Warps with the same play one role.
     pub traces: Vec<u64>,
     /// Whether a phase of an mbarrier is over.
@@ -366,10 +366,10 @@ pub(super) struct Run<'p> {
     pieces: u64,
     budget: Budget,
     equations: BTreeSet<Equation>,
-    passes: Vec<u32>,
+    passes: IndexVec<InstrId, u32>,
     clocks: Clocks,
     /// A place that warps get past when nobody can go on.
-    passable: Option<u32>,
+    passable: Option<InstrId>,
     /// The first step that another schedule counts in another phase: where, and whose.
     unordered: Option<(SharedAddress, Line, usize)>,
     random: u64,
@@ -425,7 +425,7 @@ pub fn execute_past(
     scenario: Scenario,
     schedule: &Schedule,
     budget: Budget,
-    pc: u32,
+    pc: InstrId,
 ) -> Executed {
     let mut run = Run::new(program, launch, scenario, budget);
     run.passable = Some(pc);
@@ -460,8 +460,8 @@ impl<'p> Run<'p> {
                     index,
                     lanes,
                     exited: 0,
-                    strands: vec![Strand { mask: lanes, pc: 0, state: State::Ready }],
-                    registers: vec![Lanes::default(); program.registers as usize],
+                    strands: vec![Strand { mask: lanes, pc: InstrId::ENTRY, state: State::Ready }],
+                    registers: IndexVec::filled(Lanes::default(), program.registers as usize),
                     held: launch.registers.unwrap_or(0).next_multiple_of(setmaxnreg::STEP),
                     count: launch.registers.unwrap_or(0),
                     has_set: false,
@@ -500,7 +500,7 @@ impl<'p> Run<'p> {
                 + program.code.len() as u64 / 8,
             budget,
             equations: BTreeSet::new(),
-            passes: vec![0; program.code.len()],
+            passes: IndexVec::filled(0, program.code.len()),
             random: 0,
             recorder: None,
             data: None,
@@ -518,7 +518,8 @@ impl<'p> Run<'p> {
     fn undefined(&self, fault: Fault, line: Line, warp: usize) -> Outcome {
         let (rank, warp) = self.warps.get(warp).map_or((0, 0), |warp| (warp.rank, warp.index));
         // What comes later is issued somewhere else than where its issuer is by now.
-        let pc = self.program.code.iter().position(|instr| instr.line == line).unwrap_or_default() as u32;
+        let mut code = self.program.code.iter_enumerated();
+        let pc = code.find(|(_, instr)| instr.line == line).map_or(InstrId::ENTRY, |(pc, _)| pc);
         Outcome::Undefined { fault, line, pc, rank, warp }
     }
 
@@ -562,7 +563,7 @@ impl<'p> Run<'p> {
             }
             self.looks_at(2 * order.len() + self.flights.len());
             if self.is_spent() {
-                return Err(self.spent(0));
+                return Err(self.spent(InstrId::ENTRY));
             }
             for &warp in &order {
                 if self.warps.get(warp).is_some_and(&lags) || self.is_busy(warp) {
@@ -629,7 +630,7 @@ impl<'p> Run<'p> {
             }
             let stuck = self.stuck();
             self.looks_at(OF_STUCK * stuck.len());
-            let last = stuck.last().map_or(0, |group| group.pc);
+            let last = stuck.last().map_or(InstrId::ENTRY, |group| group.pc);
             return if self.is_spent() { Err(self.spent(last)) } else { Ok(Outcome::Hangs(stuck)) };
         }
     }
@@ -637,7 +638,7 @@ impl<'p> Run<'p> {
     /// Lets whoever waits at the passable place go on; says whether somebody does.
     fn let_pass(&mut self) -> bool {
         let Some(pc) = self.passable else { return false };
-        let done = match self.program.code.get(pc as usize).map(|instr| &instr.op) {
+        let done = match self.program.code.get(pc).map(|instr| &instr.op) {
             Some(Op::Mbarrier { op: MbarrierOp::Wait { to, .. }, .. }) => *to,
             _ => None,
         };
@@ -645,10 +646,10 @@ impl<'p> Run<'p> {
         for warp in &mut self.warps {
             let waiting = |strand: &&mut Strand| strand.pc == pc && matches!(strand.state, State::Waiting { .. });
             for strand in warp.strands.iter_mut().filter(waiting) {
-                if let Some(held) = done.and_then(|to| warp.registers.get_mut(to.0 as usize)) {
+                if let Some(held) = done.and_then(|to| warp.registers.get_mut(to)) {
                     held.write(strand.mask, Lanes::Same(Word::fact(1)));
                 }
-                (strand.state, strand.pc) = (State::Ready, pc + 1);
+                (strand.state, strand.pc) = (State::Ready, pc.next());
                 any = true;
             }
         }
@@ -679,7 +680,7 @@ impl<'p> Run<'p> {
         for strand in self.warps.iter_mut().flat_map(|warp| &mut warp.strands) {
             // Lanes that come to a barrier one by one count one by one where the others go another way.
             let apart = || {
-                let op = code.get(strand.pc as usize).map(|instr| &instr.op);
+                let op = code.get(strand.pc).map(|instr| &instr.op);
                 matches!(op, Some(Op::Named { aligned: false, .. }))
             };
             let ends = match strand.state {
@@ -707,7 +708,7 @@ impl<'p> Run<'p> {
 
     /// Who stands where, alike ones together.
     fn stuck(&self) -> Vec<Stuck> {
-        let mut groups: BTreeMap<(u64, u32, Wait), (Vec<u32>, u32)> = BTreeMap::new();
+        let mut groups: BTreeMap<(u64, InstrId, Wait), (Vec<u32>, u32)> = BTreeMap::new();
         for warp in &self.warps {
             for strand in &warp.strands {
                 let State::Waiting { what, .. } = strand.state else { continue };
@@ -716,14 +717,14 @@ impl<'p> Run<'p> {
                 group.1 = strand.mask.count_ones();
             }
         }
-        let describe = |((rank, pc, wait), (warps, lanes)): ((u64, u32, Wait), (Vec<u32>, u32))| Stuck {
+        let describe = |((rank, pc, wait), (warps, lanes)): ((u64, InstrId, Wait), (Vec<u32>, u32))| Stuck {
             lacks: self.lacking(rank, wait),
             awaited: self.awaited(rank, wait),
             copied: wait.mbarrier().and_then(|at| Some(self.copied.get(&at)?.1)),
             rank,
             warps,
             lanes,
-            line: self.program.code.get(pc as usize).map_or(Line(0), |instr| instr.line),
+            line: self.program.code.get(pc).map_or(Line(0), |instr| instr.line),
             pc,
             wait,
         };

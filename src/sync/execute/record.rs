@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 
 use super::flights::{Brings, Flight};
 use super::{Budget, Launch, Outcome, Run, Scenario, Schedule, State, Wait};
-use crate::base::Line;
+use crate::base::{IndexVec, Line};
 use crate::ptx::{BarrierAction, ClusterBarrierAction};
 use crate::roles::Duty;
 use crate::sync::LANES;
 use crate::sync::machine::SharedAddress;
-use crate::sync::program::{MbarrierOp, Op, Program};
+use crate::sync::program::{InstrId, MbarrierOp, Op, Program};
 
 /// Steps between the issue of a copy, or of a commit, and its coming.
 const LATENCY: u64 = 12;
@@ -34,11 +34,11 @@ fn cost(duty: Duty) -> u64 {
 #[derive(Debug, Default)]
 pub struct Work {
     /// Done by whoever comes to an instruction.
-    pub before: Vec<Option<Duty>>,
+    pub before: IndexVec<InstrId, Option<Duty>>,
     /// Done by whoever has passed one.
-    pub after: Vec<Option<Duty>>,
+    pub after: IndexVec<InstrId, Option<Duty>>,
     /// Done by whoever comes to an instruction from the one before it in the text, and not by a branch.
-    pub between: Vec<Option<Duty>>,
+    pub between: IndexVec<InstrId, Option<Duty>>,
 }
 
 /// A warp of a cluster.
@@ -138,7 +138,7 @@ pub struct Recording {
     /// In order.
     pub marks: Vec<Mark>,
     /// How often each instruction was passed.
-    pub passes: Vec<u32>,
+    pub passes: IndexVec<InstrId, u32>,
     /// The first mbarrier at which somebody came whom another schedule counts in another phase.
     pub race: Option<SharedAddress>,
     /// What it took.
@@ -157,16 +157,16 @@ struct Seen {
 #[derive(Clone, Copy, Default)]
 struct LaneState {
     /// The instruction that it ran last.
-    last: Option<u32>,
+    last: Option<InstrId>,
     /// The one that it has done the work before, and stands at.
-    done: Option<u32>,
+    done: Option<InstrId>,
 }
 
 /// A wait that is not over.
 struct Open {
     warp: usize,
     mask: u32,
-    pc: u32,
+    pc: InstrId,
     /// It ran into its time limit and will be back.
     timed_out: bool,
     /// Among the waits.
@@ -176,7 +176,7 @@ struct Open {
 /// What is known before an instruction.
 pub(super) struct Before {
     mask: u32,
-    pc: u32,
+    pc: InstrId,
     guarded: u32,
     timed_out: bool,
     flights: usize,
@@ -313,11 +313,11 @@ impl Run<'_> {
         let Some(recorder) = &mut self.recorder else { return false };
         self.pieces += 16 + recorder.open.len() as u64 / 4;
         recorder.close(warp, strand.mask, |open| open.pc != strand.pc && !open.timed_out);
-        let at = strand.pc as usize;
+        let at = strand.pc;
         let state = recorder.lanes.get_mut(warp).and_then(|lanes| lanes.get_mut(strand.mask.trailing_zeros() as usize));
         let Some(state) = state.filter(|state| state.done != Some(strand.pc)) else { return false };
         state.done = Some(strand.pc);
-        let falls = state.last.is_some_and(|last| last.checked_add(1) == Some(strand.pc));
+        let falls = state.last.is_some_and(|last| last.next() == strand.pc);
         let between = recorder.work.between.get(at).copied().flatten().filter(|_| falls);
         match recorder.work.before.get(at).copied().flatten().or(between) {
             Some(duty) => recorder.start(warp, id, duty),
@@ -330,10 +330,10 @@ impl Run<'_> {
         self.recorder.as_ref()?;
         let here = self.warps.get(warp)?;
         let strand = here.strands.get(strand)?;
-        let guard = self.program.code.get(strand.pc as usize).and_then(|instr| instr.guard);
+        let guard = self.program.code.get(strand.pc).and_then(|instr| instr.guard);
         let runs = |lane: &u32| {
             guard.is_none_or(|(reg, negated)| {
-                let bits = here.registers.get(reg.0 as usize).map_or(0, |held| held.lane(*lane as usize).bits);
+                let bits = here.registers.get(reg).map_or(0, |held| held.lane(*lane as usize).bits);
                 (bits & 1 == 1) != negated
             })
         };
@@ -353,7 +353,7 @@ impl Run<'_> {
     pub(super) fn observe(&mut self, warp: usize, before: &Before) {
         let Some(mut recorder) = self.recorder.take() else { return };
         let (id, line) = (self.id(warp), self.line(before.pc));
-        let op = self.program.code.get(before.pc as usize).map(|instr| &instr.op);
+        let op = self.program.code.get(before.pc).map(|instr| &instr.op);
         let stands = self.warps.get(warp).and_then(|here| {
             here.strands.iter().find_map(|strand| match strand.state {
                 State::Waiting { what, .. } if strand.pc == before.pc && strand.mask & before.mask != 0 => Some(what),
@@ -461,14 +461,14 @@ impl Run<'_> {
             Some(Op::Free { .. }) => recorder.mark(id, line, What::Frees),
             _ => {}
         }
-        let after = recorder.work.after.get(before.pc as usize).copied().flatten();
+        let after = recorder.work.after.get(before.pc).copied().flatten();
         if let Some(duty) = after {
             recorder.start(warp, id, duty);
         }
     }
 
     fn named_id(&self, warp: usize, before: &Before) -> u64 {
-        let Some(Op::Named { id, .. }) = self.program.code.get(before.pc as usize).map(|instr| &instr.op) else {
+        let Some(Op::Named { id, .. }) = self.program.code.get(before.pc).map(|instr| &instr.op) else {
             return 0;
         };
         let lane = before.guarded.trailing_zeros() as usize;

@@ -11,7 +11,7 @@ use crate::base::Line;
 use crate::simt::eval::number::Comparison;
 use crate::sync::LANES;
 use crate::sync::machine::{Fault, SharedAddress};
-use crate::sync::program::{Access, Address, MbarrierOp, Op, Reg, Source, Space, Special, Stream};
+use crate::sync::program::{Access, Address, InstrId, MbarrierOp, Op, Reg, Source, Space, Special, Stream};
 use crate::sync::value::{Basis, Lanes, Word, opaque};
 
 /// What becomes of a strand after an instruction.
@@ -62,13 +62,13 @@ impl Run<'_> {
         Ok(None)
     }
 
-    pub(super) fn spent(&self, pc: u32) -> Stop {
+    pub(super) fn spent(&self, pc: InstrId) -> Stop {
         Stop::Undecided(self.line(pc), "the budget of steps is spent")
     }
 
     #[inline]
-    pub(super) fn line(&self, pc: u32) -> Line {
-        self.program.code.get(pc as usize).or(self.program.code.last()).map_or(Line(0), |instr| instr.line)
+    pub(super) fn line(&self, pc: InstrId) -> Line {
+        self.program.code.get(pc).or(self.program.code.last()).map_or(Line(0), |instr| instr.line)
     }
 
     /// The strand to go on with: the one furthest behind in the text, those that have met joined.
@@ -87,7 +87,7 @@ impl Run<'_> {
                     _ => false,
                 };
                 if over {
-                    (strand.state, strand.pc) = (State::Ready, strand.pc + 1);
+                    (strand.state, strand.pc) = (State::Ready, strand.pc.next());
                     match what {
                         Wait::Named { id, .. } => clocks.learn(at, Place::Named { rank: warp.rank, id }),
                         _ => clocks.learn(at, Place::Cluster),
@@ -110,7 +110,7 @@ impl Run<'_> {
     #[inline]
     pub(super) fn word(&self, warp: &Warp, source: Source, lane: usize) -> Word {
         match source {
-            Source::Reg(reg) => warp.registers.get(reg.0 as usize).map_or_else(Word::default, |held| held.lane(lane)),
+            Source::Reg(reg) => warp.registers.get(reg).map_or_else(Word::default, |held| held.lane(lane)),
             Source::Not(reg) => {
                 let word = self.word(warp, Source::Reg(reg), lane);
                 Word { bits: word.bits & 1 ^ 1, ..word }
@@ -130,7 +130,7 @@ impl Run<'_> {
     #[inline]
     fn row<'w>(&self, warp: &'w Warp, source: Source) -> Cow<'w, Lanes> {
         match source {
-            Source::Reg(reg) => warp.registers.get(reg.0 as usize).map_or_else(Cow::default, Cow::Borrowed),
+            Source::Reg(reg) => warp.registers.get(reg).map_or_else(Cow::default, Cow::Borrowed),
             Source::Number(bits) => Cow::Owned(Lanes::Same(Word::fact(bits))),
             _ => Cow::Owned(Lanes::of(self.is_same(warp, source), |lane| self.word(warp, source, lane))),
         }
@@ -141,7 +141,7 @@ impl Run<'_> {
     pub(super) fn is_same(&self, warp: &Warp, source: Source) -> bool {
         match source {
             Source::Reg(reg) | Source::Not(reg) | Source::Minus(reg) => {
-                warp.registers.get(reg.0 as usize).is_none_or(Lanes::is_same)
+                warp.registers.get(reg).is_none_or(Lanes::is_same)
             }
             Source::Special(Special::Tid(_) | Special::Lane | Special::LaneMask(_)) => false,
             _ => true,
@@ -242,7 +242,7 @@ impl Run<'_> {
     #[inline]
     pub(super) fn write(&mut self, warp: usize, to: Option<Reg>, mask: u32, value: Lanes) {
         if let Some(reg) = to
-            && let Some(held) = self.warps[warp].registers.get_mut(reg.0 as usize)
+            && let Some(held) = self.warps[warp].registers.get_mut(reg)
         {
             held.write(mask, value);
         }
@@ -252,7 +252,7 @@ impl Run<'_> {
     fn step(&mut self, warp: usize, strand: usize) -> Result<(), Stop> {
         let Strand { mask, pc, state } = self.warps[warp].strands[strand];
         let program = self.program;
-        let Some(instr) = program.code.get(pc as usize) else {
+        let Some(instr) = program.code.get(pc) else {
             self.exit(warp, strand, mask);
             return Ok(());
         };
@@ -260,7 +260,7 @@ impl Run<'_> {
         let guarded = match instr.guard {
             None => mask,
             Some((reg, negated)) => {
-                let held = &self.warps[warp].registers[reg.0 as usize];
+                let held = &self.warps[warp].registers[reg];
                 let on = match held {
                     Lanes::Same(word) if (word.bits & 1 == 1) != negated => mask,
                     Lanes::Same(_) => 0,
@@ -283,18 +283,18 @@ impl Run<'_> {
             data.stands(warp, pc, ground, matches!(instr.op, Op::Branch { .. } | Op::BranchIndexed { .. }));
         }
         if guarded == 0 {
-            self.warps[warp].strands[strand].pc += 1;
+            self.warps[warp].strands[strand].pc = pc.next();
             return Ok(());
         }
         let line = instr.line;
         self.pieces += self.price(warp, &instr.op, guarded);
         let next = match &instr.op {
             Op::Branch { to } => {
-                self.branch(warp, strand, &[(*to, guarded), (pc + 1, mask & !guarded)]);
+                self.branch(warp, strand, &[(*to, guarded), (pc.next(), mask & !guarded)]);
                 Next::Done
             }
             Op::BranchIndexed { index, to } => {
-                let mut ways: Vec<(u32, u32)> = vec![(pc + 1, mask & !guarded)];
+                let mut ways: Vec<(InstrId, u32)> = vec![(pc.next(), mask & !guarded)];
                 for lane in lanes_of(guarded) {
                     let word = self.word(&self.warps[warp], *index, lane);
                     self.basis = self.basis.max(word.basis);
@@ -439,16 +439,16 @@ impl Run<'_> {
         };
         let seen = self.machine.changes;
         if !matches!(next, Next::Again(_))
-            && let Some(passes) = self.passes.get_mut(pc as usize)
+            && let Some(passes) = self.passes.get_mut(pc)
         {
             *passes = passes.saturating_add(1);
         }
         if matches!(next, Next::On | Next::Then(_)) && instr.op.synchronises() {
-            self.warps[warp].trace = opaque(self.warps[warp].trace, [u64::from(pc)]);
+            self.warps[warp].trace = opaque(self.warps[warp].trace, [u64::from(pc.0)]);
         }
         let Some(strand) = self.warps[warp].strands.get_mut(strand) else { return Ok(()) };
         match next {
-            Next::On => (strand.pc, strand.state) = (pc + 1, State::Ready),
+            Next::On => (strand.pc, strand.state) = (pc.next(), State::Ready),
             Next::Again(what) | Next::Then(what) => strand.state = State::Waiting { what, seen },
             Next::Done => {}
         }
@@ -500,7 +500,7 @@ impl Run<'_> {
     }
 
     /// Sends the lanes of a strand their ways.
-    fn branch(&mut self, warp: usize, strand: usize, ways: &[(u32, u32)]) {
+    fn branch(&mut self, warp: usize, strand: usize, ways: &[(InstrId, u32)]) {
         let strands = &mut self.warps[warp].strands;
         let mut taken = ways.iter().filter(|(_, mask)| *mask != 0);
         if let Some((pc, mask)) = taken.next() {
@@ -519,7 +519,7 @@ impl Run<'_> {
             here.strands.remove(strand);
         } else {
             let strand = &mut here.strands[strand];
-            (strand.mask, strand.pc, strand.state) = (left, strand.pc + 1, State::Ready);
+            (strand.mask, strand.pc, strand.state) = (left, strand.pc.next(), State::Ready);
         }
         let rank = here.rank;
         // Whoever waits for all that have not ended waits for one less.

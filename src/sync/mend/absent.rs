@@ -9,7 +9,7 @@ use crate::base::{Line, work};
 use crate::sync::execute::record::{Mark, WarpId, What};
 use crate::sync::execute::{Lack, Stuck, Wait};
 use crate::sync::machine::SharedAddress;
-use crate::sync::program::{Address, Compute, Instr, MbarrierOp, Op, Reg, Source};
+use crate::sync::program::{Address, Compute, Instr, InstrId, MbarrierOp, Op, Reg, Source};
 
 /// Registers that a parity may be made of.
 const MOST_SOURCES: usize = 4;
@@ -17,8 +17,8 @@ const MOST_SOURCES: usize = 4;
 const MOST_PLACES: usize = 6;
 
 impl Suggestions<'_> {
-    fn instr(&self, pc: u32) -> Option<&Instr> {
-        self.program.code.get(pc as usize)
+    fn instr(&self, pc: InstrId) -> Option<&Instr> {
+        self.program.code.get(pc)
     }
 
     /// Waits of a warp for the same parity of the same mbarrier twice: nothing toggles it.
@@ -73,7 +73,7 @@ impl Suggestions<'_> {
     }
 
     /// Waits for the same ring as one, where its turns are written out.
-    pub(super) fn waits_like(&self, pc: u32, at: SharedAddress) -> Option<Vec<u32>> {
+    pub(super) fn waits_like(&self, pc: InstrId, at: SharedAddress) -> Option<Vec<InstrId>> {
         let variable = |place: u64| self.program.variables.partition_point(|of| of.start <= place);
         let stuck = match self.instr(pc)?.op {
             Op::Mbarrier { at, .. } => at,
@@ -88,23 +88,21 @@ impl Suggestions<'_> {
             _ => false,
         };
         work::spend_on(self.program.code.len());
-        let alike = (0u32..).zip(&self.program.code).filter(|(_, instr)| is_like(instr)).map(|(pc, _)| pc);
-        Some(alike.collect::<Vec<u32>>()).filter(|alike| alike.len() > 1 && alike.contains(&pc))
+        let alike = self.program.code.iter_enumerated().filter(|(_, instr)| is_like(instr)).map(|(pc, _)| pc);
+        Some(alike.collect::<Vec<InstrId>>()).filter(|alike| alike.len() > 1 && alike.contains(&pc))
     }
 
     /// Instructions that stand twice, one after the other.
     pub(super) fn doubled(&self) -> Vec<Candidate> {
         work::spend_on(self.program.code.len());
-        let pairs = (1u32..).zip(self.program.code.windows(2));
-        let doubled = pairs.filter(|(_, pair)| match pair {
-            [one, other] => {
-                let waits = matches!(one.op, Op::Mbarrier { op: MbarrierOp::Wait { .. }, .. });
-                let next = other.line.0.checked_sub(one.line.0) == Some(1);
-                one.op.synchronises() && !waits && next && one.op == other.op && one.guard == other.guard
-            }
-            _ => false,
+        let code = &self.program.code;
+        let pairs = code.iter().zip(code.iter_enumerated().skip(1));
+        let doubled = pairs.filter(|(one, (_, other))| {
+            let waits = matches!(one.op, Op::Mbarrier { op: MbarrierOp::Wait { .. }, .. });
+            let next = other.line.0.checked_sub(one.line.0) == Some(1);
+            one.op.synchronises() && !waits && next && one.op == other.op && one.guard == other.guard
         });
-        doubled.map(|(pc, _)| (vec![pc], Change::Remove)).collect()
+        doubled.map(|(_, (pc, _))| (vec![pc], Change::Remove)).collect()
     }
 
     /// What a wait lacks, put in where those that should bring it end their turn.
@@ -198,8 +196,8 @@ impl Suggestions<'_> {
         let pcs = together
             .flat_map(|line| self.pcs_at(*line))
             .filter(|pc| self.instr(*pc).is_some_and(|instr| instr.op.synchronises()));
-        let pcs: Vec<u32> = pcs.collect();
-        let ends: BTreeSet<u32> = pcs.iter().filter_map(|pc| self.end_of_turn(*pc)).collect();
+        let pcs: Vec<InstrId> = pcs.collect();
+        let ends: BTreeSet<InstrId> = pcs.iter().filter_map(|pc| self.end_of_turn(*pc)).collect();
         let what = Insertion::ArriveNamed { id, count };
         let at_ends = ends.into_iter().map(|pc| (vec![pc], Change::Insert { what, after: false }));
         let beside = pcs.iter().map(|pc| (vec![*pc], Change::Insert { what, after: true }));
@@ -207,7 +205,7 @@ impl Suggestions<'_> {
     }
 
     /// The half of the cluster barrier that is not there.
-    pub(super) fn other_half(&self, waits: bool, pc: u32, warp: WarpId) -> Vec<Candidate> {
+    pub(super) fn other_half(&self, waits: bool, pc: InstrId, warp: WarpId) -> Vec<Candidate> {
         if waits {
             return vec![(vec![pc], Change::Insert { what: Insertion::ArriveCluster, after: false })];
         }
@@ -225,8 +223,10 @@ impl Suggestions<'_> {
         });
         let first: BTreeMap<Line, SharedAddress> = inits.collect();
         work::spend_on(self.program.code.len());
-        let sites: Vec<(u32, Line, Address)> = (0u32..)
-            .zip(&self.program.code)
+        let sites: Vec<(InstrId, Line, Address)> = self
+            .program
+            .code
+            .iter_enumerated()
             .filter_map(|(pc, instr)| match instr.op {
                 Op::Mbarrier { op: MbarrierOp::Init { .. }, at } => Some((pc, instr.line, at)),
                 _ => None,
@@ -299,14 +299,14 @@ impl Suggestions<'_> {
     pub(super) fn constants(&self) -> Vec<Candidate> {
         work::spend_on(self.program.code.len());
         let guards: BTreeSet<u32> = self.program.code.iter().filter_map(|instr| Some(instr.guard?.0.0)).collect();
-        let compared = (0u32..).zip(&self.program.code).filter_map(|(pc, instr)| match instr.op {
+        let compared = self.program.code.iter_enumerated().filter_map(|(pc, instr)| match instr.op {
             Op::Compute {
                 what: Compute::Compare { .. }, to: Some(to), args: [_, Source::Number(number), ..], ..
-            } => (guards.contains(&to.0) && self.recording.passes.get(pc as usize).is_some_and(|passes| *passes > 0))
+            } => (guards.contains(&to.0) && self.recording.passes.get(pc).is_some_and(|passes| *passes > 0))
                 .then_some((pc, number)),
             _ => None,
         });
-        let near = |(pc, from): (u32, u64)| {
+        let near = |(pc, from): (InstrId, u64)| {
             let near = [from.checked_add(1), from.checked_sub(1), from.checked_add(WARP), from.checked_sub(WARP)];
             near.into_iter().flatten().map(move |to| (vec![pc], Change::Constant { from, to }))
         };
@@ -314,23 +314,23 @@ impl Suggestions<'_> {
     }
 
     /// The branch that ends the turn of the loop that an instruction stands in, or what ends its way where there is none.
-    fn end_of_turn(&self, pc: u32) -> Option<u32> {
+    fn end_of_turn(&self, pc: InstrId) -> Option<InstrId> {
         let code = &self.program.code;
         work::spend_on(code.len());
-        let loops = (0u32..).zip(code).filter_map(|(from, instr)| match instr.op {
+        let loops = code.iter_enumerated().filter_map(|(from, instr)| match instr.op {
             Op::Branch { to } if to <= pc && pc <= from => Some((to, from)),
             _ => None,
         });
         // A loop that asks until a wait is over counts nothing.
-        let counts = |(to, from): &(u32, u32)| {
-            let body = code.get(*to as usize..=*from as usize).unwrap_or_default();
+        let counts = |(to, from): &(InstrId, InstrId)| {
+            let body = code.range(*to..from.next());
             body.iter().any(|instr| {
                 matches!(instr.op, Op::Compute { what: Compute::Add { .. } | Compute::Arithmetic { .. }, .. })
             })
         };
-        let turns = loops.filter(counts).min_by_key(|(to, from)| from - to).map(|(_, from)| from);
+        let turns = loops.filter(counts).min_by_key(|(to, from)| from.0 - to.0).map(|(_, from)| from);
         turns.or_else(|| {
-            let rest = (pc..).zip(code.get(pc as usize..)?);
+            let rest = code.range_enumerated(pc..code.next_id());
             let mut ends = rest.filter(|(at, instr)| match instr.op {
                 Op::Exit => true,
                 Op::Branch { to } => to > *at && instr.guard.is_none(),

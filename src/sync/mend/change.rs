@@ -2,7 +2,7 @@
 
 use crate::ptx::{BarrierAction, ClusterBarrierAction};
 use crate::simt::eval::number::{Arithmetic, Comparison, Type};
-use crate::sync::program::{Address, Combine, Compute, Instr, MbarrierOp, Op, Program, Reg, Source};
+use crate::sync::program::{Address, Combine, Compute, Instr, InstrId, MbarrierOp, Op, Program, Reg, Source};
 
 /// What is changed of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,11 +133,11 @@ pub enum Insertion {
 pub(super) const WORD: Type = Type { bits: 32, signed: false };
 
 /// Makes a change; none where it cannot be made.
-pub(super) fn apply(mended: &mut Program, pc: u32, change: Change) -> Option<()> {
+pub(super) fn apply(mended: &mut Program, pc: InstrId, change: Change) -> Option<()> {
     if let Change::Insert { what, after } = change {
         return insert(mended, pc, what, after);
     }
-    let op = &mut mended.code.get_mut(pc as usize)?.op;
+    let op = &mut mended.code.get_mut(pc)?.op;
     match (change, op) {
         (Change::Count { to, .. }, Op::Mbarrier { op: MbarrierOp::Init { count }, .. }) => *count = Source::Number(to),
         (Change::Count { to, .. }, Op::Named { count, .. }) => *count = Some(Source::Number(to)),
@@ -182,15 +182,15 @@ pub(super) fn apply(mended: &mut Program, pc: u32, change: Change) -> Option<()>
 }
 
 /// Puts instructions in: out of line, so that every other one stays where it is.
-fn insert(mended: &mut Program, pc: u32, what: Insertion, after: bool) -> Option<()> {
-    let home = mended.code.get(pc as usize)?.clone();
+fn insert(mended: &mut Program, pc: InstrId, what: Insertion, after: bool) -> Option<()> {
+    let home = mended.code.get(pc)?.clone();
     let line = home.line;
-    let jump = |to: u32| Instr { op: Op::Branch { to }, guard: None, line };
+    let jump = |to: InstrId| Instr { op: Op::Branch { to }, guard: None, line };
     let added = what.code(mended, &home);
     // Whoever comes to the end of the text has ended.
     mended.code.push(Instr { op: Op::Exit, guard: None, line });
-    let start = mended.code.len() as u32;
-    *mended.code.get_mut(pc as usize)? = jump(start);
+    let start = mended.code.next_id();
+    *mended.code.get_mut(pc)? = jump(start);
     if after {
         mended.code.push(home);
         mended.code.extend(added);
@@ -198,7 +198,7 @@ fn insert(mended: &mut Program, pc: u32, what: Insertion, after: bool) -> Option
         mended.code.extend(added);
         mended.code.push(home);
     }
-    mended.code.push(jump(pc + 1));
+    mended.code.push(jump(pc.next()));
     Some(())
 }
 

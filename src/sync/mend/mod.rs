@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use super::execute::record::{Mark, Recording, What, Work, record};
 use super::execute::{Budget, Executed, Launch, Outcome, execute};
 use super::machine::SharedAddress;
-use super::program::Program;
+use super::program::{InstrId, Program};
 use super::verdict::{Limits, Verdict, Witness, judge, problems_end};
 use crate::base::{Line, work};
 
@@ -30,7 +30,7 @@ const MUCH_FURTHER: u64 = 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mend {
     /// The instruction of the skeleton.
-    pub pc: u32,
+    pub pc: InstrId,
     /// Its line.
     pub line: Line,
     /// Lines of others that must be changed alike, as those that initialise the stages of a ring.
@@ -67,7 +67,7 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
         _ => &[],
     };
     let at_mbarriers = stuck.iter().filter(|group| group.wait.mbarrier().is_some());
-    let stands: Vec<u32> = at_mbarriers.map(|group| group.pc).collect();
+    let stands: Vec<InstrId> = at_mbarriers.map(|group| group.pc).collect();
     for (pcs, change) in candidates {
         if steps > limits.mends || pieces > limits.pieces {
             return None;
@@ -120,7 +120,7 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
             Verdict::Undecided { .. } => false,
         };
         if mends {
-            let mut lines = pcs.iter().filter_map(|pc| program.code.get(*pc as usize)).map(|instr| instr.line);
+            let mut lines = pcs.iter().filter_map(|pc| program.code.get(*pc)).map(|instr| instr.line);
             let budget = left(pieces).of_one();
             let after = record(&mended, launch, witness.scenario, &witness.schedule, budget, (Work::default(), false));
             let parting = parting(&recording.marks, &after.marks);
@@ -150,17 +150,17 @@ fn is_alike(one: &Mark, other: &Mark) -> bool {
 }
 
 /// Whether an execution comes to every place that it came to before, some apart: a change that keeps warps away from barriers mends nothing.
-fn comes_as_far(program: &Program, before: &Recording, after: &Executed, apart: &[u32]) -> bool {
+fn comes_as_far(program: &Program, before: &Recording, after: &Executed, apart: &[InstrId]) -> bool {
     work::spend_on(program.code.len());
-    let passed = (0u32..).zip(&program.code).zip(&before.passes).filter(|(_, passes)| **passes > 0);
+    let passed = program.code.iter_enumerated().zip(&before.passes).filter(|(_, passes)| **passes > 0);
     let mut places = passed.filter(|((pc, instr), _)| instr.op.synchronises() && !apart.contains(pc));
     places.all(|((pc, _), _)| after.passes_of(pc) > 0)
 }
 
 /// Whether a wait for the other parity waits for anybody: that of an mbarrier that nobody comes to is over from the start.
-fn is_a_wait(mended: &Program, launch: &Launch, witness: &Witness, limits: Limits, pcs: &[u32]) -> bool {
+fn is_a_wait(mended: &Program, launch: &Launch, witness: &Witness, limits: Limits, pcs: &[InstrId]) -> bool {
     let again = record(mended, launch, witness.scenario, &witness.schedule, limits.of_one(), (Work::default(), false));
-    let lines: Vec<Line> = pcs.iter().filter_map(|pc| mended.code.get(*pc as usize)).map(|instr| instr.line).collect();
+    let lines: Vec<Line> = pcs.iter().filter_map(|pc| mended.code.get(*pc)).map(|instr| instr.line).collect();
     let waited = again.waits.iter().filter(|wait| lines.contains(&wait.line)).filter_map(|wait| wait.on.mbarrier());
     let waited: BTreeSet<SharedAddress> = waited.collect();
     again.marks.iter().any(|mark| match mark.what {

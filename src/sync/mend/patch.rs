@@ -53,7 +53,7 @@ struct Names<'s, 'a> {
 impl Names<'_, '_> {
     /// The name of a register, and how many bits it has; none where the name means another one here.
     fn register(&self, reg: Reg) -> Option<(String, u32)> {
-        let register = *self.program.names.get(reg.0 as usize)?;
+        let register = *self.program.names.get(reg)?;
         let declaration = self.graph.registers.declaration(register)?;
         let name = match declaration.declarator.range {
             Some(_) => format!("{}{}", declaration.declarator.name, register.number),
@@ -213,6 +213,7 @@ fn replaced(instruction: Instruction<'_>, operand: Operand<'_>, words: &str) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sync::program::InstrId;
 
     fn patched(change: Change, instruction: &str) -> Option<String> {
         let text = format!(
@@ -223,7 +224,7 @@ mod tests {
         let function = module.functions().next().unwrap();
         let graph = Graph::build(&function);
         let line = graph.sites.first().unwrap().line();
-        let mend = Mend { pc: 0, line, also: Vec::new(), change, parting: None };
+        let mend = Mend { pc: InstrId::ENTRY, line, also: Vec::new(), change, parting: None };
         let patch = mend.patch(line, &graph, &Program::of(&function, &graph))?;
         assert_eq!(patch.before, instruction);
         Some(patch.after)

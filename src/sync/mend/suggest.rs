@@ -8,7 +8,7 @@ use crate::roles::setmaxnreg;
 use crate::sync::execute::record::{Mark, Recording, Waited, WarpId, What};
 use crate::sync::execute::{Lack, Stuck, Wait};
 use crate::sync::machine::{Fault, SharedAddress};
-use crate::sync::program::{MbarrierOp, Op, Program, Source};
+use crate::sync::program::{InstrId, MbarrierOp, Op, Program, Source};
 use crate::sync::verdict::Cause;
 
 /// Changes that are tried.
@@ -19,7 +19,7 @@ const OF_SUGGESTION: u64 = 16;
 pub(super) const WARP: u64 = 32;
 
 /// A change that may mend, of one instruction or of several alike.
-pub(super) type Candidate = (Vec<u32>, Change);
+pub(super) type Candidate = (Vec<InstrId>, Change);
 
 /// What counters say of what may be wrong.
 pub(super) struct Suggestions<'p> {
@@ -122,14 +122,14 @@ impl Suggestions<'_> {
     }
 
     /// Fewer registers for whoever waits for them, or for another: the most that mend it.
-    fn of_pool(&self, stuck: u32) -> Vec<Candidate> {
-        let sets = (0u32..).zip(&self.program.code).filter_map(|(pc, instr)| match instr.op {
+    fn of_pool(&self, stuck: InstrId) -> Vec<Candidate> {
+        let sets = self.program.code.iter_enumerated().filter_map(|(pc, instr)| match instr.op {
             Op::SetRegisters { count, .. } => Some((pc, count)),
             _ => None,
         });
-        let mut sets: Vec<(u32, u32)> = sets.collect();
+        let mut sets: Vec<(InstrId, u32)> = sets.collect();
         sets.sort_by_key(|(pc, _)| *pc != stuck);
-        let fewer = |&(pc, from): &(u32, u32)| {
+        let fewer = |&(pc, from): &(InstrId, u32)| {
             let least = *setmaxnreg::COUNTS.start();
             let steps = (least..from).rev().step_by(setmaxnreg::STEP as usize).skip(1);
             work::spend(OF_SUGGESTION * u64::from(from) / u64::from(setmaxnreg::STEP));
@@ -187,13 +187,14 @@ impl Suggestions<'_> {
         found
     }
 
-    fn of_fault(&self, fault: &Fault, pc: u32, warp: WarpId) -> Vec<Candidate> {
+    fn of_fault(&self, fault: &Fault, pc: InstrId, warp: WarpId) -> Vec<Candidate> {
         match fault {
             Fault::Counts { id, begun, given } => {
-                let to = |pc: u32, to: u32| (vec![pc], Change::Count { from: self.count_of(pc), to: u64::from(to) });
+                let to =
+                    |pc: InstrId, to: u32| (vec![pc], Change::Count { from: self.count_of(pc), to: u64::from(to) });
                 let others =
                     self.sites_of(*id).into_iter().filter(|other| self.count_of(*other) != Some((*given).into()));
-                let others: Vec<u32> = others.collect();
+                let others: Vec<InstrId> = others.collect();
                 let mut found = vec![to(pc, *begun)];
                 found.extend(others.into_iter().map(|other| to(other, *given)));
                 // Fewer than come would let them pass in parts.
@@ -234,11 +235,12 @@ impl Suggestions<'_> {
         }
     }
 
-    pub(super) fn pcs_at(&self, line: Line) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn pcs_at(&self, line: Line) -> impl Iterator<Item = InstrId> + '_ {
         // In the order of the text.
         let from = self.program.code.partition_point(|instr| instr.line < line);
-        let there = self.program.code.iter().skip(from).take_while(move |instr| instr.line == line);
-        (from as u32..).zip(there).inspect(|_| work::spend(1)).map(|(pc, _)| pc)
+        let rest = self.program.code.range_enumerated(from..self.program.code.next_id());
+        let there = rest.take_while(move |(_, instr)| instr.line == line);
+        there.inspect(|_| work::spend(1)).map(|(pc, _)| pc)
     }
 
     pub(super) fn marks(&self) -> impl Iterator<Item = &Mark> + '_ {
@@ -316,8 +318,8 @@ impl Suggestions<'_> {
     fn counts(&self, at: SharedAddress, to: u64) -> Vec<Candidate> {
         let inits = self.marks_at(at).filter(|mark| matches!(mark.what, What::Init { .. }));
         let pcs = inits.flat_map(|mark| self.pcs_at(mark.line));
-        let candidate = |pc: u32| {
-            let Op::Mbarrier { op: MbarrierOp::Init { count }, .. } = &self.program.code.get(pc as usize)?.op else {
+        let candidate = |pc: InstrId| {
+            let Op::Mbarrier { op: MbarrierOp::Init { count }, .. } = &self.program.code.get(pc)?.op else {
                 return None;
             };
             let from = number(*count);
@@ -331,21 +333,21 @@ impl Suggestions<'_> {
     }
 
     /// Instructions that initialise objects of the same variable with the same count as one.
-    fn initialised_like(&self, pc: u32) -> Vec<u32> {
+    fn initialised_like(&self, pc: InstrId) -> Vec<InstrId> {
         let variable = |at: SharedAddress| self.program.variables.partition_point(|of| of.start <= at.place());
         let inits = self.marks().filter_map(|mark| match mark.what {
             What::Init { at, count } => Some((variable(at), count, mark.line)),
             _ => None,
         });
         let inits: Vec<(usize, u32, Line)> = inits.collect();
-        let line = self.program.code.get(pc as usize).map(|instr| instr.line);
+        let line = self.program.code.get(pc).map(|instr| instr.line);
         let Some((of, count, _)) = inits.iter().find(|(.., at)| Some(*at) == line).copied() else { return vec![pc] };
         let others = inits.iter().filter(|(other, same, _)| *other == of && *same == count);
-        let is_init = |pc: &u32| {
-            let op = self.program.code.get(*pc as usize).map(|instr| &instr.op);
+        let is_init = |pc: &InstrId| {
+            let op = self.program.code.get(*pc).map(|instr| &instr.op);
             matches!(op, Some(Op::Mbarrier { op: MbarrierOp::Init { .. }, .. }))
         };
-        let mut pcs: Vec<u32> = others.flat_map(|(.., line)| self.pcs_at(*line)).filter(is_init).collect();
+        let mut pcs: Vec<InstrId> = others.flat_map(|(.., line)| self.pcs_at(*line)).filter(is_init).collect();
         pcs.push(pc);
         pcs.sort_unstable();
         pcs.dedup();
@@ -353,29 +355,29 @@ impl Suggestions<'_> {
     }
 
     /// Where bytes are announced, to one object or to any.
-    fn announcements(&self, at: Option<SharedAddress>) -> Vec<u32> {
+    fn announcements(&self, at: Option<SharedAddress>) -> Vec<InstrId> {
         let is_one = |mark: &&Mark| match mark.what {
             What::Arrives { at: of, bytes, .. } => bytes > 0 && at.is_none_or(|at| at == of),
             _ => false,
         };
-        let mut pcs: Vec<u32> = self.marks().filter(is_one).flat_map(|mark| self.pcs_at(mark.line)).collect();
+        let mut pcs: Vec<InstrId> = self.marks().filter(is_one).flat_map(|mark| self.pcs_at(mark.line)).collect();
         pcs.sort_unstable();
         pcs.dedup();
         pcs
     }
 
     /// Instructions that announce bytes to an object and do not arrive.
-    fn announced_alone(&self, at: SharedAddress) -> Vec<u32> {
+    fn announced_alone(&self, at: SharedAddress) -> Vec<InstrId> {
         let mut pcs = self.announcements(Some(at));
         pcs.retain(|pc| {
-            let op = self.program.code.get(*pc as usize).map(|instr| &instr.op);
+            let op = self.program.code.get(*pc).map(|instr| &instr.op);
             matches!(op, Some(Op::Mbarrier { op: MbarrierOp::ExpectTx { .. }, .. }))
         });
         pcs
     }
 
-    fn bytes_of(&self, pc: u32) -> Option<u64> {
-        match &self.program.code.get(pc as usize)?.op {
+    fn bytes_of(&self, pc: InstrId) -> Option<u64> {
+        match &self.program.code.get(pc)?.op {
             Op::Mbarrier {
                 op: MbarrierOp::Arrive { bytes: Some(bytes), .. } | MbarrierOp::ExpectTx { bytes }, ..
             } => number(*bytes),
@@ -384,7 +386,7 @@ impl Suggestions<'_> {
     }
 
     /// Numbers that are announced elsewhere.
-    fn other_bytes(&self, pc: u32) -> Vec<Candidate> {
+    fn other_bytes(&self, pc: InstrId) -> Vec<Candidate> {
         let from = self.bytes_of(pc);
         let mut others: Vec<u64> = self.announcements(None).into_iter().filter_map(|pc| self.bytes_of(pc)).collect();
         others.sort_unstable();
@@ -420,7 +422,7 @@ impl Suggestions<'_> {
             .collect();
         let numbers: Vec<u64> = own.into_iter().chain(elsewhere).take(4).collect();
         let arrives = self.marks_at(at).filter(|mark| matches!(mark.what, What::Arrives { .. }));
-        let mut pcs: Vec<u32> = arrives.flat_map(|mark| self.pcs_at(mark.line)).collect();
+        let mut pcs: Vec<InstrId> = arrives.flat_map(|mark| self.pcs_at(mark.line)).collect();
         pcs.sort_unstable();
         pcs.dedup();
         for pc in pcs {
@@ -445,26 +447,26 @@ impl Suggestions<'_> {
         WARP * warps.len() as u64
     }
 
-    fn is_counted(&self, pc: u32) -> bool {
-        let op = self.program.code.get(pc as usize).map(|instr| &instr.op);
+    fn is_counted(&self, pc: InstrId) -> bool {
+        let op = self.program.code.get(pc).map(|instr| &instr.op);
         matches!(op, Some(Op::Named { count: Some(_), .. }))
     }
 
     /// Where a named barrier is used.
-    fn sites_of(&self, id: u64) -> Vec<u32> {
+    fn sites_of(&self, id: u64) -> Vec<InstrId> {
         let waits = self.waits().filter(|wait| matches!(wait.on, Wait::Named { id: of, .. } if of == id));
         let marks = self.marks();
         let arrives = marks.filter(|mark| matches!(mark.what, What::ArrivesNamed { id: of } if of == id));
         let lines = waits.map(|wait| wait.line).chain(arrives.map(|mark| mark.line));
-        let mut pcs: Vec<u32> = lines.flat_map(|line| self.pcs_at(line)).collect();
+        let mut pcs: Vec<InstrId> = lines.flat_map(|line| self.pcs_at(line)).collect();
         pcs.sort_unstable();
         pcs.dedup();
-        pcs.retain(|pc| matches!(self.program.code.get(*pc as usize).map(|instr| &instr.op), Some(Op::Named { .. })));
+        pcs.retain(|pc| matches!(self.program.code.get(*pc).map(|instr| &instr.op), Some(Op::Named { .. })));
         pcs
     }
 
-    fn count_of(&self, pc: u32) -> Option<u64> {
-        match &self.program.code.get(pc as usize)?.op {
+    fn count_of(&self, pc: InstrId) -> Option<u64> {
+        match &self.program.code.get(pc)?.op {
             Op::Named { count: Some(count), .. } => number(*count),
             _ => None,
         }

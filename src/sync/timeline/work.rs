@@ -1,30 +1,32 @@
 //! What a kernel does between the instructions of its skeleton.
 
+use crate::base::IndexVec;
 use crate::roles::Duty;
-use crate::simt::Graph;
+use crate::simt::{Graph, SiteId};
 use crate::sync::execute::record::Work;
-use crate::sync::program::Program;
+use crate::sync::program::{InstrId, Program};
 
 /// Multiplications and copies out, each at the instruction of the skeleton that is run whenever they are: the next one of their
 /// block, or the last one before them in it. A block without any is run by whoever comes from the instruction before it.
 pub fn of(program: &Program, graph: &Graph<'_>) -> Work {
     let count = program.code.len();
-    let mut work = Work { before: vec![None; count + 1], after: vec![None; count + 1], between: vec![None; count + 1] };
+    let nothing = IndexVec::filled(None, count + 1);
+    let mut work = Work { before: nothing.clone(), after: nothing.clone(), between: nothing };
     // The skeleton is a part of the text, in its order.
-    let mut kept = Vec::with_capacity(count);
+    let mut kept: IndexVec<InstrId, Option<SiteId>> = IndexVec::default();
     let mut sites = graph.sites.iter_enumerated();
     for instr in &program.code {
         kept.push(sites.find(|(_, site)| site.line() == instr.line).map(|(at, _)| at));
     }
-    let block = |pc: usize| kept.get(pc).copied().flatten().and_then(|at| graph.sites.get(at)).map(|site| site.block);
-    let mut next = 0;
+    let block = |pc: InstrId| kept.get(pc).copied().flatten().and_then(|at| graph.sites.get(at)).map(|site| site.block);
+    let mut next = InstrId::ENTRY;
+    let mut last = None;
     for (index, site) in graph.sites.iter_enumerated() {
         while kept.get(next).is_some_and(|at| at.is_some_and(|at| at <= index)) {
-            next += 1;
+            (last, next) = (Some(next), next.next());
         }
         let Some(duty) = Duty::of(&site.operation, site.located.instruction.opcode()) else { continue };
-        let last = next.checked_sub(1).filter(|last| block(*last) == Some(site.block));
-        let slot = match last {
+        let slot = match last.filter(|last| block(*last) == Some(site.block)) {
             _ if block(next) == Some(site.block) => work.before.get_mut(next),
             Some(last) => work.after.get_mut(last),
             None => work.between.get_mut(next),
