@@ -43,7 +43,7 @@ impl ValueEnum for SortKey {
             SortKey::Live => ("live", "Live registers, most first"),
             SortKey::Spills => ("spills", "Spill instructions, most first"),
             SortKey::Stack => ("stack", "Stack frame, largest first"),
-            SortKey::Smem => ("smem", "Static shared memory, largest first"),
+            SortKey::Smem => ("smem", "Shared memory of a block, largest first"),
             SortKey::Occupancy => ("occupancy", "Warps per SM, fewest first"),
             SortKey::Instructions => ("instructions", "Instructions, most first"),
             SortKey::Code => ("code", "Size of the code, largest first"),

@@ -269,8 +269,10 @@ pub struct UnitVerdict {
 pub struct Totals {
     /// Inputs times architectures times ptxas versions.
     pub units: u64,
-    /// Kernels looked at.
+    /// Kernels and device functions looked at.
     pub kernels: u64,
+    /// Device functions among them.
+    pub functions: u64,
     /// Kernels compared with their record.
     pub compared: u64,
     /// Kernels that fail.

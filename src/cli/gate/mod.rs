@@ -18,7 +18,7 @@ use crate::compare::unified;
 use crate::emit::clean::{self, Form};
 use crate::emit::escape::terminal;
 use crate::emit::gate as emit;
-use crate::emit::text::write_wrapped;
+use crate::emit::text::{count, kernels_and_functions, write_wrapped};
 use crate::engine::gate::{From, Gated, Plan, measure_named, measure_shard, read_baseline, today};
 use crate::files::{HIDDEN_PREFIX, lock_folder, remove_leftovers};
 use crate::gate::{self, Check, Level, Verdict};
@@ -126,10 +126,12 @@ fn update(plan: &Plan, check: &Check<'_>, verdict: &Verdict, args: &GateArgs) ->
         output::write(&to, Form::Json, |out| out.write_all(text.as_bytes()))?;
     }
     drop(lock);
-    let kernels: usize = after.units.iter().map(|unit| unit.kernels.len()).sum();
+    let of_units = || after.units.iter().flat_map(|unit| &unit.kernels);
+    let functions = of_units().filter(|kernel| kernel.within.is_some()).count() as u64;
+    let kernels = of_units().count() as u64 - functions;
     let name = terminal(&plan.baseline_name);
-    let many = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    let held = format!("{} in {}", many(kernels, "kernel"), many(after.units.len(), "unit"));
+    let units = count(after.units.len() as u64, "unit");
+    let held = format!("{} in {units}", kernels_and_functions(kernels, functions));
     if !args.output.quiet {
         let mut out = output::stdout(Form::Text);
         let width = output::columns().unwrap_or(usize::MAX);

@@ -45,7 +45,9 @@ pub fn write(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
             escape(&match quiet {
                 0 => format!("nothing to compare with {}", verdict.baseline),
                 1 => format!("1 kernel is as {} has it", verdict.baseline),
-                quiet => format!("{quiet} kernels are as {} has them", verdict.baseline),
+                quiet if verdict.totals.functions == 0 =>
+                    format!("{quiet} kernels are as {} has them", verdict.baseline),
+                quiet => format!("{quiet} kernels and device functions are as {} has them", verdict.baseline),
             })
         )?;
         writeln!(out, "  </testsuite>")?;

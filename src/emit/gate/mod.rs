@@ -19,6 +19,7 @@ pub use markdown::write as write_markdown;
 pub use sarif::write as write_sarif;
 pub use text::{Options, write as write_text};
 
+use crate::emit::text::{kernels_and_functions, thousands};
 use crate::gate::{FigureChange, Finding, Outcome, Verdict};
 
 /// The verdict as it is: one object and a line feed.
@@ -39,8 +40,8 @@ fn word(outcome: Outcome) -> &'static str {
 /// The counts in a sentence; `baseline` as the format writes it.
 fn summary(verdict: &Verdict, baseline: &str) -> String {
     let totals = &verdict.totals;
-    let s = if totals.kernels == 1 { "" } else { "s" };
-    let compared = format!("{} of {} kernel{s} compared with {baseline}", totals.compared, totals.kernels);
+    let all = kernels_and_functions(totals.kernels - totals.functions, totals.functions);
+    let compared = format!("{} of {all} compared with {baseline}", thousands(totals.compared));
     let mut parts = Vec::new();
     let mut add = |count: u64, what: &str| {
         if count > 0 {
@@ -58,14 +59,14 @@ fn summary(verdict: &Verdict, baseline: &str) -> String {
 
 /// A figure, or that it is not known.
 fn figure(value: Option<u64>) -> String {
-    value.map_or("—".to_owned(), crate::emit::text::thousands)
+    value.map_or("—".to_owned(), thousands)
 }
 
 /// `+8`, `-16`, or nothing where one side is not known.
 fn delta(change: &FigureChange) -> String {
     match (change.before, change.after) {
-        (Some(before), Some(after)) if after >= before => format!("+{}", crate::emit::text::thousands(after - before)),
-        (Some(before), Some(after)) => format!("-{}", crate::emit::text::thousands(before - after)),
+        (Some(before), Some(after)) if after >= before => format!("+{}", thousands(after - before)),
+        (Some(before), Some(after)) => format!("-{}", thousands(before - after)),
         _ => String::new(),
     }
 }

@@ -17,7 +17,7 @@ pub fn write_html(chart: &Chart<'_>, out: &mut dyn Write) -> io::Result<()> {
     page::open("history", out)?;
     writeln!(out, "<h1>{}</h1>", markup(chart.file))?;
     let left = chart.tracks.len() - shown.len();
-    let mut said = vec![count(chart.commits.len() as u64, "commit"), count(chart.tracks.len() as u64, "kernel")];
+    let mut said = vec![count(chart.commits.len() as u64, "commit"), chart.held()];
     if left > 0 {
         said.push(format!("{} the same all along", thousands(left as u64)));
     }

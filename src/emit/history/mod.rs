@@ -14,6 +14,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::emit::text::kernels_and_functions;
 use crate::gate::{FigureStep, Metric, Moment, Track};
 
 /// The name and version of the JSON.
@@ -60,6 +61,12 @@ impl Chart<'_> {
             (true, true) if moving.is_empty() => vec![Metric::Registers],
             _ => moving,
         }
+    }
+
+    /// How many kernels and device functions there are.
+    fn held(&self) -> String {
+        let functions = self.tracks.iter().filter(|track| track.within.is_some()).count();
+        kernels_and_functions((self.tracks.len() - functions) as u64, functions as u64)
     }
 
     /// The kernels that are shown, with their figures.

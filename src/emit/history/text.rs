@@ -27,7 +27,7 @@ pub fn write_text(chart: &Chart<'_>, out: &mut dyn Write) -> io::Result<()> {
         count(chart.commits.len() as u64, "commit"),
         day(first),
         day(last),
-        count(chart.tracks.len() as u64, "kernel"),
+        chart.held(),
     );
     write_wrapped(&title, "", "  ", chart.width, out)?;
     for (track, figures) in &shown {
@@ -37,8 +37,10 @@ pub fn write_text(chart: &Chart<'_>, out: &mut dyn Write) -> io::Result<()> {
     let left = chart.tracks.len() - shown.len();
     if left > 0 {
         writeln!(out)?;
-        let what = if shown.is_empty() { "nothing changed" } else { "the same all along" };
-        let text = format!("{}: {what}; --all shows them", count(left as u64, "kernel"));
+        let text = match shown.is_empty() {
+            true => format!("{}: nothing changed; --all shows them", chart.held()),
+            false => format!("{} more: the same all along; --all shows them", thousands(left as u64)),
+        };
         write_wrapped(&text, "", "  ", chart.width, out)?;
     }
     Ok(())

@@ -52,7 +52,7 @@ const COLUMNS: [Column; 9] = [
     }),
     ("spills", |row| row.spills.map(|spills| spills.instructions.to_string())),
     ("stack", |row| row.resources.stack_bytes.map(|n| n.to_string())),
-    ("smem", |row| row.resources.smem_bytes.map(|n| n.to_string())),
+    ("smem", smem),
     ("bars", |row| row.resources.barriers.map(|n| n.to_string())),
     ("warps", |row| row.occupancy.as_ref().and_then(warps)),
     ("insts", |row| row.instructions.count().map(|n| n.to_string())),
@@ -63,6 +63,14 @@ const COLUMNS: [Column; 9] = [
 fn warps(found: &Occupancy) -> Option<String> {
     let bound = if found.warps_per_sm.is_some() { "" } else { "≤" };
     Some(format!("{bound}{}/{}", found.most_warps_per_sm()?, found.max_warps_per_sm))
+}
+
+/// Shared memory of a block, with what the launch adds; `+` where that is not known and decides how many blocks there are.
+fn smem(row: &Row) -> Option<String> {
+    let known = row.smem_bytes()?;
+    let more =
+        row.occupancy.as_ref().is_some_and(|found| found.warps_per_sm.is_none() && found.most_warps_per_sm().is_some());
+    Some(format!("{known}{}", if more { "+" } else { "" }))
 }
 
 /// The columns that say something: without instructions there are no live registers.

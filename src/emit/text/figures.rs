@@ -20,6 +20,14 @@ pub fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", thousands(number), if number == 1 { "" } else { "s" })
 }
 
+/// `3 kernels`; `12 kernels and device functions` where some of them are those.
+pub fn kernels_and_functions(kernels: u64, functions: u64) -> String {
+    match functions {
+        0 => count(kernels, "kernel"),
+        _ => format!("{} kernels and device functions", thousands(kernels + functions)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -30,5 +38,7 @@ mod tests {
         assert_eq!(bytes(10_240), "10.0 KiB");
         assert_eq!(bytes(3 << 20), "3.0 MiB");
         assert_eq!(count(1, "block"), "1 block");
+        assert_eq!(kernels_and_functions(1, 0), "1 kernel");
+        assert_eq!(kernels_and_functions(3, 6), "9 kernels and device functions");
     }
 }

@@ -18,7 +18,7 @@ mod wrap;
 use std::io::{self, Write};
 
 pub use diagnostic::{write_error, write_unit_error, write_warning};
-pub use figures::{bytes, count, thousands};
+pub use figures::{bytes, count, kernels_and_functions, thousands};
 pub use source_lines::write as write_source_lines;
 pub use style::{BAD, BOLD, COLOURS, DIM, GOOD, NOTE, RESET, WARN};
 pub(super) use summary::launch_decides;

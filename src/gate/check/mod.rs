@@ -169,6 +169,7 @@ impl UnitCheck<'_> {
             self.before.iter().flat_map(|unit| &unit.kernels).filter(|kernel| scope.has(kernel)).collect();
         let names: Vec<&KernelFigures> = after.iter().map(|(kernel, _)| *kernel).collect();
         self.totals.kernels += names.len() as u64;
+        self.totals.functions += names.iter().filter(|kernel| kernel.within.is_some()).count() as u64;
         let mut rows = Vec::new();
         for pair in pairing::kernels(&before, &names) {
             let recorded = pair.before.and_then(|at| before.get(at)).copied();

@@ -91,6 +91,14 @@ pub struct Row {
     pub occupancy: Option<Occupancy>,
 }
 
+impl Row {
+    /// Shared memory of a block: what is declared, and what is known of what the launch adds.
+    pub fn smem_bytes(&self) -> Option<u64> {
+        let launched = self.occupancy.as_ref().and_then(|found| found.smem_dynamic_bytes);
+        Some(self.resources.smem_bytes? + launched.unwrap_or(0))
+    }
+}
+
 /// The spill stores and refills of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RowSpills {
@@ -291,7 +299,7 @@ pub fn sort(rows: &mut Vec<Row>, key: SortKey, top: usize) {
             SortKey::Live => row.pressure.as_ref().map(|pressure| u64::from(pressure.gpr.peak)),
             SortKey::Spills => row.spills.map(|spills| spills.instructions),
             SortKey::Stack => row.resources.stack_bytes,
-            SortKey::Smem => row.resources.smem_bytes,
+            SortKey::Smem => row.smem_bytes(),
             SortKey::Occupancy => {
                 row.occupancy.as_ref().and_then(|found| Some(u64::MAX - u64::from(found.warps_per_sm?)))
             }
