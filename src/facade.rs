@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::base::{Arch, Limits, Line};
+use crate::base::{Arch, Limits, Line, Threads};
 use crate::compare::Difference;
 use crate::cost::Memory;
 use crate::emit;
@@ -119,7 +119,7 @@ impl Options {
 
     fn launch(&self) -> LaunchHints {
         LaunchHints {
-            threads: self.threads,
+            threads: self.threads.map(Threads::from),
             smem_dynamic_bytes: self.smem_dynamic_bytes,
             effort: Effort::of(self.thorough),
         }
@@ -458,7 +458,7 @@ pub fn timeline(source: &Source, options: &Options, steps: Option<u64>) -> Resul
     let input = given.read().map_err(anyhow::Error::msg)?;
     let drawing = engine::timeline::Drawing {
         kernel: options.kernels.clone(),
-        threads: options.threads,
+        threads: options.threads.map(Threads::from),
         steps: steps.unwrap_or(STEPS),
         limits: options.limits(),
     };

@@ -12,7 +12,7 @@ use ptxinspect::report::{Evaluated, Facts, LaunchHints, PtxText, Unit, Wanted, j
 
 /// A unit and its annotation: a cubin, with the PTX it is said to come from.
 pub fn unit(image: &Image<'_>, module: Option<&Module<'_>>, text: &str) -> (Unit, Annotation) {
-    let launch = LaunchHints { threads: Some(384), smem_dynamic_bytes: Some(0), ..LaunchHints::default() };
+    let launch = LaunchHints { threads: Some(384.into()), smem_dynamic_bytes: Some(0), ..LaunchHints::default() };
     let wanted = Wanted { timelines: true, ..Wanted::ALL };
     let evaluated = module.map(|module| Evaluated::new(module, &launch, wanted, || true));
     let lines = LineTable::parse(image);

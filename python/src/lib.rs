@@ -660,7 +660,7 @@ fn gate(py: Python<'_>, asked: &str) -> PyResult<Verdict> {
         limits: Limits { time, ..Limits::default() },
         within: Within::default(),
         kernel: asked.kernels,
-        threads: asked.threads,
+        threads: asked.threads.map(Into::into),
         smem_dynamic: asked.smem_dynamic,
         thorough: asked.thorough,
         flags: asked.flags,

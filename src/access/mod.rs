@@ -59,7 +59,7 @@ fn decide(function: &Function<'_, '_>, warps: &Warps<'_>, bits: &Bits) -> Option
             let undecided = Undecided { why: Reason::BlockSize, ptx_line: None };
             AccessFact { undecided: Some(undecided), ..blank(access, number(access.line)) }
         });
-        return Some(summed(facts.collect(), Vec::new()));
+        return Some(AccessFacts::summed(facts.collect(), Vec::new()));
     }
     let patterns = Patterns::of(warps, bits, all.iter().map(|access| (access.index, access.operand)));
     let mut decider = Decider { warps, patterns, sets: FastMap::default(), known: FastMap::default() };
@@ -71,25 +71,7 @@ fn decide(function: &Function<'_, '_>, warps: &Warps<'_>, bits: &Bits) -> Option
         places.push(place);
     }
     let mends = mend::mends(warps, &all, &facts, &places);
-    Some(summed(facts, mends))
-}
-
-fn summed(accesses: Vec<AccessFact>, mends: Vec<ArrayMend>) -> AccessFacts {
-    let count = |space: AccessSpace, of: &dyn Fn(&AccessFact) -> bool| {
-        accesses.iter().filter(|access| access.space == space && of(access)).count() as u32
-    };
-    use AccessSpace::{Global, Shared};
-    AccessFacts {
-        shared_total: count(Shared, &|_| true),
-        shared_decided: count(Shared, &AccessFact::is_decided),
-        shared_conflicts: count(Shared, &AccessFact::is_worse),
-        global_total: count(Global, &|_| true),
-        global_decided: count(Global, &AccessFact::is_decided),
-        global_scattered: count(Global, &AccessFact::is_worse),
-        clean: accesses.iter().all(|access| access.is_decided() && !access.is_worse()),
-        accesses,
-        mends,
-    }
+    Some(AccessFacts::summed(facts, mends))
 }
 
 fn blank(access: &Access<'_>, ptx_line: Line) -> AccessFact {

@@ -69,6 +69,43 @@ pub struct AccessFacts {
     pub mends: Vec<ArrayMend>,
 }
 
+impl AccessFacts {
+    /// Counts accesses.
+    pub(super) fn summed(accesses: Vec<AccessFact>, mends: Vec<ArrayMend>) -> AccessFacts {
+        let count = |space: AccessSpace, of: &dyn Fn(&AccessFact) -> bool| {
+            accesses.iter().filter(|access| access.space == space && of(access)).count() as u32
+        };
+        use AccessSpace::{Global, Shared};
+        AccessFacts {
+            shared_total: count(Shared, &|_| true),
+            shared_decided: count(Shared, &AccessFact::is_decided),
+            shared_conflicts: count(Shared, &AccessFact::is_worse),
+            global_total: count(Global, &|_| true),
+            global_decided: count(Global, &AccessFact::is_decided),
+            global_scattered: count(Global, &AccessFact::is_worse),
+            clean: accesses.iter().all(|access| access.is_decided() && !access.is_worse()),
+            accesses,
+            mends,
+        }
+    }
+
+    /// Keeps what holds for blocks of another shape, too.
+    pub fn agree_with(&mut self, other: &AccessFacts) {
+        let mut differ = false;
+        for (at, access) in self.accesses.iter_mut().enumerate() {
+            let figures = |of: &AccessFact| (of.least, of.most, of.ideal, of.ways, of.lines);
+            if Some(figures(access)) != other.accesses.get(at).map(figures) {
+                access.forget(Undecided { why: Reason::BlockShape, ptx_line: None });
+                differ = true;
+            }
+        }
+        if differ {
+            self.mends.clear();
+        }
+        *self = AccessFacts::summed(std::mem::take(&mut self.accesses), std::mem::take(&mut self.mends));
+    }
+}
+
 /// An access of a warp to memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessFact {
@@ -112,6 +149,14 @@ impl AccessFact {
         self.undecided.is_none()
     }
 
+    /// Leaves what the text says alone.
+    fn forget(&mut self, why: Undecided) {
+        (self.least, self.most, self.ideal, self.ways, self.bank) = (None, None, None, None, None);
+        (self.misaligned, self.lines) = (None, None);
+        self.threads.clear();
+        self.undecided = Some(why);
+    }
+
     /// Whether it is decided that it takes more than it must.
     pub fn is_worse(&self) -> bool {
         self.is_decided() && self.most > self.ideal
@@ -133,6 +178,8 @@ pub struct Undecided {
 pub enum Reason {
     /// How many threads a block has is not known.
     BlockSize,
+    /// How many of them stand along each axis is not known, and it matters.
+    BlockShape,
     /// Lanes have addresses that differ by what is not known.
     Address,
     /// Who comes to it is not known, and it matters.

@@ -13,6 +13,7 @@ mod limits;
 mod pos;
 mod regs;
 pub mod spelling;
+mod threads;
 pub mod work;
 
 pub use arch::{Arch, ArchError, Variant};
@@ -22,3 +23,4 @@ pub use ids::{Id, IndexVec};
 pub use limits::Limits;
 pub use pos::{Line, Pc};
 pub use regs::{PerRegFile, RegFile, RegSet};
+pub use threads::Threads;

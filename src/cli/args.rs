@@ -8,7 +8,7 @@ use super::choose::WithinArgs;
 use super::limits::LimitArgs;
 use super::occupancy::OccupancyArgs;
 use super::toolchain::INSTALLING;
-use crate::base::hardware::MAX_THREADS_PER_BLOCK;
+use crate::base::Threads;
 use crate::cache::Cache;
 use crate::emit::clean::Form;
 use crate::engine;
@@ -17,12 +17,6 @@ use crate::engine::settings::Settings;
 use crate::flow::Rule;
 use crate::report::RoleHint;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
-
-/// Threads of a block, as every architecture allows them.
-pub fn block_size(text: &str) -> Result<u32, String> {
-    let threads = text.parse().ok().filter(|threads| (1..=MAX_THREADS_PER_BLOCK).contains(threads));
-    threads.ok_or_else(|| format!("a block has 1 to {MAX_THREADS_PER_BLOCK} threads"))
-}
 
 /// Bytes of shared memory: `163840`, `160K`.
 pub fn smem_bytes(text: &str) -> Result<u64, String> {
@@ -250,9 +244,9 @@ pub struct ReportArgs {
     /// The form of the report
     #[arg(long, short, default_value = "text", help_heading = "Output")]
     pub format: ReportFormat,
-    /// Threads of a block, for the occupancy of kernels whose directives do not say
-    #[arg(long, value_name = "N", value_parser = block_size, help_heading = "Occupancy")]
-    pub threads: Option<u32>,
+    /// Threads of a block, for kernels whose directives do not say: 256, or by axis 32x8
+    #[arg(long, value_name = "N|XxY", help_heading = "Occupancy")]
+    pub threads: Option<Threads>,
     /// Bytes of shared memory asked for at launch, for the occupancy
     #[arg(long, value_name = "BYTES", value_parser = smem_bytes, help_heading = "Occupancy")]
     pub smem_dynamic: Option<u64>,
@@ -326,9 +320,9 @@ pub struct AnnotateArgs {
     /// Cut lines after this many columns [default: the terminal's width; no cut in a file or pipe]
     #[arg(long, value_name = "COLUMNS", help_heading = "Output")]
     pub width: Option<usize>,
-    /// Threads of a block, for the occupancy of kernels whose directives do not say
-    #[arg(long, value_name = "N", value_parser = block_size, help_heading = "Occupancy")]
-    pub threads: Option<u32>,
+    /// Threads of a block, for kernels whose directives do not say: 256, or by axis 32x8
+    #[arg(long, value_name = "N|XxY", help_heading = "Occupancy")]
+    pub threads: Option<Threads>,
     /// Bytes of shared memory asked for at launch, for the occupancy
     #[arg(long, value_name = "BYTES", value_parser = smem_bytes, help_heading = "Occupancy")]
     pub smem_dynamic: Option<u64>,

@@ -5,10 +5,10 @@ use std::str::FromStr;
 use anyhow::Result;
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::args::{CompileArgs, OutputArgs, block_size, smem_bytes};
+use super::args::{CompileArgs, OutputArgs, smem_bytes};
 use super::progress::Progress;
 use super::{Outcome, output};
-use crate::base::Line;
+use crate::base::{Line, Threads};
 use crate::cost::Memory;
 use crate::emit;
 use crate::emit::clean::Form;
@@ -56,9 +56,9 @@ pub struct CostArgs {
     /// Instead of loops, what each access of shared and global memory takes: bank conflicts, sectors, what would mend them
     #[arg(long, conflicts_with_all = ["line", "warps", "latency", "memory", "hazards"], help_heading = "Choosing")]
     pub accesses: bool,
-    /// Threads of a block, for kernels whose directives do not say
-    #[arg(long, value_name = "N", value_parser = block_size, help_heading = "Estimating")]
-    pub threads: Option<u32>,
+    /// Threads of a block, for kernels whose directives do not say: 256, or by axis 32x8
+    #[arg(long, value_name = "N|XxY", help_heading = "Estimating")]
+    pub threads: Option<Threads>,
     /// Bytes of shared memory asked for at launch
     #[arg(long, value_name = "BYTES", value_parser = smem_bytes, help_heading = "Estimating")]
     pub smem_dynamic: Option<u64>,

@@ -1,12 +1,13 @@
 //! `ptxinspect diff A B`: two builds side by side.
 
+use crate::base::Threads;
 use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 
-use super::args::{CompileArgs, OutputArgs, RunArgs, block_size, smem_bytes};
+use super::args::{CompileArgs, OutputArgs, RunArgs, smem_bytes};
 use super::choose::WithinArgs;
 use super::progress::Progress;
 use super::toolchain::INSTALLING;
@@ -80,9 +81,9 @@ pub struct DiffArgs {
     /// Only kernels whose mangled or demangled name matches (* and ?); repeat for several
     #[arg(long, short, value_name = "GLOB", help_heading = "Choosing")]
     pub kernel: Vec<String>,
-    /// Threads of a block, for the occupancy of kernels whose directives do not say
-    #[arg(long, value_name = "N", value_parser = block_size, help_heading = "Occupancy")]
-    pub threads: Option<u32>,
+    /// Threads of a block, for kernels whose directives do not say: 256, or by axis 32x8
+    #[arg(long, value_name = "N|XxY", help_heading = "Occupancy")]
+    pub threads: Option<Threads>,
     /// Bytes of shared memory asked for at launch, for the occupancy
     #[arg(long, value_name = "BYTES", value_parser = smem_bytes, help_heading = "Occupancy")]
     pub smem_dynamic: Option<u64>,

@@ -1,12 +1,13 @@
 //! `ptxinspect timeline FILE`: who waits for whom, drawn.
 
+use crate::base::Threads;
 use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 
-use super::args::{OutputArgs, block_size};
+use super::args::OutputArgs;
 use super::limits::LimitArgs;
 use super::progress::Progress;
 use super::{Outcome, output};
@@ -39,9 +40,9 @@ pub struct TimelineArgs {
     /// Only kernels whose mangled or demangled name matches (* and ?); repeat for several
     #[arg(long, short, value_name = "GLOB", help_heading = "Choosing")]
     pub kernel: Vec<String>,
-    /// Threads of a block, for kernels whose directives do not say
-    #[arg(long, value_name = "N", value_parser = block_size, help_heading = "Choosing")]
-    pub threads: Option<u32>,
+    /// Threads of a block, for kernels whose directives do not say: 256, or by axis 32x8
+    #[arg(long, value_name = "N|XxY", help_heading = "Choosing")]
+    pub threads: Option<Threads>,
     /// How many steps to draw: the first ones, of a kernel that hangs the last
     #[arg(long, value_name = "N", default_value_t = STEPS, value_parser = clap::value_parser!(u64).range(1..=20_000), help_heading = "Choosing")]
     pub steps: u64,

@@ -1,5 +1,6 @@
 //! `ptxinspect tune`: flags and edits tried on a kernel, and what they give.
 
+use crate::base::Threads;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 
-use super::args::{OutputArgs, RunArgs, block_size, smem_bytes};
+use super::args::{OutputArgs, RunArgs, smem_bytes};
 use super::progress::Progress;
 use super::toolchain::INSTALLING;
 use super::{Outcome, output};
@@ -85,9 +86,9 @@ pub struct TuneArgs {
     /// How to run ptxas.
     #[command(flatten)]
     pub run: RunArgs,
-    /// Threads of a block, for the occupancy of kernels whose directives do not say
-    #[arg(long, value_name = "N", value_parser = block_size, help_heading = "Occupancy")]
-    pub threads: Option<u32>,
+    /// Threads of a block, for kernels whose directives do not say: 256, or by axis 32x8
+    #[arg(long, value_name = "N|XxY", help_heading = "Occupancy")]
+    pub threads: Option<Threads>,
     /// Bytes of shared memory asked for at launch, for the occupancy
     #[arg(long, value_name = "BYTES", value_parser = smem_bytes, help_heading = "Occupancy")]
     pub smem_dynamic: Option<u64>,

@@ -5,8 +5,8 @@ use anyhow::{Result, bail};
 use super::compile::out_of_time;
 use super::glob::{Globs, nearest};
 use super::input::{Input, Kind};
-use crate::base::Limits;
 use crate::base::work::{self, Deadline};
+use crate::base::{Limits, Threads};
 use crate::ptx::{self, FunctionKind};
 use crate::report::timeline::{NoTimeline, Timeline, timeline};
 use crate::report::{LaunchHints, demangle};
@@ -17,7 +17,7 @@ pub struct Drawing {
     /// Patterns for names of kernels; none means all.
     pub kernel: Vec<String>,
     /// Threads of a block, for kernels whose directives do not say.
-    pub threads: Option<u32>,
+    pub threads: Option<Threads>,
     /// How many steps.
     pub steps: u64,
     /// How much it may cost.

@@ -18,9 +18,9 @@ use super::inspect::{Job, Variant, View, inspect};
 use super::progress::{Installing, Progress};
 use super::settings::Settings;
 use super::threads::Pool;
-use crate::base::Arch;
 use crate::base::hardware::PORTABLE_SMEM_PER_BLOCK_BYTES;
 use crate::base::work::{self, Deadline};
+use crate::base::{Arch, Threads};
 use crate::cache::{Cache, Key};
 use crate::cubin::Image;
 use crate::ptx::{self, Function, FunctionKind, Module};
@@ -163,7 +163,7 @@ impl Bench<'_> {
             function: *function,
             kernel: &baseline.kernel,
             arch: self.arch,
-            threads: launch.threads,
+            threads: launch.threads.map(Threads::count),
             smem_dynamic: launch.smem_dynamic_bytes,
             releases: baseline.sessions.len(),
             can_override,

@@ -15,7 +15,7 @@ use super::messages::{advisory, subject};
 use super::model::*;
 use super::occupancy::{Launched, cubin_may_take_dynamic_smem, occupancy_of, ptx_takes_dynamic_smem, tmem_columns};
 use super::warps::{self, Evaluated, RoleHint};
-use crate::base::{Line, work};
+use crate::base::{Line, Threads, work};
 use crate::cubin::lines::LineTable;
 use crate::cubin::{self, Abi, AttributeValue, ElfKind, FunctionKind, Image};
 use crate::ptx::{self, Module};
@@ -72,7 +72,7 @@ impl Wanted {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaunchHints {
     /// Threads of a block.
-    pub threads: Option<u32>,
+    pub threads: Option<Threads>,
     /// Shared memory asked for at launch.
     pub smem_dynamic_bytes: Option<u64>,
     /// How much of what it may do is tried.
@@ -84,7 +84,7 @@ impl LaunchHints {
     pub fn or_recorded(self, recorded: Option<&RecordedLaunch>) -> LaunchHints {
         let Some(recorded) = recorded else { return self };
         LaunchHints {
-            threads: self.threads.or(Some(recorded.threads)),
+            threads: self.threads.or(Some(recorded.threads.into())),
             smem_dynamic_bytes: self.smem_dynamic_bytes.or(Some(recorded.smem_dynamic_bytes)),
             effort: self.effort,
         }

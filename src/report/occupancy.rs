@@ -6,8 +6,8 @@
 use super::join::LaunchHints;
 use super::memory::MemoryMaps;
 use super::model::{Launch, LaunchFact, Occupancy, OccupancyStep, Resources, SmemRange};
-use crate::base::Arch;
 use crate::base::hardware::SmLimits;
+use crate::base::{Arch, Threads};
 use crate::cubin::{self, ElfKind, Image};
 use crate::ptx::{self, Linkage, StateSpace};
 use crate::registers::occupancy::{self, RegisterStep};
@@ -34,7 +34,7 @@ pub(super) fn occupancy_of(arch: Arch, resources: &Resources, launched: &Launche
     let Launched { launch, hints, .. } = launched;
     // A launch of another size than .reqntid fails.
     let required = Launch { maxntid: None, ..(*launch).clone() }.threads();
-    let threads = required.or(hints.threads).or(launch.threads());
+    let threads = required.or(hints.threads.map(Threads::count)).or(launch.threads());
     let smem_dynamic = hints.smem_dynamic_bytes.or((!launched.takes_dynamic_smem).then_some(0));
     let cluster = launch.cluster.map_or(Some(1), |[x, y, z]| x.checked_mul(y)?.checked_mul(z));
     let mut missing = Vec::new();

@@ -32,9 +32,10 @@ pub use uniformity::Uniformity;
 
 pub use crate::graph::BlockId;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::ptx::Function;
+use crate::ptx::{Function, Shape};
 
 use self::ssa::slice::Scope;
 
@@ -56,6 +57,47 @@ impl BlockSize {
         let [x, y, z] = self.dimensions;
         x.checked_mul(y)?.checked_mul(z).filter(|threads| (1..=BlockSize::MAX).contains(threads))
     }
+}
+
+/// Threads along x that blocks of several axes have, the commonest first; 0 for all of them.
+const ACROSS: [u32; 5] = [32, 0, 16, 64, 8];
+/// Threads along z at most.
+const MOST_Z: u32 = 64;
+
+/// The blocks that a launch may have where only the number of their threads is known: `.maxntid` promises no extent of any axis. A kernel
+/// that looks at one axis alone is made for blocks of one.
+pub fn shapes(function: &Function<'_, '_>, size: BlockSize) -> Vec<BlockSize> {
+    let [_, y, z] = size.dimensions;
+    let Some(threads) = size.threads().filter(|_| y == 1 && z == 1 && function.header().required_threads().is_none())
+    else {
+        return vec![size];
+    };
+    let (along_y, along_z) = (asks_for(function, "y"), asks_for(function, "z"));
+    if !along_y && !along_z {
+        return vec![size];
+    }
+    let across = ACROSS.map(|x| if x == 0 { threads } else { x });
+    let flat = across.into_iter().filter(|x| threads.is_multiple_of(*x)).map(|x| match along_y {
+        true => [x, threads / x, 1],
+        false => [x, 1, threads / x],
+    });
+    let deep = (along_y && along_z && threads.is_multiple_of(LAYER)).then_some([8, 8, threads / LAYER]);
+    let mut shapes: Vec<[u32; 3]> = flat.chain(deep).filter(|[.., z]| *z <= MOST_Z).collect();
+    let mut seen = HashSet::new();
+    shapes.retain(|shape| seen.insert(*shape));
+    shapes.into_iter().map(|dimensions| BlockSize { dimensions, ..size }).collect()
+}
+
+/// Threads of a layer of a block that has three axes.
+const LAYER: u32 = 64;
+
+/// Whether a kernel asks which of the threads along an axis it is.
+fn asks_for(function: &Function<'_, '_>, axis: &str) -> bool {
+    let asking = function.instructions().filter(|located| located.instruction.text().contains("%tid"));
+    asking.flat_map(|located| located.instruction.operands()).any(|operand| match operand.shape() {
+        Shape::Name { name: "%tid", component } => component.is_none_or(|component| component == axis),
+        _ => false,
+    })
 }
 
 /// A kernel with everything that the questions about its warps start from.
@@ -82,6 +124,11 @@ impl<'a> Warps<'a> {
     /// come from shared memory.
     pub fn with_operands(&self, function: &Function<'_, 'a>, size: Option<BlockSize>) -> Warps<'a> {
         Warps::within(function, self.graph.clone(), size, Scope::Operands)
+    }
+
+    /// A function, evaluated so and not otherwise.
+    pub fn of_operands(function: &Function<'_, 'a>, size: BlockSize) -> Warps<'a> {
+        Warps::within(function, Arc::new(Graph::build(function)), Some(size), Scope::Operands)
     }
 
     fn within(function: &Function<'_, 'a>, graph: Arc<Graph<'a>>, size: Option<BlockSize>, scope: Scope) -> Warps<'a> {

@@ -1,12 +1,13 @@
 //! `ptxinspect gate` as it is spelt.
 
+use crate::base::Threads;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use anyhow::Result;
 use clap::{Args as ClapArgs, ValueEnum, ValueHint};
 
-use crate::cli::args::{OutputArgs, RunArgs, block_size};
+use crate::cli::args::{OutputArgs, RunArgs};
 use crate::cli::choose::WithinArgs;
 use crate::cli::toolchain::INSTALLING;
 use crate::emit::clean::Form;
@@ -76,9 +77,9 @@ pub struct GateArgs {
     /// Only kernels whose mangled or demangled name matches (* and ?); repeat for several
     #[arg(long, short, value_name = "GLOB", help_heading = "Choosing")]
     pub kernel: Vec<String>,
-    /// Threads of a block, for the occupancy of kernels whose directives do not say
-    #[arg(long, value_name = "N", value_parser = block_size, help_heading = "Occupancy")]
-    pub threads: Option<u32>,
+    /// Threads of a block, for kernels whose directives do not say: 256, or by axis 32x8
+    #[arg(long, value_name = "N|XxY", help_heading = "Occupancy")]
+    pub threads: Option<Threads>,
     /// Bytes of shared memory asked for at launch, for the occupancy
     #[arg(long, value_name = "BYTES", help_heading = "Occupancy")]
     pub smem_dynamic: Option<u64>,

@@ -94,6 +94,7 @@ pub fn told(fact: &AccessFact) -> String {
         let line = why.ptx_line.map(|line| format!(" (line {line})")).unwrap_or_default();
         let reason = match why.why {
             Reason::BlockSize => "the size of a block is not known: --threads",
+            Reason::BlockShape => "the shape of a block is not known: --threads, as 32x8",
             Reason::Address => "lanes have addresses that differ by what is not known",
             Reason::Lanes => "which lanes come is not known",
             Reason::Alignment => "where in a word it starts is not known",

@@ -20,7 +20,7 @@ use self::pieces::Took;
 pub use self::plan::Plan;
 use super::progress::{Installing, Progress};
 use super::settings::Within;
-use crate::base::Limits;
+use crate::base::{Limits, Threads};
 use crate::cache::Told;
 use crate::gate::{self, Baseline, Check, Date, Measured, Moment, Piece, Scope, Times, Verdict};
 
@@ -54,7 +54,7 @@ pub struct Request {
     /// Patterns for names of kernels; none means all.
     pub kernel: Vec<String>,
     /// Threads of a block, for kernels whose directives do not say.
-    pub threads: Option<u32>,
+    pub threads: Option<Threads>,
     /// Bytes of shared memory asked for at launch.
     pub smem_dynamic: Option<u64>,
     /// Whether barriers are executed with more inputs, in more orders: for seconds a kernel.

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use super::Request;
 use super::inputs;
-use crate::base::Arch;
+use crate::base::{Arch, Threads};
 use crate::cache::Cache;
 use crate::engine::cache;
 use crate::engine::compile::{Session, environment};
@@ -112,7 +112,7 @@ impl Plan {
             })?;
             session.installing = args.installing;
             session.launch = LaunchHints {
-                threads: args.threads.or(policy.threads),
+                threads: args.threads.or(policy.threads.map(Threads::from)),
                 smem_dynamic_bytes: args.smem_dynamic.or(policy.smem_dynamic),
                 effort: Effort::of(args.thorough),
             };

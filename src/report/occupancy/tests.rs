@@ -48,7 +48,7 @@ fn a_block_of_unknown_size_leaves_only_what_the_hardware_has() {
     assert_eq!(occupancy.missing, [LaunchFact::Threads, LaunchFact::SmemDynamic]);
     assert_eq!((occupancy.threads, occupancy.blocks_per_sm, occupancy.max_warps_per_sm), (None, None, 64));
     assert!(occupancy.by_smem_dynamic.is_empty());
-    let hints = LaunchHints { threads: Some(128), smem_dynamic_bytes: Some(0), ..LaunchHints::default() };
+    let hints = LaunchHints { threads: Some(128.into()), smem_dynamic_bytes: Some(0), ..LaunchHints::default() };
     assert_eq!(found(&Launch::default(), hints, true).blocks_per_sm, Some(3));
 }
 

@@ -91,7 +91,7 @@ pub(super) fn block_size(
 ) -> Option<BlockSize> {
     let (dimensions, exact) = match (required, launch.threads, most) {
         (Some(required), _, _) => (required, true),
-        (None, Some(threads), _) => ([threads, 1, 1], true),
+        (None, Some(threads), _) => (threads.extents(), true),
         (None, None, Some(most)) => (most, false),
         (None, None, None) => return None,
     };

@@ -6,7 +6,7 @@ use crate::base::work::{self, TooManySteps};
 use crate::ptx::Function;
 use crate::report::LaunchHints;
 use crate::roles::{self, setmaxnreg};
-use crate::simt::{BlockSize, Warps};
+use crate::simt::{self, BlockSize, Warps};
 use crate::sync::program::Program;
 use crate::sync::{self, timeline::Timeline};
 
@@ -36,6 +36,7 @@ pub enum NoTimeline {
 pub fn timeline(function: &Function<'_, '_>, launch: &LaunchHints, most: u64) -> Result<Timeline, NoTimeline> {
     let header = function.header();
     let size = block_size(header.required_threads(), header.max_threads(), launch);
+    let size = size.map(|size| simt::shapes(function, size).first().copied().unwrap_or(size));
     let draw = || {
         let warps = Warps::of(function, size);
         // What has nothing to draw needs no number of threads.

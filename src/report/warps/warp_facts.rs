@@ -1,25 +1,28 @@
 //! What a kernel's PTX alone says of its warps: computed while ptxas runs, and joined with the code when that is there.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::model::*;
-use crate::access::{self, AccessFacts};
+use crate::access::{self, AccessFact, AccessFacts};
 use crate::base::Line;
 use crate::base::work::{self, TooManySteps};
 use crate::memory::{self, MemoryMaps};
 use crate::ptx::{BarrierAction, ClusterBarrierAction, Function, Module, Operation};
 use crate::roles::setmaxnreg::{self, Requested};
 use crate::roles::{self, Role};
-use crate::simt::{BlockSize, Graph, Warps};
+use crate::simt::{self, Bits, BlockSize, Graph, Warps};
 use crate::sync::Effort;
 use crate::sync::multiply::{self, Multiplication};
 use crate::sync::register_schedule::RoleTraces;
-use crate::sync::rules::finding::Finding;
+use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 use crate::sync::rules::{barriers, cluster, mbarriers, tensor};
 use crate::sync::stands::Stands;
 use crate::sync::timeline::Timeline;
 use crate::sync::{self, Cause, Checked, Verdict};
+
+/// Shapes of a block for which accesses of memory must cost the same, where it is not known.
+const SHAPES_OF_ACCESSES: usize = 3;
 
 /// Named barriers of a block.
 const IDS: u32 = 16;
@@ -91,7 +94,7 @@ impl WarpFacts {
         effort: Effort,
         steps: u64,
     ) -> Result<Self, TooManySteps> {
-        work::within(steps, || WarpFacts::evaluate(function, size, effort, None))
+        WarpFacts::of_shapes(function, size, effort, (steps, None))
     }
 
     /// The same, and draws what is executed, in as many steps again.
@@ -101,7 +104,67 @@ impl WarpFacts {
         effort: Effort,
         steps: u64,
     ) -> Result<Self, TooManySteps> {
-        work::within(steps, || WarpFacts::evaluate(function, size, effort, Some(steps)))
+        WarpFacts::of_shapes(function, size, effort, (steps, Some(steps)))
+    }
+
+    /// Evaluates it for every shape that its blocks may have: that in which nothing is wrong is the one that it is made for, and what
+    /// is wrong must be so in all.
+    fn of_shapes(
+        function: &Function<'_, '_>,
+        size: Option<BlockSize>,
+        effort: Effort,
+        (steps, draw_in): (u64, Option<u64>),
+    ) -> Result<Self, TooManySteps> {
+        let evaluate = |size| work::within(steps, || WarpFacts::evaluate(function, size, effort, draw_in));
+        let shapes = size.map_or_else(Vec::new, |size| simt::shapes(function, size));
+        let [first, others @ ..] = &shapes[..] else { return evaluate(size) };
+        let (mut facts, mut made_for) = (evaluate(Some(*first))?, *first);
+        for shape in others {
+            if !facts.complains() {
+                break;
+            }
+            match evaluate(Some(*shape)) {
+                Ok(there) if !there.complains() => (facts, made_for) = (there, *shape),
+                there => facts.doubt(there.as_ref().map_or(&[], |there| &there.checks)),
+            }
+        }
+        if let Some(accesses) = &mut facts.accesses {
+            let others = shapes.iter().take(SHAPES_OF_ACCESSES).filter(|shape| **shape != made_for);
+            for shape in others {
+                if accesses.accesses.iter().any(AccessFact::is_decided) {
+                    accesses.agree_with(&accesses_in(function, *shape, steps));
+                }
+            }
+        }
+        Ok(facts)
+    }
+
+    /// Whether something is wrong that is told as such.
+    fn complains(&self) -> bool {
+        self.checks.iter().any(|check| check.confidence > Confidence::Possible)
+    }
+
+    /// Leaves of what is wrong only that as likely which is so in blocks of another shape, too.
+    fn doubt(&mut self, there: &[Finding]) {
+        let is_likely = |check: &&Finding| check.confidence > Confidence::Possible;
+        let alike: HashSet<(Rule, Line)> =
+            there.iter().filter(is_likely).map(|check| (check.rule, check.line)).collect();
+        for check in self.checks.iter_mut().filter(|check| !alike.contains(&(check.rule, check.line))) {
+            check.confidence = Confidence::Possible;
+        }
+        if let (Some(at), Some(execution)) = (self.executed, &mut self.execution)
+            && !alike.contains(&at)
+        {
+            *execution = Execution {
+                verdict: Answer::Undecided,
+                ptx_line: None,
+                reason: Some("the shape of a block is not known: --threads, as 32x8".to_owned()),
+                witness: Vec::new(),
+                mend: None,
+            };
+            self.executed = None;
+            self.timeline = None;
+        }
     }
 
     fn evaluate(function: &Function<'_, '_>, size: Option<BlockSize>, effort: Effort, draw_in: Option<u64>) -> Self {
@@ -187,6 +250,17 @@ impl WarpFacts {
             roles,
         }
     }
+}
+
+/// What accesses cost in blocks of a shape; nothing where that takes too many steps.
+fn accesses_in(function: &Function<'_, '_>, shape: BlockSize, steps: u64) -> AccessFacts {
+    let operands = || {
+        let warps = Warps::of_operands(function, shape);
+        let bits = Bits::of(&warps);
+        (warps, bits)
+    };
+    let operands = work::within(steps, operands).ok();
+    access::accesses(function, operands.as_ref()).unwrap_or_default()
 }
 
 fn execution(executed: &Checked, graph: &Graph<'_>, module: &Module<'_>, roles: &[Role]) -> Execution {
@@ -300,5 +374,26 @@ mod tests {
         let module = ptx::parse(&text);
         let all: u64 = module.functions().map(|function| steps(&function, false)).sum();
         assert!(all <= STEPS_OF_ALL, "{all}");
+    }
+
+    #[test]
+    fn a_shape_that_nothing_says_is_not_made_up() {
+        let module = ptx::parse(include_str!("../../../testdata/shapes/two_axes.ptx"));
+        let facts = |name: &str, dimensions: [u32; 3]| {
+            let function = module.functions().find(|function| function.name() == name).unwrap();
+            let size = BlockSize { dimensions, exact: true };
+            WarpFacts::new(&function, Some(size), Effort::Usual, steps(&function, false)).unwrap()
+        };
+        let rules = |facts: &WarpFacts| -> Vec<Rule> {
+            let likely = facts.checks.iter().filter(|check| check.confidence > Confidence::Possible);
+            likely.map(|check| check.rule).collect()
+        };
+        let rows = facts("rows", [128, 1, 1]);
+        assert_eq!((rules(&rows), rows.execution.unwrap().verdict), (Vec::new(), Answer::Ends));
+        assert_eq!(rules(&facts("beyond", [128, 1, 1])), [Rule::WithinVariable]);
+        // What the user says is not doubted.
+        assert_eq!(facts("rows", [64, 2, 1]).execution.unwrap().verdict, Answer::MayHang);
+        let ways = |dimensions| facts("banks", dimensions).accesses.unwrap().accesses.first().unwrap().ways;
+        assert_eq!([ways([256, 1, 1]), ways([32, 8, 1]), ways([16, 16, 1])], [None, Some(1), Some(2)]);
     }
 }

@@ -3,6 +3,7 @@
 //! In: what the registers of an address hold in each thread, and the bits that are known of it. An address that a launch decides is taken
 //! to be aligned as every allocation is; nothing else is assumed of it.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use crate::base::{Line, work};
@@ -97,6 +98,8 @@ pub fn check(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
     let mut checks: Vec<Finding> = Vec::new();
     let warps = agreement.warps;
     let barriers = mbarriers(warps);
+    // A declaration is told once for what it lacks, not at each access.
+    let mut declared = HashSet::new();
     for (index, site) in warps.graph.sites.iter_enumerated() {
         let here = warps.at(index);
         if here.is_empty() {
@@ -114,7 +117,7 @@ pub fn check(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
             // A thread that a predicate keeps away that is not known may be just the one.
             let differs = matches!(value, Value::Addresses { .. });
             let here = if !differs || agreement.all_come(index) { here } else { ThreadSet::EMPTY };
-            aligned(warps, bits, (index, &here), &access, &value, &mut add);
+            aligned(warps, bits, (index, &here), &access, &value, (&mut declared, &mut add));
             contained(warps, &here, &access, &value, &mut add);
             of_space(warps, index, &access, &mut add);
             overlapping(warps, (index, &here), &access, (&value, &barriers), &mut add);
@@ -341,7 +344,7 @@ fn aligned(
     (index, here): (SiteId, &ThreadSet),
     access: &Access<'_>,
     value: &Value,
-    add: Add<'_>,
+    (told, add): (&mut HashSet<(u32, u64)>, Add<'_>),
 ) {
     let Access { align, what, .. } = *access;
     if align < 2 {
@@ -375,7 +378,7 @@ fn aligned(
     let Some((name, declared)) = variable.filter(|(_, declared)| declared.align < align) else { return };
     let is_static = declared.bytes.is_some() && declared.space != Some(StateSpace::Param);
     let is_open = known.zeros & (align - 1) & !(declared.align - 1) != (align - 1) & !(declared.align - 1);
-    if is_static && is_open {
+    if is_static && is_open && value.variable().is_some_and(|variable| told.insert((variable, align))) {
         let message = format!("{name} is aligned to {} only, and {text} must be a multiple of {align}", declared.align);
         add(Rule::Aligned, Confidence::Likely, message, format!("{rule}: declare it .align {align}"));
     }
