@@ -14,7 +14,7 @@ use crate::simt::{SiteId, Warps};
 
 /// Rounds over the instructions.
 const MAX_ROUNDS: usize = 16;
-/// Changes of a value after which nothing is known of it.
+/// Changes of a value after which what it has lost is lost for all higher bits, too: a counter loses one bit in each turn.
 const MAX_CHANGES: u8 = 6;
 /// Lower bits of a pointer that a launch hands over and that are taken to be 0: every allocation is aligned further.
 const POINTER: u64 = 15;
@@ -73,6 +73,16 @@ impl KnownBits {
         let is_same = (self.shift, self.variable) == (other.shift, other.variable);
         let address = if is_same { self.address & other.address } else { 0 };
         KnownBits { zeros: self.zeros & other.zeros, ones: self.ones & other.ones, address, ..self }
+    }
+
+    /// What stays known for good where a value changes again and again: the bits below the lowest that this change lost. A multiple of
+    /// a power of two stays one.
+    fn below_lost(self, before: KnownBits) -> KnownBits {
+        let (lost, met) = (before.known() & !self.known(), self.join(before));
+        let kept = low(lost.trailing_zeros()) & met.known();
+        let changed = (before.ones ^ self.ones) & before.known() & self.known();
+        let kept = kept & low(changed.trailing_zeros());
+        KnownBits { zeros: met.zeros & kept, ones: met.ones & kept, ..met }
     }
 
     fn shifted_left(self, by: u32) -> KnownBits {
@@ -345,12 +355,12 @@ impl Solver<'_, '_> {
             return false;
         }
         if *changes >= MAX_CHANGES {
-            if *slot == Some(KnownBits::UNKNOWN) {
+            bits = bits.below_lost(slot.unwrap_or(KnownBits::UNKNOWN));
+            if *slot == Some(bits) {
                 return false;
             }
-            bits = KnownBits::UNKNOWN;
         }
-        *changes += 1;
+        *changes = changes.saturating_add(1);
         *stamp = self.round + 1;
         *slot = Some(bits);
         true
