@@ -19,6 +19,8 @@ use crate::sync::rules::rule::Rule;
 const MAP: (u64, u64) = (128, 64);
 /// Bytes of an mbarrier.
 const MBARRIER: u64 = 8;
+/// Bytes of a row of a matrix that lanes load or store together.
+const ROW: u64 = 16;
 /// Bytes that somebody may have meant to copy at once.
 const MOST_BYTES: u64 = 1 << 16;
 /// Blocks of a cluster that every launch may have.
@@ -129,46 +131,55 @@ pub fn check(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
     checks
 }
 
-/// Whether an instruction reads or writes so many bytes of global memory at once that lanes next to each other may be too close.
-fn is_wide(site: &Site<'_>) -> bool {
+/// What an instruction reads or writes at once in global or shared memory, where that is so much that lanes next to each other may be
+/// too close, and the lanes of a warp whose addresses count.
+fn wide(site: &Site<'_>) -> Option<(u64, u32)> {
     let instruction = site.located.instruction;
-    let is_plain = matches!(instruction.mnemonic(), "ld" | "st") && matches!(site.operation, Operation::Other);
-    let elsewhere = |word: &str| word.starts_with("shared") || word.starts_with("param") || word == "local";
-    is_plain && !instruction.modifiers().any(elsewhere) && width(&instruction).is_some_and(|bytes| bytes > 4)
+    if !matches!(site.operation, Operation::Other) {
+        return None;
+    }
+    if matches!(instruction.mnemonic(), "ldmatrix" | "stmatrix") {
+        return Some((ROW, rows(&instruction)));
+    }
+    let elsewhere = |word: &str| word.starts_with("param") || word == "local";
+    let is_plain = matches!(instruction.mnemonic(), "ld" | "st") && !instruction.modifiers().any(elsewhere);
+    let bytes = width(&instruction).filter(|bytes| is_plain && *bytes > 4 && bytes.is_power_of_two())?;
+    Some((bytes, u32::MAX))
+}
+
+/// Lanes of a warp whose addresses a matrix has.
+fn rows(instruction: &Instruction<'_>) -> u32 {
+    let rows = |word: &str| Some(8 * word.strip_prefix('x')?.parse::<u32>().ok()?);
+    instruction.modifiers().find_map(rows).unwrap_or(32)
 }
 
 /// Whether a kernel has accesses that `apart` looks at.
 pub fn has_wide(warps: &Warps<'_>) -> bool {
-    warps.graph.sites.iter().any(is_wide)
+    warps.graph.sites.iter().any(|site| wide(site).is_some())
 }
 
 /// Lanes whose addresses lie closer together than what each of them reads or writes at once is aligned to: wherever the first of them is,
 /// not all are aligned.
 pub fn apart(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
     let warps = agreement.warps;
-    let at = |site: &Site<'_>| usize::from(site.located.instruction.mnemonic() == "ld");
-    let sites =
-        warps.graph.sites.iter_enumerated().filter(|(index, site)| is_wide(site) && !warps.at(*index).is_empty());
-    let wide: Vec<(SiteId, Operand<'_>, u64)> = sites
-        .filter_map(|(index, site)| {
-            let instruction = site.located.instruction;
-            let align = width(&instruction).filter(|bytes| bytes.is_power_of_two())?;
-            Some((index, instruction.operand(at(site))?, align))
-        })
+    let at = |site: &Site<'_>| usize::from(site.located.instruction.mnemonic().starts_with("ld"));
+    let sites = warps.graph.sites.iter_enumerated().filter(|(index, _)| !warps.at(*index).is_empty());
+    let wide: Vec<(SiteId, Operand<'_>, (u64, u32))> = sites
+        .filter_map(|(index, site)| Some((index, site.located.instruction.operand(at(site))?, wide(site)?)))
         .collect();
     if wide.is_empty() || warps.threads.is_none() {
         return Vec::new();
     }
     let patterns = Patterns::of(warps, bits, wide.iter().map(|(index, operand, _)| (*index, *operand)));
     let mut checks = Vec::new();
-    for (index, operand, align) in wide {
+    for (index, operand, (align, lanes)) in wide {
         let (Held::Pattern(pattern), ..) = patterns.address(index, operand) else { continue };
-        if pattern.variable.is_some() || matches!(pattern.lanes, Lanes::Same(_)) || !agreement.all_come(index) {
+        if matches!(pattern.lanes, Lanes::Same(_)) || !agreement.all_come(index) {
             continue;
         }
         let here = warps.at(index);
         let mut first: Option<(u32, u64)> = None;
-        let odd = here.iter().find_map(|thread| {
+        let odd = here.iter().filter(|thread| thread % 32 < lanes).find_map(|thread| {
             let place = pattern.lanes.of(thread) & (align - 1);
             match first.filter(|(known, _)| known / 32 == thread / 32) {
                 Some((known, there)) => (place != there).then_some((known, thread)),
@@ -302,13 +313,12 @@ fn accesses<'a>(warps: &Warps<'a>, (index, site): (SiteId, &Site<'a>)) -> Vec<Ac
                 _ => return Vec::new(),
             };
             let is_matrix = instruction.mnemonic().ends_with("matrix");
-            let bytes = if is_matrix { Some(16) } else { width(&instruction) };
+            let bytes = if is_matrix { Some(ROW) } else { width(&instruction) };
             let align = bytes.filter(|bytes| bytes.is_power_of_two()).unwrap_or(1);
             let writes = writes || instruction.mnemonic() == "atom";
             let mut found = access(at, bytes, align, first, writes, "address");
             if let Some(found) = found.as_mut().filter(|_| is_matrix) {
-                let rows = |word: &str| Some(8 * word.strip_prefix('x')?.parse::<u32>().ok()?);
-                found.lanes = instruction.modifiers().find_map(rows).unwrap_or(32);
+                found.lanes = rows(&instruction);
             }
             found.into_iter().collect()
         }
