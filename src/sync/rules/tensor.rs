@@ -256,8 +256,9 @@ fn escape(warps: &Warps<'_>, allocs: &[(SiteId, &Site<'_>)], deallocs: &[(SiteId
             continue;
         }
         if matches!(last.operation, Operation::Return | Operation::Exit) || block.successors.is_empty() {
-            let guarded = last.located.instruction.guard().is_some();
-            if !guarded && !matches!(last.operation, Operation::Trap) {
+            // Who a guard lets through is who may run it.
+            let leaves = here.meets(&warps.at(block.last()));
+            if leaves && !matches!(last.operation, Operation::Trap) {
                 return Some(last.line());
             }
         }
