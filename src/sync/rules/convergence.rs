@@ -105,12 +105,25 @@ pub fn check(agreement: &mut Agreement<'_, '_>) -> Vec<Finding> {
             warpgroups((index, site), &here, &all, &mut add);
         }
     }
-    budgets(warps, &mut add);
+    budgets(warps, &all, &mut add);
     checks
 }
 
-/// Warps of one warpgroup that set different numbers of registers.
-fn budgets(warps: &Warps<'_>, add: &mut impl FnMut(SiteId, Finding)) {
+/// A warp that sets its registers, of a warpgroup of which another one sets none: where it does, and both.
+fn setting_alone<'m>(
+    of_warp: &'m BTreeMap<u32, BTreeMap<u32, SiteId>>,
+    all: &ThreadSet,
+) -> Option<(&'m SiteId, u32, u32)> {
+    let there_are = all.warps();
+    of_warp.iter().find_map(|(warp, counts)| {
+        let group = warp / GROUP * GROUP;
+        let lacking = (group..group + GROUP).find(|it| there_are.contains(it) && !of_warp.contains_key(it))?;
+        Some((counts.values().next()?, *warp, lacking))
+    })
+}
+
+/// Warps of one warpgroup that set different numbers of registers, or of which some set none.
+fn budgets(warps: &Warps<'_>, all: &ThreadSet, add: &mut impl FnMut(SiteId, Finding)) {
     let mut of_warp: BTreeMap<u32, BTreeMap<u32, SiteId>> = BTreeMap::new();
     for (index, site) in warps.graph.sites.iter_enumerated() {
         if let Operation::SetMaxNReg { count: Some(count), .. } = site.operation {
@@ -118,6 +131,13 @@ fn budgets(warps: &Warps<'_>, add: &mut impl FnMut(SiteId, Finding)) {
                 of_warp.entry(warp).or_default().entry(count).or_insert(index);
             }
         }
+    }
+    if let Some((&index, warp, lacking)) = setting_alone(&of_warp, all) {
+        let Some(site) = warps.graph.sites.get(index) else { return };
+        let message = format!("warp {warp} sets its registers, and warp {lacking} of the same warpgroup cannot come");
+        let reasoning = "setmaxnreg is run by all warps of a warpgroup: four warps from a multiple of 4";
+        add(index, likely(Rule::WholeWarpgroups, site, message, reasoning.to_owned()));
+        return;
     }
     for (&warp, counts) in &of_warp {
         let group = warp / GROUP * GROUP;
@@ -302,27 +322,44 @@ fn shuffled(
         Some(Value::Threads { values, elected: false }) => values.get(thread as usize).map(|number| *number as u32),
         _ => None,
     };
-    let (indexed, butterfly) = (instruction.has("idx"), instruction.has("bfly"));
-    if !indexed && !butterfly {
-        // Sums read past the end of a group and throw that away.
-        return;
-    }
+    let (indexed, butterfly, down) = (instruction.has("idx"), instruction.has("bfly"), instruction.has("down"));
+    // Sums read past the end of a group and throw that away: they are wrong where no lane reads one that takes part.
+    let is_sum = !indexed && !butterfly;
+    let mut found: Option<String> = None;
     for thread in here.iter() {
         let (Some(by), Some(clamp), Some(mask)) = (number(&by, thread), number(&clamp, thread), mask_of(thread)) else {
             return;
         };
         let (lane, segment) = (thread % 32, clamp >> 8 & 31);
         let last = lane & segment | clamp & 31 & !segment;
-        let from = if indexed { lane & segment | by & 31 & !segment } else { lane ^ by & 31 };
-        let other = thread - lane + from;
+        let (from, is_within) = match (indexed, butterfly, down) {
+            (true, ..) => (lane & segment | by & 31 & !segment, true),
+            (_, true, _) => (lane ^ by & 31, true),
+            (.., true) => (lane + (by & 31), true),
+            _ => (lane.wrapping_sub(by & 31), lane >= (by & 31) && lane - (by & 31) >= last),
+        };
+        let is_read = is_within && from < 32 && (from <= last || is_sum && !down);
+        let other = thread - lane + from.min(31);
         let is_absent = all.has(other) && !here.has(other);
-        if from <= last && (mask >> from & 1 == 0 || is_absent) {
+        if is_read && (mask >> from & 1 == 0 || is_absent) {
             let why = if is_absent { "which does not come to it" } else { "which its mask does not name" };
-            let message = format!("lane {lane} reads lane {from} by this shfl.sync of mask {mask:#x}, {why}");
-            let reasoning = "what a lane reads of one that does not take part is undefined".to_owned();
-            add(index, likely(Rule::ShuffledLane, site, message, reasoning));
+            found.get_or_insert_with(|| {
+                format!("lane {lane} reads lane {from} by this shfl.sync of mask {mask:#x}, {why}")
+            });
+            if !is_sum {
+                break;
+            }
+        } else if is_sum && is_read {
             return;
         }
+    }
+    if let Some(message) = found {
+        let reasoning = if is_sum {
+            "what a lane reads of one that does not take part is undefined, and no lane reads one that does"
+        } else {
+            "what a lane reads of one that does not take part is undefined"
+        };
+        add(index, likely(Rule::ShuffledLane, site, message, reasoning.to_owned()));
     }
 }
 
