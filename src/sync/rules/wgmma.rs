@@ -3,7 +3,7 @@
 //! A finding is likely at most: a path of the graph need not be one that a thread can take.
 
 use crate::base::{FastMap, FastSet, IndexVec, work};
-use crate::ptx::{MbarrierAction, Operation, Register, Wgmma};
+use crate::ptx::{MbarrierAction, Operation, Register, Shape, Wgmma};
 use crate::simt::{BlockId, Edge, Graph, Site, SiteId, Warps, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
@@ -34,6 +34,15 @@ fn is_mma(operation: &Operation<'_>) -> bool {
 struct Accumulators {
     set_of: FastMap<Register, usize>,
     count: usize,
+}
+
+/// Registers that multiplications read A from, in sets of one instruction: `mma_async {d}, {a}, b-desc, …`.
+fn registers_of_a(graph: &Graph<'_>, site: &Site<'_>) -> Vec<Register> {
+    let parts = match site.located.instruction.operand(1).map(|operand| operand.shape()) {
+        Some(Shape::Vector(parts)) => parts,
+        _ => return Vec::new(),
+    };
+    parts.filter_map(|part| graph.registers.resolve(part.name()?, site.located.id)).collect()
 }
 
 impl Accumulators {
@@ -85,15 +94,26 @@ impl Accumulators {
     }
 }
 
+/// The sets of registers of a multiplication.
+#[derive(Clone, Copy, Default)]
+struct Sets {
+    /// Those that it writes.
+    result: Option<usize>,
+    /// Those that it reads A from.
+    of_a: Option<usize>,
+}
+
 /// What an instruction does to the ages; a guarded one may do nothing.
-fn step(site: &Site<'_>, set: Option<usize>, ages: &mut [Age]) {
+fn step(site: &Site<'_>, set: Sets, ages: &mut [Age]) {
     let Operation::Wgmma(wgmma) = site.operation else { return };
     work::spend_on(ages.len() / 8);
     let guarded = site.located.instruction.guard().is_some();
     match wgmma {
         Wgmma::MmaAsync => {
-            if let Some(age) = set.and_then(|set| ages.get_mut(set)) {
-                *age = OPEN;
+            for set in [set.result, set.of_a].into_iter().flatten() {
+                if let Some(age) = ages.get_mut(set) {
+                    *age = OPEN;
+                }
             }
         }
         Wgmma::CommitGroup if !guarded => {
@@ -119,31 +139,40 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
         return checks;
     }
     let accumulators = Accumulators::of(graph);
-    // The set that each multiplication writes, by index.
-    let sets: IndexVec<SiteId, Option<usize>> = graph
-        .sites
-        .iter()
-        .map(|site| {
-            let written = is_mma(&site.operation).then(|| graph.registers.written_by(&site.located).next()).flatten();
-            written.and_then(|register| accumulators.set_of.get(&register).copied())
-        })
-        .collect();
-    let before = ages(graph, &sets, accumulators.count);
+    let mut count = accumulators.count;
+    let mut read: FastMap<Register, usize> = FastMap::default();
+    // The sets of each multiplication, by index.
+    let mut sets: IndexVec<SiteId, Sets> = IndexVec::filled(Sets::default(), graph.sites.len());
+    for (index, site) in graph.sites.iter_enumerated().filter(|(_, site)| is_mma(&site.operation)) {
+        let written = graph.registers.written_by(&site.located).next();
+        let result = written.and_then(|register| accumulators.set_of.get(&register).copied());
+        let of_a = registers_of_a(graph, site);
+        let known = of_a.iter().find_map(|register| read.get(register).copied());
+        let of_a = of_a.into_iter().fold(known, |set, register| {
+            let set = set.unwrap_or_else(|| {
+                count = (count + 1).min(2 * MAX_SETS);
+                count - 1
+            });
+            read.entry(register).or_insert(set);
+            Some(set)
+        });
+        if let Some(slot) = sets.get_mut(index) {
+            *slot = Sets { result, of_a };
+        }
+    }
+    let before = ages(graph, &sets, count);
     used(graph, &accumulators, &sets, &before, &mut checks);
+    overwritten(graph, &read, &sets, &before, &mut checks);
     given_back(graph, &mut checks);
     checks
 }
 
 /// What may be on its way at the start of each block; none where no path leads.
-fn ages(
-    graph: &Graph<'_>,
-    sets: &IndexVec<SiteId, Option<usize>>,
-    count: usize,
-) -> IndexVec<BlockId, Option<Vec<Age>>> {
+fn ages(graph: &Graph<'_>, sets: &IndexVec<SiteId, Sets>, count: usize) -> IndexVec<BlockId, Option<Vec<Age>>> {
     let through = |block: BlockId, mut state: Vec<Age>| {
         work::spend_on(count / 8);
         for (index, site) in graph.sites_of(block) {
-            step(site, sets.get(index).copied().flatten(), &mut state);
+            step(site, sets.get(index).copied().unwrap_or_default(), &mut state);
         }
         state
     };
@@ -165,7 +194,7 @@ fn ages(
 fn used(
     graph: &Graph<'_>,
     accumulators: &Accumulators,
-    sets: &IndexVec<SiteId, Option<usize>>,
+    sets: &IndexVec<SiteId, Sets>,
     before: &IndexVec<BlockId, Option<Vec<Age>>>,
     checks: &mut Vec<Finding>,
 ) {
@@ -174,7 +203,7 @@ fn used(
         let Some(mut state) = state.clone() else { continue };
         work::spend_on(state.len() / 8);
         for (index, site) in graph.sites_of(block) {
-            let set = sets.get(index).copied().flatten();
+            let set = sets.get(index).copied().unwrap_or_default();
             work::spend_on(state.len() / 8);
             let busy = state.iter().any(|age| *age != DONE);
             if busy
@@ -210,10 +239,45 @@ fn used(
     }
 }
 
+/// Registers of A that are written while a multiplication may still read them, on some path.
+fn overwritten(
+    graph: &Graph<'_>,
+    read: &FastMap<Register, usize>,
+    sets: &IndexVec<SiteId, Sets>,
+    before: &IndexVec<BlockId, Option<Vec<Age>>>,
+    checks: &mut Vec<Finding>,
+) {
+    if read.is_empty() {
+        return;
+    }
+    for (block, state) in before.iter_enumerated() {
+        let Some(mut state) = state.clone() else { continue };
+        work::spend_on(state.len() / 8);
+        for (index, site) in graph.sites_of(block) {
+            let is_busy = |register: Register| {
+                let age = read.get(&register).and_then(|set| state.get(*set));
+                age.is_some_and(|age| *age != DONE)
+            };
+            // Compilers copy what the next turn of a loop reads, and ptxas gives copies registers of their own.
+            let counts = !matches!(site.operation, Operation::Wgmma(_)) && site.located.instruction.mnemonic() != "mov";
+            if counts && graph.registers.written_by(&site.located).any(is_busy) {
+                checks.push(likely(
+                    Rule::WgmmaWaitedFor,
+                    site,
+                    "writes registers that a wgmma.mma_async still reads A from",
+                    "on some path to this line no wgmma.wait_group covers the multiplication that reads them",
+                ));
+                return;
+            }
+            step(site, sets.get(index).copied().unwrap_or_default(), &mut state);
+        }
+    }
+}
+
 /// The multiplication into a set that a path brings to a place with no commit between, nearest first.
 fn open_before<'g, 'a>(
     graph: &'g Graph<'a>,
-    sets: &IndexVec<SiteId, Option<usize>>,
+    sets: &IndexVec<SiteId, Sets>,
     set: usize,
     index: SiteId,
 ) -> Option<&'g Site<'a>> {
@@ -227,7 +291,7 @@ fn open_before<'g, 'a>(
         let sites: Vec<(SiteId, &Site<'a>)> =
             graph.sites_of(at).filter(|(index, _)| until.is_none_or(|until| *index < until)).collect();
         for (index, site) in sites.into_iter().rev() {
-            if sets.get(index).copied().flatten() == Some(set) {
+            if sets.get(index).is_some_and(|sets| sets.result == Some(set)) {
                 return Some(site);
             }
             if matches!(site.operation, Operation::Wgmma(Wgmma::CommitGroup)) && site.guard.is_none() {
