@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{FastMap, work};
 use crate::ptx::{MbarrierAction, Operation, Register, Wgmma};
-use crate::simt::{BlockId, Graph, Paths, Site, SiteId, Value, Warps, dataflow};
+use crate::simt::{BlockId, Graph, Paths, Site, SiteId, ThreadSet, Value, Warps, dataflow};
 use crate::sync::rules::agreement::Agreement;
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
@@ -21,6 +21,9 @@ pub fn check(agreement: &mut Agreement<'_, '_>) -> Vec<Finding> {
     };
     if warps.graph.complete {
         unwritten(warps, &mut add);
+        if !warps.graph.calls {
+            by_some(agreement, &mut add);
+        }
     }
     again(warps, &mut add);
     for (index, site) in warps.graph.sites.iter_enumerated() {
@@ -166,6 +169,76 @@ fn unwritten(warps: &Warps<'_>, add: &mut impl FnMut(Rule, &Site<'_>, String, &s
             }
         }
     }
+}
+
+/// A register of some threads that no instruction writes which they can come to.
+#[derive(Clone)]
+struct Unset {
+    threads: ThreadSet,
+    /// Where it is read first, and as what.
+    first: SiteId,
+    name: String,
+}
+
+/// Registers that some threads store, or compute what they store from, though no write can be run by them: a branch or predicate that is
+/// known keeps them from each.
+fn by_some(agreement: &mut Agreement<'_, '_>, add: &mut impl FnMut(Rule, &Site<'_>, String, &str)) {
+    let warps = agreement.warps;
+    let (graph, Some(threads)) = (&warps.graph, warps.threads) else { return };
+    let all = ThreadSet::first(threads);
+    let mut writes: FastMap<Register, (ThreadSet, u32)> = FastMap::default();
+    for (index, site) in graph.sites.iter_enumerated() {
+        for register in graph.registers.written_by(&site.located) {
+            work::spend(1);
+            let (who, count) = writes.entry(register).or_insert((ThreadSet::EMPTY, 0));
+            *who = who.union(&warps.at(index));
+            *count += 1;
+        }
+    }
+    let mut unset: FastMap<Register, Unset> = FastMap::default();
+    for (index, site) in graph.sites.iter_enumerated() {
+        let mnemonic = site.located.instruction.mnemonic();
+        let stores = matches!(mnemonic, "st" | "red");
+        if !stores && !carries_through(mnemonic) {
+            continue;
+        }
+        let here = warps.at(index);
+        let found = graph.registers.of(&site.located).filter(|used| !used.is_def).find_map(|used| {
+            work::spend(1);
+            let known = unset.get(&used.register).cloned();
+            let own = || {
+                let (who, _) = writes.get(&used.register)?;
+                let lack = all.without(who);
+                (!lack.is_empty()).then(|| Unset { threads: lack, first: index, name: used.name.to_owned() })
+            };
+            let found = known.or_else(own)?;
+            let threads = found.threads.intersection(&here);
+            (!threads.is_empty()).then_some(Unset { threads, ..found })
+        });
+        let Some(found) = found else { continue };
+        if !stores {
+            // What is written in one place alone is what was computed there.
+            for register in graph.registers.written_by(&site.located) {
+                if writes.get(&register).is_some_and(|(_, count)| *count == 1) {
+                    unset.entry(register).or_insert_with(|| found.clone());
+                }
+            }
+        } else if agreement.all_come(index)
+            && let Some(first) = graph.sites.get(found.first)
+        {
+            let thread = found.threads.iter().next().unwrap_or(0);
+            let message = format!("thread {thread} reads {}, and runs no instruction that writes it", found.name);
+            let reasoning =
+                format!("a register that no instruction wrote holds anything, and line {} stores it", site.line());
+            add(Rule::RegisterWritten, first, message, &reasoning);
+            return;
+        }
+    }
+}
+
+/// Whether what an instruction computes is undefined where an operand is.
+fn carries_through(mnemonic: &str) -> bool {
+    matches!(mnemonic, "add" | "sub" | "mul" | "mad" | "fma" | "neg" | "cvt" | "mov" | "shl" | "shr" | "sqrt" | "ex2")
 }
 
 /// Mbarriers that are initialised once more.
