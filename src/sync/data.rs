@@ -3,7 +3,11 @@
 //! In: a function whose barriers end. Out: findings with both ends of an access that nothing orders. The kernel is executed with
 //! its accesses once, or until they are reached; who is ordered by one schedule is ordered by all.
 
-use super::execute::footprint::{Footprint, MemoryKind, Touched};
+mod places;
+
+use std::collections::BTreeSet;
+
+use super::execute::footprint::{MemoryKind, Touched};
 use super::execute::{
     Broken, Brought, Budget, By, DataExecuted, End, Input, Launch, Outcome, Race, Scenario, execute_data,
 };
@@ -12,13 +16,15 @@ use super::value::Basis;
 use super::verdict::{Effort, Limits, Verdict};
 use super::{Checked, LANES};
 use crate::base::{FastMap, Line, work};
-use crate::ptx::{Function, Instruction, Module};
+use crate::ptx::{Function, Instruction, MbarrierAction, Module, Operation};
 use crate::simt::{BlockSize, Graph};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
 /// What parameters are taken to be, until every access is reached: trips of a ring, then extents that are divided into tiles.
 const INPUTS: [Input; 4] = [Input::All(5), Input::All(1152), Input::Mixed(1), Input::All(1)];
+/// What they are taken to be once more where the first comes to every access, and to none of a loop twice: an extent of several tiles.
+const TILES: Input = Input::All(384);
 /// What they are taken to be once more where the first shows something: as many trips of a loop, but for whole rounds of one that a
 /// compiler unrolled four times.
 const AGAIN: Input = Input::All(9);
@@ -57,16 +63,22 @@ pub fn check(
     let mut runs: Vec<DataExecuted> = Vec::new();
     let mut is_cut = false;
     let mut all = Gathered::default();
+    let mut places: Vec<places::Run> = Vec::new();
+    let given_back = gives_back(graph);
+    let warps = u64::from(launch.threads().div_ceil(LANES as u32).max(1)) * u64::from(launch.blocks());
+    let turns = Turns { warps, in_loops: in_loops(&program, graph) };
     let [first, others @ ..] = INPUTS;
-    for input in [first, AGAIN].into_iter().chain(others) {
+    for input in [first, AGAIN, TILES].into_iter().chain(others) {
         // What nothing depends on is not varied.
         let decided = runs.iter().all(|run| run.executed.basis == Basis::Fact) && !runs.is_empty();
-        let shows = runs.iter().any(|run| !run.races.is_empty());
-        let open = shows || !unreached.is_empty();
+        let shows = runs.iter().any(|run| !run.races.is_empty())
+            || places.iter().any(|run| places::is_suspicious(&program, run, given_back));
+        let unturned = unreached.is_empty() && !runs.iter().any(|run| turns.has_turned(run));
+        let open = shows || !unreached.is_empty() || unturned;
         if decided || !open || runs.len() >= MOST_RUNS + usize::from(shows) {
             break;
         }
-        if input == AGAIN && !shows {
+        if input == AGAIN && !shows || input == TILES && !unturned {
             continue;
         }
         work::check_time();
@@ -77,7 +89,9 @@ pub fn check(
         let mut run = execute_data(&program, &launch, Scenario { input, memory: Brought::All(0) }, left);
         left.steps = left.steps.saturating_sub(run.executed.took.steps);
         left.pieces = left.pieces.saturating_sub(run.executed.took.pieces);
-        all.add(std::mem::take(&mut run.footprint));
+        let (touched, columns_held) = std::mem::take(&mut run.footprint).into_touched();
+        all.add(&touched, columns_held);
+        places.push(places::Run { touched, columns_held, misused: std::mem::take(&mut run.misused) });
         unreached.retain(|at| run.executed.passes.get(*at) == Some(&0));
         // Its barriers are known to end: what was found before the budget was spent stands.
         is_cut = left.steps == 0 || left.pieces == 0;
@@ -92,9 +106,53 @@ pub fn check(
         }
     }
     let is_guessed = program.uses_cluster && function.header().required_cluster().is_none();
-    let telling = Telling { program: &program, graph, module: function.module(), launch: &launch, is_guessed, is_cut };
-    let findings = telling.findings(&runs);
+    let module = function.module();
+    let telling = Telling { program: &program, graph, module, launch: &launch, is_guessed, is_cut, turns };
+    let mut findings = telling.findings(&runs);
+    if is_told {
+        findings.extend(places::findings(&program, &places, given_back));
+    }
     (findings, Some(DataTouched { touched: all.touched, columns_held: all.columns_held, program }))
+}
+
+/// Whether a kernel uses the memory of mbarriers for something else.
+fn gives_back(graph: &Graph<'_>) -> bool {
+    graph.sites.iter().any(|site| match site.operation {
+        Operation::Mbarrier(mbarrier) => mbarrier.action == MbarrierAction::Inval,
+        _ => false,
+    })
+}
+
+/// What of a kernel's data is touched in loops.
+fn in_loops(program: &Program, graph: &Graph<'_>) -> Vec<InstrId> {
+    let lines: BTreeSet<Line> = graph
+        .sites
+        .iter_enumerated()
+        .filter(|(index, _)| graph.is_in_a_loop(*index))
+        .map(|(_, site)| site.line())
+        .collect();
+    let is_within = |at: &InstrId| {
+        program.code.get(*at).is_some_and(|instr| touches_data(&instr.op) && lines.contains(&instr.line))
+    };
+    program.code.ids().filter(is_within).collect()
+}
+
+/// Whether executions come to what is in loops more than once.
+struct Turns {
+    /// Warps of the cluster.
+    warps: u64,
+    in_loops: Vec<InstrId>,
+}
+
+impl Turns {
+    fn is_turned(&self, run: &DataExecuted, at: InstrId) -> bool {
+        u64::from(run.executed.passes_of(at)) > self.warps
+    }
+
+    /// Whether there is no loop that an execution goes through once alone.
+    fn has_turned(&self, run: &DataExecuted) -> bool {
+        self.in_loops.iter().all(|at| self.is_turned(run, *at))
+    }
 }
 
 fn touches_data(op: &Op) -> bool {
@@ -120,19 +178,18 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn add(&mut self, footprint: Footprint) {
-        let (touched, columns) = footprint.into_touched();
+    fn add(&mut self, touched: &[Touched], columns: u64) {
         self.columns_held = self.columns_held.max(columns);
         for found in touched {
             let key = (found.pc, found.operand, found.memory, found.access);
             match self.index.get(&key).and_then(|at| self.touched.get_mut(*at)) {
                 Some(known) if (known.returned, known.spans.len()) < (found.returned, found.spans.len()) => {
-                    *known = found
+                    *known = found.clone()
                 }
                 Some(_) => {}
                 None => {
                     self.index.insert(key, self.touched.len());
-                    self.touched.push(found);
+                    self.touched.push(found.clone());
                 }
             }
         }
@@ -149,6 +206,8 @@ struct Telling<'p, 'a> {
     is_guessed: bool,
     /// Whether the budget was spent: other inputs were not tried.
     is_cut: bool,
+    /// How often executions come to what is in loops.
+    turns: Turns,
 }
 
 /// The rule that a race breaks.
@@ -162,7 +221,7 @@ fn rule_of(race: &Race, launch: &Launch) -> Rule {
         (Broken::Start | Broken::Gone, ..) => Rule::PeerRuns,
         (Broken::Lanes, ..) => Rule::LanesMeet,
         (_, By::Threads | By::Allocation, _, By::Threads | By::Allocation) => Rule::Ordered,
-        (_, By::CpAsync | By::Copy, Access::Write | Access::Atomic, _) => Rule::CopyAwaited,
+        (_, By::CpAsync | By::Copy | By::Sent, Access::Write | Access::Atomic, _) => Rule::CopyAwaited,
         (_, By::Threads, ..) => Rule::FreeToFill,
         _ => Rule::ReadAwaited,
     }
@@ -203,10 +262,19 @@ impl Telling<'_, '_> {
     fn is_firm(&self, race: &Race, runs: &[DataExecuted]) -> bool {
         let pcs = |race: &Race| (race.first.pc.min(race.second.pc), race.first.pc.max(race.second.pc));
         let same = |other: &Race| pcs(other) == pcs(race) && other.broken == race.broken;
-        let reaches = |run: &&DataExecuted| {
-            run.executed.passes_of(race.first.pc) > 0 && run.executed.passes_of(race.second.pc) > 0
-        };
+        let ends = [race.first.pc, race.second.pc];
         let shows = |run: &&DataExecuted| run.races.iter().any(same);
+        let turned = |run: &DataExecuted| ends.iter().all(|end| self.turns.is_turned(run, *end));
+        // Counts of trips that were tried to their end say more than one that was not: a tail may be wrong.
+        let in_trips = |run: &&DataExecuted| shows(run) && turned(run) && run.executed.outcome == Outcome::Ends;
+        let by_trips = runs.iter().filter(in_trips).count() > 1;
+        // What one turn of a loop leaves to the next, an execution that goes through it once does not show.
+        let needs_turns = runs.iter().filter(shows).all(turned);
+        let reaches = |run: &&DataExecuted| {
+            ends.iter().all(|end| run.executed.passes_of(*end) > 0)
+                && (turned(run) || !needs_turns)
+                && (run.executed.outcome == Outcome::Ends || !by_trips)
+        };
         // Where not all inputs were tried to their end, two that show it stand for the others.
         let is_tried = !self.is_cut || runs.iter().filter(shows).count() > 1;
         let most = if is_tried { Basis::Input } else { Basis::Fact };

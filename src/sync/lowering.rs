@@ -5,7 +5,7 @@ mod names;
 
 use std::collections::{HashMap, HashSet};
 
-pub use self::data::{Accessed, accessed};
+pub use self::data::{Accessed, accessed, accumulates};
 use self::data::{DataSite, is_relaxed, is_strong, names_of_ends};
 use self::names::special;
 use super::program::*;

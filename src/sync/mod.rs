@@ -24,6 +24,7 @@ mod verdict;
 pub use data::DataTouched;
 use finding::{Shape, cure, finding};
 pub use finding::{first_wrong, in_words};
+use lowering::accumulates;
 pub use lowering::{Accessed, accessed};
 use mend::{Mend, mend};
 pub use rules::agreement::Agreement;
@@ -104,8 +105,12 @@ pub fn check<'a>(
         executed.overrule(&mut found, function.module());
     }
     if let Some(size) = known {
-        let (races, touched) = data::check(function, &warps.graph, size, executed.as_ref());
-        found.extend(races);
+        let (told, touched) = data::check(function, &warps.graph, size, executed.as_ref());
+        // What reading the instructions tells of a line is told.
+        let is_told = |other: &Finding| found.iter().any(|it| (it.rule, it.line) == (other.rule, other.line));
+        let new: Vec<Finding> = told.into_iter().filter(|it| !is_told(it)).collect();
+        found.extend(new);
+        found.extend(touched.iter().flat_map(|touched| flags::narrow_waits(warps, touched)));
         evidence.touched = touched;
     }
     // Columns that are taken several times, or by one lane, are not freed for that reason.
@@ -153,7 +158,11 @@ pub(crate) fn of_operands<'a>(
         found.extend(addresses::cluster_size(&warps, function));
         found.extend(flags::check(&warps));
         found.extend(awaited::check(&warps));
-        found.extend(addresses::apart(&mut agreement, &bits));
+        let known =
+            |found: &[Finding], other: &Finding| found.iter().any(|it| (it.rule, it.line) == (other.rule, other.line));
+        let apart = addresses::apart(&mut agreement, &bits);
+        let new: Vec<Finding> = apart.into_iter().filter(|it| !known(&found, it)).collect();
+        found.extend(new);
         found.extend(coherence::check(&warps));
         found.extend(elected::check(&warps));
         drop(agreement);

@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 
 use super::clock::Clock;
+use super::columns::{COLUMNS, ColumnsUsed};
 use super::flights::Brings;
 use super::footprint::{Footprint, MemoryKind, Pass};
 use super::step::lanes_of;
@@ -16,15 +17,15 @@ use super::{Run, Warp};
 use crate::base::{FastMap, FastSet};
 use crate::sync::LANES;
 use crate::sync::machine::SharedAddress;
-use crate::sync::program::{Access, Accumulates, Address, Bytes, CopyEnds, DataOp, InstrId, Source, Space, Stream};
+use crate::sync::program::{
+    Access, Accumulates, Address, Bytes, CopyEnds, DataOp, InstrId, Sends, Source, Space, Stream,
+};
 use crate::sync::value::Basis;
 
 /// Bytes that are kept together: what a descriptor's address counts in.
 const GRANULE: u64 = 16;
 /// Granules of a block's shared memory that are looked at: more than any has, the first kilobyte included.
 const MOST_GRANULES: u64 = (1 << 18) / GRANULE;
-/// Columns of tensor memory.
-const COLUMNS: u64 = 512;
 /// Pairs of instructions that are told apart.
 const MOST_RACES: usize = 64;
 /// Where a descriptor has its address, in granules.
@@ -58,6 +59,8 @@ pub enum By {
     CpAsync,
     /// A copy that completes on an mbarrier.
     Copy,
+    /// `st.async`, `red.async`: the ISA names them nowhere among what goes through the async proxy.
+    Sent,
     /// A bulk store.
     BulkStore,
     /// `wgmma`
@@ -71,7 +74,7 @@ pub enum By {
 impl By {
     /// Whether it goes through the async proxy.
     pub fn is_async(self) -> bool {
-        !matches!(self, By::Threads | By::CpAsync)
+        !matches!(self, By::Threads | By::CpAsync | By::Sent)
     }
 }
 
@@ -181,6 +184,8 @@ pub(super) struct Data {
     pub(super) unknown: u64,
     /// What each instruction touched.
     pub(super) footprint: Footprint,
+    /// How tensor memory is used.
+    pub(super) columns: ColumnsUsed,
 }
 
 /// What touches bytes: everything but where.
@@ -214,6 +219,7 @@ impl Data {
             races: Vec::new(),
             unknown: 0,
             footprint: Footprint::default(),
+            columns: ColumnsUsed::default(),
         }
     }
 
@@ -557,7 +563,7 @@ impl Run<'_> {
         }
         // What threads write, or read when lanes have written.
         let matters = who.access == Access::Write || data.written.get(warp).is_some_and(|written| !written.is_empty());
-        if who.by == By::Threads && matters && u64::from(bytes) >= WORD {
+        if matches!(who.by, By::Threads | By::CpAsync) && matters && u64::from(bytes) >= WORD {
             self.pieces += u64::from(mask.count_ones()) * u64::from(bytes) / WORD;
             let alone = !same || all.count_ones() == 1;
             for (lane, address) in by_lane.iter().enumerate() {
@@ -632,6 +638,7 @@ impl Run<'_> {
                 let basis = Basis::Fact;
                 let who = Toucher { warp, agent, epoch, access, by: By::Tcgen05, strong: false, basis };
                 self.passes_columns(&who, lane, at, u64::from(count), true);
+                self.reaches_lanes(warp, lane, at, (access, u64::from(count)), stream != Stream::Tcgen05);
                 self.touch_columns(who, lane, at, u64::from(count), (whole, pair));
             }
             DataOp::Matrices { stream, descriptors, accumulates } => {
@@ -648,12 +655,13 @@ impl Run<'_> {
                     let address = SharedAddress::new(here.rank, granule * GRANULE);
                     self.issue(warp, 0, stream, by, (address.0, GRANULE, word.basis), (at as u8, false));
                 }
-                let Some(Accumulates { to, a, instruction, pair }) = accumulates else { return };
+                let Some(Accumulates { to, a, instruction, adds, pair }) = accumulates else { return };
                 let shape = instruction.map(|source| self.word(&self.warps[warp], source, lane));
                 let shape = shape.filter(|word| word.basis < Basis::Memory).map_or(0, |word| word.bits);
                 // Of results that are not 32 bits wide the first column is looked at.
                 let wide = matches!(shape >> 4 & 3, 1 | 2);
                 let count = if wide { (shape >> 17 & 0x3f) * 8 } else { 1 };
+                self.accumulates(warp, lane, (to, count), adds.filter(|_| !pair));
                 for (at, access, count, is_whole) in
                     [(a, Access::Read, 1, false), (Some(to), Access::Write, count, wide)]
                 {
@@ -733,6 +741,43 @@ impl Run<'_> {
             data.footprint.miss(pass);
         } else {
             data.footprint.touch(pass, (first, count), is_whole, word.basis);
+        }
+    }
+
+    /// A multiplication sets columns, or adds to what they hold.
+    fn accumulates(&mut self, warp: usize, lane: usize, (to, count): (Address, u64), adds: Option<Source>) {
+        let here = &self.warps[warp];
+        let (rank, word) = (here.rank, self.address(here, to, lane));
+        let adds = adds.map(|adds| self.word(here, adds, lane));
+        let Some(data) = &mut self.data else { return };
+        let standing = data.standing.get(warp).copied().unwrap_or_default();
+        let (first, is_known) = (word.bits & 0xffff, word.basis < Basis::Memory);
+        if let Some(adds) = adds.filter(|adds| adds.basis < Basis::Memory && adds.bits & 1 == 1 && is_known) {
+            data.columns.adds(rank, first, standing.pc, adds.basis.max(word.basis).max(standing.ground));
+        }
+        data.columns.set(rank, is_known.then_some(first..first + count));
+    }
+
+    /// A load, a store or a copy comes to columns, and a warp to its lanes of them.
+    fn reaches_lanes(
+        &mut self,
+        warp: usize,
+        lane: usize,
+        at: Address,
+        (access, count): (Access, u64),
+        is_by_warp: bool,
+    ) {
+        let here = &self.warps[warp];
+        let (rank, index, word) = (here.rank, here.index, self.address(here, at, lane));
+        let Some(data) = &mut self.data else { return };
+        let standing = data.standing.get(warp).copied().unwrap_or_default();
+        let (first, is_known) = (word.bits & 0xffff, word.basis < Basis::Memory);
+        if access.writes() {
+            data.columns.set(rank, is_known.then_some(first..first + count));
+        }
+        if is_by_warp && is_known {
+            let basis = word.basis.max(standing.ground);
+            data.columns.at_lane(index.into(), word.bits >> 16 & 0xffff, standing.pc, basis);
         }
     }
 
@@ -859,7 +904,13 @@ impl Run<'_> {
         };
         let (Some(data), Some(clock)) = (&mut self.data, self.clocks.of(warp)) else { return };
         let agent = data.agent(Agent::Mbarrier(object));
-        for (address, access) in [(Some(to), Access::Write), (from, Access::Read)] {
+        let (does, by) = match ends.by {
+            Sends::Copy => (Access::Write, By::Copy),
+            Sends::Store => (Access::Write, By::Sent),
+            Sends::Reduction => (Access::Atomic, By::Sent),
+        };
+        let strong = ends.by == Sends::Reduction;
+        for (address, access) in [(Some(to), does), (from, Access::Read)] {
             let Some(address) = address else { continue };
             let pass = data.pass(warp, MemoryKind::Shared, access, 0);
             if address.basis >= Basis::Memory {
@@ -869,14 +920,14 @@ impl Run<'_> {
             }
             let place = SharedAddress::of(address.bits).place();
             data.footprint.touch(pass, (place, bytes), matches!(brings, Brings::Bytes(_)), address.basis);
-            if access == Access::Write {
+            if access.writes() {
                 let to = rank.unwrap_or(SharedAddress::of(address.bits).rank());
                 data.footprint.copies(pass, (object, u64::from(phase)), place, to == object.rank());
             }
-            let who = Toucher { warp, agent, epoch: phase, access, by: By::Copy, strong: false, basis: address.basis };
+            let who = Toucher { warp, agent, epoch: phase, access, by, strong, basis: address.basis };
             // A copy to several blocks goes to the same place in each.
             let own = SharedAddress::of(address.bits);
-            let at = match rank.filter(|_| access == Access::Write) {
+            let at = match rank.filter(|_| access.writes()) {
                 Some(rank) => SharedAddress::new(rank, own.place()),
                 None => own,
             };

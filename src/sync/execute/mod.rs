@@ -6,6 +6,7 @@
 
 mod barriers;
 mod clock;
+mod columns;
 mod compute;
 mod data;
 mod flights;
@@ -19,6 +20,7 @@ mod step;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use self::clock::{Clock, Clocks, Place};
+pub use self::columns::{Misuse, Misused};
 use self::data::Data;
 pub use self::data::{Broken, By, End, Race};
 use self::flights::{Brings, Flight, Landing};
@@ -390,6 +392,8 @@ pub struct DataExecuted {
     pub unknown: u64,
     /// What each instruction touched.
     pub footprint: Footprint,
+    /// Uses of tensor memory that are wrong.
+    pub misused: Vec<Misused>,
 }
 
 /// Executes a program with data once, everybody in turn: what is not ordered is ordered by no schedule.
@@ -403,8 +407,9 @@ pub fn execute_data(program: &Program, launch: &Launch, scenario: Scenario, budg
         run.blocks_end();
         data = run.data.take();
     });
-    let (races, unknown, footprint) = data.map(|data| (data.races, data.unknown, data.footprint)).unwrap_or_default();
-    DataExecuted { executed, races, unknown, footprint }
+    let (races, unknown, footprint, misused) =
+        data.map(|data| (data.races, data.unknown, data.footprint, data.columns.misused)).unwrap_or_default();
+    DataExecuted { executed, races, unknown, footprint, misused }
 }
 
 /// Executes a program once.

@@ -32,7 +32,7 @@ enum What {
 /// An instruction that does something to data, and the operands that decide where.
 pub(super) struct DataSite<'a> {
     what: What,
-    operands: [Option<Operand<'a>>; 4],
+    operands: [Option<Operand<'a>>; 5],
 }
 
 impl<'a> DataSite<'a> {
@@ -42,56 +42,61 @@ impl<'a> DataSite<'a> {
         let (what, operands) = match site.operation {
             Operation::CpAsync(CpAsync::Copy) => {
                 let bytes = instruction.operand(2)?.value().and_then(|bytes| u32::try_from(bytes).ok())?;
-                (What::CopyAsync { bytes }, [instruction.operand(0), None, None, None])
+                (What::CopyAsync { bytes }, [instruction.operand(0), None, None, None, None])
             }
-            Operation::CpAsync(CpAsync::CommitGroup) => (What::CommitGroup(Stream::CpAsync), [None; 4]),
+            Operation::CpAsync(CpAsync::CommitGroup) => (What::CommitGroup(Stream::CpAsync), [None; 5]),
             Operation::CpAsync(CpAsync::WaitGroup(pending)) => {
-                (What::WaitGroup(Stream::CpAsync, Some(pending?)), [None; 4])
+                (What::WaitGroup(Stream::CpAsync, Some(pending?)), [None; 5])
             }
-            Operation::CpAsync(CpAsync::WaitAll) => (What::WaitGroup(Stream::CpAsync, None), [None; 4]),
+            Operation::CpAsync(CpAsync::WaitAll) => (What::WaitGroup(Stream::CpAsync, None), [None; 5]),
             Operation::Bulk(Bulk::Copy { tensor } | Bulk::Reduce { tensor }) if instruction.has("bulk_group") => {
                 let from_shared = instruction.modifiers().any(|word| word.starts_with("shared"));
                 let size = instruction.operand(2).filter(|_| !tensor);
-                (What::BulkStore { tensor }, [Some(instruction.operand(1).filter(|_| from_shared)?), size, None, None])
+                (
+                    What::BulkStore { tensor },
+                    [Some(instruction.operand(1).filter(|_| from_shared)?), size, None, None, None],
+                )
             }
-            Operation::Bulk(Bulk::CommitGroup) => (What::CommitGroup(Stream::Bulk), [None; 4]),
+            Operation::Bulk(Bulk::CommitGroup) => (What::CommitGroup(Stream::Bulk), [None; 5]),
             Operation::Bulk(Bulk::WaitGroup { pending, .. }) => {
-                (What::WaitGroup(Stream::Bulk, Some(pending?)), [None; 4])
+                (What::WaitGroup(Stream::Bulk, Some(pending?)), [None; 5])
             }
             Operation::Wgmma(Wgmma::MmaAsync) => {
-                (What::Matrices(Stream::Wgmma), [instruction.operand(1), instruction.operand(2), None, None])
+                (What::Matrices(Stream::Wgmma), [instruction.operand(1), instruction.operand(2), None, None, None])
             }
-            Operation::Wgmma(Wgmma::CommitGroup) => (What::CommitGroup(Stream::Wgmma), [None; 4]),
-            Operation::Wgmma(Wgmma::WaitGroup(pending)) => (What::WaitGroup(Stream::Wgmma, Some(pending?)), [None; 4]),
+            Operation::Wgmma(Wgmma::CommitGroup) => (What::CommitGroup(Stream::Wgmma), [None; 5]),
+            Operation::Wgmma(Wgmma::WaitGroup(pending)) => (What::WaitGroup(Stream::Wgmma, Some(pending?)), [None; 5]),
             Operation::Tcgen05 { action: Tcgen05::Mma, .. } => {
                 // `[d], a, b, idesc, …`; sparse ones have the address of their metadata before the descriptor.
                 let plain = |at: usize| instruction.operand(at).filter(|operand| operand.address().is_none());
                 let operand = |at: usize| instruction.operand(at);
-                (What::Matrices(Stream::Tcgen05), [operand(1), operand(2), operand(0), plain(3).or_else(|| plain(4))])
+                let instruction_descriptor = plain(3).or_else(|| plain(4));
+                let operands = [operand(1), operand(2), operand(0), instruction_descriptor, accumulates(instruction)];
+                (What::Matrices(Stream::Tcgen05), operands)
             }
             Operation::Tcgen05 { action: Tcgen05::Cp, .. } => {
                 let count = if instruction.modifiers().any(|word| word.ends_with("x256b")) { 8 } else { 4 };
-                let operands = [instruction.operand(0), instruction.operand(1), None, None];
+                let operands = [instruction.operand(0), instruction.operand(1), None, None, None];
                 (What::Columns { access: Access::Write, stream: Stream::Tcgen05, count }, operands)
             }
             Operation::Tcgen05 { action: Tcgen05::Ld, .. } => {
                 let (access, stream) = (Access::Read, Stream::TensorLoad);
                 let count = columns(instruction)?;
-                (What::Columns { access, stream, count }, [instruction.operand(1), None, None, None])
+                (What::Columns { access, stream, count }, [instruction.operand(1), None, None, None, None])
             }
             Operation::Tcgen05 { action: Tcgen05::St, .. } => {
                 let (access, stream) = (Access::Write, Stream::TensorStore);
                 let count = columns(instruction)?;
-                (What::Columns { access, stream, count }, [instruction.operand(0), None, None, None])
+                (What::Columns { access, stream, count }, [instruction.operand(0), None, None, None, None])
             }
             Operation::Tcgen05 { action: Tcgen05::Wait, .. } => {
                 let stores = instruction.modifiers().any(|word| word == "wait::st");
                 let stream = if stores { Stream::TensorStore } else { Stream::TensorLoad };
-                (What::WaitGroup(stream, None), [None; 4])
+                (What::WaitGroup(stream, None), [None; 5])
             }
-            Operation::Fence { proxy: true } => (fence(instruction)?, [None; 4]),
-            Operation::Fence { proxy: false } if !instruction.has("mbarrier_init") => (What::Fence, [None; 4]),
-            Operation::Other if matches!(instruction.mnemonic(), "mma" | "wmma") => (What::Meet, [None; 4]),
+            Operation::Fence { proxy: true } => (fence(instruction)?, [None; 5]),
+            Operation::Fence { proxy: false } if !instruction.has("mbarrier_init") => (What::Fence, [None; 5]),
+            Operation::Other if matches!(instruction.mnemonic(), "mma" | "wmma") => (What::Meet, [None; 5]),
             Operation::Other => touch(instruction)?,
             _ => return None,
         };
@@ -114,6 +119,13 @@ impl<'a> DataSite<'a> {
     pub(super) fn names(&self) -> impl Iterator<Item = &'a str> {
         self.operands.into_iter().flatten().filter_map(|operand| base(&operand))
     }
+}
+
+/// The operand of a `tcgen05.mma` that says whether the product is added to what is there: the second that is no address and no list,
+/// behind the matrices.
+pub fn accumulates<'a>(instruction: Instruction<'a>) -> Option<Operand<'a>> {
+    let is_plain = |operand: &Operand<'_>| matches!(operand.shape(), Shape::Name { .. } | Shape::Number(_));
+    instruction.operands().skip(3).filter(is_plain).nth(1)
 }
 
 /// Whether an access is no weak one.
@@ -170,7 +182,7 @@ fn fence(instruction: Instruction<'_>) -> Option<What> {
 }
 
 /// Loads, stores and atomics of shared memory, by lanes.
-fn touch<'a>(instruction: Instruction<'a>) -> Option<(What, [Option<Operand<'a>>; 4])> {
+fn touch<'a>(instruction: Instruction<'a>) -> Option<(What, [Option<Operand<'a>>; 5])> {
     let mnemonic = instruction.mnemonic();
     let (access, at) = match mnemonic {
         "ld" | "ldu" => (Access::Read, 1),
@@ -209,7 +221,7 @@ fn touch<'a>(instruction: Instruction<'a>) -> Option<(What, [Option<Operand<'a>>
         });
         (bits / 8 * parts.unwrap_or(1), u32::MAX)
     };
-    Some((What::Touch { access, space, bytes, lanes }, [Some(address), None, None, None]))
+    Some((What::Touch { access, space, bytes, lanes }, [Some(address), None, None, None, None]))
 }
 
 /// Whether a copy that completes on an mbarrier comes from shared memory.
@@ -232,14 +244,19 @@ impl<'a> Lowering<'_, '_, 'a> {
         }
         let to = self.address(instruction.operand(0)?, at)?;
         let from = instruction.operand(1).filter(|_| instruction.mnemonic() == "cp" && is_from_shared(instruction));
-        Some(CopyEnds { to, from: from.and_then(|from| self.address(from, at)) })
+        let by = match instruction.mnemonic() {
+            "st" => Sends::Store,
+            "red" => Sends::Reduction,
+            _ => Sends::Copy,
+        };
+        Some(CopyEnds { to, from: from.and_then(|from| self.address(from, at)), by })
     }
 
     /// What an instruction does to data, resolved.
     pub(super) fn data(&mut self, index: SiteId) -> Option<Op> {
         let site = self.graph.sites.get(index)?;
         let at = site.located.id;
-        let DataSite { what, operands: [first, second, third, fourth] } = DataSite::of(site)?;
+        let DataSite { what, operands: [first, second, third, fourth, fifth] } = DataSite::of(site)?;
         let pair = site.located.instruction.has("cta_group::2");
         Some(Op::Data(match what {
             What::Touch { access, space, bytes, lanes } => {
@@ -263,7 +280,8 @@ impl<'a> Lowering<'_, '_, 'a> {
                 let instruction = fourth.map(|operand| self.source(operand, at));
                 let a = first.and_then(|operand| self.address(operand, at));
                 let to = third.and_then(|operand| self.address(operand, at));
-                let accumulates = to.map(|to| Accumulates { to, a, instruction, pair });
+                let adds = fifth.map(|operand| self.source(operand, at));
+                let accumulates = to.map(|to| Accumulates { to, a, instruction, adds, pair });
                 DataOp::Matrices { stream, descriptors, accumulates }
             }
             What::Columns { access, stream, count } => {
@@ -326,7 +344,7 @@ pub fn accessed<'a>(site: &Site<'a>) -> Vec<Accessed<'a>> {
             vec![shared(Access::Write, instruction.operand(0), None), shared(Access::Read, from, None)]
         }
         (None, _) => Vec::new(),
-        (Some(DataSite { what, operands: [first, second, third, _] }), _) => match what {
+        (Some(DataSite { what, operands: [first, second, third, ..] }), _) => match what {
             What::Touch { access, space, bytes, .. } => {
                 let found = shared(access, first, Some(u64::from(bytes)));
                 vec![found.map(|found| Accessed { is_generic: space == Space::Generic, ..found })]

@@ -46,6 +46,8 @@ pub struct Accumulates {
     pub a: Option<Address>,
     /// The instruction descriptor, which has the columns of the result.
     pub instruction: Option<Source>,
+    /// Whether the product is added to what is there.
+    pub adds: Option<Source>,
     /// Whether two blocks do it together.
     pub pair: bool,
 }
@@ -57,6 +59,19 @@ pub struct CopyEnds {
     pub to: Address,
     /// Where they come from, where that is shared memory, too.
     pub from: Option<Address>,
+    /// What it does where they go, and how.
+    pub by: Sends,
+}
+
+/// How bytes that complete on an mbarrier are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sends {
+    /// `cp.async.bulk`, `clusterlaunchcontrol.try_cancel`: by the async proxy.
+    Copy,
+    /// `st.async`
+    Store,
+    /// `red.async`: each changes the bytes at once, in any order.
+    Reduction,
 }
 
 /// What an instruction does to data.

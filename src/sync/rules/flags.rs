@@ -9,8 +9,11 @@ use std::ops::ControlFlow;
 use crate::base::{FastMap, FastSet, Line, work};
 use crate::ptx::{MbarrierAction, Operand, Operation, Register};
 use crate::simt::{Block, BlockId, Edge, Graph, Root, Site, SiteId, Warps, dataflow};
+use crate::sync::DataTouched;
+use crate::sync::execute::footprint::{OBJECT, Touched};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
+use crate::sync::value::Basis;
 
 /// Rounds in which origins of registers are followed.
 const MAX_ROUNDS: usize = 4;
@@ -22,6 +25,8 @@ const MAX_SPIN: usize = 24;
 const MAX_BRANCHES: usize = 16;
 /// The bit of what tells blocks apart.
 const BLOCK: u64 = 1;
+/// The bit of what memory brings.
+const LOADED: u64 = 1 << 63;
 
 /// Checks the flags of a kernel.
 pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
@@ -33,10 +38,12 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
         return checks;
     }
     let spins = spins(graph);
-    if spins.is_empty() {
+    let narrow: Vec<&Site<'_>> = graph.sites.iter().filter(|site| is_narrow_atomic(site)).collect();
+    if spins.is_empty() && narrow.is_empty() {
         return checks;
     }
     let origins = Origins::of(graph);
+    checks.extend(narrow.into_iter().find_map(|site| of_all_blocks(&origins, graph, site)));
     for spin in spins {
         let Some(site) = graph.sites.get(spin.load) else { continue };
         let strength = Strength::of(site);
@@ -62,7 +69,7 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
                  within a cluster",
             ));
         }
-        let of_flag = origins.address(graph, site) & !BLOCK;
+        let of_flag = origins.address(graph, site) & !(BLOCK | LOADED);
         let writes = graph.sites.iter().filter(|site| is_global(site) && writes_flag(site));
         for write in writes.filter(|write| origins.address(graph, write) & of_flag != 0) {
             if Strength::of(write) == (Strength::Strong { within_block: true }) {
@@ -86,16 +93,7 @@ fn likely(rule: Rule, line: Line, message: String, reasoning: &str) -> Finding {
 /// Arrivals at an mbarrier of another block that say that they are for their own.
 fn remote_arrivals(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
     for (index, site) in warps.graph.sites.iter_enumerated() {
-        let Operation::Mbarrier(mbarrier) = site.operation else { continue };
-        let arrives = matches!(
-            mbarrier.action,
-            MbarrierAction::Arrive | MbarrierAction::ArriveDrop | MbarrierAction::ArriveExpectTx
-        );
-        let Some(address) = mbarrier.address.filter(|_| arrives && site.located.instruction.has("cta")) else {
-            continue;
-        };
-        let is_remote = warps.values.root(&warps.graph, index, address) == Some(Root::Mapped);
-        if is_remote && !warps.values.is_own(&warps.graph, index, address) {
+        if site.located.instruction.has("cta") && remote_arrival(warps, index, site) {
             checks.push(likely(
                 Rule::ScopeReaches,
                 site.line(),
@@ -104,6 +102,57 @@ fn remote_arrivals(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
             ));
         }
     }
+}
+
+/// Waits for mbarriers that other blocks arrive at, and which say that they hear of their own block alone: those that an execution sees
+/// both at.
+pub fn narrow_waits(warps: &Warps<'_>, touched: &DataTouched) -> Vec<Finding> {
+    let line_of = |found: &Touched| touched.program.code.get(found.pc).map(|instr| instr.line);
+    let places = |at: Line| {
+        let is_there = move |touched: &&Touched| touched.operand == OBJECT.0 && line_of(touched) == Some(at);
+        let spans = touched.touched.iter().filter(is_there).flat_map(|touched| &touched.spans);
+        spans.filter(|span| span.place == Basis::Fact).map(|span| span.start).collect::<FastSet<u64>>()
+    };
+    let sites = || warps.graph.sites.iter_enumerated();
+    // Who announces bytes hands over nothing of its own: what the wait is for comes with the copies.
+    let hands_over = |site: &Site<'_>| match site.operation {
+        Operation::Mbarrier(mbarrier) => mbarrier.action != MbarrierAction::ArriveExpectTx,
+        _ => false,
+    };
+    let arrivals = sites().filter(|(index, site)| hands_over(site) && remote_arrival(warps, *index, site));
+    let remote: FastSet<u64> = arrivals.flat_map(|(_, site)| places(site.line())).collect();
+    if remote.is_empty() {
+        return Vec::new();
+    }
+    let waits = sites().filter(|(_, site)| match site.operation {
+        Operation::Mbarrier(mbarrier) => {
+            matches!(mbarrier.action, MbarrierAction::TryWait | MbarrierAction::TestWait)
+                && site.located.instruction.has("cta")
+        }
+        _ => false,
+    });
+    let narrow = waits.filter(|(_, site)| !places(site.line()).is_disjoint(&remote));
+    narrow
+        .map(|(_, site)| {
+            likely(
+                Rule::ScopeReaches,
+                site.line(),
+                "a wait for an mbarrier that another block arrives at has the scope of its own".to_owned(),
+                "who arrives is in another block: what it did before is heard of with .cluster only",
+            )
+        })
+        .collect()
+}
+
+/// Whether an instruction arrives at an mbarrier of another block.
+fn remote_arrival(warps: &Warps<'_>, index: SiteId, site: &Site<'_>) -> bool {
+    let Operation::Mbarrier(mbarrier) = site.operation else { return false };
+    let arrives =
+        matches!(mbarrier.action, MbarrierAction::Arrive | MbarrierAction::ArriveDrop | MbarrierAction::ArriveExpectTx);
+    mbarrier.address.filter(|_| arrives).is_some_and(|address| {
+        warps.values.root(&warps.graph, index, address) == Some(Root::Mapped)
+            && !warps.values.is_own(&warps.graph, index, address)
+    })
 }
 
 /// Data that is stored into the memory of another block, and handed over at an mbarrier there with the scope of one block: by the arrival,
@@ -171,6 +220,28 @@ fn narrow_handover(warps: &Warps<'_>) -> Option<Finding> {
         }
     }
     None
+}
+
+/// Whether an instruction changes global memory at once for the threads of its own block alone.
+fn is_narrow_atomic(site: &Site<'_>) -> bool {
+    let instruction = site.located.instruction;
+    matches!(instruction.mnemonic(), "atom" | "red") && instruction.has("global") && instruction.has("cta")
+}
+
+/// An atomic of one block's scope at an address that all blocks have: nothing but parameters, constants and the thread decide it.
+fn of_all_blocks(origins: &Origins, graph: &Graph<'_>, site: &Site<'_>) -> Option<Finding> {
+    let of = origins.address(graph, site);
+    let is_of_all = of != 0 && of & (BLOCK | LOADED) == 0;
+    // A kernel of one block asks for no block.
+    let has_blocks = graph.sites.iter().any(|site| site.located.instruction.operands().any(|it| tells_grid(it.text())));
+    (is_of_all && has_blocks && !origins.differs_by_block(graph, site.block)).then(|| {
+        likely(
+            Rule::ScopeReaches,
+            site.line(),
+            "all blocks change this memory, each with the scope of its own".to_owned(),
+            "nothing in the address tells blocks apart, and .cta is atomic for the threads of one block alone: .gpu",
+        )
+    })
 }
 
 /// How an access is ordered with those of others.
@@ -312,7 +383,7 @@ impl Origins {
                         name.map_or(0, |name| *names.entry(name).or_insert(BLOCK << next))
                     }
                     // What is in memory is not where it is.
-                    ("ld" | "atom", false) => 0,
+                    ("ld" | "atom", false) => LOADED,
                     _ => read.fold(0, |bits, used| bits | of.get(&used.register).copied().unwrap_or(0)),
                 };
                 if instruction.mnemonic() == "mov" && instruction.operands().any(|operand| tells_blocks(operand.text()))
@@ -364,6 +435,11 @@ impl Origins {
     }
 }
 
+/// Whether something is asked of a grid that a grid of one block need not be asked.
+fn tells_grid(text: &str) -> bool {
+    tells_blocks(text) || text.starts_with("%nctaid")
+}
+
 fn tells_blocks(text: &str) -> bool {
-    ["%ctaid", "%cluster_ctaid", "%cluster_ctarank", "%clusterid"].iter().any(|name| text.starts_with(name))
+    ["%ctaid", "%cluster_ctaid", "%cluster_ctarank", "%clusterid", "%smid"].iter().any(|name| text.starts_with(name))
 }

@@ -216,13 +216,13 @@ rules! {
         /// Nothing is allocated after the permit was given up.
         PermitHeld "PI609" Fatal Read,
         /// Columns that are used were allocated.
-        TensorWithin "PI610" Fatal Read,
+        TensorWithin "PI610" Fatal Both,
         /// A warp reaches its own lanes of tensor memory.
-        TensorLanes "PI611" Fatal Read,
+        TensorLanes "PI611" Fatal Both,
         /// Accumulators do not overlap.
         TensorOverlap "PI612" Other Read,
         /// The first multiplication does not add to tensor memory that nothing set.
-        TensorFirst "PI613" Other Read,
+        TensorFirst "PI613" Other Both,
         /// Registers of tcgen05.ld are used after tcgen05.wait::ld.
         TensorLoadAwaited "PI614" Other Read,
         /// The blocks of a pair meet before they free tensor memory.
@@ -268,9 +268,9 @@ rules! {
         /// Addresses are aligned.
         Aligned "PI811" Fatal Read,
         /// Accesses stay within their variable.
-        WithinVariable "PI812" Other Read,
+        WithinVariable "PI812" Other Both,
         /// Nothing writes to the memory of an mbarrier.
-        MbarrierKept "PI813" Other Read,
+        MbarrierKept "PI813" Other Both,
         /// An address is of the space that its instruction names.
         OfSpace "PI814" Fatal Read,
         /// Ranks and masks name blocks that the cluster has.
@@ -296,7 +296,7 @@ rules! {
         /// A flag that is waited for is read by a strong load.
         FlagStrong "PI831" Fatal Read,
         /// The scope of a flag, or of an arrival, has both sides in it.
-        ScopeReaches "PI832" Other Read,
+        ScopeReaches "PI832" Other Both,
         /// A tensor map that the kernel changes is acquired before it is used.
         MapAcquired "PI833" Other Read,
     }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use crate::ptx::descriptor::{self, MmaKind};
 use crate::ptx::{Instruction, Operand, Operation, Shape, Tcgen05};
 use crate::simt::{Bits, Paths, Site, SiteId, ThreadSet, Value, Warps};
+use crate::sync::accumulates;
 use crate::sync::rules::agreement::Agreement;
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
@@ -127,6 +128,22 @@ pub fn check(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
                 add(Rule::TensorOverlap, message, "an accumulator has N columns of its own");
             }
             accumulators.push((*variable, column, used));
+            for operand in instruction.operands().skip(1).filter(is_address) {
+                let Value::Address { variable: other, offset: Some(read) } =
+                    warps.values.operand(&warps.graph, index, operand)
+                else {
+                    continue;
+                };
+                let read = read & 0xffff;
+                if other == *variable && (column..column + used).contains(&read) {
+                    let message = format!(
+                        "{} is column {read} of tensor memory, and the result goes to columns {column} to {}",
+                        operand.text(),
+                        column + used - 1
+                    );
+                    add(Rule::TensorOverlap, message, "a multiplication reads nothing of what it writes as it goes on");
+                }
+            }
         }
         if action == Tcgen05::Mma {
             first(warps, index, &instruction, &mut add);
@@ -193,10 +210,7 @@ fn multiplied(warps: &Warps<'_>, bits: &Bits, index: SiteId, instruction: &Instr
 
 /// A first multiplication that adds to what nobody set.
 fn first(warps: &Warps<'_>, index: SiteId, instruction: &Instruction<'_>, add: &mut impl FnMut(Rule, String, &str)) {
-    let is_plain = |operand: &Operand<'_>| matches!(operand.shape(), Shape::Name { .. } | Shape::Number(_));
-    // The predicate comes after the descriptor of the instruction.
-    let mut plain = instruction.operands().skip(3).filter(is_plain);
-    let Some(accumulates) = plain.nth(1) else { return };
+    let Some(accumulates) = accumulates(*instruction) else { return };
     if warps.values.operand(&warps.graph, index, accumulates).constant() != Some(1) {
         return;
     }

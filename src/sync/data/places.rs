@@ -1,0 +1,177 @@
+//! Places that executions come to and that are wrong by themselves, whoever else is there: past the end of a variable, over an mbarrier,
+//! in columns that were not allocated.
+//!
+//! In: what each instruction touched in each execution. A place counts where nothing but the code decides that it is come to, or where
+//! executions with different inputs come to the same places: the first of an instruction, or those of a ring, which come round. How far
+//! a loop goes otherwise is for its input to say.
+
+use std::collections::BTreeSet;
+
+use super::super::execute::footprint::{MemoryKind, OBJECT, Span, Touched};
+use super::super::execute::{Misuse, Misused};
+use super::super::program::{Access, InstrId, Op, Program, Variable};
+use super::super::value::Basis;
+use crate::base::FastSet;
+use crate::sync::rules::finding::{Confidence, Finding};
+use crate::sync::rules::rule::Rule;
+
+/// What one execution touched.
+#[derive(Default)]
+pub struct Run {
+    /// By instruction and operand.
+    pub touched: Vec<Touched>,
+    /// Columns of tensor memory that a block held at once, at most.
+    pub columns_held: u64,
+    /// Uses of tensor memory that are wrong.
+    pub misused: Vec<Misused>,
+}
+
+/// A place that is wrong.
+#[derive(Clone, Debug, PartialEq)]
+struct Wrong {
+    rule: Rule,
+    pc: InstrId,
+    message: String,
+    reasoning: &'static str,
+    /// What it rests on that it is come to.
+    basis: Basis,
+    /// What has to be the same in another execution.
+    places: BTreeSet<u64>,
+}
+
+impl Wrong {
+    fn is_same(&self, other: &Wrong) -> bool {
+        (self.rule, self.pc) == (other.rule, other.pc) && self.places == other.places
+    }
+}
+
+/// Whether an execution comes to something that another one with other inputs would confirm.
+pub fn is_suspicious(program: &Program, run: &Run, given_back: bool) -> bool {
+    wrong_places(program, run, given_back).iter().any(|wrong| wrong.basis > Basis::Fact)
+}
+
+/// What is wrong in all executions: one finding for each rule. `given_back` where memory of mbarriers is used for something else.
+pub fn findings(program: &Program, runs: &[Run], given_back: bool) -> Vec<Finding> {
+    let of_runs: Vec<Vec<Wrong>> = runs.iter().map(|run| wrong_places(program, run, given_back)).collect();
+    let is_shown = |wrong: &Wrong| {
+        let shows = of_runs.iter().filter(|run| run.iter().any(|other| other.is_same(wrong))).count();
+        wrong.basis == Basis::Fact || shows > 1
+    };
+    let mut told: FastSet<Rule> = FastSet::default();
+    let firm = of_runs.iter().flatten().filter(|wrong| is_shown(wrong));
+    firm.filter(|wrong| told.insert(wrong.rule))
+        .filter_map(|wrong| {
+            let line = program.code.get(wrong.pc)?.line;
+            let (rule, confidence) = (wrong.rule, Confidence::Likely);
+            let message = wrong.message.clone();
+            Some(Finding { rule, confidence, line, message, reasoning: wrong.reasoning.to_owned() })
+        })
+        .collect()
+}
+
+fn wrong_places(program: &Program, run: &Run, given_back: bool) -> Vec<Wrong> {
+    let is_object = |touched: &&Touched| touched.operand == OBJECT.0 && touched.memory == MemoryKind::Shared;
+    let objects: BTreeSet<u64> = run
+        .touched
+        .iter()
+        .filter(is_object)
+        .flat_map(|touched| touched.spans.iter())
+        .filter(|span| span.place == Basis::Fact)
+        .map(|span| span.start)
+        .collect();
+    let mut found: Vec<Wrong> = run.misused.iter().filter_map(misused).collect();
+    for touched in run.touched.iter().filter(|touched| touched.unknown == 0 && touched.operand != OBJECT.0) {
+        let is_copy = program.code.get(touched.pc).is_some_and(|instr| is_copy(&instr.op));
+        for span in touched.spans.iter().filter(|span| span.place == Basis::Fact && counts(touched, span)) {
+            let wrong = match touched.memory {
+                MemoryKind::Tensor => beyond(touched, span, run.columns_held),
+                MemoryKind::Shared if is_copy => {
+                    let over = || over(program, touched, span, &objects).filter(|_| !given_back);
+                    past(program, touched, span).or_else(over)
+                }
+                MemoryKind::Shared => None,
+            };
+            found.extend(wrong);
+        }
+    }
+    found
+}
+
+/// Whether a place is come to whatever the inputs are, as far as one execution tells.
+fn counts(touched: &Touched, span: &Span) -> bool {
+    span.path == Basis::Fact || span.path == Basis::Input && (span.pass == 0 || touched.returned)
+}
+
+fn is_copy(op: &Op) -> bool {
+    use super::super::program::DataOp;
+    matches!(op, Op::Copy { .. } | Op::Data(DataOp::BulkStore { .. }))
+}
+
+/// What two executions have to have in common: the place, or all of those that come round.
+fn places(touched: &Touched, span: &Span) -> BTreeSet<u64> {
+    if span.pass == 0 { BTreeSet::from([span.start]) } else { touched.spans.iter().map(|span| span.start).collect() }
+}
+
+fn wrong(rule: Rule, (touched, span): (&Touched, &Span), message: String, reasoning: &'static str) -> Wrong {
+    Wrong { rule, pc: touched.pc, message, reasoning, basis: span.path, places: places(touched, span) }
+}
+
+/// Columns that were not allocated.
+fn beyond(touched: &Touched, span: &Span, held: u64) -> Option<Wrong> {
+    let message = format!("columns {} to {} are used of {held} that were allocated", span.start, span.end() - 1);
+    let reasoning = "columns that were not allocated belong to others, or to nobody";
+    (held > 0 && span.end() > held).then(|| wrong(Rule::TensorWithin, (touched, span), message, reasoning))
+}
+
+/// A copy that goes past the end of the variable that it starts in.
+fn past(program: &Program, touched: &Touched, span: &Span) -> Option<Wrong> {
+    let at = program.variables.partition_point(|variable| variable.start <= span.start);
+    let Variable { name, start, bytes, .. } = at.checked_sub(1).and_then(|at| program.variables.get(at))?;
+    let bytes = (*bytes)?;
+    let from = span.start - start;
+    if from >= bytes || from + span.count <= bytes {
+        return None;
+    }
+    let verb = if touched.access == Access::Read { "reads" } else { "writes" };
+    let message = format!("{verb} bytes {from} to {} of {name}, which has {bytes}", from + span.count - 1);
+    Some(wrong(
+        Rule::WithinVariable,
+        (touched, span),
+        message,
+        "what lies before and behind a variable belongs to others",
+    ))
+}
+
+/// A copy into the memory of an mbarrier.
+fn over(program: &Program, touched: &Touched, span: &Span, objects: &BTreeSet<u64>) -> Option<Wrong> {
+    let object = objects.range(span.start.saturating_sub(OBJECT.1 - 1)..span.end()).next()?;
+    if touched.access == Access::Read {
+        return None;
+    }
+    let (place, object) = (program.name_of(span.start, |_| false), program.name_of(*object, |_| false));
+    let message = format!("{} bytes or more are copied to {place}, where the mbarrier {object} is", span.count);
+    let reasoning = "an mbarrier is touched by mbarrier instructions alone, until mbarrier.inval gives its memory back";
+    Some(wrong(Rule::MbarrierKept, (touched, span), message, reasoning))
+}
+
+fn misused(found: &Misused) -> Option<Wrong> {
+    let Misused { pc, misuse, basis } = *found;
+    let (rule, message, reasoning, place) = match misuse {
+        Misuse::Unset { column } => (
+            Rule::TensorFirst,
+            "the first multiplication adds to an accumulator that nothing has set".to_owned(),
+            "with enable-input-d the product is added to what tensor memory holds",
+            column,
+        ),
+        Misuse::Lane { lane, warp } => {
+            let own = warp % 4 * 32;
+            (
+                Rule::TensorLanes,
+                format!("warp {warp} is at lane {lane} of tensor memory, and {own} to {} are its own", own + 31),
+                "warp w of a warpgroup reaches lanes 32 (w % 4) to 32 (w % 4) + 31: bits 16 to 31 of an address are the lane",
+                lane,
+            )
+        }
+    };
+    (basis <= Basis::Input).then(|| Wrong { rule, pc, message, reasoning, basis, places: BTreeSet::from([place]) })
+}
