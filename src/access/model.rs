@@ -89,6 +89,11 @@ impl AccessFacts {
         }
     }
 
+    /// Whether any access is decided.
+    pub fn decides(&self) -> bool {
+        self.accesses.iter().any(AccessFact::is_decided)
+    }
+
     /// Keeps what holds for blocks of another shape, too.
     pub fn agree_with(&mut self, other: &AccessFacts) {
         let mut differ = false;

@@ -123,12 +123,12 @@ impl<'a> Warps<'a> {
     /// The same kernel, evaluated for the operands of all that reads or writes memory, or has lanes work together. Nothing is taken to
     /// come from shared memory.
     pub fn with_operands(&self, function: &Function<'_, 'a>, size: Option<BlockSize>) -> Warps<'a> {
-        Warps::within(function, self.graph.clone(), size, Scope::Operands)
+        Warps::of_operands(function, self.graph.clone(), size)
     }
 
-    /// A function, evaluated so and not otherwise.
-    pub fn of_operands(function: &Function<'_, 'a>, size: BlockSize) -> Warps<'a> {
-        Warps::within(function, Arc::new(Graph::build(function)), Some(size), Scope::Operands)
+    /// A function that is cut into blocks, evaluated so and not otherwise.
+    pub fn of_operands(function: &Function<'_, 'a>, graph: Arc<Graph<'a>>, size: Option<BlockSize>) -> Warps<'a> {
+        Warps::within(function, graph, size, Scope::Operands)
     }
 
     fn within(function: &Function<'_, 'a>, graph: Arc<Graph<'a>>, size: Option<BlockSize>, scope: Scope) -> Warps<'a> {

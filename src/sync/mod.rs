@@ -31,9 +31,10 @@ pub use rules::agreement::Agreement;
 pub use verdict::{Answer, Cause, Effort, Verdict};
 use verdict::{Limits, Problems, Witness, find_culprit, judge, problems_in};
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 
-use crate::base::work;
+use crate::base::{Line, work};
 use crate::ptx::{Function, Module, Operation, RegisterAction, Tcgen05};
 use crate::registers::cap;
 use crate::roles::Role;
@@ -91,9 +92,10 @@ pub fn check<'a>(
     found.extend(cluster::check(warps));
     found.extend(tensor::check(warps));
     found.extend(groups::check(warps));
-    let (broken, operands) = of_operands(function, warps, size);
+    let (broken, operands) = of_operands(function, &warps.graph, size);
+    let of_operands = broken.iter().map(|check| (check.rule, check.line)).collect();
     found.extend(broken);
-    let mut evidence = Evidence { operands, touched: None };
+    let mut evidence = Evidence { operands, of_operands, touched: None };
     // What memory hands out is told only likely.
     for check in found.iter_mut().filter(|check| check.rule.family() == Family::Named && warps.values.by_memory) {
         check.confidence = check.confidence.min(Confidence::Likely);
@@ -132,6 +134,8 @@ pub fn check<'a>(
 pub struct Evidence<'a> {
     /// The kernel evaluated for the operands of what reads or writes memory; none where that takes too many steps.
     pub operands: Option<(Warps<'a>, Bits)>,
+    /// Rules that operands of instructions break, and where.
+    pub of_operands: HashSet<(Rule, Line)>,
     /// What its instructions touched when they were executed; none where they were not.
     pub touched: Option<DataTouched>,
 }
@@ -142,11 +146,11 @@ const OPERAND_STEPS: u64 = 4 << 20;
 /// What the operands of single instructions break: the rules that constants decide.
 pub(crate) fn of_operands<'a>(
     function: &Function<'_, 'a>,
-    warps: &Warps<'a>,
+    graph: &Arc<Graph<'a>>,
     size: Option<BlockSize>,
 ) -> (Vec<Finding>, Option<(Warps<'a>, Bits)>) {
     let check = || {
-        let warps = warps.with_operands(function, size);
+        let warps = Warps::of_operands(function, graph.clone(), size);
         let bits = Bits::of(&warps);
         let mut agreement = Agreement::new(&warps);
         let mut found = convergence::check(&mut agreement);

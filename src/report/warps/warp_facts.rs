@@ -1,16 +1,17 @@
 //! What a kernel's PTX alone says of its warps: computed while ptxas runs, and joined with the code when that is there.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::model::*;
-use crate::access::{self, AccessFact, AccessFacts};
+use crate::access::{self, AccessFacts};
 use crate::base::Line;
 use crate::base::work::{self, TooManySteps};
 use crate::memory::{self, MemoryMaps};
 use crate::ptx::{BarrierAction, ClusterBarrierAction, Function, Module, Operation};
 use crate::roles::setmaxnreg::{self, Requested};
 use crate::roles::{self, Role};
-use crate::simt::{self, Bits, BlockSize, Graph, Warps};
+use crate::simt::{self, BlockSize, Graph, Warps};
 use crate::sync::Effort;
 use crate::sync::multiply::{self, Multiplication};
 use crate::sync::register_schedule::RoleTraces;
@@ -66,6 +67,8 @@ pub(super) struct WarpFacts {
     pub asynchronous: Vec<AsynchronousSite>,
     /// What is inconsistent.
     pub checks: Vec<Finding>,
+    /// Those of them that operands of instructions alone break.
+    pub of_operands: HashSet<(Rule, Line)>,
     /// What its multiplications multiply.
     pub multiplications: Vec<Multiplication>,
     /// What executing its barriers says; none where the size of a block is not known, or nothing synchronises.
@@ -118,21 +121,30 @@ impl WarpFacts {
         let evaluate = |size| work::within(steps, || WarpFacts::evaluate(function, size, effort, draw_in));
         let shapes = size.map_or_else(Vec::new, |size| simt::shapes(function, size));
         let [first, others @ ..] = &shapes[..] else { return evaluate(size) };
-        let (mut facts, mut made_for) = (evaluate(Some(*first))?, *first);
-        for shape in others {
-            if !facts.complains() {
+        let mut facts = evaluate(Some(*first))?;
+        if others.is_empty() {
+            return Ok(facts);
+        }
+        let graph = Arc::new(work::within(steps, || Graph::build(function))?);
+        for (at, shape) in others.iter().enumerate() {
+            let compared = at + 1 < SHAPES_OF_ACCESSES && facts.accesses.as_ref().is_some_and(AccessFacts::decides);
+            if !facts.complains() && !compared {
                 break;
             }
-            match evaluate(Some(*shape)) {
-                Ok(there) if !there.complains() => (facts, made_for) = (there, *shape),
-                there => facts.doubt(there.as_ref().map_or(&[], |there| &there.checks)),
+            let operands = work::within(steps, || sync::of_operands(function, &graph, Some(*shape)));
+            let (broken, operands) = operands.unwrap_or_default();
+            if compared && let Some(accesses) = &mut facts.accesses {
+                accesses.agree_with(&access::accesses(function, operands.as_ref()).unwrap_or_default());
             }
-        }
-        if let Some(accesses) = &mut facts.accesses {
-            let others = shapes.iter().take(SHAPES_OF_ACCESSES).filter(|shape| **shape != made_for);
-            for shape in others {
-                if accesses.accesses.iter().any(AccessFact::is_decided) {
-                    accesses.agree_with(&accesses_in(function, *shape, steps));
+            // What operands alone break takes no execution to doubt.
+            if facts.complains() && facts.complaints().all(|at| facts.of_operands.contains(&at)) && complain(&broken) {
+                facts.doubt(&broken);
+            } else if facts.complains() {
+                match evaluate(Some(*shape)) {
+                    Ok(there) if !there.complains() => {
+                        facts = WarpFacts { accesses: facts.accesses, ..there };
+                    }
+                    there => facts.doubt(there.as_ref().map_or(&[], |there| &there.checks)),
                 }
             }
         }
@@ -141,14 +153,18 @@ impl WarpFacts {
 
     /// Whether something is wrong that is told as such.
     fn complains(&self) -> bool {
-        self.checks.iter().any(|check| check.confidence > Confidence::Possible)
+        complain(&self.checks)
+    }
+
+    /// What that is, and where.
+    fn complaints(&self) -> impl Iterator<Item = (Rule, Line)> + '_ {
+        self.checks.iter().filter(|check| is_likely(check)).map(|check| (check.rule, check.line))
     }
 
     /// Leaves of what is wrong only that as likely which is so in blocks of another shape, too.
     fn doubt(&mut self, there: &[Finding]) {
-        let is_likely = |check: &&Finding| check.confidence > Confidence::Possible;
         let alike: HashSet<(Rule, Line)> =
-            there.iter().filter(is_likely).map(|check| (check.rule, check.line)).collect();
+            there.iter().filter(|check| is_likely(check)).map(|check| (check.rule, check.line)).collect();
         for check in self.checks.iter_mut().filter(|check| !alike.contains(&(check.rule, check.line))) {
             check.confidence = Confidence::Possible;
         }
@@ -237,6 +253,7 @@ impl WarpFacts {
             cluster: cluster::sites(&warps).iter().map(half).collect(),
             asynchronous: tensor::sites(&warps).into_iter().map(asynchronous).collect(),
             checks,
+            of_operands: evidence.of_operands,
             multiplications,
             execution: executed.as_ref().map(|executed| execution(executed, &warps.graph, module, &roles)),
             executed: executed.and_then(|executed| executed.finding).map(|found| (found.rule, found.line)),
@@ -252,15 +269,13 @@ impl WarpFacts {
     }
 }
 
-/// What accesses cost in blocks of a shape; nothing where that takes too many steps.
-fn accesses_in(function: &Function<'_, '_>, shape: BlockSize, steps: u64) -> AccessFacts {
-    let operands = || {
-        let warps = Warps::of_operands(function, shape);
-        let bits = Bits::of(&warps);
-        (warps, bits)
-    };
-    let operands = work::within(steps, operands).ok();
-    access::accesses(function, operands.as_ref()).unwrap_or_default()
+/// Whether a finding is told as such.
+fn is_likely(check: &Finding) -> bool {
+    check.confidence > Confidence::Possible
+}
+
+fn complain(checks: &[Finding]) -> bool {
+    checks.iter().any(is_likely)
 }
 
 fn execution(executed: &Checked, graph: &Graph<'_>, module: &Module<'_>, roles: &[Role]) -> Execution {
