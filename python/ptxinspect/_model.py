@@ -1082,7 +1082,7 @@ class Access(View):
 class UndecidedAccess(View):
     """Why it is not decided; null where it is."""
 
-    why: Literal["block_size", "address", "lanes", "alignment", "form"]
+    why: Literal["block_size", "block_shape", "address", "lanes", "alignment", "form"]
     ptx_line: Optional[int]
 
 
