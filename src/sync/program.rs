@@ -6,7 +6,7 @@
 
 mod data;
 
-pub use data::{Access, Accumulates, CopyEnds, DataOp, Sends, Stream};
+pub use data::{Access, Accumulates, CopyEnds, DataOp, Sends, Stream, TensorLanes};
 
 use super::lowering::Lowering;
 use crate::base::{IndexVec, Line, dense_id};

@@ -74,9 +74,9 @@ impl ColumnsUsed {
         }
     }
 
-    /// A warp reads or writes lanes. Those of the first warp are what kernels in use name in every warp.
+    /// A warp reads or writes lanes. Those of the first warp, and their upper half, are what kernels in use name in every warp.
     pub(super) fn at_lane(&mut self, warp: u64, lane: u64, pc: InstrId, basis: Basis) {
-        if lane != 0 && lane / OWN_LANES != warp % QUARTERS {
+        if lane % OWN_LANES != lane && lane / OWN_LANES != warp % QUARTERS {
             self.keep(Misused { pc, misuse: Misuse::Lane { lane, warp }, basis });
         }
     }

@@ -18,7 +18,7 @@ use crate::base::{FastMap, FastSet};
 use crate::sync::LANES;
 use crate::sync::machine::SharedAddress;
 use crate::sync::program::{
-    Access, Accumulates, Address, Bytes, CopyEnds, DataOp, InstrId, Sends, Source, Space, Stream,
+    Access, Accumulates, Address, Bytes, CopyEnds, DataOp, InstrId, Sends, Source, Space, Stream, TensorLanes,
 };
 use crate::sync::value::Basis;
 
@@ -623,7 +623,7 @@ impl Run<'_> {
                     self.issue(warp, lane as u32, Stream::Bulk, By::BulkStore, place, (0, is_whole));
                 }
             }
-            DataOp::Columns { access, stream, at, count, pair, descriptor } => {
+            DataOp::Columns { access, stream, at, count, lanes, pair, descriptor } => {
                 let lane = mask.trailing_zeros() as usize;
                 if let Some(descriptor) = descriptor {
                     let here = &self.warps[warp];
@@ -632,14 +632,13 @@ impl Run<'_> {
                     let place = (address.0, GRANULE, word.basis);
                     self.issue(warp, 0, stream, By::Tcgen05, place, (0, false));
                 }
-                let whole = stream == Stream::Tcgen05;
                 let Some(data) = &mut self.data else { return };
                 let (agent, epoch) = data.issue(Agent::Stream(warp, stream, 0));
                 let basis = Basis::Fact;
                 let who = Toucher { warp, agent, epoch, access, by: By::Tcgen05, strong: false, basis };
                 self.passes_columns(&who, lane, at, u64::from(count), true);
-                self.reaches_lanes(warp, lane, at, (access, u64::from(count)), stream != Stream::Tcgen05);
-                self.touch_columns(who, lane, at, u64::from(count), (whole, pair));
+                self.reaches_lanes(warp, lane, at, (access, u64::from(count)), lanes);
+                self.touch_columns(who, lane, at, u64::from(count), (lanes, pair));
             }
             DataOp::Matrices { stream, descriptors, accumulates } => {
                 let by = if stream == Stream::Wgmma { By::Wgmma } else { By::Tcgen05 };
@@ -669,7 +668,7 @@ impl Run<'_> {
                     let (agent, epoch) = data.issue(Agent::Stream(warp, stream, 0));
                     let who = Toucher { warp, agent, epoch, access, by, strong: false, basis: Basis::Fact };
                     self.passes_columns(&who, lane, at, count.max(1), is_whole);
-                    self.touch_columns(who, lane, at, count.max(1), (true, pair));
+                    self.touch_columns(who, lane, at, count.max(1), (TensorLanes::All, pair));
                 }
             }
             DataOp::CommitGroup(stream) => {
@@ -765,7 +764,7 @@ impl Run<'_> {
         lane: usize,
         at: Address,
         (access, count): (Access, u64),
-        is_by_warp: bool,
+        lanes: TensorLanes,
     ) {
         let here = &self.warps[warp];
         let (rank, index, word) = (here.rank, here.index, self.address(here, at, lane));
@@ -773,16 +772,25 @@ impl Run<'_> {
         let standing = data.standing.get(warp).copied().unwrap_or_default();
         let (first, is_known) = (word.bits & 0xffff, word.basis < Basis::Memory);
         if access.writes() {
-            data.columns.set(rank, is_known.then_some(first..first + count));
+            // Where the second place of two lies is not looked at.
+            let columns = (is_known && lanes != TensorLanes::Split).then_some(first..first + count);
+            data.columns.set(rank, columns);
         }
-        if is_by_warp && is_known {
+        if lanes != TensorLanes::All && is_known {
             let basis = word.basis.max(standing.ground);
             data.columns.at_lane(index.into(), word.bits >> 16 & 0xffff, standing.pc, basis);
         }
     }
 
-    /// Columns of tensor memory: those of one quarter of the lanes, or all of them.
-    fn touch_columns(&mut self, who: Toucher, lane: usize, at: Address, count: u64, (whole, pair): (bool, bool)) {
+    /// Columns of tensor memory, in some of its lanes.
+    fn touch_columns(
+        &mut self,
+        who: Toucher,
+        lane: usize,
+        at: Address,
+        count: u64,
+        (lanes, pair): (TensorLanes, bool),
+    ) {
         let here = &self.warps[who.warp];
         let word = self.address(here, at, lane);
         let (rank, blocks) = (here.rank, u64::from(self.launch.blocks()));
@@ -795,8 +803,14 @@ impl Run<'_> {
             data.unknown += 1;
             return;
         }
-        // A warp comes to the lanes of its own quarter alone.
-        let mask = if whole { u16::MAX } else { 0xf << (quarter * 4) };
+        // A warp comes to the lanes of its own quarter alone, or to half of them: a bit for eight lanes.
+        let is_upper = word.bits >> 16 & 16 != 0;
+        let mask = match lanes {
+            TensorLanes::All => u16::MAX,
+            TensorLanes::Quarter => 0xf << (quarter * 4),
+            TensorLanes::Half | TensorLanes::Split if is_upper => 0xc << (quarter * 4),
+            TensorLanes::Half | TensorLanes::Split => 0x3 << (quarter * 4),
+        };
         // Behind the shared memory of all blocks.
         let cells = (blocks + rank) as usize;
         if data.shadow.len() <= cells {
@@ -819,7 +833,7 @@ impl Run<'_> {
         let (access, by) = (Access::Write, By::Allocation);
         let who = Toucher { warp, agent: warp, epoch, access, by, strong: false, basis: Basis::Fact };
         let lane = mask.trailing_zeros() as usize;
-        self.touch_columns(who, lane, Address { base: at, offset: 0 }, count, (true, false));
+        self.touch_columns(who, lane, Address { base: at, offset: 0 }, count, (TensorLanes::All, false));
     }
 
     /// Issues work that reads bytes at an address.

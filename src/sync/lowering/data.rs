@@ -21,7 +21,7 @@ enum What {
     CopyAsync { bytes: u32 },
     BulkStore { tensor: bool },
     Matrices(Stream),
-    Columns { access: Access, stream: Stream, count: u32 },
+    Columns { access: Access, stream: Stream, count: u32, lanes: TensorLanes },
     CommitGroup(Stream),
     WaitGroup(Stream, Option<u32>),
     ProxyFence,
@@ -77,17 +77,18 @@ impl<'a> DataSite<'a> {
             Operation::Tcgen05 { action: Tcgen05::Cp, .. } => {
                 let count = if instruction.modifiers().any(|word| word.ends_with("x256b")) { 8 } else { 4 };
                 let operands = [instruction.operand(0), instruction.operand(1), None, None, None];
-                (What::Columns { access: Access::Write, stream: Stream::Tcgen05, count }, operands)
+                let (access, stream, lanes) = (Access::Write, Stream::Tcgen05, TensorLanes::All);
+                (What::Columns { access, stream, count, lanes }, operands)
             }
             Operation::Tcgen05 { action: Tcgen05::Ld, .. } => {
                 let (access, stream) = (Access::Read, Stream::TensorLoad);
-                let count = columns(instruction)?;
-                (What::Columns { access, stream, count }, [instruction.operand(1), None, None, None, None])
+                let (count, lanes) = columns(instruction)?;
+                (What::Columns { access, stream, count, lanes }, [instruction.operand(1), None, None, None, None])
             }
             Operation::Tcgen05 { action: Tcgen05::St, .. } => {
                 let (access, stream) = (Access::Write, Stream::TensorStore);
-                let count = columns(instruction)?;
-                (What::Columns { access, stream, count }, [instruction.operand(0), None, None, None, None])
+                let (count, lanes) = columns(instruction)?;
+                (What::Columns { access, stream, count, lanes }, [instruction.operand(0), None, None, None, None])
             }
             Operation::Tcgen05 { action: Tcgen05::Wait, .. } => {
                 let stores = instruction.modifiers().any(|word| word == "wait::st");
@@ -161,18 +162,19 @@ fn base<'a>(operand: &Operand<'a>) -> Option<&'a str> {
     operand.address().and_then(|address| address.base).or_else(|| operand.name())
 }
 
-/// Columns of tensor memory that `tcgen05.ld` or `tcgen05.st` touches: `.16x64b.x4` has eight.
-fn columns(instruction: Instruction<'_>) -> Option<u32> {
+/// Columns of tensor memory that `tcgen05.ld` or `tcgen05.st` touches, and in which lanes: `.16x64b.x4` has eight.
+fn columns(instruction: Instruction<'_>) -> Option<(u32, TensorLanes)> {
     let words = || instruction.modifiers();
     let times: u32 = words().find_map(|word| word.strip_prefix('x')?.parse().ok())?;
-    let width = words().find_map(|word| match word {
-        "32x32b" | "16x32bx2" => Some(1),
-        "16x64b" => Some(2),
-        "16x128b" => Some(4),
-        "16x256b" => Some(8),
+    let (width, lanes) = words().find_map(|word| match word {
+        "32x32b" => Some((1, TensorLanes::Quarter)),
+        "16x32bx2" => Some((1, TensorLanes::Split)),
+        "16x64b" => Some((2, TensorLanes::Half)),
+        "16x128b" => Some((4, TensorLanes::Half)),
+        "16x256b" => Some((8, TensorLanes::Half)),
         _ => None,
     })?;
-    Some(width * times)
+    Some((width * times, lanes))
 }
 
 fn fence(instruction: Instruction<'_>) -> Option<What> {
@@ -284,9 +286,9 @@ impl<'a> Lowering<'_, '_, 'a> {
                 let accumulates = to.map(|to| Accumulates { to, a, instruction, adds, pair });
                 DataOp::Matrices { stream, descriptors, accumulates }
             }
-            What::Columns { access, stream, count } => {
+            What::Columns { access, stream, count, lanes } => {
                 let descriptor = second.map(|operand| self.source(operand, at));
-                DataOp::Columns { access, stream, at: self.address(first?, at)?, count, pair, descriptor }
+                DataOp::Columns { access, stream, at: self.address(first?, at)?, count, lanes, pair, descriptor }
             }
             What::CommitGroup(stream) => DataOp::CommitGroup(stream),
             What::WaitGroup(stream, pending) => DataOp::WaitGroup(stream, pending),

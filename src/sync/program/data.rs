@@ -74,6 +74,19 @@ pub enum Sends {
     Reduction,
 }
 
+/// Lanes of tensor memory that an instruction comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TensorLanes {
+    /// Any.
+    All,
+    /// The 32 of its warp.
+    Quarter,
+    /// 16 of those: which, the address says.
+    Half,
+    /// The same 16 in two places.
+    Split,
+}
+
 /// What an instruction does to data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DataOp {
@@ -125,6 +138,8 @@ pub enum DataOp {
         at: Address,
         /// How many.
         count: u32,
+        /// In which lanes.
+        lanes: TensorLanes,
         /// Whether two blocks do it together.
         pair: bool,
         /// The descriptor of what is copied there.
