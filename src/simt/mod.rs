@@ -32,7 +32,6 @@ pub use uniformity::Uniformity;
 
 pub use crate::graph::BlockId;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::ptx::{Function, Shape};
@@ -63,6 +62,8 @@ impl BlockSize {
 const ACROSS: [u32; 5] = [32, 0, 16, 64, 8];
 /// Threads along z at most.
 const MOST_Z: u32 = 64;
+/// Threads of a layer of a block that has three axes.
+const LAYER: u32 = 64;
 
 /// The blocks that a launch may have where only the number of their threads is known: `.maxntid` promises no extent of any axis. A kernel
 /// that looks at one axis alone is made for blocks of one.
@@ -82,14 +83,15 @@ pub fn shapes(function: &Function<'_, '_>, size: BlockSize) -> Vec<BlockSize> {
         false => [x, 1, threads / x],
     });
     let deep = (along_y && along_z && threads.is_multiple_of(LAYER)).then_some([8, 8, threads / LAYER]);
-    let mut shapes: Vec<[u32; 3]> = flat.chain(deep).filter(|[.., z]| *z <= MOST_Z).collect();
-    let mut seen = HashSet::new();
-    shapes.retain(|shape| seen.insert(*shape));
-    shapes.into_iter().map(|dimensions| BlockSize { dimensions, ..size }).collect()
+    let mut shapes: Vec<BlockSize> = Vec::new();
+    for dimensions in flat.chain(deep).filter(|[.., z]| *z <= MOST_Z) {
+        let shape = BlockSize { dimensions, ..size };
+        if !shapes.contains(&shape) {
+            shapes.push(shape);
+        }
+    }
+    shapes
 }
-
-/// Threads of a layer of a block that has three axes.
-const LAYER: u32 = 64;
 
 /// Whether a kernel asks which of the threads along an axis it is.
 fn asks_for(function: &Function<'_, '_>, axis: &str) -> bool {

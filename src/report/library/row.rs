@@ -95,7 +95,7 @@ impl Row {
     /// Shared memory of a block: what is declared, and what is known of what the launch adds.
     pub fn smem_bytes(&self) -> Option<u64> {
         let launched = self.occupancy.as_ref().and_then(|found| found.smem_dynamic_bytes);
-        Some(self.resources.smem_bytes? + launched.unwrap_or(0))
+        Some(self.resources.smem_bytes?.saturating_add(launched.unwrap_or(0)))
     }
 }
 

@@ -6,10 +6,14 @@
 //! writes it, where the second does not know that the first is over, or where the async proxy does not see what the generic one
 //! wrote. One schedule tells it for all: what orders two accesses orders them in every one.
 
+mod columns;
+
+pub use columns::{Misuse, Misused};
+
 use std::collections::VecDeque;
 
+use self::columns::ColumnsUsed;
 use super::clock::Clock;
-use super::columns::{COLUMNS, ColumnsUsed};
 use super::flights::Brings;
 use super::footprint::{Footprint, MemoryKind, Pass};
 use super::step::lanes_of;
@@ -728,112 +732,6 @@ impl Run<'_> {
                 data.races.push(Race { first: end, second: end, broken: Broken::Gone, at, basis: record.basis });
             }
         }
-    }
-
-    /// Keeps the columns of tensor memory that a warp touched.
-    fn passes_columns(&mut self, who: &Toucher, lane: usize, at: Address, count: u64, is_whole: bool) {
-        let word = self.address(&self.warps[who.warp], at, lane);
-        let Some(data) = &mut self.data else { return };
-        let pass = data.pass(who.warp, MemoryKind::Tensor, who.access, 0);
-        let first = word.bits & 0xffff;
-        if word.basis >= Basis::Memory || first + count > COLUMNS {
-            data.footprint.miss(pass);
-        } else {
-            data.footprint.touch(pass, (first, count), is_whole, word.basis);
-        }
-    }
-
-    /// A multiplication sets columns, or adds to what they hold.
-    fn accumulates(&mut self, warp: usize, lane: usize, (to, count): (Address, u64), adds: Option<Source>) {
-        let here = &self.warps[warp];
-        let (rank, word) = (here.rank, self.address(here, to, lane));
-        let adds = adds.map(|adds| self.word(here, adds, lane));
-        let Some(data) = &mut self.data else { return };
-        let standing = data.standing.get(warp).copied().unwrap_or_default();
-        let (first, is_known) = (word.bits & 0xffff, word.basis < Basis::Memory);
-        if let Some(adds) = adds.filter(|adds| adds.basis < Basis::Memory && adds.bits & 1 == 1 && is_known) {
-            data.columns.adds(rank, first, standing.pc, adds.basis.max(word.basis).max(standing.ground));
-        }
-        data.columns.set(rank, is_known.then_some(first..first + count));
-    }
-
-    /// A load, a store or a copy comes to columns, and a warp to its lanes of them.
-    fn reaches_lanes(
-        &mut self,
-        warp: usize,
-        lane: usize,
-        at: Address,
-        (access, count): (Access, u64),
-        lanes: TensorLanes,
-    ) {
-        let here = &self.warps[warp];
-        let (rank, index, word) = (here.rank, here.index, self.address(here, at, lane));
-        let Some(data) = &mut self.data else { return };
-        let standing = data.standing.get(warp).copied().unwrap_or_default();
-        let (first, is_known) = (word.bits & 0xffff, word.basis < Basis::Memory);
-        if access.writes() {
-            // Where the second place of two lies is not looked at.
-            let columns = (is_known && lanes != TensorLanes::Split).then_some(first..first + count);
-            data.columns.set(rank, columns);
-        }
-        if lanes != TensorLanes::All && is_known {
-            let basis = word.basis.max(standing.ground);
-            data.columns.at_lane(index.into(), word.bits >> 16 & 0xffff, standing.pc, basis);
-        }
-    }
-
-    /// Columns of tensor memory, in some of its lanes.
-    fn touch_columns(
-        &mut self,
-        who: Toucher,
-        lane: usize,
-        at: Address,
-        count: u64,
-        (lanes, pair): (TensorLanes, bool),
-    ) {
-        let here = &self.warps[who.warp];
-        let word = self.address(here, at, lane);
-        let (rank, blocks) = (here.rank, u64::from(self.launch.blocks()));
-        let quarter = here.index % WARPGROUP;
-        let (Some(data), Some(clock)) = (&mut self.data, self.clocks.of(who.warp)) else { return };
-        let first = word.bits & 0xffff;
-        // Which lanes of which block a pair of blocks touches hangs on shapes that are not looked at.
-        data.pairs |= pair;
-        if word.basis >= Basis::Memory || first + count > COLUMNS || data.pairs {
-            data.unknown += 1;
-            return;
-        }
-        // A warp comes to the lanes of its own quarter alone, or to half of them: a bit for eight lanes.
-        let is_upper = word.bits >> 16 & 16 != 0;
-        let mask = match lanes {
-            TensorLanes::All => u16::MAX,
-            TensorLanes::Quarter => 0xf << (quarter * 4),
-            TensorLanes::Half | TensorLanes::Split if is_upper => 0xc << (quarter * 4),
-            TensorLanes::Half | TensorLanes::Split => 0x3 << (quarter * 4),
-        };
-        // Behind the shared memory of all blocks.
-        let cells = (blocks + rank) as usize;
-        if data.shadow.len() <= cells {
-            data.shadow.resize_with(cells + 1, Vec::new);
-        }
-        if data.shadow[cells].is_empty() {
-            data.shadow[cells].resize_with(COLUMNS as usize, Vec::new);
-        }
-        for column in first..first + count {
-            let who = Toucher { basis: word.basis, ..who };
-            self.pieces += data.touch_granule(clock, who, (cells, column), mask);
-        }
-    }
-
-    /// Columns of tensor memory are given back.
-    pub(super) fn frees(&mut self, warp: usize, mask: u32, at: Source, count: u64) {
-        let Some(epoch) = self.clocks.of(warp).map(|clock| clock.known(warp)).filter(|_| self.data.is_some()) else {
-            return;
-        };
-        let (access, by) = (Access::Write, By::Allocation);
-        let who = Toucher { warp, agent: warp, epoch, access, by, strong: false, basis: Basis::Fact };
-        let lane = mask.trailing_zeros() as usize;
-        self.touch_columns(who, lane, Address { base: at, offset: 0 }, count, (TensorLanes::All, false));
     }
 
     /// Issues work that reads bytes at an address.

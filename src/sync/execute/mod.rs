@@ -6,7 +6,6 @@
 
 mod barriers;
 mod clock;
-mod columns;
 mod compute;
 mod data;
 mod flights;
@@ -20,9 +19,9 @@ mod step;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use self::clock::{Clock, Clocks, Place};
-pub use self::columns::{Misuse, Misused};
 use self::data::Data;
 pub use self::data::{Broken, By, End, Race};
+pub use self::data::{Misuse, Misused};
 use self::flights::{Brings, Flight, Landing};
 use self::footprint::Footprint;
 use self::memory::Memory;

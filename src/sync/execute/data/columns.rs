@@ -1,0 +1,199 @@
+//! Columns of tensor memory as an execution uses them: who touches which, results that are added to what nobody set, and lanes of
+//! other warps.
+
+use super::{By, Toucher, WARPGROUP};
+use crate::base::FastMap;
+use crate::sync::execute::Run;
+use crate::sync::execute::footprint::MemoryKind;
+use crate::sync::program::{Access, Address, InstrId, Source, TensorLanes};
+use crate::sync::value::Basis;
+
+/// Columns of tensor memory.
+const COLUMNS: u64 = 512;
+/// Lanes of tensor memory that a warp reaches.
+const OWN_LANES: u64 = 32;
+/// What is kept of one execution.
+const MOST: usize = 16;
+
+/// What is wrong with a use of tensor memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misuse {
+    /// A product is added to a column that nothing has set.
+    Unset {
+        /// The column.
+        column: u64,
+    },
+    /// A warp is at lanes that it does not reach.
+    Lane {
+        /// The lane.
+        lane: u64,
+        /// The warp of its block.
+        warp: u64,
+    },
+}
+
+/// A use of tensor memory that is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Misused {
+    /// The instruction of the skeleton.
+    pub pc: InstrId,
+    /// What it does.
+    pub misuse: Misuse,
+    /// What it rests on.
+    pub basis: Basis,
+}
+
+/// What is known of the columns of all blocks.
+#[derive(Default)]
+pub(in crate::sync::execute) struct ColumnsUsed {
+    /// By block: the columns that something has set.
+    set: FastMap<u64, Vec<bool>>,
+    /// Whether some were set of which it is not known where they are.
+    is_open: bool,
+    pub(in crate::sync::execute) misused: Vec<Misused>,
+}
+
+impl ColumnsUsed {
+    /// Columns of a block are written; none where it is not known which.
+    pub(super) fn set(&mut self, rank: u64, columns: Option<std::ops::Range<u64>>) {
+        let Some(columns) = columns.filter(|columns| columns.end <= COLUMNS) else {
+            self.is_open = true;
+            return;
+        };
+        let set = self.set.entry(rank).or_insert_with(|| vec![false; COLUMNS as usize]);
+        for column in columns {
+            if let Some(is_set) = set.get_mut(column as usize) {
+                *is_set = true;
+            }
+        }
+    }
+
+    /// A product is added to what a column of a block holds.
+    pub(super) fn adds(&mut self, rank: u64, column: u64, pc: InstrId, basis: Basis) {
+        let is_set = self.set.get(&rank).and_then(|set| set.get(column as usize)).copied().unwrap_or(false);
+        if !is_set && !self.is_open {
+            self.keep(Misused { pc, misuse: Misuse::Unset { column }, basis });
+        }
+    }
+
+    /// A warp reads or writes lanes. Those of the first warp, and their upper half, are what kernels in use name in every warp.
+    pub(super) fn at_lane(&mut self, warp: u64, lane: u64, pc: InstrId, basis: Basis) {
+        if lane % OWN_LANES != lane && lane / OWN_LANES != warp % u64::from(WARPGROUP) {
+            self.keep(Misused { pc, misuse: Misuse::Lane { lane, warp }, basis });
+        }
+    }
+
+    fn keep(&mut self, found: Misused) {
+        if self.misused.len() < MOST && !self.misused.iter().any(|known| known.pc == found.pc) {
+            self.misused.push(found);
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Keeps the columns of tensor memory that a warp touched.
+    pub(super) fn passes_columns(&mut self, who: &Toucher, lane: usize, at: Address, count: u64, is_whole: bool) {
+        let word = self.address(&self.warps[who.warp], at, lane);
+        let Some(data) = &mut self.data else { return };
+        let pass = data.pass(who.warp, MemoryKind::Tensor, who.access, 0);
+        let first = word.bits & 0xffff;
+        if word.basis >= Basis::Memory || first + count > COLUMNS {
+            data.footprint.miss(pass);
+        } else {
+            data.footprint.touch(pass, (first, count), is_whole, word.basis);
+        }
+    }
+
+    /// A multiplication sets columns, or adds to what they hold.
+    pub(super) fn accumulates(&mut self, warp: usize, lane: usize, (to, count): (Address, u64), adds: Option<Source>) {
+        let here = &self.warps[warp];
+        let (rank, word) = (here.rank, self.address(here, to, lane));
+        let adds = adds.map(|adds| self.word(here, adds, lane));
+        let Some(data) = &mut self.data else { return };
+        let standing = data.standing.get(warp).copied().unwrap_or_default();
+        let (first, is_known) = (word.bits & 0xffff, word.basis < Basis::Memory);
+        if let Some(adds) = adds.filter(|adds| adds.basis < Basis::Memory && adds.bits & 1 == 1 && is_known) {
+            data.columns.adds(rank, first, standing.pc, adds.basis.max(word.basis).max(standing.ground));
+        }
+        data.columns.set(rank, is_known.then_some(first..first + count));
+    }
+
+    /// A load, a store or a copy comes to columns, and a warp to its lanes of them.
+    pub(super) fn reaches_lanes(
+        &mut self,
+        warp: usize,
+        lane: usize,
+        at: Address,
+        (access, count): (Access, u64),
+        lanes: TensorLanes,
+    ) {
+        let here = &self.warps[warp];
+        let (rank, index, word) = (here.rank, here.index, self.address(here, at, lane));
+        let Some(data) = &mut self.data else { return };
+        let standing = data.standing.get(warp).copied().unwrap_or_default();
+        let (first, is_known) = (word.bits & 0xffff, word.basis < Basis::Memory);
+        if access.writes() {
+            // Where the second place of two lies is not looked at.
+            let columns = (is_known && lanes != TensorLanes::Split).then_some(first..first + count);
+            data.columns.set(rank, columns);
+        }
+        if lanes != TensorLanes::All && is_known {
+            let basis = word.basis.max(standing.ground);
+            data.columns.at_lane(index.into(), word.bits >> 16 & 0xffff, standing.pc, basis);
+        }
+    }
+
+    /// Columns of tensor memory, in some of its lanes.
+    pub(super) fn touch_columns(
+        &mut self,
+        who: Toucher,
+        lane: usize,
+        at: Address,
+        count: u64,
+        (lanes, pair): (TensorLanes, bool),
+    ) {
+        let here = &self.warps[who.warp];
+        let word = self.address(here, at, lane);
+        let (rank, blocks) = (here.rank, u64::from(self.launch.blocks()));
+        let quarter = here.index % WARPGROUP;
+        let (Some(data), Some(clock)) = (&mut self.data, self.clocks.of(who.warp)) else { return };
+        let first = word.bits & 0xffff;
+        // Which lanes of which block a pair of blocks touches hangs on shapes that are not looked at.
+        data.pairs |= pair;
+        if word.basis >= Basis::Memory || first + count > COLUMNS || data.pairs {
+            data.unknown += 1;
+            return;
+        }
+        // A warp comes to the lanes of its own quarter alone, or to half of them: a bit for eight lanes.
+        let is_upper = word.bits >> 16 & 16 != 0;
+        let mask = match lanes {
+            TensorLanes::All => u16::MAX,
+            TensorLanes::Quarter => 0xf << (quarter * 4),
+            TensorLanes::Half | TensorLanes::Split if is_upper => 0xc << (quarter * 4),
+            TensorLanes::Half | TensorLanes::Split => 0x3 << (quarter * 4),
+        };
+        // Behind the shared memory of all blocks.
+        let cells = (blocks + rank) as usize;
+        if data.shadow.len() <= cells {
+            data.shadow.resize_with(cells + 1, Vec::new);
+        }
+        if data.shadow[cells].is_empty() {
+            data.shadow[cells].resize_with(COLUMNS as usize, Vec::new);
+        }
+        for column in first..first + count {
+            let who = Toucher { basis: word.basis, ..who };
+            self.pieces += data.touch_granule(clock, who, (cells, column), mask);
+        }
+    }
+
+    /// Columns of tensor memory are given back.
+    pub(in crate::sync::execute) fn frees(&mut self, warp: usize, mask: u32, at: Source, count: u64) {
+        let Some(epoch) = self.clocks.of(warp).map(|clock| clock.known(warp)).filter(|_| self.data.is_some()) else {
+            return;
+        };
+        let (access, by) = (Access::Write, By::Allocation);
+        let who = Toucher { warp, agent: warp, epoch, access, by, strong: false, basis: Basis::Fact };
+        let lane = mask.trailing_zeros() as usize;
+        self.touch_columns(who, lane, Address { base: at, offset: 0 }, count, (TensorLanes::All, false));
+    }
+}
