@@ -181,6 +181,18 @@ impl<'a> Operand<'a> {
         constant::evaluate(self.text)
     }
 
+    /// The bits of a float that is written by them: `0f3F800000`, `0d3FF0000000000000`.
+    pub fn float_bits(&self) -> Option<u64> {
+        let text = self.text.trim();
+        let (start, digits) = text.split_at_checked(2)?;
+        let bits = match start {
+            "0f" | "0F" if digits.len() == 8 => digits,
+            "0d" | "0D" if digits.len() == 16 => digits,
+            _ => return None,
+        };
+        u64::from_str_radix(bits, 16).ok()
+    }
+
     /// The base, the byte offset and what else is between the brackets, if it is an address.
     pub fn address(&self) -> Option<Address<'a>> {
         let Shape::Address(mut inside) = self.shape() else { return None };

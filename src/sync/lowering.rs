@@ -11,10 +11,10 @@ use self::names::special;
 use super::program::*;
 use crate::base::IndexVec;
 use crate::ptx::{
-    BarrierAction, Bulk, CpAsync, Declaration, Function, MbarrierAction, Operand, Operation, Register, Shape,
-    StateSpace, StatementId, Tcgen05, type_bits,
+    BarrierAction, Bulk, CpAsync, Declaration, Function, Instruction, MbarrierAction, Operand, Operation, Register,
+    Shape, StateSpace, StatementId, Tcgen05, type_bits,
 };
-use crate::simt::eval::number::{Arithmetic, Comparison, Type};
+use crate::simt::eval::number::{Arithmetic, Comparison, FloatComparison, Type};
 use crate::simt::{Graph, SiteId};
 
 /// Where the first shared variable lies: the first kilobyte is the driver's from sm_90 on.
@@ -317,6 +317,9 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
     fn source(&mut self, operand: Operand<'a>, at: StatementId) -> Source {
         if let Some(value) = operand.value() {
             return Source::Number(value as u64);
+        }
+        if let Some(bits) = operand.float_bits() {
+            return Source::Number(bits);
         }
         match operand.shape() {
             Shape::Name { name, component } => self.named(name, component, at),
@@ -735,14 +738,17 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             "setp" => {
                 needs(2)?;
                 let mut modifiers = instruction.modifiers();
-                let how = Comparison::of(modifiers.next()?);
+                let how = modifiers.next()?;
                 let combine = match modifiers.next() {
                     Some("and") if many > 2 => Combine::And,
                     Some("or") if many > 2 => Combine::Or,
                     Some("xor") if many > 2 => Combine::Xor,
                     _ => Combine::No,
                 };
-                Compute::Compare { how, ty: ty.filter(|ty| ty.bits > 1)?, combine }
+                match float_bits(instruction) {
+                    Some(bits) => Compute::CompareFloats { how: FloatComparison::of(how)?, bits, combine },
+                    None => Compute::Compare { how: Comparison::of(how), ty: ty.filter(|ty| ty.bits > 1)?, combine },
+                }
             }
             "selp" => {
                 needs(3)?;
@@ -780,6 +786,18 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         }
         Some(Op::Compute { what, to, also, args })
     }
+}
+
+/// How wide the floats are that `setp` compares, where it compares some of 32 or 64 bits with a constant: a flag, as whether a factor
+/// is zero. What data says of data is not followed.
+fn float_bits(instruction: Instruction<'_>) -> Option<u32> {
+    let bits = match instruction.modifiers().last()? {
+        "f32" => 32,
+        "f64" => 64,
+        _ => return None,
+    };
+    let is_flag = instruction.operands().skip(1).take(2).any(|operand| operand.float_bits().is_some());
+    (instruction.mnemonic() == "setp" && is_flag).then_some(bits)
 }
 
 fn move_type<'a>(mut modifiers: impl Iterator<Item = &'a str>) -> Option<Type> {
@@ -872,6 +890,7 @@ fn ends_slice(mnemonic: &str, site: &crate::simt::Site<'_>) -> bool {
         "mov" | "selp" | "ld" | "ldu" | "st" | "cp" | "bra" | "bar" | "barrier" | "mbarrier" => false,
         "atom" | "red" if !instruction.has("async") => space_of(instruction.modifiers()) == Space::Other,
         "wgmma" | "mma" | "wmma" | "ldmatrix" | "tex" | "tld4" | "suld" | "call" | "match" => true,
+        "setp" if float_bits(instruction).is_some() => false,
         _ => instruction.modifiers().any(is_float),
     }
 }

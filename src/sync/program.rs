@@ -11,7 +11,7 @@ pub use data::{Access, Accumulates, CopyEnds, DataOp, Sends, Stream, TensorLanes
 use super::lowering::Lowering;
 use crate::base::{IndexVec, Line, dense_id};
 use crate::ptx::{BarrierAction, ClusterBarrierAction, Function, Register, RegisterAction};
-use crate::simt::eval::number::{Arithmetic, Comparison, Type};
+use crate::simt::eval::number::{Arithmetic, Comparison, FloatComparison, Type};
 use crate::simt::{Graph, SiteId};
 
 /// Bytes of an array that is looked through for mbarriers: a ring has some dozens at most.
@@ -113,6 +113,20 @@ pub enum Combine {
     Xor,
 }
 
+impl Combine {
+    /// A comparison and what the predicate's word says.
+    #[inline]
+    pub fn with(self, holds: bool, predicate: u64) -> bool {
+        let predicate = predicate & 1 == 1;
+        match self {
+            Combine::No => holds,
+            Combine::And => holds & predicate,
+            Combine::Or => holds | predicate,
+            Combine::Xor => holds ^ predicate,
+        }
+    }
+}
+
 /// What an instruction computes from numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Compute {
@@ -132,6 +146,8 @@ pub enum Compute {
     Arithmetic { what: Arithmetic, ty: Type },
     /// `setp`; the second destination is the complement.
     Compare { how: Comparison, ty: Type, combine: Combine },
+    /// `setp` of floats of so many bits.
+    CompareFloats { how: FloatComparison, bits: u32, combine: Combine },
     /// `selp`
     Select,
     /// `shf.l`, `shf.r`

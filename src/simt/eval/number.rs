@@ -99,6 +99,48 @@ impl Comparison {
     }
 }
 
+/// A comparison of `setp` of floats: with which of less, equal, greater and unordered it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FloatComparison(u8);
+
+impl FloatComparison {
+    const LESS: u8 = 1;
+    const EQUAL: u8 = 2;
+    const GREATER: u8 = 4;
+    const UNORDERED: u8 = 8;
+
+    pub fn of(word: &str) -> Option<FloatComparison> {
+        let (word, unordered) = match word {
+            "num" => return Some(FloatComparison(Self::LESS | Self::EQUAL | Self::GREATER)),
+            "nan" => return Some(FloatComparison(Self::UNORDERED)),
+            _ => word.strip_suffix('u').map_or((word, 0), |word| (word, Self::UNORDERED)),
+        };
+        let ordered = match word {
+            "eq" => Self::EQUAL,
+            "ne" => Self::LESS | Self::GREATER,
+            "lt" => Self::LESS,
+            "le" => Self::LESS | Self::EQUAL,
+            "gt" => Self::GREATER,
+            "ge" => Self::GREATER | Self::EQUAL,
+            _ => return None,
+        };
+        Some(FloatComparison(ordered | unordered))
+    }
+
+    /// Whether it holds for numbers of 32 or 64 bits.
+    #[inline]
+    pub fn holds(self, bits: u32, a: u64, b: u64) -> bool {
+        let number = |of: u64| if bits == 64 { f64::from_bits(of) } else { f64::from(f32::from_bits(of as u32)) };
+        let order = match number(a).partial_cmp(&number(b)) {
+            Some(std::cmp::Ordering::Less) => Self::LESS,
+            Some(std::cmp::Ordering::Equal) => Self::EQUAL,
+            Some(std::cmp::Ordering::Greater) => Self::GREATER,
+            None => Self::UNORDERED,
+        };
+        self.0 & order != 0
+    }
+}
+
 /// An instruction of integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Arithmetic {

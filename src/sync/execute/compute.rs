@@ -2,7 +2,7 @@
 
 use crate::simt::eval::number::Type;
 use crate::sync::machine::SharedAddress;
-use crate::sync::program::{Combine, Compute};
+use crate::sync::program::Compute;
 
 /// What an instruction gives for some arguments; none where that is not defined.
 #[inline]
@@ -21,15 +21,8 @@ pub(super) fn apply(what: Compute, n: &[u64; 4]) -> Option<u64> {
             to.mask(product.wrapping_add(if adds { c } else { 0 }))
         }
         Compute::Arithmetic { what, ty } => what.apply(ty, n)?,
-        Compute::Compare { how, ty, combine } => {
-            let holds = how.holds(ty, a, b)?;
-            u64::from(match combine {
-                Combine::No => holds,
-                Combine::And => holds & (c & 1 == 1),
-                Combine::Or => holds | (c & 1 == 1),
-                Combine::Xor => holds ^ (c & 1 == 1),
-            })
-        }
+        Compute::Compare { how, ty, combine } => u64::from(combine.with(how.holds(ty, a, b)?, c)),
+        Compute::CompareFloats { how, bits, combine } => u64::from(combine.with(how.holds(bits, a, b), c)),
         Compute::Select => {
             if c & 1 == 1 {
                 a
