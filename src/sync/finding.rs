@@ -7,7 +7,7 @@ use super::mend::{Change, Insertion, Mend};
 use super::program::{Op, Program};
 use super::stands::Stands;
 use super::value::Basis;
-use super::verdict::{Cause, Shapes, Verdict, Witness};
+use super::verdict::{Cause, Firmness, Shapes, Verdict, Witness};
 use crate::base::Line;
 use crate::ptx::{Module, RegisterAction};
 use crate::roles::Role;
@@ -54,7 +54,9 @@ pub fn finding(
         (Basis::Memory | Basis::Order, false) => Confidence::Possible,
         // Arrivals that one block's late warp makes in another's stead add up in the end.
         _ if !witness.always && !is_mended && adds_up(&witness.cause) => Confidence::Possible,
-        _ if witness.is_firm || is_mended => Confidence::Likely,
+        // A number that is wrong is so with all inputs, whatever mends it with no work.
+        _ if witness.firmness == Firmness::Refuted => Confidence::Possible,
+        _ if witness.firmness == Firmness::Firm || is_mended => Confidence::Likely,
         (Basis::Fact, _) => Confidence::Likely,
         _ => Confidence::Possible,
     };

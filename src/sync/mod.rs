@@ -287,6 +287,7 @@ fn mended<'l>(
         find_culprit(program, other, &mut there, limits);
         if let Some(mend) = mend(program, other, &there, limits) {
             there.shapes = witness.shapes;
+            there.firmness = witness.firmness;
             (witness, mend_of) = (there, Some((mend, other)));
         }
     }
@@ -331,7 +332,14 @@ fn mended_suspect<'l>(
         let mend = mend(program, launch, &witness, limits)?;
         Some(Suspected::Fault(Box::new(witness), launch, Box::new(mend)))
     });
-    mended.unwrap_or(Suspected::Unknown)
+    let Some(mended) = mended else { return Suspected::Unknown };
+    // What goes wrong must do so in every shape, as what hangs must.
+    let is_right_in = |other: &&Launch| {
+        let verdict = judge(program, std::slice::from_ref(*other), limits).map(|(verdict, ..)| verdict);
+        matches!(verdict, Some(Verdict::Ends { suspects, .. }) if suspects.is_empty())
+    };
+    let mut others = launches.iter().filter(|other| other.cluster != launch.cluster).take(SHAPES_MENDED);
+    others.find(is_right_in).map_or(mended, Suspected::RightIn)
 }
 
 /// What executing a kernel says, and the finding that it makes.

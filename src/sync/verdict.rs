@@ -65,7 +65,11 @@ fn problems() -> impl Iterator<Item = Scenario> {
 
 /// Inputs that a fault is tried with once more, to see whether it hangs on those that it was found with.
 const AGAIN: [Input; 6] =
-    [Input::All(5), Input::All(384), Input::Mixed(1), Input::All(9), Input::Mixed(2), Input::All(1152)];
+    [Input::All(5), SEVERAL_TILES, Input::Mixed(1), Input::All(9), Input::Mixed(2), Input::All(1152)];
+/// Numbers of those from which on they are extents of several tiles.
+const TILES: u64 = 256;
+/// The first of them.
+const SEVERAL_TILES: Input = Input::All(384);
 /// How many times as much is tried where somebody asks for it.
 const THOROUGH: u64 = 12;
 /// Roles that are held back, one after the other.
@@ -269,10 +273,21 @@ pub struct Witness {
     pub passes: u32,
     /// Steps until then.
     pub steps: u64,
-    /// Whether it goes wrong with all other inputs, too, that lead to the same instruction.
-    pub is_firm: bool,
+    /// Whether it goes wrong with other inputs, too, that lead to the same instruction.
+    pub firmness: Firmness,
     /// In which shapes of a cluster it goes wrong.
     pub shapes: Shapes,
+}
+
+/// What other inputs say of a fault that was seen with some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Firmness {
+    /// It shows with all that lead to where it shows.
+    Firm,
+    /// They say nothing, or not enough.
+    Open,
+    /// All extents of several tiles get past, and none of less than one: no work may be all that is wrong.
+    Refuted,
 }
 
 /// In which shapes of a cluster a kernel goes wrong that the launch decides over.
@@ -293,6 +308,11 @@ impl Witness {
     /// Whether it is of a problem whose sizes were made up.
     pub fn is_of_problem(&self) -> bool {
         self.scenario.memory.grows()
+    }
+
+    /// Whether another execution comes past the place at all, and goes on for longer.
+    fn is_come_to_by(&self, run: &Executed) -> bool {
+        run.took.steps >= self.steps && self.cause.pc().is_some_and(|pc| run.passes_of(pc) > 0)
     }
 
     /// Whether another execution gets past the place, as often as this one comes to it. One that is over sooner may not have come to
@@ -366,6 +386,7 @@ pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> O
     let mut judge = Judge::new(program, limits);
     let (mut wrong, mut undecided): (Option<(Box<Witness>, &Launch)>, _) = (None, None);
     let mut shapes = Shapes::All;
+    let mut is_refuted = false;
     for launch in launches {
         if let Some((witness, _)) = &wrong
             && let Some(goes_wrong) = judge.goes_wrong_in(launch, witness)
@@ -375,8 +396,16 @@ pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> O
                 false if launch.blocks() >= LARGE => Shapes::Small,
                 false => Shapes::Some,
             });
+            // Inputs that a kernel is not made for hang it in every shape; others tell so in the one that it is made for.
+            if goes_wrong
+                && launch.blocks() == 1
+                && let Verdict::Wrong(alone) = judge.launch(launch)
+            {
+                is_refuted = alone.firmness == Firmness::Refuted;
+            }
             continue;
         }
+
         match judge.launch(launch) {
             verdict @ Verdict::Ends { .. } => return Some((verdict, launch, judge.took())),
             Verdict::Wrong(witness) => wrong = wrong.or(Some((witness, launch))),
@@ -388,6 +417,9 @@ pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> O
     }
     let wrong = wrong.map(|(mut witness, launch)| {
         witness.shapes = shapes;
+        if is_refuted {
+            witness.firmness = Firmness::Refuted;
+        }
         (Verdict::Wrong(witness), launch)
     });
     wrong.or(undecided).map(|(verdict, launch)| (verdict, launch, judge.took()))
@@ -594,8 +626,13 @@ impl<'p> Judge<'p> {
         of_counts: bool,
         weak: &mut Option<Witness>,
     ) -> Option<Verdict> {
-        witness.is_firm = self.is_firm(launch, &witness, of_counts);
-        if witness.is_firm || witness.basis <= Basis::Input && of_counts {
+        witness.firmness = self.firmness(launch, &witness, of_counts);
+        if witness.firmness == Firmness::Firm
+            && let Some(with_work) = self.with_work(launch, &witness)
+        {
+            witness = Witness { firmness: Firmness::Firm, ..with_work };
+        }
+        if witness.firmness == Firmness::Firm || witness.basis <= Basis::Input && of_counts {
             return Some(Verdict::Wrong(Box::new(witness)));
         }
         weak.get_or_insert(witness);
@@ -605,17 +642,20 @@ impl<'p> Judge<'p> {
     /// Whether a fault shows with all other inputs, too, that lead to where it shows as often: then it does not hang on a
     /// combination of inputs that no host gives. `of_counts` says that it was found with a likely count of trips; one that was
     /// found with extents, or with numbers from memory, must show with mixed inputs, too.
-    fn is_firm(&mut self, launch: &Launch, witness: &Witness, of_counts: bool) -> bool {
+    fn firmness(&mut self, launch: &Launch, witness: &Witness, of_counts: bool) -> Firmness {
+        let firm_if = |is_firm: bool| if is_firm { Firmness::Firm } else { Firmness::Open };
         match witness.basis {
-            Basis::Fact => return true,
-            Basis::Order => return false,
+            Basis::Fact => return Firmness::Firm,
+            Basis::Order => return Firmness::Open,
             Basis::Input | Basis::Memory => {}
         }
         if let Cause::Bytes { .. } = witness.cause {
-            return witness.basis == Basis::Input;
+            return firm_if(witness.basis == Basis::Input);
         }
         let memories = if witness.basis >= Basis::Memory { &MEMORY[..] } else { &MEMORY[..1] };
         let (mut shown, mut mixed) = (false, false);
+        // Whether all extents of several tiles get past, and none of less than one.
+        let (mut by_tiles, mut past) = (true, false);
         for memory in memories {
             for input in AGAIN {
                 let scenario = Scenario { input, memory: *memory };
@@ -623,11 +663,16 @@ impl<'p> Judge<'p> {
                     continue;
                 }
                 let run = self.run(launch, scenario, &witness.schedule, u64::MAX);
+                if let Input::All(extent) = input {
+                    let is_past = run.outcome == Outcome::Ends && witness.is_come_to_by(&run);
+                    by_tiles &= (extent >= TILES) == is_past;
+                    past |= is_past;
+                }
                 match run.outcome {
                     // What hangs on the order may show with these inputs in another one.
                     Outcome::Ends if witness.is_passed_by(&run) => {
                         if witness.always || self.vary(launch, scenario, &run).is_none() {
-                            return false;
+                            return Firmness::Open;
                         }
                         shown = true;
                     }
@@ -636,7 +681,32 @@ impl<'p> Judge<'p> {
                 }
             }
         }
-        shown && (mixed || of_counts && witness.basis == Basis::Input)
+        // Less than a tile is no work for a kernel that counts in whole ones.
+        if matches!(witness.scenario.input, Input::All(extent) if extent < TILES) && by_tiles && past {
+            return Firmness::Refuted;
+        }
+        firm_if(shown && (mixed || of_counts && witness.basis == Basis::Input))
+    }
+
+    /// A fault that was seen with less than a tile, as it shows with several, where these come to more: without work nobody may come
+    /// to what is wrong, and only wait for those who have none.
+    fn with_work(&mut self, launch: &Launch, witness: &Witness) -> Option<Witness> {
+        if witness.basis == Basis::Fact || !matches!(witness.scenario.input, Input::All(extent) if extent < TILES) {
+            return None;
+        }
+        let program = self.program;
+        let reached = |run: &Executed| {
+            let passed = program.code.iter_enumerated().filter(|(at, _)| run.passes_of(*at) > 0);
+            passed.filter(|(_, instr)| instr.op.synchronises()).count()
+        };
+        let scenario = Scenario { input: SEVERAL_TILES, ..witness.scenario };
+        let large = self.run(launch, scenario, &Schedule::Fair, u64::MAX);
+        cause(&large.outcome)?;
+        let small = self.run(launch, witness.scenario, &witness.schedule, u64::MAX);
+        if reached(&large) <= reached(&small) {
+            return None;
+        }
+        self.vary(launch, scenario, &large)
     }
 
     /// The other schedules, until the steps are spent: what goes wrong in one of them, with whether it does in all.
@@ -671,8 +741,8 @@ impl<'p> Judge<'p> {
             }
         }
         let (cause, schedule, basis, passes, steps) = first?;
-        let (is_firm, shapes) = (false, Shapes::All);
-        Some(Witness { cause, scenario, schedule, always, alike, basis, passes, steps, is_firm, shapes })
+        let (firmness, shapes) = (Firmness::Open, Shapes::All);
+        Some(Witness { cause, scenario, schedule, always, alike, basis, passes, steps, firmness, shapes })
     }
 }
 
@@ -719,8 +789,8 @@ fn unequal(program: &Program, scenario: Scenario, run: &Executed) -> Option<Witn
         text: format!("{} bytes are announced for {copies} copies by tensor maps: {why}", equation.bytes),
     };
     let (schedule, basis) = (Schedule::Fair, run.basis);
-    let (passes, steps, is_firm, shapes) = (0, run.took.steps, false, Shapes::All);
-    Some(Witness { cause, scenario, schedule, always: true, alike: true, basis, passes, steps, is_firm, shapes })
+    let (passes, steps, firmness, shapes) = (0, run.took.steps, Firmness::Open, Shapes::All);
+    Some(Witness { cause, scenario, schedule, always: true, alike: true, basis, passes, steps, firmness, shapes })
 }
 
 /// A problem that hangs where no other one gets past. Sizes that were made up may contradict each other: it is a fault where a change
@@ -735,7 +805,7 @@ fn stuck_problem(problems: &[(Scenario, Executed)]) -> Option<Witness> {
         return None;
     }
     let (schedule, basis) = (Schedule::Fair, run.basis);
-    let (steps, is_firm, shapes) = (run.took.steps, false, Shapes::All);
+    let (steps, firmness, shapes) = (run.took.steps, Firmness::Open, Shapes::All);
     Some(Witness {
         cause,
         scenario: *scenario,
@@ -745,7 +815,7 @@ fn stuck_problem(problems: &[(Scenario, Executed)]) -> Option<Witness> {
         basis,
         passes,
         steps,
-        is_firm,
+        firmness,
         shapes,
     })
 }
@@ -807,8 +877,8 @@ fn racing(scenario: Scenario, run: &Executed) -> Option<Witness> {
     let cause = cause(run.race.as_ref()?)?;
     let passes = cause.pc().map_or(0, |pc| run.passes_of(pc));
     let (schedule, basis) = (Schedule::Fair, run.basis);
-    let (steps, is_firm, shapes) = (run.took.steps, false, Shapes::All);
-    Some(Witness { cause, scenario, schedule, always: true, alike: false, basis, passes, steps, is_firm, shapes })
+    let (steps, firmness, shapes) = (run.took.steps, Firmness::Open, Shapes::All);
+    Some(Witness { cause, scenario, schedule, always: true, alike: false, basis, passes, steps, firmness, shapes })
 }
 
 fn cause(outcome: &Outcome) -> Option<Cause> {

@@ -18,7 +18,7 @@ use super::execute::record::{Mark, Recording, What, Work, record};
 use super::execute::{Budget, Executed, Launch, Outcome, execute};
 use super::machine::SharedAddress;
 use super::program::{InstrId, Program};
-use super::verdict::{Limits, Verdict, Witness, judge, problems_end};
+use super::verdict::{Firmness, Limits, Verdict, Witness, judge, problems_end};
 use crate::base::{Line, work};
 
 /// Looks at a mark or an instruction that are as good as a step.
@@ -113,9 +113,14 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
             Verdict::Ends { suspects, .. } => {
                 !(witness.cause.is_race() && suspects.iter().any(|other| other.cause.is_race()))
             }
-            // What shows with other inputs, and not with all of them, was there before.
+            // What shows with other inputs, and not with all of them, was there before: elsewhere, or without work alone.
             Verdict::Wrong(other) => {
-                !other.is_firm && other.scenario != witness.scenario && other.cause.pc() != witness.cause.pc()
+                other.scenario != witness.scenario
+                    && match other.firmness {
+                        Firmness::Firm => false,
+                        Firmness::Open => other.cause.pc() != witness.cause.pc(),
+                        Firmness::Refuted => true,
+                    }
             }
             Verdict::Undecided { .. } => false,
         };
