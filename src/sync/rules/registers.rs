@@ -105,10 +105,7 @@ impl Writes<'_, '_> {
             // In the text at least: taken to be so.
             return true;
         }
-        // Only a loop brings it back: whether a way from the start comes to a write before it comes here.
-        if !self.graph.is_in_a_loop(index) {
-            return false;
-        }
+        // Whether a way from the start comes to a write before it comes here: through a loop, or to what stands before it in the text.
         let block_of = |index: SiteId| self.graph.sites.get(index).map(|site| site.block);
         let (Some(home), Some(start)) = (block_of(index), block_of(SiteId::FIRST)) else { return true };
         if self.graph.sites.get(index).is_some_and(|site| site.guard.is_some()) {
