@@ -36,7 +36,7 @@ impl From<Wait> for Kind {
             Wait::Cluster { .. } => Kind::Cluster,
             Wait::Registers { .. } => Kind::Registers,
             Wait::Columns { .. } => Kind::Columns,
-            Wait::Lanes { .. } => Kind::Lanes,
+            Wait::Lanes { .. } | Wait::Warpgroup => Kind::Lanes,
         }
     }
 }

@@ -11,6 +11,7 @@ mod columns;
 pub use columns::{Misuse, Misused};
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use self::columns::ColumnsUsed;
 use super::clock::Clock;
@@ -36,6 +37,8 @@ const MOST_RACES: usize = 64;
 const DESCRIPTOR: u64 = 0x3fff;
 /// Where a descriptor has the stride between groups of eight rows.
 const STRIDE_SHIFT: u32 = 32;
+/// Where a descriptor of wgmma says how its rows are swizzled.
+const SWIZZLE_SHIFT: u32 = 62;
 /// Flags that one instruction is taken to read or write: lanes that each have their own count, and tell nothing.
 const MOST_FLAGS: usize = 2;
 /// Bytes that lanes of a warp are told apart by.
@@ -44,6 +47,26 @@ const WORD: u64 = 2;
 const EVERYBODY: u8 = u8::MAX;
 /// Warps of a warpgroup.
 const WARPGROUP: u32 = 4;
+
+/// Swizzled by 128 bytes, in a descriptor of wgmma.
+const SWIZZLED_128: u64 = 1;
+/// Granules of a row of 128 bytes, by which its rows are swizzled.
+const OF_A_ROW: u64 = 8;
+
+/// The first granule of a matrix that a warp reads, by its descriptor; none where that is not followed. Of four warps each multiplies 16
+/// rows of A: two strides of eight further for each, or 32 bytes along a row where A is transposed.
+fn first_granule(descriptor: u64, own_rows: Option<u32>, is_transposed: bool) -> Option<u64> {
+    let start = descriptor & DESCRIPTOR;
+    let Some(quarter) = own_rows.map(|warp| u64::from(warp % WARPGROUP)) else { return Some(start) };
+    if !is_transposed {
+        return Some(start + 2 * quarter * (descriptor >> STRIDE_SHIFT & DESCRIPTOR));
+    }
+    let is_row = descriptor >> SWIZZLE_SHIFT == SWIZZLED_128 && start % OF_A_ROW == 0;
+    match quarter {
+        0 => Some(start),
+        _ => is_row.then_some(start + (2 * quarter ^ start / OF_A_ROW % OF_A_ROW)),
+    }
+}
 
 /// Whose work it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -237,9 +260,7 @@ impl Data {
     /// The number that clocks have of an agent: those of warps come first. The four warps of a warpgroup multiply together.
     pub(super) fn agent(&mut self, agent: Agent) -> usize {
         let agent = match agent {
-            Agent::Stream(warp, Stream::Wgmma, lane) => {
-                Agent::Stream(warp - warp % self.of_block % WARPGROUP as usize, Stream::Wgmma, lane)
-            }
+            Agent::Stream(warp, Stream::Wgmma, lane) => Agent::Stream(self.warpgroup(warp).start, Stream::Wgmma, lane),
             agent => agent,
         };
         let next = self.warps + self.agents.len();
@@ -344,6 +365,24 @@ impl Data {
             }
         };
         Some((self.agent(agent), over))
+    }
+
+    /// How much of what a warp issued will be over after a wait.
+    fn over_after(&self, agent: Agent, pending: Option<u32>) -> u32 {
+        let Some(issued) = self.issued.get(&agent) else { return 0 };
+        match pending {
+            None => issued.count,
+            Some(pending) => {
+                let last = issued.groups.len().checked_sub(pending as usize + 1);
+                last.and_then(|last| issued.groups.get(last)).copied().unwrap_or(0)
+            }
+        }
+    }
+
+    /// The warps of the warpgroup of one.
+    fn warpgroup(&self, warp: usize) -> Range<usize> {
+        let (first, of_block) = (warp - warp % self.of_block % WARPGROUP as usize, warp - warp % self.of_block);
+        first..(first + WARPGROUP as usize).min(of_block + self.of_block)
     }
 
     fn commit(&mut self, agent: Agent) {
@@ -595,6 +634,19 @@ impl Run<'_> {
         }
     }
 
+    /// Whether a warp that waits for its warpgroup's products has to wait for other warps to have issued them: the four multiply
+    /// together, and no product is done before all of them have come to it. An H200 lets them go on together.
+    pub(super) fn awaits_warpgroup(&self, warp: usize, pending: Option<u32>) -> bool {
+        let Some(data) = &self.data else { return false };
+        let issued_by = |warp: usize| {
+            let issued = data.issued.get(&Agent::Stream(warp, Stream::Wgmma, 0));
+            issued.map_or(0, |issued| issued.count)
+        };
+        let over = data.over_after(Agent::Stream(warp, Stream::Wgmma, 0), pending);
+        let mut others = data.warpgroup(warp).filter(|other| self.warps.get(*other).is_some_and(|it| !it.is_done()));
+        others.any(|other| issued_by(other) < over)
+    }
+
     /// An instruction that does something to data.
     pub(super) fn data(&mut self, warp: usize, mask: u32, op: &DataOp) {
         match *op {
@@ -644,17 +696,17 @@ impl Run<'_> {
                 self.reaches_lanes(warp, lane, at, (access, u64::from(count)), lanes);
                 self.touch_columns(who, lane, at, u64::from(count), (lanes, pair));
             }
-            DataOp::Matrices { stream, descriptors, accumulates } => {
+            DataOp::Matrices { stream, descriptors, transposes_a, accumulates } => {
                 let by = if stream == Stream::Wgmma { By::Wgmma } else { By::Tcgen05 };
                 let lane = mask.trailing_zeros() as usize;
                 for (at, descriptor) in descriptors.into_iter().enumerate() {
                     let Some(descriptor) = descriptor else { continue };
                     let here = &self.warps[warp];
                     let word = self.word(here, descriptor, lane);
-                    let start = word.bits & DESCRIPTOR;
-                    // A warp of four multiplies 16 rows of A: two strides of eight rows further for each.
-                    let rows = 2 * u64::from(here.index % WARPGROUP) * (word.bits >> STRIDE_SHIFT & DESCRIPTOR);
-                    let granule = if at == 0 && stream == Stream::Wgmma { start + rows } else { start };
+                    let own_rows = at == 0 && stream == Stream::Wgmma;
+                    let Some(granule) = first_granule(word.bits, own_rows.then_some(here.index), transposes_a) else {
+                        continue;
+                    };
                     let address = SharedAddress::new(here.rank, granule * GRANULE);
                     self.issue(warp, 0, stream, by, (address.0, GRANULE, word.basis), (at as u8, false));
                 }
@@ -677,6 +729,8 @@ impl Run<'_> {
             }
             DataOp::CommitGroup(stream) => {
                 let Some(data) = &mut self.data else { return };
+                // Others of the warpgroup may wait for it.
+                self.machine.changes += u64::from(stream == Stream::Wgmma);
                 for lane in lanes_of_stream(stream, mask) {
                     data.commit(Agent::Stream(warp, stream, lane));
                 }

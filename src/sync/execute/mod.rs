@@ -142,6 +142,8 @@ pub enum Wait {
         /// All that must come.
         mask: u32,
     },
+    /// Other warps of the warpgroup, which multiply with it.
+    Warpgroup,
 }
 
 impl Wait {
@@ -688,7 +690,7 @@ impl<'p> Run<'p> {
                 matches!(op, Some(Op::Named { aligned: false, .. }))
             };
             let ends = match strand.state {
-                State::Waiting { what: Wait::Mbarrier { .. }, .. } => true,
+                State::Waiting { what: Wait::Mbarrier { .. } | Wait::Warpgroup, .. } => true,
                 State::Waiting { what: Wait::Lanes { .. }, .. } => apart(),
                 _ => false,
             };
@@ -760,7 +762,7 @@ impl<'p> Run<'p> {
             Wait::Cluster { .. } => Lack::Cluster,
             Wait::Registers { .. } => Lack::Registers,
             Wait::Columns { .. } => Lack::Columns,
-            Wait::Lanes { .. } => Lack::Lanes,
+            Wait::Lanes { .. } | Wait::Warpgroup => Lack::Lanes,
         }
     }
 
@@ -810,6 +812,7 @@ impl<'p> Run<'p> {
                     ..Awaited::default()
                 }
             }
+            Wait::Warpgroup => Awaited { object: "the other warps of the warpgroup".to_owned(), ..Awaited::default() },
             Wait::Lanes { mask } => Awaited { object: format!("the other lanes of {mask:#x}"), ..Awaited::default() },
         }
     }

@@ -480,7 +480,7 @@ impl Run<'_> {
             Wait::Mbarrier { at, .. } => self.machine.mbarriers.get(&at).map_or(0, |found| found.phase),
             Wait::Named { round, .. } => round,
             Wait::Cluster { phase } => phase,
-            Wait::Registers { .. } | Wait::Columns { .. } | Wait::Lanes { .. } => 0,
+            Wait::Registers { .. } | Wait::Columns { .. } | Wait::Lanes { .. } | Wait::Warpgroup => 0,
         }
     }
 

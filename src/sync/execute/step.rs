@@ -11,7 +11,7 @@ use crate::base::Line;
 use crate::simt::eval::number::Comparison;
 use crate::sync::LANES;
 use crate::sync::machine::{Fault, SharedAddress};
-use crate::sync::program::{Access, Address, InstrId, MbarrierOp, Op, Reg, Source, Space, Special, Stream};
+use crate::sync::program::{Access, Address, DataOp, InstrId, MbarrierOp, Op, Reg, Source, Space, Special, Stream};
 use crate::sync::value::{Basis, Lanes, Word, opaque};
 
 /// What becomes of a strand after an instruction.
@@ -401,6 +401,11 @@ impl Run<'_> {
                 });
                 self.write(warp, *to, guarded, value);
                 Next::On
+            }
+            Op::Data(DataOp::WaitGroup(Stream::Wgmma, pending))
+                if self.awaits_warpgroup(warp, *pending) && state != State::TimedOut =>
+            {
+                Next::Again(Wait::Warpgroup)
             }
             Op::Data(op) => {
                 self.data(warp, guarded, op);

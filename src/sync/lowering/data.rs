@@ -14,6 +14,14 @@ const ROW: u32 = 16;
 /// Bytes of a granule of shared memory: of what has no known extent, the first is looked at.
 const FIRST: u32 = 16;
 
+/// Whether a `wgmma.mma_async` of A in shared memory takes it transposed: after D, A, B and whether D is added to come the signs of A
+/// and B. Metadata and its selector stand before these where A is sparse.
+fn transposes_a(instruction: Instruction<'_>) -> bool {
+    let at = if instruction.has("sp") { 8 } else { 6 };
+    let has_it = instruction.modifiers().any(|word| matches!(word, "f16" | "bf16"));
+    has_it && instruction.operand(at).and_then(|operand| operand.value()) == Some(1)
+}
+
 /// What an instruction does to data, its operands not resolved yet.
 #[derive(Clone, Copy)]
 enum What {
@@ -284,7 +292,8 @@ impl<'a> Lowering<'_, '_, 'a> {
                 let to = third.and_then(|operand| self.address(operand, at));
                 let adds = fifth.map(|operand| self.source(operand, at));
                 let accumulates = to.map(|to| Accumulates { to, a, instruction, adds, pair });
-                DataOp::Matrices { stream, descriptors, accumulates }
+                let transposes_a = stream == Stream::Wgmma && transposes_a(site.located.instruction);
+                DataOp::Matrices { stream, descriptors, transposes_a, accumulates }
             }
             What::Columns { access, stream, count, lanes } => {
                 let descriptor = second.map(|operand| self.source(operand, at));

@@ -83,7 +83,7 @@ impl Suggestions<'_> {
                 let together = together.fold(0, |lanes, other| lanes | other.lanes);
                 [together, group.lanes].into_iter().map(|to| (vec![group.pc], Change::Mask { to })).collect()
             }
-            Wait::Cluster { .. } | Wait::Columns { .. } => Vec::new(),
+            Wait::Cluster { .. } | Wait::Columns { .. } | Wait::Warpgroup => Vec::new(),
         }
     }
 

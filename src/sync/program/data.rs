@@ -125,6 +125,8 @@ pub enum DataOp {
         stream: Stream,
         /// The descriptors.
         descriptors: [Option<Source>; 2],
+        /// Whether A lies transposed.
+        transposes_a: bool,
         /// Where the result goes, where that is tensor memory.
         accumulates: Option<Accumulates>,
     },

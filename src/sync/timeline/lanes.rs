@@ -131,6 +131,7 @@ fn awaited(wait: &Waited) -> (u8, u64, u64) {
         Wait::Registers { count } => (3, u64::from(count), 0),
         Wait::Columns { count } => (4, count, 0),
         Wait::Lanes { mask } => (5, u64::from(mask), 0),
+        Wait::Warpgroup => (6, 0, 0),
     }
 }
 
@@ -269,6 +270,7 @@ impl Drawing<'_> {
             Wait::Registers { count } => format!("{count} registers"),
             Wait::Columns { count } => format!("{count} columns"),
             Wait::Lanes { .. } => "other lanes".to_owned(),
+            Wait::Warpgroup => "the warpgroup".to_owned(),
         }
     }
 
