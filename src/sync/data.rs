@@ -23,7 +23,8 @@ use crate::sync::rules::rule::Rule;
 
 /// What parameters are taken to be, until every access is reached: trips of a ring, then extents that are divided into tiles.
 const INPUTS: [Input; 4] = [Input::All(5), Input::All(1152), Input::Mixed(1), Input::All(1)];
-/// What they are taken to be once more where the first comes to every access, and to none of a loop twice: an extent of several tiles.
+/// What they are taken to be once more where the first comes to every access, and to none of a loop twice, or shows something and does
+/// not come to some: an extent of several tiles.
 const TILES: Input = Input::All(384);
 /// What they are taken to be once more where the first shows something: as many trips of a loop, but for whole rounds of one that a
 /// compiler unrolled four times.
@@ -78,11 +79,12 @@ pub fn check(
         if decided || !open || runs.len() >= MOST_RUNS + usize::from(shows) {
             break;
         }
-        if input == AGAIN && !shows || input == TILES && !unturned {
+        let has_no_work = shows && !unreached.is_empty();
+        if input == AGAIN && !shows || input == TILES && !unturned && !has_no_work {
             continue;
         }
         work::check_time();
-        if input == AGAIN {
+        if shows && matches!(input, AGAIN | TILES) {
             left.steps += share(ASIDE.steps);
             left.pieces += share(ASIDE.pieces);
         }
@@ -275,6 +277,17 @@ impl Telling<'_, '_> {
                 && (turned(run) || !needs_turns)
                 && (run.executed.outcome == Outcome::Ends || !by_trips)
         };
+        // Less than a tile may be no work: what one with work did not come to its end of is not told by those without.
+        let touched = |run: &DataExecuted| {
+            let passed = self.program.code.iter_enumerated().filter(|(at, _)| run.executed.passes_of(*at) > 0);
+            passed.filter(|(_, instr)| touches_data(&instr.op)).map(|(at, _)| at).collect::<BTreeSet<InstrId>>()
+        };
+        let by_those: BTreeSet<InstrId> = runs.iter().filter(shows).flat_map(touched).collect();
+        let comes_to_more =
+            |run: &&DataExecuted| run.executed.outcome != Outcome::Ends && !touched(run).is_subset(&by_those);
+        if runs.iter().any(|run| comes_to_more(&run)) {
+            return false;
+        }
         // Where not all inputs were tried to their end, two that show it stand for the others.
         let is_tried = !self.is_cut || runs.iter().filter(shows).count() > 1;
         let most = if is_tried { Basis::Input } else { Basis::Fact };
