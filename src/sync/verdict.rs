@@ -408,7 +408,11 @@ pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> O
 
         match judge.launch(launch) {
             verdict @ Verdict::Ends { .. } => return Some((verdict, launch, judge.took())),
-            Verdict::Wrong(witness) => wrong = wrong.or(Some((witness, launch))),
+            // What holds in all of them is no surer than in the one where it is least so.
+            Verdict::Wrong(witness) if wrong.is_none() || witness.firmness != Firmness::Firm => {
+                wrong = Some((witness, launch));
+            }
+            Verdict::Wrong(_) => {}
             verdict @ Verdict::Undecided { why, .. } => {
                 shapes = shapes.max(if why == NOT_MADE_FOR { Shapes::All } else { Shapes::Some });
                 undecided = undecided.or(Some((verdict, launch)));

@@ -82,7 +82,9 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
         let again = execute(&mended, launch, witness.scenario, &witness.schedule, left(pieces).of_one());
         (steps, pieces) = (steps + again.took.steps, pieces + again.took.pieces);
         let apart = [&pcs[..], &stands].concat();
-        if !comes_as_far(program, &recording, &again, &apart) {
+        // Not all of them: what keeps everybody from waiting mends nothing.
+        let avoids = !stands.is_empty() && stands.iter().all(|pc| again.passes_of(*pc) == 0);
+        if avoids || !comes_as_far(program, &recording, &again, &apart) {
             continue;
         }
         let goes_on = match again.outcome {
@@ -109,9 +111,16 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
         let (verdict, _, took) = judge(&mended, std::slice::from_ref(launch), left(pieces))?;
         (steps, pieces) = (steps + took.steps, pieces + took.pieces);
         let mends = match &verdict {
-            // A race that harms nobody may stay, unless it is what is to be mended.
+            // A race that harms nobody may stay, unless it is what is to be mended, or there was none without the change.
             Verdict::Ends { suspects, .. } => {
-                !(witness.cause.is_race() && suspects.iter().any(|other| other.cause.is_race()))
+                let is_new = |other: &Witness| {
+                    let budget = left(pieces).of_one();
+                    let before = execute(program, launch, other.scenario, &other.schedule, budget);
+                    let goes_on = matches!(before.outcome, Outcome::Ends | Outcome::Undecided { .. });
+                    goes_on && before.race.is_none()
+                };
+                let mut races = suspects.iter().filter(|other| other.cause.is_race());
+                !races.any(|other| witness.cause.is_race() || is_new(other))
             }
             // What shows with other inputs, and not with all of them, was there before: elsewhere, or without work alone.
             Verdict::Wrong(other) => {
