@@ -235,6 +235,13 @@ fn publication(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Findin
 fn unseen(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Finding>) {
     let graph = &warps.graph;
     let mut found: Option<(&MbarrierSite, SiteId)> = None;
+    let sites_of = |act: Act| objects.sites.iter().zip(&objects.groups).filter(move |(site, _)| site.act == act);
+    let copied_to: BTreeSet<_> = sites_of(Act::Complete).filter_map(|(_, group)| group.as_ref()).collect();
+    // Who is past a wait for a copy comes too late with a fence.
+    let waits: BTreeSet<SiteId> = sites_of(Act::Wait)
+        .filter(|(_, group)| group.as_ref().is_some_and(|group| copied_to.contains(group)))
+        .map(|(site, _)| site.index)
+        .collect();
     let inits = objects.sites.iter().zip(&objects.groups).filter(|(site, _)| site.act == Act::Init);
     for (site, group) in inits.filter_map(|(site, group)| Some((site, group.as_ref()?))) {
         let who = warps.warps_at(site.index);
@@ -252,10 +259,11 @@ fn unseen(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Finding>) {
                     is_fenced = true;
                     ControlFlow::Break(())
                 }
-                Operation::Bulk(_) => {
-                    copied = copied.or(Some(index).filter(|index| on_it.contains(index)));
-                    ControlFlow::Continue(())
+                Operation::Bulk(_) if on_it.contains(&index) => {
+                    copied = copied.or(Some(index));
+                    ControlFlow::Break(())
                 }
+                _ if waits.contains(&index) => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
             },
         );
