@@ -29,7 +29,7 @@ pub use lowering::{Accessed, accessed};
 use mend::{Mend, mend};
 pub use rules::agreement::Agreement;
 pub use verdict::{Answer, Cause, Effort, Verdict};
-use verdict::{Limits, Problems, Witness, find_culprit, judge, problems_in};
+use verdict::{Firmness, Limits, Problems, Witness, find_culprit, judge, problems_in};
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -273,6 +273,10 @@ fn mended<'l>(
         }
         verdict => return (verdict, launch, None),
     };
+    // Nothing is to be mended where only inputs are at fault.
+    if witness.firmness == Firmness::Refuted {
+        return (Verdict::Wrong(witness), launch, None);
+    }
     find_culprit(program, launch, &mut witness, limits);
     let mut mend_of = mend(program, launch, &witness, limits).map(|mend| (mend, launch));
     let others = launches.iter().filter(|other| other.cluster != launch.cluster).take(SHAPES_MENDED);
@@ -287,7 +291,6 @@ fn mended<'l>(
         find_culprit(program, other, &mut there, limits);
         if let Some(mend) = mend(program, other, &there, limits) {
             there.shapes = witness.shapes;
-            there.firmness = witness.firmness;
             (witness, mend_of) = (there, Some((mend, other)));
         }
     }

@@ -377,8 +377,10 @@ impl Verdict {
     }
 }
 
-/// Why inputs, or a shape, decide nothing.
+/// Why inputs decide nothing.
 const NOT_MADE_FOR: &str = "these inputs are none that the kernel is made for";
+/// Why a shape decides nothing: it has too few blocks.
+const OTHER_SHAPE: &str = "clusters of this shape are none that the kernel is made for";
 
 /// Executes a kernel in launches of several shapes, any of which may be the one that it is made for: what goes wrong must go
 /// wrong in each that it can run in at all. Gives the launch that the verdict is of, too, and what it took.
@@ -413,8 +415,17 @@ pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> O
                 wrong = Some((witness, launch));
             }
             Verdict::Wrong(_) => {}
-            verdict @ Verdict::Undecided { why, .. } => {
-                shapes = shapes.max(if why == NOT_MADE_FOR { Shapes::All } else { Shapes::Some });
+            verdict @ Verdict::Undecided { line, why } => {
+                let is_of_inputs = why == NOT_MADE_FOR;
+                shapes = shapes.max(if is_of_inputs || why == OTHER_SHAPE { Shapes::All } else { Shapes::Some });
+                // Where inputs are refused alone and in a cluster, no shape changes that.
+                let is_known = matches!(
+                    undecided,
+                    Some((Verdict::Undecided { line: known, why: known_why }, _)) if (known, known_why) == (line, why)
+                );
+                if is_of_inputs && is_known && wrong.is_none() {
+                    break;
+                }
                 undecided = undecided.or(Some((verdict, launch)));
             }
         }
@@ -579,7 +590,8 @@ impl<'p> Judge<'p> {
                         continue;
                     }
                     Outcome::Undefined { fault, line, .. } if fault.is_of_inputs() => {
-                        undecided = undecided.or(Some((*line, NOT_MADE_FOR)));
+                        let why = if let Fault::Rank(_) = fault { OTHER_SHAPE } else { NOT_MADE_FOR };
+                        undecided = undecided.or(Some((*line, why)));
                         continue;
                     }
                     Outcome::Ends => {

@@ -145,6 +145,9 @@ impl Run<'_> {
                         let equation = mbarrier.complete(at, bytes).map_err(fault)?;
                         self.equations.extend(equation);
                     } else {
+                        if word.basis >= Basis::Input {
+                            mbarrier.guess();
+                        }
                         mbarrier.expect(at, bytes).map_err(fault)?;
                     }
                     if let Some(data) = self.data.as_mut().filter(|_| !completes) {
@@ -180,6 +183,9 @@ impl Run<'_> {
                 for (at, arrivals, bytes, lanes) in groups {
                     let mbarrier = self.machine.mbarrier(at).map_err(fault)?;
                     let phase = mbarrier.phase;
+                    if announced_by >= Basis::Input {
+                        mbarrier.guess();
+                    }
                     let equation = mbarrier.arrive(at, arrivals, Arrival { bytes, drop }).map_err(fault)?;
                     let is_over = mbarrier.phase != phase;
                     if let Some(data) = self.data.as_mut().filter(|_| bytes > 0) {

@@ -48,6 +48,8 @@ pub struct Mbarrier {
     pub open: u32,
     /// Those that have come in this phase, by map, ascending.
     pub copies: Vec<(u64, u32)>,
+    /// Whether a number announced in this phase was made up: it contradicts nothing.
+    is_guessed: bool,
     valid: bool,
 }
 
@@ -63,6 +65,7 @@ impl Mbarrier {
             came: 0,
             open: 0,
             copies: Vec::new(),
+            is_guessed: false,
             valid: true,
         }
     }
@@ -85,6 +88,11 @@ impl Mbarrier {
     /// Whether more bytes have come than were announced.
     pub fn is_owed(&self) -> bool {
         self.bytes < 0 || self.announced == 0 && !self.copies.is_empty()
+    }
+
+    /// What is announced in this phase is what an input was taken to be.
+    pub fn guess(&mut self) {
+        self.is_guessed = true;
     }
 
     /// Announces bytes.
@@ -157,7 +165,9 @@ impl Mbarrier {
             return None;
         }
         let copies = std::mem::take(&mut self.copies);
-        let equation = by_maps.then_some(Equation { copies, bytes: self.announced - self.came });
+        let bytes = self.announced - self.came;
+        let is_guessed = std::mem::take(&mut self.is_guessed);
+        let equation = (by_maps && !is_guessed).then_some(Equation { copies, bytes });
         self.phase += 1;
         self.pending = self.count;
         (self.bytes, self.announced, self.came) = (0, 0, 0);
