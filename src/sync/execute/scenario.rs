@@ -18,9 +18,20 @@ pub enum Input {
 }
 
 impl Input {
+    /// Counts of tiles below this are few.
+    const FEW: u64 = 16;
     const USUAL: [u64; 8] = [1, 2, 4, 16, 64, 128, 256, 1024];
     const COUNTS: [u64; 4] = [1, 2, 3, 5];
     const WIDTHS: [u64; 4] = [1, 2, 640, 1280];
+
+    /// Clusters of the grid along x: of few tiles one cluster gets all, so that a loop over them turns as often as a ring of
+    /// accumulators takes to come round.
+    pub(super) fn clusters(self) -> u32 {
+        match self {
+            Input::All(tiles) if tiles < Input::FEW => 1,
+            _ => 3,
+        }
+    }
 
     /// The parameter at an address.
     pub(super) fn at(self, address: u64, bits: u32) -> u64 {

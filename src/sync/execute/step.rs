@@ -168,8 +168,7 @@ impl Run<'_> {
         let [cx, cy, _] = self.launch.cluster;
         let rank = warp.rank as u32;
         let in_cluster = [rank % cx.max(1), rank / cx.max(1) % cy.max(1), rank / (cx * cy).max(1)];
-        // A grid of three clusters along x: enough for a loop over tiles to turn.
-        const CLUSTERS: u32 = 3;
+        let clusters = self.scenario.input.clusters();
         let input = |bits: u64| Word { bits, basis: Basis::Input };
         match special {
             Special::Tid(0) => Word::fact(u64::from(thread % x.max(1))),
@@ -177,7 +176,7 @@ impl Run<'_> {
             Special::Tid(_) => Word::fact(u64::from(thread / (x * y).max(1))),
             Special::Ntid(at) => Word::fact(axis(self.launch.block, at)),
             Special::Ctaid(at) => input(axis(in_cluster, at)),
-            Special::Nctaid(0) => input(u64::from(cx * CLUSTERS)),
+            Special::Nctaid(0) => input(u64::from(cx * clusters)),
             Special::Nctaid(at) => input(axis(self.launch.cluster, at)),
             Special::Lane => Word::fact(lane as u64),
             Special::Warp => Word::fact(u64::from(warp.index)),
@@ -197,7 +196,7 @@ impl Run<'_> {
             Special::ClusterCtaid(at) => Word::fact(axis(in_cluster, at)),
             Special::ClusterNctaid(at) => Word::fact(axis(self.launch.cluster, at)),
             Special::ClusterId(_) => input(0),
-            Special::NclusterId(0) => input(u64::from(CLUSTERS)),
+            Special::NclusterId(0) => input(u64::from(clusters)),
             Special::NclusterId(_) => input(1),
             Special::Other => Word { bits: self.scenario.memory.elsewhere(), basis: Basis::Memory },
         }
