@@ -272,8 +272,11 @@ impl Telling<'_, '_> {
         let by_trips = runs.iter().filter(in_trips).count() > 1;
         // What one turn of a loop leaves to the next, an execution that goes through it once does not show.
         let needs_turns = runs.iter().filter(shows).all(turned);
+        // That a block is gone shows at the end alone.
+        let tells = |run: &DataExecuted| race.broken != Broken::Gone || run.executed.outcome == Outcome::Ends;
         let reaches = |run: &&DataExecuted| {
-            ends.iter().all(|end| run.executed.passes_of(*end) > 0)
+            tells(run)
+                && ends.iter().all(|end| run.executed.passes_of(*end) > 0)
                 && (turned(run) || !needs_turns)
                 && (run.executed.outcome == Outcome::Ends || !by_trips)
         };

@@ -192,6 +192,7 @@ impl Run<'_> {
                         data.footprint.announce(at, phase, bytes, announced_by);
                     }
                     self.equations.extend(equation);
+                    self.arrives_at(warp, at);
                     self.comes_now(at, line, warp, is_over);
                     self.write(warp, to, lanes, Lanes::Same(Word::fact(phase)));
                 }

@@ -6,19 +6,23 @@
 //! writes it, where the second does not know that the first is over, or where the async proxy does not see what the generic one
 //! wrote. One schedule tells it for all: what orders two accesses orders them in every one.
 
+mod boxes;
 mod columns;
+mod peers;
 
 pub use columns::{Misuse, Misused};
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use self::boxes::Boxes;
 use self::columns::ColumnsUsed;
+use self::peers::Arrivals;
+use super::Run;
 use super::clock::Clock;
 use super::flights::Brings;
 use super::footprint::{Footprint, MemoryKind, Pass};
 use super::step::lanes_of;
-use super::{Run, Warp};
 use crate::base::{FastMap, FastSet};
 use crate::sync::LANES;
 use crate::sync::machine::SharedAddress;
@@ -213,6 +217,10 @@ pub(super) struct Data {
     pub(super) footprint: Footprint,
     /// How tensor memory is used.
     pub(super) columns: ColumnsUsed,
+    /// What tensor stores read.
+    boxes: Boxes,
+    /// The last arrivals at mbarriers of other blocks.
+    arrivals: Arrivals,
 }
 
 /// What touches bytes: everything but where.
@@ -247,6 +255,8 @@ impl Data {
             unknown: 0,
             footprint: Footprint::default(),
             columns: ColumnsUsed::default(),
+            boxes: Boxes::default(),
+            arrivals: Arrivals::default(),
         }
     }
 
@@ -406,13 +416,7 @@ impl Data {
             self.shadow[rank].resize_with(last as usize + 1, Vec::new);
         }
         let mut pieces = 0;
-        // The memory of a block that has not started is nobody's.
-        if rank != who.warp / self.of_block {
-            let mut there = rank * self.of_block..(rank + 1) * self.of_block;
-            if !there.any(|warp| clock.passed(warp) > 0) {
-                self.peer(&who, at, Broken::Start);
-            }
-        }
+        self.starts(clock, &who, at);
         for granule in first..=last {
             let from = place.max(granule * GRANULE) - granule * GRANULE;
             let to = (place + bytes).min((granule + 1) * GRANULE) - granule * GRANULE;
@@ -494,27 +498,26 @@ impl Data {
         pieces
     }
 
-    /// An access of another block's memory while that block may not be there.
-    fn peer(&mut self, who: &Toucher, at: SharedAddress, broken: Broken) {
-        let standing = self.standing.get(who.warp).copied().unwrap_or_default();
-        if self.races.len() < MOST_RACES && self.seen.insert((standing.pc, standing.pc, broken)) {
-            let end = End { pc: standing.pc, warp: who.warp, access: who.access, by: who.by };
-            self.races.push(Race { first: end, second: end, broken, at, basis: who.basis.max(standing.ground) });
-        }
-    }
-
     fn found(&mut self, record: &Record, who: &Toucher, pc: InstrId, broken: Broken, at: SharedAddress, basis: Basis) {
-        if self.races.len() >= MOST_RACES || !self.seen.insert((record.pc, pc, broken)) {
-            return;
-        }
         let end = |pc: InstrId, warp: usize, access: Access, by: By| End { pc, warp, access, by };
-        self.races.push(Race {
+        let race = Race {
             first: end(record.pc, record.warp.into(), record.access, record.by),
             second: end(pc, who.warp, who.access, who.by),
             broken,
             at,
             basis: basis.max(record.basis),
-        });
+        };
+        let stores = [(record.agent, record.epoch), (who.agent as u32, who.epoch)];
+        if !self.boxes.keep(stores, race) {
+            self.tell(race);
+        }
+    }
+
+    /// Keeps a race, once for each pair of instructions.
+    fn tell(&mut self, race: Race) {
+        if self.races.len() < MOST_RACES && self.seen.insert((race.first.pc, race.second.pc, race.broken)) {
+            self.races.push(race);
+        }
     }
 }
 
@@ -670,13 +673,15 @@ impl Run<'_> {
                         Bytes::Number(bytes) => self.word(here, bytes, lane),
                         Bytes::Map(_) => continue,
                     };
-                    // Of a tensor store the first granule is looked at.
                     let is_whole = bytes != Bytes::Number(Source::Number(GRANULE));
                     let address = self.address(here, from, lane);
                     let known = size.basis < Basis::Memory;
                     let size = if known { size.bits & 0xffff_ffff } else { GRANULE };
                     let place = (address.bits, size, address.basis);
                     self.issue(warp, lane as u32, Stream::Bulk, By::BulkStore, place, (0, is_whole));
+                    if !is_whole {
+                        self.reads_on(warp, lane as u32, (address.bits, address.basis));
+                    }
                 }
             }
             DataOp::Columns { access, stream, at, count, lanes, pair, descriptor } => {
@@ -763,31 +768,6 @@ impl Run<'_> {
         }
     }
 
-    /// All blocks have ended: who touched the memory of another one has to be known there to be done.
-    pub(super) fn blocks_end(&mut self) {
-        let done = self.warps.iter().all(Warp::is_done);
-        let (Some(data), clocks) = (self.data.as_mut().filter(|_| done), &self.clocks) else { return };
-        let of_block = data.of_block;
-        let mut found: Vec<(Record, SharedAddress)> = Vec::new();
-        for (rank, cells) in data.shadow.iter().enumerate().take(data.warps / of_block) {
-            let there = || (rank * of_block..(rank + 1) * of_block).filter_map(|warp| clocks.of(warp));
-            for (granule, cell) in (0u64..).zip(cells) {
-                let late = |record: &&Record| {
-                    let is_peer = usize::from(record.warp) / of_block != rank && record.by == By::Threads;
-                    is_peer && !there().any(|clock| clock.passed(record.agent as usize) > record.epoch)
-                };
-                let Some(record) = cell.iter().find(late) else { continue };
-                found.push((*record, SharedAddress::new(rank as u64, granule * GRANULE)));
-            }
-        }
-        for (record, at) in found {
-            if data.races.len() < MOST_RACES && data.seen.insert((record.pc, record.pc, Broken::Gone)) {
-                let end = End { pc: record.pc, warp: record.warp.into(), access: record.access, by: record.by };
-                data.races.push(Race { first: end, second: end, broken: Broken::Gone, at, basis: record.basis });
-            }
-        }
-    }
-
     /// Issues work that reads bytes at an address.
     fn issue(
         &mut self,
@@ -866,7 +846,8 @@ impl Run<'_> {
         let phase = self.machine.mbarriers.get(&object).map_or(0, |mbarrier| mbarrier.phase as u32);
         let bytes = match brings {
             Brings::Bytes(bytes) => bytes.max(0) as u64,
-            _ => GRANULE,
+            Brings::Box(map) => self.box_of(map).unwrap_or(GRANULE),
+            Brings::Arrival => GRANULE,
         };
         let (Some(data), Some(clock)) = (&mut self.data, self.clocks.of(warp)) else { return };
         let agent = data.agent(Agent::Mbarrier(object));
@@ -876,6 +857,9 @@ impl Run<'_> {
             Sends::Reduction => (Access::Atomic, By::Sent),
         };
         let strong = ends.by == Sends::Reduction;
+        let signal =
+            Toucher { warp, agent, epoch: phase, access: Access::Atomic, by, strong: true, basis: Basis::Fact };
+        data.starts(clock, &signal, object);
         for (address, access) in [(Some(to), does), (from, Access::Read)] {
             let Some(address) = address else { continue };
             let pass = data.pass(warp, MemoryKind::Shared, access, 0);

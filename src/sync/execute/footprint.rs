@@ -103,6 +103,8 @@ pub struct Footprint {
     phases: FastMap<(SharedAddress, u64), Phase>,
     /// Columns of tensor memory that a block held at once, at most.
     pub columns_held: u64,
+    /// Whether something but constants says how many bytes are announced.
+    pub(super) is_loose: bool,
 }
 
 /// A pass of a warp over an operand.
@@ -155,6 +157,7 @@ impl Footprint {
 
     /// Bytes are announced for a phase of an mbarrier.
     pub(super) fn announce(&mut self, at: SharedAddress, phase: u64, bytes: i64, basis: Basis) {
+        self.is_loose |= basis != Basis::Fact;
         let phase = self.phases.entry((at, phase)).or_default();
         match u64::try_from(bytes) {
             Ok(bytes) if basis == Basis::Fact => phase.announced = phase.announced.saturating_add(bytes),

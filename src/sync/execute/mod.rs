@@ -407,6 +407,9 @@ pub fn execute_data(program: &Program, launch: &Launch, scenario: Scenario, budg
     let executed = finish_with(run, &Schedule::Fair, |run| {
         run.blocks_end();
         data = run.data.take();
+        if let Some(data) = &mut data {
+            data.settle_boxes();
+        }
     });
     let (races, unknown, footprint, misused) =
         data.map(|data| (data.races, data.unknown, data.footprint, data.columns.misused)).unwrap_or_default();
