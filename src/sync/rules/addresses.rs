@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use crate::base::{Line, work};
 use crate::ptx::{
-    Bulk, CpAsync, Function, Instruction, MbarrierAction, Operand, Operation, StateSpace, Tcgen05, type_bits,
+    Bulk, CpAsync, Function, Instruction, MbarrierAction, Operand, Operation, Register, StateSpace, Tcgen05, type_bits,
 };
 use crate::simt::{Bits, Declared, Held, Lanes, Patterns, Root, Site, SiteId, ThreadSet, Value, Warps, dataflow};
 use crate::sync::rules::agreement::Agreement;
@@ -633,7 +633,9 @@ fn ranks(agreement: &mut Agreement<'_, '_>, (index, site): (SiteId, &Site<'_>), 
         let rank = instruction.operand(2).map(number).and_then(|rank| match rank {
             Value::Constant(rank) => Some(rank),
             Value::Threads { values, elected: false } if agreement.all_come(index) => {
-                here.iter().filter_map(|thread| values.get(thread as usize).copied()).max()
+                // Lanes that have no use for the address may ask for any block.
+                let used = users(warps, (index, site)).intersection(here);
+                used.iter().filter_map(|thread| values.get(thread as usize).copied()).max()
             }
             _ => None,
         });
@@ -656,6 +658,17 @@ fn ranks(agreement: &mut Agreement<'_, '_>, (index, site): (SiteId, &Site<'_>), 
             "a bit of the mask stands for a block of the cluster".to_owned(),
         );
     }
+}
+
+/// Threads that may use what an instruction gives.
+fn users(warps: &Warps<'_>, (index, site): (SiteId, &Site<'_>)) -> ThreadSet {
+    let registers = &warps.graph.registers;
+    let made: Vec<Register> = registers.written_by(&site.located).collect();
+    let uses = |(at, other): &(SiteId, &Site<'_>)| {
+        *at != index && registers.of(&other.located).any(|used| !used.is_def && made.contains(&used.register))
+    };
+    let sites = warps.graph.sites.iter_enumerated().filter(uses);
+    sites.fold(ThreadSet::EMPTY, |all, (at, _)| all.union(&warps.at(at)))
 }
 
 /// What mapa is given.
