@@ -146,17 +146,25 @@ fn unfenced(warps: &Warps<'_>) -> Option<Finding> {
     None
 }
 
-/// A tensor map that the kernel changes and uses, in a kernel that nowhere acquires the change.
+/// A tensor map that the kernel changes and uses, in a kernel that nowhere releases or nowhere acquires the change.
 fn changed_map(warps: &Warps<'_>) -> Option<Finding> {
     let graph = &warps.graph;
     let change = graph.sites.iter().find(|site| site.located.instruction.mnemonic() == "tensormap")?;
-    let acquires = |site: &Site<'_>| {
-        let opcode = site.located.instruction.opcode();
-        opcode.starts_with("fence.proxy.tensormap") && opcode.contains("acquire")
+    let has = |starts: &str, word: &str| {
+        graph.sites.iter().any(|site| {
+            let opcode = site.located.instruction.opcode();
+            opcode.starts_with(starts) && opcode.contains(word)
+        })
     };
-    if graph.sites.iter().any(acquires) {
-        return None;
-    }
+    let released = has("fence.proxy.tensormap", "release") || has("tensormap.cp_fenceproxy", "release");
+    let (never, lacks) = match (has("fence.proxy.tensormap", "acquire"), released) {
+        (false, _) => ("acquires", "which sees a change only after fence.proxy.tensormap::generic.acquire"),
+        (true, false) => (
+            "releases",
+            "which sees a change only once tensormap.cp_fenceproxy or fence.proxy.tensormap::generic.release has let it go",
+        ),
+        (true, true) => return None,
+    };
     for (index, site) in graph.sites.iter_enumerated() {
         let is_tensor =
             matches!(site.operation, Operation::Bulk(Bulk::Copy { tensor: true } | Bulk::Reduce { tensor: true }));
@@ -177,12 +185,11 @@ fn changed_map(warps: &Warps<'_>) -> Option<Finding> {
             continue;
         }
         let message = format!(
-            "copies by a tensor map in a kernel that changes one at line {} and never acquires it",
+            "copies by a tensor map in a kernel that changes one at line {} and never {never} it",
             change.line()
         );
-        let reasoning = "tensor maps are read through a proxy of their own, which sees a change only after \
-                         fence.proxy.tensormap::generic.acquire: the kernel has none";
-        return Some(likely(Rule::MapAcquired, site, message, reasoning));
+        let reasoning = format!("tensor maps are read through a proxy of their own, {lacks}: the kernel has none");
+        return Some(likely(Rule::MapAcquired, site, message, &reasoning));
     }
     None
 }
