@@ -2,11 +2,13 @@
 //! memory.
 //!
 //! In: pointers and handles by the parameter that the launch hands them over in. Told where threads meet between a write and such a read
-//! of the same: whoever waits there means to read what others have written.
+//! of the same, or where the read comes after a load that acquires: whoever waits there means to read what others have written.
+
+use std::ops::ControlFlow;
 
 use crate::base::{IndexVec, work};
 use crate::ptx::{BarrierAction, Bulk, ClusterBarrierAction, Operand, Operation, Shape, StateSpace};
-use crate::simt::{Graph, Root, Site, SiteId, ValueId, Warps};
+use crate::simt::{Graph, Root, Site, SiteId, ValueId, Warps, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
@@ -77,7 +79,10 @@ fn stale(warps: &Warps<'_>) -> Option<Finding> {
     });
     for (write, path, memory) in &writes {
         let mut same = reads.iter().filter(|(_, read, from)| (read, from) == (path, memory));
-        let Some((read, ..)) = same.find(|(read, ..)| is_met_between(graph, *write, *read)) else { continue };
+        let is_told = |(read, ..): &&(SiteId, Path, Memory<'_>)| {
+            is_met_between(graph, *write, *read) || *path == Path::ReadOnly && is_acquired_before(graph, *read)
+        };
+        let Some((read, ..)) = same.find(is_told) else { continue };
         let (site, line) = (graph.sites.get(*read)?, graph.sites.get(*write)?.line());
         let (message, reasoning) = match path {
             Path::Surface => (
@@ -133,6 +138,24 @@ fn is_met_between(graph: &Graph<'_>, write: SiteId, read: SiteId) -> bool {
         }
     }
     false
+}
+
+/// Whether a way leads to a read from a load that acquires: whoever runs it means to read what others have written.
+fn is_acquired_before(graph: &Graph<'_>, read: SiteId) -> bool {
+    let acquires = |site: &Site<'_>| {
+        let instruction = site.located.instruction;
+        matches!(instruction.mnemonic(), "ld" | "atom") && instruction.has("acquire") && !instruction.has("shared")
+    };
+    let mut loads = graph.sites.iter_enumerated().filter(|(_, site)| acquires(site)).take(MAX_SITES);
+    loads.any(|(load, _)| {
+        let mut comes = false;
+        let on = |index: SiteId, _: &Site<'_>| {
+            comes |= index == read;
+            if comes { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        dataflow::walk(graph, load, |_| true, on);
+        comes
+    })
 }
 
 /// Whether threads wait for each other at an instruction.
