@@ -242,12 +242,15 @@ fn unseen(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Finding>) {
         .filter(|(_, group)| group.as_ref().is_some_and(|group| copied_to.contains(group)))
         .map(|(site, _)| site.index)
         .collect();
+    let fence = |site: &Site<'_>| matches!(site.operation, Operation::Fence { .. } | Operation::ClusterBarrier { .. });
+    let fences = graph.sites.iter().any(fence);
     let inits = objects.sites.iter().zip(&objects.groups).filter(|(site, _)| site.act == Act::Init);
     for (site, group) in inits.filter_map(|(site, group)| Some((site, group.as_ref()?))) {
         let who = warps.warps_at(site.index);
         let on_it: BTreeSet<SiteId> =
             objects.of(group).filter(|site| site.act == Act::Complete).map(|site| site.index).collect();
-        let mut copied = None;
+        // Others may copy behind a barrier: what they fence, they may do so anywhere before.
+        let mut copied = on_it.first().copied().filter(|_| !fences);
         let mut is_fenced = false;
         dataflow::walk(
             graph,
