@@ -1,9 +1,12 @@
 //! Results that are used before what brings them is over, or seen: registers of `tcgen05.ld`, tensor maps that the kernel changes.
 
+use std::collections::BTreeSet;
+
 use crate::base::{FastMap, work};
 use crate::ptx::{Bulk, MbarrierAction, Operand, Operation, Register, StateSpace, Tcgen05};
 use crate::simt::{BlockId, Graph, Root, Site, SiteId, Warps, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
+use crate::sync::rules::mbarriers::{self, Act, MbarrierSite};
 use crate::sync::rules::rule::Rule;
 
 /// Loads of tensor memory that are told apart; those beyond are left out.
@@ -109,6 +112,18 @@ fn unfenced(warps: &Warps<'_>) -> Option<Finding> {
     };
     let sites = || graph.sites.iter_enumerated();
     let committed: Vec<_> = sites().filter_map(|(index, site)| object(index, site, &commits)).collect();
+    // Objects of a ring have no address in common, but places.
+    let on_objects = mbarriers::sites(warps);
+    let places = |site: &MbarrierSite| {
+        let (variable, places) = (site.variable?, site.places.as_deref()?);
+        Some(places.iter().map(move |place| (variable, *place)).collect::<Vec<_>>())
+    };
+    let is_commit = |site: &&MbarrierSite| graph.sites.get(site.index).is_some_and(commits);
+    let told: BTreeSet<(u32, i64)> = on_objects.iter().filter(is_commit).filter_map(places).flatten().collect();
+    let of_commits = |site: &&MbarrierSite| {
+        site.act == Act::Wait && places(site).is_some_and(|places| places.iter().all(|place| told.contains(place)))
+    };
+    let waits: BTreeSet<SiteId> = on_objects.iter().filter(of_commits).map(|site| site.index).collect();
     // The wait that came last on every way, where no fence has come since.
     let step = |state: Option<SiteId>, index: SiteId, site: &Site<'_>| {
         if is_after(site) {
@@ -116,6 +131,7 @@ fn unfenced(warps: &Warps<'_>) -> Option<Finding> {
         }
         match object(index, site, &asks) {
             Some(object) if committed.contains(&object) => Some(index),
+            Some(_) if waits.contains(&index) => Some(index),
             _ => state,
         }
     };
