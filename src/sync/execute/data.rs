@@ -65,10 +65,10 @@ fn first_granule(descriptor: u64, own_rows: Option<u32>, is_transposed: bool) ->
     if !is_transposed {
         return Some(start + 2 * quarter * (descriptor >> STRIDE_SHIFT & DESCRIPTOR));
     }
-    let is_row = descriptor >> SWIZZLE_SHIFT == SWIZZLED_128 && start % OF_A_ROW == 0;
+    let is_row = descriptor >> SWIZZLE_SHIFT == SWIZZLED_128 && start.is_multiple_of(OF_A_ROW);
     match quarter {
         0 => Some(start),
-        _ => is_row.then_some(start + (2 * quarter ^ start / OF_A_ROW % OF_A_ROW)),
+        _ => is_row.then_some(start + ((2 * quarter) ^ (start / OF_A_ROW % OF_A_ROW))),
     }
 }
 
