@@ -20,6 +20,7 @@ pub mod stands;
 pub mod timeline;
 pub mod value;
 mod verdict;
+mod witness;
 
 pub use data::DataTouched;
 use finding::{Shape, cure, finding};
@@ -28,8 +29,10 @@ use lowering::accumulates;
 pub use lowering::{Accessed, accessed};
 use mend::{Mend, mend};
 pub use rules::agreement::Agreement;
-pub use verdict::{Answer, Cause, Effort, Verdict};
-use verdict::{Firmness, Limits, Problems, Witness, find_culprit, judge, problems_in};
+pub use verdict::{Answer, Effort, Verdict};
+use verdict::{Limits, Problems, find_culprit, judge, problems_in};
+pub use witness::Cause;
+use witness::{Firmness, Witness};
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;

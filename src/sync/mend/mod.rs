@@ -18,7 +18,8 @@ use super::execute::record::{Mark, Recording, What, Work, record};
 use super::execute::{Budget, Executed, Launch, Outcome, execute};
 use super::machine::SharedAddress;
 use super::program::{InstrId, Program};
-use super::verdict::{Firmness, Limits, Verdict, Witness, judge, problems_end};
+use super::verdict::{Limits, Verdict, judge, problems_end};
+use super::witness::{Firmness, Witness};
 use crate::base::{Line, work};
 
 /// Looks at a mark or an instruction that are as good as a step.

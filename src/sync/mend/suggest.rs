@@ -9,7 +9,7 @@ use crate::sync::execute::record::{Mark, Recording, Waited, WarpId, What};
 use crate::sync::execute::{Lack, Stuck, Wait};
 use crate::sync::machine::{Fault, SharedAddress};
 use crate::sync::program::{InstrId, MbarrierOp, Op, Program, Source};
-use crate::sync::verdict::Cause;
+use crate::sync::witness::Cause;
 
 /// Changes that are tried.
 const MOST_TRIED: usize = 96;
