@@ -247,10 +247,11 @@ fn unseen(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Finding>) {
     let inits = objects.sites.iter().zip(&objects.groups).filter(|(site, _)| site.act == Act::Init);
     for (site, group) in inits.filter_map(|(site, group)| Some((site, group.as_ref()?))) {
         let who = warps.warps_at(site.index);
-        let on_it: BTreeSet<SiteId> =
-            objects.of(group).filter(|site| site.act == Act::Complete).map(|site| site.index).collect();
-        // Others may copy behind a barrier: what they fence, they may do so anywhere before.
-        let mut copied = on_it.first().copied().filter(|_| !fences);
+        let is_copy =
+            |index: &SiteId| graph.sites.get(*index).is_some_and(|site| matches!(site.operation, Operation::Bulk(_)));
+        let completes = objects.of(group).filter(|site| site.act == Act::Complete).map(|site| site.index);
+        let on_it: BTreeSet<SiteId> = completes.filter(is_copy).collect();
+        let mut copied = None;
         let mut is_fenced = false;
         dataflow::walk(
             graph,
@@ -262,7 +263,7 @@ fn unseen(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Finding>) {
                     is_fenced = true;
                     ControlFlow::Break(())
                 }
-                Operation::Bulk(_) if on_it.contains(&index) => {
+                _ if on_it.contains(&index) => {
                     copied = copied.or(Some(index));
                     ControlFlow::Break(())
                 }
@@ -273,7 +274,9 @@ fn unseen(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Finding>) {
         if is_fenced {
             return;
         }
-        found = found.or(copied.map(|copy| (site, copy)));
+        // Others may copy behind a barrier: what they fence, they may do so anywhere before.
+        let by_others = || on_it.first().copied().filter(|_| !fences);
+        found = found.or(copied.or_else(by_others).map(|copy| (site, copy)));
     }
     let Some((site, copy)) = found else { return };
     let line = graph.sites.get(copy).map_or(0, |site| site.line().0);
