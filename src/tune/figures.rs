@@ -54,7 +54,6 @@ impl TrialFigures {
         let all = kernel.spills.as_ref().filter(|all| all.iter().all(is_known));
         let known: Option<Vec<&Spill>> = all.map(|all| all.iter().filter(|spill| is_local(spill)).collect());
         let shared = all.map(|all| all.iter().filter(|spill| !is_local(spill)).filter(in_loops).count() as u64);
-        let bytes = |of: &Kernel| Some(of.resources.spill_store_bytes? + of.resources.spill_load_bytes?);
         let called_spill = called.iter().any(|other| bytes(other) != Some(0));
         let in_kernel = known.as_ref().filter(|_| !called_spill);
         let occupancy = kernel.occupancy.as_ref();
@@ -118,6 +117,17 @@ fn sum_bytes(spills: &[&Spill]) -> u64 {
     spills.iter().filter_map(|spill| spill.bytes).map(u64::from).sum()
 }
 
+/// Bytes that a function spills, as ptxas says; of those that it adds by itself, as for a division of 64 bits, it says nothing, and what
+/// its code marks stands for it.
+fn bytes(of: &Kernel) -> Option<u64> {
+    let resources = &of.resources;
+    if let (Some(stored), Some(loaded)) = (resources.spill_store_bytes, resources.spill_load_bytes) {
+        return Some(stored + loaded);
+    }
+    let marked = of.spills.as_deref().filter(|_| of.kind == KernelKind::Func)?;
+    marked.iter().map(|spill| spill.bytes.map(u64::from)).sum()
+}
+
 /// Every loop adds what its instructions weigh more inside than outside of it.
 fn weighted_instructions(kernel: &Kernel) -> Option<u64> {
     let all = kernel.instructions.count()?;
@@ -132,7 +142,7 @@ fn weighted_instructions(kernel: &Kernel) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::base::Pc;
-    use crate::report::{Instructions, LoopFacts, Peak};
+    use crate::report::{Instructions, LoopFacts, Peak, Resources};
 
     #[test]
     fn an_instruction_weighs_ten_times_as_much_in_each_loop() {
@@ -151,6 +161,22 @@ mod tests {
             ..Kernel::default()
         };
         assert_eq!(weighted_instructions(&kernel), Some(90 + 6 * 10 + 4 * 100));
+    }
+
+    #[test]
+    fn functions_that_ptxas_adds_do_not_hide_what_a_kernel_spills() {
+        let spilling = |stored, spills| Kernel {
+            resources: Resources { spill_store_bytes: stored, spill_load_bytes: stored, ..Resources::default() },
+            spills,
+            ..Kernel::default()
+        };
+        let kernel = spilling(Some(8), Some(Vec::new()));
+        let added = Kernel { kind: KernelKind::Func, ..spilling(None, Some(Vec::new())) };
+        let unread = Kernel { kind: KernelKind::Func, ..spilling(None, None) };
+        let figures = |others: &[Kernel]| TrialFigures::of(&kernel, others, false);
+        let found = figures(std::slice::from_ref(&added));
+        assert_eq!((found.spill_bytes, found.spills_in_loops), (Some(16), Some(0)));
+        assert_eq!(figures(&[added, unread]).spill_bytes, None);
     }
 
     #[test]
