@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from typing import Any, Callable, Deque, Dict, Iterable, Iterator, Mapping, Protocol, Union, cast
+from typing import Any, Callable, Deque, Dict, Iterable, Iterator, Mapping, Protocol, Tuple, Union, cast
 
 from ._errors import Error
 from ._results import Report
@@ -29,17 +29,27 @@ def _answer(job: Dict[str, Any]) -> Union[Report, Error]:
         return error
 
 
+def _result(executor: _Executor, job: Dict[str, Any], future: _Future) -> Union[Report, Error]:
+    """An answer, asked for once more where the executor lost it: a worker that leaves may take results along."""
+    try:
+        found = future.result()
+    except Exception:
+        found = executor.submit(_answer, job).result()
+    return cast(Union[Report, Error], found)
+
+
 def over(
     jobs: Iterable[Any], executor: _Executor, ahead: int, is_job: Callable[[Any], bool], common: Mapping[str, Any]
 ) -> Iterator[Union[Report, Error]]:
     """See :func:`ptxinspect.map`."""
     if ahead < 1:
         raise ValueError(f"ahead={ahead}: expected 1 or more")
-    waiting: Deque[_Future] = collections.deque()
+    waiting: Deque[Tuple[Dict[str, Any], _Future]] = collections.deque()
     for job in jobs:
         own = {"source": job} if is_job(job) else dict(job)
-        waiting.append(executor.submit(_answer, {**common, **own}))
+        whole = {**common, **own}
+        waiting.append((whole, executor.submit(_answer, whole)))
         if len(waiting) >= ahead:
-            yield cast(Union[Report, Error], waiting.popleft().result())
+            yield _result(executor, *waiting.popleft())
     while waiting:
-        yield cast(Union[Report, Error], waiting.popleft().result())
+        yield _result(executor, *waiting.popleft())

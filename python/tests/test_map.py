@@ -46,6 +46,26 @@ def test_an_error_is_raised_or_is_the_answer(cubins):
             list(ptxinspect.map(jobs, pool, ahead=0))
 
 
+def test_an_answer_that_an_executor_lost_is_asked_for_again(cubins):
+    class Lost:
+        def result(self):
+            raise ConnectionError("a worker left")
+
+    class Forgetful:
+        def __init__(self, executor):
+            self.executor, self.submitted = executor, 0
+
+        def submit(self, fn, *args):
+            self.submitted += 1
+            return Lost() if self.submitted == 2 else self.executor.submit(fn, *args)
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        forgetful = Forgetful(pool)
+        found = list(ptxinspect.map(cubins[:3], forgetful, threads=128))
+    assert [report.to_json() for report in found] == [ptxinspect.inspect(path, threads=128).to_json() for path in cubins[:3]]
+    assert forgetful.submitted == 4
+
+
 def test_dask_workers_come_and_go(cubins, expected):
     distributed = pytest.importorskip("distributed")
     cluster = distributed.LocalCluster(n_workers=3, threads_per_worker=1, processes=True, dashboard_address=None)
