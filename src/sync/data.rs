@@ -281,14 +281,13 @@ impl Telling<'_, '_> {
                 && (run.executed.outcome == Outcome::Ends || !by_trips)
         };
         // Less than a tile may be no work: what one with work did not come to its end of is not told by those without.
-        let touched = |run: &DataExecuted| {
-            let passed = self.program.code.iter_enumerated().filter(|(at, _)| run.executed.passes_of(*at) > 0);
-            passed.filter(|(_, instr)| touches_data(&instr.op)).map(|(at, _)| at).collect::<BTreeSet<InstrId>>()
+        let comes_to_more = |run: &DataExecuted| {
+            let is_new = |at: InstrId| {
+                run.executed.passes_of(at) > 0 && !runs.iter().filter(shows).any(|run| run.executed.passes_of(at) > 0)
+            };
+            self.program.code.iter_enumerated().any(|(at, instr)| touches_data(&instr.op) && is_new(at))
         };
-        let by_those: BTreeSet<InstrId> = runs.iter().filter(shows).flat_map(touched).collect();
-        let comes_to_more =
-            |run: &&DataExecuted| run.executed.outcome != Outcome::Ends && !touched(run).is_subset(&by_those);
-        if runs.iter().any(|run| comes_to_more(&run)) {
+        if runs.iter().any(|run| run.executed.outcome != Outcome::Ends && comes_to_more(run)) {
             return false;
         }
         // Where not all inputs were tried to their end, two that show it stand for the others.

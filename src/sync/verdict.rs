@@ -300,7 +300,6 @@ pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> O
             }
             continue;
         }
-
         match judge.launch(launch) {
             verdict @ Verdict::Ends { .. } => return Some((verdict, launch, judge.took())),
             // What holds in all of them is no surer than in the one where it is least so.

@@ -270,6 +270,20 @@ mod tests {
     }
 
     #[test]
+    fn floats_compare_in_one_of_four_ways() {
+        let holds = |how: &str, a: f32, b: f32| {
+            let found = FloatComparison::of(how).map(|how| how.holds(32, a.to_bits().into(), b.to_bits().into()));
+            found.expect("it is a comparison")
+        };
+        assert!(holds("eq", -0.0, 0.0) && !holds("neu", -0.0, 0.0));
+        assert!(holds("lt", -1.0, 0.0) && holds("ge", 2.0, 2.0) && holds("num", 1.0, 2.0));
+        let ordered = ["eq", "ne", "lt", "le", "gt", "ge", "num"];
+        assert!(ordered.iter().all(|how| !holds(how, f32::NAN, 0.0)));
+        assert!(["equ", "neu", "ltu", "leu", "gtu", "geu", "nan"].iter().all(|how| holds(how, f32::NAN, 0.0)));
+        assert_eq!(FloatComparison::of("lo"), None);
+    }
+
+    #[test]
     fn fields_are_extracted_with_their_sign() {
         let of = |ty: &str, a: u64, from: u64, length: u64| {
             Arithmetic::Extract.apply(Type::of(ty).expect("a type"), &[a, from, length, 0])

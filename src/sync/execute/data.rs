@@ -360,32 +360,18 @@ impl Data {
 
     /// What is over after a wait: the agent, and how much of what it issued.
     fn wait(&mut self, agent: Agent, pending: Option<u32>) -> Option<(usize, u32)> {
-        let issued = self.issued.get_mut(&agent)?;
-        let over = match pending {
-            None => {
-                issued.groups.clear();
-                issued.count
-            }
-            Some(pending) => {
-                let mut over = None;
-                while issued.groups.len() > pending as usize {
-                    over = issued.groups.pop_front();
-                }
-                over?
-            }
-        };
+        let over = self.over_after(agent, pending)?;
+        let groups = &mut self.issued.get_mut(&agent)?.groups;
+        groups.drain(..groups.len().saturating_sub(pending.unwrap_or(0) as usize));
         Some((self.agent(agent), over))
     }
 
-    /// How much of what a warp issued will be over after a wait.
-    fn over_after(&self, agent: Agent, pending: Option<u32>) -> u32 {
-        let Some(issued) = self.issued.get(&agent) else { return 0 };
+    /// How much of what a warp issued will be over after a wait; none where that waits for nothing.
+    fn over_after(&self, agent: Agent, pending: Option<u32>) -> Option<u32> {
+        let issued = self.issued.get(&agent)?;
         match pending {
-            None => issued.count,
-            Some(pending) => {
-                let last = issued.groups.len().checked_sub(pending as usize + 1);
-                last.and_then(|last| issued.groups.get(last)).copied().unwrap_or(0)
-            }
+            None => Some(issued.count),
+            Some(pending) => issued.groups.get(issued.groups.len().checked_sub(pending as usize + 1)?).copied(),
         }
     }
 
@@ -645,7 +631,7 @@ impl Run<'_> {
             let issued = data.issued.get(&Agent::Stream(warp, Stream::Wgmma, 0));
             issued.map_or(0, |issued| issued.count)
         };
-        let over = data.over_after(Agent::Stream(warp, Stream::Wgmma, 0), pending);
+        let over = data.over_after(Agent::Stream(warp, Stream::Wgmma, 0), pending).unwrap_or(0);
         let mut others = data.warpgroup(warp).filter(|other| self.warps.get(*other).is_some_and(|it| !it.is_done()));
         others.any(|other| issued_by(other) < over)
     }

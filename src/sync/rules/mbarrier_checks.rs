@@ -244,8 +244,7 @@ fn unseen(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Finding>) {
         .collect();
     let fence = |site: &Site<'_>| matches!(site.operation, Operation::Fence { .. } | Operation::ClusterBarrier { .. });
     let fences = graph.sites.iter().any(fence);
-    let inits = objects.sites.iter().zip(&objects.groups).filter(|(site, _)| site.act == Act::Init);
-    for (site, group) in inits.filter_map(|(site, group)| Some((site, group.as_ref()?))) {
+    for (site, group) in sites_of(Act::Init).filter_map(|(site, group)| Some((site, group.as_ref()?))) {
         let who = warps.warps_at(site.index);
         let is_copy =
             |index: &SiteId| graph.sites.get(*index).is_some_and(|site| matches!(site.operation, Operation::Bulk(_)));

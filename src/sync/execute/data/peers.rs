@@ -1,7 +1,7 @@
 //! Blocks of a cluster that touch each other's memory: those have to be there that own it.
 
 use super::super::{Run, Warp};
-use super::{Broken, By, Data, End, GRANULE, MOST_RACES, Race, Record, Toucher};
+use super::{Broken, By, Data, End, GRANULE, Race, Record, Toucher};
 use crate::base::FastMap;
 use crate::sync::execute::clock::Clock;
 use crate::sync::machine::SharedAddress;
@@ -27,10 +27,8 @@ impl Data {
     /// An access of another block's memory while that block may not be there.
     fn peer(&mut self, who: &Toucher, at: SharedAddress, broken: Broken) {
         let standing = self.standing.get(who.warp).copied().unwrap_or_default();
-        if self.races.len() < MOST_RACES && self.seen.insert((standing.pc, standing.pc, broken)) {
-            let end = End { pc: standing.pc, warp: who.warp, access: who.access, by: who.by };
-            self.races.push(Race { first: end, second: end, broken, at, basis: who.basis.max(standing.ground) });
-        }
+        let end = End { pc: standing.pc, warp: who.warp, access: who.access, by: who.by };
+        self.tell(Race { first: end, second: end, broken, at, basis: who.basis.max(standing.ground) });
     }
 }
 
@@ -79,10 +77,8 @@ impl Run<'_> {
         }
         found.sort_by_key(|(record, at)| (record.pc, record.warp, *at));
         for (record, at) in found {
-            if data.races.len() < MOST_RACES && data.seen.insert((record.pc, record.pc, Broken::Gone)) {
-                let end = End { pc: record.pc, warp: record.warp.into(), access: record.access, by: record.by };
-                data.races.push(Race { first: end, second: end, broken: Broken::Gone, at, basis: record.basis });
-            }
+            let end = End { pc: record.pc, warp: record.warp.into(), access: record.access, by: record.by };
+            data.tell(Race { first: end, second: end, broken: Broken::Gone, at, basis: record.basis });
         }
     }
 }
