@@ -34,7 +34,7 @@ pub use crate::graph::BlockId;
 
 use std::sync::Arc;
 
-use crate::ptx::{Function, Shape};
+use crate::ptx::{Function, Operation, Shape};
 
 use self::ssa::slice::Scope;
 
@@ -62,6 +62,8 @@ impl BlockSize {
 const ACROSS: [u32; 5] = [32, 0, 16, 64, 8];
 /// Threads along z at most.
 const MOST_Z: u32 = 64;
+/// Threads of a warp.
+const WARP: u32 = 32;
 /// Threads of a layer of a block that has three axes.
 const LAYER: u32 = 64;
 
@@ -91,6 +93,22 @@ pub fn shapes(function: &Function<'_, '_>, size: BlockSize) -> Vec<BlockSize> {
         }
     }
     shapes
+}
+
+/// Threads that most blocks have where nothing says how many.
+const USUAL_SIZES: [u32; 6] = [128, 256, 64, 512, 1024, 384];
+
+/// The blocks that a launch may have where nothing is known of them. Whoever has the whole block wait for one another, however many there
+/// are, is made for several warps.
+pub fn sizes(function: &Function<'_, '_>, graph: &Graph<'_>) -> Vec<BlockSize> {
+    let joins = |site: &Site<'_>| match site.operation {
+        Operation::NamedBarrier(barrier) => barrier.threads.is_none(),
+        _ => false,
+    };
+    let least = if graph.sites.iter().any(joins) { 2 * WARP } else { WARP };
+    let others = (WARP..=BlockSize::MAX).step_by(WARP as usize).filter(|threads| !USUAL_SIZES.contains(threads));
+    let sizes = USUAL_SIZES.into_iter().chain(others).filter(|threads| *threads >= least);
+    sizes.flat_map(|threads| shapes(function, BlockSize { dimensions: [threads, 1, 1], exact: false })).collect()
 }
 
 /// Whether a kernel asks which of the threads along an axis it is.

@@ -218,6 +218,11 @@ fn asked_for_fewer(function: &Function<'_, '_>, warps: &Warps<'_>, size: BlockSi
     })
 }
 
+/// Whether something in a kernel is executed where the size of a block is known: barriers, or accesses of what threads share.
+pub fn has_to_be_executed(function: &Function<'_, '_>, graph: &Graph<'_>) -> bool {
+    Program::with_data(function, graph).is_some() || Program::of(function, graph).synchronises
+}
+
 /// Executes a kernel for blocks of a size; none where nothing in it synchronises.
 pub fn execute_kernel(
     function: &Function<'_, '_>,

@@ -261,7 +261,8 @@ pub struct Barriers {
     pub cluster: Vec<ClusterBarrierSite>,
     /// Groups of copies, wgmma, tensor memory, dependent launches, in order.
     pub asynchronous: Vec<AsynchronousSite>,
-    /// What executing them says; null where the size of a block is not known, or nothing synchronises.
+    /// What executing them says; null where nothing synchronises, and where the size of a block is not known, but for what is wrong
+    /// with every size.
     #[serde(default)]
     pub execution: Option<Execution>,
     /// What checks found.

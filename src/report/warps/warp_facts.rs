@@ -16,7 +16,7 @@ use crate::sync::Effort;
 use crate::sync::multiply::{self, Multiplication};
 use crate::sync::register_schedule::RoleTraces;
 use crate::sync::rules::finding::{Confidence, Finding};
-use crate::sync::rules::rule::Rule;
+use crate::sync::rules::rule::{Family, Rule};
 use crate::sync::rules::{barriers, cluster, mbarriers, tensor};
 use crate::sync::stands::Stands;
 use crate::sync::timeline::Timeline;
@@ -27,6 +27,9 @@ const SHAPES_OF_ACCESSES: usize = 3;
 
 /// Named barriers of a block.
 const IDS: u32 = 16;
+
+/// The part of a kernel's steps that blocks of every size may take, where nothing says how many threads they have.
+const OF_EVERY_SIZE: u64 = 4;
 
 /// Steps that every kernel may take: small ones with loops take many for each of their statements.
 const STEPS: u64 = 1 << 20;
@@ -71,7 +74,8 @@ pub(super) struct WarpFacts {
     pub of_operands: HashSet<(Rule, Line)>,
     /// What its multiplications multiply.
     pub multiplications: Vec<Multiplication>,
-    /// What executing its barriers says; none where the size of a block is not known, or nothing synchronises.
+    /// What executing its barriers says; none where nothing synchronises, or the size of a block is not known and nothing is wrong with
+    /// every size.
     pub execution: Option<Execution>,
     /// Code and line of the finding that execution made.
     pub executed: Option<(Rule, Line)>,
@@ -120,7 +124,13 @@ impl WarpFacts {
     ) -> Result<Self, TooManySteps> {
         let evaluate = |size| work::within(steps, || WarpFacts::evaluate(function, size, effort, draw_in));
         let shapes = size.map_or_else(Vec::new, |size| simt::shapes(function, size));
-        let [first, others @ ..] = &shapes[..] else { return evaluate(size) };
+        let [first, others @ ..] = &shapes[..] else {
+            let mut facts = evaluate(size)?;
+            // What takes too many steps is not told.
+            let wrong = work::within(steps / OF_EVERY_SIZE, || facts.wrong_in_every_size(function, effort));
+            facts.add(wrong.ok().flatten());
+            return Ok(facts);
+        };
         let mut facts = evaluate(Some(*first))?;
         if others.is_empty() {
             return Ok(facts);
@@ -138,17 +148,51 @@ impl WarpFacts {
             }
             // What operands alone break takes no execution to doubt.
             if facts.complains() && facts.complaints().all(|at| facts.of_operands.contains(&at)) && complain(&broken) {
-                facts.doubt(&broken);
+                facts.doubt(is_among(&broken));
             } else if facts.complains() {
                 match evaluate(Some(*shape)) {
                     Ok(there) if !there.complains() => {
                         facts = WarpFacts { accesses: facts.accesses, ..there };
                     }
-                    there => facts.doubt(there.as_ref().map_or(&[], |there| &there.checks)),
+                    there => facts.doubt(is_among(there.as_ref().map_or(&[], |there| &there.checks))),
                 }
             }
         }
         Ok(facts)
+    }
+
+    /// What else is wrong in blocks of every size that a launch may have, where nothing says which.
+    fn wrong_in_every_size(&self, function: &Function<'_, '_>, effort: Effort) -> Option<Self> {
+        let graph = Graph::build(function);
+        if !sync::has_to_be_executed(function, &graph) {
+            return None;
+        }
+        let mut sizes = simt::sizes(function, &graph).into_iter();
+        let told: HashSet<(Rule, Line)> = self.complaints().collect();
+        let mut wrong = WarpFacts::evaluate(function, sizes.next(), effort, None);
+        wrong.checks.retain(|check| !told.contains(&(check.rule, check.line)));
+        while wrong.complains() {
+            let Some(size) = sizes.next() else { return Some(wrong) };
+            // A race of warps here is one of lanes there, and stands at another line.
+            let there = WarpFacts::evaluate(function, Some(size), effort, None);
+            let families: HashSet<Family> = there.complaints().map(|(rule, _)| rule.family()).collect();
+            wrong.doubt(|rule, _| families.contains(&rule.family()));
+        }
+        None
+    }
+
+    /// Adds what is wrong in blocks of every size.
+    fn add(&mut self, wrong: Option<Self>) {
+        let Some(wrong) = wrong else { return };
+        for mut check in wrong.checks.into_iter().filter(is_likely) {
+            check.confidence = Confidence::Likely;
+            check.reasoning += "; the size of a block is not known: it is so with every size that was tried";
+            self.checks.retain(|other| (other.rule, other.line) != (check.rule, check.line));
+            self.checks.push(check);
+        }
+        if wrong.executed.is_some() {
+            (self.execution, self.executed) = (wrong.execution, wrong.executed);
+        }
     }
 
     /// Whether something is wrong that is told as such.
@@ -161,15 +205,13 @@ impl WarpFacts {
         self.checks.iter().filter(|check| is_likely(check)).map(|check| (check.rule, check.line))
     }
 
-    /// Leaves of what is wrong only that as likely which is so in blocks of another shape, too.
-    fn doubt(&mut self, there: &[Finding]) {
-        let alike: HashSet<(Rule, Line)> =
-            there.iter().filter(|check| is_likely(check)).map(|check| (check.rule, check.line)).collect();
-        for check in self.checks.iter_mut().filter(|check| !alike.contains(&(check.rule, check.line))) {
+    /// Leaves of what is wrong only that as likely which is so in other blocks, too.
+    fn doubt(&mut self, is_alike: impl Fn(Rule, Line) -> bool) {
+        for check in self.checks.iter_mut().filter(|check| !is_alike(check.rule, check.line)) {
             check.confidence = Confidence::Possible;
         }
-        if let (Some(at), Some(execution)) = (self.executed, &mut self.execution)
-            && !alike.contains(&at)
+        if let (Some((rule, line)), Some(execution)) = (self.executed, &mut self.execution)
+            && !is_alike(rule, line)
         {
             *execution = Execution {
                 verdict: Answer::Undecided,
@@ -272,6 +314,13 @@ impl WarpFacts {
 /// Whether a finding is told as such.
 fn is_likely(check: &Finding) -> bool {
     check.confidence > Confidence::Possible
+}
+
+/// Whether a rule is broken at a line, as findings of other blocks have it.
+fn is_among(there: &[Finding]) -> impl Fn(Rule, Line) -> bool {
+    let alike: HashSet<(Rule, Line)> =
+        there.iter().filter(|check| is_likely(check)).map(|check| (check.rule, check.line)).collect();
+    move |rule, line| alike.contains(&(rule, line))
 }
 
 fn complain(checks: &[Finding]) -> bool {
@@ -410,5 +459,20 @@ mod tests {
         assert_eq!(facts("rows", [64, 2, 1]).execution.unwrap().verdict, Answer::MayHang);
         let ways = |dimensions| facts("banks", dimensions).accesses.unwrap().accesses.first().unwrap().ways;
         assert_eq!([ways([256, 1, 1]), ways([32, 8, 1]), ways([16, 16, 1])], [None, Some(1), Some(2)]);
+    }
+
+    #[test]
+    fn what_is_wrong_in_blocks_of_every_size_is_told() {
+        let module = ptx::parse(include_str!("../../../testdata/shapes/any_size.ptx"));
+        let likely = |name: &str| -> Vec<(Rule, Confidence)> {
+            let function = module.functions().find(|function| function.name() == name).unwrap();
+            let facts = WarpFacts::new(&function, None, Effort::Usual, steps(&function, false)).unwrap();
+            facts.checks.iter().filter(|check| is_likely(check)).map(|check| (check.rule, check.confidence)).collect()
+        };
+        assert_eq!(likely("unordered"), [(Rule::Ordered, Confidence::Likely)]);
+        assert_eq!(likely("two_of_three"), [(Rule::EnoughThreads, Confidence::Likely)]);
+        for right in ["ordered", "three_warps", "one_warp"] {
+            assert_eq!(likely(right), [], "{right}");
+        }
     }
 }

@@ -45,7 +45,7 @@ impl Told {
 }
 
 /// What a rule is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
     /// `setmaxnreg` and the pool of registers.
     Pool,
