@@ -44,9 +44,13 @@ pub fn check(
     size: BlockSize,
     executed: Option<&Checked>,
 ) -> (Vec<Finding>, Option<DataTouched>) {
-    // Where its barriers are wrong nothing follows for data.
+    // Where its barriers are wrong nothing follows for data; but who does not wait for what is copied or multiplied is overtaken by the
+    // phases of its mbarriers for that reason.
+    let is_overtaken = executed.and_then(|checked| checked.finding.as_ref()).is_some_and(|found| {
+        matches!(found.rule, Rule::PhaseToCome | Rule::NoMoreArrivals) && found.confidence > Confidence::Possible
+    });
     let launch = match executed {
-        Some(checked) if matches!(checked.verdict, Verdict::Wrong(_)) => return (Vec::new(), None),
+        Some(checked) if matches!(checked.verdict, Verdict::Wrong(_)) && !is_overtaken => return (Vec::new(), None),
         Some(checked) => checked.launch.clone(),
         None => Launch { block: size.dimensions, cluster: [1, 1, 1], registers: None },
     };
@@ -54,7 +58,7 @@ pub fn check(
         return (Vec::new(), None);
     };
     // What cannot be told of its barriers leaves what one execution touches.
-    let is_told = executed.is_none_or(|checked| matches!(checked.verdict, Verdict::Ends { .. }));
+    let is_told = is_overtaken || executed.is_none_or(|checked| matches!(checked.verdict, Verdict::Ends { .. }));
     let limits = Limits::of_share(function.body().len(), function.module().statements().len(), Effort::Usual);
     let share =
         |most: u64| (u128::from(most) * u128::from(limits.pieces) / u128::from(Limits::default().pieces)) as u64;
@@ -100,7 +104,7 @@ pub fn check(
         if !is_told {
             break;
         }
-        if run.executed.outcome == Outcome::Ends || is_cut {
+        if run.executed.outcome == Outcome::Ends || is_cut || is_overtaken {
             runs.push(run);
         }
         if is_cut {
@@ -111,10 +115,16 @@ pub fn check(
     let module = function.module();
     let telling = Telling { program: &program, graph, module, launch: &launch, is_guessed, is_cut, turns };
     let mut findings = telling.findings(&runs);
+    if is_overtaken {
+        let is_of_work =
+            |rule| matches!(rule, Rule::FreeToFill | Rule::CopyAwaited | Rule::ReadAwaited | Rule::TensorOrdered);
+        findings.retain(|found| is_of_work(found.rule));
+    }
     if is_told {
         findings.extend(places::findings(&program, &places, given_back));
     }
-    (findings, Some(DataTouched { touched: all.touched, columns_held: all.columns_held, program }))
+    let touched = DataTouched { touched: all.touched, columns_held: all.columns_held, program };
+    (findings, (!is_overtaken).then_some(touched))
 }
 
 /// Whether a kernel uses the memory of mbarriers for something else.
