@@ -22,7 +22,9 @@ use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
 /// What parameters are taken to be, until every access is reached: trips of a ring, then extents that are divided into tiles.
-const INPUTS: [Input; 4] = [Input::All(5), Input::All(1152), Input::Mixed(1), Input::All(1)];
+const INPUTS: [Input; 4] = [Input::All(5), EXTENTS, Input::Mixed(1), Input::All(1)];
+/// Extents that are divided into many tiles.
+const EXTENTS: Input = Input::All(1152);
 /// What they are taken to be once more where the first comes to every access, and to none of a loop twice, or shows something and does
 /// not come to some: an extent of several tiles.
 const TILES: Input = Input::All(384);
@@ -108,6 +110,12 @@ pub fn check(
             runs.push(run);
         }
         if is_cut {
+            // What large extents alone have shown, smaller ones show as well, or it does not stand.
+            let shown = runs.iter().filter(|run| !run.races.is_empty()).count();
+            if shown == 1 && input == EXTENTS {
+                let left = Budget { steps: share(ASIDE.steps), pieces: share(ASIDE.pieces) };
+                runs.push(execute_data(&program, &launch, Scenario { input: TILES, memory: Brought::All(0) }, left));
+            }
             break;
         }
     }
