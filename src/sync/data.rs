@@ -129,7 +129,8 @@ pub fn check(
         findings.retain(|found| is_of_work(found.rule));
     }
     if is_told {
-        findings.extend(places::findings(&program, &places, given_back));
+        let known = |found: &Finding| !is_guessed || found.rule != Rule::WithinCluster;
+        findings.extend(places::findings(&program, &places, given_back).into_iter().filter(known));
     }
     let touched = DataTouched { touched: all.touched, columns_held: all.columns_held, program };
     (findings, (!is_overtaken).then_some(touched))
@@ -238,6 +239,7 @@ fn rule_of(race: &Race, launch: &Launch) -> Rule {
     match (race.broken, race.first.by, race.first.access, race.second.by) {
         (Broken::Fence, ..) => Rule::ProxyFenced,
         (Broken::End, ..) => Rule::ReadBeforeEnd,
+        (Broken::Group, ..) => Rule::CopiesCommitted,
         (Broken::Start | Broken::Gone, ..) => Rule::PeerRuns,
         (Broken::Lanes, ..) => Rule::LanesMeet,
         (_, By::Threads | By::Allocation, _, By::Threads | By::Allocation) => Rule::Ordered,
@@ -314,6 +316,15 @@ impl Telling<'_, '_> {
         race.basis <= most && runs.iter().filter(reaches).all(|run| shows(&run))
     }
 
+    /// Whether the kernel has groups of bulk stores, and waits for them.
+    fn has_groups(&self) -> bool {
+        let has = |wanted: fn(&DataOp) -> bool| {
+            self.program.code.iter().any(|instr| matches!(&instr.op, Op::Data(op) if wanted(op)))
+        };
+        has(|op| matches!(op, DataOp::CommitGroup(Stream::Bulk)))
+            && has(|op| matches!(op, DataOp::WaitGroup(Stream::Bulk, _)))
+    }
+
     fn line(&self, end: &End) -> Line {
         self.program.code.get(end.pc).map_or(Line(0), |instr| instr.line)
     }
@@ -383,6 +394,11 @@ impl Telling<'_, '_> {
                 format!("the block can end while {first} still reads {place}"),
                 "the thread that issued it has to run cp.async.bulk.wait_group.read before it ends",
             ),
+            Rule::CopiesCommitted => (
+                format!("{first} is in no group when its thread ends: no wait covers it"),
+                "the thread that issued it has to run cp.async.bulk.commit_group, and the wait for it: others commit and wait for \
+                 their own",
+            ),
             Rule::PeerRuns if race.broken == Broken::Start => (
                 format!("{second} {does} {place} of block {}, which may not have started", race.at.rank()),
                 "a cluster barrier has to come before",
@@ -419,13 +435,16 @@ impl Telling<'_, '_> {
             others => format!("; {others} other pairs of lines are alike"),
         };
         // What ends too early is at fault where it is issued.
-        let line = self.line(if rule == Rule::ReadBeforeEnd { &race.first } else { &race.second });
+        let ends = matches!(rule, Rule::ReadBeforeEnd | Rule::CopiesCommitted);
+        let line = self.line(if ends { &race.first } else { &race.second });
         let reasoning = format!("{missing}{more}");
         let warps = self.launch.threads().div_ceil(LANES as u32).max(1) as usize;
         let crosses = rule == Rule::PeerRuns || race.first.warp / warps != race.second.warp / warps;
         let confidence = match rule {
             // Kernels of every kind end so, and an H200 keeps the memory until it has been read.
             Rule::ReadBeforeEnd => Confidence::Possible,
+            // Nor does one that has no groups mean to wait.
+            Rule::CopiesCommitted if !self.has_groups() => Confidence::Possible,
             _ if crosses && self.is_guessed => Confidence::Possible,
             _ => Confidence::Likely,
         };

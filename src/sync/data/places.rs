@@ -79,7 +79,8 @@ fn wrong_places(program: &Program, run: &Run, given_back: bool) -> Vec<Wrong> {
         .filter(|span| span.place == Basis::Fact)
         .map(|span| span.start)
         .collect();
-    let mut found: Vec<Wrong> = run.misused.iter().filter_map(misused).collect();
+    let kept = |found: &&Misused| !(given_back && matches!(found.misuse, Misuse::Object { .. }));
+    let mut found: Vec<Wrong> = run.misused.iter().filter(kept).filter_map(|found| misused(program, found)).collect();
     for touched in run.touched.iter().filter(|touched| touched.unknown == 0 && touched.operand != OBJECT.0) {
         let is_copy = program.code.get(touched.pc).is_some_and(|instr| is_copy(&instr.op));
         for span in touched.spans.iter().filter(|span| span.place == Basis::Fact && counts(touched, span)) {
@@ -154,7 +155,7 @@ fn over(program: &Program, touched: &Touched, span: &Span, objects: &BTreeSet<u6
     Some(wrong(Rule::MbarrierKept, (touched, span), message, reasoning))
 }
 
-fn misused(found: &Misused) -> Option<Wrong> {
+fn misused(program: &Program, found: &Misused) -> Option<Wrong> {
     let Misused { pc, misuse, basis } = *found;
     let (rule, message, reasoning, place) = match misuse {
         Misuse::Unset { column } => (
@@ -162,6 +163,18 @@ fn misused(found: &Misused) -> Option<Wrong> {
             "the first multiplication adds to an accumulator that nothing has set".to_owned(),
             "with enable-input-d the product is added to what tensor memory holds",
             column,
+        ),
+        Misuse::Rank { rank } => (
+            Rule::WithinCluster,
+            format!("this address is in block {rank}, which the cluster does not have"),
+            "the rank that mapa is given is below the size of the cluster",
+            rank,
+        ),
+        Misuse::Object { at } => (
+            Rule::MbarrierKept,
+            format!("writes to the memory of the mbarrier {}", program.name_of(at, |_| false)),
+            "an mbarrier is touched by mbarrier instructions alone, until mbarrier.inval gives its memory back",
+            at,
         ),
         Misuse::Lane { lane, warp } => {
             let own = warp % 4 * 32;

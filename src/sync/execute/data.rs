@@ -21,7 +21,7 @@ use self::peers::Arrivals;
 use super::Run;
 use super::clock::Clock;
 use super::flights::Brings;
-use super::footprint::{Footprint, MemoryKind, Pass};
+use super::footprint::{Footprint, MemoryKind, OBJECT, Pass};
 use super::step::lanes_of;
 use crate::base::{FastMap, FastSet};
 use crate::sync::LANES;
@@ -131,6 +131,8 @@ pub enum Broken {
     Fence,
     /// A wait before the end.
     End,
+    /// A group that a wait could cover.
+    Group,
     /// That the other block has started.
     Start,
     /// That the other block has not ended.
@@ -393,6 +395,12 @@ impl Data {
         // Behind the blocks of the cluster lies tensor memory.
         if last >= MOST_GRANULES || rank >= self.warps / self.of_block {
             self.unknown += 1;
+            let standing = self.standing.get(who.warp).copied().unwrap_or_default();
+            // A place that an input decides may be anywhere.
+            if last < MOST_GRANULES && self.warps > self.of_block && who.basis == Basis::Fact {
+                let misuse = Misuse::Rank { rank: rank as u64 };
+                self.columns.keep(Misused { pc: standing.pc, misuse, basis: who.basis.max(standing.ground) });
+            }
             return 1;
         }
         if self.shadow.len() <= rank {
@@ -586,7 +594,18 @@ impl Run<'_> {
         let (Some(data), Some(clock)) = (&mut self.data, self.clocks.of(warp)) else { return };
         data.unknown += u64::from(unknown > 0);
         data.touched_by_lanes(&who, &spans[..count], unknown, basis);
+        let stores = who.access == Access::Write && who.by == By::Threads && !self.machine.mbarriers.is_empty();
         for (address, length) in &spans[..count] {
+            if stores {
+                let (from, to) = (address.0.saturating_sub(OBJECT.1 - 1), address.0.saturating_add(*length));
+                let mut objects = self.machine.mbarriers.range(SharedAddress(from)..SharedAddress(to));
+                if let Some((object, _)) = objects.next() {
+                    let standing = data.standing.get(warp).copied().unwrap_or_default();
+                    let misuse = Misuse::Object { at: object.place() };
+                    let basis = basis.max(standing.ground);
+                    data.columns.keep(Misused { pc: standing.pc, misuse, basis });
+                }
+            }
             self.pieces += data.touch(clock, Toucher { basis, ..who }, *address, *length);
         }
         if who.strong {
@@ -789,6 +808,7 @@ impl Run<'_> {
             let agent = Agent::Stream(warp, Stream::Bulk, lane as u32);
             let Some(issued) = data.issued.get(&agent) else { continue };
             let (Some((pc, at, basis)), count) = (issued.last, issued.count) else { continue };
+            let is_committed = issued.groups.back() == Some(&count);
             let number = data.agent(agent);
             if clock.known(number) >= count {
                 continue;
@@ -798,7 +818,7 @@ impl Run<'_> {
             data.races.push(Race {
                 first: end(pc, By::BulkStore),
                 second: end(standing.pc, By::Threads),
-                broken: Broken::End,
+                broken: if is_committed { Broken::End } else { Broken::Group },
                 at,
                 basis: basis.max(standing.ground),
             });

@@ -188,7 +188,7 @@ rules! {
         /// Groups of wgmma are waited for.
         WgmmaWaitedFor "PI503" Other Read,
         /// Copies are committed.
-        CopiesCommitted "PI504" Other Read,
+        CopiesCommitted "PI504" Other Both,
         /// Groups of copies are waited for.
         CopiesWaitedFor "PI505" Other Read,
         /// The first wgmma does not add to registers that nothing set.
@@ -274,7 +274,7 @@ rules! {
         /// An address is of the space that its instruction names.
         OfSpace "PI814" Fatal Read,
         /// Ranks and masks name blocks that the cluster has.
-        WithinCluster "PI815" Fatal Read,
+        WithinCluster "PI815" Fatal Both,
         /// A copy reads no more than it copies.
         SourceSize "PI816" Other Read,
         /// The address of local memory stays with its thread.

@@ -23,6 +23,16 @@ pub enum Misuse {
         /// The column.
         column: u64,
     },
+    /// An address is in a block that the cluster does not have.
+    Rank {
+        /// The block.
+        rank: u64,
+    },
+    /// Threads write to the memory of an mbarrier.
+    Object {
+        /// Where it is.
+        at: u64,
+    },
     /// A warp is at lanes that it does not reach.
     Lane {
         /// The lane.
@@ -83,7 +93,7 @@ impl ColumnsUsed {
         }
     }
 
-    fn keep(&mut self, found: Misused) {
+    pub(super) fn keep(&mut self, found: Misused) {
         if self.misused.len() < MOST && !self.misused.iter().any(|known| known.pc == found.pc) {
             self.misused.push(found);
         }
