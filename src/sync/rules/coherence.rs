@@ -80,7 +80,9 @@ fn stale(warps: &Warps<'_>) -> Option<Finding> {
     for (write, path, memory) in &writes {
         let mut same = reads.iter().filter(|(_, read, from)| (read, from) == (path, memory));
         let is_told = |(read, ..): &&(SiteId, Path, Memory<'_>)| {
-            is_met_between(graph, *write, *read) || *path == Path::ReadOnly && is_acquired_before(graph, *read)
+            is_met_between(graph, *write, *read)
+                || *path == Path::ReadOnly && is_acquired_before(graph, *read)
+                || *path == Path::Surface && is_read_back(graph, *write, *read)
         };
         let Some((read, ..)) = same.find(is_told) else { continue };
         let (site, line) = (graph.sites.get(*read)?, graph.sites.get(*write)?.line());
@@ -98,6 +100,26 @@ fn stale(warps: &Warps<'_>) -> Option<Finding> {
         return Some(finding(Rule::SeenByRead, site, message, reasoning));
     }
     None
+}
+
+/// Whether what stands right behind a write, on the straight way, reads the place that was written: by the same coordinates, in registers
+/// that nothing changes between.
+fn is_read_back(graph: &Graph<'_>, write: SiteId, read: SiteId) -> bool {
+    let place = |index: SiteId| {
+        let site = graph.sites.get(index)?;
+        let is_address = |operand: &Operand<'_>| matches!(operand.shape(), Shape::Address(_));
+        let operand = site.located.instruction.operands().find(is_address)?;
+        Some((site, operand.text()))
+    };
+    let Some(((write_site, to), (read_site, from))) = place(write).zip(place(read)) else { return false };
+    if write_site.block != read_site.block || read <= write || to != from {
+        return false;
+    }
+    let used: Vec<_> = graph.registers.of(&write_site.located).filter(|used| !used.is_def).collect();
+    let between = graph.sites.range(write.after()..read).iter();
+    !between
+        .flat_map(|site| graph.registers.written_by(&site.located))
+        .any(|to| used.iter().any(|it| it.register == to))
 }
 
 /// What an instruction reads or writes, as far as that is known.

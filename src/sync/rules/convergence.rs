@@ -195,12 +195,15 @@ fn whole_warps(
     };
     let lanes = here.iter().filter(|thread| thread / 32 == first).count();
     let is_tensor = matches!(site.operation, Operation::Tcgen05 { .. });
+    // Each lane brings a part of the matrices: without it there is no product.
+    let is_matrix =
+        matches!(site.located.instruction.mnemonic(), "mma" | "wmma" | "ldmatrix" | "stmatrix" | "movmatrix");
     add(
         index,
         Finding {
             rule: Rule::WholeWarps,
             // Lanes that have left the kernel are not missed; those that go on are.
-            confidence: if is_tensor || go_on(warps, index, &absent) {
+            confidence: if is_tensor || is_matrix || go_on(warps, index, &absent) {
                 Confidence::Likely
             } else {
                 Confidence::Possible

@@ -56,6 +56,7 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
                  ld.acquire or ld.relaxed, with the scope of who writes",
             ));
         }
+        checks.extend(given_back_weakly(warps, spin.load));
         let is_global = |site: &Site<'_>| site.located.instruction.has("global");
         if !is_global(site) || !origins.differs_by_block(graph, site.block) {
             continue;
@@ -271,6 +272,36 @@ fn writes_flag(site: &Site<'_>) -> bool {
     matches!(site.located.instruction.mnemonic(), "st" | "atom" | "red")
 }
 
+/// Whether an instruction takes a lock where it finds it free.
+fn takes_a_lock(site: &Site<'_>) -> bool {
+    let instruction = site.located.instruction;
+    instruction.mnemonic() == "atom" && (instruction.has("cas") || instruction.has("exch"))
+}
+
+/// A weak store to the place that a loop asks for by an atomic until it is free.
+fn given_back_weakly(warps: &Warps<'_>, load: SiteId) -> Option<Finding> {
+    let graph = &warps.graph;
+    let asked = graph.sites.get(load).filter(|site| takes_a_lock(site))?;
+    let place = |index: SiteId, site: &Site<'_>, at: usize| {
+        warps.values.identity(graph, index, site.located.instruction.operand(at)?)
+    };
+    let lock = place(load, asked, 1)?;
+    let gives_back = |(index, site): &(SiteId, &Site<'_>)| {
+        *index > load
+            && site.located.instruction.mnemonic() == "st"
+            && Strength::of(site) == Strength::Weak
+            && place(*index, site, 0) == Some(lock)
+    };
+    let (_, site) = graph.sites.iter_enumerated().find(gives_back)?;
+    Some(likely(
+        Rule::FlagStrong,
+        site.line(),
+        format!("gives back what line {} waits for with a weak store", asked.line()),
+        "a weak store races with the atomic of whoever waits, and orders nothing that was written before it: st.release, or atom.release, \
+         with the scope of who waits",
+    ))
+}
+
 /// A loop that only waits.
 struct Spin {
     /// The load that it ends by.
@@ -298,7 +329,7 @@ fn spin(graph: &Graph<'_>, blocks: &[BlockId]) -> Option<Spin> {
     let mut load = None;
     for (index, site) in sites() {
         let instruction = site.located.instruction;
-        let is_load = instruction.mnemonic() == "ld";
+        let is_load = instruction.mnemonic() == "ld" || takes_a_lock(site);
         match site.operation {
             Operation::Branch { .. } => {}
             Operation::Other if is_load || is_pure(instruction.mnemonic()) => {}

@@ -122,6 +122,28 @@ impl Writes<'_, '_> {
     }
 }
 
+impl Writes<'_, '_> {
+    /// Whether every way from the start to an instruction may come by another one that writes a register, or one stands before it in the
+    /// text.
+    fn may_be_set(&self, register: Register, index: SiteId) -> bool {
+        let Some(writes) = self.of.get(&register) else { return false };
+        if writes.first().is_some_and(|first| *first < index) {
+            return true;
+        }
+        let block_of = |index: SiteId| self.graph.sites.get(index).map(|site| site.block);
+        let (Some(home), Some(start)) = (block_of(index), block_of(SiteId::FIRST)) else { return true };
+        let setting: BTreeSet<BlockId> =
+            writes.iter().filter(|write| **write != index).filter_map(|write| block_of(*write)).collect();
+        work::spend_on(self.graph.blocks.len() / 16);
+        let bare = dataflow::reached(self.graph.blocks.len(), [start], |block, next| {
+            if block != home && !setting.contains(&block) {
+                next.extend(self.graph.blocks.get(block).iter().flat_map(|info| &info.successors).map(|edge| edge.to));
+            }
+        });
+        !(home == start || bare.get(home).copied().unwrap_or(false))
+    }
+}
+
 /// Registers that are read before anything was written to them.
 fn unwritten(warps: &Warps<'_>, add: &mut impl FnMut(Rule, &Site<'_>, String, &str)) {
     let mut of: FastMap<Register, Vec<SiteId>> = FastMap::default();
@@ -140,14 +162,7 @@ fn unwritten(warps: &Warps<'_>, add: &mut impl FnMut(Rule, &Site<'_>, String, &s
         if matches!(site.operation, Operation::Wgmma(Wgmma::MmaAsync)) {
             let adds = instruction.operand(3).map(|operand| warps.values.operand(&warps.graph, index, operand));
             let accumulators: Vec<Register> = warps.graph.registers.written_by(&site.located).collect();
-            let is_set = accumulators.iter().any(|register| {
-                let before = writes.of.get(register).is_some_and(|writes| writes.iter().any(|write| *write < index));
-                before
-                    || writes
-                        .of
-                        .get(register)
-                        .is_some_and(|writes| writes.iter().any(|write| *write > index) && writes.len() > 1)
-            });
+            let is_set = accumulators.iter().any(|register| writes.may_be_set(*register, index));
             if adds.and_then(|adds| adds.constant()) == Some(1) && !is_set && !accumulators.is_empty() {
                 let message = "the first wgmma adds to accumulators that nothing has set".to_owned();
                 add(Rule::WgmmaFirst, site, message, "with scale-d the product is added to what the registers hold");

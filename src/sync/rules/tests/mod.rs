@@ -282,7 +282,7 @@ const MAIN_LOOP: &str = "\
 READY:
  bar.sync 0;
  wgmma.fence.sync.aligned;
- wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1, %f2, %f3, %f4}, %rd2, %rd3, 1, 1, 1, 0, 0;
+ wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1, %f2, %f3, %f4}, %rd2, %rd3, 0, 1, 1, 0, 0;
  wgmma.commit_group.sync.aligned; // first
 LOOP:
  wgmma.fence.sync.aligned;
