@@ -45,7 +45,7 @@ use crate::simt::{Bits, BlockSize, Graph, Paths, Site, SiteId, Warps};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::{Family, Rule, Told};
 use crate::sync::rules::{
-    addresses, awaited, barriers, cluster, coherence, convergence, descriptors, elected, flags, groups, issue,
+    abi, addresses, awaited, barriers, cluster, coherence, convergence, descriptors, elected, flags, groups, issue,
     mbarrier_checks, mbarriers, registers, tensor, tensor_memory,
 };
 
@@ -95,6 +95,7 @@ pub fn check<'a>(
     found.extend(cluster::check(warps));
     found.extend(tensor::check(warps));
     found.extend(groups::check(warps));
+    found.extend(addresses::block_size(function));
     let (broken, operands) = of_operands(function, &warps.graph, size);
     let of_operands = broken.iter().map(|check| (check.rule, check.line)).collect();
     found.extend(broken);
@@ -172,6 +173,7 @@ pub(crate) fn of_operands<'a>(
         found.extend(new);
         found.extend(coherence::check(&warps));
         found.extend(elected::check(&warps));
+        found.extend(abi::check(&warps, function));
         drop(agreement);
         if size.is_none() && addresses::has_wide(&warps) {
             // How lanes differ, one warp of any block tells.

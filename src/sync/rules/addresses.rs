@@ -23,6 +23,8 @@ const MBARRIER: u64 = 8;
 const ROW: u64 = 16;
 /// Bytes that somebody may have meant to copy at once.
 const MOST_BYTES: u64 = 1 << 16;
+/// Threads of a block at most.
+const MOST_THREADS: u64 = 1024;
 /// Blocks of a cluster that every launch may have.
 const PORTABLE: u32 = 8;
 
@@ -208,12 +210,7 @@ pub fn apart(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
 /// A cluster that not every launch may have.
 pub fn cluster_size(warps: &Warps<'_>, function: &Function<'_, '_>) -> Option<Finding> {
     let blocks = warps.cluster.filter(|blocks| *blocks > PORTABLE)?;
-    // The directives stand between the name and the body.
-    let (text, name) = (function.module().text(), function.name());
-    let at = (name.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
-    let header = text.get(at..)?.split('{').next()?;
-    let before = header.find(".reqnctapercluster").and_then(|at| header.get(..at)).unwrap_or("");
-    let line = Line(function.lines().0.0 + before.matches('\n').count() as u32);
+    let line = line_of(function, ".reqnctapercluster")?;
     Some(Finding {
         rule: Rule::WithinCluster,
         confidence: Confidence::Likely,
@@ -223,6 +220,28 @@ pub fn cluster_size(warps: &Warps<'_>, function: &Function<'_, '_>) -> Option<Fi
             "a launch of more, 16 at most, is refused unless cudaFuncAttributeNonPortableClusterSizeAllowed is set"
                 .to_owned(),
     })
+}
+
+/// A block that no launch may have.
+pub fn block_size(function: &Function<'_, '_>) -> Option<Finding> {
+    let threads: u64 = function.header().required_threads()?.iter().map(|axis| u64::from(*axis)).product();
+    let line = line_of(function, ".reqntid").filter(|_| threads > MOST_THREADS)?;
+    Some(Finding {
+        rule: Rule::BlockFits,
+        confidence: Confidence::Likely,
+        line,
+        message: format!("a block of {threads} threads, more than the {MOST_THREADS} that there may be"),
+        reasoning: "no launch of this kernel is accepted".to_owned(),
+    })
+}
+
+/// The line of a directive of a kernel: they stand between its name and its body.
+fn line_of(function: &Function<'_, '_>, directive: &str) -> Option<Line> {
+    let (text, name) = (function.module().text(), function.name());
+    let at = (name.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
+    let header = text.get(at..)?.split('{').next()?;
+    let before = header.find(directive).and_then(|at| header.get(..at)).unwrap_or("");
+    Some(Line(function.lines().0.0 + before.matches('\n').count() as u32))
 }
 
 /// Bytes that one thread reads or writes by an instruction's type and vector.

@@ -2,11 +2,11 @@
 //!
 //! A lane is missing where a branch or a predicate that is known keeps it away. Where that is not known, nothing is told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{IndexVec, work};
-use crate::ptx::{Instruction, Operand, Operation, Wgmma};
-use crate::simt::{BlockId, Site, SiteId, ThreadSet, Value, Warps, dataflow};
+use crate::ptx::{BarrierAction, Instruction, Operand, Operation, Wgmma};
+use crate::simt::{BlockId, Paths, Site, SiteId, ThreadSet, Value, Warps, dataflow};
 use crate::sync::rules::agreement::Agreement;
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
@@ -92,6 +92,9 @@ pub fn check(agreement: &mut Agreement<'_, '_>) -> Vec<Finding> {
                 );
             }
         }
+        if let Some(found) = divided(warps, (index, site)) {
+            add(index, found);
+        }
         let Some(together) = together(site) else { continue };
         let here = warps.at(index);
         if here.is_empty() {
@@ -106,7 +109,38 @@ pub fn check(agreement: &mut Agreement<'_, '_>) -> Vec<Finding> {
         }
     }
     budgets(warps, &all, &mut add);
+    set_again(warps, &mut add);
     checks
+}
+
+/// A branch that says that all lanes of a warp take it or none, and that some take.
+fn divided(warps: &Warps<'_>, (index, site): (SiteId, &Site<'_>)) -> Option<Finding> {
+    if !matches!(site.operation, Operation::Branch { .. }) || !site.located.instruction.has("uni") {
+        return None;
+    }
+    let (register, _) = site.guard?;
+    let Value::Threads { values, elected: false } = warps.values.at(index, register) else { return None };
+    let here = warps.warps_at(index).intersection(&warps.reach.block(site.block));
+    let mut first: Option<(u32, u64)> = None;
+    let other = here.iter().find_map(|thread| {
+        let taken = values.get(thread as usize)? & 1;
+        match first.filter(|(known, _)| known / 32 == thread / 32) {
+            Some((known, way)) => (way != taken).then_some((known, thread)),
+            None => {
+                first = Some((thread, taken));
+                None
+            }
+        }
+    });
+    let (one, other) = other?;
+    let message = format!(
+        "lanes {} and {} of warp {} go different ways at this branch, which says .uni",
+        one % 32,
+        other % 32,
+        one / 32
+    );
+    let reasoning = "with .uni all lanes of a warp take a branch, or none does: without it they may part";
+    Some(likely(Rule::BranchUniform, site, message, reasoning.to_owned()))
 }
 
 /// A warp that sets its registers, of a warpgroup of which another one sets none: where it does, and both.
@@ -120,6 +154,35 @@ fn setting_alone<'m>(
         let lacking = (group..group + GROUP).find(|it| there_are.contains(it) && !of_warp.contains_key(it))?;
         Some((counts.values().next()?, *warp, lacking))
     })
+}
+
+/// A second setmaxnreg that a way leads to from a first one by no barrier.
+fn set_again(warps: &Warps<'_>, add: &mut impl FnMut(SiteId, Finding)) {
+    let of = |is: &dyn Fn(&Site<'_>) -> bool| -> BTreeSet<SiteId> {
+        warps.graph.sites.iter_enumerated().filter(|(_, site)| is(site)).map(|(index, _)| index).collect()
+    };
+    let sets = of(&|site| matches!(site.operation, Operation::SetMaxNReg { .. }));
+    if sets.len() < 2 {
+        return;
+    }
+    let meets = of(&|site| match site.operation {
+        Operation::NamedBarrier(barrier) => barrier.action != BarrierAction::Arrive,
+        Operation::ClusterBarrier { .. } | Operation::Wgmma(_) | Operation::Mbarrier(_) | Operation::Call => true,
+        _ => false,
+    });
+    let paths = Paths::new(warps);
+    for first in &sets {
+        let next = paths.first(*first, false, &[&sets, &meets]);
+        let second = next.into_iter().find(|next| next != first && sets.contains(next));
+        let sites =
+            second.and_then(|second| Some((second, warps.graph.sites.get(second)?, warps.graph.sites.get(*first)?)));
+        if let Some((second, site, before)) = sites.filter(|(second, ..)| warps.at(*second).meets(&warps.at(*first))) {
+            let message = format!("setmaxnreg once more after line {}, with no barrier between", before.line());
+            let reasoning = "the warps of a warpgroup meet before another setmaxnreg: bar.sync of all its threads";
+            add(second, likely(Rule::SetApart, site, message, reasoning.to_owned()));
+            return;
+        }
+    }
 }
 
 /// Warps of one warpgroup that set different numbers of registers, or of which some set none.

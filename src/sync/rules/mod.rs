@@ -1,5 +1,6 @@
 //! What is no execution: rules about instructions and the paths between them. One file a family.
 
+pub mod abi;
 pub mod addresses;
 pub mod agreement;
 pub mod awaited;

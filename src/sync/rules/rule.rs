@@ -115,6 +115,8 @@ rules! {
         PoolSuffices "PI102" Fatal Both,
         /// setmaxnreg.dec asks for no more registers than the warp has, setmaxnreg.inc for no fewer.
         ToFewerOrMore "PI103" Fatal Both,
+        /// The warps of a warpgroup meet between one setmaxnreg and the next.
+        SetApart "PI104" Fatal Read,
     }
     Named {
         /// A named barrier has an id from 0 to 15 and counts whole warps.
@@ -139,6 +141,8 @@ rules! {
         WholeWarpgroups "PI210" Fatal Read,
         /// Nothing hangs on which lane is elected.
         ElectedLane "PI211" Other Read,
+        /// A branch that says .uni is taken by all lanes of a warp, or by none.
+        BranchUniform "PI212" Other Read,
     }
     Mbarrier {
         /// An mbarrier is initialised.
@@ -229,6 +233,8 @@ rules! {
         PairMeets "PI615" Fatal Read,
         /// tcgen05.fence::after_thread_sync comes between a wait for multiplications and what reads their results.
         TensorFenced "PI616" Other Read,
+        /// A collector buffer that is used was filled.
+        CollectorFilled "PI617" Other Read,
     }
     Data {
         /// A barrier comes between two threads that touch the same bytes.
@@ -281,6 +287,8 @@ rules! {
         LocalKept "PI817" Other Read,
         /// What the kernel writes is read on a way that sees it.
         SeenByRead "PI818" Other Read,
+        /// A block has 1,024 threads at most.
+        BlockFits "PI819" Fatal Read,
     }
     Registers {
         /// A register is written before it is read.
@@ -291,6 +299,10 @@ rules! {
         BitsThere "PI823" Other Read,
         /// A carry comes from the instruction before.
         CarryKept "PI824" Other Read,
+        /// Calls and the stack are as the ABI has them.
+        AsTheAbi "PI825" Other Read,
+        /// An offset in an address fits into 32 bits.
+        OffsetFits "PI826" Other Read,
     }
     Flags {
         /// A flag that is waited for is read by a strong load.

@@ -36,6 +36,11 @@ pub fn check(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
         }
         let here = warps.at(index);
         let instruction = site.located.instruction;
+        if let Some(found) = unfilled(warps, (index, site)).filter(|_| !here.is_empty())
+            && !checks.iter().any(|known| known.rule == found.rule)
+        {
+            checks.push(found);
+        }
         let is_address = |operand: &Operand<'_>| matches!(operand.shape(), Shape::Address(_));
         let operand = match action {
             Tcgen05::Ld | Tcgen05::St | Tcgen05::Mma | Tcgen05::Cp | Tcgen05::Shift => {
@@ -127,6 +132,17 @@ pub fn check(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
                 );
                 add(Rule::TensorOverlap, message, "an accumulator has N columns of its own");
             }
+            let reshaped = |(other, at, size): &&(u32, i64, i64)| other == variable && *at == column && *size != used;
+            if let Some((.., size)) = accumulators.iter().find(reshaped) {
+                let message =
+                    format!("multiplies into {used} columns from {column} on, where a product of {size} is under way");
+                add(
+                    Rule::TensorOverlap,
+                    message,
+                    "multiplications follow each other of themselves into one accumulator of one shape: otherwise tcgen05.commit, and a \
+                     wait for it, come between",
+                );
+            }
             accumulators.push((*variable, column, used));
             for operand in instruction.operands().skip(1).filter(is_address) {
                 let Value::Address { variable: other, offset: Some(read) } =
@@ -150,6 +166,26 @@ pub fn check(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
         }
     }
     checks
+}
+
+/// What a multiplication does with a buffer: `.collector::a::use` is `a` and `use`.
+fn collector<'a>(site: &Site<'a>) -> Option<(&'a str, &'a str)> {
+    site.located.instruction.modifiers().find_map(|word| word.strip_prefix("collector::")?.split_once("::"))
+}
+
+/// A multiplication that takes a matrix from a buffer that no way here has filled.
+fn unfilled(warps: &Warps<'_>, (index, site): (SiteId, &Site<'_>)) -> Option<Finding> {
+    let (buffer, action) = collector(site).filter(|(_, action)| matches!(*action, "use" | "lastuse"))?;
+    let fills = |other: &Site<'_>| collector(other) == Some((buffer, "fill"));
+    let filled: BTreeSet<SiteId> =
+        warps.graph.sites.iter_enumerated().filter(|(_, other)| fills(other)).map(|(at, _)| at).collect();
+    Paths::new(warps).first(index, true, &[&filled]).is_empty().then(|| Finding {
+        rule: Rule::CollectorFilled,
+        confidence: Confidence::Likely,
+        line: site.line(),
+        message: format!("takes a matrix from the collector buffer {buffer} (.{action}), which nothing has filled"),
+        reasoning: "a multiplication with .fill comes before those that use what it has left in the buffer".to_owned(),
+    })
 }
 
 fn columns(warps: &Warps<'_>, alloc: SiteId) -> Option<u64> {
