@@ -18,6 +18,7 @@ use crate::emit::timeline::Options;
 use crate::engine::input;
 use crate::engine::progress::Progress as _;
 use crate::engine::timeline::{self, Drawing};
+use crate::report::spelt;
 use crate::report::timeline::{NoTimeline, STEPS};
 
 const EXAMPLES: &str = "\
@@ -106,7 +107,7 @@ pub fn run(args: &TimelineArgs) -> Result<Outcome> {
         // Beside kernels that have one, nothing to draw is no failure.
         if *why == NoTimeline::NothingSynchronises {
             if !args.output.quiet {
-                writeln!(errors, "{}: {}: {why}", terminal(&input.name), terminal(name))?;
+                writeln!(errors, "{}: {}: {why}", terminal(&input.name), terminal(&spelt(name)))?;
             }
         } else {
             emit::text::write_error(&format!("{}: {name}: {why}", input.name), &mut errors)?;

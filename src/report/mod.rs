@@ -49,7 +49,7 @@ pub use join::{Facts, LaunchHints, Wanted, join};
 pub use matrices::*;
 pub use messages::{quote, refuse, refused_findings};
 pub use model::*;
-pub use names::{abridge, shorten};
+pub use names::{abridge, shorten, spelt};
 pub use ptx_turns::PtxLoop;
 pub use renaming::is_renaming;
 pub use text::{Layout, PtxText};

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::demangle;
+
 /// A C++ name in at most `width` characters: parameters go first, then the result, then template arguments, the most deeply nested ones
 /// first; what is left out is `…`.
 pub fn abridge(name: &str, width: usize) -> Cow<'_, str> {
@@ -21,6 +23,34 @@ pub fn abridge(name: &str, width: usize) -> Cow<'_, str> {
         best = more;
     }
     Cow::Owned(shorten(&best, width).into_owned())
+}
+
+/// Names in a sentence: more than this tells a reader no more.
+const SPELT: usize = 60;
+
+/// A sentence with its mangled names as their language spells them, abridged: what ptxas says of a kernel names it in a thousand letters.
+pub fn spelt(text: &str) -> Cow<'_, str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "_$.".contains(c);
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = ["_Z", "_R"].iter().filter_map(|start| rest.find(start)).min() {
+        let (before, from) = rest.split_at(at);
+        let end = from.find(|c| !is_part(c)).unwrap_or(from.len());
+        let (word, after) = from.split_at(end);
+        // A full stop ends the sentence.
+        let name = word.trim_end_matches('.');
+        let is_inside = before.ends_with(is_part);
+        out.push_str(before);
+        match demangle(name).filter(|_| !is_inside) {
+            Some(spelt) => {
+                out.push_str(&abridge(&spelt, SPELT));
+                out.push_str(&word[name.len()..]);
+            }
+            None => out.push_str(word),
+        }
+        rest = after;
+    }
+    if out.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(out + rest) }
 }
 
 /// At most `width` characters, the last of them `…` where something was cut.
@@ -135,6 +165,17 @@ mod tests {
         assert_eq!(abridge("(anonymous namespace)::kernel(float*)", 34), "(anonymous namespace)::kernel(…)");
         assert_eq!(abridge("a_kernel_whose_name_is_long()", 10), "a_kernel_…");
         assert_eq!(abridge("unbalanced>>)<(((", 12), "unbalanced>…");
+    }
+
+    #[test]
+    fn sentences_name_what_people_know() {
+        let said = |name: &str| format!("wgmma is serialized in the function '{name}' in line 9");
+        let mangled = "_ZN7cutlass13device_kernelINS_4gemm6kernel13GemmUniversalIiEEEEvNT_6ParamsE";
+        assert_eq!(spelt(&said(mangled)), said("cutlass::device_kernel<…>(…)"));
+        assert_eq!(spelt("_ZN7cutlass4smemE+8, and _ZN7cutlass4smemE."), "cutlass::smem+8, and cutlass::smem.");
+        for same in ["plain", "a_Zone is full", "_Z is no name", "at _Zzz", ""] {
+            assert_eq!(spelt(same), same);
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::report::memory::MemoryMaps;
 use crate::report::timeline::Timeline;
 use crate::report::{
     Advisory, Answer, Fragment, FragmentsAt, Instructions, Issue, Kernel, KernelKind, Launch, Occupancy, Pressure,
-    Problem, PtxText, PtxasUsed, RegisterCap, Resources, Role, Unit, UnitError, WaitCause, distinct,
+    Problem, PtxText, PtxasUsed, RegisterCap, Resources, Role, Unit, UnitError, WaitCause, distinct, spelt,
 };
 
 /// Characters of a kernel's name.
@@ -45,7 +45,7 @@ struct UnitFacts<'a> {
     arch: Option<&'a str>,
     ptxas: Option<&'a PtxasUsed>,
     made_by: Option<&'a str>,
-    advisories: &'a [Advisory],
+    advisories: Vec<Advisory>,
     problems: &'a [Problem],
     error: Option<&'a UnitError>,
     files: &'a [String],
@@ -184,7 +184,7 @@ fn unit_facts<'a>(
         arch: unit.arch.as_deref(),
         ptxas: unit.ptxas.as_ref(),
         made_by: unit.cubin.as_ref().and_then(|cubin| cubin.made_by.as_deref()),
-        advisories: &unit.advisories,
+        advisories: unit.advisories.iter().map(spelt_out).collect(),
         problems: &unit.problems,
         error: unit.error.as_ref(),
         files: &annotation.files,
@@ -192,6 +192,11 @@ fn unit_facts<'a>(
         missing: annotation.sources.iter().map(|source| source.as_ref().err().map(ToString::to_string)).collect(),
         kernels: unit.kernels.iter().map(&mut kernel).collect(),
     }
+}
+
+/// What ptxas said, with names as their language spells them.
+fn spelt_out(advisory: &Advisory) -> Advisory {
+    Advisory { message: spelt(&advisory.message).into_owned(), ..advisory.clone() }
 }
 
 /// The source lines that became code, by file.

@@ -8,7 +8,7 @@ use super::wrap::wrap;
 use crate::base::Line;
 use crate::emit::escape::{terminal, terminal_lines};
 use crate::emit::links;
-use crate::report::{Severity, Unit, shorten};
+use crate::report::{Severity, Unit, shorten, spelt};
 
 pub(super) fn severity(severity: Severity) -> (anstyle::Style, &'static str) {
     match severity {
@@ -20,7 +20,7 @@ pub(super) fn severity(severity: Severity) -> (anstyle::Style, &'static str) {
 
 /// `error: what`, over as many lines as it takes.
 pub fn write_error(message: &str, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{BAD}error{RESET}: {}", terminal_lines(message))
+    writeln!(out, "{BAD}error{RESET}: {}", terminal_lines(&spelt(message)))
 }
 
 /// Something that is worth a word and changes no result.
@@ -34,7 +34,7 @@ pub fn write_unit_error(unit: &Unit, out: &mut dyn Write) -> io::Result<()> {
     for diagnostic in &error.diagnostics {
         let (style, label) = severity(diagnostic.severity);
         let code = diagnostic.code.as_ref().map(|code| format!("[{}]", terminal(code))).unwrap_or_default();
-        writeln!(out, "{style}{label}{code}{RESET}: {BOLD}{}{RESET}", terminal(&diagnostic.message))?;
+        writeln!(out, "{style}{label}{code}{RESET}: {BOLD}{}{RESET}", terminal(&spelt(&diagnostic.message)))?;
         let source = diagnostic.source.as_ref().map(|at| format!("{}:{}", terminal(&at.file), at.line));
         match (diagnostic.ptx_line, &source) {
             (Some(line), source) => {
@@ -83,7 +83,7 @@ pub(super) fn write(
 ) -> io::Result<()> {
     let (style, label) = told.label;
     let code = told.code.map(|code| format!(" {}", terminal(code))).unwrap_or_default();
-    let message = format!("{style}{label}{code}{RESET}: {}", terminal(told.message));
+    let message = format!("{style}{label}{code}{RESET}: {}", terminal(&options.spelt(told.message)));
     for (index, line) in wrap(&message, options.width.saturating_sub(indent.len() + 2)).iter().enumerate() {
         writeln!(out, "{indent}{}{line}", if index == 0 { "" } else { "  " })?;
     }

@@ -22,7 +22,7 @@ const WORST: usize = 3;
 
 /// A labelled row; the label is dim, values align in column 14 and go on there where they are too long.
 pub(super) fn row(label: &str, value: &str, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let lines = wrap(value, options.width.saturating_sub(LABEL_COLUMNS));
+    let lines = wrap(&options.spelt(value), options.width.saturating_sub(LABEL_COLUMNS));
     write!(out, "  {DIM}{label:<11}{RESET}")?;
     for (index, line) in lines.iter().enumerate() {
         let indent = if index == 0 { 1 } else { LABEL_COLUMNS };
@@ -88,6 +88,9 @@ pub(super) fn write_registers(kernel: &Kernel, options: &Options, out: &mut dyn 
             options,
             out,
         )?,
+        None if resources.registers.is_none() && kernel.kind == KernelKind::Func => {
+            row("registers", "part of those of the kernels that call it", options, out)?
+        }
         None => row("registers", &format!("{used} a thread"), options, out)?,
     }
     let spilt = match (resources.spill_store_bytes, resources.spill_load_bytes) {

@@ -15,6 +15,7 @@ mod summary;
 mod warps;
 mod wrap;
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 pub use diagnostic::{write_error, write_unit_error, write_warning};
@@ -24,9 +25,10 @@ pub use style::{BAD, BOLD, COLOURS, DIM, GOOD, NOTE, RESET, WARN};
 pub(super) use summary::launch_decides;
 pub(super) use wrap::wrap;
 
+use self::findings::Finding;
 use super::escape::terminal;
 use super::links::{self, Links};
-use crate::report::{Kernel, PtxasFile, Report, Unit, distinct};
+use crate::report::{Kernel, KernelKind, PtxasFile, Report, Unit, distinct, spelt};
 
 /// What the reader asked to see.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +43,13 @@ pub struct Options<'a> {
     pub pictures: bool,
     /// Where the files are, for a terminal that knows links.
     pub links: Option<&'a Links>,
+}
+
+impl Options<'_> {
+    /// A sentence with names as their language spells them, unless everything was asked for.
+    fn spelt<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.verbose { Cow::Borrowed(text) } else { spelt(text) }
+    }
 }
 
 /// Writes the report of all units that have one; errors are [`write_unit_error`]'s.
@@ -108,7 +117,19 @@ fn write_unit(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result
         writeln!(out, "  no functions")?;
     }
     let is_shown = |kernel: &&Kernel| options.verbose || !is_plain_addition(kernel);
-    let shown: Vec<&Kernel> = unit.kernels.iter().filter(is_shown).collect();
+    let mut shown: Vec<&Kernel> = unit.kernels.iter().filter(is_shown).collect();
+    // Whoever reads but the first page has read the worst.
+    let is_bad = |kernel: &Kernel| findings::of(kernel, unit).first().is_some_and(Finding::is_serious);
+    shown.sort_by_cached_key(|kernel| !is_bad(kernel));
+    let bad = shown.partition_point(|kernel| is_bad(kernel));
+    if bad > 0 && shown.len() > 1 {
+        let first = if bad == shown.len() { "" } else { ", which come first" };
+        let all = kernels_and_functions(
+            shown.iter().filter(|kernel| kernel.kind == KernelKind::Entry).count() as u64,
+            shown.iter().filter(|kernel| kernel.kind == KernelKind::Func).count() as u64,
+        );
+        writeln!(out, "  {WARN}findings in {bad} of {all}{first}{RESET}")?;
+    }
     let names: Vec<&str> = shown.iter().map(|kernel| kernel.demangled.as_deref().unwrap_or(&kernel.name)).collect();
     let abridged = distinct(&names, kernel::NAME_LINES * options.width);
     for ((kernel, whole), abridged) in shown.into_iter().zip(names).zip(&abridged) {

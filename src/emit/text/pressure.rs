@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::diagnostic::numbered;
-use super::figures::count;
+use super::figures::{count, thousands};
 use super::kernel::{LABEL_COLUMNS, row};
 use super::style::{DIM, RESET, WARN};
 use super::wrap::wrap;
@@ -124,8 +124,8 @@ fn write_costs(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::R
         let turn = &cost.shortest;
         let longest = |of: fn(&TurnCost) -> Option<f64>| cost.longest.as_ref().and_then(of);
         let cycles = |least: f64, most: Option<f64>| match most.filter(|most| most.round() > least.round()) {
-            Some(most) => format!("{least:.0} to {most:.0}"),
-            None => format!("{least:.0}"),
+            Some(most) => format!("{} to {}", thousands(least.round() as u64), thousands(most.round() as u64)),
+            None => thousands(least.round() as u64),
         };
         let alone = cycles(turn.alone.cycles, longest(|turn| Some(turn.alone.cycles)));
         let with = turn.with_warps.first().map(|at| {
@@ -243,7 +243,9 @@ fn write_value(value: &LiveValue, unit: &Unit, options: &Options, out: &mut dyn 
                 let again = if could == "reload" { "loaded" } else { "computed" };
                 let idle = match (value.idle_loop_ptx_line, value.idle_instructions) {
                     (Some(line), _) => format!("the loop from line {line} does not use it"),
-                    (None, Some(idle)) => format!("nothing uses it for {idle} instructions around here"),
+                    (None, Some(idle)) => {
+                        format!("nothing uses it for {} around here", count(u64::from(idle), "instruction"))
+                    }
                     (None, None) => "nothing uses it here".to_owned(),
                 };
                 let text = format!("{WARN}{idle}{RESET}: it could be {again} again");

@@ -23,7 +23,7 @@ pub fn write(kernel: &Kernel, unit: &Unit, top: usize, options: &Options, out: &
     let peak = peak.map(|at| at.called_at.as_ref().map_or((&at.file, at.line), |call| (&call.file, call.line)));
     writeln!(out, "  {DIM}source lines with the most SASS instructions{RESET}")?;
     writeln!(out, "  {DIM}{:>6} {:>5} {:>6}  line{RESET}", "SASS", "live", "spills")?;
-    let number = |value: Option<u32>| value.map_or("?".to_owned(), |value| value.to_string());
+    let number = |value: Option<u32>| value.map_or("?".to_owned(), |value| thousands(u64::from(value)));
     for facts in most {
         let spills = facts.spill_stores.zip(facts.spill_loads).map(|(stores, loads)| stores + loads);
         let spilt = if spills.is_some_and(|spills| spills > 0) { WARN } else { anstyle::Style::new() };

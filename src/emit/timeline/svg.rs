@@ -8,8 +8,8 @@ use crate::base::Line;
 use crate::base::figures::thousands;
 use crate::emit::escape::markup as escape;
 use crate::report::Answer;
-use crate::report::shorten;
 use crate::report::timeline::{How, Lane, LaneMark, MarkKind, StageState, Timeline, WaitSpan, WorkSpan};
+use crate::report::{shorten, spelt};
 
 const WIDTH: f64 = 1200.0;
 const LEFT: f64 = 150.0;
@@ -32,14 +32,14 @@ const MOST_ROWS: usize = 10;
 const SHORT: u64 = 3;
 
 const STYLE: &str = "\
-.tl text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#5d6773}\
+svg:root{background:#fff}.tl text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#5d6773}\
 .tl .name{font:600 14px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#1d2329}\
 .tl .ink{fill:#1d2329;font-weight:600}.tl .in{font-size:10.5px;fill:#fff}.tl .on{font-size:10.5px;fill:#8a5a00}.tl .st{font-size:10.5px}\
 .tl .grid{stroke:#eceded}.tl .lane{fill:#f4f5f4}.tl .wait{fill:#f3d9a4}.tl .stuck{fill:#e8a0a6}.tl .bad{fill:#b3202f;font-weight:600}\
 .tl .mul{fill:#2d8a7f}.tl .work{fill:#7a55b8}.tl .copy{fill:#2b64c4}.tl .arr{fill:#c8641b}.tl .reg{fill:#98a1ab}\
 .tl .filling{fill:#a9c4ee}.tl .full{fill:#2b64c4}.tl .used{fill:#2d8a7f;fill-opacity:.45}.tl .end{stroke:#98a1ab;stroke-width:2}\
 .tl .hang{stroke:#b3202f;stroke-width:2}.tl .by{fill:none;stroke:#8b949e;stroke-opacity:.55}.tl .copied{stroke:#2b64c4;stroke-opacity:.45}\
-@media(prefers-color-scheme:dark){.tl text{fill:#95a0ac}.tl .name,.tl .ink{fill:#d5dbe2}.tl .in{fill:#101418}.tl .on{fill:#e8c27c}\
+@media(prefers-color-scheme:dark){svg:root{background:#101418}.tl text{fill:#95a0ac}.tl .name,.tl .ink{fill:#d5dbe2}.tl .in{fill:#101418}.tl .on{fill:#e8c27c}\
 .tl .grid{stroke:#242a31}.tl .lane{fill:#181d22}.tl .wait{fill:#54431f}.tl .stuck{fill:#7c2d35}.tl .bad{fill:#f0727e}\
 .tl .mul{fill:#4db3a5}.tl .work{fill:#b599ea}.tl .copy{fill:#79a8f2}.tl .arr{fill:#e59145}.tl .reg{fill:#626d79}\
 .tl .filling{fill:#2d4468}.tl .full{fill:#79a8f2}.tl .used{fill:#4db3a5}.tl .end{stroke:#626d79}.tl .hang{stroke:#f0727e}\
@@ -138,7 +138,7 @@ impl<'t> Panel<'t> {
             let _ = write!(
                 out,
                 "<text class=\"{class}\" x=\"{indent}\" y=\"{y:.0}\">{}</text>",
-                escape(&shorten(text, 190))
+                escape(&shorten(&spelt(text), 190))
             );
         }
         out
@@ -146,7 +146,7 @@ impl<'t> Panel<'t> {
 
     fn head(&self, out: &mut String) {
         let timeline = self.timeline;
-        let name = shorten(&timeline.kernel, 120);
+        let name = shorten(&spelt(&timeline.kernel), 120).into_owned();
         let _ = write!(out, "<text class=\"name\" x=\"16\" y=\"24\">{}</text>", escape(&name));
         let bad = !matches!(timeline.verdict, Answer::Ends);
         let _ = write!(

@@ -7,8 +7,8 @@ use crate::base::figures::thousands;
 use crate::emit::escape::terminal;
 use crate::emit::text::{BAD, BOLD, DIM, GOOD, NOTE, RESET, WARN, wrap};
 use crate::report::Answer;
-use crate::report::shorten;
 use crate::report::timeline::{Lane, MarkKind, Stage, StageState, Timeline};
+use crate::report::{shorten, spelt};
 
 /// Columns of labels at most.
 const LABEL: usize = 22;
@@ -80,7 +80,7 @@ fn write_one(timeline: &Timeline, options: &Options, out: &mut dyn Write) -> io:
         Answer::Undecided => WARN,
         Answer::Hangs | Answer::MayHang | Answer::Undefined => BAD,
     };
-    writeln!(out, "{BOLD}{}{RESET}", shorten(&terminal(&timeline.kernel), options.width))?;
+    writeln!(out, "{BOLD}{}{RESET}", shorten(&terminal(&spelt(&timeline.kernel)), options.width))?;
     let said = format!("{style}{}{RESET}; {}", terminal(&verdict(timeline)), circumstances(timeline));
     paragraph(&said, "  ", options, out)?;
     let labels: Vec<String> = timeline.lanes.iter().map(lane_label).collect();
@@ -192,7 +192,8 @@ fn write_events(timeline: &Timeline, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn paragraph(text: &str, indent: &str, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    for (index, line) in wrap(text, options.width.saturating_sub(indent.len() + 2)).iter().enumerate() {
+    let text = if options.verbose { text.into() } else { spelt(text) };
+    for (index, line) in wrap(&text, options.width.saturating_sub(indent.len() + 2)).iter().enumerate() {
         writeln!(out, "{indent}{}{line}", if index == 0 { "" } else { "  " })?;
     }
     Ok(())
