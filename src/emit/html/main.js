@@ -276,7 +276,7 @@ function showOverview() {
   $("overview").innerHTML = INDEX.units.map((unit, u) => {
     const rows = KERNELS.map((kernel, i) => ({ ...kernel, i })).filter((kernel) => kernel.u === u);
     if (sort[0] !== null) rows.sort((a, b) => { const [x, y] = [COLUMNS[sort[0]][1](a.facts), COLUMNS[sort[0]][1](b.facts)]; return (x < y ? -1 : x > y ? 1 : 0) * sort[1]; });
-    const head = COLUMNS.map(([name], c) => `<th data-c="${c}"${sort[0] === c ? ` aria-sort="${sort[1] > 0 ? "ascending" : "descending"}"` : ""}>${name}</th>`).join("");
+    const head = COLUMNS.map(([name, , , kind], c) => `<th data-c="${c}"${kind === "curve" ? ' class="curve"' : ""}${sort[0] === c ? ` aria-sort="${sort[1] > 0 ? "ascending" : "descending"}"` : ""}>${name}</th>`).join("");
     const cell = (text, kind) => `<td class="${kind}${text === "?" ? " unknown" : ""}">${text}</td>`;
     const cells = (facts) => COLUMNS.map(([, , text, kind]) => cell(text(facts), typeof kind === "function" ? kind(facts) : kind || "")).join("");
     const whole = unit.advisories.filter((advisory) => advisory.kernel === null).map((advisory) => findingBox(adviceOf(advisory), unit.input));
