@@ -107,6 +107,8 @@ fn text_fits_and_every_format_is_the_same_twice() {
                 "text" => assert!(once.lines().all(|line| line.chars().count() <= 100), "{once}"),
                 "svg" => {
                     assert!(once.starts_with("<svg ") && once.trim_end().ends_with("</svg>"));
+                    // A picture that is opened by itself lies on its own ground, and not on the browser's white.
+                    assert_eq!(once.matches("svg:root{background:#").count(), 2, "{once}");
                     assert!(!once.contains("<script") && once.contains("prefers-color-scheme:dark"));
                     assert_eq!(once.matches("<title>").count(), once.matches("</title>").count());
                 }

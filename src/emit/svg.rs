@@ -18,12 +18,12 @@ const SAMPLES: usize = 760;
 const LABEL: f64 = 13.0;
 
 const STYLE: &str = "\
-text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#5d6773}\
+svg:root{background:#fff}text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#5d6773}\
 .name{font:600 14px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#1d2329}.ink{fill:#1d2329}\
 .area{fill:#2d8a7f;fill-opacity:.25;stroke:#2d8a7f;stroke-width:1.5;stroke-linejoin:round}.alloc{stroke:#1d2329}\
 .step{stroke:#98a1ab;stroke-dasharray:2 3}.axis{stroke:#e3e4e1}.loop{fill:#8b949e;fill-opacity:.1}.peak{fill:#c8641b}\
 .spill{stroke:#c22f3d}.barrier{stroke:#7a55b8}.budget{stroke:#2b64c4;stroke-width:2;fill:none}.setmaxnreg{stroke:#2b64c4}.blue{fill:#2b64c4}\
-@media(prefers-color-scheme:dark){text{fill:#95a0ac}.name,.ink{fill:#d5dbe2}.area{fill:#4db3a5;stroke:#4db3a5}.alloc{stroke:#d5dbe2}\
+@media(prefers-color-scheme:dark){svg:root{background:#101418}text{fill:#95a0ac}.name,.ink{fill:#d5dbe2}.area{fill:#4db3a5;stroke:#4db3a5}.alloc{stroke:#d5dbe2}\
 .step{stroke:#626d79}.axis{stroke:#272d34}.peak{fill:#e59145}.spill{stroke:#f0727e}.barrier{stroke:#b599ea}.budget,.setmaxnreg{stroke:#79a8f2}.blue{fill:#79a8f2}}";
 
 /// Writes one picture of all kernels of all units.

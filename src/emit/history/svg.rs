@@ -22,12 +22,12 @@ const COLOURS: usize = 4;
 const LABEL: f64 = 13.0;
 
 const STYLE: &str = "\
-text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#5d6773}\
+svg:root{background:#fff}text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#5d6773}\
 .name{font:600 14px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#1d2329}.axis{stroke:#e3e4e1}\
 .l{fill:none;stroke-width:1.75;stroke-linejoin:round}.p{stroke:none}\
 .l.s0{stroke:#2b64c4}.l.s1{stroke:#2d8a7f}.l.s2{stroke:#c8641b}.l.s3{stroke:#7a55b8}\
 .p.s0,.v.s0{fill:#2b64c4}.p.s1,.v.s1{fill:#1f7469}.p.s2,.v.s2{fill:#a8520e}.p.s3,.v.s3{fill:#7a55b8}\
-@media(prefers-color-scheme:dark){text{fill:#95a0ac}.name{fill:#d5dbe2}.axis{stroke:#272d34}\
+@media(prefers-color-scheme:dark){svg:root{background:#101418}text{fill:#95a0ac}.name{fill:#d5dbe2}.axis{stroke:#272d34}\
 .l.s0{stroke:#79a8f2}.l.s1{stroke:#4db3a5}.l.s2{stroke:#e59145}.l.s3{stroke:#b599ea}\
 .p.s0,.v.s0{fill:#79a8f2}.p.s1,.v.s1{fill:#4db3a5}.p.s2,.v.s2{fill:#e59145}.p.s3,.v.s3{fill:#b599ea}}";
 

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use super::{changes, now};
 use crate::emit::escape::markup as escape;
 use crate::emit::text::thousands;
+use crate::report::spelt;
 use crate::tune::{Row, Tuned, Tuning};
 
 const WIDTH: f64 = 960.0;
@@ -15,12 +16,14 @@ const TOP: f64 = 60.0;
 const BOTTOM: f64 = 270.0;
 /// Rows that have a line beside the picture.
 const LISTED: usize = 14;
+/// Points nearer than this have one label, which names all of them.
+const NEAR: f64 = 12.0;
 
 const STYLE: &str = "\
-text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#5d6773}\
+svg:root{background:#fff}text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#5d6773}\
 .name{font:600 14px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#1d2329}.ink{fill:#1d2329}\
 .axis{stroke:#c9cccf}.row{fill:#2d8a7f}.now{fill:#c8641b}\
-@media(prefers-color-scheme:dark){text{fill:#95a0ac}.name,.ink{fill:#d5dbe2}.axis{stroke:#454c55}.row{fill:#4db3a5}.now{fill:#e59145}}";
+@media(prefers-color-scheme:dark){svg:root{background:#101418}text{fill:#95a0ac}.name,.ink{fill:#d5dbe2}.axis{stroke:#454c55}.row{fill:#4db3a5}.now{fill:#e59145}}";
 
 /// Writes the panel of one kernel.
 pub(super) fn write_one(tuned: &Tuned, out: &mut dyn Write) -> io::Result<()> {
@@ -89,7 +92,7 @@ fn write_panel(tuned: &Tuned, out: &mut dyn Write) -> io::Result<()> {
     let y = |value: f64| BOTTOM - value / high * (BOTTOM - TOP);
     let registers =
         now(tuned).and_then(|row| row.figures.registers).map_or(String::new(), |count| format!(", {count} registers"));
-    writeln!(out, "<text class=\"name\" x=\"{LEFT}\" y=\"24\">{}</text>", escape(&tuned.kernel))?;
+    writeln!(out, "<text class=\"name\" x=\"{LEFT}\" y=\"24\">{}</text>", escape(&spelt(&tuned.kernel)))?;
     writeln!(
         out,
         "<text x=\"{LEFT}\" y=\"42\">{}</text>",
@@ -114,7 +117,14 @@ fn write_panel(tuned: &Tuned, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     let top = most(|at| at.1);
-    writeln!(out, "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{top:.0}</text>", LEFT - 6.0, y(top) + 4.0)?;
+    writeln!(
+        out,
+        "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+        LEFT - 6.0,
+        y(top) + 4.0,
+        thousands(top as u64)
+    )?;
+    let mut labels: Vec<(f64, f64, String)> = Vec::new();
     for (row, (instructions, bytes)) in &points {
         let class = if row.row == 0 { "now" } else { "row" };
         let (cx, cy) = (x(*instructions), y(*bytes));
@@ -123,7 +133,13 @@ fn write_panel(tuned: &Tuned, out: &mut dyn Write) -> io::Result<()> {
             out,
             "<circle class=\"{class}\" cx=\"{cx:.1}\" cy=\"{cy:.1}\" r=\"5\"><title>{title}</title></circle>"
         )?;
-        writeln!(out, "<text class=\"ink\" x=\"{:.1}\" y=\"{:.1}\">{}</text>", cx + 7.0, cy - 5.0, row.row)?;
+        match labels.iter_mut().find(|(x, y, _)| (*x - cx).abs() < NEAR && (*y - cy).abs() < NEAR) {
+            Some((.., label)) => label.push_str(&format!(", {}", row.row)),
+            None => labels.push((cx, cy, row.row.to_string())),
+        }
+    }
+    for (cx, cy, label) in labels {
+        writeln!(out, "<text class=\"ink\" x=\"{:.1}\" y=\"{:.1}\">{label}</text>", cx + 7.0, cy - 5.0)?;
     }
     for (at, row) in tuned.rows.iter().take(LISTED).enumerate() {
         let text = format!("{}  {}", row.row, changes(row));
