@@ -3,13 +3,15 @@
 //! In: a kernel's resources, what its directives say of a launch and what the user or a compiler's cache says. Out: an [`Occupancy`]
 //! that says nothing which a figure that is not known could overturn.
 
+use std::collections::{HashMap, HashSet};
+
 use super::join::LaunchHints;
 use super::memory::MemoryMaps;
 use super::model::{Launch, LaunchFact, Occupancy, OccupancyStep, Resources, SmemRange};
 use crate::base::hardware::SmLimits;
 use crate::base::{Arch, Threads};
 use crate::cubin::{self, ElfKind, Image};
-use crate::ptx::{self, Linkage, StateSpace};
+use crate::ptx::{self, FunctionKind, Linkage, StateSpace};
 use crate::registers::occupancy::{self, RegisterStep};
 
 /// What is known of a launch.
@@ -114,7 +116,7 @@ fn by_smem_dynamic(arch: Arch, launch: &occupancy::Launch) -> Vec<SmemRange> {
 }
 
 /// Whether a kernel's PTX names dynamic shared memory: an `.extern .shared` array of open size, or its size. A kernel that calls
-/// counts what any function of the module names.
+/// counts what the functions name that it can come to.
 pub(super) fn ptx_takes_dynamic_smem(kernel: &ptx::Function<'_, '_>) -> bool {
     let module = kernel.module();
     let open: Vec<&str> = module
@@ -128,7 +130,38 @@ pub(super) fn ptx_takes_dynamic_smem(kernel: &ptx::Function<'_, '_>) -> bool {
             || open.iter().any(|name| has_word(text, name))
             || function.declarations(StateSpace::Shared).any(|(_, found)| found.linkage == Some(Linkage::Extern))
     };
-    names(kernel) || has_word(body_text(kernel), "call") && module.functions().any(|function| names(&function))
+    names(kernel) || callees(kernel).iter().any(names)
+}
+
+/// The functions that a kernel can come to: those that it calls, and they in turn; every one that is no kernel where a call goes through
+/// a register.
+fn callees<'m, 'a>(kernel: &ptx::Function<'m, 'a>) -> Vec<ptx::Function<'m, 'a>> {
+    let module = kernel.module();
+    let mut callable: HashMap<&str, ptx::Function<'m, 'a>> = HashMap::new();
+    let mut found: Vec<ptx::Function<'m, 'a>> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
+    let mut looked_at = 0;
+    let mut next = Some(*kernel);
+    while let Some(caller) = next {
+        let calls = caller.body().iter().filter(|statement| {
+            statement.instruction(module.text()).is_some_and(|instruction| instruction.opcode().starts_with("call"))
+        });
+        for call in calls {
+            if callable.is_empty() {
+                let functions = module.functions().filter(|function| function.kind() == FunctionKind::Func);
+                callable.extend(functions.map(|function| (function.name(), function)));
+            }
+            let mut called: Vec<_> = call.words(module.text()).filter_map(|word| callable.get(word).copied()).collect();
+            if called.is_empty() {
+                return module.functions().filter(|function| function.kind() == FunctionKind::Func).collect();
+            }
+            called.retain(|function| seen.insert(function.name()));
+            found.append(&mut called);
+        }
+        next = found.get(looked_at).copied();
+        looked_at += 1;
+    }
+    found
 }
 
 fn body_text<'a>(function: &ptx::Function<'_, 'a>) -> &'a str {

@@ -68,6 +68,13 @@ fn a_kernel_takes_dynamic_shared_memory_where_it_or_what_it_calls_names_it() {
     assert!(takes(&format!(
         "{open}.func f() {{ .reg .b32 %r; mov.u32 %r, smem; ret; }}\n.entry k() {{ call f; ret; }}"
     )));
+    // What another kernel of the module names is no concern of this one, nor is a function that it cannot come to.
+    let other = ".entry other() { .reg .b32 %r; mov.u32 %r, smem; ret; }\n";
+    let names = ".func f() { .reg .b32 %r; mov.u32 %r, smem; ret; }\n";
+    assert!(!takes(&format!("{open}{other}{names}.func g() {{ ret; }}\n.entry k() {{ call g; ret; }}")));
+    assert!(takes(&format!("{open}{names}.func g() {{ call.uni f; ret; }}\n.entry k() {{ call.uni g; ret; }}")));
+    let through = ".entry k() { .reg .b64 %d; call (), %d, (), proto; ret; }";
+    assert!(takes(&format!("{open}{names}{through}")) && !takes(&format!("{open}{other}{through}")));
     assert!(takes(".entry k() { .reg .b32 %r; mov.u32 %r, %dynamic_smem_size; ret; }"));
     assert!(!takes(".shared .b8 smem[64];\n.entry k() { .reg .b32 %r; ld.shared.u32 %r, [smem]; ret; }"));
     assert!(!takes(".extern .shared .b8 smem[64];\n.entry k() { .reg .b32 %r; ld.shared.u32 %r, [smem]; ret; }"));
