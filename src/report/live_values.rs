@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use super::code::Section;
 use super::model::*;
 use crate::base::{Line, Pc};
-use crate::ptx::{Instruction, Module};
+use crate::ptx::{Instruction, Module, Statement};
 use crate::registers::code::Code;
 use crate::registers::live_set::{Lines, Value, live_set};
 
-/// Statements after the one that a matrix instruction's line names among which its `wgmma` is looked for.
+/// Statements after the one that a matrix instruction's line names, and before it, among which its `wgmma` is looked for.
 const MATRIX_STATEMENTS: usize = 64;
 
 /// Instructions that a value lies idle before that is worth a word, where no loop says more: so many, and one in so many of the function's.
@@ -140,16 +140,19 @@ impl Section<'_> {
     }
 }
 
-/// The line of the `wgmma` that a matrix instruction stands for, from the line that ptxas gives it: that of a statement before.
+/// The line of the `wgmma` that a matrix instruction stands for, from the line that ptxas gives it: that of a statement before; where none
+/// comes after that, the end of its loop, and the `wgmma` is the last one above.
 pub(super) fn matrix_line(module: &Module<'_>, given: Line) -> Option<Line> {
     let from = module.statements().partition_point(|statement| statement.last_line < given);
-    let nearby = module.statements().get(from..)?.iter().take(MATRIX_STATEMENTS);
-    let mut found = nearby.filter(|statement| {
+    let (before, after) = module.statements().split_at_checked(from)?;
+    let is_matrix = |statement: &&Statement| {
         statement
             .instruction(module.text())
             .is_some_and(|found| found.opcode().starts_with("wgmma.mma") || found.opcode() == "wgmma")
-    });
-    found.next().map(|statement| statement.first_line)
+    };
+    let below = after.iter().take(MATRIX_STATEMENTS).find(is_matrix);
+    let above = || before.iter().rev().take(MATRIX_STATEMENTS).find(is_matrix);
+    below.or_else(above).map(|statement| statement.first_line)
 }
 
 /// Whether a statement makes something that a vector register holds: a comparison makes a predicate, a store nothing.
@@ -196,4 +199,22 @@ fn sass_opcode(code: &Code, pc: Pc) -> Option<String> {
 fn idle(value: &Value, at: Pc) -> Option<u32> {
     let (from, to) = (value.definition?, value.next_use?);
     (from < at && at <= to).then(|| (to.0 - from.0) / 16 - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ptx::parse;
+
+    #[test]
+    fn a_matrix_instruction_is_the_next_wgmma_or_the_last_one_of_its_loop() {
+        let wgmma = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, %d0, %d1, 1, 1, 1, 0, 0;";
+        let text = format!(
+            ".version 8.0\n.target sm_90a\n.entry k() {{\nmov.u32 %r0, 1;\n{wgmma}\nadd.u32 %r0, %r0, 1;\nsetp.ne.b32 %p0, %r0, 0;\nret;\n}}\n"
+        );
+        let module = parse(&text);
+        assert_eq!(matrix_line(&module, Line(4)), Some(Line(5)));
+        assert_eq!(matrix_line(&module, Line(7)), Some(Line(5)));
+        assert_eq!(matrix_line(&parse(".version 8.0\n.entry k() { ret; }\n"), Line(2)), None);
+    }
 }

@@ -142,7 +142,8 @@ impl Trials<'_, '_> {
             .flatten()
             .map(|value| Holder {
                 registers: value.registers.len(),
-                virtual_registers: value.virtual_registers.clone(),
+                // What the line makes is not what holds these registers.
+                virtual_registers: if value.is_operand { Vec::new() } else { value.virtual_registers.clone() },
                 ptx_line: value.ptx_line,
                 next_use_ptx_line: value.next_use_ptx_line,
                 could: value.could.clone(),
