@@ -32,6 +32,7 @@ function libraryTable() {
   }).join("");
   const more = rows.length > shown.length ? `<button id="library-more">show ${thousands(Math.min(SHOWN_AT_ONCE, rows.length - shown.length))} more of ${thousands(rows.length)}</button>` : "";
   $("library-rows").innerHTML = `<table><thead><tr>${head}</tr></thead><tbody>${body}</tbody></table>${more}`;
+  $("library-rows").insertAdjacentHTML("beforeend", LIBRARY.notes.map((note) => `<p class="sub">${escapeText(note)}</p>`).join(""));
   $("library-shown").textContent = `${thousands(shown.length)} of ${plural(rows.length, "function")}`;
 }
 

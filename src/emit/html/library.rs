@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::data::NAME;
-use crate::emit::library::{Table, arch_columns, name, particulars};
+use crate::emit::library::{Table, arch_columns, name, notes, particulars};
 use crate::emit::text::{count, thousands};
 use crate::report::annotation::Annotation;
 use crate::report::library::{Failure, Row};
@@ -20,7 +20,7 @@ const COLUMNS: [Column; 9] = [
     ("live", |row| json!(row.pressure.as_ref().map(|pressure| pressure.gpr.peak))),
     ("spills", |row| json!(row.spills.map(|spills| spills.instructions))),
     ("stack", |row| json!(row.resources.stack_bytes)),
-    ("shared", |row| json!(row.resources.smem_bytes)),
+    ("shared", |row| json!(row.smem_bytes())),
     ("barriers", |row| json!(row.resources.barriers)),
     ("warps per SM", |row| json!(row.occupancy.as_ref().and_then(|found| found.warps_per_sm))),
     ("instructions", |row| json!(row.instructions.count())),
@@ -40,6 +40,8 @@ pub(super) struct LibraryFacts {
     histogram: Vec<(u32, u32, u64)>,
     columns: Vec<&'static str>,
     rows: Vec<RowFacts>,
+    /// What there is to know of the columns.
+    notes: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -109,6 +111,7 @@ pub(super) fn facts(table: &Table<'_>, units: &[(Unit, Annotation)]) -> LibraryF
         histogram: summary.registers.iter().map(|bar| (bar.from, bar.to, bar.kernels)).collect(),
         columns: COLUMNS.iter().map(|(title, _)| *title).collect(),
         rows: rows.collect(),
+        notes: notes(table),
     }
 }
 

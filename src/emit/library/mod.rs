@@ -15,9 +15,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
 
-use crate::emit::text::{bytes, thousands};
+use crate::emit::text::{bytes, launch_decides, thousands};
 use crate::report::library::{ArchSummary, EntryFacts, JitFacts, Row, Summary};
-use crate::report::{KernelKind, Occupancy, demangle, shorten};
+use crate::report::{KernelKind, LaunchFact, Occupancy, demangle, shorten};
 
 /// Everything there is to show.
 pub struct Table<'a> {
@@ -63,6 +63,24 @@ const COLUMNS: [Column; 9] = [
 fn warps(found: &Occupancy) -> Option<String> {
     let bound = if found.warps_per_sm.is_some() { "" } else { "≤" };
     Some(format!("{bound}{}/{}", found.most_warps_per_sm()?, found.max_warps_per_sm))
+}
+
+/// What a reader has to know to read the columns: the unit of what could have another, and why a figure is missing.
+pub(super) fn notes(table: &Table<'_>) -> Vec<String> {
+    let has = |of: fn(&Row) -> bool| table.rows.iter().any(of);
+    let missing = |fact: LaunchFact| {
+        table.rows.iter().any(|row| row.occupancy.as_ref().is_some_and(|found| found.missing.contains(&fact)))
+    };
+    let mut notes = Vec::new();
+    if has(|row| row.spills.is_some_and(|spills| spills.instructions > 0)) {
+        notes.push("spills: instructions that store registers to local memory or read them back".to_owned());
+    }
+    let facts: Vec<LaunchFact> =
+        [LaunchFact::Threads, LaunchFact::SmemDynamic].into_iter().filter(|fact| missing(*fact)).collect();
+    if !facts.is_empty() {
+        notes.push(format!("warps that an SM holds depend on {}", launch_decides(&facts)));
+    }
+    notes
 }
 
 /// Shared memory of a block, with what the launch adds; `+` where that is not known and decides how many blocks there are.

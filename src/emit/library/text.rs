@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{ROOMY, Table, arch_columns, name, particulars, terminal_columns};
+use super::{ROOMY, Table, arch_columns, name, notes, particulars, terminal_columns};
 use crate::emit::escape::terminal;
 use crate::emit::text::{BOLD, DIM, RESET, WARN, count, thousands, write_wrapped};
 use crate::report::distinct;
@@ -172,8 +172,19 @@ fn write_rows(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     let left = table.total_rows.saturating_sub(table.rows.len() as u64);
     if left > 0 {
-        let text = format!("and {} more rows; sorted by {}; --top 0 shows all", thousands(left), table.sorted_by);
+        let spilling: u64 = table.summary.by_arch.iter().filter_map(|arch| arch.spilling).sum();
+        let shown = table.rows.iter().filter(|row| row.spills.is_some_and(|spills| spills.instructions > 0)).count();
+        let hidden = if spilling > shown as u64 {
+            format!("; {} spill: --sort spills", thousands(spilling))
+        } else {
+            String::new()
+        };
+        let text =
+            format!("and {} more rows; sorted by {}; --top 0 shows all{hidden}", thousands(left), table.sorted_by);
         write_wrapped(&text, "  ", "  ", table.width, out)?;
+    }
+    for note in notes(table) {
+        write_wrapped(&format!("{DIM}{note}{RESET}"), "  ", "    ", table.width, out)?;
     }
     if table.rows.iter().any(|row| row.pressure.as_ref().is_some_and(|pressure| !pressure.exact)) {
         let text =
