@@ -33,6 +33,16 @@ fn folder() -> tempfile::TempDir {
     write("no-target.ptx", b".version 8.0\n.address_size 64\n");
     let cubin = fs::read(root("testdata/cubin/culprits-12.4-sm_80.cubin")).expect("a cubin");
     write("cut.cubin", &cubin[..100]);
+    write("cut.whl", b"PK\x03\x04");
+    // EM_AMDGPU, and a program of the CPU.
+    let elf = |machine: u8| {
+        let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
+        bytes.resize(64, 0);
+        (bytes[16], bytes[18], bytes[20]) = (3, machine, 1);
+        bytes
+    };
+    write("amd.hsaco", &elf(224));
+    write("program", &elf(62));
     fs::create_dir(folder.path().join("nothing")).expect("a folder");
     let ptx = |name: &str| fs::read(root("testdata/ptx").join(name)).expect("PTX");
     write("spills.ptx", &ptx("spills.ptx"));
@@ -64,7 +74,11 @@ fn what_needs_no_ptxas() {
         (&["empty.ptx"], &["empty", "expected PTX text or a cubin"]),
         (&["no-target.ptx"], &["no .target", "--arch"]),
         (&["cut.cubin"], &["cut off"]),
-        (&["nothing"], &["no GPU code in nothing"]),
+        (&["cut.whl"], &["cut off", "get it again"]),
+        (&["nothing"], &["no GPU code in nothing", "name a file or folder that has some"]),
+        (&["amd.hsaco"], &["no GPU code of NVIDIA in amd.hsaco", "AMD"]),
+        (&["program"], &["no GPU code in program", "--scan"]),
+        (&["size", "program"], &["no GPU code in program", "--scan"]),
         (&["gone.ptx"], &["cannot open gone.ptx"]),
         (&["anotate", "spills.ptx"], &["did you mean `ptxinspect annotate`?"]),
         (&["size", "spills.ptx", "--by", "templat"], &["template"]),
@@ -115,6 +129,12 @@ fn what_ptxas_has_a_part_in() {
     let mistakes: &[Mistake<'_>] = &[
         (&["spills.ptx", "--arch", "sm_99", "--ptxas", "13.4"], &["this ptxas has sm_75, sm_80"]),
         (&["hopper.ptx", "--arch", "sm_80", "--ptxas", "13.4"], &["its .target is sm_90a", "--arch sm_90a"]),
+        (&["hopper.ptx", "--arch", "sm_90", "--ptxas", "13.4"], &["its .target is sm_90a", "--arch sm_90a"]),
+        (&["hopper.ptx", "--arch", "sm_100", "--ptxas", "13.4"], &["its .target is sm_90a", "--arch sm_90a"]),
+        (
+            &["matrix", "spills.ptx", "--ptxas", "13.4", "--sweep", "bogus=1,2"],
+            &["error: 2 of 2 builds", "Unknown option"],
+        ),
         (&["spills.ptx", "--at", "99999", "--ptxas", "13.4"], &["--at 99999", "expected 1 to"]),
         (&["annotate", "spills.ptx", "--lines", "5000..6000", "--ptxas", "13.4"], &["expected lines from 1 to"]),
         (&["spills.ptx", "--kernel", "spill_strom", "--ptxas", "13.4"], &["it has spill_storm"]),
@@ -122,6 +142,24 @@ fn what_ptxas_has_a_part_in() {
         (&["spills.ptx", "--ptxas", "13.4", "-o", "gone/report.txt"], &["cannot write gone/report.txt"]),
     ];
     mistakes.iter().for_each(|mistake| check(folder.path(), mistake));
+}
+
+/// A folder's cubins are for other architectures than the one asked for: the answer names theirs.
+#[test]
+fn the_architectures_that_there_are_instead() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["hopper-13.4-sm_90a.cubin", "culprits-12.4-sm_80.cubin"] {
+        fs::copy(root("testdata/cubin").join(name), folder.path().join(name)).expect("a copy");
+    }
+    check(folder.path(), &(&[".", "--arch", "sm_90"], &["is for sm_90: its cubins are for sm_80, sm_90a"]));
+}
+
+/// A program that is no ptxas says something else than ptxas does.
+#[cfg(unix)]
+#[test]
+fn another_program_in_place_of_ptxas() {
+    let folder = folder();
+    check(folder.path(), &(&["spills.ptx", "--ptxas", "/bin/ls"], &["it names no version of ptxas: is it one?"]));
 }
 
 #[test]

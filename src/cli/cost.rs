@@ -174,7 +174,7 @@ pub fn run(args: &CostArgs) -> Result<Outcome> {
     }
     let mut costs = units.iter().flat_map(|unit| &unit.kernels).flat_map(|kernel| kernel.costs.iter().flatten());
     if let (Some(line), None) = (args.line, costs.next()) {
-        anyhow::bail!("--loop {line}: no loop has an instruction of that line; without --loop every loop is told");
+        anyhow::bail!("--loop {line}: no loop has an instruction of that line; without --loop every loop is shown");
     }
     let is_early = |unit: &Unit| {
         unit.kernels.iter().any(|kernel| kernel.hazards.as_ref().is_some_and(|hazards| !hazards.found.is_empty()))

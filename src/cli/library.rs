@@ -11,9 +11,9 @@ use super::progress::Progress;
 use super::{Outcome, output};
 use crate::emit;
 use crate::emit::library::{JsonLines, Table};
-use crate::engine::input;
 use crate::engine::library::{Collected, Found, Library, Request};
 use crate::engine::source;
+use crate::engine::{foreign, input};
 use crate::report::library::{Depth, Failure, SortKey, Summary};
 use crate::report::{Effort, LaunchHints};
 
@@ -227,6 +227,11 @@ fn conclude(args: &ReportArgs, library: &Library, summary: &Summary) -> Result<O
             bail!("--kernel {} matches no kernel in {inputs}", args.compile.kernel.join(", "));
         }
         let compile = if summary.ptx_not_compiled > 0 { "; --compile compiles the PTX inside" } else { "" };
+        let others: Vec<String> = library.other_arches().iter().map(ToString::to_string).collect();
+        if !others.is_empty() {
+            let asked = args.compile.arch.join(", ");
+            bail!("no cubin in {inputs} is for {asked}: its cubins are for {}{compile}", others.join(", "));
+        }
         if !library.is_everything() {
             bail!("no cubin that was asked for is in {inputs}: `ptxinspect list` says what is{compile}");
         }
@@ -236,7 +241,7 @@ fn conclude(args: &ReportArgs, library: &Library, summary: &Summary) -> Result<O
         if summary.others > 0 {
             bail!("{inputs} holds LTO-IR alone, which cannot be analysed");
         }
-        bail!("there is no GPU code in {inputs}");
+        bail!("{}", foreign::without_gpu_code(&args.compile.inputs));
     }
     Ok(Outcome::Fine)
 }

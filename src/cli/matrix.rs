@@ -150,5 +150,10 @@ pub fn run(args: &MatrixArgs) -> Result<Outcome> {
     }
     // That a ptxas does not take a PTX is an answer; that nothing could be asked of it is none.
     let failed = nothing || matrix.cells.iter().any(|cell| cell.failed);
+    if failed {
+        let (wrong, all) = (matrix.cells.iter().filter(|cell| cell.error.is_some()).count(), matrix.cells.len());
+        let said = format!("{wrong} of {all} builds came to nothing; the matrix says why");
+        emit::text::write_error(&said, &mut output::errors())?;
+    }
     Ok(if failed { Outcome::Failed } else { Outcome::Fine })
 }

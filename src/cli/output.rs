@@ -195,7 +195,13 @@ fn write_file(path: &Path, filter: Filter<'_>, emit: impl FnOnce(&mut dyn Write)
     if let Some(folder) = folder.filter(|folder| !folder.exists()) {
         bail!("cannot write {}: there is no folder {}; make it first", path.display(), folder.display());
     }
-    let new = NewFile::for_place(path).with_context(what)?;
+    // The name that it has until then is nobody's.
+    let new = NewFile::for_place(path).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            anyhow::anyhow!("{}: its folder cannot be written to; name another place", what())
+        }
+        _ => anyhow::Error::from(error).context(what()),
+    })?;
     let file = new.file().try_clone().with_context(what)?;
     emit_to(Box::new(file), filter, emit).with_context(what)?;
     new.commit().with_context(what)

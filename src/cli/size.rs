@@ -13,7 +13,7 @@ use super::{Outcome, output};
 use crate::emit;
 use crate::emit::clean::Form;
 use crate::emit::size::Sheet;
-use crate::engine;
+use crate::engine::{self, foreign};
 use crate::report::size::By;
 
 /// `ptxinspect size X…`
@@ -90,7 +90,7 @@ pub fn run(args: &SizeArgs) -> Result<Outcome> {
     errors.flush()?;
     if size.files.is_empty() && size.errors.is_empty() {
         if choose.kernel.is_empty() && choose.arch.is_empty() && choose.within.entry.is_empty() {
-            bail!("there is no GPU code in {}", inputs.join(", "));
+            bail!("{}", foreign::without_gpu_code(&args.choose.inputs));
         }
         bail!("nothing that was asked for is in {}: `ptxinspect list` says what is", inputs.join(", "));
     }

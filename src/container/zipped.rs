@@ -52,7 +52,12 @@ pub(super) struct Opened {
 impl Zip {
     /// Reads the central directory.
     pub fn open(path: &str, source: &Source) -> Result<Zip, ContainerError> {
-        let damaged = |error: zip::result::ZipError| Problem::Unsupported(format!("damaged zip: {error}")).at(path);
+        let damaged = |error: zip::result::ZipError| {
+            let error = error.to_string();
+            // Its directory stands at the end.
+            let cut = if error.contains("EOCD") { ": it was most likely cut off; get it again" } else { "" };
+            Problem::Unsupported(format!("damaged zip: {error}{cut}")).at(path)
+        };
         let mut archive = ZipArchive::new(source.reader()).map_err(damaged)?;
         let mut members: Vec<_> = (0..archive.len()).filter_map(|index| describe(path, &mut archive, index)).collect();
         refuse_overlaps(path, &mut members);

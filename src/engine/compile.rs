@@ -403,7 +403,13 @@ impl Refusal<'_> {
         // Not the words of a ptxas that does not like the PTX: how it ended is all there is.
         if !is_told {
             let silent = if raw.trim().is_empty() { " and said nothing" } else { "" };
-            return format!("ptxas failed on {} for {arch}: it ended with exit code {code}{silent}", unit.input);
+            let is_ptxas = unit.ptxas.as_ref().is_none_or(|ptxas| ptxas.version.is_some());
+            let doubt = if is_ptxas {
+                ""
+            } else {
+                "; it names no version of ptxas: is it one? leave --ptxas out, or name another"
+            };
+            return format!("ptxas failed on {} for {arch}: it ended with exit code {code}{silent}{doubt}", unit.input);
         }
         let ran = unit.ptxas.as_ref().and_then(|ptxas| ptxas.version.as_deref()?.parse().ok());
         let known = || ptxas.architectures(ARCHITECTURES_TIME, &session.env);
@@ -412,6 +418,13 @@ impl Refusal<'_> {
         format!("ptxas does not accept {} for {arch}{advice}", unit.input)
     }
 }
+
+/// What ptxas says of PTX that is for another architecture.
+const OTHER_TARGET: [&str; 3] = [
+    "SM version specified by .target is higher",
+    "cannot be compiled for architecture",
+    "cannot be compiled to future architecture",
+];
 
 /// What helps where it is not the PTX that is wrong.
 fn advice(
@@ -445,14 +458,9 @@ fn advice(
             let known = known();
             let has = (!known.is_empty()).then(|| format!("this ptxas has {}", known.join(", ")));
             Some([other, has].into_iter().flatten().collect::<Vec<_>>().join("; ")).filter(|advice| !advice.is_empty())
-        } else if text.contains("SM version specified by .target is higher") {
-            let target = target?;
+        } else if OTHER_TARGET.iter().any(|words| text.contains(words)) {
+            let target = target.filter(|target| *target != arch)?;
             Some(format!("its .target is {target}: give --arch {target}, or leave --arch out{}", later(target)))
-        } else if text.contains("cannot be compiled for architecture") {
-            let own = "{ path = \"…\", arch = [\"sm_90a\"] }";
-            Some(format!(
-                "without --arch it is compiled for its own .target; in ptxinspect.toml give it its own: {own}"
-            ))
         } else {
             None
         }
@@ -518,7 +526,10 @@ mod tests {
         let lower = "ptxas fatal   : SM version specified by .target is higher than default SM version assumed\n";
         assert!(advise(lower, 80, "13.4.92").starts_with("its .target is sm_90a: give --arch sm_90a"));
         let other = "ptxas input.ptx, line 9; error   : Instruction 'wgmma.fence' cannot be compiled for architecture 'sm_100a'\n";
-        assert!(advise(other, 100, "13.4.92").contains("its own .target"));
+        let future = "ptxas fatal   : Program with .target 'sm_90a' cannot be compiled to future architecture\n";
+        for said in [other, future] {
+            assert!(advise(said, 100, "13.4.92").starts_with("its .target is sm_90a: give --arch sm_90a"));
+        }
         assert_eq!(advise("ptxas input.ptx, line 1; error   : Unknown symbol 'x'\n", 80, "12.9.86"), "");
     }
 }

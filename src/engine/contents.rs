@@ -1,9 +1,9 @@
 //! Going through everything that inputs hold, in parallel, with results in order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{OnceLock, mpsc};
+use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
 
 use anyhow::Result;
 use rayon::prelude::*;
@@ -63,6 +63,8 @@ pub struct Choice {
     containers: Vec<Container>,
     limits: Limits,
     pool: Pool,
+    /// The architectures of cubins that were not asked for.
+    others: Mutex<BTreeSet<Arch>>,
 }
 
 impl Choice {
@@ -89,6 +91,7 @@ impl Choice {
             containers,
             limits: options.limits,
             pool: Pool::start(threads),
+            others: Mutex::default(),
         })
     }
 
@@ -239,10 +242,25 @@ impl Choice {
             KindFilter::Ptx => entry.kind == EntryKind::Ptx,
             KindFilter::Ltoir => entry.kind == EntryKind::LtoIr,
         };
-        kind && self.entries.matches([entry.path.as_str()])
-            && (self.arches.is_empty()
-                || self.any_ptx && entry.kind == EntryKind::Ptx
-                || self.arches.iter().any(|arch| entry.arch.is_none_or(|found| found.sm == arch.sm)))
+        if !kind || !self.entries.matches([entry.path.as_str()]) {
+            return false;
+        }
+        let is_wanted = self.arches.is_empty()
+            || self.any_ptx && entry.kind == EntryKind::Ptx
+            || self.arches.iter().any(|arch| entry.arch.is_none_or(|found| found.sm == arch.sm));
+        if let (false, EntryKind::Cubin, Some(arch)) = (is_wanted, entry.kind, entry.arch) {
+            self.pass_over(arch);
+        }
+        is_wanted
+    }
+
+    fn pass_over(&self, arch: Arch) {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner).insert(arch);
+    }
+
+    /// The architectures of the cubins that were passed over for theirs, once all were visited.
+    pub fn other_arches(&self) -> Vec<Arch> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
     }
 
     /// Whether architectures were named.
@@ -257,7 +275,11 @@ impl Choice {
 
     /// Whether this architecture was asked for.
     pub fn wants_arch(&self, arch: Option<Arch>) -> bool {
-        self.arches.is_empty() || arch.is_some_and(|arch| self.arches.contains(&arch))
+        let is_wanted = self.arches.is_empty() || arch.is_some_and(|arch| self.arches.contains(&arch));
+        if let (false, Some(arch)) = (is_wanted, arch) {
+            self.pass_over(arch);
+        }
+        is_wanted
     }
 }
 

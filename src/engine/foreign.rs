@@ -1,5 +1,9 @@
 //! Files that are neither PTX nor a cubin, named for what they are, with what to do about them.
 
+use std::fs::File;
+use std::io::Read as _;
+use std::path::PathBuf;
+
 /// How much of a file is looked at.
 const LOOKED_AT: usize = 64 << 10;
 
@@ -62,6 +66,33 @@ pub fn foreign(bytes: &[u8]) -> Option<String> {
         );
     }
     not("text without a directive of PTX", "PTX begins with .version and .target")
+}
+
+/// EM_AMDGPU.
+const MACHINE_AMD: u16 = 224;
+
+/// Says that inputs hold no GPU code, of a single one what it is, and what to do.
+pub fn without_gpu_code(paths: &[PathBuf]) -> String {
+    let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    let names = names.join(", ");
+    let mut head = [0; 20];
+    let is_read = match paths {
+        [only] => File::open(only).and_then(|mut file| file.read_exact(&mut head)).is_ok(),
+        _ => false,
+    };
+    let is_elf = is_read && head.starts_with(b"\x7fELF");
+    let [.., low, high] = head;
+    let looked_for = "a cubin, a fatbin or PTX";
+    if is_elf && u16::from_le_bytes([low, high]) == MACHINE_AMD {
+        return format!("there is no GPU code of NVIDIA in {names}: it is for AMD's GPUs; expected {looked_for}");
+    }
+    if is_elf {
+        return format!(
+            "there is no GPU code in {names}: it is a program or library without {looked_for}; name the one that has the \
+             kernels, or give --scan to search all of its bytes"
+        );
+    }
+    format!("there is no GPU code in {names}: nothing in it is {looked_for}; name a file or folder that has some")
 }
 
 /// Whether a text has a directive, and not only a name that ends like it: `ttg.target`.

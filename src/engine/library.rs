@@ -72,6 +72,11 @@ impl Library {
         Ok(Library { request, choice, room })
     }
 
+    /// The architectures of cubins that were not asked for.
+    pub fn other_arches(&self) -> Vec<Arch> {
+        self.choice.other_arches()
+    }
+
     /// Whether nothing was left out.
     pub fn is_everything(&self) -> bool {
         self.choice.is_everything()

@@ -9,7 +9,7 @@ pub mod contents;
 pub mod deny;
 pub mod diff;
 pub mod extract;
-mod foreign;
+pub mod foreign;
 pub mod gate;
 pub mod given;
 pub mod glob;

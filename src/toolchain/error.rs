@@ -79,6 +79,17 @@ pub enum ToolchainError {
         /// Who named it.
         origin: Origin,
     },
+    /// The folder of toolchains cannot be made.
+    #[error(
+        "could not make the folder of toolchains {}: {source}; let PTXINSPECT_TOOLCHAINS name one that you can write to, or give \
+         a ptxas with --ptxas PATH", path.display()
+    )]
+    StoreFolder {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// There is no home to keep toolchains in.
     #[error("there is no folder to keep toolchains in: set HOME or PTXINSPECT_TOOLCHAINS")]
     NoFolder,

@@ -329,7 +329,8 @@ fn searched(env: &Env) -> Vec<String> {
         };
         places.push(format!("{name} ({state})"));
     }
-    places.push(format!("PATH ({} folders)", env.path_folders().len()));
+    let folders = env.path_folders().len();
+    places.push(format!("PATH ({folders} folder{})", if folders == 1 { "" } else { "s" }));
     places.push(env.default_cuda.display().to_string());
     places.push("the nvidia and triton wheels of the Python in use".to_owned());
     if let Ok(store) = Store::of(env) {

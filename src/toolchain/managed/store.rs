@@ -110,7 +110,8 @@ impl Store {
                 None => Err(ToolchainError::Offline { request }),
             };
         }
-        fs::create_dir_all(&self.folder).map_err(|e| ToolchainError::io("make the folder", &self.folder, e))?;
+        fs::create_dir_all(&self.folder)
+            .map_err(|source| ToolchainError::StoreFolder { path: self.folder.clone(), source })?;
         let before = self.newest(Some(request));
         let lock = self.lock(progress)?;
         // Somebody else may have brought it while this process waited for the lock.
