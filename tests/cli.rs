@@ -537,6 +537,9 @@ fn fish_completes_commands_values_and_kernels() {
         ("ptxinspect tune k.ptx --bud", &["--budget"]),
         ("ptxinspect tune k.ptx --arch sm_90", &["sm_90", "sm_90a"]),
         ("ptxinspect explain PI50", &["PI501", "PI505"]),
+        ("ptxinspect k.ptx --arch sm_9", &["sm_90", "sm_90a"]),
+        ("ptxinspect k.ptx --form", &["--format"]),
+        ("ptxinspect k.ptx --deny", &["--deny"]),
     ] {
         let asked = format!("source c.fish; complete -C '{line}'");
         let answer = shell("fish", folder.path()).args(["--no-config", "-c", &asked]).output().unwrap();
@@ -604,4 +607,21 @@ fn watching_shows_every_change() {
     watching.kill().unwrap();
     watching.wait().unwrap();
     assert!(first.starts_with("12.4") && second.starts_with("13.4"), "{first}, {second}");
+}
+
+/// Of several kernels, those with findings come first, under a line that counts them.
+#[test]
+fn kernels_with_findings_come_first() {
+    if support::ptxas().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("two.ptx");
+    let sample = std::fs::read_to_string(support::root("testdata/ptx/hopper_warp_specialised.ptx")).unwrap();
+    std::fs::write(&file, format!("{}\n.visible .entry plain() {{ ret; }}\n", sample.replace("\t232;", "\t240;")))
+        .unwrap();
+    let report = stdout(&run(&[file.to_str().unwrap(), "--ptxas", "13.4"]));
+    let at = |text: &str| report.find(text).unwrap_or_else(|| panic!("no {text:?} in\n{report}"));
+    assert!(at("findings in 1 of 2 kernels, which come first") < at("gemm_specialised  entry"));
+    assert!(at("gemm_specialised  entry") < at("plain  entry"));
 }

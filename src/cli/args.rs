@@ -32,30 +32,35 @@ const EXAMPLES: &str = "\
 Examples:
   ptxinspect kernel.ptx --arch sm_100a             the report
   ptxinspect kernel.ptx --arch sm_90a,sm_100a      for two architectures
-  ptxinspect kernel.ptx --ptxas 12.9 -- -O1        with another ptxas and flags of your own
+  ptxinspect kernel.ptx --ptxas 12.9 -- -O1        another ptxas, and flags
   ptxinspect kernel.cubin --format json            of a cubin, for scripts
-  ptxinspect libfoo.so --arch sm_90a --sort spills the kernels of a library, wheel or folder
-  ptxinspect size libfoo.so --by template          where its bytes are, and what is there twice
-  ptxinspect annotate kernel.ptx                   each PTX line with its SASS and live registers
-  ptxinspect disasm kernel.cubin                   SASS with live registers and PTX lines
-  ptxinspect timeline kernel.ptx                   its barriers executed: who waits for whom
-  ptxinspect tune kernel.ptx                       what flags and small edits would help, tried
+  ptxinspect libfoo.so --arch sm_90a --sort spills a library, wheel or folder
+  ptxinspect size libfoo.so --by template          where its bytes are
+  ptxinspect annotate kernel.ptx                   each PTX line with its SASS
+  ptxinspect disasm kernel.cubin                   SASS with live registers
+  ptxinspect timeline kernel.ptx                   barriers: who waits for whom
+  ptxinspect tune kernel.ptx                       flags and small edits, tried
   ptxinspect gate kernels/*.ptx                    compare with what is recorded
   ptxinspect diff old.ptx new.ptx                  what a change did
   ptxinspect toolchain install 13.4                get a ptxas
-  ptxinspect explain C7508                         what a message of ptxas means
+  ptxinspect explain C7508                         what a message means
 
 Environment:
   PTXINSPECT_PTXAS       the ptxas to run: a path or a version, as --ptxas
   PTXINSPECT_OFFLINE     set to 1: fetch nothing, as --offline
   PTXINSPECT_TOOLCHAINS  the folder of installed ptxas versions
   PTXINSPECT_CACHE       the folder of what ptxas has made before
-  PTXINSPECT_CACHE_URL   a cache that machines share, behind it: a folder, redis://, s3://, https://, github:
+  PTXINSPECT_CACHE_URL   a cache that machines share, behind it: a folder,
+                         redis://, s3://, https://, github:
   PTXINSPECT_NVDISASM    the nvdisasm that disasm --disassembler nvdisasm runs
-  PTXINSPECT_PAGER       what shows long text on a terminal; else PAGER, else less; cat shows it at once
-  PTXINSPECT_HYPERLINK_FORMAT  what --hyperlinks lead to: file://{path}, vscode://file{path}:{line}, …
+  PTXINSPECT_PAGER       what shows long text on a terminal; else PAGER,
+                         else less; cat shows it at once
+  PTXINSPECT_HYPERLINK_FORMAT
+                         what --hyperlinks lead to: file://{path},
+                         vscode://file{path}:{line}, …
   PTXINSPECT_COLUMNS     how wide text is where standard output is no terminal
-  CUDA_HOME, CUDA_PATH   a toolkit whose ptxas is taken; NO_COLOR and CLICOLOR_FORCE are obeyed
+  CUDA_HOME, CUDA_PATH   a toolkit whose ptxas is taken;
+                         NO_COLOR and CLICOLOR_FORCE are obeyed
 
 Exit status: 0 fine, 1 findings (--deny), 2 it could not do the job.";
 

@@ -83,7 +83,15 @@ fn script(shell: Shell) -> String {
         Shell::Fish => {
             let codes: Vec<&str> = explain::names().collect();
             let of_explain = "complete -c ptxinspect -n '__fish_ptxinspect_using_subcommand explain' -f -a";
-            format!("{}\n{FISH}{of_explain} '{}'\n", generated(shell, command), codes.join(" "))
+            let names: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+            let functions = FISH.replace("COMMANDS", &names.join(" "));
+            // Commands are offered as the first word alone, the report's options behind inputs, too.
+            let generated = generated(shell, command.clone());
+            let script = [" -s ", " -l "].iter().fold(generated, |script, option| {
+                let condition = |name: &str| format!("-n \"{name}\"{option}");
+                script.replace(&condition("__fish_ptxinspect_needs_command"), &condition("__ptxinspect_reports"))
+            });
+            format!("{script}\n{functions}{of_explain} '{}'\n", codes.join(" "))
         }
         Shell::Zsh => zsh(&command),
         _ => generated(shell, command),
@@ -179,6 +187,10 @@ const FISH: &str = r#"function __ptxinspect_kernels
         test -f $word; and set -a files $word
     end
     test (count $files) -gt 0; and ptxinspect __kernels $files 2>/dev/null
+end
+function __ptxinspect_reports
+    set -l first (__fish_ptxinspect_needs_command)
+    not contains -- "$first[1]" COMMANDS
 end
 complete -c ptxinspect -s k -l kernel -x -a '(__ptxinspect_kernels)'
 "#;
