@@ -55,6 +55,7 @@ fn parameters(function: &Function<'_, '_>, site: &Site<'_>) -> Option<Finding> {
             }
             _ => return None,
         };
+        let message = format!("{message}, which line {} declares", callee.lines().0);
         let reasoning = "a parameter of a function in a register has 32 bits or more, and one in .param memory is aligned to \
                          16 bytes at most";
         Some(finding(Rule::AsTheAbi, site, message, reasoning))

@@ -150,7 +150,11 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
     let (confidence, message) = match (deallocs.is_empty(), sum(&allocs), sum(&deallocs)) {
         (true, ..) => (Confidence::Certain, "tensor memory is allocated and never freed".to_owned()),
         (false, Some(got), Some(freed)) if freed < got => {
-            (Confidence::Likely, format!("{got} columns of tensor memory are allocated, {freed} are freed"))
+            let at = match &deallocs[..] {
+                [(_, only)] => format!(" at line {}", only.line()),
+                _ => String::new(),
+            };
+            (Confidence::Likely, format!("{got} columns of tensor memory are allocated, {freed} are freed{at}"))
         }
         _ => match (one_way(warps, &deallocs), sum(&allocs), escape(warps, &allocs, &deallocs)) {
             (Some(freed), Some(got), _) if freed < got => (
