@@ -43,6 +43,10 @@ const DESCRIPTOR: u64 = 0x3fff;
 const STRIDE_SHIFT: u32 = 32;
 /// Where a descriptor of wgmma says how its rows are swizzled.
 const SWIZZLE_SHIFT: u32 = 62;
+/// Where an instruction descriptor has the rows of the result, in units of 16.
+const ROWS_SHIFT: u32 = 24;
+/// That field of 64 rows, which lie in half of each warp's lanes.
+const HALF_ROWS: u64 = 4;
 /// Flags that one instruction is taken to read or write: lanes that each have their own count, and tell nothing.
 const MOST_FLAGS: usize = 2;
 /// Bytes that lanes of a warp are told apart by.
@@ -720,12 +724,14 @@ impl Run<'_> {
                     let address = SharedAddress::new(here.rank, granule * GRANULE);
                     self.issue(warp, 0, stream, by, (address.0, GRANULE, word.basis), (at as u8, false));
                 }
-                let Some(Accumulates { to, a, instruction, adds, pair }) = accumulates else { return };
+                let Some(Accumulates { to, a, instruction, adds, pair, by_rows }) = accumulates else { return };
                 let shape = instruction.map(|source| self.word(&self.warps[warp], source, lane));
                 let shape = shape.filter(|word| word.basis < Basis::Memory).map_or(0, |word| word.bits);
                 // Of results that are not 32 bits wide the first column is looked at.
                 let wide = matches!(shape >> 4 & 3, 1 | 2);
                 let count = if wide { (shape >> 17 & 0x3f) * 8 } else { 1 };
+                let halves = by_rows && shape >> ROWS_SHIFT & 0x1f == HALF_ROWS;
+                let lanes = if halves { TensorLanes::Halves } else { TensorLanes::All };
                 self.accumulates(warp, lane, (to, count), adds.filter(|_| !pair));
                 for (at, access, count, is_whole) in
                     [(a, Access::Read, 1, false), (Some(to), Access::Write, count, wide)]
@@ -734,7 +740,7 @@ impl Run<'_> {
                     let (agent, epoch) = data.issue(Agent::Stream(warp, stream, 0));
                     let who = Toucher { warp, agent, epoch, access, by, strong: false, basis: Basis::Fact };
                     self.passes_columns(&who, lane, at, count.max(1), is_whole);
-                    self.touch_columns(who, lane, at, count.max(1), (TensorLanes::All, pair));
+                    self.touch_columns(who, lane, at, count.max(1), (lanes, pair));
                 }
             }
             DataOp::CommitGroup(stream) => {

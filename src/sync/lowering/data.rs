@@ -291,7 +291,8 @@ impl<'a> Lowering<'_, '_, 'a> {
                 let a = first.and_then(|operand| self.address(operand, at));
                 let to = third.and_then(|operand| self.address(operand, at));
                 let adds = fifth.map(|operand| self.source(operand, at));
-                let accumulates = to.map(|to| Accumulates { to, a, instruction, adds, pair });
+                let by_rows = !site.located.instruction.has("ws");
+                let accumulates = to.map(|to| Accumulates { to, a, instruction, adds, pair, by_rows });
                 let transposes_a = stream == Stream::Wgmma && transposes_a(site.located.instruction);
                 DataOp::Matrices { stream, descriptors, transposes_a, accumulates }
             }

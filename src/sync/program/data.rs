@@ -50,6 +50,8 @@ pub struct Accumulates {
     pub adds: Option<Source>,
     /// Whether two blocks do it together.
     pub pair: bool,
+    /// Whether the rows lie in lanes from the first on, whole warps of them or halves: not so where weights stay.
+    pub by_rows: bool,
 }
 
 /// Where the bytes of a copy that completes on an mbarrier lie in shared memory.
@@ -85,6 +87,8 @@ pub enum TensorLanes {
     Half,
     /// The same 16 in two places.
     Split,
+    /// 16 of the 32 of each warp: which, the address says.
+    Halves,
 }
 
 /// What an instruction does to data.

@@ -178,6 +178,8 @@ impl Run<'_> {
         let is_upper = word.bits >> 16 & 16 != 0;
         let mask = match lanes {
             TensorLanes::All => u16::MAX,
+            TensorLanes::Halves if is_upper => 0xcccc,
+            TensorLanes::Halves => 0x3333,
             TensorLanes::Quarter => 0xf << (quarter * 4),
             TensorLanes::Half | TensorLanes::Split if is_upper => 0xc << (quarter * 4),
             TensorLanes::Half | TensorLanes::Split => 0x3 << (quarter * 4),
