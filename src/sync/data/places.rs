@@ -53,9 +53,15 @@ pub fn is_suspicious(program: &Program, run: &Run, given_back: bool) -> bool {
 /// What is wrong in all executions: one finding for each rule. `given_back` where memory of mbarriers is used for something else.
 pub fn findings(program: &Program, runs: &[Run], given_back: bool) -> Vec<Finding> {
     let of_runs: Vec<Vec<Wrong>> = runs.iter().map(|run| wrong_places(program, run, given_back)).collect();
+    // What nothing has set where a loop before it makes no trip is set where it makes some: kernels are made for those.
+    let is_right_in = |(run, wrong_there): (&Run, &Vec<Wrong>), wrong: &Wrong| {
+        run.touched.iter().any(|touched| touched.pc == wrong.pc)
+            && !wrong_there.iter().any(|other| (other.rule, other.pc) == (wrong.rule, wrong.pc))
+    };
     let is_shown = |wrong: &Wrong| {
         let shows = of_runs.iter().filter(|run| run.iter().any(|other| other.is_same(wrong))).count();
-        wrong.basis == Basis::Fact || shows > 1
+        let depends = wrong.rule == Rule::TensorFirst && runs.iter().zip(&of_runs).any(|run| is_right_in(run, wrong));
+        wrong.basis == Basis::Fact || shows > 1 && !depends
     };
     let mut told: FastSet<Rule> = FastSet::default();
     let firm = of_runs.iter().flatten().filter(|wrong| is_shown(wrong));
