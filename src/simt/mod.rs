@@ -60,6 +60,10 @@ impl BlockSize {
 
 /// Threads along x that blocks of several axes have, the commonest first; 0 for all of them.
 const ACROSS: [u32; 5] = [32, 0, 16, 64, 8];
+/// Of those, how many are tried before blocks of several layers.
+const COMMONEST: usize = 2;
+/// Threads along x that blocks have whose warps stand along x and z, and none along y.
+const ACROSS_LAYERS: [u32; 3] = [128, 64, 32];
 /// Threads along z at most.
 const MOST_Z: u32 = 64;
 /// Threads of a warp.
@@ -85,8 +89,11 @@ pub fn shapes(function: &Function<'_, '_>, size: BlockSize) -> Vec<BlockSize> {
         false => [x, 1, threads / x],
     });
     let deep = (along_y && along_z && threads.is_multiple_of(LAYER)).then_some([8, 8, threads / LAYER]);
+    let layers = ACROSS_LAYERS.into_iter().filter(|x| along_z && *x < threads && threads.is_multiple_of(*x));
+    let layers = layers.map(|x| [x, 1, threads / x]);
     let mut shapes: Vec<BlockSize> = Vec::new();
-    for dimensions in flat.chain(deep).filter(|[.., z]| *z <= MOST_Z) {
+    let all = flat.clone().take(COMMONEST).chain(layers).chain(flat.skip(COMMONEST)).chain(deep);
+    for dimensions in all.filter(|[.., z]| *z <= MOST_Z) {
         let shape = BlockSize { dimensions, ..size };
         if !shapes.contains(&shape) {
             shapes.push(shape);
