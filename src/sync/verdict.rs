@@ -5,12 +5,13 @@ use super::equations::{GRAIN, contradiction};
 use super::execute::{
     Brought, Budget, Executed, Input, Lack, Launch, Outcome, Scenario, Schedule, Stuck, execute, execute_past,
 };
-use super::machine::Fault;
+use super::machine::{Fault, SharedAddress};
 use super::program::{Bytes, Instr, InstrId, MbarrierOp, Op, Program, Source};
 use super::value::Basis;
 use super::witness::{Cause, Firmness, Shapes, Witness};
 use crate::base::{Line, work};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What parameters are taken to be, in turn: trip counts around the sizes of rings (1 to 4 stages: less, as many, one more, twice
 /// and one); then, while there are barriers that nobody has come to, extents that kernels divide into tiles, and mixed numbers.
@@ -25,6 +26,8 @@ const INPUTS: [Input; 9] = [
     Input::Mixed(1),
     Input::Mixed(2),
 ];
+/// Phases of an mbarrier in which an arrival too few, or too many, of one round is seen to count in another.
+const ROUNDS: u64 = 3;
 /// The first of them that are no counts of trips.
 const COUNTS: usize = 5;
 /// What memory is taken to bring: a condition goes one way and the other.
@@ -342,6 +345,28 @@ struct Tried {
     fair: Executed,
 }
 
+/// How far the mbarriers of a kernel have come in what was executed.
+#[derive(Default)]
+struct Rings {
+    /// By mbarrier: the most of its phases that were over.
+    phases: BTreeMap<SharedAddress, u64>,
+}
+
+impl Rings {
+    fn turn(&mut self, run: &Executed) {
+        for (at, phase) in &run.phases {
+            let most = self.phases.entry(*at).or_default();
+            *most = (*phase).max(*most);
+        }
+    }
+
+    /// Whether more trips may show more: nobody has come to a stage of a ring, or round one so often that arrivals of two rounds meet.
+    fn are_open(&self) -> bool {
+        let most = self.phases.values().max();
+        self.phases.values().any(|phase| *phase == 0) || most.is_some_and(|most| *most < ROUNDS)
+    }
+}
+
 /// Executions of one kernel, and what they have cost.
 struct Judge<'p> {
     program: &'p Program,
@@ -429,6 +454,7 @@ impl<'p> Judge<'p> {
         // Instructions that synchronise and that nobody has come to.
         let synchronises = |at: &InstrId| program.code.get(*at).is_some_and(|instr| instr.op.synchronises());
         let mut unreached: Vec<InstrId> = program.code.ids().filter(synchronises).collect();
+        let mut rings = Rings::default();
         // Those that ended, and how many more instructions they came to than those before.
         let mut tried: Vec<Tried> = Vec::new();
         let mut problems: Vec<(Scenario, Executed)> = Vec::new();
@@ -442,7 +468,8 @@ impl<'p> Judge<'p> {
                 let of_counts = at < COUNTS && !memory.grows();
                 // All problems are tried where one is: the first to come to a ring need not turn it.
                 let asks = !of_counts && (problems.is_empty() || !memory.grows());
-                if at > 0 && basis < Basis::Input || asks && unreached.is_empty() {
+                let is_extent = matches!(input, Input::All(_)) && !memory.grows();
+                if at > 0 && basis < Basis::Input || asks && unreached.is_empty() && !(is_extent && rings.are_open()) {
                     break;
                 }
                 if self.is_spent() {
@@ -460,6 +487,7 @@ impl<'p> Judge<'p> {
                 basis = basis.max(fair.basis);
                 let before = unreached.len();
                 unreached.retain(|at| fair.passes.get(*at) == Some(&0));
+                rings.turn(&fair);
                 if memory.grows() && !matches!(&fair.outcome, Outcome::Undefined { fault, .. } if fault.is_of_inputs())
                 {
                     ended |= fair.outcome == Outcome::Ends;
@@ -468,6 +496,8 @@ impl<'p> Judge<'p> {
                     continue;
                 }
                 match &fair.outcome {
+                    // Everything was come to before.
+                    Outcome::Undecided { .. } if asks && before == 0 => continue,
                     Outcome::Undecided { line, why } => {
                         undecided = undecided.or(Some((*line, *why)));
                         if let Input::All(extent) = input
@@ -751,7 +781,7 @@ pub fn problems_in(program: &Program, launch: &Launch, limits: Limits) -> Proble
     let goes_wrong = |(_, run): &(Scenario, Executed)| cause(&run.outcome).is_some();
     match suspects(&executed) {
         suspects if !suspects.is_empty() => Problems::Wrong(suspects),
-        _ if !executed.iter().any(goes_wrong) && executed.iter().any(|(_, run)| run.turns) => Problems::Turn,
+        _ if !executed.iter().any(goes_wrong) && executed.iter().any(|(_, run)| run.turns()) => Problems::Turn,
         _ => Problems::Unknown,
     }
 }

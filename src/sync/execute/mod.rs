@@ -284,6 +284,11 @@ pub enum Lack {
 }
 
 impl Executed {
+    /// Whether a phase of an mbarrier is over.
+    pub fn turns(&self) -> bool {
+        self.phases.values().any(|phase| *phase > 0)
+    }
+
     /// How often an instruction was passed.
     pub fn passes_of(&self, pc: InstrId) -> u32 {
         self.passes.get(pc).copied().unwrap_or(0)
@@ -336,8 +341,8 @@ pub struct Executed {
     pub passes: IndexVec<InstrId, u32>,
     /// By warp of the first block: what stands for everything that it synchronised by. Warps with the same play one role.
     pub traces: Vec<u64>,
-    /// Whether a phase of an mbarrier is over.
-    pub turns: bool,
+    /// By mbarrier that was initialised: how many of its phases were over in the end.
+    pub phases: BTreeMap<SharedAddress, u64>,
 }
 
 /// Why an execution stops before its end.
@@ -451,9 +456,9 @@ fn finish_with<'p>(mut run: Run<'p>, schedule: &Schedule, at_end: impl FnOnce(&m
     let traces = run.warps.iter().filter(|warp| warp.rank == 0).map(|warp| warp.trace).collect();
     let race = run.unordered.map(|(at, line, warp)| run.undefined(Fault::Unordered(at), line, warp));
     let took = run.took();
-    let turns = run.machine.mbarriers.values().any(|mbarrier| mbarrier.phase > 0);
+    let phases = run.machine.mbarriers.iter().map(|(at, mbarrier)| (*at, mbarrier.phase)).collect();
     let Run { basis, equations, passes, .. } = run;
-    Executed { outcome, race, basis, took, equations, passes, traces, turns }
+    Executed { outcome, race, basis, took, equations, passes, traces, phases }
 }
 
 impl<'p> Run<'p> {
