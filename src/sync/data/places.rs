@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use super::super::execute::footprint::{MemoryKind, OBJECT, Span, Touched};
 use super::super::execute::{Misuse, Misused};
-use super::super::program::{Access, InstrId, Op, Program, Variable};
+use super::super::program::{Access, InstrId, MbarrierOp, Op, Program, Variable};
 use super::super::value::Basis;
 use crate::base::FastSet;
 use crate::sync::rules::finding::{Confidence, Finding};
@@ -77,15 +77,22 @@ pub fn findings(program: &Program, runs: &[Run], given_back: bool) -> Vec<Findin
 
 fn wrong_places(program: &Program, run: &Run, given_back: bool) -> Vec<Wrong> {
     let is_object = |touched: &&Touched| touched.operand == OBJECT.0 && touched.memory == MemoryKind::Shared;
-    let objects: BTreeSet<u64> = run
-        .touched
-        .iter()
-        .filter(is_object)
-        .flat_map(|touched| touched.spans.iter())
-        .filter(|span| span.place == Basis::Fact)
-        .map(|span| span.start)
-        .collect();
-    let kept = |found: &&Misused| !(given_back && matches!(found.misuse, Misuse::Object { .. }));
+    let is_init = |touched: &&Touched| {
+        let op = program.code.get(touched.pc).map(|instr| &instr.op);
+        matches!(op, Some(Op::Mbarrier { op: MbarrierOp::Init { .. }, .. }))
+    };
+    let all: Vec<&Touched> = run.touched.iter().filter(is_object).collect();
+    let mut used: Vec<&Touched> = all.iter().copied().filter(|touched| !is_init(touched)).collect();
+    // Where some are used, what is initialised and then used by nobody may be overwritten.
+    if used.is_empty() {
+        used = all;
+    }
+    let spans = used.into_iter().flat_map(|touched| touched.spans.iter());
+    let objects: BTreeSet<u64> = spans.filter(|span| span.place == Basis::Fact).map(|span| span.start).collect();
+    let kept = |found: &&Misused| match found.misuse {
+        Misuse::Object { at } => !given_back && objects.contains(&at),
+        _ => true,
+    };
     let mut found: Vec<Wrong> = run.misused.iter().filter(kept).filter_map(|found| misused(program, found)).collect();
     for touched in run.touched.iter().filter(|touched| touched.unknown == 0 && touched.operand != OBJECT.0) {
         let is_copy = program.code.get(touched.pc).is_some_and(|instr| is_copy(&instr.op));

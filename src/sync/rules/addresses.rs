@@ -563,22 +563,35 @@ fn tensor_map(warps: &Warps<'_>, (index, site): (SiteId, &Site<'_>), add: Add<'_
     }
 }
 
-/// Mbarriers that are initialised: variable, offset, the instruction, and whether anything gives their memory back.
+/// Mbarriers that are initialised: variable, offset, the instruction; who uses one, and where that is known which; and whether anything
+/// gives their memory back.
 struct Objects {
     places: Vec<(u32, i64, SiteId)>,
+    uses: Vec<(SiteId, Option<(u32, i64)>)>,
     is_given_back: bool,
 }
 
+impl Objects {
+    /// Whether somebody may use an object after an instruction: where others are used, what nobody uses any more may be overwritten.
+    fn is_used_after(&self, warps: &Warps<'_>, (variable, at): (u32, i64), write: SiteId) -> bool {
+        let may_be = |(_, place): &&(SiteId, Option<(u32, i64)>)| place.is_none_or(|place| place == (variable, at));
+        self.uses.is_empty() || self.uses.iter().filter(may_be).any(|(index, _)| comes_after(warps, write, *index))
+    }
+}
+
 fn mbarriers(warps: &Warps<'_>) -> Objects {
-    let mut found = Objects { places: Vec::new(), is_given_back: false };
+    let mut found = Objects { places: Vec::new(), uses: Vec::new(), is_given_back: false };
     for (index, site) in warps.graph.sites.iter_enumerated() {
         let Operation::Mbarrier(mbarrier) = site.operation else { continue };
         found.is_given_back |= mbarrier.action == MbarrierAction::Inval;
-        if let (MbarrierAction::Init, Some(address)) = (mbarrier.action, mbarrier.address)
-            && let Value::Address { variable, offset: Some(offset) } =
-                warps.values.operand(&warps.graph, index, address)
-        {
-            found.places.push((variable, offset, index));
+        let place = mbarrier.address.and_then(|address| match warps.values.operand(&warps.graph, index, address) {
+            Value::Address { variable, offset: Some(offset) } => Some((variable, offset)),
+            _ => None,
+        });
+        match (mbarrier.action, place) {
+            (MbarrierAction::Init, Some((variable, offset))) => found.places.push((variable, offset, index)),
+            (MbarrierAction::Init | MbarrierAction::Inval, _) => {}
+            (_, place) => found.uses.push((index, place)),
         }
     }
     found
@@ -604,7 +617,7 @@ fn overlapping(
     for (variable, at, init) in barriers.places.iter().filter(|(variable, ..)| value.variable() == Some(*variable)) {
         let meets = |offset: i64| offset < at.saturating_add(MBARRIER as i64) && *at < offset.saturating_add(bytes);
         let Some((_, offset)) = places(value, here, access.lanes).find(|(_, offset)| meets(*offset)) else { continue };
-        if !is_copy && !comes_after(warps, *init, index) {
+        if !is_copy && !(comes_after(warps, *init, index) && barriers.is_used_after(warps, (*variable, *at), index)) {
             continue;
         }
         let name = warps.values.variables.get(*variable as usize).map_or("", String::as_str);
