@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::base::work;
 use crate::ptx::{Function, Operation, Shape, StateSpace, type_bits};
 use crate::simt::{Graph, Paths, Site, SiteId, Warps};
 use crate::sync::rules::finding::{Confidence, Finding};
@@ -80,7 +81,10 @@ fn handed_over(graph: &Graph<'_>, (index, site): (SiteId, &Site<'_>)) -> Option<
     };
     // The nearest before the call: another call may have the same names.
     let before = graph.sites.range(SiteId::FIRST..index);
-    let at = before.iter().rposition(stores)?;
+    let at = before.iter().rposition(|other| {
+        work::spend(1);
+        stores(other)
+    })?;
     let stored = before.get(at)?;
     before.get(at..)?.iter().any(parts).then(|| {
         let message = format!("line {} stores an argument of this call, and a branch comes between", stored.line());

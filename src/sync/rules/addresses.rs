@@ -695,6 +695,7 @@ fn ranks(agreement: &mut Agreement<'_, '_>, (index, site): (SiteId, &Site<'_>), 
 /// Threads that may use what an instruction gives.
 fn users(warps: &Warps<'_>, (index, site): (SiteId, &Site<'_>)) -> ThreadSet {
     let registers = &warps.graph.registers;
+    work::spend_on(warps.graph.sites.len() / 8);
     let made: Vec<Register> = registers.written_by(&site.located).collect();
     let uses = |(at, other): &(SiteId, &Site<'_>)| {
         *at != index && registers.of(&other.located).any(|used| !used.is_def && made.contains(&used.register))

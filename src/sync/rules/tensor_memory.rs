@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::base::work;
 use crate::ptx::descriptor::{self, MmaKind};
 use crate::ptx::{Instruction, Operand, Operation, Shape, Tcgen05};
 use crate::simt::{Bits, Paths, Site, SiteId, ThreadSet, Value, Warps};
@@ -176,6 +177,7 @@ fn collector<'a>(site: &Site<'a>) -> Option<(&'a str, &'a str)> {
 /// A multiplication that takes a matrix from a buffer that no way here has filled.
 fn unfilled(warps: &Warps<'_>, (index, site): (SiteId, &Site<'_>)) -> Option<Finding> {
     let (buffer, action) = collector(site).filter(|(_, action)| matches!(*action, "use" | "lastuse"))?;
+    work::spend_on(warps.graph.sites.len() / 8);
     let fills = |other: &Site<'_>| collector(other) == Some((buffer, "fill"));
     let filled: BTreeSet<SiteId> =
         warps.graph.sites.iter_enumerated().filter(|(_, other)| fills(other)).map(|(at, _)| at).collect();
