@@ -617,7 +617,7 @@ fn overlapping(
     for (variable, at, init) in barriers.places.iter().filter(|(variable, ..)| value.variable() == Some(*variable)) {
         let meets = |offset: i64| offset < at.saturating_add(MBARRIER as i64) && *at < offset.saturating_add(bytes);
         let Some((_, offset)) = places(value, here, access.lanes).find(|(_, offset)| meets(*offset)) else { continue };
-        if !is_copy && !(comes_after(warps, *init, index) && barriers.is_used_after(warps, (*variable, *at), index)) {
+        if !(is_copy || comes_after(warps, *init, index) && barriers.is_used_after(warps, (*variable, *at), index)) {
             continue;
         }
         let name = warps.values.variables.get(*variable as usize).map_or("", String::as_str);
