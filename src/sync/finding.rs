@@ -295,8 +295,6 @@ fn rule_broken(fault: &Fault, program: &Program) -> Option<(Rule, String)> {
         Fault::Registers { action: RegisterAction::Inc, has, count } => {
             (Rule::ToFewerOrMore, format!("asks for registers by setmaxnreg.inc to {count}, and has {has}: more"))
         }
-        Fault::Rank(_) | Fault::Trap | Fault::BranchIndex(_) | Fault::Columns(_) => {
-            return None;
-        }
+        Fault::Rank(_) | Fault::Trap | Fault::BranchIndex(_) => return None,
     })
 }

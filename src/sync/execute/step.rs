@@ -435,8 +435,8 @@ impl Run<'_> {
                 self.frees(warp, guarded, *at, count);
                 let rank = self.warps[warp].rank;
                 self.machine.changes += 1;
-                if !self.machine.columns.get_mut(rank as usize).is_some_and(|columns| columns.give(count)) {
-                    return Err(Stop::Fault(Fault::Columns(count), line, warp));
+                if let Some(columns) = self.machine.columns.get_mut(rank as usize) {
+                    columns.give(count);
                 }
                 Next::On
             }

@@ -91,8 +91,6 @@ pub enum Fault {
     Trap,
     /// An index beyond the table of a `brx.idx`.
     BranchIndex(u64),
-    /// Columns of tensor memory that nobody has.
-    Columns(u64),
     /// A copy that comes into the shared memory of a block that has ended: nobody waited for it.
     Outlived(SharedAddress),
     /// A `setmaxnreg.dec` to more registers than the warp has, or an `.inc` to fewer.
@@ -102,7 +100,7 @@ pub enum Fault {
 impl Fault {
     /// Whether it says more of the inputs that were tried than of the kernel: an assertion, an index, a block of another cluster.
     pub fn is_of_inputs(&self) -> bool {
-        matches!(self, Fault::Trap | Fault::BranchIndex(_) | Fault::Rank(_) | Fault::Columns(_))
+        matches!(self, Fault::Trap | Fault::BranchIndex(_) | Fault::Rank(_))
     }
 }
 
