@@ -86,6 +86,11 @@ impl Change {
             Change::Object { .. } | Change::Mask { .. } | Change::Constant { .. } | Change::Insert { .. } => false,
         }
     }
+
+    /// Whether it is of what mbarriers count, and of no warp's way.
+    pub fn is_of_counts(self) -> bool {
+        matches!(self, Change::Count { .. } | Change::Arrive | Change::Bytes { .. } | Change::Announce { .. })
+    }
 }
 
 /// What is put in.

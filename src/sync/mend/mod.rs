@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use super::execute::record::{Mark, Recording, What, Work, record};
 use super::execute::{Budget, Executed, Launch, Outcome, execute};
 use super::machine::SharedAddress;
-use super::program::{InstrId, Program};
+use super::program::{InstrId, MbarrierOp, Op, Program};
 use super::verdict::{Limits, Verdict, judge, problems_end};
 use super::witness::{Firmness, Witness};
 use crate::base::{Line, work};
@@ -68,7 +68,11 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
         _ => &[],
     };
     let at_mbarriers = stuck.iter().filter(|group| group.wait.mbarrier().is_some());
-    let stands: Vec<InstrId> = at_mbarriers.map(|group| group.pc).collect();
+    let stands: Vec<InstrId> = at_mbarriers.clone().map(|group| group.pc).collect();
+    let awaited: BTreeSet<SharedAddress> = at_mbarriers.filter_map(|group| group.wait.mbarrier()).collect();
+    let completes = |of: SharedAddress| move |mark: &&Mark| matches!(mark.what, What::Completes { at, .. } if at == of);
+    let phases_of = |at: SharedAddress| suggestions.marks().filter(completes(at)).count() as u64;
+    let awaited: Vec<(SharedAddress, u64)> = awaited.into_iter().map(|at| (at, phases_of(at))).collect();
     for (pcs, change) in candidates {
         if steps > limits.mends || pieces > limits.pieces {
             return None;
@@ -83,9 +87,11 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
         let again = execute(&mended, launch, witness.scenario, &witness.schedule, left(pieces).of_one());
         (steps, pieces) = (steps + again.took.steps, pieces + again.took.pieces);
         let apart = [&pcs[..], &stands].concat();
-        // Not all of them: what keeps everybody from waiting mends nothing.
-        let avoids = !stands.is_empty() && stands.iter().all(|pc| again.passes_of(*pc) == 0);
-        if avoids || !comes_as_far(program, &recording, &again, &apart) {
+        // Not all of them: what keeps everybody from waiting mends nothing. Whoever asks once before waiting need not wait, though,
+        // for a phase that is over then.
+        let passes_by = !stands.is_empty() && stands.iter().all(|pc| again.passes_of(*pc) == 0);
+        let avoids = passes_by && !(change.is_of_counts() && goes_further(&again, &awaited));
+        if avoids || !comes_as_far(program, &recording, &again, &apart, change) {
             continue;
         }
         let goes_on = match again.outcome {
@@ -145,6 +151,11 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
     None
 }
 
+/// Whether an execution completes more phases of an mbarrier than those given.
+fn goes_further(run: &Executed, before: &[(SharedAddress, u64)]) -> bool {
+    before.iter().any(|(at, phases)| run.phases.get(at).is_some_and(|now| now > phases))
+}
+
 /// Where two executions part, numbers that the change itself is about apart.
 fn parting(does: &[Mark], mended: &[Mark]) -> Option<Parting> {
     let mut pairs = (0..does.len().max(mended.len())).map(|at| (does.get(at).copied(), mended.get(at).copied()));
@@ -165,10 +176,13 @@ fn is_alike(one: &Mark, other: &Mark) -> bool {
 }
 
 /// Whether an execution comes to every place that it came to before, some apart: a change that keeps warps away from barriers mends nothing.
-fn comes_as_far(program: &Program, before: &Recording, after: &Executed, apart: &[InstrId]) -> bool {
+/// Only what a wait says leads elsewhere where counts are changed: who asks before waiting need not wait then.
+fn comes_as_far(program: &Program, before: &Recording, after: &Executed, apart: &[InstrId], change: Change) -> bool {
     work::spend_on(program.code.len());
+    let is_asked = |op: &Op| change.is_of_counts() && matches!(op, Op::Mbarrier { op: MbarrierOp::Wait { .. }, .. });
+    let counts = |op: &Op| op.synchronises() && !is_asked(op);
     let passed = program.code.iter_enumerated().zip(&before.passes).filter(|(_, passes)| **passes > 0);
-    let mut places = passed.filter(|((pc, instr), _)| instr.op.synchronises() && !apart.contains(pc));
+    let mut places = passed.filter(|((pc, instr), _)| counts(&instr.op) && !apart.contains(pc));
     places.all(|((pc, _), _)| after.passes_of(pc) > 0)
 }
 

@@ -8,7 +8,7 @@ use crate::roles::setmaxnreg;
 use crate::sync::execute::record::{Mark, Recording, Waited, WarpId, What};
 use crate::sync::execute::{Lack, Stuck, Wait};
 use crate::sync::machine::{Fault, SharedAddress};
-use crate::sync::program::{InstrId, MbarrierOp, Op, Program, Source};
+use crate::sync::program::{Compute, InstrId, MbarrierOp, Op, Program, Source};
 use crate::sync::witness::Cause;
 
 /// Changes that are tried.
@@ -385,6 +385,31 @@ impl Suggestions<'_> {
         }
     }
 
+    /// Numbers that the text announces, whoever comes there: as they stand, or in a register that gets one.
+    fn written_bytes(&self) -> impl Iterator<Item = u64> {
+        let code = &self.program.code;
+        work::spend_on(2 * code.len());
+        let moves = code.iter().filter_map(|instr| match instr.op {
+            Op::Compute { what: Compute::Move(_), to: Some(to), args: [Source::Number(number), ..], .. } => {
+                Some((to.0, number))
+            }
+            _ => None,
+        });
+        let moves: BTreeMap<u32, u64> = moves.collect();
+        let announced = code.iter().filter_map(|instr| match instr.op {
+            Op::Mbarrier {
+                op: MbarrierOp::Arrive { bytes: Some(bytes), .. } | MbarrierOp::ExpectTx { bytes }, ..
+            } => Some(bytes),
+            _ => None,
+        });
+        let written = announced.filter_map(|bytes| match bytes {
+            Source::Reg(reg) => moves.get(&reg.0).copied(),
+            bytes => number(bytes),
+        });
+        let written: BTreeSet<u64> = written.filter(|bytes| *bytes > 0).collect();
+        written.into_iter()
+    }
+
     /// Numbers that are announced elsewhere.
     fn other_bytes(&self, pc: InstrId) -> Vec<Candidate> {
         let from = self.bytes_of(pc);
@@ -420,7 +445,9 @@ impl Suggestions<'_> {
                 _ => None,
             })
             .collect();
-        let numbers: Vec<u64> = own.into_iter().chain(elsewhere).take(4).collect();
+        // What nobody came to says as much: another turn, or the same stage further on.
+        let written = self.written_bytes().filter(|bytes| !elsewhere.contains(bytes));
+        let numbers: Vec<u64> = own.into_iter().chain(elsewhere.iter().copied()).chain(written).take(4).collect();
         let arrives = self.marks_at(at).filter(|mark| matches!(mark.what, What::Arrives { .. }));
         let mut pcs: Vec<InstrId> = arrives.flat_map(|mark| self.pcs_at(mark.line)).collect();
         pcs.sort_unstable();
