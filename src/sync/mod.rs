@@ -274,11 +274,13 @@ fn mended<'l>(
 ) -> (Verdict, &'l Launch, Option<Mend>) {
     let mut witness = match verdict {
         Verdict::Wrong(witness) => witness,
-        Verdict::Ends { suspects, basis, cut } => {
+        Verdict::Ends { suspects, basis, cut, lacks_blocks } => {
             return match mended_suspect(program, launches, (&suspects, launch), limits) {
                 Suspected::Fault(witness, launch, mend) => (Verdict::Wrong(witness), launch, Some(*mend)),
-                Suspected::RightIn(launch) => (Verdict::Ends { suspects: Vec::new(), basis, cut }, launch, None),
-                Suspected::Unknown => (Verdict::Ends { suspects, basis, cut }, launch, None),
+                Suspected::RightIn(launch) => {
+                    (Verdict::Ends { suspects: Vec::new(), basis, cut, lacks_blocks: false }, launch, None)
+                }
+                Suspected::Unknown => (Verdict::Ends { suspects, basis, cut, lacks_blocks }, launch, None),
             };
         }
         verdict => return (verdict, launch, None),
@@ -349,7 +351,7 @@ fn mended_suspect<'l>(
     // What goes wrong must do so in every shape, as what hangs must.
     let is_right_in = |other: &&Launch| {
         let verdict = judge(program, std::slice::from_ref(*other), limits).map(|(verdict, ..)| verdict);
-        matches!(verdict, Some(Verdict::Ends { suspects, .. }) if suspects.is_empty())
+        matches!(verdict, Some(Verdict::Ends { suspects, lacks_blocks: false, .. }) if suspects.is_empty())
     };
     let mut others = launches.iter().filter(|other| other.cluster != launch.cluster).take(SHAPES_MENDED);
     others.find(is_right_in).map_or(mended, Suspected::RightIn)

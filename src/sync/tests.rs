@@ -120,6 +120,31 @@ fn a_mended_text_ends() {
     assert!(count > 20, "{count} kernels are mended");
 }
 
+/// A block alone comes to blocks that it has none of: it says nothing of a kernel that is made for two.
+#[test]
+fn a_launch_that_lacks_blocks_refutes_nothing() {
+    let text = include_str!("../../testdata/shapes/launched_cluster.ptx");
+    let said = found(text);
+    assert_eq!((said.verdict, said.findings.len()), (Answer::Ends, 0));
+    let said = found(&text.replace("[%r3], 4;", "[%r3], 3;"));
+    assert_eq!((said.verdict, said.findings), (Answer::Undefined, vec!["17: PI310 likely".to_owned()]));
+}
+
+/// Columns that nobody has are told by a rule, and keep nobody from going on.
+#[test]
+fn columns_given_back_twice_hide_no_hang() {
+    let text = |waits: &str| {
+        format!(
+            ".version 8.7\n.target sm_100a\n.address_size 64\n.entry k() .reqntid 64 {{\n.shared .align 4 .b32 at;\n.reg .b32 %r<2>;\n\
+             tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [at], 32;\nbar.sync 0;\nld.shared.b32 %r1, [at];\n\
+             tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r1, 32;\ntcgen05.dealloc.cta_group::1.sync.aligned.b32 %r1, 32;\n\
+             bar.sync 1, {waits};\nret;\n}}\n"
+        )
+    };
+    assert_eq!(found(&text("64")).verdict, Answer::Ends);
+    assert_eq!(found(&text("96")).verdict, Answer::Hangs);
+}
+
 /// A text with what is found. The head keeps its lines: a mend stands where the finding was asked for.
 fn blessed(text: &str, said: &Said) -> String {
     let mut lines: Vec<String> =

@@ -230,6 +230,8 @@ pub enum Verdict {
         /// What may be a fault, and is one where a change ends it: arrivals that another schedule counts in another phase, which
         /// harms nobody where as many come in the end, or a problem that hangs, whose sizes were made up.
         suspects: Vec<Witness>,
+        /// Whether some inputs lead to blocks of the cluster that the launch does not have.
+        lacks_blocks: bool,
     },
     /// It goes wrong.
     Wrong(Box<Witness>),
@@ -285,6 +287,7 @@ pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> O
     let (mut wrong, mut undecided): (Option<(Box<Witness>, &Launch)>, _) = (None, None);
     let mut shapes = Shapes::All;
     let mut is_refuted = false;
+    let mut small: Option<(Verdict, &Launch)> = None;
     for launch in launches {
         if let Some((witness, _)) = &wrong
             && let Some(goes_wrong) = judge.goes_wrong_in(launch, witness)
@@ -304,6 +307,8 @@ pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> O
             continue;
         }
         match judge.launch(launch) {
+            // With the inputs that lead further there are too few blocks: it is made for more.
+            verdict @ Verdict::Ends { lacks_blocks: true, .. } => small = small.or(Some((verdict, launch))),
             verdict @ Verdict::Ends { .. } => return Some((verdict, launch, judge.took())),
             // What holds in all of them is no surer than in the one where it is least so.
             Verdict::Wrong(witness) if wrong.is_none() || witness.firmness != Firmness::Firm => {
@@ -332,7 +337,7 @@ pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> O
         }
         (Verdict::Wrong(witness), launch)
     });
-    wrong.or(undecided).map(|(verdict, launch)| (verdict, launch, judge.took()))
+    wrong.or(small).or(undecided).map(|(verdict, launch)| (verdict, launch, judge.took()))
 }
 
 /// Inputs that a kernel ends with, executed in turn.
@@ -447,7 +452,7 @@ impl<'p> Judge<'p> {
             return Verdict::Undecided { line, why: "the budget of steps is spent" };
         }
         let mut undecided = None;
-        let (mut ended, mut cut) = (false, false);
+        let (mut ended, mut cut, mut lacks_blocks) = (false, false, false);
         let mut basis = Basis::Fact;
         let mut weak: Option<Witness> = None;
         let mut race: Option<Witness> = None;
@@ -512,7 +517,9 @@ impl<'p> Judge<'p> {
                         continue;
                     }
                     Outcome::Undefined { fault, line, .. } if fault.is_of_inputs() => {
-                        let why = if let Fault::Rank(_) = fault { OTHER_SHAPE } else { NOT_MADE_FOR };
+                        let is_of_shape = matches!(fault, Fault::Rank(_));
+                        lacks_blocks |= is_of_shape;
+                        let why = if is_of_shape { OTHER_SHAPE } else { NOT_MADE_FOR };
                         undecided = undecided.or(Some((*line, why)));
                         continue;
                     }
@@ -552,7 +559,7 @@ impl<'p> Judge<'p> {
         match (weak, undecided) {
             (Some(witness), _) => Verdict::Wrong(Box::new(witness)),
             (None, Some((line, why))) if !ended => Verdict::Undecided { line, why },
-            (None, undecided) => Verdict::Ends { basis, cut: cut || undecided.is_some(), suspects },
+            (None, undecided) => Verdict::Ends { basis, cut: cut || undecided.is_some(), suspects, lacks_blocks },
         }
     }
 
