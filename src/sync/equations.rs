@@ -14,7 +14,7 @@ const MOST: usize = 64;
 
 /// The first equation that contradicts those before it, in order.
 pub fn contradiction(equations: &BTreeSet<Equation>) -> Option<&Equation> {
-    if let Some(uneven) = equations.iter().find(|equation| equation.bytes % GRAIN != 0) {
+    if let Some(uneven) = equations.iter().find(|equation| is_uneven(equation)) {
         return Some(uneven);
     }
     // A row for each map that was eliminated: its coefficients, and the bytes.
@@ -52,6 +52,16 @@ pub fn contradiction(equations: &BTreeSet<Equation>) -> Option<&Equation> {
     None
 }
 
+/// Whether no sizes make an equation right by itself: where each map copies twice, half of the bytes are a multiple of the grain, too.
+pub fn is_uneven(equation: &Equation) -> bool {
+    let common = equation.copies.iter().fold(0, |common, (_, copies)| gcd(common, i64::from(*copies)));
+    equation.bytes % (GRAIN * common.max(1)) != 0
+}
+
+fn gcd(one: i64, other: i64) -> i64 {
+    if other == 0 { one } else { gcd(other, one % other) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,6 +88,8 @@ mod tests {
             "the other brings none"
         );
         assert!(contradiction(&all(&[(&[(1, 3)], 1024)])).is_some(), "no whole number");
+        assert!(contradiction(&all(&[(&[(1, 2), (2, 2)], 49168)])).is_some(), "8 bytes more for each of two blocks");
+        assert!(contradiction(&all(&[(&[(1, 2), (2, 1)], 49168)])).is_none());
         let three =
             all(&[(&[(1, 1), (2, 1)], 3072), (&[(1, 1), (3, 1)], 3072), (&[(2, 1), (3, 1)], 4096), (&[(3, 1)], 1024)]);
         assert!(contradiction(&three).is_some());

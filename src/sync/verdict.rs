@@ -1,7 +1,7 @@
 //! From single executions to an answer: which inputs and schedules are tried, and what they say together.
 
 use super::LANES;
-use super::equations::{GRAIN, contradiction};
+use super::equations::{GRAIN, contradiction, is_uneven};
 use super::execute::{
     Brought, Budget, Executed, Input, Lack, Launch, Outcome, Scenario, Schedule, Stuck, execute, execute_past,
 };
@@ -715,19 +715,27 @@ fn schedules(fair: &Executed, lots: u64) -> Vec<Schedule> {
 fn unequal(program: &Program, scenario: Scenario, run: &Executed) -> Option<Witness> {
     let equation = contradiction(&run.equations)?;
     let copies: u32 = equation.copies.iter().map(|(_, copies)| *copies).sum();
-    let bytes = Source::Number(equation.bytes as u64);
-    let announces = |instr: &&Instr| match &instr.op {
+    let announced = |instr: &Instr| match &instr.op {
         Op::Mbarrier {
-            op: MbarrierOp::Arrive { bytes: Some(of), .. } | MbarrierOp::ExpectTx { bytes: of }, ..
-        } => *of == bytes,
-        _ => false,
+            op:
+                MbarrierOp::Arrive { bytes: Some(Source::Number(bytes)), .. }
+                | MbarrierOp::ExpectTx { bytes: Source::Number(bytes) },
+            ..
+        } => Some(*bytes as i64),
+        _ => None,
     };
+    let uneven = is_uneven(equation);
+    let announces = |instr: &&Instr| announced(instr) == Some(equation.bytes);
+    // Where several announce for one phase.
+    let is_part = |instr: &&Instr| uneven && announced(instr).is_some_and(|bytes| bytes % GRAIN != 0);
     let copies_by_map = |instr: &&Instr| matches!(instr.op, Op::Copy { bytes: Bytes::Map(_), .. });
-    let instr = program.code.iter().find(announces).or_else(|| program.code.iter().find(copies_by_map))?;
-    let why = if equation.bytes % GRAIN == 0 {
-        "other phases have these maps bring another number".to_owned()
-    } else {
+    let code = &program.code;
+    let instr = code.iter().find(announces).or_else(|| code.iter().find(is_part));
+    let instr = instr.or_else(|| code.iter().find(copies_by_map))?;
+    let why = if uneven {
         format!("the box of a map is a multiple of {GRAIN} bytes")
+    } else {
+        "other phases have these maps bring another number".to_owned()
     };
     let cause = Cause::Bytes {
         line: instr.line,
