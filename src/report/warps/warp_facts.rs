@@ -136,20 +136,31 @@ impl WarpFacts {
             return Ok(facts);
         }
         let graph = Arc::new(work::within(steps, || Graph::build(function))?);
+        let operands_of = |size| work::within(steps, || sync::of_operands(function, &graph, size)).unwrap_or_default();
+        let mut of_any_shape: Option<Vec<Finding>> = None;
         for (at, shape) in others.iter().enumerate() {
             let compared = at + 1 < SHAPES_OF_ACCESSES && facts.accesses.as_ref().is_some_and(AccessFacts::decides);
-            if !facts.complains() && !compared {
+            // What operands break whatever the shape is, no shape refutes.
+            let is_decided = !facts.complains() || {
+                let there = is_among(of_any_shape.get_or_insert_with(|| operands_of(None).0));
+                facts.complaints().all(|(rule, line)| there(rule, line))
+            };
+            if is_decided && !compared {
                 break;
             }
-            let operands = work::within(steps, || sync::of_operands(function, &graph, Some(*shape)));
-            let (broken, operands) = operands.unwrap_or_default();
+            let by_operands = facts.complaints().all(|at| facts.of_operands.contains(&at));
+            let (broken, operands) =
+                if compared || by_operands { operands_of(Some(*shape)) } else { (Vec::new(), None) };
             if compared && let Some(accesses) = &mut facts.accesses {
                 accesses.agree_with(&access::accesses(function, operands.as_ref()).unwrap_or_default());
             }
+            if is_decided {
+                continue;
+            }
             // What operands alone break takes no execution to doubt.
-            if facts.complains() && facts.complaints().all(|at| facts.of_operands.contains(&at)) && complain(&broken) {
+            if by_operands && complain(&broken) {
                 facts.doubt(is_among(&broken));
-            } else if facts.complains() {
+            } else {
                 match evaluate(Some(*shape)) {
                     Ok(there) if !there.complains() => {
                         facts = WarpFacts { accesses: facts.accesses, ..there };
