@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{delta, figure, summary, word};
+use super::{delta, figure, summary, without_name, word};
 use crate::compare::LineChange;
 use crate::emit::escape::terminal;
 use crate::emit::text::{BAD, BOLD, DIM, GOOD, NOTE, RESET, WARN, write_ptxas_files, write_wrapped};
@@ -49,7 +49,7 @@ pub fn write(verdict: &Verdict, options: &Options, out: &mut dyn Write) -> io::R
         writeln!(out)?;
     }
     for finding in rest {
-        write_finding(finding, "", &names, options, out)?;
+        write_finding(finding, &finding.message, "", &names, options, out)?;
     }
     let hidden = verdict.findings.iter().filter(|finding| finding.kind == FindingKind::NotChecked).count();
     if hidden > 0 && !options.verbose {
@@ -77,6 +77,7 @@ fn label(level: Level) -> (anstyle::Style, &'static str) {
 
 fn write_finding(
     finding: &Finding,
+    message: &str,
     indent: &str,
     names: &Names,
     options: &Options,
@@ -84,7 +85,7 @@ fn write_finding(
 ) -> io::Result<()> {
     let (style, label) = label(finding.level);
     let line = finding.ptx_line.map(|line| format!(" (line {line})")).unwrap_or_default();
-    let text = format!("{style}{label}{RESET}: {}{line}", terminal(&names.abridged(&finding.message)));
+    let text = format!("{style}{label}{RESET}: {}{line}", terminal(&names.abridged(message)));
     write_wrapped(&text, indent, &format!("{indent}  "), options.width, out)
 }
 
@@ -129,9 +130,6 @@ fn write_unit(
     let title = format!("{BOLD}{}{RESET}  {}{ptxas}", terminal(&unit.path), unit.arch);
     writeln!(out)?;
     write_wrapped(&title, "", "  ", options.width, out)?;
-    for finding in findings {
-        write_finding(finding, "  ", names, options, out)?;
-    }
     // A kernel that is only new or only gone has nothing to compare.
     let failing = |kernel: &&Comparison| {
         let of_kernel = |finding: &&&Finding| finding.kernel.as_deref() == Some(&kernel.kernel);
@@ -141,8 +139,14 @@ fn write_unit(
         };
         findings.iter().filter(of_kernel).any(grave)
     };
-    for kernel in unit.kernels.iter().filter(|kernel| options.verbose || failing(kernel)) {
-        write_kernel(kernel, names, options, out)?;
+    let shown: Vec<&Comparison> = unit.kernels.iter().filter(|kernel| options.verbose || failing(kernel)).collect();
+    let is_of = |finding: &Finding, kernel: &Comparison| finding.kernel.as_deref() == Some(&kernel.kernel);
+    for finding in findings.iter().filter(|finding| !shown.iter().any(|kernel| is_of(finding, kernel))) {
+        write_finding(finding, &finding.message, "  ", names, options, out)?;
+    }
+    for kernel in shown {
+        let own: Vec<&Finding> = findings.iter().copied().filter(|finding| is_of(finding, kernel)).collect();
+        write_kernel(kernel, &own, names, options, out)?;
     }
     if findings.iter().any(|finding| finding.level >= Level::Failure)
         && let Some(command) = &unit.command
@@ -155,10 +159,20 @@ fn write_unit(
     Ok(())
 }
 
-fn write_kernel(kernel: &Comparison, names: &Names, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+/// A kernel: its name, what is found of it, its figures, its lines.
+fn write_kernel(
+    kernel: &Comparison,
+    findings: &[&Finding],
+    names: &Names,
+    options: &Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     writeln!(out, "\n  {BOLD}{}{RESET}", terminal(&names.abridged(&kernel.demangled)))?;
     if let Some(before) = &kernel.before_name {
         writeln!(out, "    {DIM}recorded as{RESET} {}", terminal(&names.abridged(before)))?;
+    }
+    for finding in findings {
+        write_finding(finding, without_name(finding, kernel), "    ", names, options, out)?;
     }
     if !kernel.figures.is_empty() {
         writeln!(out, "    {DIM}{:<22}{:>10}{:>10}{:>9}{RESET}", "", "before", "after", "")?;
