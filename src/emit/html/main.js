@@ -250,7 +250,7 @@ function listKernels() {
     if (facts.pressure) told.push(`${facts.pressure.gpr.peak} live`);
     if (facts.instructions.total !== null) told.push(`${thousands(instructionCount(facts))} inst`);
     const spill = hasSpills(facts) ? ' · <span class="bad">spills</span>' : "";
-    return `<div class="kernel-item" role="option" data-k="${i}" title="${escapeText(shownName(facts))}"><div class="name">${escapeText(facts.short)}</div>${placed(i, u) ? `<div class="facts">${escapeText(placed(i, u))}</div>` : ""}<div class="facts">${told.join(" · ")}${spill}</div>${facts.pressure ? sparkline(facts.pressure.profile) : ""}</div>`;
+    return `<div class="kernel-item" role="option" data-k="${i}" title="${escapeText(shownName(facts))}"><div class="name">${escapeText(facts.short)}</div>${placed(i, u) ? `<div class="facts placed">${escapeText(placed(i, u))}</div>` : ""}<div class="facts">${told.join(" · ")}${spill}</div>${facts.pressure ? sparkline(facts.pressure.profile) : ""}</div>`;
   }).join("");
   markKernel();
 }
