@@ -30,10 +30,12 @@ pub fn run(args: &GateArgs) -> Result<Outcome> {
     let progress = Progress::new("measuring", args.output.quiet);
     if let Some(shard) = args.shard {
         let part = measure_shard(&request, shard, args.times.as_deref(), &progress)?;
+        drop(progress);
         return write_json(&args.output, &part).map(|()| Outcome::Fine);
     }
     if args.part {
         let part = measure_named(&request, &progress)?;
+        drop(progress);
         return write_json(&args.output, &part).map(|()| Outcome::Fine);
     }
     for part in &args.merge {
@@ -42,6 +44,7 @@ pub fn run(args: &GateArgs) -> Result<Outcome> {
     }
     let from = if args.merge.is_empty() { From::Here(&progress) } else { From::Parts(&args.merge) };
     let mut gated = Gated::new(&request, today, args.update, &from)?;
+    drop(progress);
     if let Some(path) = &args.record_times {
         let to = super::args::OutputArgs { output: Some(path.clone()), ..args.output.clone() };
         write_json(&to, &gated.times()?)?;
