@@ -18,6 +18,8 @@ pub struct Options {
     pub width: usize,
 }
 
+/// Columns from which a table of figures has room to spare.
+const ROOMY: usize = 72;
 /// How many lines of PTX are shown for a kernel.
 const LINES: usize = 12;
 
@@ -175,7 +177,8 @@ fn write_kernel(
         write_finding(finding, without_name(finding, kernel), "    ", names, options, out)?;
     }
     if !kernel.figures.is_empty() {
-        writeln!(out, "    {DIM}{:<22}{:>10}{:>10}{:>9}{RESET}", "", "before", "after", "")?;
+        let wide = if options.width < ROOMY { 8 } else { 10 };
+        writeln!(out, "    {DIM}{:<22}{:>wide$}{:>wide$}{RESET}", "", "before", "after")?;
         for change in &kernel.figures {
             let (style, remark) = match change.change {
                 Change::Worse => (BAD, "worse"),
@@ -185,7 +188,7 @@ fn write_kernel(
                 Change::Same => (DIM, ""),
             };
             let (before, after) = (figure(change.before), figure(change.after));
-            let line = format!("    {:<22}{before:>10}{after:>10}{:>9}", change.title, delta(change));
+            let line = format!("    {:<22}{before:>wide$}{after:>wide$}{:>9}", change.title, delta(change));
             if remark.is_empty() {
                 writeln!(out, "{}", line.trim_end())?;
             } else {
@@ -203,7 +206,8 @@ fn write_kernel(
 /// The lines where it happened.
 fn write_lines(kernel: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     if let Some(from) = &kernel.lines_from {
-        writeln!(out, "    {DIM}{}{RESET}", terminal(from))?;
+        let from = format!("{DIM}{}{RESET}", terminal(from));
+        write_wrapped(&from, "    ", "      ", options.width, out)?;
     }
     if kernel.lines.is_empty() {
         return Ok(());
