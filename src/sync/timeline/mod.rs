@@ -467,3 +467,33 @@ fn is_witness(outcome: &Outcome, witness: &Witness) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tried(number: u64, is_busy: bool, is_whole: bool, copies: u64) -> Tried {
+        Tried {
+            launch: Launch { block: [128, 1, 1], cluster: [1, 1, 1], registers: None },
+            scenario: Scenario { input: Input::All(number), memory: Brought::All(0) },
+            is_whole,
+            is_busy,
+            is_other_shape: false,
+            turns: false,
+            copies,
+            phases: 0,
+            steps: 100,
+        }
+    }
+
+    #[test]
+    fn what_shows_something_is_drawn_before_what_is_whole() {
+        let chosen = |tried: &[Tried]| choose(tried).map(|tried| tried.scenario.input);
+        assert_eq!(chosen(&[]), None);
+        assert_eq!(chosen(&[tried(1, false, true, 0), tried(2, true, false, 4)]), Some(Input::All(2)));
+        assert_eq!(chosen(&[tried(1, true, false, 9), tried(2, true, true, 4)]), Some(Input::All(2)));
+        // About as busy as any is enough.
+        assert_eq!(chosen(&[tried(1, true, true, 80), tried(2, true, true, 100)]), Some(Input::All(1)));
+        assert_eq!(chosen(&[tried(1, true, true, 10), tried(2, true, true, 100)]), Some(Input::All(2)));
+    }
+}
