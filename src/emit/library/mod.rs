@@ -75,6 +75,12 @@ pub(super) fn notes(table: &Table<'_>) -> Vec<String> {
     if has(|row| row.spills.is_some_and(|spills| spills.instructions > 0)) {
         notes.push("spills: instructions that store registers to local memory or read them back".to_owned());
     }
+    if table.full && has(|row| row.spills.is_none()) {
+        notes.push(
+            "where no spills are told they are not known: the cubin does not mark them, and there is no log of ptxas"
+                .to_owned(),
+        );
+    }
     let facts: Vec<LaunchFact> =
         [LaunchFact::Threads, LaunchFact::SmemDynamic].into_iter().filter(|fact| missing(*fact)).collect();
     if !facts.is_empty() {
