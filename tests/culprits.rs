@@ -79,3 +79,33 @@ fn source_lines_are_the_kernels_own_and_account_for_its_instructions() {
         assert!(lines.iter().all(|row| number(row, "line") >= first), "{lines:?}");
     }
 }
+
+#[test]
+fn a_kernel_that_only_calls_has_the_lines_of_what_it_calls() {
+    if support::ptxas().is_none() {
+        return;
+    }
+    let mut text = std::fs::read_to_string(root("testdata/ptx/inlined_lines.ptx")).unwrap();
+    for place in ["1 26 11", "1 27 3", "1 29 5", "1 31 1"] {
+        let own = format!(".loc\t{place}\n");
+        assert!(text.contains(&own), "{place}");
+        let called = format!(".loc\t{place}, function_name $L__info_string0, inlined_at 1 24 0\n");
+        text = text.replace(&own, &called);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("calls.ptx");
+    std::fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let done = run(&[file, "--ptxas", "13.4", "--format", "json"]);
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let inlined = &report["units"][0]["kernels"][0]["inlined_lines"];
+    assert_eq!(inlined["called_at"]["line"], 24, "{inlined}");
+    let lines: Vec<u64> = inlined["lines"].as_array().unwrap().iter().filter_map(|row| row["line"].as_u64()).collect();
+    assert!([26, 27, 29].iter().all(|line| lines.contains(line)), "{lines:?}");
+    let text = String::from_utf8(run(&[file, "--ptxas", "13.4"]).stdout).unwrap();
+    assert!(text.contains("lines of what is inlined at normalise.cu:24"), "{text}");
+    let plain = root("testdata/ptx/inlined_lines.ptx");
+    let done = run(&[plain.to_str().unwrap(), "--ptxas", "13.4", "--format", "json"]);
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert!(report["units"][0]["kernels"][0]["inlined_lines"].is_null(), "no line of it has most by what it calls");
+}

@@ -79,7 +79,16 @@ fn what_needs_no_ptxas() {
         (&["amd.hsaco"], &["no GPU code of NVIDIA in amd.hsaco", "AMD"]),
         (&["program"], &["no GPU code in program", "--scan"]),
         (&["size", "program"], &["no GPU code in program", "--scan"]),
-        (&["gone.ptx"], &["cannot open gone.ptx"]),
+        (&["gone.ptx"], &["cannot open gone.ptx", "there is no such file"]),
+        (&["spilss.ptx"], &["did you mean spills.ptx?"]),
+        (&["list", "spills.ptc"], &["did you mean spills.ptx?"]),
+        (&["away/spills.ptx"], &["there is no folder away"]),
+        (&["report", "spills.ptx"], &["the report needs none, as in `ptxinspect spills.ptx`"]),
+        (&["timeline", "spills.ptx", "hopper.ptx"], &["one input is all that this command takes"]),
+        (&["diff", "spills.ptx", "hopper.ptx", "empty.ptx"], &["it takes two inputs at most"]),
+        (&["gate", "--merge", "part-*.json"], &["cannot open part-*.json", "no file matches the pattern"]),
+        (&["spills.ptx", "--top", "x"], &["expected a whole number"]),
+        (&["man", "dif"], &["did you mean diff?"]),
         (&["anotate", "spills.ptx"], &["did you mean `ptxinspect annotate`?"]),
         (&["size", "spills.ptx", "--by", "templat"], &["template"]),
         (&["occupency", "--arch", "sm_90"], &["did you mean `ptxinspect occupancy`?"]),
@@ -139,6 +148,7 @@ fn what_ptxas_has_a_part_in() {
         (&["annotate", "spills.ptx", "--lines", "5000..6000", "--ptxas", "13.4"], &["expected lines from 1 to"]),
         (&["spills.ptx", "--kernel", "spill_strom", "--ptxas", "13.4"], &["it has spill_storm"]),
         (&["spills.ptx", "--ptxas", "13.4", "--", "--bogus"], &["Unknown option"]),
+        (&["spills.ptx", "--ptxas", "13.4", "--", "--maxregcount", "64"], &["did you mean --maxrregcount?"]),
         (&["spills.ptx", "--ptxas", "13.4", "-o", "gone/report.txt"], &["cannot write gone/report.txt"]),
     ];
     mistakes.iter().for_each(|mistake| check(folder.path(), mistake));
@@ -152,6 +162,29 @@ fn the_architectures_that_there_are_instead() {
         fs::copy(root("testdata/cubin").join(name), folder.path().join(name)).expect("a copy");
     }
     check(folder.path(), &(&[".", "--arch", "sm_90"], &["is for sm_90: its cubins are for sm_80, sm_90a"]));
+}
+
+/// What is asked for and cannot be done is said, and the report is there.
+#[test]
+fn what_does_nothing_is_said() {
+    let file = root("testdata/cubin/culprits-12.4-sm_80.cubin");
+    let run = |words: &[&str]| program().args(words).arg(&file).output().expect("the program");
+    let asked = run(&["--arch", "sm_90", "--ptxas", "12.9"]);
+    assert!(asked.status.success() && stdout(&asked).contains("sm_80"), "{}", stderr(&asked));
+    for said in ["it is a cubin for sm_80, which --arch sm_90 does not change", "which --ptxas 12.9 does not change"] {
+        assert!(stderr(&asked).contains(said), "{}", stderr(&asked));
+    }
+    assert_eq!(stderr(&run(&["--arch", "sm_80"])), "");
+    if ptxas().is_none() {
+        return;
+    }
+    let folder = folder();
+    let asked =
+        program().args(["spills.ptx", "--ptxas", "13.4", "--threads", "384"]).current_dir(folder.path()).output();
+    let asked = asked.expect("the program");
+    let said = "spill_storm: --threads 384 does nothing: its .maxntid allows at most 128 threads a block";
+    assert!(stderr(&asked).contains(said), "{}", stderr(&asked));
+    assert!(stdout(&asked).contains("blocks of 128 threads"), "{}", stdout(&asked));
 }
 
 /// A program that is no ptxas says something else than ptxas does.

@@ -144,7 +144,7 @@ fn parts_that_do_not_belong_together_are_no_verdict() {
     is_2(&["--merge", one, two, three, "--threads", "64"], "other arguments");
     is_2(&["--merge", one, two, three, "--deny", "C7508"], "another policy");
     is_2(&["lib", "--merge", one, two, three], "was measured, and is not to be");
-    is_2(&["--merge", "none.json"], "cannot read none.json");
+    is_2(&["--merge", "none.json"], "cannot open none.json: there is no such file");
     is_2(&["--merge", "ptxinspect.lock.json"], "is not a part of a gate");
     is_2(&["--shard", "4/3"], "there is no shard 4 of 3");
     is_2(&["--shard", "x"], "expected I/N");

@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::{root, run, stderr, stdout};
 
 const PIPELINE: &str = "testdata/ptx/hopper_warp_specialised.ptx";
@@ -20,7 +20,7 @@ fn drawn(args: &[&str]) -> String {
     stdout(&output)
 }
 
-fn json(args: &[&str]) -> Value {
+fn parsed(args: &[&str]) -> Value {
     serde_json::from_str(&drawn(&[args, &["--format", "json"]].concat())).expect("JSON")
 }
 
@@ -37,13 +37,18 @@ fn hanging(folder: &Path) -> String {
 #[test]
 fn a_pipeline_fills_and_goes_steady() {
     let file = root(PIPELINE);
-    let all = json(&[path(&file)]);
+    let all = parsed(&[path(&file)]);
     let drawn = &all["timelines"][0];
     assert_eq!((drawn["verdict"].as_str(), drawn["witness"].as_array().map(Vec::len)), (Some("ends"), Some(0)));
     let lanes = drawn["lanes"].as_array().unwrap();
     let roles: Vec<&str> = lanes.iter().map(|lane| lane["role"].as_str().unwrap()).collect();
-    assert_eq!(roles, ["producer", "consumer"], "warps that do the same are one lane");
-    assert_eq!(lanes[1]["warps"], serde_json::json!([4, 5, 6, 7, 8, 9, 10, 11]));
+    assert_eq!(roles, ["producer", "producer", "consumer"], "warps that do the same are one lane");
+    let told: Vec<_> = lanes.iter().map(|lane| (&lane["warps"], &lane["takes_part"], &lane["does"])).collect();
+    let [copies, waits, multiplies] = [json!([0]), json!([1, 2, 3]), json!([4, 5, 6, 7, 8, 9, 10, 11])];
+    let yes = Value::Bool(true);
+    assert_eq!(told[0], (&copies, &yes, &json!(["tma load"])));
+    assert_eq!(told[1], (&waits, &Value::Bool(false), &json!([])), "every warp of a role has a lane");
+    assert_eq!(told[2], (&multiplies, &yes, &json!(["wgmma"])));
     let stages: Vec<&str> =
         drawn["stages"].as_array().unwrap().iter().map(|stage| stage["object"].as_str().unwrap()).collect();
     assert_eq!(stages, ["full[0]", "full[1]", "full[2]", "full[3]"]);
@@ -67,20 +72,20 @@ fn a_pipeline_fills_and_goes_steady() {
     for (who, whom, how) in [("producer", "consumer", "arrival"), ("consumer", "producer", "copy")] {
         assert!(found.contains(&(who.to_owned(), whom.to_owned(), how.to_owned())), "{found:?}");
     }
-    assert!(lanes[1]["work"].as_array().unwrap().iter().all(|work| work["what"] == "wgmma"));
+    assert!(lanes[2]["work"].as_array().unwrap().iter().all(|work| work["what"] == "wgmma"));
 }
 
 #[test]
 fn a_hang_ends_where_it_hangs_and_says_who_waits_for_what() {
     let folder = tempfile::tempdir().unwrap();
     let file = hanging(folder.path());
-    let all = json(&[&file]);
+    let all = parsed(&[&file]);
     let drawn = &all["timelines"][0];
     assert_eq!(drawn["verdict"], "hangs");
     let witness = drawn["witness"].as_array().unwrap();
     assert_eq!((&witness[0]["role"], &witness[0]["ptx_line"]), (&Value::from("producer"), &Value::from(86)));
     assert_eq!((&witness[0]["arrived"], &witness[0]["expected"]), (&Value::from(256), &Value::from(257)));
-    for lane in drawn["lanes"].as_array().unwrap() {
+    for lane in drawn["lanes"].as_array().unwrap().iter().filter(|lane| lane["takes_part"] == true) {
         let last = lane["waits"].as_array().unwrap().last().unwrap();
         assert_eq!(last["to"], Value::Null, "nobody goes on");
     }
@@ -121,7 +126,7 @@ fn text_fits_and_every_format_is_the_same_twice() {
 #[test]
 fn a_window_of_steps_says_what_it_leaves_out() {
     let file = root(PIPELINE);
-    let all = json(&[path(&file), "--steps", "30"]);
+    let all = parsed(&[path(&file), "--steps", "30"]);
     let drawn = &all["timelines"][0];
     assert_eq!((drawn["first"].as_u64(), drawn["last"].as_u64()), (Some(0), Some(30)));
     assert!(
@@ -133,7 +138,7 @@ fn a_window_of_steps_says_what_it_leaves_out() {
     );
     // Of one that hangs the end is drawn.
     let folder = tempfile::tempdir().unwrap();
-    let all = json(&[&hanging(folder.path()), "--steps", "30"]);
+    let all = parsed(&[&hanging(folder.path()), "--steps", "30"]);
     let drawn = &all["timelines"][0];
     assert_eq!(drawn["last"], drawn["steps"]);
     assert_eq!(drawn["left_out"][0], format!("the first {} steps", drawn["first"]));
@@ -186,7 +191,7 @@ fn what_is_undecided_is_drawn_up_to_there_and_names_the_line() {
     let text = ".version 8.8\n.target sm_90a\n.address_size 64\n.visible .entry k() .reqntid 64\n{\n\
                 .reg .b32 %r<4>;\nbar.sync 0;\nmov.u32 %r1, %laneid;\nbar.sync %r1, 64;\nret;\n}\n";
     fs::write(&file, text).unwrap();
-    let all = json(&[path(&file)]);
+    let all = parsed(&[path(&file)]);
     let drawn = &all["timelines"][0];
     assert_eq!((&drawn["verdict"], &drawn["ptx_line"]), (&Value::from("undecided"), &Value::from(9)));
     assert!(drawn["reason"].is_string() && drawn["lanes"].as_array().is_some_and(|lanes| !lanes.is_empty()));

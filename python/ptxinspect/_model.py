@@ -137,6 +137,9 @@ class Kernel(View):
     #: Every line of the front end's source that became SASS, what is inlined where the kernel calls it; absent where
     #: the cubin has no such lines.
     source_lines: List["SourceFacts"]
+    #: Where one source line became more than half of the function by what is inlined there: the lines of that; absent
+    #: otherwise.
+    inlined_lines: Optional["InlinedLines"]
     unmapped_pcs: List[int]
     spills: Optional[List["Spill"]]
     roles: Optional[List["Role"]]
@@ -222,16 +225,13 @@ class LineFacts(View):
     spill_loads: Optional[int]
 
 
-class SourceFacts(View):
-    """SourceFacts."""
+class InlinedLines(View):
+    """Where one source line became more than half of the function by what is inlined there: the lines of that; absent otherwise."""
 
-    file: str
-    line: int
-    #: Without what only fills the section up.
-    instructions: int
-    live_gpr_max: Optional[int]
-    spill_stores: Optional[int]
-    spill_loads: Optional[int]
+    #: The call, or the innermost of several in a row, by which most instructions come.
+    called_at: "CallSite"
+    #: The lines there, what they inline in turn where they call it.
+    lines: List["SourceFacts"]
 
 
 class Spill(View):
@@ -352,7 +352,8 @@ class Barriers(View):
     mbarriers: "MBarriers"
     cluster: List["ClusterSite"]
     asynchronous: List["AsyncSite"]
-    #: What executing the barriers says; null where the size of a block is not known, or nothing synchronises.
+    #: What executing the barriers says; null where nothing synchronises, and where the size of a block is not known,
+    #: but for what is wrong with every size.
     execution: Optional["Execution"]
     issues: List["Finding"]
 
@@ -413,7 +414,7 @@ class AsyncSite(View):
 
 
 class Execution(View):
-    """What executing the barriers says; null where the size of a block is not known, or nothing synchronises."""
+    """What executing the barriers says; null where nothing synchronises, and where the size of a block is not known, but for what is wrong with every size."""
 
     #: It ends in every order of the warps that was tried, hangs in every one, hangs in one, does what the ISA leaves
     #: undefined, or cannot be told.
@@ -1118,6 +1119,18 @@ class Swizzle(View):
     element_bytes: int
 
 
+class SourceFacts(View):
+    """SourceFacts."""
+
+    file: str
+    line: int
+    #: Without what only fills the section up.
+    instructions: int
+    live_gpr_max: Optional[int]
+    spill_stores: Optional[int]
+    spill_loads: Optional[int]
+
+
 __all__ = [
     "Access",
     "AccessFacts",
@@ -1145,6 +1158,7 @@ __all__ = [
     "GroupsAt",
     "GroupsInFlight",
     "HeldElements",
+    "InlinedLines",
     "InsertedBarrier",
     "Instructions",
     "Kernel",

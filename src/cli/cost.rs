@@ -154,6 +154,7 @@ pub fn run(args: &CostArgs) -> Result<Outcome> {
     let progress = Progress::new("compiling", args.output.quiet);
     let units: Vec<Unit> =
         inspect_all(&session, &inputs, View::Report, &progress).into_iter().map(|(unit, _)| unit).collect();
+    drop(progress);
     match args.format {
         CostFormat::Json => output::write(&args.output, args.format, |out| emit::cost::write_json(&units, out))?,
         CostFormat::Text => {

@@ -11,6 +11,7 @@ use clap_complete::Shell;
 
 use super::args::Args;
 use super::{Outcome, output, streams};
+use crate::base::spelling::{distance, nearest};
 use crate::container::ContainerError;
 use crate::emit::clean::Form;
 use crate::emit::explain;
@@ -58,7 +59,11 @@ pub fn man(args: &ManArgs) -> Result<Outcome> {
             Some(found) => found.clone().name(format!("ptxinspect-{name}")),
             None => {
                 let names: Vec<&str> = program.get_subcommands().map(Command::get_name).collect();
-                bail!("there is no command '{name}': expected one of {}", names.join(", "));
+                let near = nearest(name, names.iter().copied()).filter(|near| distance(name, near) <= 2);
+                let near = near
+                    .map(|near| format!("did you mean {near}? There are "))
+                    .unwrap_or("expected one of ".to_owned());
+                bail!("there is no command '{name}': {near}{}", names.join(", "));
             }
         },
     };

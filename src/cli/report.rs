@@ -76,6 +76,11 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     for unit in &report.units {
         emit::text::write_unit_error(unit, &mut errors)?;
     }
+    if !args.output.quiet {
+        for remark in report.units.iter().flat_map(|unit| in_vain(unit, args)) {
+            writeln!(errors, "{}", terminal(&remark))?;
+        }
+    }
     let no_match = !session.kernels.is_empty() && report.units.iter().all(|unit| unit.kernels.is_empty());
     if report.units.iter().any(|unit| unit.error.is_some()) {
         return Ok(Outcome::Failed);
@@ -113,6 +118,47 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     })
 }
 
+/// What was asked for and does nothing: flags that only compiling obeys, of a cubin; a size of blocks that a kernel cannot have.
+fn in_vain(unit: &Unit, args: &ReportArgs) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if let (Some(arch), true, false) = (&unit.arch, unit.ptxas.is_none(), unit.kernels.is_empty()) {
+        let asked = &args.compile.arch;
+        if !asked.is_empty()
+            && !asked.iter().any(|asked| asked.trim_start_matches("sm_") == arch.trim_start_matches("sm_"))
+        {
+            remarks.push(format!(
+                "{}: it is a cubin for {arch}, which --arch {} does not change: give the PTX to compile it anew",
+                unit.input,
+                asked.join(",")
+            ));
+        }
+        if let Some(ptxas) = &args.compile.ptxas {
+            remarks.push(format!(
+                "{}: it is a cubin, which --ptxas {ptxas} does not change: give the PTX to compile it anew",
+                unit.input
+            ));
+        }
+    }
+    let Some(asked) = args.threads else { return remarks };
+    for kernel in &unit.kernels {
+        let launch = &kernel.launch;
+        let (Some(threads), directive) =
+            (launch.threads(), if launch.reqntid.is_some() { ".reqntid" } else { ".maxntid" })
+        else {
+            continue;
+        };
+        if threads < asked.count() || launch.reqntid.is_some() && threads != asked.count() {
+            let name = abridge(kernel.demangled.as_deref().unwrap_or(&kernel.name), 60);
+            let allows = if launch.reqntid.is_some() { "asks for" } else { "allows at most" };
+            remarks.push(format!(
+                "{name}: --threads {} does nothing: its {directive} {allows} {threads} threads a block",
+                asked.count()
+            ));
+        }
+    }
+    remarks
+}
+
 /// Says what was meant where the first input is no file, and nearly the name of a command.
 fn mistyped_command(args: &ReportArgs) -> Result<()> {
     const NEAR: usize = 2;
@@ -124,6 +170,20 @@ fn mistyped_command(args: &ReportArgs) -> Result<()> {
     let name = nearest(first, command.get_subcommands().map(|command| command.get_name())).unwrap_or_default();
     if distance(first, name) <= NEAR {
         anyhow::bail!("there is no file '{first}', and no command of that name: did you mean `ptxinspect {name}`?");
+    }
+    let others: Vec<String> = args
+        .compile
+        .inputs
+        .iter()
+        .skip(1)
+        .filter(|path| path.exists())
+        .map(|path| path.display().to_string())
+        .collect();
+    if !others.is_empty() {
+        anyhow::bail!(
+            "there is no file '{first}', and no command of that name: the report needs none, as in `ptxinspect {}`",
+            others.join(" ")
+        );
     }
     Ok(())
 }

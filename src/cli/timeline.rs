@@ -14,6 +14,7 @@ use super::{Outcome, output};
 use crate::emit;
 use crate::emit::clean::Form;
 use crate::emit::escape::terminal;
+use crate::emit::text::count;
 use crate::emit::timeline::Options;
 use crate::engine::input;
 use crate::engine::progress::Progress as _;
@@ -103,16 +104,22 @@ pub fn run(args: &TimelineArgs) -> Result<Outcome> {
         TimelineFormat::Json => emit::timeline::write_json(&timelines, out),
     })?;
     let mut outcome = Outcome::Fine;
-    for (name, why) in &refused {
-        // Beside kernels that have one, nothing to draw is no failure.
-        if *why == NoTimeline::NothingSynchronises {
-            if !args.output.quiet {
-                writeln!(errors, "{}: {}: {why}", terminal(&input.name), terminal(&spelt(name)))?;
-            }
-        } else {
-            emit::text::write_error(&format!("{}: {name}: {why}", input.name), &mut errors)?;
-            outcome = Outcome::Failed;
+    // Beside kernels that have one, nothing to draw is no failure.
+    let (silent, failed): (Vec<_>, Vec<_>) =
+        refused.iter().partition(|(_, why)| *why == NoTimeline::NothingSynchronises);
+    let input_name = terminal(&input.name);
+    match silent.as_slice() {
+        _ if args.output.quiet => {}
+        [] => {}
+        [(name, why)] => writeln!(errors, "{input_name}: {}: {why}", terminal(&spelt(name)))?,
+        _ => {
+            let others = count(silent.len() as u64, "other kernel");
+            writeln!(errors, "{input_name}: {others} have no barrier, no mbarrier and no setmaxnreg to draw")?;
         }
+    }
+    for (name, why) in failed {
+        emit::text::write_error(&format!("{}: {name}: {why}", input.name), &mut errors)?;
+        outcome = Outcome::Failed;
     }
     Ok(outcome)
 }

@@ -14,10 +14,10 @@ use crate::emit::clean::{self, Form};
 /// Prints what clap says, in its own colours unless it quotes something that no terminal should get.
 pub(super) fn print(mut error: clap::Error) {
     advise(&mut error);
-    let said = error.render().to_string();
+    let said = plain(&error.render().to_string());
     let clean = clean::text(Form::Text, &said);
     let rendered = error.render();
-    let coloured = rendered.ansi();
+    let coloured = plain(&rendered.ansi().to_string());
     let _ = match (clean == said, error.use_stderr()) {
         (true, true) => write!(streams::stderr(), "{coloured}"),
         (true, false) => write!(streams::stdout(), "{coloured}"),
@@ -26,14 +26,30 @@ pub(super) fn print(mut error: clap::Error) {
     };
 }
 
+/// What the standard library says of a word that is no number, as people do.
+fn plain(said: &str) -> String {
+    said.replace("invalid digit found in string", "expected a whole number, such as 10")
+        .replace("number too large to fit in target type", "that is too large")
+}
+
 /// Of a flag that a command does not have: which ones have it, or that it may be one of ptxas. A name that is spelt otherwise is
 /// suggested only where it can be what was meant.
 fn advise(error: &mut clap::Error) {
+    if error.kind() == ErrorKind::TooManyValues {
+        let tip = "it takes two inputs at most: what was before, and what is after";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
+        return;
+    }
     if error.kind() != ErrorKind::UnknownArgument {
         return;
     }
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return };
     let given = given.split('=').next().unwrap_or_default().to_owned();
+    if !given.starts_with('-') {
+        let tip = "one input is all that this command takes: run it once for each";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
+        return;
+    }
     let near = error.get(ContextKind::SuggestedArg);
     let is_near = matches!(near, Some(ContextValue::String(known)) if spelling::is_slip(&given, known));
     if !is_near {

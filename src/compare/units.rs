@@ -233,11 +233,12 @@ fn without(these: &[String], those: &[String]) -> Vec<String> {
 }
 
 /// Fields that are places or lists of places: they move with every change, and the lines say it better.
-const PLACES: [&str; 20] = [
+const PLACES: [&str; 21] = [
     "name",
     "demangled",
     "lines",
     "source_lines",
+    "inlined_lines",
     "unmapped_pcs",
     "spills",
     "live_at_peak",

@@ -17,6 +17,7 @@ mod host;
 mod inflate;
 mod jit;
 mod left;
+pub mod missing;
 mod sniff;
 mod source;
 mod spare;

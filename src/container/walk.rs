@@ -211,7 +211,10 @@ fn expand_path(
     folders: &mut Folders,
     left: &mut Left,
 ) -> Vec<Step> {
-    let io = |error: std::io::Error| vec![failed(Problem::Io(error.to_string()).at(&*name))];
+    let io = |error: std::io::Error| {
+        let why = if top { super::missing::why(&path, &error) } else { error.to_string() };
+        vec![failed(Problem::Io(why).at(&*name))]
+    };
     let metadata = match std::fs::metadata(&path) {
         Ok(metadata) => metadata,
         // A link to nothing holds nothing; a file that the user named should be there.

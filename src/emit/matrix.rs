@@ -65,7 +65,13 @@ pub fn write_text(matrix: &Matrix, options: &Options, out: &mut dyn Write) -> io
         for change in changes(matrix, name) {
             write_wrapped(&terminal(&change), "  ", "    ", options.width, out)?;
         }
-        write_notes(&cells, name, options, out)?;
+    }
+    let notes = notes(matrix, &names, &options.metrics);
+    if !notes.is_empty() && kernels.len() > 1 {
+        writeln!(out)?;
+    }
+    for note in notes {
+        write_wrapped(&format!("{DIM}{}{RESET}", terminal(&note)), "  ", "    ", options.width, out)?;
     }
     write_failures(matrix, options, out)?;
     let files = matrix.cells.iter().filter_map(|cell| Some((cell.ptxas_path.as_ref()?, &cell.ptxas)));
@@ -127,7 +133,7 @@ fn write_table(cells: &[&Cell], name: &str, options: &Options, out: &mut dyn Wri
 }
 
 /// Whether the swept flags ruled over the kernel's directives, or the directives over them; and why warps are not known, and what to give.
-pub(super) fn notes(cells: &[&Cell], name: &str, metrics: &[Metric]) -> Vec<String> {
+fn notes_of(cells: &[&Cell], name: &str, metrics: &[Metric]) -> Vec<String> {
     let ruled = |cell: &&&Cell| kernel(cell, name).is_some_and(|kernel| kernel.ruled_by.is_some());
     let mut notes = Vec::new();
     if cells.iter().any(|cell| cell.overrides) {
@@ -149,13 +155,30 @@ pub(super) fn notes(cells: &[&Cell], name: &str, metrics: &[Metric]) -> Vec<Stri
     notes
 }
 
-fn write_notes(cells: &[&Cell], name: &str, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    for note in notes(cells, name, &options.metrics) {
-        for line in super::text::wrap(&note, options.width.saturating_sub(2)) {
-            writeln!(out, "  {DIM}{line}{RESET}")?;
+/// The notes of all kernels, each once, with the kernels that it is about where it is not about all; `names` is how these are shown.
+pub(super) fn notes(matrix: &Matrix, names: &[String], metrics: &[Metric]) -> Vec<String> {
+    /// Kernels that are named.
+    const NAMED: usize = 4;
+    let kernels = matrix.kernels();
+    let mut found: Vec<(String, Vec<&str>)> = Vec::new();
+    for ((input, name), shown) in kernels.iter().zip(names) {
+        let cells: Vec<&Cell> = matrix.cells.iter().filter(|cell| cell.input == *input).collect();
+        for note in notes_of(&cells, name, metrics) {
+            match found.iter_mut().find(|(known, _)| *known == note) {
+                Some((_, about)) => about.push(shown),
+                None => found.push((note, vec![shown])),
+            }
         }
     }
-    Ok(())
+    let told = |(note, about): (String, Vec<&str>)| {
+        let first = about.get(..NAMED.min(about.len())).unwrap_or_default().join(", ");
+        match about.len() {
+            all if all == kernels.len() => note,
+            all if all > NAMED => format!("{note} ({first} and {} more)", all - NAMED),
+            _ => format!("{note} ({first})"),
+        }
+    };
+    found.into_iter().map(told).collect()
 }
 
 /// A bar for each value, from the least to the most.

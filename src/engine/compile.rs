@@ -458,6 +458,9 @@ fn advice(
             let known = known();
             let has = (!known.is_empty()).then(|| format!("this ptxas has {}", known.join(", ")));
             Some([other, has].into_iter().flatten().collect::<Vec<_>>().join("; ")).filter(|advice| !advice.is_empty())
+        } else if let Some(flag) = text.strip_prefix("Unknown option '").and_then(|rest| rest.strip_suffix('\'')) {
+            let near = toolchain::flags::nearest(flag)?;
+            Some(format!("did you mean {near}? ptxas takes what follows `--` as it is"))
         } else if OTHER_TARGET.iter().any(|words| text.contains(words)) {
             let target = target.filter(|target| *target != arch)?;
             Some(format!("its .target is {target}: give --arch {target}, or leave --arch out{}", later(target)))
@@ -525,6 +528,8 @@ mod tests {
         assert_eq!(advise(arch, 99, "13.4.92"), "this ptxas has sm_75, sm_80");
         let lower = "ptxas fatal   : SM version specified by .target is higher than default SM version assumed\n";
         assert!(advise(lower, 80, "13.4.92").starts_with("its .target is sm_90a: give --arch sm_90a"));
+        let flag = "ptxas fatal   : Unknown option '-maxregcount'\n";
+        assert!(advise(flag, 80, "13.4.92").starts_with("did you mean --maxrregcount?"));
         let other = "ptxas input.ptx, line 9; error   : Instruction 'wgmma.fence' cannot be compiled for architecture 'sm_100a'\n";
         let future = "ptxas fatal   : Program with .target 'sm_90a' cannot be compiled to future architecture\n";
         for said in [other, future] {

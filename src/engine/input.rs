@@ -6,12 +6,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use super::foreign::foreign;
 use super::source;
 use crate::base::Limits;
-use crate::container::{self, JitLaunch, JitMetadata, stream};
+use crate::container::{self, JitLaunch, JitMetadata, missing, stream};
 use crate::report::RecordedLaunch;
 
 /// An input, read.
@@ -88,7 +88,8 @@ pub fn read(path: &Path, limits: &Limits) -> Result<Input> {
         return Ok(Input::alone(STDIN_NAME, stdin(limits)?.to_vec()));
     }
     let name = path.display().to_string();
-    let metadata = std::fs::metadata(path).with_context(|| format!("cannot open {name}"))?;
+    let metadata =
+        std::fs::metadata(path).map_err(|error| anyhow!("cannot open {name}: {}", missing::why(path, &error)))?;
     if metadata.is_dir() {
         bail!("{name} is a folder: expected a PTX file or a cubin");
     }

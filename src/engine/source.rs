@@ -50,7 +50,9 @@ impl Finder {
 
     /// Reads the files that the source lines of a unit name, where they are found.
     pub fn quote(&mut self, unit: &mut Unit) {
-        let names = unit.kernels.iter().flat_map(|kernel| &kernel.source_lines).map(|facts| facts.file.as_str());
+        let inlined = unit.kernels.iter().flat_map(|kernel| &kernel.inlined_lines).flat_map(|inlined| &inlined.lines);
+        let lines = unit.kernels.iter().flat_map(|kernel| &kernel.source_lines).chain(inlined);
+        let names = lines.map(|facts| facts.file.as_str());
         let names: BTreeSet<&str> = names.collect();
         unit.sources = names.into_iter().filter_map(|name| Some((name.to_owned(), self.read(name).ok()?))).collect();
     }

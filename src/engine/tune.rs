@@ -104,7 +104,10 @@ pub fn apply(path: &Path, settings: &Settings, edits: &[Edit]) -> Result<(String
 fn ptx_of(input: Input) -> Result<Input> {
     match input.kind() {
         Ok(Kind::Ptx) => Ok(input),
-        Ok(Kind::Cubin) => bail!("{} is a cubin: what is tuned is PTX, which is built again and again", input.name),
+        Ok(Kind::Cubin) => bail!(
+            "{} is a cubin: what is tuned is PTX, which is built again and again: give the PTX that it was made of",
+            input.name
+        ),
         Err(error) => bail!("{}: {error:#}", input.name),
     }
 }

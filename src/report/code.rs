@@ -18,6 +18,8 @@ const PROFILE_SAMPLES: usize = 64;
 /// Bytes that the names of files in a kernel's source lines may have altogether, and how many more for each instruction.
 const LONGEST_NAMES: usize = 64 << 10;
 const NAME_BYTES: usize = 256;
+/// Calls that are followed down.
+const DEEPEST: usize = 40;
 
 /// One code section and everything known about it.
 pub(super) struct Section<'a> {
@@ -45,6 +47,8 @@ pub(super) struct CodeFacts {
     pub loops: Option<Vec<LoopFacts>>,
     pub lines: Vec<LineFacts>,
     pub source_lines: Vec<SourceFacts>,
+    /// The lines of what is inlined at the one that became most of it.
+    pub inlined_lines: Option<InlinedLines>,
     pub unmapped: Vec<Pc>,
     pub spills: Option<Vec<Spill>>,
 }
@@ -115,6 +119,7 @@ impl<'a> Section<'a> {
         let lines: Vec<LineFacts> =
             placed.chunk_by(|a, b| a.0 == b.0).map(|group| self.line_facts(group, told)).collect();
         let source_lines = self.source_lines(&owned, told);
+        let inlined_lines = self.inlined_lines(&owned, told);
         let pressure = self.code.as_ref().map(|code| self.pressure(code, ranges));
         let instructions = Instructions {
             total: Some(total),
@@ -130,7 +135,18 @@ impl<'a> Section<'a> {
         });
         let live_at = self.code.as_ref().map(|code| self.live_at(code, &lines)).unwrap_or_default();
         let loops = self.code.as_ref().map(|code| self.loops(code, ranges, spills.as_deref()));
-        CodeFacts { instructions, pressure, live_at_peak, live_at, loops, lines, source_lines, unmapped, spills }
+        CodeFacts {
+            instructions,
+            pressure,
+            live_at_peak,
+            live_at,
+            loops,
+            lines,
+            source_lines,
+            inlined_lines,
+            unmapped,
+            spills,
+        }
     }
 
     fn line_facts(&self, group: &[(Line, Pc)], spills: Option<&[Spill]>) -> LineFacts {
@@ -168,6 +184,42 @@ impl<'a> Section<'a> {
         let mut found: Vec<SourceFacts> = groups().map(facts).filter(|facts| facts.instructions > 0).collect();
         found.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
         found
+    }
+
+    /// Goes down the calls that are inlined, as long as one line has more than half of all instructions: a kernel that does nothing but call
+    /// something has one line for everything.
+    fn inlined_lines(&self, owned: &[(OwnLine, Pc)], spills: Option<&[Spill]>) -> Option<InlinedLines> {
+        let lines = self.lines.as_ref()?;
+        let most = |group: &[(OwnLine, Pc)]| {
+            let groups = group.chunk_by(|a, b| a.0 == b.0).max_by_key(|group| group.len());
+            groups.filter(|group| group.len() * 2 > owned.len()).map(<[_]>::to_vec)
+        };
+        let mut group = most(owned)?;
+        for depth in 1..DEEPEST {
+            let below: Vec<(OwnLine, Pc)> = group
+                .iter()
+                .filter_map(|(_, pc)| {
+                    work::tick();
+                    lines.chain(*pc).get(depth).map(|line| (*line, *pc))
+                })
+                .collect();
+            let (called, _) = *group.first()?;
+            // What the line itself became is no call.
+            if below.len() * 2 <= owned.len() {
+                return None;
+            }
+            let mut below = below;
+            below.sort_unstable();
+            match most(&below) {
+                Some(inner) if inner.iter().any(|(_, pc)| lines.chain(*pc).len() > depth + 1) => group = inner,
+                _ => {
+                    let called_at = CallLine { file: lines.file_of(called).to_owned(), line: called.line };
+                    let lines = self.source_lines(&below, spills);
+                    return (!lines.is_empty()).then_some(InlinedLines { called_at, lines });
+                }
+            }
+        }
+        None
     }
 
     fn padding_of<L>(&self, group: &[(L, Pc)]) -> u32 {

@@ -87,7 +87,7 @@ pub fn loop_figures(kernel: &Kernel) -> Vec<LoopFigures> {
 
 impl LoopCost {
     /// Cycles in which a scheduler does a turn of the PTX's loop, with the warps that an SM holds, by the longest way through it.
-    fn loop_cycles(&self) -> Option<u64> {
+    pub fn loop_cycles(&self) -> Option<u64> {
         let turn = self.longest.as_ref().unwrap_or(&self.shortest);
         let at = turn.with_warps.first()?;
         let turns = f64::from(at.warps_per_scheduler) * f64::from(self.ptx_turns?);

@@ -440,6 +440,7 @@ impl Readers<'_> {
             loops: code.loops,
             lines: code.lines,
             source_lines: code.source_lines,
+            inlined_lines: code.inlined_lines,
             unmapped_pcs: code.unmapped,
             spills: code.spills,
             local_variables: self.functions.get(name).map(local_variables).unwrap_or_default(),

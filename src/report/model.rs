@@ -337,6 +337,9 @@ pub struct Kernel {
     /// lines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub source_lines: Vec<SourceFacts>,
+    /// Where one of these became more than half of it by what is inlined there: the lines of that; null otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inlined_lines: Option<InlinedLines>,
     /// Instructions with no PTX line.
     pub unmapped_pcs: Vec<Pc>,
     /// Every spill store and refill; null when they cannot be told from other local memory.

@@ -36,7 +36,9 @@ pub(super) fn occupancy_of(arch: Arch, resources: &Resources, launched: &Launche
     let Launched { launch, hints, .. } = launched;
     // A launch of another size than .reqntid fails.
     let required = Launch { maxntid: None, ..(*launch).clone() }.threads();
-    let threads = required.or(hints.threads.map(Threads::count)).or(launch.threads());
+    // So does one of more than .maxntid.
+    let asked = hints.threads.map(Threads::count).filter(|asked| launch.threads().is_none_or(|most| *asked <= most));
+    let threads = required.or(asked).or(launch.threads());
     let smem_dynamic = hints.smem_dynamic_bytes.or((!launched.takes_dynamic_smem).then_some(0));
     let cluster = launch.cluster.map_or(Some(1), |[x, y, z]| x.checked_mul(y)?.checked_mul(z));
     let mut missing = Vec::new();

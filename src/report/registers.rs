@@ -160,6 +160,15 @@ pub struct SourceFacts {
     pub spill_loads: Option<u32>,
 }
 
+/// The lines of what is inlined at the line that became most of a function.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InlinedLines {
+    /// The call, or the innermost of several in a row, by which most instructions come.
+    pub called_at: CallLine,
+    /// The lines there, what they inline in turn where they call it.
+    pub lines: Vec<SourceFacts>,
+}
+
 /// Store or refill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -259,8 +259,9 @@ pub fn execute_kernel(
     let (verdict, launch, _) = judge(&program, &launches, limits)?;
     let (verdict, launch, mend) = mended(&program, &launches, verdict, launch, limits);
     let launch = launch.clone();
+    let others = launches.iter().filter(|other| other.cluster != launch.cluster).cloned().collect();
     let finding = finding(&verdict, &program, function.module(), shape, roles, mend.as_ref());
-    Some(Checked { verdict, finding, mend, program, launch, limits })
+    Some(Checked { verdict, finding, mend, program, launch, others, limits })
 }
 
 /// Looks for a change that mends what goes wrong: in the launch that it was seen in, or in another shape that it goes wrong in, since
@@ -369,6 +370,8 @@ pub struct Checked {
     pub program: Program,
     /// The shape of the launch that the verdict is of.
     pub launch: Launch,
+    /// The other shapes that a launch may have, where it decides.
+    others: Vec<Launch>,
     /// How much of it may be executed.
     limits: Limits,
 }

@@ -4,6 +4,7 @@
 //! new ones with every release.
 
 use super::RunError;
+use crate::base::spelling;
 
 /// Whether a word follows.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -96,6 +97,15 @@ pub fn check_flags(flags: &[String], advice: &'static str) -> Result<(), RunErro
     Ok(())
 }
 
+/// The flag of ptxas that is spelt most like one that it does not know, if one is.
+pub fn nearest(asked: &str) -> Option<&'static str> {
+    let bare = |name: &str| name.trim_start_matches('-').to_lowercase();
+    let asked = bare(asked.split('=').next().unwrap_or(asked));
+    let names = HARMLESS.iter().flat_map(|(long, short, _)| [*long, *short]);
+    let near = names.min_by_key(|name| spelling::distance(&asked, &bare(name)))?;
+    (spelling::distance(&asked, &bare(near)) <= (asked.chars().count() / 3).max(1)).then_some(near)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +119,13 @@ mod tests {
     fn flags_that_name_no_file_are_taken() {
         check(&[]).unwrap();
         check(&["-O1", "--maxrregcount", "64", "-dlcm=ca", "--fmad=false", "-c", "-e", "gemm", "-Werror"]).unwrap();
+    }
+
+    #[test]
+    fn a_misspelt_flag_has_a_neighbour() {
+        assert_eq!(nearest("-maxregcount"), Some("--maxrregcount"));
+        assert_eq!(nearest("-optlevel=3"), Some("--opt-level"));
+        assert_eq!(nearest("-frobnicate"), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod config;
 mod env;
 mod error;
 mod find;
-mod flags;
+pub mod flags;
 mod guard;
 pub mod log;
 pub mod managed;

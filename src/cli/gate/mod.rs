@@ -8,13 +8,14 @@ mod record;
 use std::io::Write;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 pub use args::{GateArgs, GateFormat};
 
 use super::progress::Progress;
 use super::{Outcome, output};
 use crate::compare::unified;
+use crate::container::missing;
 use crate::emit::clean::{self, Form};
 use crate::emit::escape::terminal;
 use crate::emit::gate as emit;
@@ -29,14 +30,21 @@ pub fn run(args: &GateArgs) -> Result<Outcome> {
     let progress = Progress::new("measuring", args.output.quiet);
     if let Some(shard) = args.shard {
         let part = measure_shard(&request, shard, args.times.as_deref(), &progress)?;
+        drop(progress);
         return write_json(&args.output, &part).map(|()| Outcome::Fine);
     }
     if args.part {
         let part = measure_named(&request, &progress)?;
+        drop(progress);
         return write_json(&args.output, &part).map(|()| Outcome::Fine);
+    }
+    for part in &args.merge {
+        std::fs::metadata(part)
+            .map_err(|error| anyhow!("cannot open {}: {}", part.display(), missing::why(part, &error)))?;
     }
     let from = if args.merge.is_empty() { From::Here(&progress) } else { From::Parts(&args.merge) };
     let mut gated = Gated::new(&request, today, args.update, &from)?;
+    drop(progress);
     if let Some(path) = &args.record_times {
         let to = super::args::OutputArgs { output: Some(path.clone()), ..args.output.clone() };
         write_json(&to, &gated.times()?)?;

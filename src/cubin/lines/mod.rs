@@ -171,6 +171,21 @@ impl<'t> FunctionLines<'t> {
         LineWalk { table: self.table, ptx: Walk { rows: ptx, at: 0 }, source: Walk { rows: self.source, at: 0 } }
     }
 
+    /// The lines by which an instruction comes from the function's own source, the outermost call first, its own line last.
+    pub fn chain(&self, pc: Pc) -> Vec<OwnLine> {
+        let at = self.source.partition_point(|row| row.pc <= pc.0).checked_sub(1);
+        let row = at.and_then(|at| self.source.get(at)).filter(|row| row.file < Row::NO_FILE);
+        let Some(row) = row else { return Vec::new() };
+        let mut chain = vec![OwnLine { file: row.file, line: Line(row.line) }];
+        let mut next = row.inlined;
+        while let Some(&Inlined { file, line, outer, .. }) = self.table.source.inlined.get(next as usize) {
+            chain.push(OwnLine { file, line: Line(line) });
+            next = outer;
+        }
+        chain.reverse();
+        chain
+    }
+
     /// The file that an [`OwnLine`] is of.
     pub fn file_of(&self, own: OwnLine) -> &'t str {
         self.table.file(own.file)

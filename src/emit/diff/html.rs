@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::{
-    CODE_LEFT_OUT, LINES_LEFT_OUT, Options, Overall, amount, left_out, loop_title, loop_verdict, other_figures,
-    same_instructions, shown_figures, shown_loops, side, title, verdict, worst_first,
+    CODE_LEFT_OUT, CYCLES, LINES_LEFT_OUT, Options, Overall, amount, has_cycles, left_out, loop_title, loop_verdict,
+    other_figures, same_instructions, shown_figures, shown_loops, side, title, verdict, worst_first,
 };
 use crate::base::{Line, Pc};
 use crate::compare::{
@@ -15,7 +15,7 @@ use crate::compare::{
 use crate::emit::escape::markup;
 use crate::emit::page;
 use crate::emit::text::{count, thousands};
-use crate::report::distinct;
+use crate::report::{distinct, spelt};
 
 /// Lines that did not move and are shown around those that did.
 const CONTEXT: usize = 3;
@@ -40,10 +40,10 @@ pub fn write(difference: &Difference, options: &Options, out: &mut dyn Write) ->
 fn write_unit(unit: &UnitDifference, options: &Options, number: &mut u32, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "<p><code class=\"gone\">− {}</code><br>", markup(&side(&unit.before)))?;
     writeln!(out, "<code class=\"new\">+ {}</code></p>", markup(&side(&unit.after)))?;
-    for (texts, class, word) in [(&unit.advisories_gone, "better", "no longer"), (&unit.advisories_new, "worse", "new")]
+    for (texts, class, word) in [(&unit.advisories_gone, "better", "no longer"), (&unit.advisories_new, "mixed", "new")]
     {
         for text in texts {
-            writeln!(out, "<p><b class=\"{class}\">{word}</b> {}</p>", markup(text))?;
+            writeln!(out, "<p><b class=\"{class}\">{word}</b> {}</p>", markup(&spelt(text)))?;
         }
     }
     let kernels = worst_first(unit);
@@ -162,6 +162,9 @@ fn write_figures(kernel: &KernelDifference, out: &mut dyn Write) -> io::Result<(
         )?;
     }
     writeln!(out, "</div>")?;
+    if has_cycles(kernel) {
+        writeln!(out, "<p class=\"note\">{}</p>", markup(CYCLES))?;
+    }
     match other_figures(kernel) {
         0 => Ok(()),
         others => {

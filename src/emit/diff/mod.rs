@@ -40,11 +40,20 @@ fn title(figure: Figure) -> &'static str {
         Figure::BlocksPerSm => "blocks per SM",
         Figure::WarpsPerSm => "warps per SM",
         Figure::Instructions => "instructions",
-        Figure::LoopCycles => "cycles of hottest loop",
+        Figure::LoopCycles => "loop cycles a warp",
         Figure::StackBytes => "stack",
         Figure::SmemBytes => "static shared memory",
         Figure::Barriers => "barriers",
     }
+}
+
+/// What cycles are of, where some are shown.
+const CYCLES: &str = "cycles: in which a scheduler does a warp's turn of the PTX's loop, the hottest where no line is named, with the warps \
+                      that an SM holds: an estimate, the report's \"for each warp\"";
+
+/// Whether a kernel's figures have cycles.
+fn has_cycles(kernel: &KernelDifference) -> bool {
+    shown_figures(kernel).any(|change| change.figure == Figure::LoopCycles) || shown_loops(kernel).next().is_some()
 }
 
 /// A figure with its unit.

@@ -3,13 +3,14 @@
 use std::io::{self, Write};
 
 use super::{
-    CODE_LEFT_OUT, LINES_LEFT_OUT, Options, Overall, amount, left_out, loop_title, loop_verdict, moved_lines,
-    other_figures, ranking, same_instructions, shown_figures, shown_loops, side, step, title, verdict, worst_first,
+    CODE_LEFT_OUT, CYCLES, LINES_LEFT_OUT, Options, Overall, amount, has_cycles, left_out, loop_title, loop_verdict,
+    moved_lines, other_figures, ranking, same_instructions, shown_figures, shown_loops, side, step, title, verdict,
+    worst_first,
 };
 use crate::compare::{Difference, KernelDifference, LineChange, Outcome, SassChange, UnitDifference};
 use crate::emit::escape::terminal;
 use crate::emit::text::{BAD, BOLD, DIM, GOOD, RESET, WARN, count, thousands, wrap};
-use crate::report::{abridge, distinct, shorten};
+use crate::report::{abridge, distinct, shorten, spelt};
 
 /// For people: figures, lines, code, kernel by kernel.
 pub fn write(difference: &Difference, options: &Options, out: &mut dyn Write) -> io::Result<()> {
@@ -85,7 +86,7 @@ pub fn write_title(unit: &UnitDifference, width: usize, out: &mut dyn Write) -> 
     let said = [(&unit.advisories_gone, GOOD, "no longer"), (&unit.advisories_new, WARN, "new")];
     for (texts, style, word) in said {
         for text in texts {
-            hanging(&format!("{style}{word}{RESET}: {}", terminal(text)), width, out)?;
+            hanging(&format!("{style}{word}{RESET}: {}", terminal(&spelt(text))), width, out)?;
         }
     }
     Ok(())
@@ -134,6 +135,9 @@ pub fn write_kernel(kernel: &KernelDifference, options: &Options, out: &mut dyn 
         let (before, after) = (thousands(change.before), thousands(change.after));
         let (title, style) = (loop_title(change), colour(change.outcome));
         writeln!(out, "  {title:<20} {before:>wide$} → {after:<wide$} {style}{}{RESET}", loop_verdict(change))?;
+    }
+    if has_cycles(kernel) {
+        hanging(&format!("{DIM}{CYCLES}{RESET}"), options.width, out)?;
     }
     match other_figures(kernel) {
         0 => {}

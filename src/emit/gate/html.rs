@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{delta, figure, summary, word};
+use super::{delta, figure, summary, without_name, word};
 use crate::compare::LineChange;
 use crate::emit::escape::markup as escape;
 use crate::emit::page;
@@ -26,7 +26,7 @@ pub fn write(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
     let rest: Vec<&Finding> = verdict.findings.iter().filter(|finding| !of_unit(finding)).collect();
     if !rest.is_empty() {
         writeln!(out, "<h2>Beside</h2>")?;
-        write_findings(&rest, out)?;
+        write_findings(&rest, None, out)?;
     }
     page::close(out)
 }
@@ -37,10 +37,15 @@ fn write_unit(unit: &UnitVerdict, verdict: &Verdict, out: &mut dyn Write) -> io:
     writeln!(out, "<h2>{title}</h2>")?;
     let mine =
         |finding: &&Finding| finding.path.as_deref() == Some(&unit.path) && finding.arch.as_deref() == Some(&unit.arch);
-    write_findings(&verdict.findings.iter().filter(mine).collect::<Vec<_>>(), out)?;
+    let mine: Vec<&Finding> = verdict.findings.iter().filter(mine).collect();
+    let is_of = |finding: &Finding, kernel: &Comparison| finding.kernel.as_deref() == Some(&kernel.kernel);
+    let rest: Vec<&Finding> =
+        mine.iter().copied().filter(|finding| !unit.kernels.iter().any(|kernel| is_of(finding, kernel))).collect();
+    write_findings(&rest, None, out)?;
     let full: Vec<&str> = unit.kernels.iter().map(|kernel| kernel.demangled.as_str()).collect();
     for (kernel, short) in unit.kernels.iter().zip(distinct(&full, NAME)) {
-        write_kernel(kernel, &short, out)?;
+        let own: Vec<&Finding> = mine.iter().copied().filter(|finding| is_of(finding, kernel)).collect();
+        write_kernel(kernel, &short, &own, out)?;
     }
     if let Some(command) = &unit.command {
         writeln!(out, "<p>Repeat it:</p><pre>{}</pre>", escape(command))?;
@@ -48,7 +53,8 @@ fn write_unit(unit: &UnitVerdict, verdict: &Verdict, out: &mut dyn Write) -> io:
     Ok(())
 }
 
-fn write_findings(findings: &[&Finding], out: &mut dyn Write) -> io::Result<()> {
+/// Findings; under the name of a kernel without it.
+fn write_findings(findings: &[&Finding], of: Option<&Comparison>, out: &mut dyn Write) -> io::Result<()> {
     for finding in findings {
         let class = match finding.level {
             Level::Note => "note",
@@ -61,14 +67,15 @@ fn write_findings(findings: &[&Finding], out: &mut dyn Write) -> io::Result<()> 
             out,
             "<div class=\"finding {class}\"><b>{}</b><span>{}{line}</span></div>",
             finding.kind.id(),
-            escape(&finding.message)
+            escape(of.map_or(&finding.message, |kernel| without_name(finding, kernel)))
         )?;
     }
     Ok(())
 }
 
-fn write_kernel(kernel: &Comparison, short: &str, out: &mut dyn Write) -> io::Result<()> {
+fn write_kernel(kernel: &Comparison, short: &str, findings: &[&Finding], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "<h3>{}</h3>", page::name(short, &kernel.demangled))?;
+    write_findings(findings, Some(kernel), out)?;
     if !kernel.figures.is_empty() {
         writeln!(
             out,

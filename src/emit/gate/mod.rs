@@ -20,7 +20,7 @@ pub use sarif::write as write_sarif;
 pub use text::{Options, write as write_text};
 
 use crate::emit::text::{kernels_and_functions, thousands};
-use crate::gate::{FigureChange, Finding, Outcome, Verdict};
+use crate::gate::{Comparison, FigureChange, Finding, Outcome, Verdict};
 
 /// The verdict as it is: one object and a line feed.
 pub fn write_json(verdict: &Verdict, out: &mut dyn Write) -> io::Result<()> {
@@ -69,6 +69,14 @@ fn delta(change: &FigureChange) -> String {
         (Some(before), Some(after)) => format!("-{}", thousands(before - after)),
         _ => String::new(),
     }
+}
+
+/// What is found of a kernel, whose name stands above it.
+fn without_name<'a>(finding: &'a Finding, kernel: &Comparison) -> &'a str {
+    let names = [kernel.demangled.as_str(), kernel.kernel.as_str()];
+    let message = finding.message.as_str();
+    let rest = names.iter().find_map(|name| message.strip_prefix(name)?.strip_prefix(": "));
+    rest.unwrap_or(message)
 }
 
 /// Where a finding is: the file, or the baseline where it has none.

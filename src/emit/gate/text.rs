@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{delta, figure, summary, word};
+use super::{delta, figure, summary, without_name, word};
 use crate::compare::LineChange;
 use crate::emit::escape::terminal;
 use crate::emit::text::{BAD, BOLD, DIM, GOOD, NOTE, RESET, WARN, write_ptxas_files, write_wrapped};
@@ -18,6 +18,8 @@ pub struct Options {
     pub width: usize,
 }
 
+/// Columns from which a table of figures has room to spare.
+const ROOMY: usize = 72;
 /// How many lines of PTX are shown for a kernel.
 const LINES: usize = 12;
 
@@ -49,7 +51,7 @@ pub fn write(verdict: &Verdict, options: &Options, out: &mut dyn Write) -> io::R
         writeln!(out)?;
     }
     for finding in rest {
-        write_finding(finding, "", &names, options, out)?;
+        write_finding(finding, &finding.message, "", &names, options, out)?;
     }
     let hidden = verdict.findings.iter().filter(|finding| finding.kind == FindingKind::NotChecked).count();
     if hidden > 0 && !options.verbose {
@@ -77,6 +79,7 @@ fn label(level: Level) -> (anstyle::Style, &'static str) {
 
 fn write_finding(
     finding: &Finding,
+    message: &str,
     indent: &str,
     names: &Names,
     options: &Options,
@@ -84,7 +87,7 @@ fn write_finding(
 ) -> io::Result<()> {
     let (style, label) = label(finding.level);
     let line = finding.ptx_line.map(|line| format!(" (line {line})")).unwrap_or_default();
-    let text = format!("{style}{label}{RESET}: {}{line}", terminal(&names.abridged(&finding.message)));
+    let text = format!("{style}{label}{RESET}: {}{line}", terminal(&names.abridged(message)));
     write_wrapped(&text, indent, &format!("{indent}  "), options.width, out)
 }
 
@@ -129,9 +132,6 @@ fn write_unit(
     let title = format!("{BOLD}{}{RESET}  {}{ptxas}", terminal(&unit.path), unit.arch);
     writeln!(out)?;
     write_wrapped(&title, "", "  ", options.width, out)?;
-    for finding in findings {
-        write_finding(finding, "  ", names, options, out)?;
-    }
     // A kernel that is only new or only gone has nothing to compare.
     let failing = |kernel: &&Comparison| {
         let of_kernel = |finding: &&&Finding| finding.kernel.as_deref() == Some(&kernel.kernel);
@@ -141,8 +141,14 @@ fn write_unit(
         };
         findings.iter().filter(of_kernel).any(grave)
     };
-    for kernel in unit.kernels.iter().filter(|kernel| options.verbose || failing(kernel)) {
-        write_kernel(kernel, names, options, out)?;
+    let shown: Vec<&Comparison> = unit.kernels.iter().filter(|kernel| options.verbose || failing(kernel)).collect();
+    let is_of = |finding: &Finding, kernel: &Comparison| finding.kernel.as_deref() == Some(&kernel.kernel);
+    for finding in findings.iter().filter(|finding| !shown.iter().any(|kernel| is_of(finding, kernel))) {
+        write_finding(finding, &finding.message, "  ", names, options, out)?;
+    }
+    for kernel in shown {
+        let own: Vec<&Finding> = findings.iter().copied().filter(|finding| is_of(finding, kernel)).collect();
+        write_kernel(kernel, &own, names, options, out)?;
     }
     if findings.iter().any(|finding| finding.level >= Level::Failure)
         && let Some(command) = &unit.command
@@ -155,13 +161,24 @@ fn write_unit(
     Ok(())
 }
 
-fn write_kernel(kernel: &Comparison, names: &Names, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+/// A kernel: its name, what is found of it, its figures, its lines.
+fn write_kernel(
+    kernel: &Comparison,
+    findings: &[&Finding],
+    names: &Names,
+    options: &Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     writeln!(out, "\n  {BOLD}{}{RESET}", terminal(&names.abridged(&kernel.demangled)))?;
     if let Some(before) = &kernel.before_name {
         writeln!(out, "    {DIM}recorded as{RESET} {}", terminal(&names.abridged(before)))?;
     }
+    for finding in findings {
+        write_finding(finding, without_name(finding, kernel), "    ", names, options, out)?;
+    }
     if !kernel.figures.is_empty() {
-        writeln!(out, "    {DIM}{:<22}{:>10}{:>10}{:>9}{RESET}", "", "before", "after", "")?;
+        let wide = if options.width < ROOMY { 8 } else { 10 };
+        writeln!(out, "    {DIM}{:<22}{:>wide$}{:>wide$}{RESET}", "", "before", "after")?;
         for change in &kernel.figures {
             let (style, remark) = match change.change {
                 Change::Worse => (BAD, "worse"),
@@ -171,7 +188,7 @@ fn write_kernel(kernel: &Comparison, names: &Names, options: &Options, out: &mut
                 Change::Same => (DIM, ""),
             };
             let (before, after) = (figure(change.before), figure(change.after));
-            let line = format!("    {:<22}{before:>10}{after:>10}{:>9}", change.title, delta(change));
+            let line = format!("    {:<22}{before:>wide$}{after:>wide$}{:>9}", change.title, delta(change));
             if remark.is_empty() {
                 writeln!(out, "{}", line.trim_end())?;
             } else {
@@ -189,7 +206,8 @@ fn write_kernel(kernel: &Comparison, names: &Names, options: &Options, out: &mut
 /// The lines where it happened.
 fn write_lines(kernel: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     if let Some(from) = &kernel.lines_from {
-        writeln!(out, "    {DIM}{}{RESET}", terminal(from))?;
+        let from = format!("{DIM}{}{RESET}", terminal(from));
+        write_wrapped(&from, "    ", "      ", options.width, out)?;
     }
     if kernel.lines.is_empty() {
         return Ok(());

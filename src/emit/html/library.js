@@ -25,7 +25,7 @@ function libraryTable() {
   // The name stands first: it is what people look for.
   const order = [titles.length - 1, titles.length - 2, ...LIBRARY.columns.map((_, c) => c)];
   const head = order.map((c) => `<th data-t="${c}"${sorted(c)}>${escapeText(titles[c])}</th>`).join("");
-  const cell = (row, c) => { const value = row.figures[c]; return `<td class="${value === null ? "unknown" : LIBRARY.columns[c] === "spills" && value ? "bad" : ""}">${value === null ? "?" : thousands(value)}</td>`; };
+  const cell = (row, c) => { const value = row.figures[c]; return `<td class="${value === null ? "unknown" : LIBRARY.columns[c] === "spills" && value ? "bad" : ""}">${value === null ? "?" : row.at_most.includes(c) ? `≤${thousands(value)}` : thousands(value)}</td>`; };
   const body = shown.map((row) => {
     const options = row.options ? `<small>${escapeText(row.options)}</small>` : "";
     return `<tr data-r="${LIBRARY.rows.indexOf(row)}" tabindex="0"><td class="name${row.k === null ? "" : " has-page"}" title="${escapeText(`${row.full}\n${row.entry}`)}">${escapeText(row.name)}${options}</td><td>${escapeText(row.arch)}</td>${LIBRARY.columns.map((_, c) => cell(row, c)).join("")}</tr>`;

@@ -10,10 +10,13 @@ use crate::emit::library::{Table, arch_columns, name, notes, particulars};
 use crate::emit::text::{count, thousands};
 use crate::report::annotation::Annotation;
 use crate::report::library::{Failure, Row};
-use crate::report::{Unit, distinct};
+use crate::report::{Occupancy, Unit, distinct};
 
 /// A column of figures: its title, and its value.
 type Column = (&'static str, fn(&Row) -> Value);
+
+/// The column of what a launch can decide.
+const WARPS: &str = "warps per SM";
 
 const COLUMNS: [Column; 9] = [
     ("registers", |row| json!(row.resources.registers)),
@@ -22,7 +25,7 @@ const COLUMNS: [Column; 9] = [
     ("stack", |row| json!(row.resources.stack_bytes)),
     ("shared", |row| json!(row.smem_bytes())),
     ("barriers", |row| json!(row.resources.barriers)),
-    ("warps per SM", |row| json!(row.occupancy.as_ref().and_then(|found| found.warps_per_sm))),
+    (WARPS, |row| json!(row.occupancy.as_ref().and_then(Occupancy::most_warps_per_sm))),
     ("instructions", |row| json!(row.instructions.count())),
     ("code bytes", |row| json!(row.resources.code_bytes)),
 ];
@@ -53,6 +56,8 @@ struct RowFacts {
     /// How a compiler's cache says that it was made, where that is not the same for all.
     options: Option<String>,
     figures: Vec<Value>,
+    /// Columns whose figure is what it is at most: the launch decides it.
+    at_most: Vec<usize>,
     /// Its number among the functions whose code is in the page.
     k: Option<usize>,
     /// What makes a page of it.
@@ -88,6 +93,7 @@ pub(super) fn facts(table: &Table<'_>, units: &[(Unit, Annotation)]) -> LibraryF
         entry: row.entry.to_string(),
         options,
         figures: COLUMNS.iter().map(|(_, value)| value(row)).collect(),
+        at_most: at_most(row),
         k: numbers.get(&(&*row.entry, row.name.as_str(), Some(&*row.arch))).copied(),
         command: format!(
             "ptxinspect annotate {} --arch {} --kernel {} --format html -o kernel.html",
@@ -113,6 +119,13 @@ pub(super) fn facts(table: &Table<'_>, units: &[(Unit, Annotation)]) -> LibraryF
         rows: rows.collect(),
         notes: notes(table),
     }
+}
+
+/// The columns of a row that say what a figure is at most.
+fn at_most(row: &Row) -> Vec<usize> {
+    let is_bound = |found: &Occupancy| found.warps_per_sm.is_none() && found.most_warps_per_sm().is_some();
+    let of = |title: &str| COLUMNS.iter().position(|(known, _)| *known == title);
+    row.occupancy.as_ref().filter(|found| is_bound(found)).and_then(|_| of(WARPS)).into_iter().collect()
 }
 
 /// A word of a shell's command line.

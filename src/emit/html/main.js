@@ -230,6 +230,13 @@ function showUnit(unit) {
   $("unit").innerHTML = parts.join("<i>·</i>");
 }
 
+/** What tells a kernel from others of its name: how a matrix built it, how a library's row says that it was made. */
+function placed(i, u) {
+  if (MATRIX) return MATRIX.units[u];
+  const row = LIBRARY && LIBRARY.rows.find((row) => row.k === i);
+  return row ? [row.arch, row.options].filter(Boolean).join(" · ") : "";
+}
+
 let kernelRows = [];
 function listKernels() {
   const wanted = $("filter").value.trim().toLowerCase();
@@ -243,7 +250,7 @@ function listKernels() {
     if (facts.pressure) told.push(`${facts.pressure.gpr.peak} live`);
     if (facts.instructions.total !== null) told.push(`${thousands(instructionCount(facts))} inst`);
     const spill = hasSpills(facts) ? ' · <span class="bad">spills</span>' : "";
-    return `<div class="kernel-item" role="option" data-k="${i}" title="${escapeText(shownName(facts))}"><div class="name">${escapeText(facts.short)}</div>${MATRIX ? `<div class="facts">${escapeText(MATRIX.units[u])}</div>` : ""}<div class="facts">${told.join(" · ")}${spill}</div>${facts.pressure ? sparkline(facts.pressure.profile) : ""}</div>`;
+    return `<div class="kernel-item" role="option" data-k="${i}" title="${escapeText(shownName(facts))}"><div class="name">${escapeText(facts.short)}</div>${placed(i, u) ? `<div class="facts placed">${escapeText(placed(i, u))}</div>` : ""}<div class="facts">${told.join(" · ")}${spill}</div>${facts.pressure ? sparkline(facts.pressure.profile) : ""}</div>`;
   }).join("");
   markKernel();
 }

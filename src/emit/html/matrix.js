@@ -106,11 +106,11 @@ function showMatrix() {
     const moves = kernel.cells.length < 8 || MATRIX.metrics.some((_, m) => isMoving(kernel.cells, m));
     const full = kernel.full === kernel.name ? "" : `<details class="whole"><summary>whole name</summary><code>${escapeText(kernel.full)}</code></details>`;
     const told = kernel.changes.length ? `<ul>${kernel.changes.map((text) => `<li>${escapeText(text)}</li>`).join("")}</ul>` : "";
-    const notes = kernel.notes.map((text) => `<p class="sub">${escapeText(text)}</p>`).join("");
-    return `<section class="matrix-kernel" id="matrix-${table}"><h3 class="mono">${escapeText(kernel.name)}</h3>${several ? `<p class="sub">${escapeText(kernel.input)}</p>` : ""}${full}${charts(table)}${told}${moves ? cellTable(table) : `<details><summary>${plural(kernel.cells.length, "build")}</summary>${cellTable(table)}</details>`}${notes}</section>`;
+    return `<section class="matrix-kernel" id="matrix-${table}"><h3 class="mono">${escapeText(kernel.name)}</h3>${several ? `<p class="sub">${escapeText(kernel.input)}</p>` : ""}${full}${charts(table)}${told}${moves ? cellTable(table) : `<details><summary>${plural(kernel.cells.length, "build")}</summary>${cellTable(table)}</details>`}</section>`;
   }).join("");
+  const notes = MATRIX.notes.map((text) => `<p class="sub">${escapeText(text)}</p>`).join("");
   const more = MATRIX.kernels.length > grid.kernels ? `<button id="matrix-more">show ${thousands(Math.min(KERNELS_AT_ONCE, MATRIX.kernels.length - grid.kernels))} more of ${plural(MATRIX.kernels.length, "kernel")}</button>` : "";
-  $("overview").innerHTML = `<h1>${escapeText(MATRIX.title)}</h1><p class="sub">${escapeText(MATRIX.summary)}</p>${failures}${bisections}${MATRIX.kernels.length ? glance() : ""}${sections}${more}`;
+  $("overview").innerHTML = `<h1>${escapeText(MATRIX.title)}</h1><p class="sub">${escapeText(MATRIX.summary)}</p>${failures}${bisections}${MATRIX.kernels.length ? glance() : ""}${notes}${sections}${more}`;
   $("unit").textContent = MATRIX.title;
 }
 

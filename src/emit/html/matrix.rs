@@ -26,6 +26,8 @@ pub(super) struct MatrixFacts {
     /// Cells, and why they have no figures.
     failures: Vec<(String, String)>,
     bisections: Vec<(String, String)>,
+    /// What there is to know of the figures.
+    notes: Vec<String>,
     /// What each unit with code is called beside the others.
     units: Vec<String>,
 }
@@ -39,7 +41,6 @@ struct KernelTable {
     cells: Vec<CellFacts>,
     /// What the pictures go along; none where there is but one cell.
     axis: Option<Axis>,
-    notes: Vec<String>,
     changes: Vec<String>,
 }
 
@@ -174,6 +175,7 @@ pub(super) fn facts(matrix: &Matrix, metrics: &[Metric], pages: &[(usize, (Unit,
     let full: Vec<String> =
         names.iter().map(|(_, name)| demangle(name).unwrap_or_else(|| (*name).to_owned())).collect();
     let short = distinct(&full.iter().map(String::as_str).collect::<Vec<_>>(), NAME);
+    let notes = notes(matrix, &short, metrics);
     let table = |(((input, name), full), short): (((&str, &str), String), String)| {
         let (at, cells): (Vec<usize>, Vec<&Cell>) =
             matrix.cells.iter().enumerate().filter(|(_, cell)| cell.input == input).unzip();
@@ -198,7 +200,6 @@ pub(super) fn facts(matrix: &Matrix, metrics: &[Metric], pages: &[(usize, (Unit,
             input: input.to_owned(),
             name: short,
             full,
-            notes: notes(&cells, name, metrics),
             changes: changes(matrix, name),
             cells: at.iter().zip(&cells).zip(places).map(one).collect(),
             axis,
@@ -223,6 +224,7 @@ pub(super) fn facts(matrix: &Matrix, metrics: &[Metric], pages: &[(usize, (Unit,
                 )
             })
             .collect(),
+        notes,
         units: pages.iter().map(|(at, _)| label(dimensions.iter().zip(&place(*at)))).collect(),
         dimensions,
     }

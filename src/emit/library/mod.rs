@@ -50,13 +50,13 @@ const COLUMNS: [Column; 9] = [
     ("live", |row| {
         row.pressure.as_ref().map(|found| format!("{}{}", found.gpr.peak, if found.exact { "" } else { "?" }))
     }),
-    ("spills", |row| row.spills.map(|spills| spills.instructions.to_string())),
-    ("stack", |row| row.resources.stack_bytes.map(|n| n.to_string())),
+    ("spills", |row| row.spills.map(|spills| thousands(spills.instructions))),
+    ("stack", |row| row.resources.stack_bytes.map(thousands)),
     ("smem", smem),
     ("bars", |row| row.resources.barriers.map(|n| n.to_string())),
     ("warps", |row| row.occupancy.as_ref().and_then(warps)),
-    ("insts", |row| row.instructions.count().map(|n| n.to_string())),
-    ("code", |row| Some(row.resources.code_bytes.to_string())),
+    ("insts", |row| row.instructions.count().map(thousands)),
+    ("code", |row| Some(thousands(row.resources.code_bytes))),
 ];
 
 /// Warps that an SM holds of those it has room for; the most, where the launch's shared memory decides.
@@ -75,6 +75,12 @@ pub(super) fn notes(table: &Table<'_>) -> Vec<String> {
     if has(|row| row.spills.is_some_and(|spills| spills.instructions > 0)) {
         notes.push("spills: instructions that store registers to local memory or read them back".to_owned());
     }
+    if table.full && has(|row| row.spills.is_none()) {
+        notes.push(
+            "where no spills are told they are not known: the cubin does not mark them, and there is no log of ptxas"
+                .to_owned(),
+        );
+    }
     let facts: Vec<LaunchFact> =
         [LaunchFact::Threads, LaunchFact::SmemDynamic].into_iter().filter(|fact| missing(*fact)).collect();
     if !facts.is_empty() {
@@ -88,7 +94,7 @@ fn smem(row: &Row) -> Option<String> {
     let known = row.smem_bytes()?;
     let more =
         row.occupancy.as_ref().is_some_and(|found| found.warps_per_sm.is_none() && found.most_warps_per_sm().is_some());
-    Some(format!("{known}{}", if more { "+" } else { "" }))
+    Some(format!("{}{}", thousands(known), if more { "+" } else { "" }))
 }
 
 /// The columns that say something: without instructions there are no live registers.

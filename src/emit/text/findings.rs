@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::io::{self, Write};
 
-use super::Options;
 use super::diagnostic::{self, Told};
 use super::pressure::{source, source_linked};
 use super::style::{DIM, GOOD, RESET, WARN};
 use super::wrap::wrap;
+use super::{Options, write_wrapped};
 use crate::emit::escape::terminal;
 use crate::emit::explain;
 use crate::report::{Advisory, Confidence, Issue, Kernel, Severity, SourceLine, Unit, shorten};
@@ -134,7 +134,8 @@ fn write_source(
     let text = unit.sources.get(&at.file).and_then(|file| file.own_line(at.line)).unwrap_or_default();
     let room = options.width.saturating_sub(indent.len() + place.chars().count() + 5).max(20);
     let text = if text.is_empty() { String::new() } else { format!(": {}", shorten(&terminal(text), room)) };
-    writeln!(out, "{indent}{DIM}in {linked}{RESET}{text}")
+    let told = format!("{DIM}in {linked}{RESET}{text}");
+    write_wrapped(&told, indent, &format!("{indent}  "), options.width, out)
 }
 
 /// The command that says more of a code.

@@ -131,7 +131,10 @@ fn write_unit(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result
         writeln!(out, "  {WARN}findings in {bad} of {all}{first}{RESET}")?;
     }
     let names: Vec<&str> = shown.iter().map(|kernel| kernel.demangled.as_deref().unwrap_or(&kernel.name)).collect();
-    let abridged = distinct(&names, kernel::NAME_LINES * options.width);
+    // What has no space cannot go on in a second line.
+    let longest = names.iter().flat_map(|name| name.split(' ')).map(|word| word.chars().count()).max().unwrap_or(0);
+    let lines = if longest > options.width { 1 } else { kernel::NAME_LINES };
+    let abridged = distinct(&names, lines * options.width.saturating_sub(2));
     for ((kernel, whole), abridged) in shown.into_iter().zip(names).zip(&abridged) {
         writeln!(out)?;
         kernel::write(kernel, if options.verbose { whole } else { abridged }, unit, options, out)?;

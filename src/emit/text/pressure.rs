@@ -143,7 +143,14 @@ fn write_costs(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::R
             // Warps of other roles are elsewhere.
             let has_roles = kernel.roles.as_ref().is_some_and(|roles| !roles.is_empty());
             let all = if has_roles { " that all run it" } else { "" };
-            format!("{} cycles with {warps} on a scheduler{all}, {bound}{next}{close}; ", cycles(at.cycles, most))
+            // What two builds are compared by.
+            let each = cost.loop_cycles().map_or_else(String::new, |each| {
+                let turns = cost.ptx_turns.filter(|turns| *turns > 1);
+                let turns = turns.map(|turns| format!(" and turn of the PTX's loop, {turns} of which are one here"));
+                format!(", {} for each warp{}", thousands(each), turns.unwrap_or_default())
+            });
+            let took = cycles(at.cycles, most);
+            format!("{took} cycles with {warps} on a scheduler{all}{each}, {bound}{next}{close}; ")
         });
         let told = format!(
             "a turn of the loop at {line} takes about {} for one warp alone {DIM}(an estimate: see \

@@ -130,14 +130,21 @@ fn occupancy(kernel: &Kernel) -> Option<String> {
     if occupancy.cannot_launch() {
         let touched = least.map(|least| format!(", and it touches {} B of dynamic shared memory", thousands(least)));
         let touched = touched.unwrap_or_default();
-        return Some(format!("It cannot be launched: no block of {threads} threads fits on an SM{touched}."));
+        let by_shared = occupancy.limiters.iter().any(|limiter| limiter == "shared memory");
+        let asked = occupancy.smem_dynamic_bytes.filter(|asked| by_shared && *asked > 0);
+        let asked =
+            asked.map(|asked| format!(" with {} B of dynamic shared memory", thousands(asked))).unwrap_or_default();
+        return Some(format!("It cannot be launched: no block of {threads} threads{asked} fits on an SM{touched}."));
     }
     let limits_tensor = occupancy.limiters.iter().any(|limiter| limiter == "tensor memory");
     let tensor = occupancy.tmem_columns.filter(|_| limits_tensor);
     let why = tensor.map(|columns| format!(" (a block allocates {columns} of 512 columns)")).unwrap_or_default();
     let (most, warps) = (occupancy.most_blocks_per_sm()?, occupancy.most_warps_per_sm()?);
     let held = format!("{} of {threads} threads ({warps} of its {} warps)", blocks(most), occupancy.max_warps_per_sm);
-    let limiters = occupancy.limiters.join(" and ");
+    let limiters = match occupancy.limiters.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => occupancy.limiters.concat(),
+    };
     let (true, []) = (!limiters.is_empty(), occupancy.missing.as_slice()) else {
         return Some(match occupancy.blocks_per_sm {
             Some(_) => {

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use super::{Names, circumstances, dependency, label, verdict};
+use super::{Names, circumstances, deeds, dependency, label, tail, verdict};
 use crate::base::Line;
 use crate::base::figures::thousands;
 use crate::emit::escape::markup as escape;
+use crate::emit::text::wrap;
 use crate::report::Answer;
 use crate::report::timeline::{How, Lane, LaneMark, MarkKind, StageState, Timeline, WaitSpan, WorkSpan};
 use crate::report::{shorten, spelt};
@@ -25,9 +26,13 @@ const ROW: f64 = 17.0;
 /// A step is no wider than this.
 const WIDEST: f64 = 16.0;
 /// What a character of the small labels takes.
-const CHARACTER: f64 = 5.9;
+const LETTER: f64 = 5.9;
 /// Who waits for whom: rows at most.
 const MOST_ROWS: usize = 10;
+/// What a line of text may take.
+const CHARACTERS: usize = 180;
+/// The class of the lines of a sentence beyond its first.
+const MORE: &str = "more";
 /// Shorter waits get no line to what ended them.
 const SHORT: u64 = 3;
 
@@ -71,6 +76,13 @@ fn open(height: f64, namespace: &str) -> String {
     )
 }
 
+/// A sentence below the picture, on as many lines as it takes.
+fn rows_of(text: &str, class: &'static str) -> Vec<(String, &'static str)> {
+    let lines = wrap(&spelt(text), CHARACTERS);
+    let of = |at: usize| if at == 0 || !class.is_empty() { class } else { MORE };
+    lines.into_iter().enumerate().map(|(at, line)| (line, of(at))).collect()
+}
+
 /// One kernel and how its steps are laid out.
 struct Panel<'t> {
     timeline: &'t Timeline,
@@ -81,6 +93,9 @@ struct Panel<'t> {
     stages: f64,
     rows: f64,
     said: Vec<(String, &'static str)>,
+    /// What was drawn, line by line, and how far the lines beyond the first push everything down.
+    head: Vec<String>,
+    shift: f64,
 }
 
 impl<'t> Panel<'t> {
@@ -94,6 +109,10 @@ impl<'t> Panel<'t> {
         if !timeline.witness.is_empty() {
             said.push(("Where it hangs".to_owned(), "bad"));
             said.extend(timeline.witness.iter().map(|stands| (stands.to_string(), "")));
+        }
+        if timeline.lanes.iter().any(|lane| lane.role.is_some()) {
+            said.push(("Who does what".to_owned(), "ink"));
+            said.extend(timeline.lanes.iter().filter(|lane| lane.block == 0).map(|lane| (deeds(lane), "")));
         }
         if !timeline.dependencies.is_empty() {
             said.push(("Who waits for whom, most steps first".to_owned(), "ink"));
@@ -110,8 +129,14 @@ impl<'t> Panel<'t> {
         if !timeline.left_out.is_empty() {
             said.push((format!("Not drawn: {}.", timeline.left_out.join("; ")), ""));
         }
-        let height = rows + ROW * said.len() as f64 + 16.0;
-        Panel { timeline, names, scale: ((RIGHT - LEFT) / steps).min(WIDEST), height, stages, rows, said }
+        let said: Vec<(String, &'static str)> = said.iter().flat_map(|(text, class)| rows_of(text, class)).collect();
+        let told = circumstances(timeline);
+        let first = verdict(timeline).chars().count() + told.chars().count() + 3;
+        let head = if first <= CHARACTERS { vec![told] } else { wrap(&told, CHARACTERS) };
+        let shift = if first <= CHARACTERS { 0.0 } else { ROW * head.len() as f64 };
+        let height = rows + ROW * said.len() as f64 + 16.0 + shift;
+        let scale = ((RIGHT - LEFT) / steps).min(WIDEST);
+        Panel { timeline, names, scale, height, stages, rows, said, head, shift }
     }
 
     fn x(&self, step: u64) -> f64 {
@@ -126,6 +151,8 @@ impl<'t> Panel<'t> {
     fn draw(&self) -> String {
         let mut out = String::new();
         self.head(&mut out);
+        let _ = write!(out, "<g transform=\"translate(0 {:.0})\">", self.shift);
+        self.legend(&mut out);
         self.axis(&mut out);
         for (at, lane) in self.timeline.lanes.iter().enumerate() {
             self.lane(TOP + LANE * at as f64, lane, &mut out);
@@ -134,13 +161,14 @@ impl<'t> Panel<'t> {
         self.draw_stages(&mut out);
         for (at, (text, class)) in self.said.iter().enumerate() {
             let y = self.rows + ROW * (at as f64 + 1.0);
-            let indent = if class.is_empty() { 28.0 } else { 16.0 };
-            let _ = write!(
-                out,
-                "<text class=\"{class}\" x=\"{indent}\" y=\"{y:.0}\">{}</text>",
-                escape(&shorten(&spelt(text), 190))
-            );
+            let indent = match *class {
+                "" => 28.0,
+                MORE => 44.0,
+                _ => 16.0,
+            };
+            let _ = write!(out, "<text class=\"{class}\" x=\"{indent}\" y=\"{y:.0}\">{}</text>", escape(text));
         }
+        out.push_str("</g>");
         out
     }
 
@@ -149,13 +177,21 @@ impl<'t> Panel<'t> {
         let name = shorten(&spelt(&timeline.kernel), 120).into_owned();
         let _ = write!(out, "<text class=\"name\" x=\"16\" y=\"24\">{}</text>", escape(&name));
         let bad = !matches!(timeline.verdict, Answer::Ends);
-        let _ = write!(
-            out,
-            "<text x=\"16\" y=\"43\"><tspan class=\"{}\">{}</tspan> · {}</text>",
-            if bad { "bad" } else { "" },
-            escape(&shorten(&verdict(timeline), 110)),
-            escape(&circumstances(timeline))
-        );
+        let class = if bad { "bad" } else { "" };
+        let said = verdict(timeline);
+        let said = shorten(&said, if self.shift > 0.0 { CHARACTERS } else { 110 });
+        let _ = write!(out, "<text x=\"16\" y=\"43\"><tspan class=\"{class}\">{}</tspan>", escape(&said));
+        if self.shift == 0.0 {
+            let _ = write!(out, " · {}", escape(&self.head.concat()));
+        }
+        out.push_str("</text>");
+        for (at, line) in self.head.iter().enumerate().filter(|_| self.shift > 0.0) {
+            let y = 43.0 + ROW * (at as f64 + 1.0);
+            let _ = write!(out, "<text x=\"16\" y=\"{y:.0}\">{}</text>", escape(line));
+        }
+    }
+
+    fn legend(&self, out: &mut String) {
         let mut x = LEFT;
         for (class, text) in [
             ("wait", "waits"),
@@ -260,7 +296,7 @@ impl<'t> Panel<'t> {
             wait.ptx_line, wait.object, wait.phase, wait.from
         );
         let name = self.names.short(&wait.object);
-        let text = if fits(name, to - x) && !is_covered { name } else { "" };
+        let text = if fits(&name, to - x) && !is_covered { &*name } else { "" };
         let line = Some(wait.ptx_line);
         Bar { x, to, y: band, high: HIGH, class, text, style: "on", title, line }.draw(out);
     }
@@ -327,7 +363,7 @@ impl<'t> Panel<'t> {
             let y = self.stages + 22.0 + STAGE * at as f64;
             let name = self.names.short(&stage.object);
             let _ =
-                write!(out, "<text class=\"st\" x=\"28\" y=\"{:.1}\">{}</text>", y + 10.0, escape(&shorten(name, 20)));
+                write!(out, "<text class=\"st\" x=\"28\" y=\"{:.1}\">{}</text>", y + 10.0, escape(&tail(&name, 20)));
             for span in &stage.spans {
                 let (x, to) = (self.x(span.from), span.to.map_or(self.end(), |to| self.x(to)));
                 let (class, what) = match span.state {
@@ -388,7 +424,7 @@ fn wide(text: &str) -> f64 {
     let of = |c: char| match c {
         'm' | 'w' | 'M' | 'W' => 9.5,
         'i' | 'l' | 't' | 'f' | '[' | ']' | '.' | ' ' => 4.0,
-        _ => CHARACTER + 0.4,
+        _ => LETTER + 0.4,
     };
     text.chars().map(of).sum()
 }

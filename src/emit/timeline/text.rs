@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Names, Options, circumstances, dependency, label, verdict};
+use super::{Names, Options, circumstances, deeds, dependency, label, tail, verdict};
 use crate::base::figures::thousands;
 use crate::emit::escape::terminal;
 use crate::emit::text::{BAD, BOLD, DIM, GOOD, NOTE, RESET, WARN, wrap};
@@ -84,7 +84,7 @@ fn write_one(timeline: &Timeline, options: &Options, out: &mut dyn Write) -> io:
     let said = format!("{style}{}{RESET}; {}", terminal(&verdict(timeline)), circumstances(timeline));
     paragraph(&said, "  ", options, out)?;
     let labels: Vec<String> = timeline.lanes.iter().map(lane_label).collect();
-    let stages: Vec<String> = timeline.stages.iter().map(|stage| names.short(&stage.object).to_owned()).collect();
+    let stages: Vec<String> = timeline.stages.iter().map(|stage| names.short(&stage.object).into_owned()).collect();
     let most = options.width / 3;
     let wide = labels.iter().chain(&stages).map(|text| text.chars().count()).max().unwrap_or(4);
     let wide = wide.clamp(4, LABEL.min(most.max(8)));
@@ -94,7 +94,7 @@ fn write_one(timeline: &Timeline, options: &Options, out: &mut dyn Write) -> io:
     let room = columns.count.saturating_sub(from.len() + to.len());
     writeln!(out, "  {DIM}{:wide$}  {from}{}{to}{RESET}", "step", " ".repeat(room.max(1)))?;
     let row = |label: &str, cells: &[Cell], out: &mut dyn Write| -> io::Result<()> {
-        let label = shorten(&terminal(label), wide).into_owned();
+        let label = tail(&terminal(label), wide).into_owned();
         let pad = " ".repeat(wide.saturating_sub(label.chars().count()));
         write!(out, "  {label}{pad}  ")?;
         for run in cells.chunk_by(|a, b| a.style() == b.style()) {
@@ -124,6 +124,12 @@ fn write_one(timeline: &Timeline, options: &Options, out: &mut dyn Write) -> io:
         writeln!(out, "  {BAD}where it hangs{RESET}")?;
         for stands in &timeline.witness {
             paragraph(&terminal(&stands.to_string()), "    ", options, out)?;
+        }
+    }
+    if timeline.lanes.iter().any(|lane| lane.role.is_some()) {
+        writeln!(out, "  {BOLD}who does what{RESET}")?;
+        for lane in timeline.lanes.iter().filter(|lane| lane.block == 0) {
+            paragraph(&terminal(&deeds(lane)), "    ", options, out)?;
         }
     }
     if !timeline.dependencies.is_empty() {
@@ -269,7 +275,7 @@ impl Columns {
             let room = cells.get(range.clone()).unwrap_or_default();
             let free = room.iter().all(|cell| matches!(cell, Cell::Waits | Cell::Stuck));
             if free && name.chars().count() + 2 <= room.len() {
-                for (place, letter) in cells.iter_mut().skip(range.start + 1).zip(terminal(name).chars()) {
+                for (place, letter) in cells.iter_mut().skip(range.start + 1).zip(terminal(&name).chars()) {
                     *place = Cell::Letter(letter);
                 }
             }

@@ -139,6 +139,7 @@ fn leave_out_places(kernel: &mut Kernel) {
     kernel.unmapped_pcs = Vec::new();
     kernel.attributes = Vec::new();
     kernel.source_lines = Vec::new();
+    kernel.inlined_lines = None;
     kernel.live_at_peak = None;
     kernel.spills = None;
 }

@@ -6,6 +6,7 @@ use super::super::metric::Metric;
 use super::super::verdict::*;
 use super::{UnitCheck, level};
 use crate::base::Line;
+use crate::base::figures::thousands;
 use crate::compare::{How, LoopChange, loop_changes};
 
 impl UnitCheck<'_> {
@@ -117,9 +118,10 @@ impl UnitCheck<'_> {
             (None, None) => Change::Same,
             (Some(was), None) => {
                 let message = format!(
-                    "{}: {} was {was} and is not known any more, so it cannot be compared{}; if that is to be accepted, --update",
+                    "{}: {} was {} and is not known any more, so it cannot be compared{}; if that is to be accepted, --update",
                     title(names),
                     metric.title(),
+                    thousands(was),
                     what_to_state(metric, place)
                 );
                 let said = self.say(FindingKind::NotKnown, Level::Error, message);
@@ -128,7 +130,8 @@ impl UnitCheck<'_> {
             }
             (None, Some(is)) => {
                 if self.check.ratchet {
-                    let message = format!("{}: {} is {is} and not recorded: --update", title(names), metric.title());
+                    let message =
+                        format!("{}: {} is {} and not recorded: --update", title(names), metric.title(), thousands(is));
                     let said = self.say(FindingKind::Improvement, Level::Failure, message);
                     (said.metric, said.after) = (Some(metric.name().to_owned()), Some(is));
                 }
@@ -156,7 +159,7 @@ impl UnitCheck<'_> {
         names: &[String; 2],
         line: Option<Line>,
     ) -> Change {
-        let message = format!("{}: {what} {was} → {is}", title(names));
+        let message = format!("{}: {what} {} → {}", title(names), thousands(was), thousands(is));
         let verdict = self.allowed(Some(metric), None, Some(is), names, message);
         let worse = verdict.1 >= Level::Failure;
         let kind = if worse { FindingKind::Regression } else { FindingKind::Allowed };
@@ -195,7 +198,8 @@ impl UnitCheck<'_> {
             let (kind, level, message) = match kernel.figures.get(metric) {
                 Some(value) if budget.holds(value) => continue,
                 Some(value) => {
-                    let message = format!("{}: {} is {value}, the budget is {budget}", title(names), metric.title());
+                    let message =
+                        format!("{}: {} is {}, the budget is {budget}", title(names), metric.title(), thousands(value));
                     let (message, level) = self.allowed(Some(metric), None, Some(value), names, message);
                     let kind = if level >= Level::Failure { FindingKind::Budget } else { FindingKind::Allowed };
                     (kind, level, message)
@@ -262,7 +266,7 @@ fn what_to_state(metric: Metric, place: &KernelPlace) -> String {
 }
 
 fn shown(value: Option<u64>) -> String {
-    value.map_or("?".to_owned(), |value| value.to_string())
+    value.map_or("?".to_owned(), thousands)
 }
 
 /// The line to look at for a metric.

@@ -89,7 +89,10 @@ pub(super) fn block_size(
     most: Option<[u32; 3]>,
     launch: &LaunchHints,
 ) -> Option<BlockSize> {
-    let (dimensions, exact) = match (required, launch.threads, most) {
+    let product = |sizes: [u32; 3]| sizes.iter().map(|size| u64::from(*size)).product::<u64>();
+    // A launch of more threads than .maxntid fails.
+    let can = |asked: &crate::base::Threads| most.is_none_or(|most| product(asked.extents()) <= product(most));
+    let (dimensions, exact) = match (required, launch.threads.filter(can), most) {
         (Some(required), _, _) => (required, true),
         (None, Some(threads), _) => (threads.extents(), true),
         (None, None, Some(most)) => (most, false),

@@ -8,9 +8,9 @@ use super::{
 use crate::base::Line;
 use crate::base::figures::thousands;
 use crate::ptx::Module;
-use crate::roles::Role;
+use crate::roles::{Duty, Role};
 use crate::sync::execute::record::{Mark, Recording, Waited, WarpId, What};
-use crate::sync::execute::{Outcome, Stuck, Wait};
+use crate::sync::execute::{Launch, Outcome, Stuck, Wait};
 use crate::sync::machine::SharedAddress;
 use crate::sync::program::Op;
 use crate::sync::stands::{Stands, label, role_of};
@@ -26,7 +26,13 @@ const NEAR: u64 = 8;
 const TAIL: u64 = 12;
 
 /// Draws a recording; what only the verdict knows is left for others to fill in.
-pub fn draw(recording: &Recording, checked: &Checked, module: &Module<'_>, roles: &[Role], most: u64) -> Timeline {
+pub fn draw(
+    recording: &Recording,
+    (checked, launch): (&Checked, &Launch),
+    module: &Module<'_>,
+    roles: &[Role],
+    most: u64,
+) -> Timeline {
     let witness: Vec<Stands> = match &recording.outcome {
         Outcome::Hangs(stuck) => stuck.iter().map(|group| Stands::of(group, module, roles)).collect(),
         _ => Vec::new(),
@@ -46,6 +52,7 @@ pub fn draw(recording: &Recording, checked: &Checked, module: &Module<'_>, roles
     let drawing = Drawing {
         recording,
         checked,
+        launch,
         module,
         first,
         last: end.min(first + most),
@@ -60,13 +67,13 @@ pub fn draw(recording: &Recording, checked: &Checked, module: &Module<'_>, roles
         left_out.push(format!("the steps from {} to {}", thousands(drawing.last), thousands(end)));
     }
     let groups = drawing.groups(roles, &mut left_out);
-    let mut lanes: Vec<Lane> = groups.iter().map(|group| drawing.lane(group)).collect();
+    let mut lanes: Vec<Lane> = groups.iter().map(|group| drawing.lane(group, roles)).collect();
     let dependencies = drawing.dependencies(&groups, &mut lanes);
     let stages = drawing.stages(&mut left_out);
     Timeline {
         kernel: String::new(),
-        block: checked.launch.block,
-        cluster: checked.launch.cluster,
+        block: launch.block,
+        cluster: launch.cluster,
         parameters: String::new(),
         memory: 0,
         memory_grows: false,
@@ -95,6 +102,18 @@ struct Group {
     takes_part: bool,
 }
 
+impl Group {
+    /// What the code of its role has for these warps.
+    fn does(&self, roles: &[Role]) -> Vec<&'static str> {
+        let Some(role) = self.role.as_ref().and_then(|name| roles.iter().find(|role| role.name == *name)) else {
+            return Vec::new();
+        };
+        let is_own =
+            |duty: &_| role.part.get(duty).is_none_or(|warps| warps.iter().any(|warp| self.warps.contains(warp)));
+        role.duties.iter().copied().filter(is_own).map(Duty::name).collect()
+    }
+}
+
 /// Whether warps wait at the same places until about the same steps.
 fn are_alike(a: &[&Waited], b: &[&Waited]) -> bool {
     let near = |x: u64, y: u64| x.abs_diff(y) <= NEAR;
@@ -113,6 +132,7 @@ fn are_alike(a: &[&Waited], b: &[&Waited]) -> bool {
 struct Drawing<'a> {
     recording: &'a Recording,
     checked: &'a Checked,
+    launch: &'a Launch,
     module: &'a Module<'a>,
     first: u64,
     last: u64,
@@ -140,7 +160,7 @@ impl Drawing<'_> {
     fn groups(&self, roles: &[Role], left_out: &mut Vec<String>) -> Vec<Group> {
         let mut waits: BTreeMap<WarpId, Vec<&Waited>> = BTreeMap::new();
         let mut busy: BTreeMap<WarpId, usize> = BTreeMap::new();
-        let launch = &self.checked.launch;
+        let launch = self.launch;
         for rank in 0..u64::from(launch.blocks()) {
             for index in 0..launch.threads().div_ceil(32) {
                 waits.insert(WarpId { rank, index }, Vec::new());
@@ -223,8 +243,8 @@ impl Drawing<'_> {
             group.drawn.index = group.warps.iter().max_by_key(most).copied().unwrap_or(0);
         }
         found.sort_by_key(|group| (group.rank, group.warps.first().copied()));
-        // Other blocks of a cluster are shown where they do something else, or stand still.
-        let idle = |group: &Group| !group.takes_part;
+        // Of the first block every role is shown; other blocks of a cluster where they do something else, or stand still.
+        let idle = |group: &Group| !group.takes_part && (group.rank > 0 || group.role.is_none());
         if found.iter().any(|group| !idle(group)) {
             let (out, kept): (Vec<Group>, Vec<Group>) = found.into_iter().partition(idle);
             for group in out.iter().filter(|group| group.rank == 0) {
@@ -237,13 +257,15 @@ impl Drawing<'_> {
         let of = |warp: WarpId| waits.get(&warp).map_or(&[][..], Vec::as_slice);
         let own: Vec<(Option<String>, WarpId)> =
             found.iter().filter(|group| group.rank == 0).map(|group| (group.role.clone(), group.drawn)).collect();
+        // Blocks of a cluster come to the same places at other times.
+        let places = |warp: WarpId| of(warp).iter().map(|wait| wait.line).collect::<BTreeSet<Line>>();
         found.retain(|group| {
             let same =
-                |(role, warp): &(Option<String>, WarpId)| *role == group.role && are_alike(of(*warp), of(group.drawn));
+                |(role, warp): &(Option<String>, WarpId)| *role == group.role && places(*warp) == places(group.drawn);
             group.rank == 0 || stands || !own.iter().any(same)
         });
         if found.len() < before {
-            left_out.push("other blocks of the cluster, which do the same".to_owned());
+            left_out.push("other blocks of the cluster, which do the same and stand under the same names".to_owned());
         }
         if found.len() > MOST_LANES {
             left_out.push(format!("{} more groups of warps", found.len() - MOST_LANES));
@@ -278,7 +300,7 @@ impl Drawing<'_> {
         from <= self.last && to.is_none_or(|to| to >= self.first)
     }
 
-    fn lane(&self, group: &Group) -> Lane {
+    fn lane(&self, group: &Group, roles: &[Role]) -> Lane {
         let own = |warp: WarpId| warp == group.drawn;
         let waits = self.recording.waits.iter().filter(|wait| own(wait.warp) && self.is_drawn(wait.from, wait.to));
         let waits = waits.map(|wait| WaitSpan {
@@ -305,6 +327,8 @@ impl Drawing<'_> {
             role: group.role.clone(),
             warps: group.warps.clone(),
             block: group.rank,
+            does: group.does(roles),
+            takes_part: group.takes_part,
             waits: waits.collect(),
             work: worked,
             marks: self.marks(group),
@@ -369,10 +393,15 @@ impl Drawing<'_> {
             };
             ended.insert(key, at);
         }
-        let lane_of =
-            |warp: WarpId| groups.iter().position(|group| group.rank == warp.rank && group.warps.contains(&warp.index));
+        // A block that is not drawn does what the first one does.
+        let lane_of = |warp: WarpId| {
+            let has =
+                |rank: u64| groups.iter().position(|group| group.rank == rank && group.warps.contains(&warp.index));
+            has(warp.rank).or_else(|| has(0))
+        };
         let mut sums: BTreeMap<(usize, Line, usize, Line, How), Dependency> = BTreeMap::new();
-        for (number, group) in groups.iter().enumerate() {
+        // Who only comes to barriers of everybody waits for nobody in particular.
+        for (number, group) in groups.iter().enumerate().filter(|(_, group)| group.takes_part) {
             let own = self.recording.waits.iter().filter(|wait| wait.warp == group.drawn);
             let own = own.filter(|wait| self.is_drawn(wait.from, wait.to));
             for (wait, span) in own.zip(lanes.get_mut(number).map(|lane| lane.waits.iter_mut()).into_iter().flatten()) {

@@ -10,7 +10,8 @@ mod work;
 use serde::Serialize;
 
 use super::execute::record::{Recording, What, record};
-use super::execute::{Brought, Budget, Input, Outcome, Scenario, Schedule};
+use super::execute::{Brought, Budget, Input, Launch, Outcome, Scenario, Schedule};
+use super::machine::Fault;
 use super::stands::{Kind, Stands};
 use super::value::Basis;
 use super::verdict::SIZES;
@@ -89,6 +90,10 @@ pub struct Lane {
     pub warps: Vec<u32>,
     /// Of which block of the cluster.
     pub block: u64,
+    /// What the code of their role has for them: `tma load`, `wgmma`, …; nothing where they have none.
+    pub does: Vec<&'static str>,
+    /// Whether they copy, multiply, arrive or wait, but for barriers that everybody comes to.
+    pub takes_part: bool,
     /// Their waits, in order.
     pub waits: Vec<WaitSpan>,
     /// Their work, in order.
@@ -258,8 +263,8 @@ pub fn timeline(
     roles: &[Role],
     most: u64,
 ) -> Timeline {
-    let (recording, scenario, order) = recording(checked, graph, most);
-    let mut drawn = lanes::draw(&recording, checked, module, roles, most.max(1));
+    let Drawn { recording, launch, scenario, order } = recording(checked, graph, most);
+    let mut drawn = lanes::draw(&recording, (checked, &launch), module, roles, most.max(1));
     let line = |line: Line| Some(module.number_of(line));
     let verdict = &checked.verdict;
     let (ptx_line, reason) = match verdict {
@@ -277,13 +282,23 @@ pub fn timeline(
         Verdict::Wrong(witness) => witness.basis,
         Verdict::Undecided { .. } => Basis::Memory,
     };
-    if let (Verdict::Ends { .. }, Outcome::Undecided { why, .. }) = (verdict, &recording.outcome) {
-        drawn.left_out.push(format!("the execution that is drawn is longer: {why}"));
+    match (verdict, &recording.outcome) {
+        (Verdict::Ends { .. }, Outcome::Undecided { why, .. }) => {
+            drawn.left_out.push(format!("the execution that is drawn is longer: {why}"));
+        }
+        (Verdict::Ends { .. } | Verdict::Undecided { .. }, Outcome::Undefined { fault, line, .. }) => {
+            let why = match fault {
+                Fault::Rank(_) => "asks for a block that such a cluster does not have",
+                _ => "decides by what only the launch knows",
+            };
+            drawn.left_out.push(format!("what comes after line {}, which {why}", module.number_of(*line)));
+        }
+        _ => {}
     }
     Timeline {
         kernel: kernel.to_owned(),
-        block: checked.launch.block,
-        cluster: checked.launch.cluster,
+        block: launch.block,
+        cluster: launch.cluster,
         parameters: scenario.input.to_string(),
         memory: scenario.memory.elsewhere(),
         memory_grows: scenario.memory.grows(),
@@ -296,27 +311,47 @@ pub fn timeline(
     }
 }
 
+/// The execution to draw.
+struct Drawn {
+    recording: Recording,
+    launch: Launch,
+    scenario: Scenario,
+    order: String,
+}
+
 /// The execution to draw: the one that goes wrong, or a fair one that shows the pipeline.
-fn recording(checked: &Checked, graph: &Graph<'_>, most: u64) -> (Recording, Scenario, String) {
+fn recording(checked: &Checked, graph: &Graph<'_>, most: u64) -> Drawn {
     let limits = checked.limits;
     let pieces = limits.pieces / SHARE;
     let whole = Budget { steps: limits.steps, pieces };
-    let run = |scenario: Scenario, schedule: &Schedule, paced: bool, budget: Budget| {
+    let run = |launch: &Launch, scenario: Scenario, schedule: &Schedule, paced: bool, budget: Budget| {
         let work = work::of(&checked.program, graph);
-        record(&checked.program, &checked.launch, scenario, schedule, budget, (work, paced))
+        record(&checked.program, launch, scenario, schedule, budget, (work, paced))
     };
     if let Verdict::Wrong(witness) = &checked.verdict {
+        let launch = checked.launch.clone();
         let paced = Some(&witness.schedule).filter(|schedule| **schedule == Schedule::Fair);
-        let paced = paced.map(|schedule| run(witness.scenario, schedule, true, whole));
+        let paced = paced.map(|schedule| run(&launch, witness.scenario, schedule, true, whole));
         let same = paced.filter(|found| is_witness(&found.outcome, witness));
-        let found = same.unwrap_or_else(|| run(witness.scenario, &witness.schedule, false, whole));
-        return (found, witness.scenario, witness.schedule.words());
+        let recording = same.unwrap_or_else(|| run(&launch, witness.scenario, &witness.schedule, false, whole));
+        return Drawn { recording, launch, scenario: witness.scenario, order: witness.schedule.words() };
     }
     let mut tried: Vec<Tried> = Vec::new();
     // To choose, what would be drawn is enough.
     let warps = u64::from(checked.launch.threads().div_ceil(32)) * u64::from(checked.launch.blocks());
     let enough = most.saturating_mul(warps * INSTRUCTIONS).min(limits.steps);
     let mut spent = Budget::default();
+    let mut try_one = |launch: &Launch, scenario: Scenario| -> Option<Tried> {
+        if spent.steps > limits.again / SHARE || spent.pieces > pieces {
+            return None;
+        }
+        budget::check_time();
+        let left = pieces.saturating_sub(spent.pieces);
+        let recording = run(launch, scenario, &Schedule::Fair, true, Budget { steps: enough, pieces: left });
+        spent.steps += recording.took.steps;
+        spent.pieces += recording.took.pieces;
+        Some(Tried::of(launch, scenario, &recording, most))
+    };
     for (memory, inputs) in TRIED {
         // What memory brings matters where nothing can be drawn whole without it, and the sizes of problems where no ring turns.
         let is_enough = |tried: &Tried| tried.is_whole && (tried.turns || !memory.grows());
@@ -324,27 +359,45 @@ fn recording(checked: &Checked, graph: &Graph<'_>, most: u64) -> (Recording, Sce
             continue;
         }
         for &input in inputs {
-            if spent.steps > limits.again / SHARE || spent.pieces > pieces {
-                break;
-            }
-            let scenario = Scenario { input, memory };
-            budget::check_time();
-            let left = pieces.saturating_sub(spent.pieces);
-            let recording = run(scenario, &Schedule::Fair, true, Budget { steps: enough, pieces: left });
-            spent.steps += recording.took.steps;
-            spent.pieces += recording.took.pieces;
-            tried.push(Tried::of(scenario, &recording, most));
+            let Some(found) = try_one(&checked.launch, Scenario { input, memory }) else { break };
+            tried.push(found);
         }
     }
-    let scenario = choose(&tried);
-    (run(scenario, &Schedule::Fair, true, whole), scenario, Schedule::Fair.words())
+    // A kernel for clusters of another shape does nothing in this one but where it has nothing to do.
+    let is_shown = |tried: &Tried| tried.is_whole && tried.is_busy;
+    if !tried.iter().any(is_shown) && tried.iter().any(|tried| tried.is_other_shape) {
+        'shapes: for launch in &checked.others {
+            for input in INPUTS {
+                let Some(found) = try_one(launch, Scenario { input, memory: Brought::All(0) }) else { break 'shapes };
+                let (is_other, is_shown) = (found.is_other_shape, is_shown(&found));
+                tried.push(found);
+                if is_other {
+                    break;
+                }
+                if is_shown && tried.last().is_some_and(|tried| tried.turns) {
+                    break 'shapes;
+                }
+            }
+        }
+    }
+    let (launch, scenario) = match choose(&tried) {
+        Some(tried) => (tried.launch.clone(), tried.scenario),
+        None => (checked.launch.clone(), Scenario { input: INPUTS[0], memory: Brought::All(0) }),
+    };
+    let recording = run(&launch, scenario, &Schedule::Fair, true, whole);
+    Drawn { recording, launch, scenario, order: Schedule::Fair.words() }
 }
 
 /// An execution, as far as it matters to whether it is drawn.
 struct Tried {
+    launch: Launch,
     scenario: Scenario,
     /// Whether it ends, or goes on beyond what would be drawn.
     is_whole: bool,
+    /// Whether somebody copies, multiplies or turns a ring in it, and nobody is held up for ever.
+    is_busy: bool,
+    /// Whether it asks for a block that the cluster does not have.
+    is_other_shape: bool,
     /// Whether a ring turned twice.
     turns: bool,
     /// Copies and phases over in the steps that would be drawn, and how many steps these are.
@@ -354,10 +407,13 @@ struct Tried {
 }
 
 impl Tried {
-    fn of(scenario: Scenario, recording: &Recording, most: u64) -> Tried {
+    fn of(launch: &Launch, scenario: Scenario, recording: &Recording, most: u64) -> Tried {
         let mut tried = Tried {
+            launch: launch.clone(),
             scenario,
             is_whole: recording.outcome == Outcome::Ends || recording.marks.last().is_some_and(|mark| mark.step > most),
+            is_busy: false,
+            is_other_shape: matches!(recording.outcome, Outcome::Undefined { fault: Fault::Rank(_), .. }),
             turns: false,
             copies: 0,
             phases: 0,
@@ -374,7 +430,14 @@ impl Tried {
                 _ => {}
             }
         }
+        tried.is_busy = !matches!(recording.outcome, Outcome::Hangs(_))
+            && (tried.turns || tried.copies > 0 || !recording.work.is_empty());
         tried
+    }
+
+    /// What matters most to whether it is drawn.
+    fn rank(&self) -> (bool, bool, bool) {
+        (self.is_busy, self.is_whole, self.turns)
     }
 
     /// How much of the picture is the pipeline: a thousandth of a copy, or of a phase, a step.
@@ -383,16 +446,14 @@ impl Tried {
     }
 }
 
-/// The first of those that are whole and turn, if some do, in which the pipeline is about as busy as in any: where extents are
-/// small a tile has one turn of its main loop, and most of what is seen is its end.
-fn choose(tried: &[Tried]) -> Scenario {
-    let whole = tried.iter().any(|tried| tried.is_whole);
-    let turns = tried.iter().any(|tried| tried.is_whole == whole && tried.turns);
-    let best: Vec<&Tried> = tried.iter().filter(|tried| tried.is_whole == whole && tried.turns == turns).collect();
+/// The first of those that show something, are whole and turn, if some do, in which the pipeline is about as busy as in any: where extents
+/// are small a tile has one turn of its main loop, and most of what is seen is its end.
+fn choose(tried: &[Tried]) -> Option<&Tried> {
+    let first = tried.iter().map(Tried::rank).max()?;
+    let best: Vec<&Tried> = tried.iter().filter(|tried| tried.rank() == first).collect();
     let by_copies = best.iter().any(|tried| tried.copies > 0);
     let most = best.iter().map(|tried| tried.rate(by_copies)).max().unwrap_or(0);
-    let busy = best.iter().find(|tried| tried.rate(by_copies) * 10 >= most * 7);
-    busy.map_or(Scenario { input: INPUTS[0], memory: Brought::All(0) }, |tried| tried.scenario)
+    best.into_iter().find(|tried| tried.rate(by_copies) * 10 >= most * 7)
 }
 
 /// Whether an execution shows what a witness does.
@@ -404,5 +465,35 @@ fn is_witness(outcome: &Outcome, witness: &Witness) -> bool {
         }
         (Outcome::Ends, Cause::Bytes { .. }) => true,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tried(number: u64, is_busy: bool, is_whole: bool, copies: u64) -> Tried {
+        Tried {
+            launch: Launch { block: [128, 1, 1], cluster: [1, 1, 1], registers: None },
+            scenario: Scenario { input: Input::All(number), memory: Brought::All(0) },
+            is_whole,
+            is_busy,
+            is_other_shape: false,
+            turns: false,
+            copies,
+            phases: 0,
+            steps: 100,
+        }
+    }
+
+    #[test]
+    fn what_shows_something_is_drawn_before_what_is_whole() {
+        let chosen = |tried: &[Tried]| choose(tried).map(|tried| tried.scenario.input);
+        assert_eq!(chosen(&[]), None);
+        assert_eq!(chosen(&[tried(1, false, true, 0), tried(2, true, false, 4)]), Some(Input::All(2)));
+        assert_eq!(chosen(&[tried(1, true, false, 9), tried(2, true, true, 4)]), Some(Input::All(2)));
+        // About as busy as any is enough.
+        assert_eq!(chosen(&[tried(1, true, true, 80), tried(2, true, true, 100)]), Some(Input::All(1)));
+        assert_eq!(chosen(&[tried(1, true, true, 10), tried(2, true, true, 100)]), Some(Input::All(2)));
     }
 }
