@@ -337,6 +337,9 @@ pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> O
         }
         (Verdict::Wrong(witness), launch)
     });
+    // Where it ends with all that a launch has the blocks for, only what is so in every larger one and with all inputs says otherwise.
+    let is_sure = |verdict: &Verdict| matches!(verdict, Verdict::Wrong(witness) if witness.shapes == Shapes::All && witness.firmness == Firmness::Firm);
+    let wrong = wrong.filter(|(verdict, _)| small.is_none() || is_sure(verdict));
     wrong.or(small).or(undecided).map(|(verdict, launch)| (verdict, launch, judge.took()))
 }
 
