@@ -153,7 +153,10 @@ fn unwritten(warps: &Warps<'_>, add: &mut impl FnMut(Rule, &Site<'_>, String, &s
             let adds = instruction.operand(3).map(|operand| warps.values.operand(&warps.graph, index, operand));
             let accumulators: Vec<Register> = warps.graph.registers.written_by(&site.located).collect();
             let is_set = accumulators.iter().any(|register| writes.precede(*register, index, Ways::Every));
-            if adds.and_then(|adds| adds.constant()) == Some(1) && !is_set && !accumulators.is_empty() {
+            if adds.and_then(|adds| adds.constant()).is_some_and(|adds| adds & 1 == 1)
+                && !is_set
+                && !accumulators.is_empty()
+            {
                 let message = "the first wgmma adds to accumulators that nothing has set".to_owned();
                 add(Rule::WgmmaFirst, site, message, "with scale-d the product is added to what the registers hold");
             }
