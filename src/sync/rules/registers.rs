@@ -72,15 +72,35 @@ pub fn check(agreement: &mut Agreement<'_, '_>) -> Vec<Finding> {
 fn carry(warps: &Warps<'_>, (index, site): (SiteId, &Site<'_>), add: &mut impl FnMut(Rule, &Site<'_>, String, &str)) {
     let start = warps.graph.blocks.get(site.block).map_or(SiteId::FIRST, |block| block.start);
     let before = warps.graph.sites.range(start..index).iter().rev();
+    let mut from: Option<&Site<'_>> = None;
     for other in before.inspect(|_| work::spend(1)) {
-        if other.located.instruction.has("cc") {
-            return;
+        let instruction = other.located.instruction;
+        let takes = matches!(instruction.mnemonic(), "addc" | "subc" | "madc");
+        match (from, instruction.has("cc")) {
+            // The one before it is what is there to be taken; a chain that begins anew drops what is left of the one before.
+            (None, true) if takes => return,
+            (None, true) => from = Some(other),
+            (Some(_), _) if takes => return,
+            (Some(from), true) => {
+                let message =
+                    format!("takes the carry of line {}: that of line {} is never taken", from.line(), other.line());
+                let reasoning = "there is one carry: an instruction that gives one overwrites that of the one before";
+                add(Rule::CarryKept, site, message, reasoning);
+                return;
+            }
+            _ => {}
+        }
+        if from.is_some() {
+            continue;
         }
         if matches!(other.operation, Operation::Call) {
             let message = format!("a carry across the call at line {}", other.line());
             add(Rule::CarryKept, site, message, "a call need not keep the carry");
             return;
         }
+    }
+    if from.is_some() {
+        return;
     }
     let message = "a carry that no instruction on the straight way here gives".to_owned();
     add(
