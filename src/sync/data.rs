@@ -238,6 +238,8 @@ fn rule_of(race: &Race, launch: &Launch) -> Rule {
     }
     match (race.broken, race.first.by, race.first.access, race.second.by) {
         (Broken::Fence, ..) => Rule::ProxyFenced,
+        (Broken::End, By::CpAsync, ..) => Rule::CopiesWaitedFor,
+        (Broken::End, By::Wgmma, ..) => Rule::WgmmaWaitedFor,
         (Broken::End, ..) => Rule::ReadBeforeEnd,
         (Broken::Group, ..) => Rule::CopiesCommitted,
         (Broken::Start | Broken::Gone, ..) => Rule::PeerRuns,
@@ -394,6 +396,14 @@ impl Telling<'_, '_> {
                 format!("the block can end while {first} still reads {place}"),
                 "the thread that issued it has to run cp.async.bulk.wait_group.read before it ends",
             ),
+            Rule::CopiesWaitedFor => (
+                format!("the block can end while {first} still writes {place}"),
+                "cp.async.wait_group 0, or cp.async.wait_all, has to come before the end",
+            ),
+            Rule::WgmmaWaitedFor => (
+                format!("the block can end while {first} still multiplies"),
+                "wgmma.wait_group 0 has to come before the end",
+            ),
             Rule::CopiesCommitted => (
                 format!("{first} is in no group when its thread ends: no wait covers it"),
                 "the thread that issued it has to run cp.async.bulk.commit_group, and the wait for it: others commit and wait for \
@@ -435,7 +445,7 @@ impl Telling<'_, '_> {
             others => format!("; {others} other pairs of lines are alike"),
         };
         // What ends too early is at fault where it is issued.
-        let ends = matches!(rule, Rule::ReadBeforeEnd | Rule::CopiesCommitted);
+        let ends = race.broken == Broken::End || rule == Rule::CopiesCommitted;
         let line = self.line(if ends { &race.first } else { &race.second });
         let reasoning = format!("{missing}{more}");
         let warps = self.launch.threads().div_ceil(LANES as u32).max(1) as usize;

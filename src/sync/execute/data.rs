@@ -18,11 +18,11 @@ use std::ops::Range;
 use self::boxes::Boxes;
 use self::columns::ColumnsUsed;
 use self::peers::Arrivals;
-use super::Run;
 use super::clock::Clock;
 use super::flights::Brings;
 use super::footprint::{Footprint, MemoryKind, OBJECT, Pass};
 use super::step::lanes_of;
+use super::{Run, Warp};
 use crate::base::{FastMap, FastSet};
 use crate::sync::LANES;
 use crate::sync::machine::SharedAddress;
@@ -673,6 +673,13 @@ impl Run<'_> {
                 let (agent, epoch) = data.issue(Agent::Stream(warp, Stream::CpAsync, 0));
                 let (access, by) = (Access::Write, By::CpAsync);
                 let who = Toucher { warp, agent, epoch, access, by, strong: false, basis: Basis::Fact };
+                let standing = data.standing.get(warp).copied().unwrap_or_default();
+                let at = self.address(&self.warps[warp], to, mask.trailing_zeros() as usize);
+                if let Some(data) = &mut self.data
+                    && let Some(issued) = data.issued.get_mut(&Agent::Stream(warp, Stream::CpAsync, 0))
+                {
+                    issued.last = Some((standing.pc, SharedAddress::of(at.bits), standing.ground));
+                }
                 self.touch_by_lanes(warp, mask, who, Space::Shared, to, bytes);
             }
             DataOp::BulkStore { from, bytes } => {
@@ -829,6 +836,34 @@ impl Run<'_> {
                 basis: basis.max(standing.ground),
             });
             return;
+        }
+    }
+
+    /// All warps have ended: what a warp copied or multiplied, and nobody of its block waited for, may be under way.
+    pub(super) fn streams_end(&mut self) {
+        let done = self.warps.iter().all(Warp::is_done);
+        let (Some(data), clocks) = (self.data.as_mut().filter(|_| done), &self.clocks) else { return };
+        let of_warp = |stream: Stream| (0..data.warps).map(move |warp| (warp, stream));
+        let streams: Vec<(usize, Stream)> = of_warp(Stream::CpAsync).chain(of_warp(Stream::Wgmma)).collect();
+        for (warp, stream) in streams {
+            let agent = Agent::Stream(warp, stream, 0);
+            let Some((last, count)) = data.issued.get(&agent).map(|issued| (issued.last, issued.count)) else {
+                continue;
+            };
+            let (Some((pc, at, basis)), number) = (last, data.agent(agent)) else { continue };
+            let first = warp - warp % data.of_block;
+            let mut there = (first..first + data.of_block).filter_map(|warp| clocks.of(warp));
+            if there.any(|clock| clock.known(number) >= count) {
+                continue;
+            }
+            let (access, by) = match stream {
+                Stream::CpAsync => (Access::Write, By::CpAsync),
+                _ => (Access::Read, By::Wgmma),
+            };
+            let end = |pc: InstrId, by: By| End { pc, warp, access, by };
+            let standing = data.standing.get(warp).copied().unwrap_or_default();
+            let (first, second) = (end(pc, by), end(standing.pc, By::Threads));
+            data.tell(Race { first, second, broken: Broken::End, at, basis: basis.max(standing.ground) });
         }
     }
 

@@ -411,6 +411,7 @@ pub fn execute_data(program: &Program, launch: &Launch, scenario: Scenario, budg
     let mut data = None;
     let executed = finish_with(run, &Schedule::Fair, |run| {
         run.blocks_end();
+        run.streams_end();
         data = run.data.take();
         if let Some(data) = &mut data {
             data.settle_boxes();

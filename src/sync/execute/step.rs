@@ -526,6 +526,7 @@ impl Run<'_> {
             (strand.mask, strand.pc, strand.state) = (left, strand.pc.next(), State::Ready);
         }
         let rank = here.rank;
+        self.leaves_cluster(warp);
         // Whoever waits for all that have not ended waits for one less.
         let alive = self.alive(rank);
         for (&(_, id), barrier) in self.machine.named.range_mut((rank, 0)..(rank + 1, 0)) {
@@ -535,6 +536,17 @@ impl Run<'_> {
             }
         }
         self.settle_cluster();
+    }
+
+    /// Who waits at the cluster barrier waits for a warp that has not arrived until it has ended: he knows then how far it has come.
+    fn leaves_cluster(&mut self, warp: usize) {
+        let phase = self.machine.cluster.phase;
+        let here = &self.warps[warp];
+        let has_arrived = here.arrived_in == phase && here.arrived != 0;
+        if self.data.is_some() && here.is_done() && !has_arrived {
+            let told = self.clocks.send(warp).relaxed(None);
+            self.clocks.come(Place::Cluster, &told);
+        }
     }
 
     pub(super) fn settle_cluster(&mut self) {

@@ -127,10 +127,29 @@ pub fn check(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
             overlapping(warps, (index, &here), &access, (&value, &barriers), &mut add);
         }
         source_size(agreement, (index, site), &here, &mut add);
+        whole_units(warps, (index, site), &mut add);
         tensor_map(warps, (index, site), &mut add);
         ranks(agreement, (index, site), &here, &mut add);
     }
     checks
+}
+
+/// A bulk copy of so many bytes as are no multiple of 16.
+fn whole_units(
+    warps: &Warps<'_>,
+    (index, site): (SiteId, &Site<'_>),
+    add: &mut impl FnMut(Rule, Confidence, String, String),
+) {
+    let Operation::Bulk(Bulk::Copy { tensor: false } | Bulk::Reduce { tensor: false }) = site.operation else { return };
+    let size = site.located.instruction.operand(2).map(|size| warps.values.operand(&warps.graph, index, size));
+    if let Some(bytes) = size.and_then(|size| size.constant()).map(|bytes| bytes as u32)
+        && !bytes.is_multiple_of(16)
+    {
+        let message = format!("{bytes} bytes by the bulk, which are no multiple of 16");
+        let reasoning =
+            "a bulk copy or reduction takes whole units of 16 bytes, from and to multiples of 16".to_owned();
+        add(Rule::Aligned, Confidence::Likely, message, reasoning);
+    }
 }
 
 /// What an instruction reads or writes at once in global or shared memory, where that is so much that lanes next to each other may be

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::base::{FastMap, work};
+use crate::base::{FastMap, FastSet, work};
 use crate::ptx::{Bulk, MbarrierAction, Operand, Operation, Register, StateSpace, Tcgen05};
-use crate::simt::{BlockId, Graph, Root, Site, SiteId, Warps, dataflow};
+use crate::simt::{BlockId, Graph, Paths, Root, Site, SiteId, Warps, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::mbarriers::{self, Act, MbarrierSite};
 use crate::sync::rules::rule::Rule;
@@ -20,7 +20,7 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
     let mut checks = Vec::new();
     checks.extend(changed_map(warps));
     if !warps.graph.calls && warps.graph.complete {
-        checks.extend(loaded(&warps.graph));
+        checks.extend(loaded(warps));
         checks.extend(unfenced(warps));
     }
     checks
@@ -31,8 +31,26 @@ fn likely(rule: Rule, site: &Site<'_>, message: String, reasoning: &str) -> Find
     Finding { rule, confidence: Confidence::Likely, line, message, reasoning }
 }
 
+/// Whether an instruction is `tcgen05.wait::ld`.
+fn is_wait(site: &Site<'_>) -> bool {
+    matches!(site.operation, Operation::Tcgen05 { action: Tcgen05::Wait, .. })
+        && site.located.instruction.has("wait::ld")
+}
+
+/// Whether anything reads what an instruction writes.
+fn is_used(graph: &Graph<'_>, index: SiteId) -> bool {
+    let Some(site) = graph.sites.get(index) else { return false };
+    let written: FastSet<Register> = graph.registers.written_by(&site.located).collect();
+    work::spend_on(graph.sites.len() / 4);
+    let reads = |site: &Site<'_>| {
+        graph.registers.of(&site.located).any(|used| !used.is_def && written.contains(&used.register))
+    };
+    graph.sites.iter().any(reads)
+}
+
 /// A register of `tcgen05.ld` that is used with no `tcgen05.wait::ld` since, on any way to it.
-fn loaded(graph: &Graph<'_>) -> Option<Finding> {
+fn loaded(warps: &Warps<'_>) -> Option<Finding> {
+    let graph = &warps.graph;
     let is_load = |site: &Site<'_>| matches!(site.operation, Operation::Tcgen05 { action: Tcgen05::Ld, .. });
     let loads: Vec<SiteId> = graph
         .sites
@@ -60,7 +78,7 @@ fn loaded(graph: &Graph<'_>) -> Option<Finding> {
         Operation::Tcgen05 { action: Tcgen05::Ld, .. } => {
             under_way | loads.iter().position(|load| *load == index).map_or(0, |bit| 1 << bit)
         }
-        Operation::Tcgen05 { action: Tcgen05::Wait, .. } if site.located.instruction.has("wait::ld") => 0,
+        _ if is_wait(site) => 0,
         _ => under_way,
     };
     let through = |block: BlockId, state: Loads| {
@@ -89,7 +107,15 @@ fn loaded(graph: &Graph<'_>) -> Option<Finding> {
             state = step(index, site, state);
         }
     }
-    None
+    // Copies of them are used, if anything.
+    let waits: BTreeSet<SiteId> =
+        graph.sites.iter_enumerated().filter(|(_, site)| is_wait(site)).map(|(index, _)| index).collect();
+    let ways = Paths::new(warps);
+    let never = loads.iter().find(|load| ways.first(**load, false, &[&waits]).is_empty() && is_used(graph, **load));
+    let site = never.and_then(|load| graph.sites.get(*load))?;
+    let message = "a tcgen05.ld that no tcgen05.wait::ld follows, and whose registers are used".to_owned();
+    let reasoning = "tcgen05.ld is asynchronous: no way on from it comes to a wait";
+    Some(likely(Rule::TensorLoadAwaited, site, message, reasoning))
 }
 
 /// A `tcgen05.ld` that follows, on every way to it, the wait for a commit with no `tcgen05.fence::after_thread_sync` since; in a kernel
@@ -129,11 +155,8 @@ fn unfenced(warps: &Warps<'_>) -> Option<Finding> {
         if is_after(site) {
             return None;
         }
-        match object(index, site, &asks) {
-            Some(object) if committed.contains(&object) => Some(index),
-            Some(_) if waits.contains(&index) => Some(index),
-            _ => state,
-        }
+        let is_asked = object(index, site, &asks).is_some_and(|object| committed.contains(&object));
+        if is_asked || waits.contains(&index) { Some(index) } else { state }
     };
     let through = |block: BlockId, state: Option<SiteId>| {
         graph.sites_of(block).fold(state, |state, (index, site)| step(state, index, site))

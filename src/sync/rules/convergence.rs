@@ -258,6 +258,8 @@ fn whole_warps(
     };
     let lanes = here.iter().filter(|thread| thread / 32 == first).count();
     let is_tensor = matches!(site.operation, Operation::Tcgen05 { .. });
+    // Registers are those of the whole warp.
+    let sets_registers = matches!(site.operation, Operation::SetMaxNReg { .. });
     // Each lane brings a part of the matrices: without it there is no product.
     let is_matrix =
         matches!(site.located.instruction.mnemonic(), "mma" | "wmma" | "ldmatrix" | "stmatrix" | "movmatrix");
@@ -266,7 +268,7 @@ fn whole_warps(
         Finding {
             rule: Rule::WholeWarps,
             // Lanes that have left the kernel are not missed; those that go on are.
-            confidence: if is_tensor || is_matrix || go_on(warps, index, &absent) {
+            confidence: if is_tensor || is_matrix || sets_registers || go_on(warps, index, &absent) {
                 Confidence::Likely
             } else {
                 Confidence::Possible

@@ -1,7 +1,8 @@
 //! What one elected lane computes: whether it is looked for in a lane that somebody names.
 //!
 //! `elect.sync` says whom it chose by its predicate, and by nothing else. A register that only the elected lane has written is the
-//! others' old one: whoever reads it in lane 0, or stores it from there, relies on lane 0 being the one.
+//! others' old one: whoever reads it in lane 0, or stores it from there, relies on lane 0 being the one. So does the elected lane that
+//! stores what lane 0 alone has written.
 
 use crate::base::{IndexVec, work};
 use crate::ptx::{Operation, Register};
@@ -23,11 +24,29 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
     }
     let elected = Elected { warps, alone: alone(warps), before: graph.predecessors() };
     let mut left = MAX_READS;
+    // Where one lane alone comes to elect.sync, it is the one.
+    let is_elect = |(_, site): &(SiteId, &Site<'_>)| matches!(site.operation, Operation::Elect);
+    let is_open = graph.sites.iter_enumerated().filter(is_elect).all(|(index, _)| one_lane(&warps.at(index)).is_none());
     for (index, site) in graph.sites.iter_enumerated() {
-        if elected.is_at(index, site) || left == 0 {
-            continue;
+        if left == 0 {
+            break;
         }
         let instruction = site.located.instruction;
+        if elected.is_at(index, site) {
+            let stored = elected.stored(index, site).filter(|_| is_open);
+            left -= usize::from(stored.is_some());
+            let by = stored.and_then(|value| elected.computed_by(By::Lane, index, value, MAX_COPIES));
+            let Some(by) = by.and_then(|by| graph.sites.get(by)) else { continue };
+            return vec![Finding {
+                rule: Rule::ElectedLane,
+                confidence: Confidence::Likely,
+                line: site.line(),
+                message: format!("the elected lane hands on what one lane has computed, at line {}", by.line()),
+                reasoning:
+                    "which lane elect.sync elects is not told: in another one the register holds what it did before"
+                        .to_owned(),
+            }];
+        }
         let reads = || {
             graph
                 .registers
@@ -54,7 +73,7 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
         };
         let Some(value) = value else { continue };
         left -= 1;
-        let Some(by) = elected.computed_by(index, value, MAX_COPIES) else { continue };
+        let Some(by) = elected.computed_by(By::Elected, index, value, MAX_COPIES) else { continue };
         let Some(line) = graph.sites.get(by).map(Site::line) else { continue };
         return vec![Finding {
             rule: Rule::ElectedLane,
@@ -101,6 +120,14 @@ fn is_elected(warps: &Warps<'_>, index: SiteId, register: Register, when: bool) 
     chosen && !values.iter().enumerate().any(|(thread, value)| passes(thread, *value))
 }
 
+/// Who computes something that another one hands on.
+#[derive(Clone, Copy)]
+enum By {
+    Elected,
+    /// A lane that is known.
+    Lane,
+}
+
 struct Elected<'w, 'a> {
     warps: &'w Warps<'a>,
     alone: IndexVec<BlockId, bool>,
@@ -118,8 +145,29 @@ impl Elected<'_, '_> {
         guarded || self.alone.get(site.block).copied().unwrap_or(false)
     }
 
-    /// The instruction by which an elected lane wrote a register that another instruction reads, if one may have.
-    fn computed_by(&self, index: SiteId, register: Register, copies: u32) -> Option<SiteId> {
+    /// What a store or an arrival hands on: no address.
+    fn stored(&self, index: SiteId, site: &Site<'_>) -> Option<Register> {
+        let (graph, instruction) = (self.graph(), site.located.instruction);
+        let is_store = matches!(instruction.mnemonic(), "st" | "red" | "atom") && self.warps.threads.is_some();
+        let resolve = |name: &str| graph.registers.resolve(name, site.located.id);
+        let address = instruction.operands().find_map(|operand| operand.address()).and_then(|address| address.base);
+        let address = address.and_then(resolve);
+        let guard = site.guard.map(|(guard, _)| guard);
+        let is_value = |register: &Register| Some(*register) != address && Some(*register) != guard;
+        let mut read = graph.registers.of(&site.located).filter(|used| !used.is_def).map(|used| used.register);
+        read.find(|register| is_store && is_value(register) && !self.warps.at(index).is_empty())
+    }
+
+    /// Whether an instruction is run by whom it is asked for.
+    fn is_by(&self, by: By, index: SiteId, site: &Site<'_>) -> bool {
+        match by {
+            By::Elected => self.is_at(index, site),
+            By::Lane => !self.is_at(index, site) && one_lane(&self.warps.at(index)).is_some(),
+        }
+    }
+
+    /// The instruction by which an elected lane, or one that is known, wrote a register that another instruction reads, if one may have.
+    fn computed_by(&self, by: By, index: SiteId, register: Register, copies: u32) -> Option<SiteId> {
         let graph = self.graph();
         let home = graph.sites.get(index)?.block;
         let who = self.warps.warps_at(index);
@@ -135,13 +183,13 @@ impl Elected<'_, '_> {
                 if !graph.registers.written_by(&site.located).any(|to| to == register) {
                     continue;
                 }
-                if self.is_at(at, site) && self.warps.warps_at(at).meets(&who) {
+                if self.is_by(by, at, site) && self.warps.warps_at(at).meets(&who) {
                     return Some(at);
                 }
                 let is_copy = matches!(site.located.instruction.mnemonic(), "mov" | "cvt");
                 if let Some(copies) = copies.checked_sub(1).filter(|_| is_copy) {
                     let mut from = graph.registers.of(&site.located).filter(|used| !used.is_def);
-                    if let Some(by) = from.find_map(|used| self.computed_by(at, used.register, copies)) {
+                    if let Some(by) = from.find_map(|used| self.computed_by(by, at, used.register, copies)) {
                         return Some(by);
                     }
                 }

@@ -268,7 +268,7 @@ fn unfenced_operands(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
         Operation::Wgmma(Wgmma::Fence) => Some(FENCED),
         Operation::Wgmma(_) => None,
         // Compilers move copies and conversions about as they like.
-        _ if !matches!(site.located.instruction.mnemonic(), "ld" | "ldmatrix") => None,
+        _ if !matches!(site.located.instruction.mnemonic(), "ld" | "ldmatrix" | "mov") => None,
         _ => graph.registers.written_by(&site.located).any(|to| operands.contains(&to)).then_some(OPEN),
     });
     let bare = |(site, state): &(&Site<'_>, &States)| is_mma(site) && **state == OPEN && !matrix(site).is_empty();

@@ -72,15 +72,35 @@ pub fn check(agreement: &mut Agreement<'_, '_>) -> Vec<Finding> {
 fn carry(warps: &Warps<'_>, (index, site): (SiteId, &Site<'_>), add: &mut impl FnMut(Rule, &Site<'_>, String, &str)) {
     let start = warps.graph.blocks.get(site.block).map_or(SiteId::FIRST, |block| block.start);
     let before = warps.graph.sites.range(start..index).iter().rev();
+    let mut from: Option<&Site<'_>> = None;
     for other in before.inspect(|_| work::spend(1)) {
-        if other.located.instruction.has("cc") {
-            return;
+        let instruction = other.located.instruction;
+        let takes = matches!(instruction.mnemonic(), "addc" | "subc" | "madc");
+        match (from, instruction.has("cc")) {
+            // The one before it is what is there to be taken; a chain that begins anew drops what is left of the one before.
+            (None, true) if takes => return,
+            (None, true) => from = Some(other),
+            (Some(_), _) if takes => return,
+            (Some(from), true) => {
+                let message =
+                    format!("takes the carry of line {}: that of line {} is never taken", from.line(), other.line());
+                let reasoning = "there is one carry: an instruction that gives one overwrites that of the one before";
+                add(Rule::CarryKept, site, message, reasoning);
+                return;
+            }
+            _ => {}
+        }
+        if from.is_some() {
+            continue;
         }
         if matches!(other.operation, Operation::Call) {
             let message = format!("a carry across the call at line {}", other.line());
             add(Rule::CarryKept, site, message, "a call need not keep the carry");
             return;
         }
+    }
+    if from.is_some() {
+        return;
     }
     let message = "a carry that no instruction on the straight way here gives".to_owned();
     add(
@@ -97,50 +117,40 @@ struct Writes<'g, 'a> {
     of: FastMap<Register, Vec<SiteId>>,
 }
 
+/// The ways from the start to an instruction that are meant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ways {
+    Some,
+    Every,
+}
+
 impl Writes<'_, '_> {
-    /// Whether a register may have been written when an instruction reads it.
-    fn may_precede(&self, register: Register, index: SiteId) -> bool {
+    /// Whether something else may have written a register before an instruction, on some way to it or on every one. What stands before it
+    /// in the text is taken to.
+    fn precede(&self, register: Register, index: SiteId, on: Ways) -> bool {
         let Some(writes) = self.of.get(&register) else { return false };
         if writes.first().is_some_and(|first| *first < index) {
-            // In the text at least: taken to be so.
             return true;
         }
-        // Whether a way from the start comes to a write before it comes here: through a loop, or to what stands before it in the text.
+        // Through a loop, or by what stands after it in the text.
         let block_of = |index: SiteId| self.graph.sites.get(index).map(|site| site.block);
         let (Some(home), Some(start)) = (block_of(index), block_of(SiteId::FIRST)) else { return true };
         if self.graph.sites.get(index).is_some_and(|site| site.guard.is_some()) {
             return true;
         }
-        work::spend_on(self.graph.blocks.len() / 16);
-        let reached = dataflow::reached(self.graph.blocks.len(), [start], |block, next| {
-            if block != home {
-                next.extend(self.graph.blocks.get(block).iter().flat_map(|info| &info.successors).map(|edge| edge.to));
-            }
-        });
-        let is_before = |block: BlockId| block != home && reached.get(block).copied().unwrap_or(true);
-        writes.iter().filter_map(|write| block_of(*write)).any(is_before)
-    }
-}
-
-impl Writes<'_, '_> {
-    /// Whether every way from the start to an instruction may come by another one that writes a register, or one stands before it in the
-    /// text.
-    fn may_be_set(&self, register: Register, index: SiteId) -> bool {
-        let Some(writes) = self.of.get(&register) else { return false };
-        if writes.first().is_some_and(|first| *first < index) {
-            return true;
-        }
-        let block_of = |index: SiteId| self.graph.sites.get(index).map(|site| site.block);
-        let (Some(home), Some(start)) = (block_of(index), block_of(SiteId::FIRST)) else { return true };
-        let setting: BTreeSet<BlockId> =
+        let writing: BTreeSet<BlockId> =
             writes.iter().filter(|write| **write != index).filter_map(|write| block_of(*write)).collect();
         work::spend_on(self.graph.blocks.len() / 16);
-        let bare = dataflow::reached(self.graph.blocks.len(), [start], |block, next| {
-            if block != home && !setting.contains(&block) {
+        let reached = dataflow::reached(self.graph.blocks.len(), [start], |block, next| {
+            if block != home && (on == Ways::Some || !writing.contains(&block)) {
                 next.extend(self.graph.blocks.get(block).iter().flat_map(|info| &info.successors).map(|edge| edge.to));
             }
         });
-        !(home == start || bare.get(home).copied().unwrap_or(false))
+        let comes_to = |block: BlockId| reached.get(block).copied();
+        match on {
+            Ways::Some => writing.iter().any(|block| *block != home && comes_to(*block).unwrap_or(true)),
+            Ways::Every => home != start && !comes_to(home).unwrap_or(false),
+        }
     }
 }
 
@@ -162,8 +172,11 @@ fn unwritten(warps: &Warps<'_>, add: &mut impl FnMut(Rule, &Site<'_>, String, &s
         if matches!(site.operation, Operation::Wgmma(Wgmma::MmaAsync)) {
             let adds = instruction.operand(3).map(|operand| warps.values.operand(&warps.graph, index, operand));
             let accumulators: Vec<Register> = warps.graph.registers.written_by(&site.located).collect();
-            let is_set = accumulators.iter().any(|register| writes.may_be_set(*register, index));
-            if adds.and_then(|adds| adds.constant()) == Some(1) && !is_set && !accumulators.is_empty() {
+            let is_set = accumulators.iter().any(|register| writes.precede(*register, index, Ways::Every));
+            if adds.and_then(|adds| adds.constant()).is_some_and(|adds| adds & 1 == 1)
+                && !is_set
+                && !accumulators.is_empty()
+            {
                 let message = "the first wgmma adds to accumulators that nothing has set".to_owned();
                 add(Rule::WgmmaFirst, site, message, "with scale-d the product is added to what the registers hold");
             }
@@ -174,7 +187,7 @@ fn unwritten(warps: &Warps<'_>, add: &mut impl FnMut(Rule, &Site<'_>, String, &s
             continue;
         }
         for used in read {
-            if !writes.may_precede(used.register, index) {
+            if !writes.precede(used.register, index, Ways::Some) {
                 let message = format!("{} is read, and nothing has written it", used.name);
                 add(Rule::RegisterWritten, site, message, "a register that no instruction wrote holds anything");
                 return;

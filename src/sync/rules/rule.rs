@@ -190,11 +190,11 @@ rules! {
         /// Multiplications of wgmma are committed.
         WgmmaCommitted "PI502" Other Read,
         /// Groups of wgmma are waited for.
-        WgmmaWaitedFor "PI503" Other Read,
+        WgmmaWaitedFor "PI503" Other Both,
         /// Copies are committed.
         CopiesCommitted "PI504" Other Both,
         /// Groups of copies are waited for.
-        CopiesWaitedFor "PI505" Other Read,
+        CopiesWaitedFor "PI505" Other Both,
         /// The first wgmma does not add to registers that nothing set.
         WgmmaFirst "PI506" Other Read,
         /// Others are told of a store when it has been written.

@@ -152,6 +152,22 @@ pub fn check(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
                     continue;
                 };
                 let read = read & 0xffff;
+                let under_way = |(written, at, size): &&(u32, i64, i64)| {
+                    *written == other && *at != column && (*at..at + size).contains(&read)
+                };
+                if let Some((_, at, size)) = accumulators.iter().find(under_way) {
+                    let message = format!(
+                        "{} is column {read} of tensor memory, and a product in columns {at} to {} is under way",
+                        operand.text(),
+                        at + size - 1
+                    );
+                    add(
+                        Rule::TensorOverlap,
+                        message,
+                        "a multiplication follows another of itself into the same accumulator alone: what it reads of another's result \
+                         needs tcgen05.commit, and a wait for it, between",
+                    );
+                }
                 if other == *variable && (column..column + used).contains(&read) {
                     let message = format!(
                         "{} is column {read} of tensor memory, and the result goes to columns {column} to {}",
@@ -249,7 +265,7 @@ fn multiplied(warps: &Warps<'_>, bits: &Bits, index: SiteId, instruction: &Instr
 /// A first multiplication that adds to what nobody set.
 fn first(warps: &Warps<'_>, index: SiteId, instruction: &Instruction<'_>, add: &mut impl FnMut(Rule, String, &str)) {
     let Some(accumulates) = accumulates(*instruction) else { return };
-    if warps.values.operand(&warps.graph, index, accumulates).constant() != Some(1) {
+    if warps.values.operand(&warps.graph, index, accumulates).constant().is_none_or(|adds| adds & 1 == 0) {
         return;
     }
     let sets = |(at, other): &(SiteId, &Site<'_>)| {

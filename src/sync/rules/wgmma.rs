@@ -141,11 +141,14 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
     let accumulators = Accumulators::of(graph);
     let mut count = accumulators.count;
     let mut read: FastMap<Register, usize> = FastMap::default();
+    // Results themselves, without copies of them.
+    let mut made: FastMap<Register, usize> = FastMap::default();
     // The sets of each multiplication, by index.
     let mut sets: IndexVec<SiteId, Sets> = IndexVec::filled(Sets::default(), graph.sites.len());
     for (index, site) in graph.sites.iter_enumerated().filter(|(_, site)| is_mma(&site.operation)) {
         let written = graph.registers.written_by(&site.located).next();
         let result = written.and_then(|register| accumulators.set_of.get(&register).copied());
+        made.extend(graph.registers.written_by(&site.located).filter_map(|register| Some((register, result?))));
         let of_a = registers_of_a(graph, site);
         let known = of_a.iter().find_map(|register| read.get(register).copied());
         let of_a = of_a.into_iter().fold(known, |set, register| {
@@ -162,7 +165,7 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
     }
     let before = ages(graph, &sets, count);
     used(graph, &accumulators, &sets, &before, &mut checks);
-    overwritten(graph, &read, &sets, &before, &mut checks);
+    overwritten(graph, (&read, &made), &sets, &before, &mut checks);
     given_back(graph, &mut checks);
     checks
 }
@@ -239,17 +242,14 @@ fn used(
     }
 }
 
-/// Registers of A that are written while a multiplication may still read them, on some path.
+/// Registers of A, or of results, that are written while a multiplication may still read or write them, on some path.
 fn overwritten(
     graph: &Graph<'_>,
-    read: &FastMap<Register, usize>,
+    (read, made): (&FastMap<Register, usize>, &FastMap<Register, usize>),
     sets: &IndexVec<SiteId, Sets>,
     before: &IndexVec<BlockId, Option<Vec<Age>>>,
     checks: &mut Vec<Finding>,
 ) {
-    if read.is_empty() {
-        return;
-    }
     for (block, state) in before.iter_enumerated() {
         let Some(mut state) = state.clone() else { continue };
         work::spend_on(state.len() / 8);
@@ -258,14 +258,26 @@ fn overwritten(
                 let age = read.get(&register).and_then(|set| state.get(*set));
                 age.is_some_and(|age| *age != DONE)
             };
-            // Compilers copy what the next turn of a loop reads, and ptxas gives copies registers of their own.
-            let counts = !matches!(site.operation, Operation::Wgmma(_)) && site.located.instruction.mnemonic() != "mov";
+            let counts = !matches!(site.operation, Operation::Wgmma(_));
             if counts && graph.registers.written_by(&site.located).any(is_busy) {
                 checks.push(likely(
                     Rule::WgmmaWaitedFor,
                     site,
                     "writes registers that a wgmma.mma_async still reads A from",
                     "on some path to this line no wgmma.wait_group covers the multiplication that reads them",
+                ));
+                return;
+            }
+            let is_made = |register: Register| {
+                let age = made.get(&register).and_then(|set| state.get(*set));
+                age.is_some_and(|age| *age != DONE)
+            };
+            if counts && graph.registers.written_by(&site.located).any(is_made) {
+                checks.push(likely(
+                    Rule::WgmmaWaitedFor,
+                    site,
+                    "writes registers that a wgmma.mma_async still multiplies into",
+                    "on some path to this line no wgmma.wait_group covers the multiplication that writes them",
                 ));
                 return;
             }
