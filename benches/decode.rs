@@ -6,7 +6,7 @@
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use ptxinspect::base::{Arch, Pc};
 use ptxinspect::cubin::Image;
-use ptxinspect::sass::{Decoder, Word};
+use ptxinspect::sass::{Decoder, Speller, Text, Word};
 
 /// The words of a cubin, or the recorded words of sm_100 many times over.
 fn words() -> (Arch, Vec<Word>) {
@@ -34,15 +34,15 @@ fn decode(c: &mut Criterion) {
     group.bench_function("decode", |b| {
         b.iter(|| words.iter().filter(|w| decoder.decode(**w).is_unknown()).count());
     });
-    let mut out = String::new();
+    let (mut speller, mut out) = (Speller::new(decoder), Text::default());
     group.bench_function("decode and text", |b| {
         b.iter(|| {
             out.clear();
             for (i, word) in words.iter().enumerate() {
-                decoder.text(&decoder.decode(*word), Pc(i as u32 * 16), &mut out);
-                out.push('\n');
+                speller.text(*word, Pc(i as u32 * 16), &mut out);
+                out.push(b"\n");
             }
-            out.len()
+            out.as_bytes().len()
         });
     });
     group.finish();

@@ -1,5 +1,6 @@
 //! The code of inputs, listed function by function.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io;
 
@@ -15,6 +16,7 @@ use crate::flow::Rule;
 use crate::registers::code::Counting;
 use crate::report::listing::{self, Part};
 use crate::report::{ErrorStage, PtxText, PtxasFile, PtxasUsed, Unit, UnitError, demangle, quote};
+use crate::sass::{Decoder, Speller};
 use crate::toolchain::nvdisasm;
 
 /// What is wanted of a listing.
@@ -142,6 +144,7 @@ fn list_image(
 ) -> io::Result<()> {
     let lines = LineTable::parse(image);
     let counting = Counting::new(rule, image);
+    let speller = Decoder::new(image.arch).map(|decoder| RefCell::new(Speller::new(decoder)));
     for function in &image.functions {
         let chosen = |name: &str| {
             session.kernels.is_empty() || session.kernels.matches([name].into_iter().chain(demangle(name).as_deref()))
@@ -149,7 +152,7 @@ fn list_image(
         if !chosen(&function.name) {
             continue;
         }
-        let section = listing::open(image, &lines, function, &counting, wanted);
+        let section = listing::open(image, &lines, function, &counting, speller.as_ref(), wanted);
         section.parts().iter().try_for_each(&mut *emit)?;
     }
     Ok(())

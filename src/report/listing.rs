@@ -1,5 +1,6 @@
 //! The listing: every instruction of a cubin in SASS order, with its lines.
 
+use std::cell::RefCell;
 use std::fmt;
 
 use serde::{Serialize, Serializer};
@@ -10,7 +11,7 @@ use crate::cubin::lines::{FunctionLines, LineTable, SourcePos};
 use crate::cubin::{Function, Image};
 use crate::flow::Program;
 use crate::registers::code::{Code, Counting};
-use crate::sass::{Control, Decoder, Word};
+use crate::sass::{Control, Decoder, Speller, Text, Word};
 use crate::toolchain::nvdisasm::Listing;
 
 /// The name and version of the listing's JSON.
@@ -191,12 +192,13 @@ impl From<SourcePos<'_>> for ListedSource {
     }
 }
 
-/// One section with what its listing needs.
+/// One section with what its listing needs. The speller is that of all sections of the image.
 pub fn open<'a>(
     image: &'a Image<'_>,
     lines: &'a LineTable<'a>,
     function: &'a Function<'a>,
     counting: &Counting,
+    speller: Option<&'a RefCell<Speller>>,
     wanted: Wanted<'a>,
 ) -> Section<'a> {
     let code = Code::analyse(image.arch, function, counting);
@@ -207,7 +209,7 @@ pub fn open<'a>(
         spills: marked_spills(image, function),
         sets: code.as_ref().filter(|_| wanted.sets).map(|code| code.liveness.sets(code.program(), &code.cfg)),
         code,
-        decoder: Decoder::new(image.arch),
+        speller,
         wanted,
     }
 }
@@ -270,7 +272,7 @@ pub struct Section<'a> {
     lines: Option<FunctionLines<'a>>,
     spills: Option<Vec<Pc>>,
     code: Option<Code>,
-    decoder: Option<Decoder>,
+    speller: Option<&'a RefCell<Speller>>,
     /// By instruction, where they are wanted.
     sets: Option<Vec<RegSet>>,
     wanted: Wanted<'a>,
@@ -335,13 +337,14 @@ impl Part<'_> {
     /// Its rows, ascending.
     pub fn rows<E>(&self, mut each: impl FnMut(&Row<'_>) -> Result<(), E>) -> Result<(), E> {
         let words = self.section.function.code.as_chunks::<16>().0;
-        let mut text = String::new();
+        let mut speller = self.section.speller.map(RefCell::borrow_mut);
+        let mut text = Text::default();
         for range in &self.ranges {
             let first = (range.start.0 as usize / 16).min(words.len());
             let last = (range.end.0 as usize).div_ceil(16).clamp(first, words.len());
             for (pc, word) in (range.start.0..).step_by(16).zip(words.get(first..last).unwrap_or(&[])) {
                 text.clear();
-                each(&self.section.row(Pc(pc), word, &mut text))?;
+                each(&self.section.row(Pc(pc), word, speller.as_deref_mut(), &mut text))?;
             }
         }
         Ok(())
@@ -375,18 +378,15 @@ impl Section<'_> {
     }
 
     /// What a line shows; its text is put where there is room for it.
-    fn row<'t>(&'t self, pc: Pc, word: &[u8; 16], text: &'t mut String) -> Row<'t> {
+    fn row<'t>(&'t self, pc: Pc, word: &[u8; 16], speller: Option<&mut Speller>, text: &'t mut Text) -> Row<'t> {
         work::tick();
         let theirs = self.wanted.nvdisasm.map(|listing| listing.row(self.name, pc.0));
         let mut own = None;
         if theirs.is_none()
-            && let Some(decoder) = self.decoder
+            && let Some(speller) = speller
+            && speller.text(Word::from_bytes(word), pc, text)
         {
-            let instruction = decoder.decode(Word::from_bytes(word));
-            if !instruction.is_unknown() {
-                decoder.text(&instruction, pc, text);
-                own = Some(text.as_str());
-            }
+            own = Some(text.as_str());
         }
         let occupied = |code: &Code| RegFile::ALL.map(|file| code.occupied(pc, file));
         Row {
@@ -403,7 +403,7 @@ impl Section<'_> {
             },
             ptx_line: self.lines.as_ref().and_then(|lines| lines.ptx_line(pc)),
             is_spill: self.spills.as_ref().is_some_and(|spills| spills.binary_search(&pc).is_ok()),
-            is_known: self.decoder.is_some(),
+            is_known: self.speller.is_some(),
             live_registers: self.sets.as_ref().and_then(|sets| sets.get(pc.0 as usize / 16)).copied().map(Registers),
         }
     }

@@ -97,14 +97,28 @@ pub(super) fn architectures() -> impl Iterator<Item = Arch> {
 }
 
 /// Some adjacent bits of the word, shifted into place: four bytes, `bit, width, shift, negative`.
-#[inline]
-fn chunk(word: Word, at: u32) -> i64 {
-    let packed = u32_at(at);
-    let (bit, width, shift, negative) = (packed & 0xff, packed >> 8 & 0xff, packed >> 16 & 0xff, packed >> 24);
-    let half = if bit < 64 { word.lo >> bit } else { word.hi >> (bit & 63) };
-    let mask = if width >= 64 { u64::MAX } else { (1u64 << width) - 1 };
-    let value = ((half & mask) << (shift & 63)) as i64;
-    if negative != 0 { value.wrapping_neg() } else { value }
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Chunk {
+    pub bit: u8,
+    pub width: u8,
+    pub shift: u8,
+    pub negative: bool,
+}
+
+impl Chunk {
+    #[inline]
+    fn at(at: u32) -> Chunk {
+        let [bit, width, shift, negative] = u32_at(at).to_le_bytes();
+        Chunk { bit, width, shift, negative: negative != 0 }
+    }
+
+    #[inline]
+    pub fn of(self, word: Word) -> i64 {
+        let half = if self.bit < 64 { word.lo >> self.bit } else { word.hi >> (self.bit & 63) };
+        let mask = if self.width >= 64 { u64::MAX } else { (1u64 << self.width) - 1 };
+        let value = ((half & mask) << (self.shift & 63)) as i64;
+        if self.negative { value.wrapping_neg() } else { value }
+    }
 }
 
 /// A field of the word that does not cross its halves.
@@ -115,7 +129,7 @@ pub(super) fn field(word: Word, bit: u64, width: u64) -> u64 {
 }
 
 /// A number of the text. Record: kind u8, chunks u8, number of URZ u8, 1 unused, constant i64, chunks.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Slot(pub u32);
 
 impl Slot {
@@ -126,12 +140,29 @@ impl Slot {
 
     #[inline]
     pub fn eval(self, word: Word) -> i64 {
-        let count = u32::from(u8_at(self.0 + 1));
-        let mut value = u64_at(self.0 + 4) as i64;
-        for i in 0..count {
-            value = value.wrapping_add(chunk(word, self.0 + 12 + 4 * i));
-        }
-        value
+        self.chunks().fold(self.constant(), |value, chunk| value.wrapping_add(chunk.of(word)))
+    }
+
+    /// What is added to its chunks.
+    #[inline]
+    pub fn constant(self) -> i64 {
+        u64_at(self.0 + 4) as i64
+    }
+
+    /// The bits that it is made of.
+    #[inline]
+    pub fn chunks(self) -> impl ExactSizeIterator<Item = Chunk> {
+        (0..u32::from(u8_at(self.0 + 1))).map(move |i| Chunk::at(self.0 + 12 + 4 * i))
+    }
+
+    /// The bits that it is, side by side in one half: the lowest, how many, and whether they have a sign.
+    pub fn field(self) -> Option<(u8, u8, bool)> {
+        let mut chunks = self.chunks();
+        let first = chunks.next().filter(|first| first.shift == 0 && !first.negative)?;
+        let Some(sign) = chunks.next() else { return Some((first.bit, first.width, false)) };
+        let follows = sign.bit == first.bit + first.width && sign.shift == first.width && sign.bit & 63 != 0;
+        let is_sign = sign.width == 1 && sign.negative && follows && chunks.next().is_none();
+        is_sign.then_some((first.bit, first.width + 1, true))
     }
 
     /// The index that a uniform register slot spells `URZ`.
@@ -143,6 +174,55 @@ impl Slot {
     /// The lowest bit of the word the number is made of.
     pub fn bit(self) -> u8 {
         u8_at(self.0 + 12)
+    }
+}
+
+/// A question about a number: sixteen bytes, as a component has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Question(u32);
+
+impl Question {
+    /// The bit of the component's index that the answer is.
+    #[inline]
+    fn to(self) -> u64 {
+        u64_at(self.0) >> 40 & 31
+    }
+
+    #[inline]
+    pub fn holds(self, word: Word) -> bool {
+        let test = u64_at(self.0);
+        let expected = u64_at(self.0 + 8) as i64;
+        match test >> 32 & 0xff {
+            2 => field(word, test >> 48 & 0xff, test >> 56) as i64 == expected,
+            0 => Slot(test as u32).eval(word) == expected,
+            _ => {
+                let value = Slot(test as u32).eval(word);
+                value > 0 && value & (value - 1) == 0
+            }
+        }
+    }
+
+    /// What is asked, wherever the answer goes.
+    pub fn asks(self) -> (u64, u64) {
+        (u64_at(self.0) & !(0xff << 40), u64_at(self.0 + 8))
+    }
+
+    /// The bits that are asked to be a number, where that is all: the lowest, how many, the number.
+    pub fn field(self) -> Option<(u8, u8, u64)> {
+        let test = u64_at(self.0);
+        let expected = u64_at(self.0 + 8);
+        match test >> 32 & 0xff {
+            2 => Some(((test >> 48) as u8, (test >> 56) as u8, expected)),
+            0 => {
+                let slot = Slot(test as u32);
+                let (bit, width, _) = slot.field().filter(|_| slot.constant() == 0)?;
+                // Asked for what it cannot be, it is refused as any other.
+                let mask = !(u64::MAX << (width & 63));
+                let is_possible = slot.eval(Word { lo: expected << (bit & 63), hi: 0 }) == expected as i64;
+                (bit < 64 && is_possible).then_some((bit, width, expected & mask))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -164,24 +244,26 @@ impl Comp {
         let mut index = 0i64;
         let mut at = self.0 + 16;
         for _ in 0..chunks {
-            index |= chunk(word, at);
+            index |= Chunk::at(at).of(word);
             at += 4;
         }
         for _ in 0..tests {
-            let test = u64_at(at);
-            let expected = u64_at(at + 8) as i64;
-            let holds = match test >> 32 & 0xff {
-                2 => field(word, test >> 48 & 0xff, test >> 56) as i64 == expected,
-                0 => Slot(test as u32).eval(word) == expected,
-                _ => {
-                    let value = Slot(test as u32).eval(word);
-                    value > 0 && value & (value - 1) == 0
-                }
-            };
-            index |= i64::from(holds) << (test >> 40 & 31);
+            let question = Question(at);
+            index |= i64::from(question.holds(word)) << question.to();
             at += 16;
         }
         index as u32
+    }
+
+    /// The bits that choose by what they are.
+    pub fn chunks(self) -> impl Iterator<Item = Chunk> {
+        (0..u32::from(u8_at(self.0))).map(move |i| Chunk::at(self.0 + 16 + 4 * i))
+    }
+
+    /// What else chooses.
+    pub fn questions(self) -> impl Iterator<Item = Question> {
+        let first = self.0 + 16 + 4 * u32::from(u8_at(self.0));
+        (0..u32::from(u8_at(self.0 + 1))).map(move |i| Question(first + 16 * i))
     }
 
     /// The number of the chosen variant; [`ILLEGAL`] when there is none.
@@ -231,13 +313,13 @@ impl Comp {
 
 /// A class of words. Record: fixed mask lo, hi, fixed value lo, hi (u64 each), template u32, guard u8 (0 none, 1 P, 2 UP),
 /// components u8, u16 which of the first 16 components have illegal values, effects u32, offsets of the components (u32 each).
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Class(pub u32);
 
 impl Class {
     #[inline]
     pub fn fits(self, word: Word) -> bool {
-        word.lo & u64_at(self.0) == u64_at(self.0 + 16) && word.hi & u64_at(self.0 + 8) == u64_at(self.0 + 24)
+        word.masked(self.fixed()) == Word { lo: u64_at(self.0 + 16), hi: u64_at(self.0 + 24) }
     }
     #[inline]
     pub fn template(self) -> u32 {
@@ -283,6 +365,15 @@ impl Class {
     pub fn comp(self, i: u32) -> Comp {
         Comp(u32_at(self.0 + 44 + 4 * i))
     }
+    /// All its components.
+    pub fn comps(self) -> impl Iterator<Item = Comp> {
+        (0..u32::from(u8_at(self.0 + 37))).map(move |i| self.comp(i))
+    }
+    /// The bits that are fixed.
+    #[inline]
+    pub fn fixed(self) -> Word {
+        Word { lo: u64_at(self.0), hi: u64_at(self.0 + 8) }
+    }
     /// Whether every component has a legal value in a word.
     #[inline]
     pub fn legal(self, word: Word) -> bool {
@@ -300,27 +391,50 @@ impl Class {
     }
 }
 
-/// Finds the class of a word: page table, page, then a tree of tests.
-///
-/// Node: kind u8 (1 leaf, 2 bit, 3 equality). Leaf: 3 unused, class u32. Bit: bit u8, 2 unused, no u32, yes u32. Equality: 3
+/// A test on the way to the class of a word.
+pub(super) enum Node {
+    Leaf(Class),
+    /// Whether a bit is set: the bit, where to go if not, where if so.
+    Bit(u8, u32, u32),
+    /// Whether some bits are as given: which, what, where to go if not, where if so.
+    Equal(Word, Word, u32, u32),
+    /// No word comes here.
+    End,
+}
+
+/// Where the tree of an opcode starts: page table, page.
+#[inline]
+pub(super) fn root(pages: u32, opcode: u32) -> u32 {
+    u32_at(u32_at(pages + 4 * (opcode >> 6)) + 4 * (opcode & 63))
+}
+
+/// Reads a node: kind u8 (1 leaf, 2 bit, 3 equality). Leaf: 3 unused, class u32. Bit: bit u8, 2 unused, no u32, yes u32. Equality: 3
 /// unused, no u32, yes u32, mask lo, hi, value lo, hi.
+#[inline(always)]
+pub(super) fn node(at: u32) -> Node {
+    let head = u64_at(at);
+    let high = (head >> 32) as u32;
+    let pair = |at: u32| Word { lo: u64_at(at), hi: u64_at(at + 8) };
+    match head & 0xff {
+        1 => Node::Leaf(Class(high)),
+        2 => Node::Bit((head >> 8) as u8, high, u32_at(at + 8)),
+        3 => Node::Equal(pair(at + 12), pair(at + 28), high, u32_at(at + 8)),
+        _ => Node::End,
+    }
+}
+
+/// Finds the class of a word.
 #[inline]
 pub(super) fn find(pages: u32, word: Word) -> Option<Class> {
-    let opcode = (word.lo & 0xfff) as u32;
-    let mut node = u32_at(u32_at(pages + 4 * (opcode >> 6)) + 4 * (opcode & 63));
+    let mut at = root(pages, (word.lo & 0xfff) as u32);
     for _ in 0..64 {
-        let head = u64_at(node);
-        let yes = match head & 0xff {
-            1 => return Some(Class((head >> 32) as u32)),
-            2 => {
-                let bit = head >> 8 & 0xff;
-                let half = if bit < 64 { word.lo } else { word.hi };
-                half >> (bit & 63) & 1 == 1
-            }
-            3 => word.lo & u64_at(node + 12) == u64_at(node + 28) && word.hi & u64_at(node + 20) == u64_at(node + 36),
-            _ => return None,
+        let (is_so, no, yes) = match node(at) {
+            Node::Leaf(class) => return Some(class),
+            Node::Bit(bit, no, yes) => (field(word, u64::from(bit), 1) == 1, no, yes),
+            Node::Equal(mask, value, no, yes) => (word.masked(mask) == value, no, yes),
+            Node::End => return None,
         };
-        node = if yes { u32_at(node + 8) } else { (head >> 32) as u32 };
+        at = if is_so { yes } else { no };
     }
     None
 }

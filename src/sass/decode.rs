@@ -4,15 +4,15 @@ use std::fmt;
 
 use crate::base::{Arch, Pc, RegFile};
 
-use super::blob::{self, Class, Op};
-use super::write::Line;
+use super::blob::{self, Class, Op, Slot};
+use super::write::{Line, ROOM};
 use super::{Control, Guard, Word};
 
 /// Decodes the words of one architecture. Costs nothing to make.
 #[derive(Clone, Copy)]
 pub struct Decoder {
     arch: Arch,
-    pages: u32,
+    pub(super) pages: u32,
 }
 
 impl fmt::Debug for Decoder {
@@ -26,7 +26,7 @@ impl fmt::Debug for Decoder {
 pub struct Inst {
     /// The word.
     pub word: Word,
-    class: u32,
+    pub(super) class: u32,
 }
 
 impl Inst {
@@ -151,19 +151,23 @@ impl Decoder {
             let _ = write!(out, ".word {:#018x}{:016x}", inst.word.hi, inst.word.lo);
             return;
         }
-        let mut line = Line::new(out);
+        let mut room = [0; ROOM];
+        let mut line = Line::new(&mut room);
         self.walk(inst, |step| match step {
             Step::Text(len, at) => line.literal(len, at),
             Step::Number(number) if number.kind == kind::TARGET => {
-                let target = number.value.wrapping_add(i64::from(pc.0) + 16);
-                if !label(target, line.flush()) {
+                let target = number.value(inst.word).wrapping_add(i64::from(pc.0) + 16);
+                let mut named = String::new();
+                if label(target, &mut named) {
+                    line.bytes(named.as_bytes());
+                } else {
                     line.hex(target);
                 }
             }
-            Step::Number(number) => line.number(number),
-            Step::Fixed(text) => line.short(text),
+            Step::Number(number) => line.number(number.kind, number.zero, number.value(inst.word)),
+            Step::Fixed(text) => line.bytes(text.as_bytes()),
         });
-        line.flush();
+        out.push_str(std::str::from_utf8(line.written()).unwrap_or("?"));
     }
 
     /// The opcode's name without its modifiers: `IMAD`. Empty when unknown.
@@ -187,7 +191,7 @@ impl Decoder {
             if let Step::Number(number) = step
                 && number.kind == kind::TARGET
             {
-                target = Some(number.value.wrapping_add(i64::from(pc.0) + 16));
+                target = Some(number.value(inst.word).wrapping_add(i64::from(pc.0) + 16));
             }
         });
         target
@@ -204,7 +208,7 @@ impl Decoder {
                     kind::UP => RegFile::Upred,
                     _ => return,
                 };
-                each(RegRef { file, index: number.value as u16, bit: number.bit });
+                each(RegRef { file, index: number.value(inst.word) as u16, bit: number.bit() });
             }
         });
     }
@@ -251,7 +255,7 @@ impl Decoder {
 }
 
 /// One step of a text.
-enum Step {
+pub(super) enum Step {
     /// A literal of the tables: its length and where it is.
     Text(usize, u32),
     Number(Number),
@@ -260,14 +264,40 @@ enum Step {
 }
 
 /// A number of the text.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Number {
     pub kind: u8,
-    pub value: i64,
-    /// The lowest bit of the word it is made of.
-    pub bit: u8,
     /// The value that a uniform register spells `URZ`.
     pub zero: u8,
+    pub bits: Bits,
+}
+
+/// The bits of a word that a number is made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Bits {
+    /// Some that lie side by side: the lowest, how many.
+    Field(u8, u8),
+    /// Those of a record of the tables.
+    Slot(Slot),
+}
+
+impl Number {
+    /// What it is in a word.
+    #[inline]
+    pub fn value(&self, word: Word) -> i64 {
+        match self.bits {
+            Bits::Field(bit, width) => blob::field(word, u64::from(bit), u64::from(width)) as i64,
+            Bits::Slot(slot) => slot.eval(word),
+        }
+    }
+
+    /// The lowest bit of the word it is made of.
+    fn bit(&self) -> u8 {
+        match self.bits {
+            Bits::Field(bit, _) => bit,
+            Bits::Slot(slot) => slot.bit(),
+        }
+    }
 }
 
 /// A literal of the tables.
@@ -277,7 +307,7 @@ fn literal(len: usize, at: u32) -> &'static str {
 
 /// Walks a class's template.
 #[inline(always)]
-fn walk_template(word: Word, mut at: u32, step: &mut impl FnMut(Step)) {
+pub(super) fn walk_template(word: Word, mut at: u32, step: &mut impl FnMut(Step)) {
     while walk_op(word, at, step) {
         at += 8;
     }
@@ -330,9 +360,8 @@ fn walk_op(word: Word, at: u32, step: &mut impl FnMut(Step)) -> bool {
         Op::Guard(kind) => {
             let guard = word.lo >> 12 & 15;
             if guard != 7 {
-                let (negated, value) = (guard >= 8, (guard & 7) as i64);
-                step(Step::Fixed(if negated { "@!" } else { "@" }));
-                step(Step::Number(Number { kind, value, bit: 12, zero: 0 }));
+                step(Step::Fixed(if guard >= 8 { "@!" } else { "@" }));
+                step(Step::Number(Number { kind, zero: 0, bits: Bits::Field(12, 3) }));
                 step(Step::Fixed(" "));
             }
             Op::End
@@ -367,13 +396,11 @@ fn walk_one(word: Word, op: Op, step: &mut impl FnMut(Step)) {
             if len > 0 {
                 step(Step::Text(len, at));
             }
-            let value = blob::field(word, u64::from(bit), u64::from(width)) as i64;
-            step(Step::Number(Number { kind, value, bit, zero }));
+            step(Step::Number(Number { kind, zero, bits: Bits::Field(bit, width) }));
         }
         Op::Literal(len, at) => step(Step::Text(len, at)),
         Op::Number(slot) => {
-            let (kind, value) = (slot.kind(), slot.eval(word));
-            step(Step::Number(Number { kind, value, bit: slot.bit(), zero: slot.zero() }));
+            step(Step::Number(Number { kind: slot.kind(), zero: slot.zero(), bits: Bits::Slot(slot) }));
         }
         _ => {}
     }

@@ -9,6 +9,7 @@ mod decode;
 mod effects;
 mod float;
 mod operand;
+mod spell;
 pub mod transfer;
 mod write;
 
@@ -21,6 +22,7 @@ pub use effects::{Run, Uses};
 #[doc(hidden)]
 pub use float::{half, spell_float};
 pub use operand::{Operand, OperandKind, Parts, Reg, Term, parts};
+pub use spell::{Speller, Text};
 
 /// One 16-byte instruction word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,6 +51,17 @@ impl Word {
             },
             _ => Word { lo: half(0), hi: half(8) },
         }
+    }
+
+    /// The bits of a mask.
+    #[inline]
+    fn masked(self, mask: Word) -> Word {
+        Word { lo: self.lo & mask.lo, hi: self.hi & mask.hi }
+    }
+
+    /// With the bits of another.
+    fn with(self, other: Word) -> Word {
+        Word { lo: self.lo | other.lo, hi: self.hi | other.hi }
     }
 
     /// The scheduling control, bits 105 to 125.

@@ -103,6 +103,45 @@ fn every_word_decodes_to_something() {
     }
 }
 
+/// Texts that are put together from what words have in common are those that the tables are walked for: recorded words, and the
+/// same with bits changed, in an order that mixes them.
+#[test]
+fn spelt_as_walked() {
+    let mut state = 0x2545_f491_4f6c_dd1du64;
+    let mut next = |most: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % most
+    };
+    for (arch, text) in recorded() {
+        let decoder = Decoder::new(arch).expect("tables");
+        let words: Vec<Word> =
+            text.lines().filter(|l| !l.starts_with('#')).filter_map(|l| Some(word(l.split_once(' ')?.0))).collect();
+        let mut speller = Speller::new(decoder);
+        let (mut mine, mut theirs, mut known) = (Text::default(), String::new(), 0);
+        for at in 0..20 * words.len() {
+            let mut word = words[next(words.len() as u64) as usize];
+            for _ in 0..at % 4 {
+                let bit = next(128);
+                let half = if bit < 64 { &mut word.lo } else { &mut word.hi };
+                *half ^= 1 << (bit % 64);
+            }
+            let (inst, pc) = (decoder.decode(word), Pc(16 * at as u32));
+            mine.clear();
+            theirs.clear();
+            let is_known = speller.text(word, pc, &mut mine);
+            assert_eq!(is_known, !inst.is_unknown(), "{arch} {word:x?}");
+            if is_known {
+                known += 1;
+                decoder.text(&inst, pc, &mut theirs);
+                assert_eq!(mine.as_str(), theirs, "{arch} {word:x?}");
+            }
+        }
+        assert!(known > 5 * words.len(), "{arch}: {known} known");
+    }
+}
+
 #[test]
 fn unknown_is_a_value() {
     let decoder = Decoder::new(Arch::new(100)).expect("tables");

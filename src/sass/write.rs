@@ -1,74 +1,152 @@
-//! Writing a line of text: pieces gather in a small buffer and go to the string at once.
+//! Writing a line of text.
 //!
 //! Pieces are short, and there are a dozen of them in a line: copying sixteen bytes, of which only some count, is many times
 //! faster than appending each piece to a string.
 
 use super::blob;
-use super::decode::{Number, kind};
+use super::decode::kind;
 use super::float::{half, spell_float};
 
-/// Bytes the buffer holds.
-const ROOM: usize = 256;
-/// The longest piece that is written without asking how much room is left.
-const PIECE: usize = 24;
+/// Bytes that any line has room in, its last piece copied whole.
+pub(super) const ROOM: usize = 256;
 
-/// 0 to 255 in decimal: three digits, then how many of them count.
-static DECIMAL: [[u8; 4]; 256] = {
-    let mut table = [[0u8; 4]; 256];
-    let mut i = 0;
-    while i < 256 {
-        let (a, b, c) = ((i / 100) as u8, (i / 10 % 10) as u8, (i % 10) as u8);
-        table[i] = match (a, b) {
-            (0, 0) => [b'0' + c, 0, 0, 1],
-            (0, _) => [b'0' + b, b'0' + c, 0, 2],
-            _ => [b'0' + a, b'0' + b, b'0' + c, 3],
-        };
-        i += 1;
+/// What small numbers are called: a name, and in the last byte its length.
+type Names = [[u8; 8]; 256];
+
+/// Tables of names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum NameTable {
+    /// No number: nothing is written.
+    Nothing,
+    R,
+    /// Where UR63 is URZ.
+    Ur63,
+    /// Where UR255 is.
+    Ur255,
+    P,
+    Up,
+    B,
+    Sb,
+    Decimal,
+}
+
+/// By [`NameTable`].
+static NAMES: [Names; 9] = [
+    [[0; 8]; 256],
+    names(b"R", 255, b'Z'),
+    names(b"UR", 63, b'Z'),
+    names(b"UR", 255, b'Z'),
+    names(b"P", 7, b'T'),
+    names(b"UP", 7, b'T'),
+    names(b"B", 256, 0),
+    names(b"SB", 256, 0),
+    names(b"", 256, 0),
+];
+
+/// A prefix with each number behind it; with a letter where it is a certain one.
+const fn names(prefix: &[u8], special: usize, letter: u8) -> Names {
+    let mut table = [[0u8; 8]; 256];
+    let mut value = 0;
+    while value < 256 {
+        let mut len = 0;
+        while len < prefix.len() {
+            table[value][len] = prefix[len];
+            len += 1;
+        }
+        if value == special {
+            table[value][len] = letter;
+            len += 1;
+        } else {
+            let mut unit = 100;
+            while unit > 0 {
+                if value >= unit || unit == 1 {
+                    table[value][len] = b'0' + (value / unit % 10) as u8;
+                    len += 1;
+                }
+                unit /= 10;
+            }
+        }
+        table[value][7] = len as u8;
+        value += 1;
     }
     table
-};
+}
 
-/// The digits of a byte in hexadecimal.
-static HEX: [[u8; 2]; 256] = {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut table = [[0u8; 2]; 256];
-    let mut i = 0;
-    while i < 256 {
-        table[i] = [DIGITS[i >> 4], DIGITS[i & 15]];
-        i += 1;
+impl NameTable {
+    /// That of a kind of number; none for numbers that are no names.
+    pub fn of(kind: u8, zero: u8) -> Option<NameTable> {
+        Some(match kind {
+            kind::R => NameTable::R,
+            kind::UR if zero == 63 => NameTable::Ur63,
+            kind::UR if zero == 255 => NameTable::Ur255,
+            kind::P => NameTable::P,
+            kind::UP => NameTable::Up,
+            kind::B => NameTable::B,
+            kind::SB => NameTable::Sb,
+            kind::UR
+            | kind::HEX
+            | kind::TARGET
+            | kind::SET
+            | kind::F16
+            | kind::BF16
+            | kind::F32
+            | kind::F64
+            | kind::HEX64 => return None,
+            _ => NameTable::Decimal,
+        })
     }
-    table
-};
+}
 
-/// A line on its way into a string.
+/// The hexadecimal digits of 32 bits: each half-byte gets a byte, all at once.
+#[inline(always)]
+fn eight_digits(bits: u64) -> [u8; 8] {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let spread = (bits << 16 | bits) & 0x0000_ffff_0000_ffff;
+    let spread = (spread << 8 | spread) & 0x00ff_00ff_00ff_00ff;
+    let spread = (spread << 4 | spread) & (0x0f * ONES);
+    let letters = (spread + 0x06 * ONES) >> 4 & ONES;
+    (spread + 0x30 * ONES + letters * u64::from(b'a' - b'0' - 10)).to_be_bytes()
+}
+
+/// A line on its way.
 pub(super) struct Line<'a> {
-    out: &'a mut String,
-    buf: [u8; ROOM],
+    room: &'a mut [u8; ROOM],
     len: usize,
 }
 
 impl<'a> Line<'a> {
-    pub fn new(out: &'a mut String) -> Line<'a> {
-        Line { out, buf: [0; ROOM], len: 0 }
-    }
-
-    /// Hands what was written to the string, which may then be written to directly.
-    pub fn flush(&mut self) -> &mut String {
-        let written = self.buf.get(..self.len).unwrap_or(&[]);
-        self.out.push_str(std::str::from_utf8(written).unwrap_or("?"));
-        self.len = 0;
-        self.out
-    }
-
-    /// Appends the first `len` bytes of a piece.
     #[inline]
-    fn put<const N: usize>(&mut self, piece: &[u8; N], len: usize) {
-        if let Some(room) = self.buf.get_mut(self.len..).and_then(|rest| rest.first_chunk_mut()) {
-            *room = *piece;
-            self.len += len;
+    pub fn new(room: &'a mut [u8; ROOM]) -> Line<'a> {
+        Line { room, len: 0 }
+    }
+
+    /// How much was written.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// What was written.
+    pub fn written(&self) -> &[u8] {
+        self.room.get(..self.len).unwrap_or(&[])
+    }
+
+    /// Appends the first `len` bytes of a piece. There is always room: no line is half as long.
+    #[inline(always)]
+    pub fn put<const N: usize>(&mut self, piece: &[u8; N], len: usize) {
+        let at = self.len.min(ROOM - N);
+        if let Some(room) = self.room.get_mut(at..at + N) {
+            room.copy_from_slice(piece);
         }
-        if self.len > ROOM - PIECE {
-            self.flush();
+        self.len = at + len;
+    }
+
+    /// Appends bytes.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        if let Some(room) = self.room.get_mut(self.len..).and_then(|rest| rest.get_mut(..bytes.len())) {
+            room.copy_from_slice(bytes);
+            self.len += bytes.len();
         }
     }
 
@@ -77,37 +155,21 @@ impl<'a> Line<'a> {
     pub fn literal(&mut self, len: usize, at: u32) {
         match blob::sixteen_at(at) {
             Some(piece) if len <= 16 => self.put(piece, len),
-            _ => {
-                let text = std::str::from_utf8(blob::bytes_at(at, len)).unwrap_or("");
-                self.flush().push_str(text);
-            }
+            _ => self.bytes(blob::bytes_at(at, len)),
         }
     }
 
-    /// A text of one to three bytes.
-    #[inline]
-    pub fn short(&mut self, text: &str) {
-        match *text.as_bytes() {
-            [a] => self.put(&[a], 1),
-            [a, b] => self.put(&[a, b], 2),
-            [a, b, c] => self.put(&[a, b, c], 3),
-            _ => self.flush().push_str(text),
-        }
-    }
-
-    #[inline]
-    fn decimal(&mut self, value: i64) {
-        match DECIMAL.get(value as usize) {
-            Some(digits) => self.put(digits, usize::from(digits[3])),
-            None => {
-                use std::fmt::Write;
-                let _ = write!(self.flush(), "{value}");
-            }
-        }
+    /// What a number is called by a table; false where there is no such table.
+    #[inline(always)]
+    pub fn name(&mut self, table: u8, value: u8) -> bool {
+        let Some(names) = NAMES.get(usize::from(table)) else { return false };
+        let name = &names[usize::from(value)];
+        self.put(name, usize::from(name[7]));
+        true
     }
 
     /// `0x10`, `-0x10`
-    #[inline]
+    #[inline(always)]
     pub fn hex(&mut self, value: i64) {
         if value < 0 {
             self.put(b"-", 1);
@@ -116,70 +178,65 @@ impl<'a> Line<'a> {
     }
 
     /// `0x10`
-    #[inline]
+    #[inline(always)]
     fn unsigned(&mut self, value: u64) {
+        self.put(b"0x", 2);
         let digits = (67 - (value | 1).leading_zeros() as usize) / 4;
-        // All sixteen digits, shifted so that the first that counts comes first.
-        let bytes = (value << (64 - 4 * digits)).to_be_bytes();
-        let mut piece = *b"0x0000000000000000";
-        for (to, byte) in piece[2..].chunks_exact_mut(2).zip(bytes).take(digits.div_ceil(2)) {
-            to.copy_from_slice(&HEX[usize::from(byte)]);
+        // Shifted so that the first digit that counts comes first.
+        let value = value << (64 - 4 * digits);
+        self.put(&eight_digits(value >> 32), digits.min(8));
+        if digits > 8 {
+            self.put(&eight_digits(value & 0xffff_ffff), digits - 8);
         }
-        self.put(&piece, 2 + digits);
     }
 
     fn float(&mut self, value: f64, bits: u64, fraction: u32, exponent: u32) {
         let exp = bits >> fraction & ((1 << exponent) - 1);
         let frac = bits & ((1 << fraction) - 1);
         let nan = (exp == (1 << exponent) - 1 && frac != 0).then_some(frac >> (fraction - 1) & 1 == 1);
-        spell_float(value, nan, bits >> (fraction + exponent) & 1 == 1, self.flush());
+        let mut text = String::new();
+        spell_float(value, nan, bits >> (fraction + exponent) & 1 == 1, &mut text);
+        self.bytes(text.as_bytes());
     }
 
-    #[inline]
-    pub fn number(&mut self, number: Number) {
-        let Number { kind, value, .. } = number;
+    /// A number of any kind, with the value that a uniform register spells `URZ`.
+    pub fn number(&mut self, kind: u8, zero: u8, value: i64) {
+        if let Some(table) = NameTable::of(kind, zero)
+            && let Ok(value) = u8::try_from(value)
+        {
+            self.name(table as u8, value);
+            return;
+        }
         let bits = value as u64;
         match kind {
-            kind::R if value == 255 => self.put(b"RZ", 2),
-            kind::R => {
-                self.put(b"R", 1);
-                self.decimal(value);
-            }
-            kind::UR if value == i64::from(number.zero) => self.put(b"URZ", 3),
-            kind::UR => {
-                self.put(b"UR", 2);
-                self.decimal(value);
-            }
             kind::HEX | kind::TARGET => self.hex(value),
-            kind::P if value == 7 => self.put(b"PT", 2),
-            kind::P => {
-                self.put(b"P", 1);
-                self.decimal(value);
-            }
-            kind::UP if value == 7 => self.put(b"UPT", 3),
-            kind::UP => {
-                self.put(b"UP", 2);
-                self.decimal(value);
-            }
             kind::F32 => self.float(f64::from(f32::from_bits(bits as u32)), bits, 23, 8),
-            kind::B | kind::SB => {
-                self.short(if kind == kind::B { "B" } else { "SB" });
-                self.decimal(value);
-            }
             kind::SET => {
-                let mut between = "{";
-                for bit in (0..63).rev().filter(|bit| value >> bit & 1 == 1) {
-                    self.short(between);
-                    self.decimal(bit);
-                    between = ",";
+                let mut between = b'{';
+                for bit in (0..63u8).rev().filter(|bit| value >> bit & 1 == 1) {
+                    self.put(&[between], 1);
+                    self.name(NameTable::Decimal as u8, bit);
+                    between = b',';
                 }
-                self.short(if value == 0 { "{}" } else { "}" });
+                self.bytes(if value == 0 { b"{}" } else { b"}" });
             }
             kind::F16 => self.float(half(bits as u16), bits, 10, 5),
             kind::BF16 => self.float(f64::from(f32::from_bits((bits as u32) << 16)), bits, 7, 8),
             kind::F64 => self.float(f64::from_bits(bits << 32), bits << 32, 52, 11),
             kind::HEX64 => self.unsigned(bits),
-            _ => self.decimal(value),
+            _ => {
+                let prefix: &[u8] = match kind {
+                    kind::R => b"R",
+                    kind::UR => b"UR",
+                    kind::P => b"P",
+                    kind::UP => b"UP",
+                    kind::B => b"B",
+                    kind::SB => b"SB",
+                    _ => b"",
+                };
+                self.bytes(prefix);
+                self.bytes(value.to_string().as_bytes());
+            }
         }
     }
 }

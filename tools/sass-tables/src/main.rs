@@ -197,7 +197,7 @@ fn best(words: &[ptxinspect::sass::Word], mut job: impl FnMut(&[ptxinspect::sass
 
 fn speed(path: &std::path::Path, nvdisasm: Option<&std::path::Path>) -> Result<()> {
     use ptxinspect::base::{Arch, Pc};
-    use ptxinspect::sass::{Decoder, Word};
+    use ptxinspect::sass::{Decoder, Speller, Text, Word};
     let code = corpus::read(path)?.context("not a cubin")?;
     let decoder = Decoder::new(Arch::new(code.sm)).context("no tables")?;
     let words: Vec<Word> =
@@ -206,12 +206,12 @@ fn speed(path: &std::path::Path, nvdisasm: Option<&std::path::Path>) -> Result<(
     let unknown = words.iter().filter(|w| decoder.decode(**w).is_unknown()).count();
     let mut known = 0;
     let decode = best(&words, |piece| known += piece.iter().filter(|w| !decoder.decode(**w).is_unknown()).count());
-    let mut out = String::with_capacity(1 << 20);
+    let (mut speller, mut out) = (Speller::new(decoder), Text::default());
     let text = best(&words, |piece| {
         out.clear();
         for (i, word) in piece.iter().enumerate() {
-            decoder.text(&decoder.decode(*word), Pc(i as u32 * 16), &mut out);
-            out.push('\n');
+            speller.text(*word, Pc(i as u32 * 16), &mut out);
+            out.push(b"\n");
         }
     });
     anyhow::ensure!(known == 15 * (words.len() - unknown), "decoding differs from round to round");
