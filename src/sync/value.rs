@@ -39,7 +39,38 @@ pub enum Lanes {
     /// All lanes hold the same.
     Same(Word),
     /// Each lane its own.
-    Each(Box<[Word; LANES]>),
+    Each(Box<Row>),
+}
+
+/// A number for each lane: the bits of all, then what they rest on, so that loops over lanes are loops over numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The bits.
+    pub bits: [u64; LANES],
+    /// What they rest on.
+    pub basis: [Basis; LANES],
+}
+
+impl Row {
+    /// What a lane holds.
+    #[inline]
+    pub fn word(&self, lane: usize) -> Word {
+        match (self.bits.get(lane), self.basis.get(lane)) {
+            (Some(bits), Some(basis)) => Word { bits: *bits, basis: *basis },
+            _ => Word::default(),
+        }
+    }
+
+    /// One number where all lanes agree.
+    #[inline]
+    pub fn folded(self) -> Lanes {
+        let (mut differ, mut rests) = (0, false);
+        for lane in 0..LANES {
+            differ |= self.bits[lane] ^ self.bits[0];
+            rests |= self.basis[lane] != self.basis[0];
+        }
+        if differ == 0 && !rests { Lanes::Same(self.word(0)) } else { Lanes::Each(Box::new(self)) }
+    }
 }
 
 impl Default for Lanes {
@@ -53,11 +84,12 @@ impl Lanes {
     #[inline]
     pub fn each(of: impl Fn(usize) -> Word) -> Lanes {
         // A plain loop: calls that fill an array do not end up inside one another.
-        let mut words = [Word::default(); LANES];
-        for (lane, word) in words.iter_mut().enumerate() {
-            *word = of(lane);
+        let mut row = Row { bits: [0; LANES], basis: [Basis::Fact; LANES] };
+        for lane in 0..LANES {
+            let word = of(lane);
+            (row.bits[lane], row.basis[lane]) = (word.bits, word.basis);
         }
-        if words.iter().all(|word| *word == words[0]) { Lanes::Same(words[0]) } else { Lanes::Each(Box::new(words)) }
+        row.folded()
     }
 
     /// One lane's for all of them, or each lane's own.
@@ -77,7 +109,7 @@ impl Lanes {
     pub fn lane(&self, lane: usize) -> Word {
         match self {
             Lanes::Same(word) => *word,
-            Lanes::Each(words) => words.get(lane).copied().unwrap_or_default(),
+            Lanes::Each(row) => row.word(lane),
         }
     }
 
@@ -98,8 +130,8 @@ impl Lanes {
     pub fn uniform(&self, mask: u32) -> Option<Word> {
         match self {
             Lanes::Same(word) => Some(*word),
-            Lanes::Each(words) => {
-                let mut lanes = (0..LANES).filter(|lane| mask >> lane & 1 == 1).map(|lane| words[lane]);
+            Lanes::Each(row) => {
+                let mut lanes = (0..LANES).filter(|lane| mask >> lane & 1 == 1).map(|lane| row.word(lane));
                 let first = lanes.next()?;
                 let mut basis = first.basis;
                 for word in lanes {
@@ -117,9 +149,9 @@ impl Lanes {
     pub fn basis(&self, mask: u32) -> Basis {
         match self {
             Lanes::Same(word) => word.basis,
-            Lanes::Each(words) => {
+            Lanes::Each(row) => {
                 let lanes = (0..LANES).filter(|lane| mask >> lane & 1 == 1);
-                lanes.map(|lane| words[lane].basis).max().unwrap_or_default()
+                lanes.map(|lane| row.basis[lane]).max().unwrap_or_default()
             }
         }
     }

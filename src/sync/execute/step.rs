@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::clock::Place;
-use super::compute::apply;
+use super::compute::{Argument, apply, apply_to_all};
 use super::flights::{Brings, Flight};
 use super::footprint::{MemoryKind, OBJECT};
 use super::{QUOTA, Run, State, Stop, Strand, Wait, Warp};
@@ -12,7 +12,7 @@ use crate::simt::eval::number::Comparison;
 use crate::sync::LANES;
 use crate::sync::machine::{Fault, SharedAddress};
 use crate::sync::program::{Access, Address, DataOp, InstrId, MbarrierOp, Op, Reg, Source, Space, Special, Stream};
-use crate::sync::value::{Basis, Lanes, Word, opaque};
+use crate::sync::value::{Basis, Lanes, Row, Word, opaque};
 
 /// What becomes of a strand after an instruction.
 pub(super) enum Next {
@@ -579,7 +579,11 @@ impl Run<'_> {
                     }
                 };
                 let same = rows.iter().all(|row| row.is_same());
-                let value = Lanes::of(same, of);
+                let all = if same { None } else { apply_to_all(*what, rows.each_ref().map(|row| Argument::of(row))) };
+                let value = match all {
+                    Some(bits) => Row { bits, basis: basis_of(&rows) }.folded(),
+                    None => Lanes::of(same, of),
+                };
                 if !same {
                     self.looks_at(LANES);
                 }
@@ -632,6 +636,20 @@ impl Run<'_> {
             _ => {}
         }
     }
+}
+
+/// What each lane's numbers rest on together.
+fn basis_of(rows: &[Cow<'_, Lanes>; 4]) -> [Basis; LANES] {
+    let same = rows.iter().map(|row| if let Lanes::Same(word) = &**row { word.basis } else { Basis::Fact });
+    let mut all = [same.max().unwrap_or_default(); LANES];
+    for row in rows {
+        if let Lanes::Each(row) = &**row {
+            for lane in 0..LANES {
+                all[lane] = all[lane].max(row.basis[lane]);
+            }
+        }
+    }
+    all
 }
 
 /// Joins strands that stand at the same place and do the same.
