@@ -114,6 +114,19 @@ impl<'a> Graph<'a> {
     /// The block where a function starts.
     pub const ENTRY: BlockId = BlockId(0);
 
+    /// Whether something in it is about the other blocks of a cluster.
+    pub fn uses_cluster(&self) -> bool {
+        let is_cluster = |word: &str| word.contains("cluster");
+        self.sites.iter().any(|site| match site.operation {
+            Operation::ClusterBarrier { .. } | Operation::Mapa | Operation::ClusterLaunchControl => true,
+            Operation::Bulk(_) => site.located.instruction.has("multicast::cluster"),
+            Operation::Mbarrier(_) | Operation::Tcgen05 { .. } => {
+                site.located.instruction.modifiers().any(is_cluster) && !site.located.instruction.has("shared::cta")
+            }
+            _ => false,
+        })
+    }
+
     /// Cuts a function into blocks.
     pub fn build(function: &Function<'_, 'a>) -> Graph<'a> {
         let registers = function.registers();

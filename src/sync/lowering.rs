@@ -159,15 +159,6 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         let mut code: IndexVec<InstrId, Instr> = IndexVec::default();
         let mut sites = IndexVec::default();
         let (mut relaxed, mut strong) = (Vec::new(), Vec::new());
-        let is_cluster = |word: &str| word.contains("cluster");
-        let uses_cluster = self.graph.sites.iter().any(|site| match site.operation {
-            Operation::ClusterBarrier { .. } | Operation::Mapa | Operation::ClusterLaunchControl => true,
-            Operation::Bulk(_) => site.located.instruction.has("multicast::cluster"),
-            Operation::Mbarrier(_) | Operation::Tcgen05 { .. } => {
-                site.located.instruction.modifiers().any(is_cluster) && !site.located.instruction.has("shared::cta")
-            }
-            _ => false,
-        });
         for (index, site) in self.graph.sites.iter_enumerated() {
             if !keep.get(index).copied().unwrap_or(false) {
                 continue;
@@ -214,7 +205,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             names: names.into_iter().map(|(_, name)| name).collect(),
             variables: self.variables,
             synchronises,
-            uses_cluster,
+            uses_cluster: self.graph.uses_cluster(),
             sites,
             relaxed,
             strong,

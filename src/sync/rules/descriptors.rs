@@ -199,8 +199,12 @@ fn start(warps: &Warps<'_>, format: MatrixFormat, what: &str, known: KnownBits) 
             format!("{what} has bit {lowest} of the address in bit {from}, where bit {} belongs", from as i32 + UNIT);
         return Some(Broken::new(Rule::MatrixStart, message, rule.to_owned()));
     }
-    // Two more bits are 0 in every address of a block's shared memory.
-    let above = known.address & !(field << 2 | field) & !known.zeros;
+    // Two more bits are 0 in every address of a block's shared memory; where nothing knows of clusters, all are that a shared
+    // address has, if not a generic one.
+    let mut above = known.address & !(field << 2 | field) & !known.zeros;
+    if format == MatrixFormat::Wgmma && !warps.graph.uses_cluster() {
+        above &= u64::MAX << (32 - UNIT);
+    }
     if above != 0 {
         let message = format!("{what} has bits of the address above bit 13: they are not masked out");
         let reasoning = format!("{rule}: bits from {ADDRESS} on tell spaces and blocks apart");

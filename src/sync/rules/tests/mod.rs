@@ -383,6 +383,24 @@ fn of_body(threads: u32, body: &str) -> Vec<(&'static str, u32)> {
     found.map(|(_, code, line, _)| (code, line - 8)).collect()
 }
 
+/// A shared address has bits above those of a descriptor only in a cluster; a generic one always has.
+#[test]
+fn an_address_that_is_not_masked() {
+    let told = |before: &str| {
+        let body = format!(
+            ".reg .f32 %f<4>; .reg .b32 %r<4>; .reg .b64 %rd<4>; .shared .align 1024 .b8 tile[16384];\nmov.f32 %f0, 0f00000000;\n\
+             mov.f32 %f1, %f0;\nmov.f32 %f2, %f0;\nmov.f32 %f3, %f0;\nmov.u32 %r1, tile;\ncvt.u64.u32 %rd1, %r1;\n{before}\n\
+             shr.u64 %rd1, %rd1, 4;\nor.b64 %rd1, %rd1, 0x4000004000010000;\nwgmma.fence.sync.aligned;\n\
+             wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{%f0,%f1,%f2,%f3}}, %rd1, %rd1, 1, 1, 1, 0, 0;\n\
+             wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\nret;"
+        );
+        of_body(128, &body).iter().any(|(code, _)| *code == "PI805")
+    };
+    assert!(!told(""));
+    assert!(told("cvta.shared.u64 %rd1, %rd1;"));
+    assert!(told("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;"));
+}
+
 #[test]
 fn tensor_memory_that_one_way_leaves_behind() {
     let body = |first: &str, second: &str| {
