@@ -370,27 +370,27 @@ fn walk_op(word: Word, at: u32, step: &mut impl FnMut(Step)) -> bool {
     };
     match op {
         Op::End => {}
-        Op::List(list) => walk_list(word, list, step),
-        op => walk_one(word, op, step),
+        Op::List(list) => walk_list(list, step),
+        op => walk_one(op, step),
     }
     true
 }
 
 /// Walks what a site says where it is more than one step.
-fn walk_list(word: Word, mut at: u32, step: &mut impl FnMut(Step)) {
+fn walk_list(mut at: u32, step: &mut impl FnMut(Step)) {
     loop {
         let op = blob::op(at);
         if matches!(op, Op::End) {
             return;
         }
-        walk_one(word, op, step);
+        walk_one(op, step);
         at += 8;
     }
 }
 
 /// A literal or a number. Choices stand in a class's template alone: tables that say otherwise say nothing.
 #[inline(always)]
-fn walk_one(word: Word, op: Op, step: &mut impl FnMut(Step)) {
+fn walk_one(op: Op, step: &mut impl FnMut(Step)) {
     match op {
         Op::Field(len, at, kind, bit, width, zero) => {
             if len > 0 {

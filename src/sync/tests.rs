@@ -130,6 +130,16 @@ fn a_launch_that_lacks_blocks_refutes_nothing() {
     assert_eq!((said.verdict, said.findings), (Answer::Undefined, vec!["17: PI310 likely".to_owned()]));
 }
 
+/// Tiles that two blocks do not share evenly leave one of them waiting: hosts give none. What hangs with even ones is told.
+#[test]
+fn tiles_that_blocks_do_not_share_evenly() {
+    let text = include_str!("../../testdata/shapes/shared_tiles.ptx");
+    let said = found(text);
+    assert_eq!((said.verdict, said.findings), (Answer::Hangs, Vec::new()));
+    let said = found(&text.replace("[%r3], 2;", "[%r3], 3;"));
+    assert_eq!(said.findings, vec!["34: PI305 likely".to_owned()]);
+}
+
 /// Columns that nobody has are told by a rule, and keep nobody from going on.
 #[test]
 fn columns_given_back_twice_hide_no_hang() {

@@ -15,13 +15,14 @@ use std::collections::BTreeMap;
 
 /// What parameters are taken to be, in turn: trip counts around the sizes of rings (1 to 4 stages: less, as many, one more, twice
 /// and one); then, while there are barriers that nobody has come to, extents that kernels divide into tiles, and mixed numbers.
-const INPUTS: [Input; 9] = [
+const INPUTS: [Input; 10] = [
     Input::All(5),
     Input::All(9),
     Input::All(1),
     Input::All(2),
     Input::All(3),
     Input::All(384),
+    Input::All(640),
     Input::All(1152),
     Input::Mixed(1),
     Input::Mixed(2),
@@ -70,6 +71,10 @@ fn problems() -> impl Iterator<Item = Scenario> {
 /// Inputs that a fault is tried with once more, to see whether it hangs on those that it was found with.
 const AGAIN: [Input; 6] =
     [Input::All(5), SEVERAL_TILES, Input::Mixed(1), Input::All(9), Input::Mixed(2), Input::All(1152)];
+/// Counts that as many blocks as a small cluster has share evenly.
+const EVEN: Input = Input::All(8);
+/// Lots by which parameters are drawn once more where none of those came to what was found with extents.
+const MORE_LOTS: std::ops::Range<u64> = 3..11;
 /// Numbers of those from which on they are extents of several tiles.
 const TILES: u64 = 256;
 /// The first of them.
@@ -172,7 +177,7 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             steps: 100_000,
-            total: 500_000,
+            total: 300_000,
             again: 6_000_000,
             mends: 4_000_000,
             pieces: 180_000_000,
@@ -290,6 +295,14 @@ pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> O
     let mut small: Option<(Verdict, &Launch)> = None;
     for launch in launches {
         if let Some((witness, _)) = &wrong
+            && (is_refuted || witness.firmness != Firmness::Firm)
+            && launch.blocks() >= LARGE
+        {
+            // What is not sure in small ones does not become so in larger ones, which take many times as long.
+            shapes = shapes.max(Shapes::Small);
+            continue;
+        }
+        if let Some((witness, _)) = &wrong
             && let Some(goes_wrong) = judge.goes_wrong_in(launch, witness)
         {
             shapes = shapes.max(match goes_wrong {
@@ -302,7 +315,7 @@ pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> O
                 && launch.blocks() == 1
                 && let Verdict::Wrong(alone) = judge.launch(launch)
             {
-                is_refuted = alone.firmness == Firmness::Refuted;
+                is_refuted |= alone.firmness == Firmness::Refuted;
             }
             continue;
         }
@@ -312,6 +325,7 @@ pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> O
             verdict @ Verdict::Ends { .. } => return Some((verdict, launch, judge.took())),
             // What holds in all of them is no surer than in the one where it is least so.
             Verdict::Wrong(witness) if wrong.is_none() || witness.firmness != Firmness::Firm => {
+                is_refuted |= wrong.is_none() && judge.is_uneven(launches, &witness);
                 wrong = Some((witness, launch));
             }
             Verdict::Wrong(_) => {}
@@ -351,6 +365,34 @@ struct Tried {
     /// Synchronising instructions that nobody had come to before.
     reached: usize,
     fair: Executed,
+}
+
+/// Inputs of one kind, and whether they lead anywhere else than those before: several that take the same course stand for the rest.
+#[derive(Default)]
+struct Courses {
+    kind: Option<std::mem::Discriminant<Input>>,
+    last: Option<(Vec<u64>, bool)>,
+    /// Inputs one after the other that took the last course.
+    times: u32,
+}
+
+impl Courses {
+    /// Inputs of a kind that are tried, where all take the same course.
+    const ENOUGH: u32 = 3;
+
+    /// Whether inputs of this kind are known.
+    fn are_known(&self, input: Input) -> bool {
+        self.kind == Some(std::mem::discriminant(&input)) && self.times >= Courses::ENOUGH
+    }
+
+    fn add(&mut self, input: Input, run: &Executed) {
+        let kind = Some(std::mem::discriminant(&input));
+        // Of two that are cut short neither says more than the other.
+        let is_cut = matches!(run.outcome, Outcome::Undecided { .. });
+        let course = Some((if is_cut { Vec::new() } else { run.traces.clone() }, is_cut));
+        let is_same = self.kind == kind && self.last == course;
+        *self = Courses { kind, last: course, times: if is_same { self.times + 1 } else { 1 } };
+    }
 }
 
 /// How far the mbarriers of a kernel have come in what was executed.
@@ -438,6 +480,28 @@ impl<'p> Judge<'p> {
         }
     }
 
+    /// Whether it is only that the blocks of a cluster whose shape the launch decides do not get as many tiles each: hosts round
+    /// them up. With counts that they share evenly one of the small shapes gets past.
+    fn is_uneven(&mut self, launches: &[Launch], witness: &Witness) -> bool {
+        let is_count = matches!(witness.scenario.input, Input::All(_));
+        if launches.len() < 2
+            || witness.basis < Basis::Input
+            || !is_count
+            || matches!(witness.cause, Cause::Bytes { .. })
+        {
+            return false;
+        }
+        let scenario = Scenario { input: EVEN, ..witness.scenario };
+        let small = launches.iter().filter(|launch| (2..LARGE).contains(&launch.blocks()));
+        small.into_iter().any(|launch| {
+            if self.is_over() {
+                return false;
+            }
+            let run = self.run(launch, scenario, &witness.schedule, u64::MAX);
+            run.outcome == Outcome::Ends && witness.is_passed_by(&run)
+        })
+    }
+
     /// Executes a kernel with every scenario and schedule that the limits leave room for.
     fn launch(&mut self, launch: &Launch) -> Verdict {
         let program = self.program;
@@ -472,6 +536,7 @@ impl<'p> Judge<'p> {
                 break;
             }
             let mut too_many: Option<u64> = None;
+            let mut courses = Courses::default();
             for (at, &input) in inputs.iter().enumerate() {
                 let of_counts = at < COUNTS && !memory.grows();
                 // All problems are tried where one is: the first to come to a ring need not turn it.
@@ -490,8 +555,12 @@ impl<'p> Judge<'p> {
                 {
                     continue;
                 }
+                if courses.are_known(input) && (of_counts || !is_extent) {
+                    continue;
+                }
                 let scenario = Scenario { input, memory };
                 let fair = self.run(launch, scenario, &Schedule::Fair, steps_of(scenario, launch));
+                courses.add(input, &fair);
                 basis = basis.max(fair.basis);
                 let before = unreached.len();
                 unreached.retain(|at| fair.passes.get(*at) == Some(&0));
@@ -504,15 +573,18 @@ impl<'p> Judge<'p> {
                     continue;
                 }
                 match &fair.outcome {
-                    // Everything was come to before.
-                    Outcome::Undecided { .. } if asks && before == 0 => continue,
                     Outcome::Undecided { line, why } => {
-                        undecided = undecided.or(Some((*line, *why)));
                         if let Input::All(extent) = input
                             && fair.took.steps >= self.limits.steps
                         {
                             too_many = Some(extent);
                         }
+                        // Everything was come to before, if not as often as a ring takes to come round.
+                        if asks && before == 0 {
+                            cut = true;
+                            continue;
+                        }
+                        undecided = undecided.or(Some((*line, *why)));
                         // What memory brings may decide it, as where it holds the sizes of problems: the other is tried at once.
                         if at == 0 && memory == MEMORY[0] && basis >= Basis::Memory {
                             break;
@@ -627,6 +699,18 @@ impl<'p> Judge<'p> {
                     _ if cause(&run.outcome).is_none() => {}
                     _ => (shown, mixed) = (true, mixed || matches!(input, Input::Mixed(_))),
                 }
+            }
+        }
+        // Few lots have enough of everything to come as far as equal extents do.
+        for seed in MORE_LOTS {
+            if mixed || !shown || self.is_over() {
+                break;
+            }
+            let scenario = Scenario { input: Input::Mixed(seed), ..witness.scenario };
+            let run = self.run(launch, scenario, &witness.schedule, u64::MAX);
+            match run.outcome {
+                Outcome::Ends if witness.is_passed_by(&run) => return Firmness::Open,
+                _ => mixed = cause(&run.outcome).is_some(),
             }
         }
         // Less than a tile is no work for a kernel that counts in whole ones.
@@ -790,11 +874,17 @@ pub enum Problems {
 pub fn problems_in(program: &Program, launch: &Launch, limits: Limits) -> Problems {
     let mut judge = Judge::new(program, limits);
     let mut executed = Vec::new();
+    let mut courses = Courses::default();
     for scenario in problems() {
         if judge.is_spent() {
             break;
         }
-        executed.push((scenario, judge.run(launch, scenario, &Schedule::Fair, steps_of(scenario, launch))));
+        if courses.are_known(scenario.input) {
+            continue;
+        }
+        let run = judge.run(launch, scenario, &Schedule::Fair, steps_of(scenario, launch));
+        courses.add(scenario.input, &run);
+        executed.push((scenario, run));
     }
     let goes_wrong = |(_, run): &(Scenario, Executed)| cause(&run.outcome).is_some();
     match suspects(&executed) {
