@@ -127,7 +127,8 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         sort,
         top,
         matches!(args.format, ReportFormat::Json | ReportFormat::Jsonl | ReportFormat::Html | ReportFormat::Text),
-    );
+    )
+    .folded(!is_data && !args.output.verbose);
     if args.format == ReportFormat::Jsonl && args.table.sort.is_none() && args.top.is_none() {
         output::write(&args.output, args.format, |out| {
             let mut lines = JsonLines::start(&inputs, out)?;
@@ -171,7 +172,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
             }
         }
         collected.finish();
-        write(args, &library, &inputs, &collected)?;
+        write(args, &library, &inputs, &collected, find)?;
     }
     conclude(args, &library, &collected.summary)
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::data::NAME;
-use crate::emit::library::{Table, arch_columns, name, notes, particulars};
+use crate::emit::library::{Table, arch_columns, arches, name, notes, particulars};
 use crate::emit::text::{count, thousands};
 use crate::report::annotation::Annotation;
 use crate::report::library::{Failure, Row};
@@ -55,6 +55,8 @@ struct RowFacts {
     entry: String,
     /// How a compiler's cache says that it was made, where that is not the same for all.
     options: Option<String>,
+    /// Every architecture and every cubin that has it, to be found by.
+    places: Vec<String>,
     figures: Vec<Value>,
     /// Columns whose figure is what it is at most: the launch decides it.
     at_most: Vec<usize>,
@@ -89,7 +91,8 @@ pub(super) fn facts(table: &Table<'_>, units: &[(Unit, Annotation)]) -> LibraryF
     let rows = rows.map(|(((row, short), full), options)| RowFacts {
         name: short,
         full,
-        arch: row.arch.to_string(),
+        arch: arches(row),
+        places: row.copies.iter().map(|copy| format!("{} {}", copy.arch, copy.entry)).collect(),
         entry: row.entry.to_string(),
         options,
         figures: COLUMNS.iter().map(|(_, value)| value(row)).collect(),

@@ -15,7 +15,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
 
-use crate::emit::text::{bytes, launch_decides, thousands};
+use crate::emit::text::{bytes, count, launch_decides, thousands};
 use crate::report::library::{ArchSummary, EntryFacts, JitFacts, Row, Summary};
 use crate::report::{KernelKind, LaunchFact, Occupancy, demangle, shorten};
 
@@ -79,6 +79,11 @@ pub(super) fn notes(table: &Table<'_>) -> Vec<String> {
         notes.push(
             "where no spills are told they are not known: the cubin does not mark them, and there is no log of ptxas"
                 .to_owned(),
+        );
+    }
+    if has(|row| !row.copies.is_empty()) {
+        notes.push(
+            "where cubins hold a kernel with the same figures they share a row; -v has a row for each".to_owned(),
         );
     }
     let facts: Vec<LaunchFact> =
@@ -156,21 +161,45 @@ pub(super) fn name(row: &Row, verbose: bool) -> String {
 }
 
 /// Options of a compiler's cache that say nothing of how a kernel was tuned.
+/// The architectures of a row, in few letters: `sm_80`, `sm_80,86,90a`.
+pub(super) fn arches(row: &Row) -> String {
+    /// How many are named.
+    const NAMED: usize = 3;
+    let all = row.arches();
+    let named = all.iter().take(if all.len() > NAMED + 1 { NAMED } else { all.len() }).enumerate();
+    let told = named.map(|(at, arch)| arch.strip_prefix(if at == 0 { "" } else { "sm_" }).unwrap_or(arch));
+    let mut text = told.collect::<Vec<&str>>().join(",");
+    if all.len() > NAMED + 1 {
+        text.push_str(&format!(" +{}", all.len() - NAMED));
+    }
+    text
+}
+
 const NOT_TUNED: [&str; 6] = ["name", "hash", "target", "arch", "cluster_dims", "backend_name"];
 
 /// What tells rows of one name and architecture apart: how each was made, where a compiler's cache says, and where it is.
 pub(super) fn particulars(table: &Table<'_>) -> Vec<Option<String>> {
     let made = configurations(table);
-    let mut entries: HashMap<(&str, &str, Option<&str>), BTreeSet<&str>> = HashMap::new();
+    let mut rows: HashMap<(&str, &str, Option<&str>), u64> = HashMap::new();
     for (row, made) in table.rows.iter().zip(&made) {
-        entries.entry((&row.name, &row.arch, made.as_deref())).or_default().insert(&row.entry);
+        for arch in row.arches() {
+            *rows.entry((&row.name, arch, made.as_deref())).or_default() += 1;
+        }
     }
     let is_alike = |row: &Row, made: &Option<String>| {
-        let key = (row.name.as_str(), &*row.arch, made.as_deref());
-        entries.get(&key).is_some_and(|places| places.len() > 1)
+        let rows_for = |arch| rows.get(&(row.name.as_str(), arch, made.as_deref()));
+        row.arches().into_iter().any(|arch| rows_for(arch).is_some_and(|&rows| rows > 1))
     };
     let told = |(row, made): (&Row, &Option<String>)| {
-        let place = is_alike(row, made).then(|| format!("in {}", place(table.inputs, &row.entry)));
+        let place = match (is_alike(row, made), row.copies.len() as u64) {
+            (true, 0) => Some(format!("in {}", place(table.inputs, &row.entry))),
+            (true, copies) => {
+                Some(format!("in {} and {}", place(table.inputs, &row.entry), count(copies, "other cubin")))
+            }
+            // One for each of its architectures needs no word.
+            (false, copies) if row.arches().len() as u64 == copies + 1 => None,
+            (false, copies) => Some(format!("in {}", count(copies + 1, "cubin"))),
+        };
         let parts: Vec<String> = made.iter().cloned().chain(place).collect();
         (!parts.is_empty()).then(|| parts.join("  "))
     };
