@@ -175,7 +175,7 @@ function open(number, place) {
 /** Fills the source pane with the file that most of the code comes from. */
 function openSource(code) {
   const sizes = new Map();
-  if (code.bySource) for (const [key, list] of code.bySource) { const file = Math.floor(key / 4194304); sizes.set(file, (sizes.get(file) || 0) + list.length); }
+  if (code.bySource) for (const [key, list] of code.bySource) { const file = Math.floor(key / 4194304); sizes.set(file, (sizes.get(file) || 0) + counted(code, list)); }
   code.sourceFiles = [...sizes.keys()].sort((a, b) => sizes.get(b) - sizes.get(a));
   panes.source.lines = [];
   panes.source.file = undefined;
