@@ -139,7 +139,8 @@ const ARCH_COLUMNS: [ArchColumn; 11] = [
     ("live max", |arch| known(arch.live_max.map(u64::from))),
     ("spilling", |arch| known(arch.spilling)),
     ("with stack", |arch| thousands(arch.with_stack)),
-    ("instructions", |arch| thousands(arch.instructions)),
+    // Before sm_70 they are not counted.
+    ("instructions", |arch| known(Some(arch.instructions).filter(|&count| count > 0 || arch.code_bytes == 0))),
     ("unknown", |arch| known(arch.unknown)),
     ("code", |arch| bytes(arch.code_bytes)),
 ];
@@ -160,7 +161,6 @@ pub(super) fn name(row: &Row, verbose: bool) -> String {
     format!("{mark}{}", spelt.unwrap_or_else(|| row.name.clone()))
 }
 
-/// Options of a compiler's cache that say nothing of how a kernel was tuned.
 /// The architectures of a row, in few letters: `sm_80`, `sm_80,86,90a`.
 pub(super) fn arches(row: &Row) -> String {
     /// How many are named.
@@ -175,6 +175,7 @@ pub(super) fn arches(row: &Row) -> String {
     text
 }
 
+/// Options of a compiler's cache that say nothing of how a kernel was tuned.
 const NOT_TUNED: [&str; 6] = ["name", "hash", "target", "arch", "cluster_dims", "backend_name"];
 
 /// What tells rows of one name and architecture apart: how each was made, where a compiler's cache says, and where it is.
