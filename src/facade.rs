@@ -298,10 +298,10 @@ pub struct Annotated {
 /// `source_root`, or else below the working folder.
 ///
 /// # Errors
-/// As [`inspect`].
+/// As [`inspect`]; a `source_root` that is no folder.
 pub fn annotate(source: &Source, options: &Options, source_root: Option<&Path>) -> Result<Annotated, Error> {
+    let mut finder = source::Finder::new(source_root)?;
     let mut units = units(source, options, View::Annotation { values: true })?;
-    let mut finder = source::Finder::new(source_root);
     units.iter_mut().for_each(|(_, annotation)| finder.fill(annotation));
     Ok(Annotated { units })
 }

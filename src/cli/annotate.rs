@@ -39,7 +39,7 @@ pub fn run(args: &AnnotateArgs) -> Result<Outcome> {
         width: args.width.or_else(|| output::terminal_width(&args.output)),
         only_functions: !session.kernels.is_empty(),
     };
-    let mut find = source::Finder::new(args.source_root.as_deref());
+    let mut find = source::Finder::new(args.source_root.as_deref())?;
     let values = args.format == AnnotateFormat::Html;
     let inputs = given::expand(&session.inputs, &args.compile.settings()?)?;
     let mut annotated =

@@ -60,7 +60,8 @@ fn list(is_json: bool, out: &mut dyn Write) -> Result<()> {
         let pages: Vec<_> = explain::names().filter_map(|name| Some(entry(name, explain::page(name)?))).collect();
         writeln!(out, "{:#}", serde_json::json!({ "schema": SCHEMA, "pages": pages }))?;
     } else {
-        explain::titles().try_for_each(|title| writeln!(out, "{title}"))?;
+        // Who searches in a pipe has a page a line.
+        explain::write_titles(output::columns().map_or(usize::MAX, |_| output::stdout_width()), out)?;
     }
     Ok(())
 }

@@ -102,6 +102,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     if args.try_step {
         bail!("--try-step speaks of single kernels: add --details, and --kernel to choose some");
     }
+    let find = source::Finder::new(args.source_root.as_deref())?;
     let settings = args.compile.settings()?;
     let request = Request {
         session: args.compile.session()?,
@@ -126,7 +127,8 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
         sort,
         top,
         matches!(args.format, ReportFormat::Json | ReportFormat::Jsonl | ReportFormat::Html | ReportFormat::Text),
-    );
+    )
+    .folded(!is_data && !args.output.verbose);
     if args.format == ReportFormat::Jsonl && args.table.sort.is_none() && args.top.is_none() {
         output::write(&args.output, args.format, |out| {
             let mut lines = JsonLines::start(&inputs, out)?;
@@ -170,12 +172,18 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
             }
         }
         collected.finish();
-        write(args, &library, &inputs, &collected)?;
+        write(args, &library, &inputs, &collected, find)?;
     }
     conclude(args, &library, &collected.summary)
 }
 
-fn write(args: &ReportArgs, library: &Library, inputs: &[String], collected: &Collected) -> Result<()> {
+fn write(
+    args: &ReportArgs,
+    library: &Library,
+    inputs: &[String],
+    collected: &Collected,
+    mut find: source::Finder,
+) -> Result<()> {
     let table = Table {
         inputs,
         entries: &collected.entries,
@@ -203,7 +211,6 @@ fn write(args: &ReportArgs, library: &Library, inputs: &[String], collected: &Co
         }
         ReportFormat::Html => {
             let mut pages = library.pages(&collected.rows, &Progress::new("reading the code", args.output.quiet))?;
-            let mut find = source::Finder::new(args.source_root.as_deref());
             pages.iter_mut().for_each(|(_, annotation)| find.fill(annotation));
             output::write(&args.output, args.format, |out| emit::html::write_library(&table, &pages, out))
         }

@@ -38,17 +38,16 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     session.tries_step = args.try_step;
     let deny = Deny::new(&args.deny, &args.allow).map_err(Error::msg)?;
     let inputs = given::expand(&session.inputs, &args.compile.settings()?)?;
+    let mut find = source::Finder::new(args.source_root.as_deref())?;
     let for_page = args.format == ReportFormat::Html;
     // The page shows the code too.
     let view = if for_page { View::Annotation { values: true } } else { View::Report };
     let mut units = inspect_all(&session, &inputs, view, &Progress::new("compiling", args.output.quiet));
     if for_page {
-        let mut find = source::Finder::new(args.source_root.as_deref());
         units.iter_mut().for_each(|(_, annotation)| find.fill(annotation));
         output::write(&args.output, args.format, |out| emit::html::write(&units, emit::html::Opening::Report, out))?;
     }
     let mut units: Vec<Unit> = units.into_iter().map(|(unit, _)| unit).collect();
-    let mut find = source::Finder::new(args.source_root.as_deref());
     if args.format == ReportFormat::Text {
         units.iter_mut().for_each(|unit| find.quote(unit));
     }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::text::{BOLD, RESET, wrap};
+use super::text::{BOLD, RESET, wrap, write_wrapped};
 use crate::base::codes::{PAGES, WORDS};
 pub use crate::base::codes::{codes, page};
 
@@ -90,6 +90,11 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// The title of every page, by code, words last.
 pub fn titles() -> impl Iterator<Item = &'static str> {
     PAGES.iter().chain(WORDS).map(|(_, page)| title(page))
+}
+
+/// Every title on lines no longer than `width`.
+pub fn write_titles(width: usize, out: &mut dyn Write) -> io::Result<()> {
+    titles().try_for_each(|title| write_wrapped(title, "", "       ", width, out))
 }
 
 /// The first line of a page, without its mark.

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::escape::terminal;
-use super::text::{DIM, RESET, thousands, write_wrapped};
+use super::text::{DIM, RESET, thousands, wrap_path, write_wrapped};
 use crate::report::entries::{EntryRow, Sum, Totals};
 
 /// A line of JSON.
@@ -35,6 +35,8 @@ const FIGURES: [usize; 3] = [4, 5, 6];
 const RARE: [usize; 6] = [8, 3, 4, 7, 5, 1];
 /// The least that an entry's name gets.
 const NAME: usize = 24;
+/// What stands before the rest of a path that takes more than a line.
+const FURTHER: &str = "    ";
 
 impl<'a> ListWriter<'a> {
     /// Begins.
@@ -85,8 +87,13 @@ impl<'a> ListWriter<'a> {
         let mut file = None;
         for (of, cells) in &self.rows {
             if file != Some(of) {
-                let gap = if file.is_some() { "\n" } else { "" };
-                writeln!(self.out, "{gap}{}", terminal(of))?;
+                if file.is_some() {
+                    writeln!(self.out)?;
+                }
+                let lines = wrap_path(&terminal(of), self.width.unwrap_or(usize::MAX).saturating_sub(FURTHER.len()));
+                for (at, line) in lines.iter().enumerate() {
+                    writeln!(self.out, "{}{line}", if at == 0 { "" } else { FURTHER })?;
+                }
                 if file.is_none() {
                     write_row(self.out, &head, &widths, &left_out)?;
                 }
@@ -172,7 +179,7 @@ fn cells(row: &EntryRow) -> Vec<String> {
     let options = made_by.and_then(|made| made.options.clone()).or_else(|| row.options.clone()).or(jit);
     let kernels = match (&row.kernels, &row.error) {
         (_, Some(_)) => "error".to_owned(),
-        (Some(kernels), _) => kernels.len().to_string(),
+        (Some(kernels), _) => thousands(kernels.len() as u64),
         (None, _) => "-".to_owned(),
     };
     let packing = if row.obfuscated { format!("{}, scrambled", row.compression) } else { row.compression.to_owned() };
@@ -181,8 +188,8 @@ fn cells(row: &EntryRow) -> Vec<String> {
         kind,
         row.arch.clone().unwrap_or_else(|| "?".to_owned()),
         packing,
-        row.stored_bytes.to_string(),
-        row.bytes.to_string(),
+        thousands(row.stored_bytes),
+        thousands(row.bytes),
         kernels,
         made.or(isa).unwrap_or_else(|| "-".to_owned()),
         options.unwrap_or_default(),

@@ -18,7 +18,7 @@ const SAMPLES: usize = 760;
 const LABEL: f64 = 13.0;
 
 const STYLE: &str = "\
-svg:root{background:#fff}text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#5d6773}\
+svg:root{background:#fff;max-width:100%;height:auto}text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#5d6773}\
 .name{font:600 14px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#1d2329}.ink{fill:#1d2329}\
 .area{fill:#2d8a7f;fill-opacity:.25;stroke:#2d8a7f;stroke-width:1.5;stroke-linejoin:round}.alloc{stroke:#1d2329}\
 .step{stroke:#98a1ab;stroke-dasharray:2 3}.axis{stroke:#e3e4e1}.loop{fill:#8b949e;fill-opacity:.1}.peak{fill:#c8641b}\

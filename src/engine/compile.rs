@@ -349,14 +349,14 @@ fn compile<'a>(
                 unit.ptxas = Some(used(ptxas, failure.version, failure.arguments.clone()));
             }
             let log = error.failure().map(|failure| toolchain::log::parse(&failure.log)).unwrap_or_default();
+            let refusal = Refusal { session, ptxas, ptx, arch };
             let message = match &error {
-                RunError::Rejected { code, failure } => {
-                    Refusal { session, ptxas, ptx, arch }.message(unit, *code, &failure.log, &log)
-                }
+                RunError::Rejected { code, failure } => refusal.message(unit, *code, &failure.log, &log),
                 RunError::TimedOut { .. } => {
                     format!("{}, {arch}: ptxas was stopped: {}", unit.input, out_of_time(session.timeout))
                 }
-                error => format!("{}, {arch}: {error}", unit.input),
+                // Old ones crash over what they do not know.
+                error => format!("{}, {arch}: {error}{}", unit.input, refusal.advice(unit, &log)),
             };
             crate::report::refuse(unit, message, &log);
             if let RunError::Rejected { code, failure } = &error {
@@ -398,7 +398,7 @@ struct Refusal<'a> {
 impl Refusal<'_> {
     /// What is said of it.
     fn message(&self, unit: &Unit, code: i32, raw: &str, log: &toolchain::log::Log) -> String {
-        let Refusal { session, ptxas, ptx, arch } = *self;
+        let arch = self.arch;
         let is_told = log.messages.iter().any(|message| message.severity >= toolchain::log::Severity::Error);
         // Not the words of a ptxas that does not like the PTX: how it ended is all there is.
         if !is_told {
@@ -411,11 +411,16 @@ impl Refusal<'_> {
             };
             return format!("ptxas failed on {} for {arch}: it ended with exit code {code}{silent}{doubt}", unit.input);
         }
+        format!("ptxas does not accept {} for {arch}{}", unit.input, self.advice(unit, log))
+    }
+
+    /// What helps, after what is wrong.
+    fn advice(&self, unit: &Unit, log: &toolchain::log::Log) -> String {
+        let Refusal { session, ptxas, ptx, arch } = *self;
         let ran = unit.ptxas.as_ref().and_then(|ptxas| ptxas.version.as_deref()?.parse().ok());
         let known = || ptxas.architectures(ARCHITECTURES_TIME, &session.env);
         let target = toolchain::target_arch(ptx);
-        let advice = advice(log, arch, target, ran, &known).map(|advice| format!("; {advice}")).unwrap_or_default();
-        format!("ptxas does not accept {} for {arch}{advice}", unit.input)
+        advice(log, arch, target, ran, &known).map(|advice| format!("; {advice}")).unwrap_or_default()
     }
 }
 

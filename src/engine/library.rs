@@ -22,7 +22,7 @@ use crate::base::work::{self, Deadline, TimeOver};
 use crate::container::{ContainerError, Entry, EntryKind};
 use crate::cubin::Image;
 use crate::report::annotation::Annotation;
-use crate::report::library::{Depth, EntryFacts, JitFacts, Row, SortKey, Summary, rows, sort};
+use crate::report::library::{Depth, EntryFacts, JitFacts, Row, SortKey, Summary, fold, rows, sort};
 use crate::report::{KernelKind, LaunchHints, Unit, demangle};
 
 /// Rows beyond what is shown that may wait before they are sorted away.
@@ -262,6 +262,8 @@ pub struct Collected {
     pub summary: Summary,
     /// What the rows are sorted by.
     pub sort: SortKey,
+    /// The rows there were: a copy of a kernel is none of its own.
+    seen: Option<HashSet<u64>>,
     top: Option<usize>,
     keeps_entries: bool,
 }
@@ -275,9 +277,17 @@ impl Collected {
             total: 0,
             summary: Summary::default(),
             sort,
+            seen: None,
             top,
             keeps_entries,
         }
+    }
+
+    /// Copies of a kernel that have the same figures share a row.
+    #[must_use]
+    pub fn folded(mut self, is_folded: bool) -> Self {
+        self.seen = (is_folded && self.sort != SortKey::Order).then(HashSet::new);
+        self
     }
 
     /// Adds something to the sums.
@@ -291,8 +301,15 @@ impl Collected {
     }
 
     /// Keeps rows, as far as they will be shown.
-    pub fn keep(&mut self, entry: EntryFacts, rows: Vec<Row>) {
-        self.total += rows.len() as u64;
+    pub fn keep(&mut self, entry: EntryFacts, mut rows: Vec<Row>) {
+        rows.iter_mut().for_each(|row| row.is_configured = entry.jit.is_some());
+        match &mut self.seen {
+            None => self.total += rows.len() as u64,
+            Some(seen) => {
+                seen.extend(rows.iter().map(|row| row.identity(self.sort)));
+                self.total = seen.len() as u64;
+            }
+        }
         self.rows.extend(rows);
         if self.keeps_entries {
             self.entries.push(entry);
@@ -306,7 +323,10 @@ impl Collected {
     }
 
     fn cut(&mut self, top: usize) {
-        sort(&mut self.rows, self.sort, top);
+        match self.seen {
+            Some(_) => fold(&mut self.rows, self.sort, top),
+            None => sort(&mut self.rows, self.sort, top),
+        }
     }
 
     /// Sorts and cuts what was kept.

@@ -8,6 +8,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
+use anyhow::bail;
+
+use crate::container::missing;
 use crate::report::annotation::{Annotation, Missing};
 use crate::report::{PtxText, Unit};
 
@@ -35,8 +38,17 @@ pub struct Finder {
 
 impl Finder {
     /// Looks under a root by the longest end of a path, or else where the line table says, if that is under the working folder.
-    pub fn new(root: Option<&Path>) -> Self {
-        Finder::under(root.unwrap_or(Path::new(".")), root.is_some())
+    ///
+    /// # Errors
+    /// A root that is no folder: nothing would be found in it.
+    pub fn new(root: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(root) = root else { return Ok(Finder::under(Path::new("."), false)) };
+        let why = match std::fs::metadata(root) {
+            Ok(found) if found.is_dir() => return Ok(Finder::under(root, true)),
+            Ok(_) => "it is a file; expected the folder that the sources are in".to_owned(),
+            Err(error) => missing::why_no_folder(root, &error),
+        };
+        bail!("--source-root {}: {why}", root.display())
     }
 
     fn under(folder: &Path, by_end: bool) -> Self {
@@ -189,7 +201,7 @@ mod tests {
         std::fs::create_dir(folder.path().join("kernels")).unwrap();
         std::fs::write(folder.path().join("kernels/gemm.cu"), "deep\n").unwrap();
         std::fs::write(folder.path().join("gemm.cu"), "flat\n").unwrap();
-        let mut find = Finder::new(Some(folder.path()));
+        let mut find = Finder::new(Some(folder.path())).unwrap();
         assert_eq!(text(&mut find, "/elsewhere/kernels/gemm.cu").unwrap(), "deep\n");
         assert_eq!(text(&mut find, "/other/gemm.cu").unwrap(), "flat\n");
         assert_eq!(text(&mut find, "/other/absent.cu"), Err(Missing::NotFound));
@@ -200,7 +212,17 @@ mod tests {
         assert_eq!(ends(Path::new("../../a/b.cu")), [PathBuf::from("a/b.cu"), PathBuf::from("b.cu")]);
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("passwd"), "x").unwrap();
-        assert_eq!(text(&mut Finder::new(Some(folder.path())), "passwd"), Err(Missing::NotSource));
+        assert_eq!(text(&mut Finder::new(Some(folder.path())).unwrap(), "passwd"), Err(Missing::NotSource));
+    }
+
+    #[test]
+    fn a_root_is_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("k.py"), "x").unwrap();
+        let told = |name: &str| Finder::new(Some(&folder.path().join(name))).err().map(|error| error.to_string());
+        assert!(told("gone").unwrap().ends_with("gone: there is no such folder"));
+        assert!(told("k.py").unwrap().contains("it is a file"));
+        assert_eq!(told("."), None);
     }
 
     #[test]

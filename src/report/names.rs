@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::demangle;
 
 /// A C++ name in at most `width` characters: parameters go first, then the result, then template arguments, the most deeply nested ones
-/// first; what is left out is `…`.
+/// first, then namespaces, the outermost first; what is left out is `…`.
 pub fn abridge(name: &str, width: usize) -> Cow<'_, str> {
     if name.chars().count() <= width {
         return Cow::Borrowed(name);
@@ -22,7 +22,35 @@ pub fn abridge(name: &str, width: usize) -> Cow<'_, str> {
         }
         best = more;
     }
-    Cow::Owned(shorten(&best, width).into_owned())
+    let inner = inner(&best, width);
+    Cow::Owned(shorten(inner.as_deref().unwrap_or(&best), width).into_owned())
+}
+
+/// The name without as many of its namespaces as it takes to fit, the outermost first; none where it fits, or has none.
+fn inner(name: &str, width: usize) -> Option<String> {
+    if name.chars().count() <= width {
+        return None;
+    }
+    let mut open = 0;
+    let mut shorter = None;
+    for (at, c) in name.char_indices() {
+        match c {
+            // What is left out in brackets is no namespace; an anonymous one is.
+            '(' if open == 0 && !name[at..].starts_with("(anonymous") => break,
+            '<' | '(' => open += 1,
+            '>' | ')' => open -= 1,
+            ':' if open == 0 && name[..at].ends_with(':') => {
+                let rest = format!("…::{}", &name[at + 1..]);
+                let fits = rest.chars().count() <= width;
+                shorter = Some(rest);
+                if fits {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    shorter
 }
 
 /// Names in a sentence: more than this tells a reader no more.
@@ -150,6 +178,25 @@ mod tests {
         for (width, expected) in steps {
             assert_eq!(abridge(name, width), expected);
         }
+    }
+
+    #[test]
+    fn namespaces_go_last_and_the_outermost_first() {
+        let name = "void cub::CUB_200101_500_520_NS::detail::Kernel<a::Policy, int>(b::Params)";
+        let steps = [
+            (40, "…::detail::Kernel<…>(…)"),
+            (22, "…::Kernel<…>(…)"),
+            (10, "…::Kernel…"),
+            (45, "cub::CUB_200101_500_520_NS::detail::Kernel<…>(…)"),
+        ];
+        for (width, expected) in steps {
+            let width = if expected.starts_with("cub") { expected.chars().count() } else { width };
+            assert_eq!(abridge(name, width), expected);
+        }
+        assert_eq!(
+            abridge("(anonymous namespace)::a::kernel_of_some_length(int)", 33),
+            "…::a::kernel_of_some_length(…)"
+        );
     }
 
     #[test]

@@ -198,7 +198,7 @@ fn write_kernel(
     }
     write_lines(kernel, options, out)?;
     if let Some(patch) = &kernel.patch {
-        write_patch(patch.before.as_deref(), patch.after.as_deref(), out)?;
+        write_patch(patch.before.as_deref(), patch.after.as_deref(), options, out)?;
     }
     Ok(())
 }
@@ -237,15 +237,17 @@ fn step(before: Option<u32>, after: Option<u32>, line: &LineChange) -> String {
 }
 
 /// The lines of the baseline that the change would touch.
-fn write_patch(before: Option<&str>, after: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
+fn write_patch(before: Option<&str>, after: Option<&str>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let (before, after): (Vec<&str>, Vec<&str>) =
         (before.unwrap_or_default().lines().collect(), after.unwrap_or_default().lines().collect());
     writeln!(out, "    {DIM}in the baseline{RESET}")?;
     for line in before.iter().filter(|line| !after.contains(line)) {
-        writeln!(out, "    {BAD}- {}{RESET}", terminal(line.trim()))?;
+        let text = format!("{BAD}- {}{RESET}", terminal(line.trim()));
+        write_wrapped(&text, "    ", "        ", options.width, out)?;
     }
     for line in after.iter().filter(|line| !before.contains(line)) {
-        writeln!(out, "    {GOOD}+ {}{RESET}", terminal(line.trim()))?;
+        let text = format!("{GOOD}+ {}{RESET}", terminal(line.trim()));
+        write_wrapped(&text, "    ", "        ", options.width, out)?;
     }
     Ok(())
 }

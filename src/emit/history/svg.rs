@@ -22,7 +22,7 @@ const COLOURS: usize = 4;
 const LABEL: f64 = 13.0;
 
 const STYLE: &str = "\
-svg:root{background:#fff}text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#5d6773}\
+svg:root{background:#fff;max-width:100%;height:auto}text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#5d6773}\
 .name{font:600 14px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#1d2329}.axis{stroke:#e3e4e1}\
 .l{fill:none;stroke-width:1.75;stroke-linejoin:round}.p{stroke:none}\
 .l.s0{stroke:#2b64c4}.l.s1{stroke:#2d8a7f}.l.s2{stroke:#c8641b}.l.s3{stroke:#7a55b8}\

@@ -44,6 +44,8 @@ function decode(raw, kernel) {
   code.line = code.own.slice();
   for (let i = 0; i < raw.near.length; i += 2) code.line[raw.near[i]] = raw.near[i + 1];
   code.byLine = group(code.line, count);
+  code.fills = new Uint8Array(count);
+  for (let i = 0; i < raw.padding.length; i += 2) code.fills.fill(1, raw.padding[i], raw.padding[i] + raw.padding[i + 1]);
   code.gpr = raw.gpr && Int16Array.from(raw.gpr);
   code.ugpr = raw.ugpr; code.pred = raw.pred; code.upred = raw.upred;
   code.depth = raw.depth && spread(raw.depth, count);
@@ -142,6 +144,10 @@ function liveSet(code, at) {
   }
   return [...groups.values()].sort((a, b) => b.registers.length - a.registers.length || a.line - b.line);
 }
+
+/** How many of some instructions can be run: what fills up the section is not counted. */
+const counted = (code, list) => list.reduce((count, at) => count + 1 - code.fills[at], 0);
+const timesText = (code, list) => { const count = list ? counted(code, list) : 0; return count ? `${count}×` : ""; };
 
 /** Cycles that instructions take one warp alone, each once; null where one of them is not known. */
 const cyclesOf = (code, list) => (list.some((at) => code.raw.cycle[at] < 0) ? null : list.reduce((sum, at) => sum + code.raw.waited[at], 0));

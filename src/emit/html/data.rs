@@ -283,6 +283,8 @@ struct CodeFacts<'a> {
     line: Vec<u32>,
     /// Instruction and the line it stands under, where that is not its own.
     near: Vec<u32>,
+    /// What only fills up the section: from, how many, …
+    padding: Vec<u32>,
     /// Source files, -1 for none; null where there is no source at all.
     file: Option<Vec<i64>>,
     /// Source lines.
@@ -348,6 +350,20 @@ fn said(report: &Kernel) -> Vec<(u32, String)> {
     multiplied.chain(accesses.map(|access| (access.ptx_line.0, accesses::told(access)))).collect()
 }
 
+/// Runs of instructions that only fill up the section: from, how many, ….
+fn padding(kernel: &AnnotatedKernel) -> Vec<u32> {
+    let mut runs: Vec<u32> = Vec::new();
+    let mut at = 0u32;
+    for run in kernel.instructions.chunk_by(|a, b| a.is_padding == b.is_padding) {
+        let count = u32::try_from(run.len()).unwrap_or(u32::MAX);
+        if run.first().is_some_and(|first| first.is_padding) {
+            runs.extend([at, count]);
+        }
+        at = at.saturating_add(count);
+    }
+    runs
+}
+
 fn code_facts<'a>(kernel: &'a AnnotatedKernel, report: Option<&Kernel>, near: Vec<u32>) -> CodeFacts<'a> {
     let mut sentences: Vec<String> = Vec::new();
     let mut known: HashMap<String, usize> = HashMap::new();
@@ -391,6 +407,7 @@ fn code_facts<'a>(kernel: &'a AnnotatedKernel, report: Option<&Kernel>, near: Ve
         asm,
         line: all.iter().map(|instruction| instruction.ptx_line.map_or(0, |line| line.0)).collect(),
         near,
+        padding: padding(kernel),
         file: has_source.then(|| all.iter().map(source).collect()),
         at: has_source
             .then(|| all.iter().map(|instruction| instruction.source.map_or(0, |(_, line)| line.0)).collect()),

@@ -2,9 +2,11 @@
 
 const LIBRARY = INDEX.library;
 const SHOWN_AT_ONCE = 300;
+// Cubins that a row's title names.
+const PLACES = 12;
 const table = { sort: null, down: true, limit: SHOWN_AT_ONCE, wanted: "" };
 
-const librarySource = (row) => `${row.full} ${row.name} ${row.arch} ${row.entry}`.toLowerCase();
+const librarySource = (row) => `${row.full} ${row.name} ${row.arch} ${row.entry} ${row.places.join(" ")}`.toLowerCase();
 
 /** The rows that are wanted, in the order that is wanted. */
 function libraryRows() {
@@ -28,12 +30,12 @@ function libraryTable() {
   const cell = (row, c) => { const value = row.figures[c]; return `<td class="${value === null ? "unknown" : LIBRARY.columns[c] === "spills" && value ? "bad" : ""}">${value === null ? "?" : row.at_most.includes(c) ? `≤${thousands(value)}` : thousands(value)}</td>`; };
   const body = shown.map((row) => {
     const options = row.options ? `<small>${escapeText(row.options)}</small>` : "";
-    return `<tr data-r="${LIBRARY.rows.indexOf(row)}" tabindex="0"><td class="name${row.k === null ? "" : " has-page"}" title="${escapeText(`${row.full}\n${row.entry}`)}">${escapeText(row.name)}${options}</td><td>${escapeText(row.arch)}</td>${LIBRARY.columns.map((_, c) => cell(row, c)).join("")}</tr>`;
+    return `<tr data-r="${LIBRARY.rows.indexOf(row)}" tabindex="0"><td class="name${row.k === null ? "" : " has-page"}" title="${escapeText([row.full, row.entry, ...row.places.slice(0, PLACES)].join("\n"))}">${escapeText(row.name)}${options}</td><td>${escapeText(row.arch)}</td>${LIBRARY.columns.map((_, c) => cell(row, c)).join("")}</tr>`;
   }).join("");
   const more = rows.length > shown.length ? `<button id="library-more">show ${thousands(Math.min(SHOWN_AT_ONCE, rows.length - shown.length))} more of ${thousands(rows.length)}</button>` : "";
   $("library-rows").innerHTML = `<table><thead><tr>${head}</tr></thead><tbody>${body}</tbody></table>${more}`;
   $("library-rows").insertAdjacentHTML("beforeend", LIBRARY.notes.map((note) => `<p class="sub">${escapeText(note)}</p>`).join(""));
-  $("library-shown").textContent = `${thousands(shown.length)} of ${plural(rows.length, "function")}`;
+  $("library-shown").textContent = `${thousands(shown.length)} of ${plural(rows.length, "row")}`;
 }
 
 /** The whole library: sums, how many kernels have how many registers, every function. */

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::data::NAME;
-use crate::emit::library::{Table, arch_columns, name, notes, particulars};
+use crate::emit::library::{Table, arch_columns, arches, name, notes, particulars};
 use crate::emit::text::{count, thousands};
 use crate::report::annotation::Annotation;
 use crate::report::library::{Failure, Row};
@@ -18,9 +18,12 @@ type Column = (&'static str, fn(&Row) -> Value);
 /// The column of what a launch can decide.
 const WARPS: &str = "warps per SM";
 
+/// The column of what only instructions tell.
+const LIVE: &str = "live";
+
 const COLUMNS: [Column; 9] = [
     ("registers", |row| json!(row.resources.registers)),
-    ("live", |row| json!(row.pressure.as_ref().map(|pressure| pressure.gpr.peak))),
+    (LIVE, |row| json!(row.pressure.as_ref().map(|pressure| pressure.gpr.peak))),
     ("spills", |row| json!(row.spills.map(|spills| spills.instructions))),
     ("stack", |row| json!(row.resources.stack_bytes)),
     ("shared", |row| json!(row.smem_bytes())),
@@ -52,6 +55,8 @@ struct RowFacts {
     name: String,
     full: String,
     arch: String,
+    /// Every architecture and every cubin that has it, to be found by.
+    places: Vec<String>,
     entry: String,
     /// How a compiler's cache says that it was made, where that is not the same for all.
     options: Option<String>,
@@ -62,6 +67,12 @@ struct RowFacts {
     k: Option<usize>,
     /// What makes a page of it.
     command: String,
+}
+
+/// The columns that say something: where no instruction was looked at, nothing is known of live registers.
+fn columns(table: &Table<'_>) -> impl Iterator<Item = &'static Column> + use<> {
+    let full = table.full;
+    COLUMNS.iter().filter(move |(title, _)| full || *title != LIVE)
 }
 
 pub(super) fn facts(table: &Table<'_>, units: &[(Unit, Annotation)]) -> LibraryFacts {
@@ -89,11 +100,12 @@ pub(super) fn facts(table: &Table<'_>, units: &[(Unit, Annotation)]) -> LibraryF
     let rows = rows.map(|(((row, short), full), options)| RowFacts {
         name: short,
         full,
-        arch: row.arch.to_string(),
+        arch: arches(row),
+        places: row.copies.iter().map(|copy| format!("{} {}", copy.arch, copy.entry)).collect(),
         entry: row.entry.to_string(),
         options,
-        figures: COLUMNS.iter().map(|(_, value)| value(row)).collect(),
-        at_most: at_most(row),
+        figures: columns(table).map(|(_, value)| value(row)).collect(),
+        at_most: at_most(row, table),
         k: numbers.get(&(&*row.entry, row.name.as_str(), Some(&*row.arch))).copied(),
         command: format!(
             "ptxinspect annotate {} --arch {} --kernel {} --format html -o kernel.html",
@@ -115,16 +127,16 @@ pub(super) fn facts(table: &Table<'_>, units: &[(Unit, Annotation)]) -> LibraryF
             .map(|arch| std::iter::once(arch.arch.clone()).chain(sums().map(|(_, sum)| sum(arch))).collect())
             .collect(),
         histogram: summary.registers.iter().map(|bar| (bar.from, bar.to, bar.kernels)).collect(),
-        columns: COLUMNS.iter().map(|(title, _)| *title).collect(),
+        columns: columns(table).map(|(title, _)| *title).collect(),
         rows: rows.collect(),
         notes: notes(table),
     }
 }
 
 /// The columns of a row that say what a figure is at most.
-fn at_most(row: &Row) -> Vec<usize> {
+fn at_most(row: &Row, table: &Table<'_>) -> Vec<usize> {
     let is_bound = |found: &Occupancy| found.warps_per_sm.is_none() && found.most_warps_per_sm().is_some();
-    let of = |title: &str| COLUMNS.iter().position(|(known, _)| *known == title);
+    let of = |title: &str| columns(table).position(|(known, _)| *known == title);
     row.occupancy.as_ref().filter(|found| is_bound(found)).and_then(|_| of(WARPS)).into_iter().collect()
 }
 

@@ -175,7 +175,7 @@ function open(number, place) {
 /** Fills the source pane with the file that most of the code comes from. */
 function openSource(code) {
   const sizes = new Map();
-  if (code.bySource) for (const [key, list] of code.bySource) { const file = Math.floor(key / 4194304); sizes.set(file, (sizes.get(file) || 0) + list.length); }
+  if (code.bySource) for (const [key, list] of code.bySource) { const file = Math.floor(key / 4194304); sizes.set(file, (sizes.get(file) || 0) + counted(code, list)); }
   code.sourceFiles = [...sizes.keys()].sort((a, b) => sizes.get(b) - sizes.get(a));
   panes.source.lines = [];
   panes.source.file = undefined;
@@ -249,8 +249,10 @@ function listKernels() {
     if (facts.resources.registers !== null) told.push(`${facts.resources.registers} regs`);
     if (facts.pressure) told.push(`${facts.pressure.gpr.peak} live`);
     if (facts.instructions.total !== null) told.push(`${thousands(instructionCount(facts))} inst`);
-    const spill = hasSpills(facts) ? ' · <span class="bad">spills</span>' : "";
-    return `<div class="kernel-item" role="option" data-k="${i}" title="${escapeText(shownName(facts))}"><div class="name">${escapeText(facts.short)}</div>${placed(i, u) ? `<div class="facts placed">${escapeText(placed(i, u))}</div>` : ""}<div class="facts">${told.join(" · ")}${spill}</div>${facts.pressure ? sparkline(facts.pressure.profile) : ""}</div>`;
+    const found = WORST.get(facts).count;
+    // In front, where nothing is cut off.
+    const bad = [found ? plural(found, "finding") : "", hasSpills(facts) ? "spills" : ""].filter(Boolean).map((text) => `<span class="bad">${text}</span>`);
+    return `<div class="kernel-item" role="option" data-k="${i}" title="${escapeText(shownName(facts))}"><div class="name">${escapeText(facts.short)}</div>${placed(i, u) ? `<div class="facts placed">${escapeText(placed(i, u))}</div>` : ""}<div class="facts">${[...bad, ...told].join(" · ")}</div>${facts.pressure ? sparkline(facts.pressure.profile) : ""}</div>`;
   }).join("");
   markKernel();
 }
@@ -259,17 +261,40 @@ function markKernel() {
   for (const item of $("kernel-list").children) item.setAttribute("aria-selected", String(Number(item.dataset.k) === ($("overview").hidden ? state.number : -1)));
 }
 
+// What nobody should miss of each kernel: how many findings, and how bad the worst of them is.
+const WORST = new Map(KERNELS.map(({ facts, unit }) => {
+  const own = unit.advisories.filter((advisory) => advisory.kernel !== null);
+  const found = findingsOf({ facts, unit: { advisories: own } }).filter((finding) => finding.serious);
+  return [facts, { count: found.length, rank: found.reduce((most, finding) => Math.max(most, finding.rank), -1) }];
+}));
+const spilt = (facts) => (facts.resources.spill_store_bytes || 0) + (facts.resources.spill_load_bytes || 0) + (facts.spill_sites || 0);
+const worstFirst = (a, b) => WORST.get(b.facts).rank - WORST.get(a.facts).rank || spilt(b.facts) - spilt(a.facts);
+
+// A device function has no launch.
+const NONE = "–";
+const unknown = (facts) => (facts.kind === "entry" ? "?" : NONE);
+
 const COLUMNS = [
   ["Kernel", (facts) => shownName(facts).toLowerCase(), (facts) => escapeText(facts.short), "name"],
   ["Along the code", (facts) => (facts.pressure ? facts.pressure.gpr.peak : -1), (facts) => (facts.pressure ? sparkline(facts.pressure.profile) : ""), "curve"],
-  ["Registers", (facts) => facts.resources.registers ?? -1, (facts) => facts.resources.registers ?? "?"],
+  ["Registers", (facts) => facts.resources.registers ?? -1, (facts) => facts.resources.registers ?? unknown(facts)],
   ["Live at most", (facts) => (facts.pressure ? facts.pressure.gpr.peak : -1), (facts) => (facts.pressure ? facts.pressure.gpr.peak : "?")],
-  ["Spilt", (facts) => (facts.resources.spill_store_bytes || 0) + (facts.resources.spill_load_bytes || 0) + (facts.spill_sites || 0), (facts) => escapeText(spillText(facts) ?? "?"), (facts) => (hasSpills(facts) ? "bad" : "")],
-  ["Blocks/SM", (facts) => facts.occupancy?.blocks_per_sm ?? -1, (facts) => (facts.occupancy ? blocksText(facts.occupancy) : "?")],
-  ["Shared", (facts) => facts.resources.smem_bytes ?? -1, (facts) => (facts.resources.smem_bytes === null ? "?" : bytes(facts.resources.smem_bytes))],
-  ["Barriers", (facts) => facts.resources.barriers ?? -1, (facts) => facts.resources.barriers ?? "?"],
+  ["Findings", (facts) => WORST.get(facts).count, (facts) => WORST.get(facts).count || "none", (facts) => (WORST.get(facts).count ? "bad" : "")],
+  ["Spilt", spilt, (facts) => escapeText(spillText(facts) ?? "?"), (facts) => (hasSpills(facts) ? "bad" : "")],
+  ["Blocks/SM", (facts) => facts.occupancy?.blocks_per_sm ?? -1, (facts) => (facts.occupancy ? blocksText(facts.occupancy) : unknown(facts))],
+  ["Shared", (facts) => facts.resources.smem_bytes ?? -1, (facts) => (facts.resources.smem_bytes === null ? unknown(facts) : bytes(facts.resources.smem_bytes))],
+  ["Barriers", (facts) => facts.resources.barriers ?? -1, (facts) => facts.resources.barriers ?? unknown(facts)],
   ["Instructions", (facts) => instructionCount(facts) ?? -1, (facts) => (facts.instructions.total === null ? "?" : thousands(instructionCount(facts)))],
 ];
+
+/** Why it is not known how many blocks an SM holds, and what to give. */
+function launchNote(rows) {
+  const open = rows.filter(({ facts }) => facts.occupancy && facts.occupancy.blocks_per_sm === null);
+  const asked = new Set(open.flatMap(({ facts }) => facts.occupancy.missing));
+  const missing = Object.keys(LAUNCH_FACTS).filter((fact) => asked.has(fact)).map((fact) => LAUNCH_FACTS[fact]);
+  if (!missing.length) return "";
+  return `<p class="sub">Blocks that an SM holds depend on the ${missing.map(([words]) => words).join(" and the ")}, which the launch sets: give ${missing.map(([, flag]) => flag).join(" and ")}.</p>`;
+}
 
 /** Every kernel with its figures. */
 function showOverview() {
@@ -282,9 +307,10 @@ function showOverview() {
   const sort = state.sort || [null, 1];
   $("overview").innerHTML = INDEX.units.map((unit, u) => {
     const rows = KERNELS.map((kernel, i) => ({ ...kernel, i })).filter((kernel) => kernel.u === u);
-    if (sort[0] !== null) rows.sort((a, b) => { const [x, y] = [COLUMNS[sort[0]][1](a.facts), COLUMNS[sort[0]][1](b.facts)]; return (x < y ? -1 : x > y ? 1 : 0) * sort[1]; });
+    if (sort[0] === null) rows.sort(worstFirst);
+    else rows.sort((a, b) => { const [x, y] = [COLUMNS[sort[0]][1](a.facts), COLUMNS[sort[0]][1](b.facts)]; return (x < y ? -1 : x > y ? 1 : 0) * sort[1]; });
     const head = COLUMNS.map(([name, , , kind], c) => `<th data-c="${c}"${kind === "curve" ? ' class="curve"' : ""}${sort[0] === c ? ` aria-sort="${sort[1] > 0 ? "ascending" : "descending"}"` : ""}>${name}</th>`).join("");
-    const cell = (text, kind) => `<td class="${kind}${text === "?" ? " unknown" : ""}">${text}</td>`;
+    const cell = (text, kind) => `<td class="${kind}${text === "?" || text === NONE ? " unknown" : ""}">${text}</td>`;
     const cells = (facts) => COLUMNS.map(([, , text, kind]) => cell(text(facts), typeof kind === "function" ? kind(facts) : kind || "")).join("");
     const whole = unit.advisories.filter((advisory) => advisory.kernel === null).map((advisory) => findingBox(adviceOf(advisory), unit.input));
     const own = rows.flatMap(({ facts }) => findingsOf({ facts, unit: { advisories: unit.advisories.filter((advisory) => advisory.kernel !== null) } }).map((finding) => ({ finding, facts })));
@@ -293,7 +319,7 @@ function showOverview() {
     const told = findings.slice(0, 4).join("") + (findings.length > 4 ? `<details class="more"><summary>${plural(findings.length - 4, "more finding")}</summary>${findings.slice(4, 200).join("")}</details>` : "");
     const error = unit.error ? `<div class="finding error"><b>${escapeText(unit.error.stage)}</b><span>${escapeText(unit.error.message)}</span></div>` : "";
     const by = unit.ptxas ? `, ptxas ${escapeText(unit.ptxas.version || "?")}` : unit.made_by ? `, made by ${escapeText(unit.made_by)}` : "";
-    return `<h1>${escapeText(unit.input)}</h1><p class="sub">${escapeText(unit.arch || "")}${by}</p>${error}${told}<div class="scroll-x"><table><thead><tr>${head}</tr></thead><tbody>${rows.slice(0, 5000).map(({ facts, i }) => `<tr data-k="${i}" tabindex="0" title="${escapeText(shownName(facts))}">${cells(facts)}</tr>`).join("")}</tbody></table></div><br>`;
+    return `<h1>${escapeText(unit.input)}</h1><p class="sub">${escapeText(unit.arch || "")}${by}</p>${error}${told}<div class="scroll-x"><table><thead><tr>${head}</tr></thead><tbody>${rows.slice(0, 5000).map(({ facts, i }) => `<tr data-k="${i}" tabindex="0" title="${escapeText(shownName(facts))}">${cells(facts)}</tr>`).join("")}</tbody></table></div>${launchNote(rows)}<br>`;
   }).join("");
   if (INDEX.units.length) showUnit(INDEX.units[0]);
 }

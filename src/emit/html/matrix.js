@@ -57,17 +57,19 @@ function charts(table) {
   const drawn = MATRIX.metrics.map((_, m) => (isMoving(cells, m) ? chart(table, m) : "")).join("");
   const still = MATRIX.metrics.flatMap((name, m) => { const known = cells.find((cell) => cell.values[m] !== null); return known && !isMoving(cells, m) ? [`${name} ${valueText(known.values[m])}`] : []; });
   const legend = drawn && axis.lines.length > 1 ? `<p class="legend">${axis.lines.map((line, n) => `<span class="l${n % LINE_COLOURS}">${escapeText(line.label)}</span>`).join("")}</p>` : "";
-  return `${legend}<div class="charts">${drawn}</div>${still.length ? `<p class="sub">The same in every build: ${escapeText(still.join(", "))}.</p>` : ""}`;
+  return `${legend}<div class="charts">${drawn}</div>${still.length ? `<p class="sub">The same in every build${cells.some((cell) => cell.lacks) ? " that there is" : ""}: ${escapeText(still.join(", "))}.</p>` : ""}`;
 }
 
 function cellTable(table) {
   const { cells } = MATRIX.kernels[table];
   const most = MATRIX.metrics.map((_, m) => cells.reduce((all, cell) => Math.max(all, cell.values[m] || 0), 1));
   const head = [...MATRIX.dimensions, ...MATRIX.metrics].map((name, c) => `<th${c < MATRIX.dimensions.length ? ' class="place"' : ""}>${escapeText(name)}</th>`).join("");
-  const noted = cells.some((cell) => cell.note);
+  const noted = cells.some((cell) => cell.note && !cell.lacks);
   const shown = grid.long.has(table) ? cells : cells.slice(0, CELLS_AT_ONCE);
   const rows = shown.map((cell, number) => {
     const place = cell.place.map((text) => `<td class="place">${escapeText(text)}</td>`).join("");
+    // One sentence in place of a row of figures that there are not.
+    if (cell.lacks) return `<tr${opensCell(table, number)} tabindex="0">${place}<td class="lacks" colspan="${MATRIX.metrics.length + (noted ? 1 : 0)}" title="${escapeText(cell.note || "")}"><b>${cell.lacks}</b>${cell.note ? `: ${escapeText(cell.note)}` : ""}</td></tr>`;
     const values = cell.values.map((value, m) => `<td class="bar${value === null ? " unknown" : ""}" style="--w:${(((value || 0) / most[m]) * 100).toFixed(1)}%">${valueText(value)}</td>`).join("");
     return `<tr${opensCell(table, number)} tabindex="0">${place}${values}${noted ? `<td class="note">${escapeText(cell.note || "")}</td>` : ""}</tr>`;
   }).join("");
@@ -86,7 +88,8 @@ function glance() {
     const boxes = cells.map((cell, number) => {
       const value = cell.values[grid.metric];
       const heat = value === null || most === least ? 0 : ((value - least) / (most - least)) * 100;
-      return `<td class="heat${value === null ? " unknown" : ""}" style="--h:${heat.toFixed(0)}%"${opensCell(table, number)} title="${escapeText(`${placeText(cell)}${cell.note ? `: ${cell.note}` : ""}`)}">${valueText(value)}</td>`;
+      const told = [placeText(cell), cell.lacks, cell.note].filter(Boolean).join(": ");
+      return `<td class="heat${cell.lacks ? " lacks" : value === null ? " unknown" : ""}" style="--h:${heat.toFixed(0)}%"${opensCell(table, number)} title="${escapeText(told)}">${cell.lacks || valueText(value)}</td>`;
     }).join("");
     return `<tr><td class="name" title="${escapeText(full)}"><a data-table="${table}">${escapeText(name)}</a></td>${boxes}</tr>`;
   }).join("");

@@ -52,7 +52,9 @@ struct CellFacts {
     label: String,
     /// A figure a metric; none where it is not known.
     values: Vec<Option<u64>>,
-    /// What there is to say of it: that it cannot be compiled, or which directive ruled.
+    /// Why it has no figures at all, in two words: it cannot be compiled, or the kernel is not there.
+    lacks: Option<&'static str>,
+    /// What there is to say of it: what the compiler said, or which directive ruled.
     note: Option<String>,
     /// Its number among the functions whose code is in the page.
     k: Option<usize>,
@@ -187,10 +189,16 @@ pub(super) fn facts(matrix: &Matrix, metrics: &[Metric], pages: &[(usize, (Unit,
                 label: label(dimensions.iter().zip(&place)),
                 place,
                 values: metrics.iter().map(|metric| found.and_then(|found| found.get(*metric))).collect(),
+                lacks: match (&cell.error, found) {
+                    (Some(_), _) => Some("cannot compile"),
+                    (None, None) => Some("not there"),
+                    (None, Some(_)) => None,
+                },
                 note: match (&cell.error, found) {
-                    (Some(_), _) => Some("cannot compile".to_owned()),
-                    (None, None) => Some("not there".to_owned()),
-                    (None, Some(found)) => found.ruled_by.as_ref().map(|directive| format!("{directive} rules")),
+                    (Some(error), _) => Some(error.clone()),
+                    (None, found) => {
+                        found.and_then(|found| found.ruled_by.as_ref()).map(|directive| format!("{directive} rules"))
+                    }
                 },
                 k: numbers.get(&(*at, name)).copied(),
                 command: command(cell, name),

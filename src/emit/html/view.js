@@ -73,7 +73,7 @@ function ptxRow(row) {
   const cycles = code.raw.cycle ? `<span class="u">${list ? (cyclesOf(code, list) ?? "?") : ""}</span>` : "";
   const waits = code.raw.cycle && list ? list.map((at) => waitText(code, at)).filter(Boolean) : [];
   const marks = code.findings.get(row + 1), told = [...multipliedAt(row + 1), ...waits];
-  return `<div class="${namesOf.ptx(row)}" data-i="${row}"${told.length ? ` title="${escapeText(told.join("\n"))}"` : ""}><span class="gut"><b style="width:${panes.ptx.digits}ch">${row + 1}</b>${live}<span class="n">${list ? `${list.length}×` : ""}</span>${cycles}</span><span class="t">${ptxHtml(code.ptx[row], state.wanted)}</span>${marks ? marks.map(badge).join("") : ""}</div>`;
+  return `<div class="${namesOf.ptx(row)}" data-i="${row}"${told.length ? ` title="${escapeText(told.join("\n"))}"` : ""}><span class="gut"><b style="width:${panes.ptx.digits}ch">${row + 1}</b>${live}<span class="n">${timesText(code, list)}</span>${cycles}</span><span class="t">${ptxHtml(code.ptx[row], state.wanted)}</span>${marks ? marks.map(badge).join("") : ""}</div>`;
 }
 
 // Cycles from which on a wait stands out.
@@ -106,7 +106,7 @@ function sourceRow(row) {
   if (!line.number) return `<div class="r gap"><span class="gut"><b style="width:${panes.source.digits}ch">⋯</b></span></div>`;
   const { code } = state, list = code.bySource.get(line.key);
   const live = code.gpr ? (list ? liveCell(code.sourceLive.get(line.key), code.registers) : '<span class="g"></span>') : "";
-  return `<div class="${namesOf.source(row)}" data-i="${row}"><span class="gut"><b style="width:${panes.source.digits}ch">${line.number}</b>${live}<span class="n">${list ? `${list.length}×` : ""}</span></span><span class="t">${sourceHtml(line.text, state.wanted)}</span>${list ? lineMarks(list) : ""}</div>`;
+  return `<div class="${namesOf.source(row)}" data-i="${row}"><span class="gut"><b style="width:${panes.source.digits}ch">${line.number}</b>${live}<span class="n">${timesText(code, list)}</span></span><span class="t">${sourceHtml(line.text, state.wanted)}</span>${list ? lineMarks(list) : ""}</div>`;
 }
 
 function makePane(name, title, html) {
@@ -299,7 +299,7 @@ function showCursor(at) {
   if (code.raw.cycle && code.raw.cycle[at] >= 0) facts.push(["issues", `in cycle ${code.raw.cycle[at]} of ${code.depth && code.depth[at] ? "its turn of the loop" : "its way"}, one warp alone (estimate)`]);
   if (waitText(code, at)) facts.push(["waits", escapeText(waitText(code, at))]);
   for (const mark of code.marksAt.get(at) || []) facts.push(["mark", escapeText(markWords(mark))]);
-  const others = selected.pane !== "sass" && state.lit.list.length > 1 ? ` <span style="color:var(--faint)">first of ${state.lit.list.length}</span>` : "";
+  const others = selected.pane !== "sass" && counted(code, state.lit.list) > 1 ? ` <span style="color:var(--faint)">first of ${counted(code, state.lit.list)}</span>` : "";
   const head = `<h3>Instruction${others}</h3><div class="asm t">${sassHtml(code.asm[at], "")}</div><dl>${facts.map(([name, value]) => `<dt>${name}</dt><dd>${value}</dd>`).join("")}</dl>`;
   const values = liveSet(code, at);
   let live = "";

@@ -15,7 +15,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
 
-use crate::emit::text::{bytes, launch_decides, thousands};
+use crate::emit::text::{bytes, count, launch_decides, thousands};
 use crate::report::library::{ArchSummary, EntryFacts, JitFacts, Row, Summary};
 use crate::report::{KernelKind, LaunchFact, Occupancy, demangle, shorten};
 
@@ -81,6 +81,11 @@ pub(super) fn notes(table: &Table<'_>) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if has(|row| !row.copies.is_empty()) {
+        notes.push(
+            "where cubins hold a kernel with the same figures they share a row; -v has a row for each".to_owned(),
+        );
+    }
     let facts: Vec<LaunchFact> =
         [LaunchFact::Threads, LaunchFact::SmemDynamic].into_iter().filter(|fact| missing(*fact)).collect();
     if !facts.is_empty() {
@@ -134,7 +139,8 @@ const ARCH_COLUMNS: [ArchColumn; 11] = [
     ("live max", |arch| known(arch.live_max.map(u64::from))),
     ("spilling", |arch| known(arch.spilling)),
     ("with stack", |arch| thousands(arch.with_stack)),
-    ("instructions", |arch| thousands(arch.instructions)),
+    // Before sm_70 they are not counted.
+    ("instructions", |arch| known(Some(arch.instructions).filter(|&count| count > 0 || arch.code_bytes == 0))),
     ("unknown", |arch| known(arch.unknown)),
     ("code", |arch| bytes(arch.code_bytes)),
 ];
@@ -155,22 +161,46 @@ pub(super) fn name(row: &Row, verbose: bool) -> String {
     format!("{mark}{}", spelt.unwrap_or_else(|| row.name.clone()))
 }
 
+/// The architectures of a row, in few letters: `sm_80`, `sm_80,86,90a`.
+pub(super) fn arches(row: &Row) -> String {
+    /// How many are named.
+    const NAMED: usize = 3;
+    let all = row.arches();
+    let named = all.iter().take(if all.len() > NAMED + 1 { NAMED } else { all.len() }).enumerate();
+    let told = named.map(|(at, arch)| arch.strip_prefix(if at == 0 { "" } else { "sm_" }).unwrap_or(arch));
+    let mut text = told.collect::<Vec<&str>>().join(",");
+    if all.len() > NAMED + 1 {
+        text.push_str(&format!(" +{}", all.len() - NAMED));
+    }
+    text
+}
+
 /// Options of a compiler's cache that say nothing of how a kernel was tuned.
 const NOT_TUNED: [&str; 6] = ["name", "hash", "target", "arch", "cluster_dims", "backend_name"];
 
 /// What tells rows of one name and architecture apart: how each was made, where a compiler's cache says, and where it is.
 pub(super) fn particulars(table: &Table<'_>) -> Vec<Option<String>> {
     let made = configurations(table);
-    let mut entries: HashMap<(&str, &str, Option<&str>), BTreeSet<&str>> = HashMap::new();
+    let mut rows: HashMap<(&str, &str, Option<&str>), u64> = HashMap::new();
     for (row, made) in table.rows.iter().zip(&made) {
-        entries.entry((&row.name, &row.arch, made.as_deref())).or_default().insert(&row.entry);
+        for arch in row.arches() {
+            *rows.entry((&row.name, arch, made.as_deref())).or_default() += 1;
+        }
     }
     let is_alike = |row: &Row, made: &Option<String>| {
-        let key = (row.name.as_str(), &*row.arch, made.as_deref());
-        entries.get(&key).is_some_and(|places| places.len() > 1)
+        let rows_for = |arch| rows.get(&(row.name.as_str(), arch, made.as_deref()));
+        row.arches().into_iter().any(|arch| rows_for(arch).is_some_and(|&rows| rows > 1))
     };
     let told = |(row, made): (&Row, &Option<String>)| {
-        let place = is_alike(row, made).then(|| format!("in {}", place(table.inputs, &row.entry)));
+        let place = match (is_alike(row, made), row.copies.len() as u64) {
+            (true, 0) => Some(format!("in {}", place(table.inputs, &row.entry))),
+            (true, copies) => {
+                Some(format!("in {} and {}", place(table.inputs, &row.entry), count(copies, "other cubin")))
+            }
+            // One for each of its architectures needs no word.
+            (false, copies) if row.arches().len() as u64 == copies + 1 => None,
+            (false, copies) => Some(format!("in {}", count(copies + 1, "cubin"))),
+        };
         let parts: Vec<String> = made.iter().cloned().chain(place).collect();
         (!parts.is_empty()).then(|| parts.join("  "))
     };

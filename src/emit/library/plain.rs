@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Table, arch_columns, columns, name};
+use super::{Table, arch_columns, arches, columns, name, particulars};
 use crate::emit::escape::terminal;
 use crate::emit::text::thousands;
 
@@ -101,10 +101,12 @@ pub fn write_markdown(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> 
     let titles: Vec<&str> = columns(table.full).map(|(title, _)| *title).collect();
     writeln!(out, "\n| {} | arch | kernel |", titles.join(" | "))?;
     writeln!(out, "|{}---|---|", "---:|".repeat(titles.len()))?;
-    for row in table.rows {
+    for (row, told) in table.rows.iter().zip(particulars(table)) {
         let cells: Vec<String> =
             columns(table.full).map(|(_, value)| value(row).unwrap_or_else(|| "-".to_owned())).collect();
-        writeln!(out, "| {} | {} | {} |", cells.join(" | "), cell(&row.arch), code(&name(row, table.verbose)))?;
+        let told = told.map(|told| format!(" {}", cell(&told))).unwrap_or_default();
+        let name = code(&name(row, table.verbose));
+        writeln!(out, "| {} | {} | {name}{told} |", cells.join(" | "), cell(&arches(row)))?;
     }
     let left = table.total_rows.saturating_sub(table.rows.len() as u64);
     if left > 0 {

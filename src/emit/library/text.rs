@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{ROOMY, Table, arch_columns, name, notes, particulars, terminal_columns};
+use super::{ROOMY, Table, arch_columns, arches, name, notes, particulars, terminal_columns};
 use crate::emit::escape::terminal;
 use crate::emit::text::{BOLD, DIM, RESET, WARN, count, thousands, write_wrapped};
 use crate::report::distinct;
@@ -132,7 +132,7 @@ fn write_rows(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
         lines.push(terminal_columns(table).map(|(_, value)| value(row).unwrap_or_else(|| "-".to_owned())).collect());
     }
     let widths = widths(&lines);
-    let arch_width = table.rows.iter().map(|row| row.arch.chars().count()).max().unwrap_or(0).max(4);
+    let arch_width = table.rows.iter().map(|row| arches(row).chars().count()).max().unwrap_or(0).max(4);
     let used: usize = widths.iter().map(|width| width + 2).sum::<usize>() + arch_width + 4;
     let most = told.iter().flatten().map(|told| told.chars().count() + 2).max().unwrap_or(0);
     let names: Vec<String> = table.rows.iter().map(|row| name(row, table.verbose)).collect();
@@ -157,7 +157,8 @@ fn write_rows(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
             Some((row, name)) => {
                 let place = if table.verbose { format!("  {}", row.entry) } else { String::new() };
                 let told = number.checked_sub(1).and_then(|at| told.get(at)?.as_deref());
-                let (arch, name, place) = (terminal(&row.arch), terminal(name), terminal(&place));
+                let (arch, name, place) = (arches(row), terminal(name), terminal(&place));
+                let arch = terminal(&arch);
                 let told = told.map(terminal).unwrap_or_default();
                 let after = if beside && !told.is_empty() { format!("  {told}") } else { String::new() };
                 match is_under {

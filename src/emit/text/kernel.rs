@@ -158,9 +158,9 @@ pub(super) fn write_memory(kernel: &Kernel, unit: &Unit, options: &Options, out:
     bounds.extend(launch.cluster.map(|d| format!("clusters of {} blocks", dims(d))));
     bounds.extend(launch.max_cluster_rank.map(|n| format!("clusters of at most {n} blocks")));
     if let Some(recorded) = unit.recorded_launch.as_ref().filter(|_| kernel.kind == KernelKind::Entry) {
-        let smem = bytes(recorded.smem_dynamic_bytes);
+        let smem = thousands(recorded.smem_dynamic_bytes);
         bounds.push(format!(
-            "{} records blocks of {} threads with {smem} of dynamic shared memory",
+            "{} records blocks of {} threads with {smem} B of dynamic shared memory",
             recorded.file, recorded.threads
         ));
     }

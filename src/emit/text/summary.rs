@@ -160,9 +160,8 @@ fn occupancy(kernel: &Kernel) -> Option<String> {
             }
             None => {
                 let decides = launch_decides(&occupancy.missing);
-                let touched = least
-                    .map(|least| format!(", for it touches at least {} B of dynamic shared memory", thousands(least)));
-                format!("An SM holds at most {held}{}; how many depends on {decides}.", touched.unwrap_or_default())
+                let touched = least.map(|least| format!(" It touches at least {} B of that memory.", thousands(least)));
+                format!("An SM holds at most {held}; how many depends on {decides}.{}", touched.unwrap_or_default())
             }
         });
     };

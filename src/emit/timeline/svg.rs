@@ -37,7 +37,7 @@ const MORE: &str = "more";
 const SHORT: u64 = 3;
 
 const STYLE: &str = "\
-svg:root{background:#fff}.tl text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#5d6773}\
+svg:root{background:#fff;max-width:100%;height:auto}.tl text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#5d6773}\
 .tl .name{font:600 14px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#1d2329}\
 .tl .ink{fill:#1d2329;font-weight:600}.tl .in{font-size:10.5px;fill:#fff}.tl .on{font-size:10.5px;fill:#8a5a00}.tl .st{font-size:10.5px}\
 .tl .grid{stroke:#eceded}.tl .lane{fill:#f4f5f4}.tl .wait{fill:#f3d9a4}.tl .stuck{fill:#e8a0a6}.tl .bad{fill:#b3202f;font-weight:600}\

@@ -20,7 +20,7 @@ const LISTED: usize = 14;
 const NEAR: f64 = 12.0;
 
 const STYLE: &str = "\
-svg:root{background:#fff}text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#5d6773}\
+svg:root{background:#fff;max-width:100%;height:auto}text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#5d6773}\
 .name{font:600 14px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#1d2329}.ink{fill:#1d2329}\
 .axis{stroke:#c9cccf}.row{fill:#2d8a7f}.now{fill:#c8641b}\
 @media(prefers-color-scheme:dark){svg:root{background:#101418}text{fill:#95a0ac}.name,.ink{fill:#d5dbe2}.axis{stroke:#454c55}.row{fill:#4db3a5}.now{fill:#e59145}}";

@@ -12,7 +12,7 @@ use crate::cubin::lines::{FunctionLines, LineTable};
 use crate::cubin::{Function, Image};
 use crate::ptx::{FunctionKind, Module};
 use crate::registers::budget::budgets;
-use crate::registers::code::{Code, Codes, Counting};
+use crate::registers::code::{Code, Codes, Counting, WordKind};
 use crate::registers::occupancy::{self, register_table};
 use crate::registers::value_spans::value_spans;
 use crate::report::code::marked_spills;
@@ -381,6 +381,7 @@ impl<'a> Reader<'a> {
             ptx_line: self.ptx_line(pc),
             source: self.source(pc),
             loop_depth: self.code.map(|code| code.cfg.loop_depth(&code.loops, pc)),
+            is_padding: self.code.is_some_and(|code| code.kind(pc) == WordKind::Padding),
             budget: None,
             target: target.and_then(|target| u32::try_from(target).ok()).map(Pc),
             text,

@@ -138,6 +138,8 @@ pub struct AnnotatedInstruction {
     pub source: Option<(u32, Line)>,
     /// How many loops it is in; none when control flow is not known.
     pub loop_depth: Option<u32>,
+    /// Whether it only fills up the section: it is never run.
+    pub is_padding: bool,
     /// The register budget in force, where setmaxnreg changed it.
     pub budget: Option<Budget>,
     /// Where a branch or call goes.

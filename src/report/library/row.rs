@@ -1,6 +1,7 @@
 //! One function of a library.
 
 use std::cmp::Ordering;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -89,13 +90,67 @@ pub struct Row {
     pub pressure: Option<RowPressure>,
     /// Blocks per SM; null for a function.
     pub occupancy: Option<Occupancy>,
+    /// Whether a compiler's cache says how it was made: then it is a row of its own, whatever its figures are.
+    #[serde(skip)]
+    pub is_configured: bool,
+    /// Where else it is with the same figures, where copies share a row.
+    #[serde(skip)]
+    pub copies: Vec<Copied>,
 }
+
+/// Another place of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// The cubin.
+    pub entry: Arc<str>,
+    /// Its architecture.
+    pub arch: Arc<str>,
+}
+
+/// The figures in which copies are the same.
+type Figures = [Option<u64>; 12];
 
 impl Row {
     /// Shared memory of a block: what is declared, and what is known of what the launch adds.
     pub fn smem_bytes(&self) -> Option<u64> {
         let launched = self.occupancy.as_ref().and_then(|found| found.smem_dynamic_bytes);
         Some(self.resources.smem_bytes?.saturating_add(launched.unwrap_or(0)))
+    }
+
+    /// The architectures that it is for, the oldest first.
+    pub fn arches(&self) -> Vec<&str> {
+        let mut all: Vec<&str> =
+            std::iter::once(&self.arch).chain(self.copies.iter().map(|copy| &copy.arch)).map(|arch| &**arch).collect();
+        all.sort_by_key(|arch| (sm_number(arch), *arch));
+        all.dedup();
+        all
+    }
+
+    fn figures(&self) -> Figures {
+        let pressure = self.pressure.as_ref();
+        let occupancy = self.occupancy.as_ref();
+        [
+            self.resources.registers.map(u64::from),
+            pressure.map(|found| u64::from(found.gpr.peak)),
+            pressure.map(|found| u64::from(found.exact)),
+            self.spills.map(|spills| spills.instructions),
+            self.resources.stack_bytes,
+            self.smem_bytes(),
+            self.resources.barriers.map(u64::from),
+            occupancy.and_then(Occupancy::most_warps_per_sm).map(u64::from),
+            occupancy.map(|found| u64::from(found.max_warps_per_sm)),
+            occupancy.and_then(|found| found.warps_per_sm).map(u64::from),
+            self.instructions.count(),
+            Some(self.resources.code_bytes),
+        ]
+    }
+
+    /// What copies have in common: who has not all of it is a row of its own. The sum of it counts such rows.
+    pub fn identity(&self, key: SortKey) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.name, self.kind == KernelKind::Entry, self.figures()).hash(&mut hasher);
+        ((key == SortKey::Arch).then_some(&self.arch), self.is_configured.then_some(&self.entry)).hash(&mut hasher);
+        hasher.finish()
     }
 }
 
@@ -208,6 +263,8 @@ fn row(
             false => None,
         },
         resources,
+        is_configured: false,
+        copies: Vec::new(),
     };
     if depth == Depth::Full
         && let Some(code) = Code::analyse(image.arch, function, &Counting::default())
@@ -293,30 +350,16 @@ pub fn sort(rows: &mut Vec<Row>, key: SortKey, top: usize) {
         rows.truncate(top);
         return;
     }
-    let most = |row: &Row| -> Option<u64> {
-        match key {
-            SortKey::Registers => row.resources.registers.map(u64::from),
-            SortKey::Live => row.pressure.as_ref().map(|pressure| u64::from(pressure.gpr.peak)),
-            SortKey::Spills => row.spills.map(|spills| spills.instructions),
-            SortKey::Stack => row.resources.stack_bytes,
-            SortKey::Smem => row.smem_bytes(),
-            SortKey::Occupancy => {
-                row.occupancy.as_ref().and_then(|found| Some(u64::MAX - u64::from(found.warps_per_sm?)))
-            }
-            SortKey::Instructions => row.instructions.count(),
-            SortKey::Code => Some(row.resources.code_bytes),
-            SortKey::Order | SortKey::Name | SortKey::Arch => None,
-        }
-    };
-    let arch = |row: &Row| sm_number(&row.arch);
     let by_text = |a: &Row, b: &Row| -> Ordering {
-        let by_name = || a.name.cmp(&b.name);
-        let by_arch = || arch(a).cmp(&arch(b)).then_with(|| a.arch.cmp(&b.arch));
-        let both = if key == SortKey::Arch { by_arch().then_with(by_name) } else { by_name().then_with(by_arch) };
+        let both = if key == SortKey::Arch {
+            by_arch(a, b).then_with(|| a.name.cmp(&b.name))
+        } else {
+            a.name.cmp(&b.name).then_with(|| by_arch(a, b))
+        };
         both.then_with(|| a.entry.cmp(&b.entry))
     };
     // Rows are large and most of them are not kept: their numbers are sorted.
-    let mut order: Vec<(Option<u64>, usize)> = rows.iter().map(most).zip(0..).collect();
+    let mut order: Vec<(Option<u64>, usize)> = rows.iter().map(|row| worth(row, key)).zip(0..).collect();
     let worst = |a: &(Option<u64>, usize), b: &(Option<u64>, usize)| {
         b.0.cmp(&a.0).then_with(|| by_text(&rows[a.1], &rows[b.1])).then(a.1.cmp(&b.1))
     };
@@ -329,9 +372,117 @@ pub fn sort(rows: &mut Vec<Row>, key: SortKey, top: usize) {
     rows.extend(order.into_iter().filter_map(|(_, at)| from.get_mut(at)?.take()));
 }
 
+/// As [`sort`], but copies of a kernel that have the same figures are one row: the first of them, which knows the others. Rows may be
+/// folded again when more have come: what is cut is what comes after `top` rows whatever comes.
+pub fn fold(rows: &mut Vec<Row>, key: SortKey, top: usize) {
+    if key == SortKey::Order {
+        return sort(rows, key, top);
+    }
+    let alone = |row: &Row| row.is_configured.then(|| Arc::clone(&row.entry));
+    let arch_first = |a: &Row, b: &Row| if key == SortKey::Arch { by_arch(a, b) } else { Ordering::Equal };
+    let by_identity = |a: &Row, b: &Row| -> Ordering {
+        let is_entry = |row: &Row| row.kind == KernelKind::Entry;
+        worth(b, key)
+            .cmp(&worth(a, key))
+            .then_with(|| arch_first(a, b))
+            .then_with(|| a.name.cmp(&b.name))
+            .then_with(|| is_entry(b).cmp(&is_entry(a)))
+            .then_with(|| b.figures().cmp(&a.figures()))
+            .then_with(|| alone(a).cmp(&alone(b)))
+    };
+    let mut all = std::mem::take(rows);
+    all.sort_by(|a, b| by_identity(a, b).then_with(|| by_arch(a, b)).then_with(|| a.entry.cmp(&b.entry)));
+    for row in all {
+        let is_full = rows.len() >= top;
+        match rows.last_mut() {
+            Some(last) if by_identity(last, &row).is_eq() => {
+                last.copies.push(Copied { entry: row.entry, arch: row.arch });
+                last.copies.extend(row.copies);
+            }
+            _ if is_full => break,
+            _ => rows.push(row),
+        }
+    }
+}
+
+/// What a row is sorted by, where that is a figure.
+fn worth(row: &Row, key: SortKey) -> Option<u64> {
+    match key {
+        SortKey::Registers => row.resources.registers.map(u64::from),
+        SortKey::Live => row.pressure.as_ref().map(|pressure| u64::from(pressure.gpr.peak)),
+        SortKey::Spills => row.spills.map(|spills| spills.instructions),
+        SortKey::Stack => row.resources.stack_bytes,
+        SortKey::Smem => row.smem_bytes(),
+        SortKey::Occupancy => row.occupancy.as_ref().and_then(|found| Some(u64::MAX - u64::from(found.warps_per_sm?))),
+        SortKey::Instructions => row.instructions.count(),
+        SortKey::Code => Some(row.resources.code_bytes),
+        SortKey::Order | SortKey::Name | SortKey::Arch => None,
+    }
+}
+
+fn by_arch(a: &Row, b: &Row) -> Ordering {
+    sm_number(&a.arch).cmp(&sm_number(&b.arch)).then_with(|| a.arch.cmp(&b.arch))
+}
+
 /// 90 of `sm_90a`, so that sm_100 comes after it.
 pub(super) fn sm_number(arch: &str) -> u32 {
     let digits = arch.trim_start_matches("sm_");
     let digits = digits.trim_end_matches(|c: char| !c.is_ascii_digit());
     digits.parse().unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rows of recorded cubins, each there three times.
+    fn gathered() -> Vec<Vec<Row>> {
+        let mut all = Vec::new();
+        for (copy, name) in (0..3).flat_map(|copy| {
+            ["functions-12.0-sm_75", "hopper-13.4-sm_90a", "functions-13.4-sm_75", "culprits-13.4-sm_90"]
+                .map(|name| (copy, name))
+        }) {
+            let file = format!("{}/testdata/cubin/{name}.cubin", env!("CARGO_MANIFEST_DIR"));
+            let bytes = std::fs::read(file).unwrap();
+            let image = Image::parse(&bytes).unwrap();
+            let (entry, arch) = (format!("{copy}/{name}"), image.arch.to_string());
+            all.push(rows(&image, &entry, &arch, Depth::Resources, LaunchHints::default(), &|_| true).1);
+        }
+        all
+    }
+
+    /// However often rows are folded and cut on the way, what is kept is what would be kept of all of them.
+    #[test]
+    fn folding_on_the_way_is_folding_at_the_end() {
+        let told = |rows: &[Row]| {
+            let places = |row: &Row| {
+                row.copies.iter().map(|copy| copy.entry.to_string()).collect::<std::collections::BTreeSet<_>>()
+            };
+            rows.iter().map(|row| (row.entry.to_string(), row.name.clone(), places(row))).collect::<Vec<_>>()
+        };
+        for key in [SortKey::Registers, SortKey::Code, SortKey::Name, SortKey::Arch, SortKey::Spills] {
+            for top in [1, 3, 8, usize::MAX] {
+                let mut whole: Vec<Row> = gathered().into_iter().flatten().collect();
+                let distinct: std::collections::HashSet<u64> = whole.iter().map(|row| row.identity(key)).collect();
+                fold(&mut whole, key, top);
+                assert_eq!(whole.len(), distinct.len().min(top), "{key:?} {top}");
+                assert!(whole.iter().all(|row| row.copies.len() >= 2), "{key:?}: each is there three times");
+                let mut pieces = Vec::new();
+                for mut rows in gathered().into_iter().rev() {
+                    pieces.append(&mut rows);
+                    fold(&mut pieces, key, top);
+                }
+                assert_eq!(told(&pieces), told(&whole), "{key:?} {top}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_compilers_cache_tells_apart_is_not_folded() {
+        let mut all: Vec<Row> = gathered().into_iter().flatten().collect();
+        let count = all.len();
+        all.iter_mut().for_each(|row| row.is_configured = true);
+        fold(&mut all, SortKey::Registers, usize::MAX);
+        assert_eq!(all.len(), count);
+    }
 }

@@ -496,4 +496,31 @@ mod tests {
         assert_eq!(chosen(&[tried(1, true, true, 80), tried(2, true, true, 100)]), Some(Input::All(1)));
         assert_eq!(chosen(&[tried(1, true, true, 10), tried(2, true, true, 100)]), Some(Input::All(2)));
     }
+
+    /// Blocks arrive at the mbarrier of the one two further on, where there is enough to do: clusters of fewer than four have none.
+    #[test]
+    fn where_the_shape_that_was_judged_shows_nothing_another_is_drawn() {
+        let text = include_str!("../../../testdata/shapes/launched_cluster.ptx");
+        let (head, rest) = text.split_once("    mapa.shared::cluster.u32 %r8, %r3, 0;").unwrap();
+        let (_, tail) = rest.split_once("WAIT:").unwrap();
+        let partner = "    mov.u32 %r10, %cluster_ctarank;\n    xor.b32 %r10, %r10, 2;\n    mapa.shared::cluster.u32 %r9, %r3, %r10;\n    \
+                       mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r9];\nWAIT:";
+        let text = format!("{}{partner}{tail}", head.replace("[%r3], 4;", "[%r3], 2;"));
+        let module = crate::ptx::parse(&text);
+        let function = module.functions().next().unwrap();
+        let graph = Graph::build(&function);
+        let size = crate::simt::BlockSize { dimensions: [64, 1, 1], exact: true };
+        let mut checked =
+            crate::sync::execute_kernel(&function, &graph, size, &[], crate::sync::Effort::Usual).unwrap();
+        assert_eq!((checked.verdict.answer(), checked.launch.blocks()), (Answer::Ends, 4), "the verdict is of four");
+        let drawn = |checked: &Checked| recording(checked, &graph, STEPS).launch.cluster;
+        assert_eq!(drawn(&checked), checked.launch.cluster);
+        // As if two had been judged: there it ends with nothing to do, and asks for a third where it has something.
+        let of = |cluster: [u32; 3]| Launch { cluster, ..checked.launch.clone() };
+        let (two, others) = (of([2, 1, 1]), vec![of([1, 2, 1]), of([4, 1, 1]), of([8, 1, 1])]);
+        (checked.launch, checked.others) = (two, others);
+        assert_eq!(drawn(&checked), [4, 1, 1], "the first shape that shows something");
+        checked.others.truncate(1);
+        assert_eq!(drawn(&checked), [2, 1, 1], "where none does, the one that was judged");
+    }
 }

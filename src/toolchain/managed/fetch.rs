@@ -7,7 +7,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::Progress;
-use super::store::tail;
 use super::wheel::Package;
 use crate::files::Scratch;
 use crate::toolchain::process::{self, Ended};
@@ -264,8 +263,23 @@ fn refusal(ended: &Ended) -> Attempt {
     } else if !versions.is_empty() {
         Attempt::NoSuchVersion(versions)
     } else {
-        Attempt::Failed(format!("{}: {}", ended.status, tail(output, 1200)))
+        Attempt::Failed(format!("{}: {}", ended.status, told(output)))
     }
+}
+
+/// The end of what an installer said, in whole lines: of attempts that are repeated the last, and as much of a line as can be read.
+fn told(output: &str) -> String {
+    const LINES: usize = 8;
+    const LETTERS: usize = 300;
+    let start = |line: &&str| line.split_whitespace().take(2).map(str::to_owned).collect::<Vec<_>>();
+    let lines: Vec<&str> = output.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let last: Vec<&str> = lines.chunk_by(|a, b| start(a) == start(b)).filter_map(|same| same.last().copied()).collect();
+    let shown = last.iter().skip(last.len().saturating_sub(LINES));
+    let cut = |line: &&str| match line.char_indices().nth(LETTERS) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => (*line).to_owned(),
+    };
+    shown.map(cut).collect::<Vec<_>>().join("\n")
 }
 
 /// Gets the newest wheel of `package` that fits `request` into `staging`.
@@ -393,6 +407,15 @@ fn largest_file(folder: &Path) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_pip_says_again_and_again_is_told_once() {
+        let again = |left: u32| format!("WARNING: Retrying (total={left}) after connection broken\n");
+        let said = format!("{}{}{}\nERROR: No matching distribution found", again(2), again(1), again(0));
+        assert_eq!(told(&said), format!("{}ERROR: No matching distribution found", again(0)));
+        assert_eq!(told(&"ö".repeat(400)).chars().count(), 301);
+        assert_eq!(told(" \n"), "");
+    }
 
     #[test]
     fn what_pip_says_is_understood() {

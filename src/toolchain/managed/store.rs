@@ -269,7 +269,7 @@ fn check(unpacked: &Path, fetched: &Package, folder: &Path) -> Result<Version, T
 }
 
 /// The end of a text, at most so many bytes of it.
-pub(super) fn tail(text: &str, bytes: usize) -> &str {
+fn tail(text: &str, bytes: usize) -> &str {
     let text = text.trim();
     let start = (text.len().saturating_sub(bytes)..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     &text[start..]
