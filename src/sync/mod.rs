@@ -275,13 +275,14 @@ fn mended<'l>(
 ) -> (Verdict, &'l Launch, Option<Mend>) {
     let mut witness = match verdict {
         Verdict::Wrong(witness) => witness,
-        Verdict::Ends { suspects, basis, cut, lacks_blocks } => {
+        Verdict::Ends { suspects, basis, cut, lacks_blocks, unreached } => {
             return match mended_suspect(program, launches, (&suspects, launch), limits) {
                 Suspected::Fault(witness, launch, mend) => (Verdict::Wrong(witness), launch, Some(*mend)),
                 Suspected::RightIn(launch) => {
-                    (Verdict::Ends { suspects: Vec::new(), basis, cut, lacks_blocks: false }, launch, None)
+                    let suspects = Vec::new();
+                    (Verdict::Ends { suspects, basis, cut, lacks_blocks: false, unreached }, launch, None)
                 }
-                Suspected::Unknown => (Verdict::Ends { suspects, basis, cut, lacks_blocks }, launch, None),
+                Suspected::Unknown => (Verdict::Ends { suspects, basis, cut, lacks_blocks, unreached }, launch, None),
             };
         }
         verdict => return (verdict, launch, None),

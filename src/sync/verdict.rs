@@ -237,6 +237,8 @@ pub enum Verdict {
         suspects: Vec<Witness>,
         /// Whether some inputs lead to blocks of the cluster that the launch does not have.
         lacks_blocks: bool,
+        /// The first line that synchronises and that none of the inputs came to, where they decide that.
+        unreached: Option<Line>,
     },
     /// It goes wrong.
     Wrong(Box<Witness>),
@@ -247,6 +249,19 @@ pub enum Verdict {
         /// Why that is not known.
         why: &'static str,
     },
+}
+
+impl Verdict {
+    /// What was left untried of a kernel that ends: why, and the line that it is about.
+    pub fn untried(&self) -> (Option<Line>, Option<&'static str>) {
+        match self {
+            Verdict::Ends { unreached: Some(line), .. } => {
+                (Some(*line), Some("nothing that was tried comes to this line"))
+            }
+            Verdict::Ends { cut: true, .. } => (None, Some("not everything could be tried")),
+            _ => (None, None),
+        }
+    }
 }
 
 /// What executing a kernel's barriers says.
@@ -634,7 +649,11 @@ impl<'p> Judge<'p> {
         match (weak, undecided) {
             (Some(witness), _) => Verdict::Wrong(Box::new(witness)),
             (None, Some((line, why))) if !ended => Verdict::Undecided { line, why },
-            (None, undecided) => Verdict::Ends { basis, cut: cut || undecided.is_some(), suspects, lacks_blocks },
+            (None, undecided) => {
+                let open = unreached.first().filter(|_| basis >= Basis::Input);
+                let unreached = open.and_then(|at| program.code.get(*at)).map(|instr| instr.line);
+                Verdict::Ends { basis, cut: cut || undecided.is_some(), suspects, lacks_blocks, unreached }
+            }
         }
     }
 

@@ -30,7 +30,10 @@ pub fn verdict(timeline: &Timeline) -> String {
     let reason = timeline.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     match timeline.verdict {
         Answer::Ends => match &timeline.reason {
-            Some(reason) => format!("ends in every order of the warps that was tried, but {reason}"),
+            Some(reason) => {
+                let which = timeline.ptx_line.map(|line| format!(", line {line}")).unwrap_or_default();
+                format!("ends in every order of the warps that was tried, but {reason}{which}")
+            }
             None => "ends in every order of the warps that was tried".to_owned(),
         },
         // What memory brings was guessed.

@@ -359,7 +359,10 @@ fn execution(executed: &Checked, graph: &Graph<'_>, module: &Module<'_>, roles: 
         }
     });
     let (line, reason, witness) = match verdict {
-        Verdict::Ends { cut, .. } => (None, cut.then_some("not everything could be tried"), Vec::new()),
+        Verdict::Ends { .. } => {
+            let (line, why) = verdict.untried();
+            (line, why, Vec::new())
+        }
         Verdict::Wrong(witness) => match &witness.cause {
             Cause::Hang(stuck) => (None, None, stuck.iter().map(|group| Stands::of(group, module, roles)).collect()),
             Cause::Undefined { line, .. } | Cause::Bytes { line, .. } => (Some(*line), None, Vec::new()),

@@ -268,7 +268,10 @@ pub fn timeline(
     let line = |line: Line| Some(module.number_of(line));
     let verdict = &checked.verdict;
     let (ptx_line, reason) = match verdict {
-        Verdict::Ends { cut, .. } => (None, cut.then(|| "not everything could be tried".to_owned())),
+        Verdict::Ends { .. } => {
+            let (at, why) = verdict.untried();
+            (at.and_then(line), why.map(str::to_owned))
+        }
         Verdict::Wrong(witness) => match &witness.cause {
             Cause::Hang(_) => (None, None),
             Cause::Undefined { line: at, .. } | Cause::Bytes { line: at, .. } => {
