@@ -173,6 +173,8 @@ rules! {
         InitialisedOnce "PI313" Fatal Read,
         /// One thread initialises an mbarrier.
         OneInitialises "PI314" Fatal Read,
+        /// What try_wait answers decides what is done next.
+        AnswerHeeded "PI315" Other Both,
     }
     Cluster {
         /// A wait at the cluster barrier comes after an arrival.
