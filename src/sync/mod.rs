@@ -167,7 +167,7 @@ pub(crate) fn of_operands<'a>(
         found.extend(issue::check(&mut agreement));
         found.extend(descriptors::check(&warps, &bits));
         found.extend(tensor_memory::check(&mut agreement, &bits));
-        found.extend(registers::check(&mut agreement));
+        found.extend(registers::check(&mut agreement, &bits));
         found.extend(addresses::check(&mut agreement, &bits));
         found.extend(addresses::cluster_size(&warps, function));
         found.extend(groups::read_back(&warps));
