@@ -170,6 +170,7 @@ pub(crate) fn of_operands<'a>(
         found.extend(registers::check(&mut agreement, &bits));
         found.extend(addresses::check(&mut agreement, &bits));
         found.extend(addresses::cluster_size(&warps, function));
+        found.extend(addresses::boxes_apart(&warps));
         found.extend(groups::read_back(&warps));
         found.extend(flags::check(&warps));
         found.extend(awaited::check(&warps));
