@@ -112,6 +112,10 @@ pub fn check<'a>(
     }
     if let Some(size) = known {
         let (told, touched) = data::check(function, &warps.graph, size, executed.as_ref());
+        // An execution knows which block is gone.
+        if told.iter().any(|check| check.rule == Rule::PeerRuns) {
+            found.retain(|check| check.rule != Rule::PeerRuns);
+        }
         // What reading the instructions tells of a line is told.
         let is_told = |other: &Finding| found.iter().any(|it| (it.rule, it.line) == (other.rule, other.line));
         let new: Vec<Finding> = told.into_iter().filter(|it| !is_told(it)).collect();
@@ -171,6 +175,7 @@ pub(crate) fn of_operands<'a>(
         found.extend(addresses::check(&mut agreement, &bits));
         found.extend(addresses::cluster_size(&warps, function));
         found.extend(addresses::boxes_apart(&warps));
+        found.extend(cluster::left_early(&warps));
         found.extend(groups::read_back(&warps));
         found.extend(flags::check(&warps));
         found.extend(awaited::check(&warps));
