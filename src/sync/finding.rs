@@ -67,7 +67,7 @@ pub fn finding(
             let message = format!("the kernel hangs: {}", Stands::of(first, module, roles));
             // What nobody announced is at fault where it is issued.
             let line = match first.lacks {
-                Lack::Announcement { other: false } => first.copied.unwrap_or(first.line),
+                Lack::Announcement { .. } => first.copied.unwrap_or(first.line),
                 _ => first.line,
             };
             // Where the others stand is in the witness.

@@ -16,6 +16,7 @@ use crate::ptx::{
 };
 use crate::simt::eval::number::{Arithmetic, Comparison, FloatComparison, Type};
 use crate::simt::{Graph, SiteId};
+use crate::sync::rules::flags;
 
 /// Where the first shared variable lies: the first kilobyte is the driver's from sm_90 on.
 const SHARED_START: u64 = 1024;
@@ -158,7 +159,8 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         let mut synchronises = false;
         let mut code: IndexVec<InstrId, Instr> = IndexVec::default();
         let mut sites = IndexVec::default();
-        let (mut relaxed, mut strong) = (Vec::new(), Vec::new());
+        let (mut relaxed, mut strong, mut volatile) = (Vec::new(), Vec::new(), Vec::new());
+        let polls = self.with_data && flags::polls(self.graph);
         for (index, site) in self.graph.sites.iter_enumerated() {
             if !keep.get(index).copied().unwrap_or(false) {
                 continue;
@@ -179,6 +181,9 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             }
             if self.with_data && is_strong(site) {
                 strong.push(code.next_id());
+                if site.located.instruction.has("volatile") && !polls {
+                    volatile.push(code.next_id());
+                }
             }
             match op {
                 Some(op) => {
@@ -209,6 +214,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             sites,
             relaxed,
             strong,
+            volatile,
             refused,
         }
     }

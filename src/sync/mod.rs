@@ -112,12 +112,22 @@ pub fn check<'a>(
     }
     if let Some(size) = known {
         let (told, touched) = data::check(function, &warps.graph, size, executed.as_ref());
+        // An execution knows which block is gone.
+        if told.iter().any(|check| check.rule == Rule::PeerRuns) {
+            found.retain(|check| check.rule != Rule::PeerRuns);
+        }
         // What reading the instructions tells of a line is told.
         let is_told = |other: &Finding| found.iter().any(|it| (it.rule, it.line) == (other.rule, other.line));
         let new: Vec<Finding> = told.into_iter().filter(|it| !is_told(it)).collect();
         found.extend(new);
         found.extend(touched.iter().flat_map(|touched| flags::narrow_waits(warps, touched)));
         evidence.touched = touched;
+        // Asking ahead is no fault: it is one where an execution shows that nothing else was waited for.
+        let came_early =
+            |check: &Finding| matches!(check.rule, Rule::CopyAwaited | Rule::TensorOrdered | Rule::ReadAwaited);
+        if found.iter().any(came_early) {
+            found.extend(mbarrier_checks::unheeded(warps));
+        }
     }
     // Columns that are taken several times, or by one lane, are not freed for that reason.
     let tensor = |line| {
@@ -161,9 +171,12 @@ pub(crate) fn of_operands<'a>(
         found.extend(issue::check(&mut agreement));
         found.extend(descriptors::check(&warps, &bits));
         found.extend(tensor_memory::check(&mut agreement, &bits));
-        found.extend(registers::check(&mut agreement));
+        found.extend(registers::check(&mut agreement, &bits));
         found.extend(addresses::check(&mut agreement, &bits));
         found.extend(addresses::cluster_size(&warps, function));
+        found.extend(addresses::boxes_apart(&warps));
+        found.extend(cluster::left_early(&warps));
+        found.extend(groups::read_back(&warps));
         found.extend(flags::check(&warps));
         found.extend(awaited::check(&warps));
         let known =

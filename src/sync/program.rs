@@ -448,6 +448,8 @@ pub struct Program {
     pub relaxed: Vec<InstrId>,
     /// Loads and stores that are not weak, where data is looked at.
     pub strong: Vec<InstrId>,
+    /// Of those, the ones that are volatile and no more, in order: lanes of a warp must meet between them all the same.
+    pub volatile: Vec<InstrId>,
     /// The first line that cannot be followed at all: a call of a function with barriers, a branch to nowhere.
     pub refused: Option<(Line, &'static str)>,
 }

@@ -614,6 +614,11 @@ impl Run<'_> {
         }
         if who.strong {
             self.flags(warp, who.access, &spans[..count]);
+        }
+        let Some(data) = &mut self.data else { return };
+        let pc = data.standing.get(warp).map_or(InstrId::ENTRY, |standing| standing.pc);
+        // What is volatile is there for all to see, and still lanes go on by themselves.
+        if who.strong && self.program.volatile.binary_search(&pc).is_err() {
             return;
         }
         // What threads write, or read when lanes have written.

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-use crate::base::{Line, work};
+use crate::base::{FastMap, Line, work};
 use crate::ptx::{
     Bulk, CpAsync, Function, Instruction, MbarrierAction, Operand, Operation, Register, StateSpace, Tcgen05, type_bits,
 };
@@ -17,6 +17,8 @@ use crate::sync::rules::rule::Rule;
 
 /// Bytes of a tensor map, and what it is aligned to.
 const MAP: (u64, u64) = (128, 64);
+/// What the place of a box in shared memory is a multiple of.
+const BOX: u64 = 128;
 /// Bytes of an mbarrier.
 const MBARRIER: u64 = 8;
 /// Bytes of a row of a matrix that lanes load or store together.
@@ -226,6 +228,49 @@ pub fn apart(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
     checks
 }
 
+/// Boxes of tensor copies that lie side by side in a variable which may start anywhere: where the first starts as it must, this one does
+/// not.
+pub fn boxes_apart(warps: &Warps<'_>) -> Vec<Finding> {
+    let graph = &warps.graph;
+    let mut first: FastMap<u32, (i64, Line)> = FastMap::default();
+    let mut checks: Vec<Finding> = Vec::new();
+    for (index, site) in graph.sites.iter_enumerated() {
+        let is_tensor =
+            matches!(site.operation, Operation::Bulk(Bulk::Copy { tensor: true } | Bulk::Reduce { tensor: true }));
+        if !is_tensor || warps.at(index).is_empty() {
+            continue;
+        }
+        for access in accesses(warps, (index, site)).into_iter().filter(|access| access.align == BOX) {
+            let value = warps.values.operand(graph, index, access.operand);
+            let (Value::Address { variable, offset: Some(offset) }, Some((name, declared))) =
+                (&value, declared(warps, &value))
+            else {
+                continue;
+            };
+            if declared.align >= BOX || declared.space != Some(StateSpace::Shared) {
+                continue;
+            }
+            let (there, line) = *first.entry(*variable).or_insert((*offset, site.line()));
+            let apart = offset.wrapping_sub(there);
+            if apart & (BOX - 1) as i64 != 0 {
+                checks.push(Finding {
+                    rule: Rule::Aligned,
+                    confidence: Confidence::Likely,
+                    line: site.line(),
+                    message: format!(
+                        "{} is {apart} bytes of {name} from where line {} copies: not both are multiples of {BOX}",
+                        access.operand.text(),
+                        line.0
+                    ),
+                    reasoning: format!("the {} of this instruction must be a multiple of {BOX}", access.what),
+                });
+                return checks;
+            }
+        }
+    }
+    checks
+}
+
 /// A cluster that not every launch may have.
 pub fn cluster_size(warps: &Warps<'_>, function: &Function<'_, '_>) -> Option<Finding> {
     let blocks = warps.cluster.filter(|blocks| *blocks > PORTABLE)?;
@@ -329,8 +374,8 @@ fn accesses<'a>(warps: &Warps<'a>, (index, site): (SiteId, &Site<'a>)) -> Vec<Ac
             let bytes = number(2).filter(|_| !tensor);
             let (to, from) = match (tensor, loads) {
                 // `[map, {…}]` is no address of what is copied.
-                (true, true) => (access(0, None, 128, first, true, "destination"), None),
-                (true, false) => (None, access(1, None, 128, second, false, "source")),
+                (true, true) => (access(0, None, BOX, first, true, "destination"), None),
+                (true, false) => (None, access(1, None, BOX, second, false, "source")),
                 _ => (access(0, bytes, 16, first, true, "destination"), access(1, bytes, 16, second, false, "source")),
             };
             let is_signalled = instruction.modifiers().any(|word| word.starts_with("mbarrier::"));

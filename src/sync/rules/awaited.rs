@@ -1,9 +1,10 @@
 //! Results that are used before what brings them is over, or seen: registers of `tcgen05.ld`, tensor maps that the kernel changes.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use crate::base::{FastMap, FastSet, work};
-use crate::ptx::{Bulk, MbarrierAction, Operand, Operation, Register, StateSpace, Tcgen05};
+use crate::ptx::{BarrierAction, Bulk, MbarrierAction, Operand, Operation, Register, StateSpace, Tcgen05};
 use crate::simt::{BlockId, Graph, Paths, Root, Site, SiteId, Warps, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::mbarriers::{self, Act, MbarrierSite};
@@ -21,7 +22,7 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
     checks.extend(changed_map(warps));
     if !warps.graph.calls && warps.graph.complete {
         checks.extend(loaded(warps));
-        checks.extend(unfenced(warps));
+        checks.extend(unfenced(warps).or_else(|| given_back_unfenced(warps)));
     }
     checks
 }
@@ -177,6 +178,82 @@ fn unfenced(warps: &Warps<'_>) -> Option<Finding> {
                 );
                 let reasoning = "the fence orders tcgen05 instructions after what the thread has waited for: without it a load may be done \
                                  before the multiplication is over";
+                return Some(likely(Rule::TensorFenced, site, message, reasoning));
+            }
+            state = step(state, index, site);
+        }
+    }
+    None
+}
+
+/// A `tcgen05.ld` or `.st` that an arrival, or a barrier, follows on every way to it with no `tcgen05.fence::before_thread_sync` since, where
+/// whoever waits there fences: one half of the pair is missing. In a kernel that has such fences at all, for there are compilers that write
+/// none.
+fn given_back_unfenced(warps: &Warps<'_>) -> Option<Finding> {
+    let graph = &warps.graph;
+    let is_fence = |site: &Site<'_>, which: &str| {
+        matches!(site.operation, Operation::Tcgen05 { .. }) && site.located.instruction.has(which)
+    };
+    let is_before = |site: &Site<'_>| is_fence(site, "fence::before_thread_sync");
+    graph.sites.iter().find(|site| is_before(site))?;
+    // The next after a wait but for asking again.
+    let fences_next = |index: SiteId| {
+        let mut fences = false;
+        dataflow::walk(
+            graph,
+            index,
+            |_| true,
+            |_, site| {
+                fences |= is_fence(site, "fence::after_thread_sync");
+                match site.operation {
+                    Operation::Branch { .. } | Operation::Mbarrier(_) if !fences => ControlFlow::Continue(()),
+                    _ => ControlFlow::Break(()),
+                }
+            },
+        );
+        fences
+    };
+    let on_objects = mbarriers::sites(warps);
+    let places = |site: &MbarrierSite| {
+        let (variable, places) = (site.variable?, site.places.as_deref()?);
+        Some(places.iter().map(move |place| (variable, *place)).collect::<Vec<_>>())
+    };
+    let fenced = on_objects.iter().filter(|site| site.act == Act::Wait && fences_next(site.index));
+    let waited: BTreeSet<(u32, i64)> = fenced.filter_map(places).flatten().collect();
+    let arrives = |site: &&MbarrierSite| {
+        site.act == Act::Arrive && places(site).is_some_and(|places| places.iter().all(|place| waited.contains(place)))
+    };
+    let arrivals: BTreeSet<SiteId> = on_objects.iter().filter(arrives).map(|site| site.index).collect();
+    // The access that came last on every way, where no fence has come since.
+    let step = |state: Option<SiteId>, index: SiteId, site: &Site<'_>| match site.operation {
+        Operation::Tcgen05 { action: Tcgen05::Ld | Tcgen05::St, .. } => Some(index),
+        _ if is_before(site) => None,
+        _ => state,
+    };
+    let through = |block: BlockId, state: Option<SiteId>| {
+        graph.sites_of(block).fold(state, |state, (index, site)| step(state, index, site))
+    };
+    let join = |there: &mut Option<SiteId>, state: Option<SiteId>| {
+        let both = there.filter(|_| state.is_some());
+        std::mem::replace(there, both) != both
+    };
+    let before = dataflow::forward(graph, None, through, |_, _, state| Some(*state), join);
+    for (block, state) in before.into_iter_enumerated() {
+        let Some(mut state) = state else { continue };
+        for (index, site) in graph.sites_of(block) {
+            let hands_over = match site.operation {
+                Operation::Mbarrier(_) => arrivals.contains(&index),
+                Operation::NamedBarrier(barrier) => barrier.action == BarrierAction::Sync && fences_next(index),
+                _ => false,
+            };
+            if let Some(access) = state.filter(|_| hands_over).and_then(|access| graph.sites.get(access)) {
+                let message = format!(
+                    "no tcgen05.fence::before_thread_sync comes between the {} of line {} and this",
+                    access.located.instruction.opcode().split('.').take(2).collect::<Vec<_>>().join("."),
+                    access.line()
+                );
+                let reasoning = "whoever waits here goes on with tcgen05.fence::after_thread_sync, which orders nothing without the fence \
+                                 of the other side";
                 return Some(likely(Rule::TensorFenced, site, message, reasoning));
             }
             state = step(state, index, site);

@@ -98,7 +98,16 @@ pub fn check(warps: &Warps<'_>, named: &Named) -> Vec<Finding> {
         }
         let arrives = sites.iter().find(|site| site.action == BarrierAction::Arrive);
         let waits = sites.iter().any(|site| site.action != BarrierAction::Arrive);
-        if let Some(site) = arrives.filter(|site| !waits && !site.in_turns) {
+        // One that has several barriers in turns is at fault where nobody waits for any of them.
+        let is_waited_for = |line: Line| {
+            named.barriers.iter().any(|(_, sites)| {
+                sites.iter().any(|site| site.line == line)
+                    && sites.iter().any(|site| site.action != BarrierAction::Arrive)
+            })
+        };
+        let known: Vec<Line> = checks.iter().map(|check: &Finding| check.line).collect();
+        let is_told = |site: &&BarrierSite| site.in_turns && (is_waited_for(site.line) || known.contains(&site.line));
+        if let Some(site) = arrives.filter(|site| !waits && !is_told(site)) {
             checks.push(Finding {
                 rule: Rule::BarrierWaitedFor,
                 confidence: Confidence::Likely,

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use crate::base::{IndexVec, Line};
-use crate::ptx::{ClusterBarrierAction, Operation};
-use crate::simt::{BlockId, Edge, Graph, Site, SiteId, ThreadSet, Warps, dataflow};
+use crate::ptx::{ClusterBarrierAction, Operand, Operation, Tcgen05};
+use crate::simt::{BlockId, Edge, Graph, Root, Site, SiteId, ThreadSet, Warps, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
@@ -253,6 +253,68 @@ fn for_nobody(graph: &Graph<'_>, ends: u8) -> Vec<Line> {
     };
     let lines = arrivals.iter().filter(|arrival| alone(arrival));
     lines.filter_map(|(index, _)| Some(graph.sites.get(*index)?.line())).collect()
+}
+
+/// An access to the shared memory of another block, of a rank that is only known when the kernel runs, after which nothing of the kernel
+/// says that it is over: no barrier of the cluster, no arrival at another block, no fence that reaches one. That block may have ended.
+pub fn left_early(warps: &Warps<'_>) -> Option<Finding> {
+    let graph = &warps.graph;
+    if graph.calls || !graph.complete || warps.cluster == Some(1) {
+        return None;
+    }
+    let remote = |index: SiteId, operand: Operand<'_>| {
+        warps.values.root(graph, index, operand) == Some(Root::Mapped) && !warps.values.is_own(graph, index, operand)
+    };
+    fn address<'a>(site: &Site<'a>) -> Option<Operand<'a>> {
+        let is_address = |operand: &Operand<'_>| operand.address().is_some_and(|address| address.base.is_some());
+        site.located.instruction.operands().find(is_address)
+    }
+    let tells = |index: SiteId, site: &Site<'_>| match site.operation {
+        Operation::ClusterBarrier { .. } | Operation::Tcgen05 { action: Tcgen05::Commit, .. } => true,
+        Operation::Mbarrier(mbarrier) => mbarrier.address.is_some_and(|address| remote(index, address)),
+        Operation::Fence { proxy: false } => {
+            site.located.instruction.modifiers().any(|word| matches!(word, "cluster" | "gpu" | "sys" | "gl"))
+        }
+        // What completes on an mbarrier, and what is released.
+        _ => {
+            let instruction = site.located.instruction;
+            instruction.opcode().contains("mbarrier::")
+                || instruction.has("release")
+                || instruction.has("acq_rel")
+                || matches!(site.operation, Operation::Call)
+        }
+    };
+    let touches = |site: &Site<'_>| matches!(site.located.instruction.mnemonic(), "ld" | "st" | "atom" | "red");
+    for (index, site) in graph.sites.iter_enumerated().filter(|(_, site)| touches(site)) {
+        let Some(operand) = address(site).filter(|operand| remote(index, *operand)) else { continue };
+        let is_known = warps.values.rank(graph, index, operand).is_some_and(|rank| rank.constant().is_some());
+        if is_known || warps.at(index).is_empty() {
+            continue;
+        }
+        let mut is_told = tells(index, site);
+        dataflow::walk(
+            graph,
+            index,
+            |_| true,
+            |index, other| {
+                is_told |= tells(index, other);
+                over(is_told)
+            },
+        );
+        if !is_told {
+            return Some(Finding {
+                rule: Rule::PeerRuns,
+                confidence: Confidence::Likely,
+                line: site.line(),
+                message: "touches the shared memory of another block, which may have ended".to_owned(),
+                reasoning:
+                    "no way from here comes to a barrier of the cluster, or tells the other block that it may end: \
+                            barrier.cluster.arrive and .wait before the end of the kernel"
+                        .to_owned(),
+            });
+        }
+    }
+    None
 }
 
 /// Whether any path leads on to another half.

@@ -72,6 +72,7 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
         }
         let of_flag = origins.address(graph, site) & !(BLOCK | LOADED);
         let writes = graph.sites.iter().filter(|site| is_global(site) && writes_flag(site));
+        checks.extend(set_weakly(warps, &origins, (spin.load, of_flag)));
         for write in writes.filter(|write| origins.address(graph, write) & of_flag != 0) {
             if Strength::of(write) == (Strength::Strong { within_block: true }) {
                 checks.push(likely(
@@ -300,6 +301,55 @@ fn given_back_weakly(warps: &Warps<'_>, load: SiteId) -> Option<Finding> {
         "a weak store races with the atomic of whoever waits, and orders nothing that was written before it: st.release, or atom.release, \
          with the scope of who waits",
     ))
+}
+
+/// A flag that other blocks wait for, set with a weak store: the only writes to what the loop's address is computed from, each of them in
+/// another block's place. What the thread that waits writes to its own place only puts the flag back.
+fn set_weakly(warps: &Warps<'_>, origins: &Origins, (load, of_flag): (SiteId, u64)) -> Option<Finding> {
+    let graph = &warps.graph;
+    let asked = graph.sites.get(load)?;
+    let place = |index: SiteId, site: &Site<'_>| {
+        site.located
+            .instruction
+            .operands()
+            .find(|operand| operand.address().is_some())
+            .and_then(|operand| warps.values.identity(graph, index, operand))
+    };
+    let polled = place(load, asked).filter(|_| origins.address(graph, asked) & LOADED == 0)?;
+    let is_elsewhere = |site: &Site<'_>| {
+        site.located
+            .instruction
+            .modifiers()
+            .any(|word| word.starts_with("shared") || word.starts_with("param") || word == "local")
+    };
+    let writes: Vec<(SiteId, &Site<'_>)> = graph
+        .sites
+        .iter_enumerated()
+        .filter(|(_, site)| writes_flag(site) && !is_elsewhere(site) && origins.address(graph, site) & of_flag != 0)
+        .collect();
+    let is_weak = |(index, site): &(SiteId, &Site<'_>)| {
+        let of = origins.address(graph, site);
+        Strength::of(site) == Strength::Weak
+            && site.located.instruction.has("global")
+            && of & BLOCK != 0
+            && of & LOADED == 0
+            && place(*index, site).is_some_and(|at| at != polled)
+    };
+    let (_, site) = writes.first().filter(|_| writes.iter().all(is_weak))?;
+    Some(likely(
+        Rule::FlagStrong,
+        site.line(),
+        format!("a flag that another block waits for, at line {}, is set with a weak store", asked.line()),
+        "a weak store races with the load of whoever waits, and orders nothing that was written before it: st.release with the scope of \
+         both, .gpu or .cluster",
+    ))
+}
+
+/// Whether a kernel waits in a loop for what volatile accesses hand over.
+pub(in crate::sync) fn polls(graph: &Graph<'_>) -> bool {
+    let is_volatile = |site: &Site<'_>| site.located.instruction.has("volatile");
+    graph.sites.iter().any(is_volatile)
+        && spins(graph).iter().any(|spin| graph.sites.get(spin.load).is_some_and(is_volatile))
 }
 
 /// A loop that only waits.

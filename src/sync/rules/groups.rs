@@ -1,10 +1,15 @@
 //! Groups of asynchronous work along every path: wgmma fenced, committed and waited for; copies committed and waited for.
 
+use std::ops::ControlFlow;
+
 use crate::base::{FastSet, IndexVec, work};
 use crate::ptx::{Bulk, CpAsync, Operand, Operation, Register, Shape, Wgmma};
 use crate::simt::{BlockId, Graph, Site, SiteId, Warps, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
+
+/// Copies from which a commit is looked for.
+const MAX_COPIES: usize = 64;
 
 /// What a path has done last, one bit each; several where paths meet.
 type States = u16;
@@ -116,6 +121,55 @@ fn announced(graph: &Graph<'_>) -> Option<Finding> {
                     cp.async.bulk.wait_group without .read"
             .to_owned(),
     })
+}
+
+/// A store by the bulk that its thread reads back, at the very address, when it has waited for no more than the source to be read.
+pub fn read_back(warps: &Warps<'_>) -> Option<Finding> {
+    let graph = &warps.graph;
+    if graph.calls || !graph.complete {
+        return None;
+    }
+    let place = |index: SiteId, operand: Option<Operand<'_>>| warps.values.identity(graph, index, operand?);
+    let stores = graph.sites.iter_enumerated().filter(|(_, site)| stores_in_bulk(site)).take(MAX_COPIES);
+    for (store, stored) in stores {
+        let Some(there) = place(store, stored.located.instruction.operand(0)) else { continue };
+        let (mut wait, mut reader) = (None, None);
+        dataflow::walk(
+            graph,
+            store,
+            // A turn of a loop later the address may be another one.
+            |edge| graph.blocks.get(edge.to).is_some_and(|block| block.start > store),
+            |index, site| {
+                match site.operation {
+                    Operation::Bulk(Bulk::WaitGroup { read: false, .. }) => return ControlFlow::Break(()),
+                    Operation::Bulk(Bulk::WaitGroup { read: true, .. }) => wait = wait.or(Some(site.line())),
+                    Operation::Other if site.located.instruction.mnemonic() == "ld" && wait.is_some() => {
+                        let is_there = place(index, site.located.instruction.operand(1)) == Some(there);
+                        reader = reader.or(is_there.then(|| site.line()));
+                    }
+                    _ => {}
+                }
+                ControlFlow::Continue(())
+            },
+        );
+        if let (Some(wait), Some(reader)) = (wait, reader) {
+            return Some(Finding {
+                rule: Rule::StoreWritten,
+                confidence: Confidence::Likely,
+                line: wait,
+                message: format!(
+                    "waits for the source of the store of line {} alone, and line {} reads what it stores",
+                    stored.line().0,
+                    reader.0
+                ),
+                reasoning:
+                    "wait_group.read is over when the source has been read: what was stored need not be written yet; \
+                            cp.async.bulk.wait_group without .read"
+                        .to_owned(),
+            });
+        }
+    }
+    None
 }
 
 /// Whether it is a bulk copy or reduction into global memory.
@@ -332,6 +386,13 @@ fn copies(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
             let reasoning = "no path from it comes to a wait: the block may end while it writes into its shared memory";
             add(Rule::CopiesWaitedFor, Confidence::Likely, copy.line(), message, reasoning);
         }
+        if let Some((copy, wait)) = never_committed(graph, kind) {
+            let message =
+                format!("{name} copy that no commit_group follows, so that the wait of line {wait} does not cover it");
+            let reasoning = "no path from it comes to a commit_group: it belongs to no group that the wait counts";
+            add(Rule::CopiesCommitted, Confidence::Likely, copy.line(), message, reasoning);
+            continue;
+        }
         let states = along(graph, kind);
         for ((index, site), state) in graph.sites.iter_enumerated().zip(states) {
             if kind(site) == Some(SOME_LEFT) && state == OPEN {
@@ -369,6 +430,42 @@ fn never_waited_for<'g, 'a>(graph: &'g Graph<'a>, kind: impl Fn(&Site<'_>) -> Op
         let is_sure = site.guard.is_none() && site.located.instruction.operand(3).is_none();
         kind(site) == Some(OPEN) && is_sure && !follows.1
     })
+}
+
+/// A copy that paths lead on from to a wait for groups, and none to a commit: the first such copy, and the line of the wait.
+fn never_committed<'g, 'a>(
+    graph: &'g Graph<'a>,
+    kind: impl Fn(&Site<'_>) -> Option<States>,
+) -> Option<(&'g Site<'a>, u32)> {
+    graph.sites.iter_enumerated().filter(|(_, site)| kind(site) == Some(OPEN)).take(MAX_COPIES).find_map(
+        |(index, site)| {
+            let (mut commits, mut wait, mut is_covered) = (false, None, false);
+            dataflow::walk(
+                graph,
+                index,
+                |_| true,
+                |_, other| match kind(other) {
+                    Some(COMMITTED) => {
+                        commits = true;
+                        ControlFlow::Break(())
+                    }
+                    Some(SOME_LEFT) => {
+                        wait.get_or_insert(other.line().0);
+                        ControlFlow::Continue(())
+                    }
+                    // It is taken care of there: what comes behind is none of its own.
+                    Some(DONE) => {
+                        is_covered = true;
+                        ControlFlow::Break(())
+                    }
+                    _ => ControlFlow::Continue(()),
+                },
+            );
+            // A wait before the end may be for others alone, where the end waits for all; not one that a loop comes back to.
+            let is_meant = !is_covered || graph.is_in_a_loop(index);
+            wait.filter(|_| !commits && is_meant).map(|wait| (site, wait))
+        },
+    )
 }
 
 /// Whether a bulk copy goes from shared memory to global memory.

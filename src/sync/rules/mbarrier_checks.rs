@@ -53,6 +53,50 @@ impl<'a> Objects<'a> {
     }
 }
 
+/// Questions to an mbarrier whose answer nobody looks at: whoever asks goes on, whether the phase is over or not.
+pub fn unheeded(warps: &Warps<'_>) -> Vec<Finding> {
+    let graph = &warps.graph;
+    let asks = |site: &Site<'_>| match site.operation {
+        Operation::Mbarrier(mbarrier) => matches!(mbarrier.action, MbarrierAction::TryWait | MbarrierAction::TestWait),
+        _ => false,
+    };
+    if graph.calls || !graph.complete {
+        return Vec::new();
+    }
+    let mut checks = Vec::new();
+    for (index, site) in graph.sites.iter_enumerated().filter(|(_, site)| asks(site)) {
+        let answers: Vec<Register> = graph.registers.written_by(&site.located).collect();
+        if answers.is_empty() || warps.at(index).is_empty() {
+            continue;
+        }
+        let mut is_heeded = false;
+        dataflow::walk(
+            graph,
+            index,
+            |_| true,
+            |_, other| {
+                let is_answer = |register: Register| answers.contains(&register);
+                is_heeded |= graph.registers.of(&other.located).any(|used| !used.is_def && is_answer(used.register));
+                let again = other.guard.is_none() && graph.registers.written_by(&other.located).any(is_answer);
+                if is_heeded || again { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            },
+        );
+        if !is_heeded {
+            let what = site.located.instruction.modifiers().next().unwrap_or_default();
+            checks.push(Finding {
+                rule: Rule::AnswerHeeded,
+                confidence: Confidence::Likely,
+                line: site.line(),
+                message: format!("nobody heeds what this {what} answers: the phase may not be over"),
+                reasoning: "it answers after a while, or at once, whether the phase is over or not: what the phase is waited for is used \
+                            too early when the kernel is executed, so that it is asked again until it says yes"
+                    .to_owned(),
+            });
+        }
+    }
+    checks
+}
+
 /// Checks of mbarriers that no execution is needed for.
 pub fn check(warps: &Warps<'_>, sites: &[MbarrierSite]) -> Vec<Finding> {
     let mut checks: Vec<Finding> = Vec::new();
@@ -311,9 +355,13 @@ fn relaxed(warps: &Warps<'_>, objects: &Objects<'_>, checks: &mut Vec<Finding>) 
                     matches!(site.operation, Operation::ClusterBarrier { action: ClusterBarrierAction::Arrive, .. });
                 bare |= arrives && site.located.instruction.opcode().contains("relaxed");
                 fenced |= fence;
-                // A barrier of the block alone tells other blocks nothing. By the first use all must have been told.
+                // A barrier of the block alone tells other blocks nothing. By the first use all must have been told; who announces bytes
+                // may do so for itself.
                 let uses = match site.operation {
-                    Operation::Mbarrier(mbarrier) => mbarrier.action != MbarrierAction::Init,
+                    Operation::Mbarrier(mbarrier) => !matches!(
+                        mbarrier.action,
+                        MbarrierAction::Init | MbarrierAction::ExpectTx | MbarrierAction::ArriveExpectTx
+                    ),
                     Operation::Bulk(_) | Operation::ClusterBarrier { .. } => true,
                     _ => false,
                 };

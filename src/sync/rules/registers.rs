@@ -3,14 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{FastMap, work};
-use crate::ptx::{MbarrierAction, Operation, Register, Wgmma};
-use crate::simt::{BlockId, Graph, Paths, Site, SiteId, ThreadSet, Value, Warps, dataflow};
+use crate::ptx::{MbarrierAction, Operand, Operation, Register, Wgmma};
+use crate::simt::{Bits, BlockId, Graph, Paths, Site, SiteId, ThreadSet, Value, Warps, dataflow};
 use crate::sync::rules::agreement::Agreement;
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
+/// Targets that an indexed branch is taken to have at most.
+const MOST_TARGETS: u64 = 1 << 16;
+
 /// Checks single instructions.
-pub fn check(agreement: &mut Agreement<'_, '_>) -> Vec<Finding> {
+pub fn check(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
     let mut checks: Vec<Finding> = Vec::new();
     let warps = agreement.warps;
     let mut add = |rule, site: &Site<'_>, message: String, reasoning: &str| {
@@ -45,9 +48,15 @@ pub fn check(agreement: &mut Agreement<'_, '_>) -> Vec<Finding> {
                     }
                     _ => None,
                 };
+                let reasoning = "the index of brx.idx is below the number of its targets";
                 if let Some(chosen) = chosen.filter(|chosen| *chosen >= ways as u64 && ways > 0) {
                     let message = format!("brx.idx chooses target {chosen} of {ways}");
-                    add(Rule::BranchTarget, site, message, "the index of brx.idx is below the number of its targets");
+                    add(Rule::BranchTarget, site, message, reasoning);
+                } else if let Some((last, by)) =
+                    admitted(warps, bits, (index, site), operand).filter(|(last, _)| *last >= ways as u64 && ways > 0)
+                {
+                    let message = format!("brx.idx may be given {last} by line {by}, and has {ways} targets");
+                    add(Rule::BranchTarget, site, message, reasoning);
                 }
             }
             (_, "bfe") => {
@@ -66,6 +75,62 @@ pub fn check(agreement: &mut Agreement<'_, '_>) -> Vec<Finding> {
         }
     }
     checks
+}
+
+/// The greatest index that what stands before an indexed branch lets through, and the line that says so: the comparison that its block is
+/// come to by, or the mask that makes the index where nothing compares it.
+fn admitted(
+    warps: &Warps<'_>,
+    bits: &Bits,
+    (index, site): (SiteId, &Site<'_>),
+    operand: Operand<'_>,
+) -> Option<(u64, u32)> {
+    let graph = &warps.graph;
+    let register = graph.registers.resolve(operand.name()?, site.located.id)?;
+    let reads = |other: &Site<'_>| {
+        let mut used = graph.registers.of(&other.located);
+        other.located.instruction.mnemonic() == "setp" && used.any(|used| !used.is_def && used.register == register)
+    };
+    let writes = |other: &Site<'_>, to: Register| graph.registers.written_by(&other.located).any(|known| known == to);
+    let mut compared = graph.sites.iter_enumerated().filter(|(_, other)| reads(other)).map(|(at, _)| at);
+    work::spend_on(graph.sites.len() / 4);
+    let Some(first) = compared.next() else {
+        // A mask leaves a few bits; what nothing is known of is none.
+        let most = !bits.operand(warps, index, operand).zeros & u64::from(u32::MAX);
+        let mut made = graph.sites.iter().filter(|other| writes(other, register));
+        let by = made.next().filter(|by| by.located.instruction.mnemonic() == "and" && made.next().is_none())?;
+        return (most < MOST_TARGETS).then(|| (most, by.line().0));
+    };
+    // One comparison, right before the only way that leads here, of what nothing writes in between.
+    let before = graph.predecessors();
+    let [from] = before.get(site.block)?[..] else { return None };
+    let edge = graph.blocks.get(from)?.successors.iter().find(|edge| edge.to == site.block)?;
+    let (predicate, holds) = edge.when?;
+    let (at, compare) = graph.sites_of(from).filter(|(_, other)| writes(other, predicate)).last()?;
+    let between = graph.sites_of(from).filter(|(other, _)| *other > at);
+    let mut between = between.chain(graph.sites_of(site.block).filter(|(other, _)| *other < index));
+    let is_plain = first == at && compared.next().is_none() && compare.guard.is_none();
+    if !is_plain || between.any(|(_, other)| writes(other, register)) {
+        return None;
+    }
+    let instruction = compare.located.instruction;
+    let operands: Vec<Operand<'_>> = instruction.operands().collect();
+    let [_, left, right] = operands[..] else { return None };
+    if graph.registers.resolve(left.name()?, compare.located.id) != Some(register) {
+        return None;
+    }
+    let limit = warps.values.operand(graph, at, right).constant()? & u64::from(u32::MAX);
+    let has = |word: &str| instruction.has(word);
+    let is_unsigned =
+        instruction.modifiers().any(|word| matches!(word, "u32" | "b32" | "u16")) || has("hi") || has("ls");
+    let most = match holds {
+        false if has("gt") || has("hi") => limit,
+        false if has("ge") || has("hs") => limit.checked_sub(1)?,
+        true if has("le") || has("ls") => limit,
+        true if has("lt") || has("lo") => limit.checked_sub(1)?,
+        _ => return None,
+    };
+    (is_unsigned && most < MOST_TARGETS).then(|| (most, compare.line().0))
 }
 
 /// A carry that comes from no instruction right before.
@@ -172,12 +237,16 @@ fn unwritten(warps: &Warps<'_>, add: &mut impl FnMut(Rule, &Site<'_>, String, &s
         if matches!(site.operation, Operation::Wgmma(Wgmma::MmaAsync)) {
             let adds = instruction.operand(3).map(|operand| warps.values.operand(&warps.graph, index, operand));
             let accumulators: Vec<Register> = warps.graph.registers.written_by(&site.located).collect();
-            let is_set = accumulators.iter().any(|register| writes.precede(*register, index, Ways::Every));
+            let unset = |register: &Register| !writes.precede(*register, index, Ways::Every);
             if adds.and_then(|adds| adds.constant()).is_some_and(|adds| adds & 1 == 1)
-                && !is_set
-                && !accumulators.is_empty()
+                && let Some(first) = accumulators.iter().find(|register| unset(register))
             {
-                let message = "the first wgmma adds to accumulators that nothing has set".to_owned();
+                let mut uses = warps.graph.registers.of(&site.located);
+                let name = uses.find(|used| used.is_def && used.register == *first).map_or("", |used| used.name);
+                let message = match accumulators.iter().all(unset) {
+                    true => "the first wgmma adds to accumulators that nothing has set".to_owned(),
+                    false => format!("the first wgmma adds to {name}, which nothing has set"),
+                };
                 add(Rule::WgmmaFirst, site, message, "with scale-d the product is added to what the registers hold");
             }
             continue;

@@ -173,6 +173,8 @@ rules! {
         InitialisedOnce "PI313" Fatal Read,
         /// One thread initialises an mbarrier.
         OneInitialises "PI314" Fatal Read,
+        /// What try_wait answers decides what is done next.
+        AnswerHeeded "PI315" Other Both,
     }
     Cluster {
         /// A wait at the cluster barrier comes after an arrival.
@@ -250,7 +252,7 @@ rules! {
         /// A block lives as long as stores that read its shared memory.
         ReadBeforeEnd "PI706" Other Executed,
         /// The shared memory of another block is touched while that block runs.
-        PeerRuns "PI707" Fatal Executed,
+        PeerRuns "PI707" Fatal Both,
         /// Lanes meet between one that writes and another that reads.
         LanesMeet "PI708" Other Executed,
         /// Tensor memory is used when what is under way there is over.
