@@ -159,14 +159,27 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         let mut code: IndexVec<InstrId, Instr> = IndexVec::default();
         let mut sites = IndexVec::default();
         let (mut relaxed, mut strong) = (Vec::new(), Vec::new());
-        let is_cluster = |word: &str| word.contains("cluster");
-        let uses_cluster = self.graph.sites.iter().any(|site| match site.operation {
-            Operation::ClusterBarrier { .. } | Operation::Mapa | Operation::ClusterLaunchControl => true,
-            Operation::Bulk(_) => site.located.instruction.has("multicast::cluster"),
-            Operation::Mbarrier(_) | Operation::Tcgen05 { .. } => {
-                site.located.instruction.modifiers().any(is_cluster) && !site.located.instruction.has("shared::cta")
+        // Without its rank, or an address that mapa gives, a block comes to no other one's memory: what says .shared::cluster, or has
+        // that scope, is about its own.
+        let knows_rank = self
+            .graph
+            .sites
+            .iter()
+            .any(|site| site.located.instruction.operands().any(|operand| operand.text().starts_with("%cluster_")));
+        let uses_cluster = self.graph.sites.iter().any(|site| {
+            let instruction = site.located.instruction;
+            let in_pairs = || instruction.has("cta_group::2");
+            match site.operation {
+                Operation::ClusterBarrier { .. } | Operation::Mapa | Operation::ClusterLaunchControl => true,
+                Operation::Bulk(_) => instruction.has("multicast::cluster") || in_pairs(),
+                Operation::Mbarrier(_) | Operation::Tcgen05 { .. } => {
+                    let names = instruction.modifiers().any(|word| word.contains("cluster"));
+                    in_pairs()
+                        || instruction.has("multicast::cluster")
+                        || knows_rank && names && !instruction.has("shared::cta")
+                }
+                _ => false,
             }
-            _ => false,
         });
         for (index, site) in self.graph.sites.iter_enumerated() {
             if !keep.get(index).copied().unwrap_or(false) {
