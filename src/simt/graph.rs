@@ -114,16 +114,27 @@ impl<'a> Graph<'a> {
     /// The block where a function starts.
     pub const ENTRY: BlockId = BlockId(0);
 
-    /// Whether something in it is about the other blocks of a cluster.
+    /// Whether something in it is about the other blocks of a cluster. Without its rank, or an address that mapa gives, a block comes
+    /// to no other one's memory: what says .shared::cluster, or has that scope, is about its own.
     pub fn uses_cluster(&self) -> bool {
-        let is_cluster = |word: &str| word.contains("cluster");
-        self.sites.iter().any(|site| match site.operation {
-            Operation::ClusterBarrier { .. } | Operation::Mapa | Operation::ClusterLaunchControl => true,
-            Operation::Bulk(_) => site.located.instruction.has("multicast::cluster"),
-            Operation::Mbarrier(_) | Operation::Tcgen05 { .. } => {
-                site.located.instruction.modifiers().any(is_cluster) && !site.located.instruction.has("shared::cta")
+        let names_rank = |site: &Site<'_>| {
+            site.located.instruction.operands().any(|operand| operand.text().starts_with("%cluster_"))
+        };
+        let knows_rank = self.sites.iter().any(names_rank);
+        self.sites.iter().any(|site| {
+            let instruction = site.located.instruction;
+            let in_pairs = || instruction.has("cta_group::2");
+            match site.operation {
+                Operation::ClusterBarrier { .. } | Operation::Mapa | Operation::ClusterLaunchControl => true,
+                Operation::Bulk(_) => instruction.has("multicast::cluster") || in_pairs(),
+                Operation::Mbarrier(_) | Operation::Tcgen05 { .. } => {
+                    let names = instruction.modifiers().any(|word| word.contains("cluster"));
+                    in_pairs()
+                        || instruction.has("multicast::cluster")
+                        || knows_rank && names && !instruction.has("shared::cta")
+                }
+                _ => false,
             }
-            _ => false,
         })
     }
 

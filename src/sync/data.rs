@@ -7,7 +7,7 @@ mod places;
 
 use std::collections::BTreeSet;
 
-use super::execute::footprint::{MemoryKind, Touched};
+use super::execute::footprint::{MemoryKind, Together, Touched};
 use super::execute::{
     Broken, Brought, Budget, By, DataExecuted, End, Input, Launch, Outcome, Race, Scenario, execute_data,
 };
@@ -16,8 +16,8 @@ use super::value::Basis;
 use super::verdict::{Effort, Limits, Verdict};
 use super::{Checked, LANES};
 use crate::base::{FastMap, Line, work};
-use crate::ptx::{Function, Instruction, MbarrierAction, Module, Operation};
-use crate::simt::{BlockSize, Graph};
+use crate::ptx::{Function, Instruction, MbarrierAction, Module, Operation, Tcgen05};
+use crate::simt::{BlockSize, Graph, Site};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
@@ -97,8 +97,8 @@ pub fn check(
         let mut run = execute_data(&program, &launch, Scenario { input, memory: Brought::All(0) }, left);
         left.steps = left.steps.saturating_sub(run.executed.took.steps);
         left.pieces = left.pieces.saturating_sub(run.executed.took.pieces);
-        let (touched, columns_held) = std::mem::take(&mut run.footprint).into_touched();
-        all.add(&touched, columns_held);
+        let (touched, columns_held, phases) = std::mem::take(&mut run.footprint).into_touched();
+        all.add(&touched, columns_held, phases);
         places.push(places::Run { touched, columns_held, misused: std::mem::take(&mut run.misused) });
         unreached.retain(|at| run.executed.passes.get(*at) == Some(&0));
         // Its barriers are known to end: what was found before the budget was spent stands.
@@ -128,11 +128,14 @@ pub fn check(
             |rule| matches!(rule, Rule::FreeToFill | Rule::CopyAwaited | Rule::ReadAwaited | Rule::TensorOrdered);
         findings.retain(|found| is_of_work(found.rule));
     }
+    if is_told && function.header().required_cluster().is_some() {
+        findings.extend(telling.half_a_pair(&runs));
+    }
     if is_told {
         let known = |found: &Finding| !is_guessed || found.rule != Rule::WithinCluster;
         findings.extend(places::findings(&program, &places, given_back).into_iter().filter(known));
     }
-    let touched = DataTouched { touched: all.touched, columns_held: all.columns_held, program };
+    let touched = DataTouched { touched: all.touched, columns_held: all.columns_held, phases: all.phases, program };
     (findings, (!is_overtaken).then_some(touched))
 }
 
@@ -186,6 +189,8 @@ pub struct DataTouched {
     pub touched: Vec<Touched>,
     /// Columns of tensor memory that a block held at once, at most.
     pub columns_held: u64,
+    /// Copies that phases of mbarriers waited for.
+    pub phases: BTreeSet<Together>,
     /// What was executed.
     pub program: Program,
 }
@@ -196,11 +201,13 @@ struct Gathered {
     touched: Vec<Touched>,
     index: FastMap<(InstrId, u8, MemoryKind, Access), usize>,
     columns_held: u64,
+    phases: BTreeSet<Together>,
 }
 
 impl Gathered {
-    fn add(&mut self, touched: &[Touched], columns: u64) {
+    fn add(&mut self, touched: &[Touched], columns: u64, phases: Vec<Together>) {
         self.columns_held = self.columns_held.max(columns);
+        self.phases.extend(phases);
         for found in touched {
             let key = (found.pc, found.operand, found.memory, found.access);
             match self.index.get(&key).and_then(|at| self.touched.get_mut(*at)) {
@@ -316,6 +323,32 @@ impl Telling<'_, '_> {
         let is_tried = !self.is_cut || runs.iter().filter(shows).count() > 1;
         let most = if is_tried { Basis::Input } else { Basis::Fact };
         race.basis <= most && runs.iter().filter(reaches).all(|run| shows(&run))
+    }
+
+    /// Tensor memory of a pair of blocks that some blocks of the cluster do not come to allocate.
+    fn half_a_pair(&self, runs: &[DataExecuted]) -> Option<Finding> {
+        let in_pairs = |at: &InstrId| {
+            let site = self.program.sites.get(*at).and_then(|index| self.graph.sites.get(*index));
+            let allocates = |site: &Site<'_>| {
+                matches!(site.operation, Operation::Tcgen05 { action: Tcgen05::Alloc, cta_group: Some(2) })
+            };
+            site.is_some_and(allocates)
+        };
+        let allocs: Vec<InstrId> = self.program.code.ids().filter(in_pairs).collect();
+        let first = self.program.code.get(*allocs.first()?)?;
+        let blocks = self.launch.blocks();
+        let came = |run: &DataExecuted| allocs.iter().map(|at| run.executed.passes_of(*at)).sum::<u32>();
+        let lacks = |run: &&DataExecuted| run.executed.outcome == Outcome::Ends && (1..blocks).contains(&came(run));
+        let run = runs.iter().find(lacks).filter(|_| runs.iter().all(|run| came(run) < blocks))?;
+        Some(Finding {
+            rule: Rule::OneWarpAllocates,
+            confidence: Confidence::Likely,
+            line: first.line,
+            message: format!("{} of {blocks} blocks come to tcgen05.alloc.cta_group::2", came(run)),
+            reasoning:
+                "a warp of each block of a pair allocates for both: the one that comes waits for that of the other"
+                    .to_owned(),
+        })
     }
 
     /// Whether the kernel has groups of bulk stores, and waits for them.
@@ -444,10 +477,19 @@ impl Telling<'_, '_> {
             1 => "; one other pair of lines is alike".to_owned(),
             others => format!("; {others} other pairs of lines are alike"),
         };
+        let handed =
+            race.handed.and_then(|at| self.program.code.get(at)).map(|instr| self.module.number_of(instr.line));
+        let handed = match (rule, handed) {
+            (Rule::CopyAwaited, Some(line)) => {
+                format!("; line {line} asks whether it is over, and goes on if it is not")
+            }
+            (Rule::ReadAwaited, Some(line)) => format!("; line {line} gives the bytes back, and comes too early"),
+            _ => String::new(),
+        };
         // What ends too early is at fault where it is issued.
         let ends = race.broken == Broken::End || rule == Rule::CopiesCommitted;
         let line = self.line(if ends { &race.first } else { &race.second });
-        let reasoning = format!("{missing}{more}");
+        let reasoning = format!("{missing}{handed}{more}");
         let warps = self.launch.threads().div_ceil(LANES as u32).max(1) as usize;
         let crosses = rule == Rule::PeerRuns || race.first.warp / warps != race.second.warp / warps;
         let confidence = match rule {

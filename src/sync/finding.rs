@@ -68,10 +68,14 @@ pub fn finding(
             // What nobody announced is at fault where it is issued.
             let line = match first.lacks {
                 Lack::Announcement { .. } => first.copied.unwrap_or(first.line),
+                Lack::Bytes => first.astray.unwrap_or(first.line),
                 _ => first.line,
             };
+            let astray = first.astray.filter(|_| first.lacks == Lack::Bytes);
+            let reasoning =
+                astray.map(|_| "the copy here is for another mbarrier, at which nobody has announced its bytes");
             // Where the others stand is in the witness.
-            (rule_of(first.lacks), line, message, String::new())
+            (rule_of(first.lacks), line, message, reasoning.unwrap_or_default().to_owned())
         }
         Cause::Undefined { fault, warp, line, .. } => {
             let (rule, what) = rule_broken(fault, program)?;

@@ -45,8 +45,8 @@ use crate::simt::{Bits, BlockSize, Graph, Paths, Site, SiteId, Warps};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::{Family, Rule, Told};
 use crate::sync::rules::{
-    abi, addresses, awaited, barriers, cluster, coherence, convergence, descriptors, elected, flags, groups, issue,
-    mbarrier_checks, mbarriers, registers, tensor, tensor_memory,
+    abi, addresses, awaited, barriers, boxes, cluster, coherence, convergence, descriptors, elected, flags, groups,
+    issue, mbarrier_checks, mbarriers, registers, ring_ends, tensor, tensor_memory,
 };
 
 use self::execute::Launch;
@@ -121,6 +121,13 @@ pub fn check<'a>(
         let new: Vec<Finding> = told.into_iter().filter(|it| !is_told(it)).collect();
         found.extend(new);
         found.extend(touched.iter().flat_map(|touched| flags::narrow_waits(warps, touched)));
+        if let (Some(touched), Some((operands, bits))) = (&touched, &evidence.operands) {
+            let is_told = found.iter().any(|other| other.rule == Rule::EqualBytes);
+            let multiplied = || multiply::multiplications(operands, bits);
+            found.extend((!is_told).then(|| boxes::check(touched, multiplied)).flatten());
+            let is_told = found.iter().any(|other| other.rule == Rule::WithinVariable);
+            found.extend((!is_told).then(|| ring_ends::check(operands, bits, touched)).flatten());
+        }
         evidence.touched = touched;
         // Asking ahead is no fault: it is one where an execution shows that nothing else was waited for.
         let came_early =

@@ -178,6 +178,13 @@ impl Values {
         Some((origin, by.checked_add(added?)?))
     }
 
+    /// The same of a register that an instruction reads.
+    pub fn origin(&self, graph: &Graph<'_>, index: SiteId, operand: Operand<'_>) -> Option<(ValueId, i64)> {
+        let register = graph.registers.resolve(operand.text(), graph.sites.get(index)?.located.id)?;
+        let id = self.ssa.read(index, register)?;
+        Some(self.origins.get(id).copied().unwrap_or((id, 0)))
+    }
+
     /// The value of the register that an instruction has an address in, and what is added to it.
     pub(in crate::simt) fn address(
         &self,

@@ -151,7 +151,7 @@ impl Run<'_> {
                         mbarrier.expect(at, bytes).map_err(fault)?;
                     }
                     if let Some(data) = self.data.as_mut().filter(|_| !completes) {
-                        data.footprint.announce(at, before, bytes, word.basis);
+                        data.footprint.announce((at, before), bytes, word.basis, line);
                     }
                     let is_over = mbarrier.phase != before;
                     self.comes_now(at, line, warp, is_over);
@@ -189,7 +189,7 @@ impl Run<'_> {
                     let equation = mbarrier.arrive(at, arrivals, Arrival { bytes, drop }).map_err(fault)?;
                     let is_over = mbarrier.phase != phase;
                     if let Some(data) = self.data.as_mut().filter(|_| bytes > 0) {
-                        data.footprint.announce(at, phase, bytes, announced_by);
+                        data.footprint.announce((at, phase), bytes, announced_by, line);
                     }
                     self.equations.extend(equation);
                     self.arrives_at(warp, at);

@@ -158,6 +158,9 @@ pub struct Race {
     pub at: SharedAddress,
     /// What the places of both, and the ways to them, rest on.
     pub basis: Basis,
+    /// What should have ordered them, and does not: the arrival that gives the bytes to the second, or where the second asked for the end
+    /// of the copy, was told that it is not over, and went on.
+    pub handed: Option<InstrId>,
 }
 
 /// Bytes of a granule that an agent touched.
@@ -215,6 +218,12 @@ pub(super) struct Data {
     pairs: bool,
     /// Where warps have asked for the end of a phase.
     asked: FastSet<(u32, InstrId)>,
+    /// By warp: the phase that it asked for last and was told not to be over, by the agent of its copies, and where it asked.
+    vain: FastMap<usize, (usize, InstrId)>,
+    /// By mbarrier and warp: where it arrived last.
+    arrived: FastMap<(SharedAddress, usize), InstrId>,
+    /// By warp: the mbarrier whose phase it has waited for last.
+    waited: FastMap<usize, SharedAddress>,
     /// What those knew who wrote words that are no weak ones.
     flags: FastMap<SharedAddress, Clock>,
     pub(super) races: Vec<Race>,
@@ -256,6 +265,9 @@ impl Data {
             seen: FastSet::default(),
             pairs: false,
             asked: FastSet::default(),
+            vain: FastMap::default(),
+            arrived: FastMap::default(),
+            waited: FastMap::default(),
             flags: FastMap::default(),
             races: Vec::new(),
             unknown: 0,
@@ -338,7 +350,7 @@ impl Data {
                     let end = |pc: InstrId, access: Access| End { pc, warp: who.warp, access, by: By::Threads };
                     let (first, second) = (end(pc, Access::Write), end(standing.pc, Access::Read));
                     let at = SharedAddress(word * WORD);
-                    self.races.push(Race { first, second, broken: Broken::Lanes, at, basis });
+                    self.races.push(Race { first, second, broken: Broken::Lanes, at, basis, handed: None });
                 }
             }
             _ => {}
@@ -504,11 +516,23 @@ impl Data {
             broken,
             at,
             basis: basis.max(record.basis),
+            handed: self.handed(record, who.warp),
         };
         let stores = [(record.agent, record.epoch), (who.agent as u32, who.epoch)];
         if !self.boxes.keep(stores, race) {
             self.tell(race);
         }
+    }
+
+    /// What hands bytes from who touched them first to a warp, and orders nothing.
+    fn handed(&self, record: &Record, warp: usize) -> Option<InstrId> {
+        if record.by == By::Copy && record.access.writes() {
+            let (agent, pc) = self.vain.get(&warp)?;
+            return (*agent == record.agent as usize).then_some(*pc);
+        }
+        let is_work = record.by.is_async() && record.by != By::Allocation && !record.access.writes();
+        let object = self.waited.get(&warp).filter(|_| is_work)?;
+        self.arrived.get(&(*object, usize::from(record.warp))).copied()
     }
 
     /// Keeps a race, once for each pair of instructions.
@@ -839,6 +863,7 @@ impl Run<'_> {
                 broken: if is_committed { Broken::End } else { Broken::Group },
                 at,
                 basis: basis.max(standing.ground),
+                handed: None,
             });
             return;
         }
@@ -868,7 +893,8 @@ impl Run<'_> {
             let end = |pc: InstrId, by: By| End { pc, warp, access, by };
             let standing = data.standing.get(warp).copied().unwrap_or_default();
             let (first, second) = (end(pc, by), end(standing.pc, By::Threads));
-            data.tell(Race { first, second, broken: Broken::End, at, basis: basis.max(standing.ground) });
+            let basis = basis.max(standing.ground);
+            data.tell(Race { first, second, broken: Broken::End, at, basis, handed: None });
         }
     }
 
@@ -878,7 +904,14 @@ impl Run<'_> {
         let (Some(data), Some(clock)) = (&mut self.data, self.clocks.of(warp)) else { return false };
         let agent = data.agent(Agent::Mbarrier(at));
         let pc = data.standing.get(warp).map_or(InstrId::ENTRY, |standing| standing.pc);
-        phases > clock.known(agent) && data.asked.insert((warp as u32, pc))
+        let in_vain = phases > clock.known(agent) && data.asked.insert((warp as u32, pc));
+        if in_vain {
+            data.vain.insert(warp, (agent, pc));
+        } else {
+            data.vain.remove(&warp);
+            data.waited.insert(warp, at);
+        }
+        in_vain
     }
 
     /// A copy that completes on an mbarrier is issued.
@@ -918,13 +951,21 @@ impl Run<'_> {
             if address.basis >= Basis::Memory {
                 data.unknown += 1;
                 data.footprint.miss(pass);
+                if access.writes() {
+                    data.footprint.loses((object, u64::from(phase)));
+                }
                 continue;
             }
             let place = SharedAddress::of(address.bits).place();
             data.footprint.touch(pass, (place, bytes), matches!(brings, Brings::Bytes(_)), address.basis);
             if access.writes() {
                 let to = rank.unwrap_or(SharedAddress::of(address.bits).rank());
-                data.footprint.copies(pass, (object, u64::from(phase)), place, to == object.rank());
+                let known = match brings {
+                    Brings::Bytes(bytes) => u64::try_from(bytes).ok(),
+                    Brings::Box(_) => None,
+                    Brings::Arrival => Some(0),
+                };
+                data.footprint.copies(pass, (object, u64::from(phase)), (place, known), to == object.rank());
             }
             let who = Toucher { warp, agent, epoch: phase, access, by, strong, basis: address.basis };
             // A copy to several blocks goes to the same place in each.

@@ -3,7 +3,7 @@
 //! In: what `data.rs` and `step.rs` see touched. Out: for each instruction and operand the places, one for each pass of a warp that
 //! differs from those before, in the order of the passes: the stages of a ring show as places with a constant stride.
 
-use crate::base::{FastMap, FastSet};
+use crate::base::{FastMap, FastSet, Line};
 use crate::sync::machine::SharedAddress;
 use crate::sync::program::{Access, InstrId};
 use crate::sync::value::Basis;
@@ -82,12 +82,40 @@ pub struct Announced {
     pub phase: u64,
 }
 
+/// Copies that one phase of an mbarrier waits for, all of them to the block that it is in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Together {
+    /// Bytes that are announced, by constants.
+    pub announced: u64,
+    /// Where they are first.
+    pub by: Line,
+    /// The copies.
+    pub copies: Vec<Copied>,
+}
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Copied {
+    /// The instruction.
+    pub pc: InstrId,
+    /// Where to.
+    pub start: u64,
+    /// How many bytes; none where a tensor map says it.
+    pub bytes: Option<u64>,
+}
+
+/// Phases that are kept.
+const MOST_PHASES: usize = 256;
+
 /// Copies that one phase of an mbarrier waits for.
 #[derive(Clone, Debug, Default)]
 struct Phase {
     announced: u64,
+    by: Option<Line>,
     /// Which instruction, and where to.
     copies: Vec<(usize, u64)>,
+    /// How many bytes each brings; none where a tensor map says it.
+    bytes: Vec<Option<u64>>,
     /// Whether some of it is told by no constant, or goes to another block's memory.
     is_loose: bool,
 }
@@ -120,10 +148,25 @@ pub(super) struct Pass {
 
 impl Footprint {
     /// What was touched, in the order in which it first was, and the columns that a block held at once.
-    pub fn into_touched(mut self) -> (Vec<Touched>, u64) {
+    pub fn into_touched(mut self) -> (Vec<Touched>, u64, Vec<Together>) {
         let phases: Vec<Phase> = self.phases.drain().map(|(_, phase)| phase).collect();
+        let mut together: Vec<Together> = phases.iter().filter_map(|phase| self.together(phase)).collect();
+        together.sort_unstable();
+        together.dedup();
+        together.truncate(MOST_PHASES);
         phases.into_iter().for_each(|phase| self.settle(phase));
-        (self.touched, self.columns_held)
+        (self.touched, self.columns_held, together)
+    }
+
+    /// The copies of a phase, where constants say how many bytes it waits for.
+    fn together(&self, phase: &Phase) -> Option<Together> {
+        let by = phase.by.filter(|_| !phase.is_loose && !self.is_loose)?;
+        let copied = |(&(slot, start), &bytes): (&(usize, u64), &Option<u64>)| {
+            Some(Copied { pc: self.touched.get(slot)?.pc, start, bytes })
+        };
+        let mut copies: Vec<Copied> = phase.copies.iter().zip(&phase.bytes).map(copied).collect::<Option<_>>()?;
+        copies.sort_unstable();
+        (!copies.is_empty()).then_some(Together { announced: phase.announced, by, copies })
     }
 
     /// What the announcement of a phase leaves for the copy that lies last: no copy reaches into the next of its phase, nor into the next
@@ -156,9 +199,10 @@ impl Footprint {
     }
 
     /// Bytes are announced for a phase of an mbarrier.
-    pub(super) fn announce(&mut self, at: SharedAddress, phase: u64, bytes: i64, basis: Basis) {
+    pub(super) fn announce(&mut self, phase: (SharedAddress, u64), bytes: i64, basis: Basis, line: Line) {
         self.is_loose |= basis != Basis::Fact;
-        let phase = self.phases.entry((at, phase)).or_default();
+        let phase = self.phases.entry(phase).or_default();
+        phase.by.get_or_insert(line);
         match u64::try_from(bytes) {
             Ok(bytes) if basis == Basis::Fact => phase.announced = phase.announced.saturating_add(bytes),
             _ => phase.is_loose = true,
@@ -166,11 +210,23 @@ impl Footprint {
     }
 
     /// A pass copies for a phase of an mbarrier; `is_there` where its bytes go to the block that the mbarrier is in.
-    pub(super) fn copies(&mut self, pass: Pass, (at, phase): (SharedAddress, u64), start: u64, is_there: bool) {
+    pub(super) fn copies(
+        &mut self,
+        pass: Pass,
+        phase: (SharedAddress, u64),
+        (start, bytes): (u64, Option<u64>),
+        is_there: bool,
+    ) {
         let slot = self.slot(&pass);
-        let phase = self.phases.entry((at, phase)).or_default();
+        let phase = self.phases.entry(phase).or_default();
         phase.is_loose |= !is_there;
         phase.copies.push((slot, start));
+        phase.bytes.push(bytes);
+    }
+
+    /// A copy for a phase of an mbarrier whose place is not known.
+    pub(super) fn loses(&mut self, phase: (SharedAddress, u64)) {
+        self.phases.entry(phase).or_default().is_loose = true;
     }
 
     fn slot(&mut self, pass: &Pass) -> usize {

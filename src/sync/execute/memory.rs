@@ -15,6 +15,8 @@ const SLOT: u64 = 8;
 #[derive(Default)]
 pub(super) struct Memory {
     slots: FastMap<u64, Slot>,
+    /// Whether something was left at a place that is not known.
+    open: bool,
 }
 
 /// Eight bytes at a multiple of eight.
@@ -26,6 +28,11 @@ struct Slot {
 }
 
 impl Memory {
+    /// Whether something was left at a place that is not known.
+    pub(super) fn is_open(&self) -> bool {
+        self.open
+    }
+
     /// A number of at most eight bytes; none where one of them was never left.
     fn read(&self, at: u64, bytes: u64) -> Option<Word> {
         let mut all = Word::default();
@@ -98,8 +105,11 @@ impl Run<'_> {
         for lane in lanes_of(mask) {
             for (element, from) in (0i64..).zip(from) {
                 let here = &self.warps[warp];
-                let address = self.address(here, at, lane).bits.wrapping_add_signed(element * i64::from(bits / 8));
+                let to = self.address(here, at, lane);
+                let address = to.bits.wrapping_add_signed(element * i64::from(bits / 8));
+                self.memory.open |= to.basis >= Basis::Memory;
                 let Some(place) = self.shared(space, address) else { continue };
+                let here = &self.warps[warp];
                 let word = self.word(here, *from, lane);
                 self.put(place, word, bits);
             }
@@ -122,7 +132,10 @@ impl Run<'_> {
         let mut before = [Word::default(); LANES];
         for lane in lanes_of(mask) {
             let here = &self.warps[warp];
-            let address = self.address(here, *at, lane).bits;
+            let to = self.address(here, *at, lane);
+            let address = to.bits;
+            self.memory.open |= to.basis >= Basis::Memory;
+            let here = &self.warps[warp];
             let Some(place) = self.shared(*space, address).filter(|_| *bits == 32) else {
                 self.tickets += 1;
                 before[lane] = Word { bits: self.tickets - 1, basis: Basis::Order };

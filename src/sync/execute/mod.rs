@@ -231,6 +231,8 @@ pub struct Stuck {
     pub awaited: Awaited,
     /// Where the last copy for the object was issued, if there was one.
     pub copied: Option<Line>,
+    /// Who brought bytes to another mbarrier, where one lacks them, at which nobody has announced any.
+    pub astray: Option<Line>,
 }
 
 /// What a wait is for, and how much of it has come.
@@ -632,7 +634,10 @@ impl<'p> Run<'p> {
             if let Some(line) = spinning {
                 spins += 1;
                 if spins > SPINS {
-                    return Err(Stop::Undecided(line, "a loop here waits for something that is not followed"));
+                    return match self.waited_for_by_all() {
+                        Some(stuck) => Ok(Outcome::Hangs(stuck)),
+                        None => Err(Stop::Undecided(line, "a loop here waits for something that is not followed")),
+                    };
                 }
                 continue;
             }
@@ -648,6 +653,13 @@ impl<'p> Run<'p> {
             let last = stuck.last().map_or(InstrId::ENTRY, |group| group.pc);
             return if self.is_spent() { Err(self.spent(last)) } else { Ok(Outcome::Hangs(stuck)) };
         }
+    }
+
+    /// Where those stand that wait while others go round in loops, where these will for ever: nothing changes any more, and nothing but
+    /// what threads have left in shared memory, at places that are known, decided anything.
+    fn waited_for_by_all(&self) -> Option<Vec<Stuck>> {
+        let is_followed = self.basis < Basis::Memory && self.copied.is_empty() && !self.memory.is_open();
+        Some(self.stuck()).filter(|stuck| is_followed && !stuck.is_empty())
     }
 
     /// Lets whoever waits at the passable place go on; says whether somebody does.
@@ -736,6 +748,7 @@ impl<'p> Run<'p> {
             lacks: self.lacking(rank, wait),
             awaited: self.awaited(rank, wait),
             copied: wait.mbarrier().and_then(|at| Some(self.copied.get(&at)?.1)),
+            astray: wait.mbarrier().and_then(|at| self.astray(at)),
             rank,
             warps,
             lanes,
@@ -744,6 +757,15 @@ impl<'p> Run<'p> {
             wait,
         };
         groups.into_iter().map(describe).collect()
+    }
+
+    /// Who brought bytes to another mbarrier of the block, at which nobody has announced any, where one lacks just bytes.
+    fn astray(&self, lacks: SharedAddress) -> Option<Line> {
+        self.machine.mbarriers.get(&lacks).filter(|found| found.pending == 0 && found.bytes > 0)?;
+        let others = self.machine.mbarriers.iter().filter(|(at, _)| at.rank() == lacks.rank() && **at != lacks);
+        let mut owed = others.filter(|(_, other)| other.is_valid() && other.is_owed());
+        let (at, _) = owed.next().filter(|_| owed.next().is_none())?;
+        Some(self.copied.get(at)?.1)
     }
 
     fn lacking(&self, rank: u64, wait: Wait) -> Lack {

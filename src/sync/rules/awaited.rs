@@ -63,24 +63,24 @@ fn loaded(warps: &Warps<'_>) -> Option<Finding> {
     if loads.is_empty() {
         return None;
     }
-    // The loads of each register; none of one that something else writes, too.
+    // The loads of each register.
     let mut made: FastMap<Register, Loads> = FastMap::default();
     for (bit, site) in (0..).zip(loads.iter().filter_map(|index| graph.sites.get(*index))) {
         for register in graph.registers.written_by(&site.located) {
             *made.entry(register).or_default() |= 1 << bit;
         }
     }
-    for site in graph.sites.iter().filter(|site| !is_load(site)) {
-        for register in graph.registers.written_by(&site.located) {
-            made.remove(&register);
+    // Whatever else writes one of its registers ends what is known of a load.
+    let step = |index: SiteId, site: &Site<'_>, under_way: Loads| {
+        if under_way == 0 && !is_load(site) || is_wait(site) {
+            return 0;
         }
-    }
-    let step = |index: SiteId, site: &Site<'_>, under_way: Loads| match site.operation {
-        Operation::Tcgen05 { action: Tcgen05::Ld, .. } => {
-            under_way | loads.iter().position(|load| *load == index).map_or(0, |bit| 1 << bit)
+        let written = graph.registers.written_by(&site.located).filter_map(|register| made.get(&register));
+        let under_way = written.fold(under_way, |state, by| state & !by);
+        match loads.iter().position(|load| *load == index) {
+            Some(bit) => under_way | 1 << bit,
+            None => under_way,
         }
-        _ if is_wait(site) => 0,
-        _ => under_way,
     };
     let through = |block: BlockId, state: Loads| {
         graph.sites_of(block).fold(state, |state, (index, site)| step(index, site, state))
@@ -98,8 +98,8 @@ fn loaded(warps: &Warps<'_>) -> Option<Finding> {
             // Compilers copy and pack what they have not waited for.
             let counts = state != 0 && !matches!(site.located.instruction.mnemonic(), "mov" | "prmt" | "tcgen05");
             let mut used = graph.registers.of(&site.located).filter(|used| counts && !used.is_def);
-            if let Some(used) = used.find(|used| made.get(&used.register).is_some_and(|by| by & state == *by)) {
-                let by = made.get(&used.register).map_or(0, |by| by.trailing_zeros());
+            if let Some(used) = used.find(|used| made.get(&used.register).is_some_and(|by| by & state != 0)) {
+                let by = made.get(&used.register).map_or(0, |by| (by & state).trailing_zeros());
                 let load = loads.get(by as usize).and_then(|load| graph.sites.get(*load))?;
                 let message = format!("uses {}, which the tcgen05.ld of line {} loads", used.name, load.line());
                 let reasoning = "tcgen05.ld is asynchronous: no tcgen05.wait::ld comes between on any way here";

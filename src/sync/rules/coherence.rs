@@ -7,8 +7,8 @@
 use std::ops::ControlFlow;
 
 use crate::base::{IndexVec, work};
-use crate::ptx::{BarrierAction, Bulk, ClusterBarrierAction, Operand, Operation, Shape, StateSpace};
-use crate::simt::{Graph, Root, Site, SiteId, ValueId, Warps, dataflow};
+use crate::ptx::{BarrierAction, Bulk, ClusterBarrierAction, Operand, Operation, Register, Shape, StateSpace};
+use crate::simt::{BlockId, Graph, Root, Site, SiteId, ValueId, Warps, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
@@ -138,10 +138,12 @@ fn memory<'a>(warps: &Warps<'a>, (index, site): (SiteId, &Site<'a>)) -> Option<M
     }
 }
 
-/// Whether a way leads on from a write to a read by a place where threads meet. Of a loop that is one turn.
+/// Whether a way leads on from a write to a read by a place where threads meet. Of a loop that is one turn, where the addresses of both
+/// move on with its turns.
 fn is_met_between(graph: &Graph<'_>, write: SiteId, read: SiteId) -> bool {
     let Some(home) = graph.sites.get(write).map(|site| site.block) else { return false };
     work::spend_on(graph.blocks.len() / 8);
+    let around = stays_in(graph, [write, read]);
     let mut seen = [IndexVec::filled(false, graph.blocks.len()), IndexVec::filled(false, graph.blocks.len())];
     let mut open = vec![(home, write.after(), false)];
     while let Some((block, from, mut met)) = open.pop() {
@@ -154,12 +156,32 @@ fn is_met_between(graph: &Graph<'_>, write: SiteId, read: SiteId) -> bool {
         }
         for edge in graph.blocks.get(block).into_iter().flat_map(|block| &block.successors) {
             let seen = &mut seen[usize::from(met)];
-            if edge.to > block && !std::mem::replace(seen.get_mut(edge.to).unwrap_or(&mut true), true) {
+            let goes_on = edge.to > block || around == Some(edge.to);
+            if goes_on && !std::mem::replace(seen.get_mut(edge.to).unwrap_or(&mut true), true) {
                 open.push((edge.to, SiteId::FIRST, met));
             }
         }
     }
     false
+}
+
+/// The start of the innermost loop around two instructions, where it changes the address of neither.
+fn stays_in(graph: &Graph<'_>, both: [SiteId; 2]) -> Option<BlockId> {
+    let sites = both.map(|index| graph.sites.get(index));
+    let [Some(first), Some(second)] = sites else { return None };
+    let start = graph.loop_of(first.block).filter(|start| graph.loop_of(second.block) == Some(*start))?;
+    let within = graph.innermost_loop(first.block)?;
+    let addresses: Vec<Register> = [first, second]
+        .iter()
+        .filter_map(|site| {
+            let is_address = |operand: &Operand<'_>| matches!(operand.shape(), Shape::Address(_));
+            let operand = site.located.instruction.operands().find(is_address)?;
+            graph.registers.resolve(operand.address()?.base?, site.located.id)
+        })
+        .collect();
+    let written = within.iter().flat_map(|block| graph.sites_of(*block));
+    let mut written = written.flat_map(|(_, site)| graph.registers.written_by(&site.located));
+    (addresses.len() == both.len() && !written.any(|register| addresses.contains(&register))).then_some(start)
 }
 
 /// Whether a way leads to a read from a load that acquires: whoever runs it means to read what others have written.

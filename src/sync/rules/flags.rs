@@ -467,9 +467,16 @@ impl Origins {
                     ("ld" | "atom", false) => LOADED,
                     _ => read.fold(0, |bits, used| bits | of.get(&used.register).copied().unwrap_or(0)),
                 };
-                if instruction.mnemonic() == "mov" && instruction.operands().any(|operand| tells_blocks(operand.text()))
-                {
-                    bits |= BLOCK;
+                if instruction.mnemonic() == "mov" {
+                    if instruction.operands().any(|operand| tells_blocks(operand.text())) {
+                        bits |= BLOCK;
+                    }
+                    // A variable that has a name is one for all blocks, as what a parameter points to is.
+                    let named = instruction.operand(1).map(|operand| operand.text()).filter(|text| is_symbol(text));
+                    if let Some(name) = named {
+                        let next = (names.len() as u32 % 62) + 1;
+                        bits |= *names.entry(name).or_insert(BLOCK << next);
+                    }
                 }
                 if bits == 0 {
                     continue;
@@ -519,6 +526,11 @@ impl Origins {
 /// Whether something is asked of a grid that a grid of one block need not be asked.
 fn tells_grid(text: &str) -> bool {
     tells_blocks(text) || text.starts_with("%nctaid")
+}
+
+/// Whether an operand is the name of a variable.
+fn is_symbol(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_' || first == '$')
 }
 
 fn tells_blocks(text: &str) -> bool {

@@ -156,6 +156,11 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
             };
             (Confidence::Likely, format!("{got} columns of tensor memory are allocated, {freed} are freed{at}"))
         }
+        (false, Some(got), _) if allocs.len() == 1 && frees_more(warps, &deallocs, got).is_some() => {
+            let Some((freed, line)) = frees_more(warps, &deallocs, got) else { return };
+            let message = format!("{got} columns of tensor memory are allocated, {freed} are freed at line {line}");
+            (Confidence::Likely, message)
+        }
         _ => match (one_way(warps, &deallocs), sum(&allocs), escape(warps, &allocs, &deallocs)) {
             (Some(freed), Some(got), _) if freed < got => (
                 Confidence::Likely,
@@ -174,6 +179,11 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
         message,
         reasoning: "all tensor memory must be freed by tcgen05.dealloc before the kernel ends".to_owned(),
     });
+}
+
+/// A `tcgen05.dealloc` of more columns than were allocated, and its line.
+fn frees_more(warps: &Warps<'_>, deallocs: &[(SiteId, &Site<'_>)], got: u64) -> Option<(u64, Line)> {
+    deallocs.iter().find_map(|(index, site)| Some((columns(warps, *index).filter(|freed| *freed > got)?, site.line())))
 }
 
 /// Whether a block may be the only one on its SM: it takes more than half of the columns or of the shared memory, or the launch says how
@@ -206,9 +216,18 @@ fn unmet_pair(warps: &Warps<'_>, (dealloc, site): (SiteId, &Site<'_>)) -> Option
         let used = |action| matches!(action, Tcgen05::Ld | Tcgen05::St | Tcgen05::Mma | Tcgen05::Cp | Tcgen05::Shift);
         matches!(site.operation, Operation::Tcgen05 { action, .. } if used(action))
     });
-    let last = Paths::new(warps).first(dealloc, true, &[&meetings, &uses]);
-    let used = last.iter().find(|index| uses.contains(index) && warps.warps_at(**index).meets(&who))?;
-    let line = warps.graph.sites.get(*used)?.line();
+    let paths = Paths::new(warps);
+    let last = paths.first(dealloc, true, &[&meetings, &uses]);
+    let own = last.iter().copied().find(|index| uses.contains(index) && warps.warps_at(*index).meets(&who));
+    // What other warps of the block used is over where they have met whoever frees it: that is the block, and not the pair.
+    let of_block = || {
+        let barriers = of(&|site| matches!(site.operation, Operation::NamedBarrier(_)));
+        let met = paths.first(dealloc, true, &[&meetings, &barriers]);
+        let before = met.iter().filter(|index| barriers.contains(index));
+        before.flat_map(|barrier| paths.first(*barrier, true, &[&meetings, &uses])).find(|index| uses.contains(index))
+    };
+    let used = own.or_else(of_block)?;
+    let line = warps.graph.sites.get(used)?.line();
     Some(Finding {
         rule: Rule::PairMeets,
         confidence: Confidence::Likely,

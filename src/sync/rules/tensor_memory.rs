@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use crate::base::work;
 use crate::ptx::descriptor::{self, MmaKind};
 use crate::ptx::{Instruction, Operand, Operation, Shape, Tcgen05};
-use crate::simt::{Bits, Paths, Site, SiteId, ThreadSet, Value, Warps};
+use crate::simt::{Bits, Paths, Site, SiteId, ThreadSet, Value, ValueId, Warps};
 use crate::sync::accumulates;
 use crate::sync::rules::agreement::Agreement;
 use crate::sync::rules::finding::{Confidence, Finding};
@@ -197,13 +197,36 @@ fn unfilled(warps: &Warps<'_>, (index, site): (SiteId, &Site<'_>)) -> Option<Fin
     let fills = |other: &Site<'_>| collector(other) == Some((buffer, "fill"));
     let filled: BTreeSet<SiteId> =
         warps.graph.sites.iter_enumerated().filter(|(_, other)| fills(other)).map(|(at, _)| at).collect();
-    Paths::new(warps).first(index, true, &[&filled]).is_empty().then(|| Finding {
+    let last = Paths::new(warps).first(index, true, &[&filled]);
+    let finding = |message: String, reasoning: &str| Finding {
         rule: Rule::CollectorFilled,
         confidence: Confidence::Likely,
         line: site.line(),
-        message: format!("takes a matrix from the collector buffer {buffer} (.{action}), which nothing has filled"),
-        reasoning: "a multiplication with .fill comes before those that use what it has left in the buffer".to_owned(),
-    })
+        message,
+        reasoning: reasoning.to_owned(),
+    };
+    if last.is_empty() {
+        return Some(finding(
+            format!("takes a matrix from the collector buffer {buffer} (.{action}), which nothing has filled"),
+            "a multiplication with .fill comes before those that use what it has left in the buffer",
+        ));
+    }
+    // A is the second operand, and B the third: both have to be the matrix that the buffer was filled with.
+    let at = if buffer == "a" { 1 } else { 2 };
+    let matrix = |index: SiteId| {
+        let operand = warps.graph.sites.get(index)?.located.instruction.operand(at)?;
+        warps.values.origin(&warps.graph, index, operand)
+    };
+    let (id, offset) = matrix(index)?;
+    let differs = |(other, from): (ValueId, i64)| other == id && from != offset;
+    let fill = last.iter().find(|fill| matrix(**fill).is_some_and(differs)).filter(|_| last.len() == 1)?;
+    let line = warps.graph.sites.get(*fill)?.line();
+    Some(finding(
+        format!(
+            "takes a matrix from the collector buffer {buffer} (.{action}), which line {line} filled with another one"
+        ),
+        "the buffer holds the matrix of the multiplication with .fill: who uses it names the same one",
+    ))
 }
 
 fn columns(warps: &Warps<'_>, alloc: SiteId) -> Option<u64> {

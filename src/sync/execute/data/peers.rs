@@ -28,7 +28,8 @@ impl Data {
     fn peer(&mut self, who: &Toucher, at: SharedAddress, broken: Broken) {
         let standing = self.standing.get(who.warp).copied().unwrap_or_default();
         let end = End { pc: standing.pc, warp: who.warp, access: who.access, by: who.by };
-        self.tell(Race { first: end, second: end, broken, at, basis: who.basis.max(standing.ground) });
+        let basis = who.basis.max(standing.ground);
+        self.tell(Race { first: end, second: end, broken, at, basis, handed: None });
     }
 }
 
@@ -37,6 +38,8 @@ impl Run<'_> {
     pub(in crate::sync::execute) fn arrives_at(&mut self, warp: usize, at: SharedAddress) {
         let (Some(data), Some(clock)) = (&mut self.data, self.clocks.of(warp)) else { return };
         let (rank, epoch) = (at.rank() as usize, clock.known(warp));
+        let pc = data.standing.get(warp).map_or(InstrId::ENTRY, |standing| standing.pc);
+        data.arrived.insert((at, warp), pc);
         if rank == warp / data.of_block || rank >= data.warps / data.of_block {
             return;
         }
@@ -78,7 +81,8 @@ impl Run<'_> {
         found.sort_by_key(|(record, at)| (record.pc, record.warp, *at));
         for (record, at) in found {
             let end = End { pc: record.pc, warp: record.warp.into(), access: record.access, by: record.by };
-            data.tell(Race { first: end, second: end, broken: Broken::Gone, at, basis: record.basis });
+            let basis = record.basis;
+            data.tell(Race { first: end, second: end, broken: Broken::Gone, at, basis, handed: None });
         }
     }
 }
