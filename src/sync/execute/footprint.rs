@@ -118,6 +118,8 @@ struct Phase {
     bytes: Vec<Option<u64>>,
     /// Whether some of it is told by no constant, or goes to another block's memory.
     is_loose: bool,
+    /// Whether it was over in the end: all its copies were issued.
+    is_over: bool,
 }
 
 /// What one execution touched.
@@ -160,7 +162,7 @@ impl Footprint {
 
     /// The copies of a phase, where constants say how many bytes it waits for.
     fn together(&self, phase: &Phase) -> Option<Together> {
-        let by = phase.by.filter(|_| !phase.is_loose && !self.is_loose)?;
+        let by = phase.by.filter(|_| phase.is_over && !phase.is_loose && !self.is_loose)?;
         let copied = |(&(slot, start), &bytes): (&(usize, u64), &Option<u64>)| {
             Some(Copied { pc: self.touched.get(slot)?.pc, start, bytes })
         };
@@ -222,6 +224,13 @@ impl Footprint {
         phase.is_loose |= !is_there;
         phase.copies.push((slot, start));
         phase.bytes.push(bytes);
+    }
+
+    /// The execution has ended: how many phases of each mbarrier are over.
+    pub(super) fn ends(&mut self, over: impl Fn(SharedAddress) -> u64) {
+        for ((at, number), phase) in &mut self.phases {
+            phase.is_over = over(*at) > *number;
+        }
     }
 
     /// A copy for a phase of an mbarrier whose place is not known.
