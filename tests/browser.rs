@@ -140,6 +140,16 @@ fn long_names() -> String {
     format!(".version 8.0\n.target sm_90\n.address_size 64\n{kernels}")
 }
 
+/// Three kernels, the worst last: nothing is wrong with the first, the second spills, the third waits for threads that it has not.
+fn worst_last(spills: &str) -> String {
+    let text = std::fs::read_to_string(spills).expect("PTX");
+    let (head, spills) = text.split_once(".visible .entry").expect("a kernel");
+    format!(
+        "{head}.visible .entry calm() {{\n ret;\n}}\n.visible .entry{spills}\n\
+         .visible .entry waits()\n.maxntid 128\n{{\n bar.sync 1, 256;\n ret;\n}}\n"
+    )
+}
+
 #[test]
 fn the_page_works_in_a_browser() {
     let Some(ptxas) = ptxas() else { return };
@@ -148,6 +158,18 @@ fn the_page_works_in_a_browser() {
     let sample = |name: &str| path(&root(&format!("testdata/ptx/{name}.ptx"))).to_owned();
     page(&out("spills.html"), &["annotate", &sample("spills"), "--arch", "sm_100", "--ptxas", "13.4"]);
     page(&out("several.html"), &[&sample("several_entries"), &sample("device_functions"), "--ptxas", "13.4"]);
+    std::fs::write(out("worst.ptx"), worst_last(&sample("spills"))).unwrap();
+    page(&out("worst.html"), &[path(&out("worst.ptx")), "--ptxas", "13.4"]);
+    // sm_75 is older than its .target.
+    let built = ["--arch", "sm_75,sm_80", "--ptxas", "13.4"];
+    page(&out("builds.html"), &[&["matrix", path(&out("worst.ptx"))], &built[..]].concat());
+    let hopper = sample("hopper_warp_specialised");
+    for (name, words) in [("timeline", "timeline"), ("curve", "annotate --arch sm_90a --ptxas 13.4")] {
+        let file = out(&format!("{name}.svg"));
+        let to = [hopper.as_str(), "--format", "svg", "-o", path(&file)];
+        let drawn = run(&words.split(' ').chain(to).collect::<Vec<_>>());
+        assert!(drawn.status.success(), "{name}: {}", stderr(&drawn));
+    }
     page(&out("hostile.html"), &["annotate", path(&hostile(ptxas, folder.path()))]);
 
     // A kernel with roles, and with a register pool that hangs.

@@ -195,6 +195,41 @@ fn another_program_in_place_of_ptxas() {
     check(folder.path(), &(&["spills.ptx", "--ptxas", "/bin/ls"], &["it names no version of ptxas: is it one?"]));
 }
 
+/// An old ptxas crashes over PTX that is newer than it: what it said before is what helps.
+#[cfg(unix)]
+#[test]
+fn a_ptxas_that_crashes_over_what_it_does_not_know() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = folder();
+    let script = folder.path().join("ptxas");
+    let said = "ptxas input.ptx, line 1; fatal   : Unsupported .version 8.8; current version is '8.0'";
+    let version = "ptxas: NVIDIA (R) Ptx optimizing assembler\nCuda compilation tools, release 12.0, V12.0.140";
+    let text = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && {{ printf '{version}\\n'; exit; }}\necho \"{said}\" >&2\nkill -SEGV $$\n"
+    );
+    fs::write(&script, text).expect("a script");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("permissions");
+    let wanted: &[&str] = &["Unsupported .version 8.8", "killed by signal 11", "a newer ptxas may: `--ptxas "];
+    check(folder.path(), &(&["spills.ptx", "--ptxas", "./ptxas"], wanted));
+}
+
+/// Where the sources are is a folder that there is.
+#[test]
+fn a_source_root_that_is_none() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("kernels")).expect("a folder");
+    let cubin = root("testdata/cubin/culprits-12.4-sm_80.cubin");
+    let library = root("testdata/container/zstd.fatbin");
+    for words in [&["annotate"][..], &[], &["annotate", "--by", "source"]] {
+        for input in [&cubin, &library] {
+            let input = input.to_str().expect("a path in UTF-8");
+            let typed = |root: &'static str| [words, &[input, "--source-root", root]].concat();
+            check(folder.path(), &(&typed("kernel"), &["there is no such folder; did you mean kernels?"]));
+            check(folder.path(), &(&typed("k.py"), &["--source-root k.py: it is a file"]));
+        }
+    }
+}
+
 #[test]
 fn a_folder_of_ptx_alone_is_compiled() {
     if ptxas().is_none() {

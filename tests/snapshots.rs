@@ -16,9 +16,7 @@ fn printed(folder: &Path, columns: usize, args: &[&str]) -> String {
 
 /// No line is wider than it may be, but for a word that has no room on a line of its own.
 fn fits(text: &str, columns: usize, args: &[&str]) {
-    // What a baseline would read is quoted as it is.
-    let quoted = |line: &&str| line.starts_with("    - \"") || line.starts_with("    + \"");
-    for line in text.lines().filter(|line| line.chars().count() > columns && !quoted(line)) {
+    for line in text.lines().filter(|line| line.chars().count() > columns) {
         let indent = line.len() - line.trim_start().len();
         let longest = line.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0);
         assert!(longest + indent.max(14) > columns, "{args:?} at {columns} columns: {line}");
@@ -42,6 +40,8 @@ fn without_ptxas() {
         ("report-verbose", "testdata/cubin/functions-13.4-sm_75.cubin -v"),
         ("library", "testdata/cubin"),
         ("library-resources", "testdata/cubin --resources --sort name --top 5"),
+        ("list", "list testdata/container/exec.o testdata/container/zstd.fatbin"),
+        ("disasm", "disasm testdata/cubin/culprits-13.4-sm_90.cubin"),
         ("size", "size testdata/container/exec.o testdata/container/zstd.fatbin"),
         ("size-kernels", "size testdata/cubin --by kernel --top 6"),
         ("history", "history fuzz/seeds/history/two.jsonl"),
@@ -72,6 +72,14 @@ fn pages_without_ptxas() {
         ("size-html", "size testdata/container/zstd.fatbin --format html"),
         ("history-html", "history fuzz/seeds/history/two.jsonl --format html"),
         ("history-svg", "history fuzz/seeds/history/two.jsonl --format svg"),
+        ("library-markdown", "testdata/cubin --format markdown --top 12"),
+        ("library-csv", "testdata/container/zstd.fatbin --format csv"),
+        ("timeline-svg", "timeline testdata/ptx/hopper_warp_specialised.ptx --steps 60 --format svg"),
+        ("annotate-svg", "annotate testdata/cubin/hopper-13.4-sm_90a.cubin --format svg"),
+        (
+            "diff-html",
+            "diff testdata/cubin/culprits-12.4-sm_80.cubin testdata/cubin/culprits-13.4-sm_90.cubin --format html",
+        ),
     ] {
         let text = printed(&here, 80, &args.split(' ').collect::<Vec<_>>());
         let content = text.split_once("<main>").map_or(text.as_str(), |(_, content)| content);
@@ -105,6 +113,54 @@ fn tables_fit_narrow_terminals() {
         let args: Vec<&str> = args.split(' ').collect();
         fits(&printed(&here, columns, &args), columns, &args);
     }
+}
+
+/// Paths and titles that are wider than the terminal go on in further lines, and what a pipe reads is as it was.
+#[test]
+fn long_paths_fit_narrow_terminals() {
+    let folder = tempfile::tempdir().unwrap();
+    let below = "a_folder_with_a_long_name/nvidia_nvjpeg_cu12-12.4.0.76-py3-none-manylinux2014_x86_64";
+    let here = folder.path().join(below);
+    std::fs::create_dir_all(&here).unwrap();
+    std::fs::copy(root("testdata/container/zstd.fatbin"), here.join("k.fatbin")).unwrap();
+    std::fs::copy(root("testdata/cubin/hopper-12.4-sm_90a.cubin"), here.join("k.cubin")).unwrap();
+    let (library, cubin) = (format!("{below}/k.fatbin"), format!("{below}/k.cubin"));
+    for args in [
+        &["list", &library][..],
+        &[&library],
+        &["size", &library],
+        &[&cubin],
+        &["diff", &cubin, &library],
+        &["explain"],
+    ] {
+        for columns in [60, 80] {
+            let text = printed(folder.path(), columns, args);
+            let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > columns).collect();
+            assert!(wide.is_empty(), "{args:?} at {columns} columns: {wide:?}");
+            assert!(text.lines().all(|line| line.trim_end() == line), "{args:?}: spaces at an end");
+        }
+    }
+    let whole = stdout(&program().current_dir(folder.path()).args(["list", &library]).output().unwrap());
+    assert!(whole.lines().any(|line| line == library), "{whole}");
+    let titles = stdout(&program().args(["explain"]).output().unwrap());
+    assert!(titles.lines().all(|line| line.contains(": ")), "a page a line where nobody says how wide: {titles}");
+}
+
+/// A kernel that several cubins hold with the same figures has one row, with its places; `-v` and programs have all.
+#[test]
+fn copies_of_a_kernel_share_a_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |from: &str, to: &str| std::fs::copy(root("testdata/cubin").join(from), folder.path().join(to)).unwrap();
+    put("hopper-13.4-sm_90a.cubin", "a.cubin");
+    put("hopper-13.4-sm_90a.cubin", "b.cubin");
+    put("hopper-12.4-sm_90a.cubin", "older.cubin");
+    put("culprits-12.9-sm_120.cubin", "c.cubin");
+    put("culprits-13.4-sm_90.cubin", "d.cubin");
+    shows("library-copies", folder.path(), &["."]);
+    insta::assert_snapshot!("library-copies-verbose", printed(folder.path(), 80, &[".", "-v"]));
+    insta::assert_snapshot!("library-copies-markdown", printed(folder.path(), 80, &[".", "--format", "markdown"]));
+    let csv = printed(folder.path(), 80, &[".", "--format", "csv"]);
+    assert!(csv.contains("a.cubin") && csv.contains("b.cubin"), "{csv}");
 }
 
 /// What ptxas makes.
@@ -153,4 +209,8 @@ fn the_gate() {
     shows("gate-pass", here, &["gate", "kernel.cubin"]);
     put("hopper-13.4-sm_90a.cubin");
     shows("gate-fail", here, &["gate", "kernel.cubin", "-v"]);
+    fits(&printed(here, 60, &["gate", "kernel.cubin", "-v"]), 60, &["gate"]);
+    insta::assert_snapshot!("gate-markdown", printed(here, 80, &["gate", "kernel.cubin", "--format", "markdown"]));
+    let page = printed(here, 80, &["gate", "kernel.cubin", "--format", "html"]);
+    insta::assert_snapshot!("gate-html", page.split_once("<main>").expect("a page").1);
 }

@@ -332,6 +332,10 @@ impl Collected {
     /// Sorts and cuts what was kept.
     pub fn finish(&mut self) {
         self.cut(self.top.unwrap_or(usize::MAX));
+        if self.seen.is_some() {
+            // Folding has its own order among equals.
+            sort(&mut self.rows, self.sort, usize::MAX);
+        }
         self.summary.finish();
     }
 }

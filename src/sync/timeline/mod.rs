@@ -506,6 +506,8 @@ mod tests {
         let text = include_str!("../../../testdata/shapes/launched_cluster.ptx");
         let (head, rest) = text.split_once("    mapa.shared::cluster.u32 %r8, %r3, 0;").unwrap();
         let (_, tail) = rest.split_once("WAIT:").unwrap();
+        // What there is to see: a barrier that all come to again and again.
+        let tail = tail.replace("DONE:", &format!("{}DONE:", "    bar.sync 1, 64;\n".repeat(6)));
         let partner = "    mov.u32 %r10, %cluster_ctarank;\n    xor.b32 %r10, %r10, 2;\n    mapa.shared::cluster.u32 %r9, %r3, %r10;\n    \
                        mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r9];\nWAIT:";
         let text = format!("{}{partner}{tail}", head.replace("[%r3], 4;", "[%r3], 2;"));
