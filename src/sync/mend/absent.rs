@@ -9,7 +9,7 @@ use crate::base::{Line, work};
 use crate::sync::execute::record::{Mark, WarpId, What};
 use crate::sync::execute::{Lack, Stuck, Wait};
 use crate::sync::machine::SharedAddress;
-use crate::sync::program::{Address, Compute, Instr, InstrId, MbarrierOp, Op, Reg, Source};
+use crate::sync::program::{Address, Compute, Instr, InstrId, MbarrierOp, Op, Reg, Source, Special};
 
 /// Registers that a parity may be made of.
 const MOST_SOURCES: usize = 4;
@@ -306,9 +306,19 @@ impl Suggestions<'_> {
                 .then_some((pc, number)),
             _ => None,
         });
+        // What whole warps part by does not come to part one.
+        let of_threads: BTreeSet<u32> = self.program.code.iter().filter_map(thread_number).map(|reg| reg.0).collect();
+        let parts_warps = |pc: InstrId, from: u64| {
+            let compared = self.program.code.get(pc).map(|instr| &instr.op);
+            let is_of_threads = matches!(
+                compared, Some(Op::Compute { args: [Source::Reg(reg), ..], .. }) if of_threads.contains(&reg.0)
+            );
+            is_of_threads && from.is_multiple_of(WARP)
+        };
         let near = |(pc, from): (InstrId, u64)| {
-            let near = [from.checked_add(1), from.checked_sub(1), from.checked_add(WARP), from.checked_sub(WARP)];
-            near.into_iter().flatten().map(move |to| (vec![pc], Change::Constant { from, to }))
+            let by = if parts_warps(pc, from) { &[WARP][..] } else { &[1, WARP] };
+            let near = by.iter().flat_map(move |by| [from.checked_add(*by), from.checked_sub(*by)]);
+            near.flatten().map(move |to| (vec![pc], Change::Constant { from, to }))
         };
         compared.flat_map(near).collect()
     }
@@ -338,5 +348,15 @@ impl Suggestions<'_> {
             });
             ends.next().map(|(at, _)| at)
         })
+    }
+}
+
+/// The register that an instruction puts the number of a thread in.
+fn thread_number(instr: &Instr) -> Option<Reg> {
+    match instr.op {
+        Op::Compute { what: Compute::Move(_), to: Some(to), args: [Source::Special(Special::Tid(_)), ..], .. } => {
+            Some(to)
+        }
+        _ => None,
     }
 }
