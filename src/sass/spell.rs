@@ -150,7 +150,7 @@ impl Asked {
     fn answers(self, half: u64) -> u64 {
         let differ = half ^ self.expected;
         // What differs in a field's lower bits is carried into its highest.
-        !((differ & self.others) + self.others | differ) & self.highest
+        !(((differ & self.others) + self.others) | differ) & self.highest
     }
 }
 

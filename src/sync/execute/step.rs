@@ -644,8 +644,8 @@ fn basis_of(rows: &[Cow<'_, Lanes>; 4]) -> [Basis; LANES] {
     let mut all = [same.max().unwrap_or_default(); LANES];
     for row in rows {
         if let Lanes::Each(row) = &**row {
-            for lane in 0..LANES {
-                all[lane] = all[lane].max(row.basis[lane]);
+            for (to, basis) in all.iter_mut().zip(row.basis) {
+                *to = basis.max(*to);
             }
         }
     }
