@@ -311,9 +311,9 @@ pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> O
     for launch in launches {
         if let Some((witness, _)) = &wrong
             && (is_refuted || witness.firmness != Firmness::Firm)
-            && launch.blocks() >= LARGE
+            && launch.blocks() > LARGE
         {
-            // What is not sure in small ones does not become so in larger ones, which take many times as long.
+            // What is not sure in smaller ones does not become so in these, which take many times as long.
             shapes = shapes.max(Shapes::Small);
             continue;
         }
