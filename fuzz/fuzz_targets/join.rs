@@ -1,6 +1,8 @@
 //! Any bytes as a cubin, through everything that is told of one: the report, the annotation, the listing, the row of a library.
 #![no_main]
 
+use std::cell::RefCell;
+
 use libfuzzer_sys::fuzz_target;
 use ptxinspect::cubin::{Image, lines::LineTable};
 use ptxinspect::emit::clean::Form;
@@ -11,6 +13,7 @@ use ptxinspect::report::annotation::By;
 use ptxinspect::report::library::{Depth, Summary, rows};
 use ptxinspect::report::listing::{self, Wanted};
 use ptxinspect::report::{LaunchHints, Report};
+use ptxinspect::sass::{Decoder, Speller};
 use ptxinspect_fuzz::{leaves_clean, leaves_json};
 
 fuzz_target!(|data: &[u8]| {
@@ -26,8 +29,10 @@ fuzz_target!(|data: &[u8]| {
     }
     let lines = LineTable::parse(&image);
     let counting = Counting::new(Rule::Sound, &image);
+    let speller = Decoder::new(image.arch).map(|decoder| RefCell::new(Speller::new(decoder)));
     for function in &image.functions {
-        let section = listing::open(&image, &lines, function, &counting, Wanted { sets: true, nvdisasm: None });
+        let wanted = Wanted { sets: true, nvdisasm: None };
+        let section = listing::open(&image, &lines, function, &counting, speller.as_ref(), wanted);
         for listed in section.parts().iter().map(|part| part.listed()) {
             let options =
                 list::Options { hex: true, control: true, explain: true, sets: true, no_text: "", width: Some(60) };
