@@ -132,9 +132,7 @@ pub fn check<'a>(
         // Asking ahead is no fault: it is one where an execution shows that nothing else was waited for.
         let came_early =
             |check: &Finding| matches!(check.rule, Rule::CopyAwaited | Rule::TensorOrdered | Rule::ReadAwaited);
-        // A load of tensor memory that nobody waits for is early whatever else is asked.
-        let is_explained = found.iter().any(|check| check.rule == Rule::TensorLoadAwaited);
-        if !is_explained && found.iter().any(came_early) {
+        if found.iter().any(came_early) {
             found.extend(mbarrier_checks::unheeded(warps));
         }
     }

@@ -8,7 +8,7 @@ use crate::base::work;
 use crate::ptx::{BarrierAction, ClusterBarrierAction, MbarrierAction, Operation, Register};
 use crate::simt::{BlockId, Edge, Graph, Paths, Site, SiteId, ThreadSet, Warps, dataflow, passing};
 use crate::sync::rules::finding::{Confidence, Finding};
-use crate::sync::rules::mbarriers::{Act, MbarrierSite};
+use crate::sync::rules::mbarriers::{self, Act, MbarrierSite};
 use crate::sync::rules::rule::Rule;
 
 /// The objects that an instruction may be on: the variable, and the places in it where they are known.
@@ -63,13 +63,10 @@ pub fn unheeded(warps: &Warps<'_>) -> Vec<Finding> {
     if graph.calls || !graph.complete {
         return Vec::new();
     }
-    let mut checks = Vec::new();
-    for (index, site) in graph.sites.iter_enumerated().filter(|(_, site)| asks(site)) {
+    let is_heeded = |index: SiteId| {
+        let Some(site) = graph.sites.get(index).filter(|site| asks(site)) else { return true };
         let answers: Vec<Register> = graph.registers.written_by(&site.located).collect();
-        if answers.is_empty() || warps.at(index).is_empty() {
-            continue;
-        }
-        let mut is_heeded = false;
+        let mut is_heeded = answers.is_empty();
         dataflow::walk(
             graph,
             index,
@@ -81,20 +78,42 @@ pub fn unheeded(warps: &Warps<'_>) -> Vec<Finding> {
                 if is_heeded || again { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             },
         );
-        if !is_heeded {
-            let what = site.located.instruction.modifiers().next().unwrap_or_default();
-            checks.push(Finding {
-                rule: Rule::AnswerHeeded,
-                confidence: Confidence::Likely,
-                line: site.line(),
-                message: format!("nobody heeds what this {what} answers: the phase may not be over"),
-                reasoning: "it answers after a while, or at once, whether the phase is over or not: what the phase is waited for is used \
-                            too early when the kernel is executed, so that it is asked again until it says yes"
-                    .to_owned(),
-            });
-        }
-    }
-    checks
+        is_heeded
+    };
+    // Whoever asks ahead waits for the object elsewhere.
+    let same = |one: &MbarrierSite, other: &MbarrierSite| {
+        one.variable == other.variable
+            && match (&one.places, &other.places) {
+                (Some(one), Some(other)) => one.iter().any(|place| other.contains(place)),
+                _ => true,
+            }
+    };
+    let waits: Vec<(MbarrierSite, bool)> = mbarriers::sites(warps)
+        .into_iter()
+        .filter(|site| site.act == Act::Wait && !warps.at(site.index).is_empty())
+        .map(|site| {
+            let heeded = is_heeded(site.index);
+            (site, heeded)
+        })
+        .collect();
+    let unheeded = waits.iter().filter(|(_, heeded)| !heeded);
+    let alone = unheeded.filter(|(site, _)| !waits.iter().any(|(other, heeded)| *heeded && same(site, other)));
+    let finding = |(site, _): &(MbarrierSite, bool)| {
+        let instruction = graph.sites.get(site.index)?.located.instruction;
+        Some(Finding {
+            rule: Rule::AnswerHeeded,
+            confidence: Confidence::Likely,
+            line: site.line,
+            message: format!(
+                "nobody heeds what this {} answers: the phase may not be over",
+                instruction.modifiers().next().unwrap_or_default()
+            ),
+            reasoning: "it answers after a while, or at once, whether the phase is over or not: what the phase is waited for is used \
+                        too early when the kernel is executed, so that it is asked again until it says yes"
+                .to_owned(),
+        })
+    };
+    alone.filter_map(finding).collect()
 }
 
 /// Checks of mbarriers that no execution is needed for.
