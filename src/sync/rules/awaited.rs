@@ -119,6 +119,22 @@ fn loaded(warps: &Warps<'_>) -> Option<Finding> {
     Some(likely(Rule::TensorLoadAwaited, site, message, reasoning))
 }
 
+/// What came last on every way to each block that some way leads to, by what an instruction makes of what came before it.
+fn on_every_way(
+    graph: &Graph<'_>,
+    step: impl Fn(Option<SiteId>, SiteId, &Site<'_>) -> Option<SiteId>,
+) -> impl Iterator<Item = (BlockId, Option<SiteId>)> {
+    let through = |block: BlockId, state: Option<SiteId>| {
+        graph.sites_of(block).fold(state, |state, (index, site)| step(state, index, site))
+    };
+    let join = |there: &mut Option<SiteId>, state: Option<SiteId>| {
+        let both = there.filter(|_| state.is_some());
+        std::mem::replace(there, both) != both
+    };
+    let before = dataflow::forward(graph, None, through, |_, _, state| Some(*state), join);
+    before.into_iter_enumerated().filter_map(|(block, state)| Some((block, state?)))
+}
+
 /// A `tcgen05.ld` that follows, on every way to it, the wait for a commit with no `tcgen05.fence::after_thread_sync` since; in a kernel
 /// that has such fences at all, for there are compilers that write none.
 fn unfenced(warps: &Warps<'_>) -> Option<Finding> {
@@ -159,16 +175,7 @@ fn unfenced(warps: &Warps<'_>) -> Option<Finding> {
         let is_asked = object(index, site, &asks).is_some_and(|object| committed.contains(&object));
         if is_asked || waits.contains(&index) { Some(index) } else { state }
     };
-    let through = |block: BlockId, state: Option<SiteId>| {
-        graph.sites_of(block).fold(state, |state, (index, site)| step(state, index, site))
-    };
-    let join = |there: &mut Option<SiteId>, state: Option<SiteId>| {
-        let both = there.filter(|_| state.is_some());
-        std::mem::replace(there, both) != both
-    };
-    let before = dataflow::forward(graph, None, through, |_, _, state| Some(*state), join);
-    for (block, state) in before.into_iter_enumerated() {
-        let Some(mut state) = state else { continue };
+    for (block, mut state) in on_every_way(graph, &step) {
         for (index, site) in graph.sites_of(block) {
             let is_load = matches!(site.operation, Operation::Tcgen05 { action: Tcgen05::Ld, .. });
             if let Some(wait) = state.filter(|_| is_load).and_then(|wait| graph.sites.get(wait)) {
@@ -230,16 +237,7 @@ fn given_back_unfenced(warps: &Warps<'_>) -> Option<Finding> {
         _ if is_before(site) => None,
         _ => state,
     };
-    let through = |block: BlockId, state: Option<SiteId>| {
-        graph.sites_of(block).fold(state, |state, (index, site)| step(state, index, site))
-    };
-    let join = |there: &mut Option<SiteId>, state: Option<SiteId>| {
-        let both = there.filter(|_| state.is_some());
-        std::mem::replace(there, both) != both
-    };
-    let before = dataflow::forward(graph, None, through, |_, _, state| Some(*state), join);
-    for (block, state) in before.into_iter_enumerated() {
-        let Some(mut state) = state else { continue };
+    for (block, mut state) in on_every_way(graph, &step) {
         for (index, site) in graph.sites_of(block) {
             let hands_over = match site.operation {
                 Operation::Mbarrier(_) => arrivals.contains(&index),
