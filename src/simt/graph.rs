@@ -138,6 +138,13 @@ impl<'a> Graph<'a> {
         })
     }
 
+    /// Whether it asks how many blocks there are, as loops over tiles do that go on by the size of the grid or of the cluster.
+    pub fn asks_for_blocks(&self) -> bool {
+        let names = ["%nctaid", "%nclusterid", "%cluster_nctaid", "%cluster_nctarank"];
+        let counts = |text: &str| names.iter().any(|name| text.starts_with(name));
+        self.sites.iter().any(|site| site.located.instruction.operands().any(|operand| counts(operand.text())))
+    }
+
     /// Cuts a function into blocks.
     pub fn build(function: &Function<'_, 'a>) -> Graph<'a> {
         let registers = function.registers();

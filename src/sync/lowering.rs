@@ -211,6 +211,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             variables: self.variables,
             synchronises,
             uses_cluster: self.graph.uses_cluster(),
+            asks_for_blocks: self.graph.asks_for_blocks(),
             sites,
             relaxed,
             strong,

@@ -27,7 +27,7 @@ use finding::{Shape, cure, finding};
 pub use finding::{first_wrong, in_words};
 use lowering::accumulates;
 pub use lowering::{Accessed, accessed};
-use mend::{Mend, mend};
+use mend::{Mend, Search, mend};
 pub use rules::agreement::Agreement;
 pub use verdict::{Answer, Effort, Verdict};
 use verdict::{Limits, Problems, find_culprit, judge, problems_in};
@@ -295,14 +295,16 @@ fn mended<'l>(
 ) -> (Verdict, &'l Launch, Option<Mend>) {
     let mut witness = match verdict {
         Verdict::Wrong(witness) => witness,
-        Verdict::Ends { suspects, basis, cut, lacks_blocks, unreached } => {
-            return match mended_suspect(program, launches, (&suspects, launch), limits) {
-                Suspected::Fault(witness, launch, mend) => (Verdict::Wrong(witness), launch, Some(*mend)),
-                Suspected::RightIn(launch) => {
-                    let suspects = Vec::new();
-                    (Verdict::Ends { suspects, basis, cut, lacks_blocks: false, unreached }, launch, None)
-                }
-                Suspected::Unknown => (Verdict::Ends { suspects, basis, cut, lacks_blocks, unreached }, launch, None),
+        Verdict::Ends { suspects, basis, cut, lacks_blocks, unreached, uneven } => {
+            let (suspects, launch, lacks_blocks) = match mended_suspect(program, launches, (&suspects, launch), limits)
+            {
+                Suspected::Fault(witness, launch, mend) => return (Verdict::Wrong(witness), launch, Some(*mend)),
+                Suspected::RightIn(other) if uneven.is_none() => (Vec::new(), other, false),
+                Suspected::RightIn(_) | Suspected::Unknown => (suspects, launch, lacks_blocks),
+            };
+            return match uneven {
+                Some(witness) => (Verdict::Wrong(witness), launch, None),
+                None => (Verdict::Ends { suspects, basis, cut, lacks_blocks, unreached, uneven: None }, launch, None),
             };
         }
         verdict => return (verdict, launch, None),
@@ -312,8 +314,11 @@ fn mended<'l>(
         return (Verdict::Wrong(witness), launch, None);
     }
     find_culprit(program, launch, &mut witness, limits);
-    let mut mend_of = mend(program, launch, &witness, limits).map(|mend| (mend, launch));
-    let others = launches.iter().filter(|other| other.cluster != launch.cluster).take(SHAPES_MENDED);
+    let Search { mend: found, beyond } = mend(program, launch, &witness, limits);
+    let mut mend_of = found.map(|mend| (mend, launch));
+    // A change that leads to blocks that there are not is tried where there are.
+    let is_larger = |other: &&Launch| beyond.is_none_or(|rank| u64::from(other.blocks()) > rank);
+    let others = launches.iter().filter(|other| other.cluster != launch.cluster).filter(is_larger).take(SHAPES_MENDED);
     let limits = Limits { mends: limits.mends / 2, pieces: limits.pieces / 4, again: limits.again / 4, ..limits };
     for other in others {
         if mend_of.is_some() {
@@ -323,7 +328,7 @@ fn mended<'l>(
             continue;
         };
         find_culprit(program, other, &mut there, limits);
-        if let Some(mend) = mend(program, other, &there, limits) {
+        if let Some(mend) = mend(program, other, &there, limits).mend {
             there.shapes = witness.shapes;
             (witness, mend_of) = (there, Some((mend, other)));
         }
@@ -366,7 +371,7 @@ fn mended_suspect<'l>(
         limits.mends /= OF_PROBLEMS;
     }
     let mended = wrong.into_iter().find_map(|(witness, launch)| {
-        let mend = mend(program, launch, &witness, limits)?;
+        let mend = mend(program, launch, &witness, limits).mend?;
         Some(Suspected::Fault(Box::new(witness), launch, Box::new(mend)))
     });
     let Some(mended) = mended else { return Suspected::Unknown };

@@ -442,6 +442,8 @@ pub struct Program {
     pub synchronises: bool,
     /// Whether other blocks of a cluster have a part in it.
     pub uses_cluster: bool,
+    /// Whether its threads ask how many blocks there are.
+    pub asks_for_blocks: bool,
     /// By instruction: which one of the text it is.
     pub sites: IndexVec<InstrId, SiteId>,
     /// Arrivals that are relaxed, where data is looked at: they tell nothing of what came before.

@@ -29,8 +29,6 @@ const INPUTS: [Input; 10] = [
 ];
 /// Phases of an mbarrier in which an arrival too few, or too many, of one round is seen to count in another.
 const ROUNDS: u64 = 3;
-/// The first of them that are no counts of trips.
-const COUNTS: usize = 5;
 /// What memory is taken to bring: a condition goes one way and the other.
 const MEMORY: [Brought; 2] = [Brought::All(0), Brought::All(1)];
 /// Problems whose sizes lie in memory: tried while there are barriers that nobody has come to.
@@ -71,8 +69,32 @@ fn problems() -> impl Iterator<Item = Scenario> {
 /// Inputs that a fault is tried with once more, to see whether it hangs on those that it was found with.
 const AGAIN: [Input; 6] =
     [Input::All(5), SEVERAL_TILES, Input::Mixed(1), Input::All(9), Input::Mixed(2), Input::All(1152)];
-/// Counts that as many blocks as a small cluster has share evenly.
-const EVEN: Input = Input::All(8);
+/// Counts that the blocks of a cluster share evenly, one of up to eight blocks each of them: the first has least work. Then an extent of
+/// as many tiles, where a ring has to turn.
+const EVENLY: [Input; 4] = [Input::All(8), Input::All(16), Input::All(32), Input::All(512)];
+/// What is tried of a kernel whose blocks must share their work evenly.
+const EVEN: Choice = Choice {
+    is_even: true,
+    counts: 3,
+    tried: &[(MEMORY[0], &EVENLY), (MEMORY[1], &EVENLY)],
+    again: &[EVENLY[0], EVENLY[1], EVENLY[2], Input::Mixed(1), Input::Mixed(2)],
+};
+/// What is tried of every other kernel.
+const ANY: Choice = Choice { is_even: false, counts: 5, tried: &TRIED, again: &AGAIN };
+
+/// Inputs to choose from.
+#[derive(Clone, Copy)]
+struct Choice {
+    /// Whether it is of counts that blocks share evenly.
+    is_even: bool,
+    /// The first of each list that are counts of trips.
+    counts: usize,
+    /// What is tried, in turn.
+    tried: &'static [(Brought, &'static [Input])],
+    /// What a fault is tried with once more.
+    again: &'static [Input],
+}
+
 /// Lots by which parameters are drawn once more where none of those came to what was found with extents.
 const MORE_LOTS: std::ops::Range<u64> = 3..11;
 /// Numbers of those from which on they are extents of several tiles.
@@ -239,6 +261,9 @@ pub enum Verdict {
         lacks_blocks: bool,
         /// The first line that synchronises and that none of the inputs came to, where they decide that.
         unreached: Option<Line>,
+        /// What goes wrong with counts that the blocks of a cluster do not share evenly, where it ends with those that they do: hosts
+        /// round counts up to whole clusters, but nothing in the PTX says so.
+        uneven: Option<Box<Witness>>,
     },
     /// It goes wrong.
     Wrong(Box<Witness>),
@@ -308,7 +333,9 @@ pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> O
     let mut shapes = Shapes::All;
     let mut is_refuted = false;
     let mut small: Option<(Verdict, &Launch)> = None;
-    for launch in launches {
+    let fitting = judge.fitting(launches).map(|at| &launches[at]);
+    let others = launches.iter().filter(|launch| fitting.is_none_or(|fitting| fitting.cluster != launch.cluster));
+    for launch in fitting.into_iter().chain(others) {
         if let Some((witness, _)) = &wrong
             && (is_refuted || witness.firmness != Firmness::Firm)
             && launch.blocks() > LARGE
@@ -340,7 +367,6 @@ pub fn judge<'l>(program: &Program, launches: &'l [Launch], limits: Limits) -> O
             verdict @ Verdict::Ends { .. } => return Some((verdict, launch, judge.took())),
             // What holds in all of them is no surer than in the one where it is least so.
             Verdict::Wrong(witness) if wrong.is_none() || witness.firmness != Firmness::Firm => {
-                is_refuted |= wrong.is_none() && judge.is_uneven(launches, &witness);
                 wrong = Some((witness, launch));
             }
             Verdict::Wrong(_) => {}
@@ -433,9 +459,11 @@ impl Rings {
 }
 
 /// Executions of one kernel, and what they have cost.
+#[derive(Clone, Copy)]
 struct Judge<'p> {
     program: &'p Program,
     limits: Limits,
+    inputs: Choice,
     spent: u64,
     pieces: u64,
     /// What was spent before the launch that is looked at.
@@ -444,7 +472,7 @@ struct Judge<'p> {
 
 impl<'p> Judge<'p> {
     fn new(program: &'p Program, limits: Limits) -> Self {
-        Judge { program, limits, spent: 0, pieces: 0, before: 0 }
+        Judge { program, limits, inputs: ANY, spent: 0, pieces: 0, before: 0 }
     }
 
     fn run(&mut self, launch: &Launch, scenario: Scenario, schedule: &Schedule, steps: u64) -> Executed {
@@ -495,26 +523,34 @@ impl<'p> Judge<'p> {
         }
     }
 
-    /// Whether it is only that the blocks of a cluster whose shape the launch decides do not get as many tiles each: hosts round
-    /// them up. With counts that they share evenly one of the small shapes gets past.
-    fn is_uneven(&mut self, launches: &[Launch], witness: &Witness) -> bool {
-        let is_count = matches!(witness.scenario.input, Input::All(_));
-        if launches.len() < 2
-            || witness.basis < Basis::Input
-            || !is_count
-            || matches!(witness.cause, Cause::Bytes { .. })
-        {
-            return false;
+    /// The first of several shapes that a launch may have in which blocks that share their work evenly come to the end, phases of
+    /// mbarriers with them: the kernel is likely to be made for it.
+    fn fitting(&mut self, launches: &[Launch]) -> Option<usize> {
+        if launches.len() < 2 || self.program.refused.is_some() {
+            return None;
         }
-        let scenario = Scenario { input: EVEN, ..witness.scenario };
-        let small = launches.iter().filter(|launch| (2..LARGE).contains(&launch.blocks()));
-        small.into_iter().any(|launch| {
-            if self.is_over() {
-                return false;
+        let scenario = Scenario { input: EVENLY[0], memory: MEMORY[0] };
+        launches.iter().position(|launch| {
+            (2..=LARGE).contains(&launch.blocks()) && self.has_room(launch) && !self.is_spent() && {
+                let run = self.run(launch, scenario, &Schedule::Fair, u64::MAX);
+                run.outcome == Outcome::Ends && run.turns()
             }
-            let run = self.run(launch, scenario, &witness.schedule, u64::MAX);
-            run.outcome == Outcome::Ends && witness.is_passed_by(&run)
         })
+    }
+
+    /// Whether the blocks of a cluster may get a different number of tiles each.
+    fn may_be_uneven(&self, launch: &Launch, input: Input) -> bool {
+        let blocks = u64::from(launch.blocks());
+        !self.inputs.is_even
+            && blocks > 1
+            && self.program.asks_for_blocks
+            && matches!(input, Input::All(count) if count % blocks != 0)
+    }
+
+    /// Whether its registers are few enough to be held.
+    fn has_room(&self, launch: &Launch) -> bool {
+        let warps = u64::from(launch.threads().div_ceil(32)) * u64::from(launch.blocks());
+        warps * u64::from(self.program.registers) <= MOST_REGISTERS
     }
 
     /// Executes a kernel with every scenario and schedule that the limits leave room for.
@@ -523,8 +559,7 @@ impl<'p> Judge<'p> {
         if let Some((line, why)) = program.refused {
             return Verdict::Undecided { line, why };
         }
-        let warps = u64::from(launch.threads().div_ceil(32)) * u64::from(launch.blocks());
-        if warps * u64::from(program.registers) > MOST_REGISTERS {
+        if !self.has_room(launch) {
             let line = program.code.first().map_or(Line(1), |instr| instr.line);
             return Verdict::Undecided { line, why: "it has too many registers to be executed" };
         }
@@ -545,7 +580,7 @@ impl<'p> Judge<'p> {
         // Those that ended, and how many more instructions they came to than those before.
         let mut tried: Vec<Tried> = Vec::new();
         let mut problems: Vec<(Scenario, Executed)> = Vec::new();
-        for (memory, inputs) in TRIED {
+        for &(memory, inputs) in self.inputs.tried {
             // Memory decides nothing in most kernels, inputs nothing in some: what nothing depends on is not varied.
             if memory != MEMORY[0] && basis < Basis::Memory {
                 break;
@@ -553,7 +588,7 @@ impl<'p> Judge<'p> {
             let mut too_many: Option<u64> = None;
             let mut courses = Courses::default();
             for (at, &input) in inputs.iter().enumerate() {
-                let of_counts = at < COUNTS && !memory.grows();
+                let of_counts = at < self.inputs.counts && !memory.grows();
                 // All problems are tried where one is: the first to come to a ring need not turn it.
                 let asks = !of_counts && (problems.is_empty() || !memory.grows());
                 let is_extent = matches!(input, Input::All(_)) && !memory.grows();
@@ -619,6 +654,12 @@ impl<'p> Judge<'p> {
                     }
                     Outcome::Hangs(_) | Outcome::Undefined { .. } => {}
                 }
+                if let Some(pc) = cause(&fair.outcome).and_then(|cause| cause.pc())
+                    && self.may_be_uneven(launch, input)
+                    && let Some(verdict) = self.launch_evenly(launch, scenario, pc, &fair)
+                {
+                    return verdict;
+                }
                 let wrong = match fair.outcome {
                     Outcome::Ends => None,
                     _ => self.vary(launch, scenario, &fair),
@@ -652,8 +693,33 @@ impl<'p> Judge<'p> {
             (None, undecided) => {
                 let open = unreached.first().filter(|_| basis >= Basis::Input);
                 let unreached = open.and_then(|at| program.code.get(*at)).map(|instr| instr.line);
-                Verdict::Ends { basis, cut: cut || undecided.is_some(), suspects, lacks_blocks, unreached }
+                let cut = cut || undecided.is_some();
+                Verdict::Ends { basis, cut, suspects, lacks_blocks, unreached, uneven: None }
             }
+        }
+    }
+
+    /// Judges a kernel by counts that the blocks of a cluster share evenly, where it goes wrong with others: what goes wrong with those,
+    /// too, or that it ends with them. None where they do not say.
+    fn launch_evenly(&mut self, launch: &Launch, scenario: Scenario, pc: InstrId, run: &Executed) -> Option<Verdict> {
+        let passes = run.passes_of(pc);
+        let usual = *self;
+        self.inputs = EVEN;
+        self.limits.steps = self.limits.total;
+        let mut verdict = self.launch(launch);
+        // What an instruction was passed by is not in a verdict.
+        let even = Scenario { input: EVENLY[0], ..scenario };
+        let ends = matches!(verdict, Verdict::Ends { .. })
+            && self.run(launch, even, &Schedule::Fair, u64::MAX).passes_of(pc) > passes;
+        *self = Judge { spent: self.spent, pieces: self.pieces, ..usual };
+        match &mut verdict {
+            Verdict::Ends { uneven, .. } if ends => {
+                let witness = self.vary(launch, scenario, run)?;
+                *uneven = Some(Box::new(Witness { firmness: Firmness::Refuted, ..witness }));
+                Some(verdict)
+            }
+            Verdict::Wrong(_) => Some(verdict),
+            Verdict::Ends { .. } | Verdict::Undecided { .. } => None,
         }
     }
 
@@ -694,11 +760,15 @@ impl<'p> Judge<'p> {
         let memories = if witness.basis >= Basis::Memory { &MEMORY[..] } else { &MEMORY[..1] };
         let (mut shown, mut mixed) = (false, false);
         // Whether all extents of several tiles get past, and none of less than one.
-        let (mut by_tiles, mut past) = (true, false);
+        let (mut by_tiles, mut past) = (matches!(witness.scenario.input, Input::All(extent) if extent < TILES), false);
+        let mut is_open = false;
         for memory in memories {
-            for input in AGAIN {
+            for &input in self.inputs.again {
                 let scenario = Scenario { input, memory: *memory };
-                if scenario == witness.scenario || self.is_over() {
+                if scenario == witness.scenario
+                    || self.is_over()
+                    || is_open && !(by_tiles && matches!(input, Input::All(_)))
+                {
                     continue;
                 }
                 let run = self.run(launch, scenario, &witness.schedule, u64::MAX);
@@ -710,9 +780,7 @@ impl<'p> Judge<'p> {
                 match run.outcome {
                     // What hangs on the order may show with these inputs in another one.
                     Outcome::Ends if witness.is_passed_by(&run) => {
-                        if witness.always || self.vary(launch, scenario, &run).is_none() {
-                            return Firmness::Open;
-                        }
+                        is_open |= witness.always || self.vary(launch, scenario, &run).is_none();
                         shown = true;
                     }
                     _ if cause(&run.outcome).is_none() => {}
@@ -722,7 +790,7 @@ impl<'p> Judge<'p> {
         }
         // Few lots have enough of everything to come as far as equal extents do.
         for seed in MORE_LOTS {
-            if mixed || !shown || self.is_over() {
+            if mixed || !shown || is_open || self.is_over() {
                 break;
             }
             let scenario = Scenario { input: Input::Mixed(seed), ..witness.scenario };
@@ -733,10 +801,10 @@ impl<'p> Judge<'p> {
             }
         }
         // Less than a tile is no work for a kernel that counts in whole ones.
-        if matches!(witness.scenario.input, Input::All(extent) if extent < TILES) && by_tiles && past {
+        if by_tiles && past {
             return Firmness::Refuted;
         }
-        firm_if(shown && (mixed || of_counts && witness.basis == Basis::Input))
+        firm_if(!is_open && shown && (mixed || of_counts && witness.basis == Basis::Input))
     }
 
     /// A fault that was seen with less than a tile, as it shows with several, where these come to more: without work nobody may come

@@ -442,7 +442,9 @@ impl Run<'_> {
             }
         };
         let seen = self.machine.changes;
+        // Who goes on because a time limit is over has not got past.
         if !matches!(next, Next::Again(_))
+            && state != State::TimedOut
             && let Some(passes) = self.passes.get_mut(pc)
         {
             *passes = passes.saturating_add(1);

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 use super::execute::record::{Mark, Recording, What, Work, record};
 use super::execute::{Budget, Executed, Launch, Outcome, execute};
-use super::machine::SharedAddress;
+use super::machine::{Fault, SharedAddress};
 use super::program::{InstrId, MbarrierOp, Op, Program};
 use super::verdict::{Limits, Verdict, judge, problems_end};
 use super::witness::{Firmness, Witness};
@@ -51,8 +51,29 @@ pub struct Parting {
     pub mended: Option<Mark>,
 }
 
+/// What looking for a change comes to.
+#[derive(Default)]
+pub struct Search {
+    /// The change that mends the kernel.
+    pub mend: Option<Mend>,
+    /// The highest rank of a block that one of the others leads to and that the launch does not have: it may mend a larger one.
+    pub beyond: Option<u64>,
+}
+
 /// Finds a change that mends a kernel.
-pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) -> Option<Mend> {
+pub fn mend(program: &Program, launch: &Launch, witness: &Witness, limits: Limits) -> Search {
+    let mut beyond = None;
+    let mend = search(program, launch, witness, limits, &mut beyond);
+    Search { mend, beyond }
+}
+
+fn search(
+    program: &Program,
+    launch: &Launch,
+    witness: &Witness,
+    all: Limits,
+    beyond: &mut Option<u64>,
+) -> Option<Mend> {
     // Whether what is left is firm matters little.
     let limits = Limits { again: all.total + all.steps, ..all };
     let budget = Budget { steps: limits.steps, pieces: limits.pieces };
@@ -86,6 +107,9 @@ pub fn mend(program: &Program, launch: &Launch, witness: &Witness, all: Limits) 
         // Most do not even mend what was seen.
         let again = execute(&mended, launch, witness.scenario, &witness.schedule, left(pieces).of_one());
         (steps, pieces) = (steps + again.took.steps, pieces + again.took.pieces);
+        if let Outcome::Undefined { fault: Fault::Rank(rank), .. } = again.outcome {
+            *beyond = (*beyond).max(Some(rank));
+        }
         let apart = [&pcs[..], &stands].concat();
         // Not all of them: what keeps everybody from waiting mends nothing. Whoever asks once before waiting need not wait, though,
         // for a phase that is over then.
