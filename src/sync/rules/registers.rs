@@ -255,7 +255,9 @@ fn unwritten(warps: &Warps<'_>, add: &mut impl FnMut(Rule, &Site<'_>, String, &s
         if matches!(instruction.mnemonic(), "mov" | "prmt" | "selp") {
             continue;
         }
-        for used in read {
+        // They hand it to other lanes as well: half of a pair, or what a structure is padded with.
+        let handed = instruction.operand(1).filter(|_| instruction.mnemonic() == "shfl").and_then(|it| it.name());
+        for used in read.filter(|used| Some(used.name) != handed) {
             if !writes.precede(used.register, index, Ways::Some) {
                 let message = format!("{} is read, and nothing has written it", used.name);
                 add(Rule::RegisterWritten, site, message, "a register that no instruction wrote holds anything");
