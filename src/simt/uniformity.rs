@@ -23,6 +23,8 @@ pub struct Uniformity {
     among: Among,
     blocks: IndexVec<BlockId, bool>,
     values: IndexVec<ValueId, bool>,
+    /// By block: those whose branch decides over it.
+    deciders: IndexVec<BlockId, Vec<BlockId>>,
 }
 
 /// Among whom something differs.
@@ -73,13 +75,28 @@ impl Uniformity {
             among,
             blocks: IndexVec::filled(false, graph.blocks.len()),
             values: IndexVec::filled(false, values.ssa.count),
+            deciders: IndexVec::default(),
         };
-        for _ in 0..MAX_ROUNDS {
-            if !found.round(graph, values, &warps.reach, &control) {
-                return found;
+        if !(0..MAX_ROUNDS).any(|_| !found.round(graph, values, &warps.reach, &control)) {
+            found.blocks.iter_mut().for_each(|differs| *differs = true);
+        }
+        found.deciders = control.deciders;
+        found
+    }
+
+    /// Blocks whose branches decide over one, those that decide over these included.
+    pub fn all_deciders(&self, block: BlockId) -> Vec<BlockId> {
+        let mut found: Vec<BlockId> = Vec::new();
+        let mut open = vec![block];
+        while let Some(next) = open.pop() {
+            work::spend(1);
+            for at in self.deciders.get(next).into_iter().flatten() {
+                if !found.contains(at) {
+                    found.push(*at);
+                    open.push(*at);
+                }
             }
         }
-        found.blocks.iter_mut().for_each(|differs| *differs = true);
         found
     }
 

@@ -46,7 +46,7 @@ use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::{Family, Rule, Told};
 use crate::sync::rules::{
     abi, addresses, awaited, barriers, boxes, cluster, coherence, convergence, descriptors, elected, flags, groups,
-    issue, mbarrier_checks, mbarriers, registers, ring_ends, tensor, tensor_memory,
+    issue, mbarrier_checks, mbarriers, parting, registers, ring_ends, tensor, tensor_memory,
 };
 
 use self::execute::Launch;
@@ -185,6 +185,7 @@ pub(crate) fn of_operands<'a>(
         found.extend(cluster::left_early(&warps));
         found.extend(groups::read_back(&warps));
         found.extend(flags::check(&warps));
+        found.extend(parting::check(&mut agreement, &bits));
         found.extend(awaited::check(&warps));
         let known =
             |found: &[Finding], other: &Finding| found.iter().any(|it| (it.rule, it.line) == (other.rule, other.line));

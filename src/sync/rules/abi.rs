@@ -79,12 +79,14 @@ fn handed_over(graph: &Graph<'_>, (index, site): (SiteId, &Site<'_>)) -> Option<
     let parts = |other: &Site<'_>| {
         matches!(other.operation, Operation::Branch { .. } | Operation::IndexedBranch { .. } | Operation::Return)
     };
-    // The nearest before the call: another call may have the same names.
+    // Since the call before it, which may have arguments of the same names.
     let before = graph.sites.range(SiteId::FIRST..index);
-    let at = before.iter().rposition(|other| {
+    let since = before.iter().rposition(|other| {
         work::spend(1);
-        stores(other)
-    })?;
+        matches!(other.operation, Operation::Call)
+    });
+    let before = before.get(since.map_or(0, |at| at + 1)..)?;
+    let at = before.iter().position(stores)?;
     let stored = before.get(at)?;
     before.get(at..)?.iter().any(parts).then(|| {
         let message = format!("line {} stores an argument of this call, and a branch comes between", stored.line());

@@ -288,15 +288,23 @@ pub fn cluster_size(warps: &Warps<'_>, function: &Function<'_, '_>) -> Option<Fi
 
 /// A block that no launch may have.
 pub fn block_size(function: &Function<'_, '_>) -> Option<Finding> {
-    let threads: u64 = function.header().required_threads()?.iter().map(|axis| u64::from(*axis)).product();
-    let line = line_of(function, ".reqntid").filter(|_| threads > MOST_THREADS)?;
-    Some(Finding {
-        rule: Rule::BlockFits,
-        confidence: Confidence::Likely,
-        line,
-        message: format!("a block of {threads} threads, more than the {MOST_THREADS} that there may be"),
-        reasoning: "no launch of this kernel is accepted".to_owned(),
-    })
+    let header = function.header();
+    let finding = |directive, message: String, reasoning: &str| {
+        let (confidence, reasoning) = (Confidence::Likely, reasoning.to_owned());
+        Some(Finding { rule: Rule::BlockFits, confidence, line: line_of(function, directive)?, message, reasoning })
+    };
+    let threads = |size: [u32; 3]| size.iter().map(|axis| u64::from(*axis)).product::<u64>();
+    if let Some(threads) = header.required_threads().map(threads).filter(|threads| *threads > MOST_THREADS) {
+        let message = format!("a block of {threads} threads, more than the {MOST_THREADS} that there may be");
+        return finding(".reqntid", message, "no launch of this kernel is accepted");
+    }
+    header.max_registers().and(header.min_blocks_per_sm())?;
+    let message = ".minnctapersm beside .maxnreg".to_owned();
+    finding(
+        ".minnctapersm",
+        message,
+        "each of them decides how many registers a thread may have: a kernel has one of them",
+    )
 }
 
 /// The line of a directive of a kernel: they stand between its name and its body.

@@ -7,6 +7,7 @@ use crate::simt::{SiteId, ThreadSet, Uniformity, Warps};
 pub struct Agreement<'w, 'a> {
     /// The kernel.
     pub warps: &'w Warps<'a>,
+    threads: FastMap<ThreadSet, Uniformity>,
     lanes: FastMap<ThreadSet, Uniformity>,
     groups: FastMap<ThreadSet, Uniformity>,
     blocks: Option<Uniformity>,
@@ -15,7 +16,13 @@ pub struct Agreement<'w, 'a> {
 impl<'w, 'a> Agreement<'w, 'a> {
     /// Of a kernel.
     pub fn new(warps: &'w Warps<'a>) -> Agreement<'w, 'a> {
-        Agreement { warps, lanes: FastMap::default(), groups: FastMap::default(), blocks: None }
+        Agreement {
+            warps,
+            threads: FastMap::default(),
+            lanes: FastMap::default(),
+            groups: FastMap::default(),
+            blocks: None,
+        }
     }
 
     /// Whether all threads that may come to an instruction do, or none: nothing that differs among them and is not known decides it.
@@ -26,7 +33,12 @@ impl<'w, 'a> Agreement<'w, 'a> {
 
     /// Among the threads of a set, each for itself.
     pub fn of_threads(&mut self, set: ThreadSet) -> &Uniformity {
-        self.lanes.entry(set).or_insert_with(|| Uniformity::of_threads(self.warps, set))
+        self.threads.entry(set).or_insert_with(|| Uniformity::of_threads(self.warps, set))
+    }
+
+    /// Among the lanes of each warp of a set.
+    pub fn of_lanes(&mut self, set: ThreadSet) -> &Uniformity {
+        self.lanes.entry(set).or_insert_with(|| Uniformity::of_lanes(self.warps, set))
     }
 
     /// Among the warps of a set.

@@ -17,14 +17,14 @@ const GROUP: u32 = 4;
 const IDS: u64 = 16;
 
 /// Which lanes an instruction waits for.
-enum Together<'a> {
+pub(super) enum Together<'a> {
     /// All of the warp: `.aligned`.
     Warp,
     /// Those of a mask.
     Mask(Operand<'a>),
 }
 
-fn together<'a>(site: &Site<'a>) -> Option<Together<'a>> {
+pub(super) fn together<'a>(site: &Site<'a>) -> Option<Together<'a>> {
     let instruction = site.located.instruction;
     match site.operation {
         Operation::NamedBarrier(barrier) => barrier.aligned.then_some(Together::Warp),
@@ -42,7 +42,7 @@ fn together<'a>(site: &Site<'a>) -> Option<Together<'a>> {
 }
 
 /// What an instruction is called.
-fn name(site: &Site<'_>) -> String {
+pub(super) fn name(site: &Site<'_>) -> String {
     match site.operation {
         Operation::NamedBarrier(_) => "barrier".to_owned(),
         Operation::ClusterBarrier { .. } => "cluster barrier".to_owned(),
