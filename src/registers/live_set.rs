@@ -1,5 +1,6 @@
 //! Who holds the registers at one place: the live registers, grouped by the value they belong to.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::base::{Line, Pc, RegFile, RegSet};
@@ -71,63 +72,86 @@ pub fn live_set(code: &Code, pc: Pc, lines: &impl Lines, origins: &Origins<'_>) 
         }
     };
     made.iter().for_each(|found| touch(found.index, found.pc));
-    let mut read = |register: u16, at: Pc, is_next: bool| {
-        touch(register, at);
-        if let Ok(place) = all.binary_search_by_key(&register, |held| held.register)
-            && let Some(held) = all.get_mut(place)
-        {
-            held.reads.push(at);
-            held.next.extend(Some(at).filter(|_| is_next));
-        }
-    };
-    code.liveness.each_use(program, &code.cfg, pc, &before, |used| read(used.index, used.pc, used.is_next));
+    code.liveness.each_use(program, &code.cfg, pc, &before, |used| {
+        touch(used.index, used.pc);
+        add_read(&mut all, used.index, used.pc, used.is_next);
+    });
     // What is written here is read after it.
     for register in row.effects.writes.iter(RegFile::Gpr).filter(|index| !before.contains(RegFile::Gpr, *index)) {
         let place = Place { file: RegFile::Gpr, index: register };
         for at in origins.reads_after(Pc(pc.0 + 16), place).unwrap_or_default() {
-            read(register, at, false);
+            touch(register, at);
+            add_read(&mut all, register, at, false);
         }
     }
-    for held in &mut all {
-        held.reads.sort_unstable();
-        held.reads.dedup();
-        held.next.sort_unstable();
-        held.next.dedup();
-    }
+    let idle_loop = |register: u16| {
+        let busy = busy.get(usize::from(register)).copied().unwrap_or(0);
+        around.get(busy).map(|id| loop_start(code, *id))
+    };
     let popularity = popularity(&all, lines);
     let remake = Remake { code, origins, live: &live };
     let mut values: BTreeMap<(Origin, Option<Pc>, Option<Pc>), Value> = BTreeMap::new();
-    for held in all {
-        let place = Place { file: RegFile::Gpr, index: held.register };
-        let uses = origins.uses(place, &held.reads);
-        let accumulated_at = uses.at.iter().find(|(at, place)| origins.accumulates(*at, *place)).map(|(at, _)| *at);
-        let origin = origin(code, &held, lines, &popularity, origins, accumulated_at);
-        let idle_loop =
-            around.get(busy.get(usize::from(held.register)).copied().unwrap_or(0)).map(|id| loop_start(code, *id));
-        let again = match held.origins[..] {
-            // The stack pointer is held for all of the code.
-            _ if is_stack_pointer(&held) => None,
-            [Origin::Made(maker, _)] => remake.again(maker, &held.next),
-            [Origin::Constant(_)] => Some(Again::Compute),
-            _ => None,
-        };
-        let definition = held.definitions.iter().copied().filter(|made| *made <= pc).max();
-        let value = Value {
-            registers: vec![held.register],
-            origin,
-            definition: definition.or(held.definitions.iter().copied().max()),
-            accumulated_at,
-            next_use: held.next.first().copied(),
-            uses: uses.is_complete.then(|| uses.at.iter().map(|(at, _)| *at).collect()),
-            idle_loop,
-            again,
-        };
-        match values.entry((origin_key(origin), value.definition, accumulated_at)) {
-            std::collections::btree_map::Entry::Vacant(entry) => _ = entry.insert(value),
-            std::collections::btree_map::Entry::Occupied(mut entry) => entry.get_mut().join(value),
+    for mut held in all {
+        held.sort();
+        let idle_loop = idle_loop(held.register);
+        let value = value(&remake, pc, held, lines, &popularity, idle_loop);
+        match values.entry((origin_key(value.origin), value.definition, value.accumulated_at)) {
+            Entry::Vacant(entry) => _ = entry.insert(value),
+            Entry::Occupied(mut entry) => entry.get_mut().join(value),
         }
     }
     values.into_values().collect()
+}
+
+/// Notes that an instruction reads a live register.
+fn add_read(all: &mut [Held], register: u16, at: Pc, is_next: bool) {
+    if let Ok(place) = all.binary_search_by_key(&register, |held| held.register)
+        && let Some(held) = all.get_mut(place)
+    {
+        held.reads.push(at);
+        held.next.extend(Some(at).filter(|_| is_next));
+    }
+}
+
+impl Held {
+    fn sort(&mut self) {
+        self.reads.sort_unstable();
+        self.reads.dedup();
+        self.next.sort_unstable();
+        self.next.dedup();
+    }
+}
+
+/// What one live register holds at an instruction.
+fn value(
+    remake: &Remake<'_>,
+    pc: Pc,
+    held: Held,
+    lines: &impl Lines,
+    popularity: &HashMap<Line, usize>,
+    idle_loop: Option<Pc>,
+) -> Value {
+    let origins = remake.origins;
+    let uses = origins.uses(Place { file: RegFile::Gpr, index: held.register }, &held.reads);
+    let accumulated_at = uses.at.iter().find(|(at, place)| origins.accumulates(*at, *place)).map(|(at, _)| *at);
+    let again = match held.origins[..] {
+        // The stack pointer is held for all of the code.
+        _ if is_stack_pointer(&held) => None,
+        [Origin::Made(maker, _)] => remake.again(maker, &held.next),
+        [Origin::Constant(_)] => Some(Again::Compute),
+        _ => None,
+    };
+    let definition = held.definitions.iter().copied().filter(|made| *made <= pc).max();
+    Value {
+        registers: vec![held.register],
+        origin: origin(remake.code, &held, lines, popularity, origins, accumulated_at),
+        definition: definition.or(held.definitions.iter().copied().max()),
+        accumulated_at,
+        next_use: held.next.first().copied(),
+        uses: uses.is_complete.then(|| uses.at.iter().map(|(at, _)| *at).collect()),
+        idle_loop,
+        again,
+    }
 }
 
 /// Registers of one instruction's result are one value.

@@ -4,7 +4,7 @@
 //! registers count: else holding the operand would take the register that holding the result takes. What is not there may be made again itself, a few
 //! instructions deep.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{Pc, RegFile, RegSet};
 use crate::flow::Program;
@@ -22,10 +22,13 @@ pub enum Again {
     Compute,
 }
 
-/// Instructions that making a value again may take.
-const INSTRUCTIONS: u32 = 4;
+/// Different instructions that making a value again may take.
+const INSTRUCTIONS: usize = 16;
 /// Instructions that are looked at for one value.
 const LOOKED_AT: u64 = 1 << 16;
+
+/// The instructions that are run again, each with the registers that are changed since its result was used.
+type Remade = BTreeMap<Pc, RegSet>;
 
 /// What an instruction takes its result from.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,8 +57,7 @@ pub struct Remake<'c> {
 impl Remake<'_> {
     /// How what an instruction makes could be had again before some reads of it.
     pub fn again(&self, maker: Pc, reads: &[Pc]) -> Option<Again> {
-        let mut left = INSTRUCTIONS;
-        self.can(maker, reads, &RegSet::EMPTY, &mut left)?;
+        self.can(maker, reads, &RegSet::EMPTY, &mut Remade::new())?;
         Some(match self.kind(maker) {
             Kind::Arithmetic | Kind::Special => Again::Compute,
             _ => Again::Load,
@@ -63,8 +65,15 @@ impl Remake<'_> {
     }
 
     /// Whether an instruction could be run again before the reads, where some registers are changed already since its result was used.
-    fn can(&self, maker: Pc, reads: &[Pc], since: &RegSet, left: &mut u32) -> Option<()> {
-        *left = left.checked_sub(1)?;
+    fn can(&self, maker: Pc, reads: &[Pc], since: &RegSet, remade: &mut Remade) -> Option<()> {
+        let known = remade.get(&maker).copied();
+        if known.is_some_and(|known| since.difference(&known).is_empty()) {
+            return Some(());
+        }
+        remade.insert(maker, known.unwrap_or(RegSet::EMPTY).union(since));
+        if remade.len() > INSTRUCTIONS {
+            return None;
+        }
         let program = self.code.program();
         let index = maker.0 as usize / 16;
         if program.flow(index).guard.is_some() {
@@ -89,8 +98,8 @@ impl Remake<'_> {
                 continue;
             }
             match self.origins.of(maker, Place { file, index: register })[..] {
-                [Origin::Made(pc, _)] => self.can(pc, reads, &changed, left)?,
-                [Origin::Constant(_)] => *left = left.checked_sub(1)?,
+                [Origin::Made(pc, _)] => self.can(pc, reads, &changed, remade)?,
+                [Origin::Constant(_)] => {}
                 _ => return None,
             }
         }

@@ -51,8 +51,16 @@ impl Section<'_> {
             .into_iter()
             .map(|value| self.live_value(code, pc, &joined, value))
             .collect();
+        // Half of a value that could be made again is none.
+        let whole =
+            |value: &LiveValue| !values.iter().any(|other| other.ptx_line == value.ptx_line && other.could.is_none());
+        let could: Vec<Option<String>> = values
+            .iter()
+            .map(|value| value.could.clone().filter(|_| value.ptx_line.is_none() || whole(value)))
+            .collect();
         let mut groups: BTreeMap<Alike, LiveValue> = BTreeMap::new();
-        for value in values {
+        for (mut value, could) in values.into_iter().zip(could) {
+            value.could = could;
             let opcode = value.ptx_line.map_or_else(|| value.sass.clone(), |line| self.opcode(line));
             let alike = (
                 opcode,
@@ -104,10 +112,14 @@ impl Section<'_> {
                 .map(|line| self.virtual_registers(line))
                 .unwrap_or_default(),
             source_line: made_at.and_then(|made| {
-                // What another line made has that line's source.
-                let is_elsewhere = |line: Line| self.ptx_line(made) != Some(line);
-                let of = |line: Line| self.first_of_line(code, line);
-                line.filter(|line| is_elsewhere(*line)).map_or(Some(made), of).and_then(|pc| self.source_line(pc))
+                // A matrix instruction's own is that of a statement nearby, as its line is.
+                let of_line = line
+                    .filter(|line| self.ptx_line(made) != Some(*line))
+                    .and_then(|line| self.first_of_line(code, line));
+                let own = Some(made).filter(|pc| {
+                    line.is_none() || !joined.origins.is_warpgroup_matrix(*pc) || self.ptx_line(*pc) == line
+                });
+                of_line.or(own).and_then(|pc| self.source_line(pc))
             }),
             accumulator_of_ptx_line: value.accumulated_at.filter(|_| !is_matrix).and_then(read_line),
             next_use_ptx_line: value.next_use.and_then(read_line),
