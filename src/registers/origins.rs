@@ -407,7 +407,7 @@ impl<'c> Origins<'c> {
         let read = || parts.operands.iter().skip(1).filter_map(vector);
         // A sum in place; else it is the last one: metadata comes after it, and only where the sum is in place.
         let tied = result.filter(|result| read().any(|register| register == *result));
-        let Some(first) = tied.or_else(|| read().last()) else { return false };
+        let Some(first) = tied.or_else(|| read().next_back()) else { return false };
         let program = self.code.program();
         let made = program.runs(at.0 as usize / 16).filter(|run| run.write && run.file == RegFile::Gpr);
         let width: u16 = made.map(|run| u16::from(run.count)).sum();

@@ -167,7 +167,7 @@ impl<'a> Makers<'a> {
         let wanted: Vec<(Line, Matrix)> = statements.iter().flatten().copied().collect();
         let same = |found: &[(Pc, Matrix)], of: &[(Line, Matrix)]| {
             let pairs = found.iter().zip(of.iter().cycle());
-            !of.is_empty() && found.len() % of.len() == 0 && pairs.clone().all(|(a, b)| a.1 == b.1)
+            !of.is_empty() && found.len().is_multiple_of(of.len()) && pairs.clone().all(|(a, b)| a.1 == b.1)
         };
         let paired = |found: &[(Pc, Matrix)], of: &[(Line, Matrix)]| {
             found.iter().zip(of.iter().cycle()).map(|(a, b)| (a.0, b.0)).collect::<Vec<_>>()
