@@ -357,7 +357,8 @@ fn the_maker_of_a_value_makes_values() {
         assert_eq!(row["is_operand"], statement.contains("setp"), "line {line}: {statement}");
         operands += usize::from(row["is_operand"] == true);
     }
-    assert_eq!((rows[0]["registers"].as_array().unwrap().len(), operands), (64, 1));
+    // The trip count is compared, and it is the parameter all the same.
+    assert_eq!((rows[0]["registers"].as_array().unwrap().len(), operands), (64, 0));
 }
 
 #[test]

@@ -109,3 +109,70 @@ fn a_kernel_that_only_calls_has_the_lines_of_what_it_calls() {
     let report: Value = serde_json::from_slice(&done.stdout).unwrap();
     assert!(report["units"][0]["kernels"][0]["inlined_lines"].is_null(), "no line of it has most by what it calls");
 }
+
+/// A kernel that zeroes 64 accumulators, adds to them in a loop, and stores them.
+fn sums() -> String {
+    let each = |write: &dyn Fn(usize) -> String, between: &str| (0..64).map(write).collect::<Vec<_>>().join(between);
+    let all = each(&|i| format!("%f{i}"), ", ");
+    let zeroes = each(&|i| format!("mov.f32 %f{i}, 0f00000000;"), "\n");
+    let stores = each(&|i| format!("st.global.f32 [%rd4+{}], %f{i};", 4 * i), "\n");
+    format!(
+        ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry sums(.param .u64 out, .param .u32 steps) {{\n\
+         .reg .f32 %f<64>;\n.reg .b32 %r<8>;\n.reg .b64 %rd<8>;\n.reg .pred %p<2>;\n\
+         .shared .align 1024 .b8 tile[32768];\nld.param.u64 %rd0, [out];\nld.param.u32 %r0, [steps];\n\
+         mov.u32 %r1, %tid.x;\nmov.u32 %r2, tile;\nshr.u32 %r2, %r2, 4;\ncvt.u64.u32 %rd1, %r2;\n\
+         or.b64 %rd2, %rd1, 0x4000004000010000;\n{zeroes}\nagain:\nwgmma.fence.sync.aligned;\n\
+         wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {{{all}}}, %rd2, %rd2, 1, 1, 1, 0, 0;\n\
+         wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\nsub.s32 %r0, %r0, 1;\n\
+         setp.ne.s32 %p0, %r0, 0;\n@%p0 bra again;\nmul.wide.u32 %rd3, %r1, 256;\nadd.s64 %rd4, %rd0, %rd3;\n\
+         {stores}\nret;\n}}\n"
+    )
+}
+
+#[test]
+fn accumulators_are_the_matrix_instructions_from_zero_to_the_last_store() {
+    if support::ptxas().is_none() {
+        return;
+    }
+    let text = sums();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sums.ptx");
+    std::fs::write(&file, &text).unwrap();
+    let line = |start: &str| 1 + text.lines().position(|line| line.starts_with(start)).unwrap() as u64;
+    let done = run(&[file.to_str().unwrap(), "--ptxas", "13.4", "--format", "json"]);
+    assert!(done.status.success(), "{}", stderr(&done));
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let rows = report["units"][0]["kernels"][0]["live_at_peak"].as_array().unwrap();
+    assert_eq!(rows[0]["registers"].as_array().unwrap().len(), 64, "{rows:#?}");
+    assert_eq!(rows[0]["ptx_line"], line("wgmma.mma"));
+    assert_eq!(rows[0]["last_use_ptx_line"], line("st.global.f32 [%rd4+252]"));
+    assert!(rows.iter().all(|row| row["is_operand"] == false || row["ptx_line"] != line("@%p0 bra")), "{rows:#?}");
+}
+
+#[test]
+fn what_is_refilled_is_what_was_loaded_before_it_was_spilt() {
+    if support::ptxas().is_none() {
+        return;
+    }
+    let file = root("testdata/ptx/spills.ptx");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let statement = |line: u64| text.lines().nth(line as usize - 1).unwrap().trim().to_owned();
+    let mut args =
+        vec![file.to_str().unwrap().to_owned(), "--ptxas".into(), "13.4".into(), "--format".into(), "json".into()];
+    let branch = text.lines().position(|line| line.contains("bra")).unwrap() + 1;
+    args.extend(["--at".into(), branch.to_string()]);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = run(&args);
+    assert!(done.status.success(), "{}", stderr(&done));
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let kernel = &report["units"][0]["kernels"][0];
+    let rows = kernel["live_at"].as_array().unwrap().iter().flat_map(|at| at["values"].as_array().unwrap());
+    let mut seen = 0;
+    for row in rows.chain(kernel["live_at_peak"].as_array().unwrap()) {
+        for made in row["ptx_lines"].as_array().unwrap().iter().map(|line| statement(line.as_u64().unwrap())) {
+            seen += 1;
+            assert!(row["is_operand"] == true || !made.contains("bra"), "{row}");
+        }
+    }
+    assert!(seen > 20, "{seen}");
+}

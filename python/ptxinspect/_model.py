@@ -736,6 +736,8 @@ class LiveValue(View):
     ptx_lines: List[int]
     virtual_registers: List[str]
     source_line: Optional["SourceLine"]
+    #: The matrix instruction that adds to it next; null for its own result, and for what is no accumulator.
+    accumulator_of_ptx_line: Optional[int]
     last_use_ptx_line: Optional[int]
     next_use_ptx_line: Optional[int]
     #: Instructions between what made the value and its next use.

@@ -1,39 +1,57 @@
 //! Who holds the registers at one place: the live registers, grouped by the value they belong to.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::base::{Line, Pc, RegFile, RegSet};
-use crate::flow::{Definition, Program};
+use crate::flow::Definition;
 use crate::graph::LoopId;
 use crate::registers::code::Code;
+use crate::registers::origins::{Origin, Origins, Place};
+use crate::registers::remake::{Again, Remake};
 
-/// Registers that were filled by the same line of PTX.
+/// Registers that hold what the same instruction makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
     /// The registers, ascending.
     pub registers: Vec<u16>,
-    /// The PTX line that defines them; none for a value that is there from the start, or whose line is not known.
-    pub defined_at: Option<Line>,
-    /// An instruction that defines them.
+    /// What the value is the result of, wherever it was moved since; of several instructions the one that it is known by. Accumulators that are
+    /// only zeroed so far are those of the matrix instruction.
+    pub origin: Origin,
+    /// The instruction that put it into the registers: a copy or a refill, where it is not the one that made it.
     pub definition: Option<Pc>,
-    /// The first line after the place that reads one of them.
+    /// The matrix instruction that adds to it.
+    pub accumulated_at: Option<Pc>,
+    /// The first instruction after the place that reads one of them.
     pub next_use: Option<Pc>,
-    /// The last instruction after the place that reads one of them.
-    pub last_use: Option<Pc>,
+    /// Every instruction after the place that reads it, where it was moved to included; none where they are not all known.
+    pub uses: Option<Vec<Pc>>,
     /// Where the outermost loop around the place begins that neither makes nor reads any of them.
     pub idle_loop: Option<Pc>,
+    /// How it could be had again before its next use.
+    pub again: Option<Again>,
 }
 
-/// What PTX says about lines.
+/// What PTX says about instructions.
 pub trait Lines {
     /// The line of an instruction.
     fn line_of(&self, pc: Pc) -> Option<Line>;
-    /// Whether a line makes a value, as a branch or a label does not.
-    fn makes_values(&self, line: Line) -> bool;
+    /// Whether an instruction makes the value of its line, as one that computes an address for a store does not.
+    fn makes_value(&self, pc: Pc, place: Place) -> bool;
 }
 
-/// The vector registers occupied at an instruction, by the line that makes them.
-pub fn live_set(code: &Code, pc: Pc, lines: &impl Lines) -> Vec<Value> {
+/// A live register and what is known about it.
+struct Held {
+    register: u16,
+    definitions: Vec<Pc>,
+    origins: Vec<Origin>,
+    /// The reads of the register itself, and those among them that come next on some way.
+    reads: Vec<Pc>,
+    next: Vec<Pc>,
+}
+
+/// The vector registers occupied at an instruction, by what makes their values.
+pub fn live_set(code: &Code, pc: Pc, lines: &impl Lines, origins: &Origins<'_>) -> Vec<Value> {
     let program = code.program();
     let Some(row) = code.liveness.row(program, &code.cfg, pc) else { return Vec::new() };
     // What the instruction itself writes is defined here; the rest was before.
@@ -43,31 +61,8 @@ pub fn live_set(code: &Code, pc: Pc, lines: &impl Lines) -> Vec<Value> {
     let written = row.effects.writes.iter(RegFile::Gpr).filter(|index| !before.contains(RegFile::Gpr, *index));
     made.extend(written.map(|index| Definition { file: RegFile::Gpr, index, pc }));
     made.sort_unstable();
-    // By register, those that are there from the start with nothing.
-    let occupied = row.occupied();
-    let mut rest = &made[..];
-    let definitions: Vec<(u16, &[Definition])> = occupied
-        .iter(RegFile::Gpr)
-        .map(|register| {
-            let of_register = rest.iter().take_while(|found| found.index == register).count();
-            let (own, others) = rest.split_at(of_register);
-            rest = others;
-            (register, own)
-        })
-        .collect();
-    // A register that several lines may have filled belongs to the line that fills most of the others: the accumulators of one
-    // matrix instruction stay together although each was zeroed by a line of its own.
-    let mut popularity: HashMap<Line, usize> = HashMap::new();
-    let mut filled_by: Vec<Line> = Vec::new();
-    for (_, made) in &definitions {
-        filled_by.clear();
-        filled_by.extend(made.iter().filter_map(|found| lines.line_of(found.pc)));
-        filled_by.sort_unstable();
-        filled_by.dedup();
-        for &line in &filled_by {
-            *popularity.entry(line).or_default() += 1;
-        }
-    }
+    let live = row.occupied();
+    let mut all = held(&live, &made, origins);
     let around = loops_around(code, pc);
     // The loops that something is made or read in, by their place in `around`: those from there on, inwards, are idle.
     let mut busy = [0usize; 256];
@@ -77,48 +72,176 @@ pub fn live_set(code: &Code, pc: Pc, lines: &impl Lines) -> Vec<Value> {
         }
     };
     made.iter().for_each(|found| touch(found.index, found.pc));
-    let mut uses = [(None::<Pc>, None::<Pc>); 256];
     code.liveness.each_use(program, &code.cfg, pc, &before, |used| {
         touch(used.index, used.pc);
-        let Some(entry) = uses.get_mut(usize::from(used.index)) else { return };
-        if used.is_next {
-            entry.0 = Some(entry.0.map_or(used.pc, |pc| pc.min(used.pc)));
-        }
-        entry.1 = Some(entry.1.map_or(used.pc, |pc| pc.max(used.pc)));
+        add_read(&mut all, used.index, used.pc, used.is_next);
     });
-    // Without a line the instruction stands for it.
-    let mut values: BTreeMap<(Option<Line>, Option<Pc>), Value> = BTreeMap::new();
-    for (register, made) in definitions {
-        // The accumulators of a matrix instruction are its own, whoever zeroed them: the widest writer first. Then what makes a value
-        // anew each time round a loop, before what made the first.
-        let main = made.iter().map(|found| found.pc).max_by_key(|&pc| {
-            let line = lines.line_of(pc);
-            let writes = program.runs(pc.0 as usize / 16).filter(|run| run.write && run.file == RegFile::Gpr);
-            let width: u16 = writes.map(|run| u16::from(run.count)).sum();
-            let width = if width > 8 { width } else { 0 };
-            let makes = line.is_some_and(|line| lines.makes_values(line));
-            let depth = code.cfg.loop_depth(&code.loops, pc);
-            (width, makes, depth, line.and_then(|line| popularity.get(&line)).copied().unwrap_or(0), pc)
-        });
-        let line = main.and_then(|pc| lines.line_of(pc));
-        let (next, last) = uses.get(usize::from(register)).copied().unwrap_or_default();
-        let idle_loop =
-            around.get(busy.get(usize::from(register)).copied().unwrap_or(0)).map(|id| loop_start(code, *id));
-        let value = values.entry((line, main.filter(|_| line.is_none()))).or_insert_with(|| Value {
-            registers: Vec::new(),
-            defined_at: line,
-            definition: main,
-            next_use: next,
-            last_use: last,
-            idle_loop,
-        });
-        value.registers.push(register);
-        value.next_use = [value.next_use, next].into_iter().flatten().min();
-        value.last_use = value.last_use.max(last);
-        // Of two that begin at different places the inner one is idle for both.
-        value.idle_loop = value.idle_loop.zip(idle_loop).map(|(a, b)| a.max(b));
+    // What is written here is read after it.
+    for register in row.effects.writes.iter(RegFile::Gpr).filter(|index| !before.contains(RegFile::Gpr, *index)) {
+        let place = Place { file: RegFile::Gpr, index: register };
+        for at in origins.reads_after(Pc(pc.0 + 16), place).unwrap_or_default() {
+            touch(register, at);
+            add_read(&mut all, register, at, false);
+        }
+    }
+    let idle_loop = |register: u16| {
+        let busy = busy.get(usize::from(register)).copied().unwrap_or(0);
+        around.get(busy).map(|id| loop_start(code, *id))
+    };
+    let popularity = popularity(&all, lines);
+    let remake = Remake { code, origins, live: &live };
+    let mut values: BTreeMap<(Origin, Option<Pc>, Option<Pc>), Value> = BTreeMap::new();
+    for mut held in all {
+        held.sort();
+        let idle_loop = idle_loop(held.register);
+        let value = value(&remake, pc, held, lines, &popularity, idle_loop);
+        match values.entry((origin_key(value.origin), value.definition, value.accumulated_at)) {
+            Entry::Vacant(entry) => _ = entry.insert(value),
+            Entry::Occupied(mut entry) => entry.get_mut().join(value),
+        }
     }
     values.into_values().collect()
+}
+
+/// Notes that an instruction reads a live register.
+fn add_read(all: &mut [Held], register: u16, at: Pc, is_next: bool) {
+    if let Ok(place) = all.binary_search_by_key(&register, |held| held.register)
+        && let Some(held) = all.get_mut(place)
+    {
+        held.reads.push(at);
+        held.next.extend(Some(at).filter(|_| is_next));
+    }
+}
+
+impl Held {
+    fn sort(&mut self) {
+        self.reads.sort_unstable();
+        self.reads.dedup();
+        self.next.sort_unstable();
+        self.next.dedup();
+    }
+}
+
+/// What one live register holds at an instruction.
+fn value(
+    remake: &Remake<'_>,
+    pc: Pc,
+    held: Held,
+    lines: &impl Lines,
+    popularity: &HashMap<Line, usize>,
+    idle_loop: Option<Pc>,
+) -> Value {
+    let origins = remake.origins;
+    let uses = origins.uses(Place { file: RegFile::Gpr, index: held.register }, &held.reads);
+    let accumulated_at = uses.at.iter().find(|(at, place)| origins.accumulates(*at, *place)).map(|(at, _)| *at);
+    let again = match held.origins[..] {
+        // The stack pointer is held for all of the code.
+        _ if is_stack_pointer(&held) => None,
+        [Origin::Made(maker, _)] => remake.again(maker, &held.next),
+        [Origin::Constant(_)] => Some(Again::Compute),
+        _ => None,
+    };
+    let definition = held.definitions.iter().copied().filter(|made| *made <= pc).max();
+    Value {
+        registers: vec![held.register],
+        origin: origin(remake.code, &held, lines, popularity, origins, accumulated_at),
+        definition: definition.or(held.definitions.iter().copied().max()),
+        accumulated_at,
+        next_use: held.next.first().copied(),
+        uses: uses.is_complete.then(|| uses.at.iter().map(|(at, _)| *at).collect()),
+        idle_loop,
+        again,
+    }
+}
+
+/// Registers of one instruction's result are one value.
+fn origin_key(origin: Origin) -> Origin {
+    match origin {
+        Origin::Made(pc, _) => Origin::Made(pc, Place { file: RegFile::Gpr, index: 0 }),
+        other => other,
+    }
+}
+
+impl Value {
+    fn join(&mut self, other: Value) {
+        self.registers.extend(other.registers);
+        self.next_use = [self.next_use, other.next_use].into_iter().flatten().min();
+        self.uses = self.uses.take().zip(other.uses).map(|(mut all, more)| {
+            all.extend(more);
+            all.sort_unstable();
+            all.dedup();
+            all
+        });
+        // Of two that begin at different places the inner one is idle for both.
+        self.idle_loop = self.idle_loop.zip(other.idle_loop).map(|(a, b)| a.max(b));
+        // Where one of them cannot be made again, they cannot.
+        self.again = self.again.zip(other.again).map(|(a, b)| a.min(b));
+    }
+}
+
+/// The live registers, ascending, with what put their values there.
+fn held(live: &RegSet, made: &[Definition], origins: &Origins<'_>) -> Vec<Held> {
+    let mut rest = made;
+    live.iter(RegFile::Gpr)
+        .map(|register| {
+            let of_register = rest.iter().take_while(|found| found.index == register).count();
+            let (own, others) = rest.split_at(of_register);
+            rest = others;
+            let definitions: Vec<Pc> = own.iter().map(|found| found.pc).collect();
+            let origins = origins.of_definitions(Place { file: RegFile::Gpr, index: register }, &definitions);
+            Held { register, definitions, origins, reads: Vec::new(), next: Vec::new() }
+        })
+        .collect()
+}
+
+/// Whether a register is what ptxas keeps the stack in: R1, set once, by the first instruction.
+fn is_stack_pointer(held: &Held) -> bool {
+    held.register == 1 && held.definitions.iter().all(|pc| *pc == Pc(0))
+}
+
+/// How many registers each line may have filled.
+fn popularity(all: &[Held], lines: &impl Lines) -> HashMap<Line, usize> {
+    let mut popularity: HashMap<Line, usize> = HashMap::new();
+    for held in all {
+        let mut filled_by: Vec<Line> =
+            held.origins.iter().filter_map(|origin| lines.line_of(origin.made()?.0)).collect();
+        filled_by.sort_unstable();
+        filled_by.dedup();
+        for line in filled_by {
+            *popularity.entry(line).or_default() += 1;
+        }
+    }
+    popularity
+}
+
+/// What a value is known by: of several makers a matrix instruction, for accumulators are its own whoever filled them first; then what makes the
+/// value of its line, and what makes it anew each time round a loop before what made the first. A number counts only where nothing else may be there.
+fn origin(
+    code: &Code,
+    held: &Held,
+    lines: &impl Lines,
+    popularity: &HashMap<Line, usize>,
+    origins: &Origins<'_>,
+    accumulated_at: Option<Pc>,
+) -> Origin {
+    if held.origins.contains(&Origin::Unknown) {
+        return Origin::Unknown;
+    }
+    let made = held.origins.iter().copied().filter_map(Origin::made).max_by_key(|&(pc, place)| {
+        let line = lines.line_of(pc);
+        let depth = code.cfg.loop_depth(&code.loops, pc);
+        let popular = line.and_then(|line| popularity.get(&line)).copied().unwrap_or(0);
+        (origins.is_matrix(pc), lines.makes_value(pc, place), depth, popular, pc)
+    });
+    if let Some((pc, place)) = made {
+        return Origin::Made(pc, place);
+    }
+    let number = held.origins.iter().copied().find(|origin| matches!(origin, Origin::Constant(_)));
+    match (number, accumulated_at) {
+        (Some(_), Some(at)) => Origin::Made(at, Place { file: RegFile::Gpr, index: held.register }),
+        (Some(number), None) => number,
+        (None, _) => Origin::Start,
+    }
 }
 
 /// How many of the loops around one place, outermost first, are around another, too.

@@ -7,5 +7,7 @@ pub mod cap;
 pub mod code;
 pub mod live_set;
 pub mod occupancy;
+pub mod origins;
+pub mod remake;
 pub mod spills;
 pub mod value_spans;

@@ -133,7 +133,7 @@ fn sums(accesses: &[SpillAccess]) -> (u64, u64) {
     (of(true), of(false))
 }
 
-fn access(code: Option<&Code>, pc: Pc, basis: Basis) -> SpillAccess {
+pub(super) fn access(code: Option<&Code>, pc: Pc, basis: Basis) -> SpillAccess {
     let unknown = SpillAccess { pc, is_store: None, bytes: None, slot: None, register: None, basis };
     let Some((code, moved)) = code.and_then(|code| Some((code, code.local_access(pc)?))) else { return unknown };
     let mut text = String::new();

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::join::Facts;
 use super::model::*;
-use crate::base::{FastSet, Line, Pc, RegFile, work};
+use crate::base::{FastMap, FastSet, Line, Pc, RegFile, work};
 use crate::cubin::lines::{FunctionLines, LineTable, OwnLine};
 use crate::cubin::{self, Abi, Image};
 use crate::graph::LoopId;
@@ -31,6 +31,8 @@ pub(super) struct Section<'a> {
     /// Its loops by where they start, once they were asked for.
     bodies: OnceLock<Vec<(LoopId, LoopBody)>>,
     pub(super) module: Option<&'a Module<'a>>,
+    /// The lines of the `wgmma` that its matrix instructions stand for, once they were asked for.
+    pub(super) matrices: OnceLock<FastMap<Pc, Line>>,
     /// Lines whose live values are asked for.
     at: &'a [Line],
     live_values: bool,
@@ -71,6 +73,7 @@ impl<'a> Section<'a> {
             spills: marked_spills(image, function),
             code,
             bodies: OnceLock::new(),
+            matrices: OnceLock::new(),
             module: facts.module,
             at: facts.at,
             live_values: facts.wanted.live_values,
@@ -129,11 +132,12 @@ impl<'a> Section<'a> {
             with_ptx_line: self.lines.as_ref().map(|_| with_ptx_line),
             with_source_line: self.lines.as_ref().map(|_| with_source_line),
         };
+        let moved: Vec<Pc> = spills.iter().flatten().map(|spill| spill.pc).collect();
         let live_at_peak = self.code.as_ref().zip(pressure.as_ref()).and_then(|(code, pressure)| {
             let pc = pressure.gpr.pc.filter(|_| self.live_values)?;
-            Some(self.live_values(code, pc))
+            Some(self.live_values(code, pc, &moved))
         });
-        let live_at = self.code.as_ref().map(|code| self.live_at(code, &lines)).unwrap_or_default();
+        let live_at = self.code.as_ref().map(|code| self.live_at(code, &lines, &moved)).unwrap_or_default();
         let loops = self.code.as_ref().map(|code| self.loops(code, ranges, spills.as_deref()));
         CodeFacts {
             instructions,
@@ -291,13 +295,13 @@ impl<'a> Section<'a> {
     }
 
     /// What is alive at the lines that were asked about.
-    fn live_at(&self, code: &Code, lines: &[LineFacts]) -> Vec<LiveAt> {
+    fn live_at(&self, code: &Code, lines: &[LineFacts], spills: &[Pc]) -> Vec<LiveAt> {
         let at = self.at.iter().filter_map(|line| {
             let facts = lines.binary_search_by_key(line, |facts| facts.ptx_line).ok().and_then(|i| lines.get(i))?;
             let pc =
                 facts.pcs.iter().copied().max_by_key(|&pc| (code.occupied(pc, RegFile::Gpr), std::cmp::Reverse(pc)))?;
             let live_gpr = code.occupied(pc, RegFile::Gpr);
-            Some(LiveAt { ptx_line: *line, pc, live_gpr, values: self.live_values(code, pc) })
+            Some(LiveAt { ptx_line: *line, pc, live_gpr, values: self.live_values(code, pc, spills) })
         });
         at.collect()
     }

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use super::code::Section;
 use super::model::*;
 use crate::base::{Line, Pc};
-use crate::ptx::{Instruction, Module, Statement};
+use crate::ptx::Instruction;
 use crate::registers::code::Code;
 use crate::registers::live_set::{Lines, Value, live_set};
-
-/// Statements after the one that a matrix instruction's line names, and before it, among which its `wgmma` is looked for.
-const MATRIX_STATEMENTS: usize = 64;
+use crate::registers::origins::{Origins, Place};
+use crate::registers::remake::Again;
+use crate::report::makers::{Maker, Makers};
 
 /// Instructions that a value lies idle before that is worth a word, where no loop says more: so many, and one in so many of the function's.
 const LONG_IDLE: (u32, u32) = (64, 8);
@@ -19,30 +19,57 @@ const LONG_IDLE: (u32, u32) = (64, 8);
 /// Rows that come first for their size alone.
 const LARGEST: usize = 2;
 
-impl Lines for Section<'_> {
+/// What the join says of instructions, for the live set.
+struct Joined<'s> {
+    section: &'s Section<'s>,
+    makers: &'s Makers<'s>,
+    origins: &'s Origins<'s>,
+}
+
+impl Lines for Joined<'_> {
     fn line_of(&self, pc: Pc) -> Option<Line> {
-        self.ptx_line(pc)
+        self.section.ptx_line(pc)
     }
 
-    fn makes_values(&self, line: Line) -> bool {
-        self.module.is_none() || self.instructions(line).any(|found| makes_register(&found))
+    fn makes_value(&self, pc: Pc, place: Place) -> bool {
+        self.makers.result(self.origins, pc, place, &|pc| self.section.ptx_line(pc)).is_some()
     }
 }
 
 /// What values have in common that make one row: what made them, for which source line, and where they lie idle.
-type Alike = (Option<String>, bool, Option<SourceLine>, Option<Line>, Option<String>);
+type Alike = (Option<String>, bool, Option<SourceLine>, Option<Line>, Option<Line>, Option<String>);
 
 impl Section<'_> {
     /// The live registers at an instruction: values that the same kind of statement makes, for the same source line, together. The two that
     /// hold the most registers come first, then what lies idle, then the rest.
-    pub(super) fn live_values(&self, code: &Code, pc: Pc) -> Vec<LiveValue> {
-        let values: Vec<LiveValue> =
-            live_set(code, pc, self).into_iter().map(|value| self.live_value(code, pc, value)).collect();
+    pub(super) fn live_values(&self, code: &Code, pc: Pc, spills: &[Pc]) -> Vec<LiveValue> {
+        let origins = Origins::new(code, spills);
+        let matrices = &self.matrices;
+        let makers = Makers { code, module: self.module, function: self.function, matrices };
+        let joined = Joined { section: self, makers: &makers, origins: &origins };
+        let values: Vec<LiveValue> = live_set(code, pc, &joined, &origins)
+            .into_iter()
+            .map(|value| self.live_value(code, pc, &joined, value))
+            .collect();
+        // Half of a value that could be made again is none.
+        let whole =
+            |value: &LiveValue| !values.iter().any(|other| other.ptx_line == value.ptx_line && other.could.is_none());
+        let could: Vec<Option<String>> = values
+            .iter()
+            .map(|value| value.could.clone().filter(|_| value.ptx_line.is_none() || whole(value)))
+            .collect();
         let mut groups: BTreeMap<Alike, LiveValue> = BTreeMap::new();
-        for value in values {
+        for (mut value, could) in values.into_iter().zip(could) {
+            value.could = could;
             let opcode = value.ptx_line.map_or_else(|| value.sass.clone(), |line| self.opcode(line));
-            let alike =
-                (opcode, value.is_operand, value.source_line.clone(), value.idle_loop_ptx_line, value.could.clone());
+            let alike = (
+                opcode,
+                value.is_operand,
+                value.source_line.clone(),
+                value.accumulator_of_ptx_line,
+                value.idle_loop_ptx_line,
+                value.could.clone(),
+            );
             match groups.get_mut(&alike) {
                 Some(group) => group.join(value),
                 None => {
@@ -59,33 +86,59 @@ impl Section<'_> {
         rows
     }
 
-    fn live_value(&self, code: &Code, pc: Pc, mut value: Value) -> LiveValue {
-        if let Some(line) = value.definition.and_then(|pc| self.matrix_line(code, pc)) {
-            value.defined_at = Some(line);
-        }
+    fn live_value(&self, code: &Code, pc: Pc, joined: &Joined<'_>, value: Value) -> LiveValue {
         let idle = idle(&value, pc);
         let is_idle = value.idle_loop.is_some()
             || idle.is_some_and(|idle| idle >= LONG_IDLE.0.max(code.cfg.instructions / LONG_IDLE.1));
-        let maker = value.definition.filter(|_| value.defined_at.is_none());
+        let uses = value.uses.as_deref().unwrap_or_default();
+        let maker = joined.makers.of(joined.origins, value.origin, value.definition, uses, &|pc| self.ptx_line(pc));
+        let (line, is_operand, instruction) = match maker {
+            Maker::Line(line) => (Some(line), false, None),
+            Maker::OperandOf(line) => (Some(line), true, None),
+            Maker::Instruction(pc) => (None, false, Some(pc)),
+            Maker::Start => (None, false, None),
+        };
+        let made_at = value.origin.made().map(|(pc, _)| pc).or(value.definition);
+        let is_matrix = value.origin.made().is_some_and(|(pc, _)| joined.origins.is_matrix(pc));
+        let read_line = |pc: Pc| joined.makers.matrix_line(pc).or_else(|| self.ptx_line(pc));
         LiveValue {
-            ptx_line: value.defined_at,
-            pc: maker,
-            sass: maker.and_then(|pc| sass_opcode(code, pc)),
-            ptx_lines: value.defined_at.into_iter().collect(),
-            is_operand: value.defined_at.is_some_and(|line| !self.makes_values(line)),
-            virtual_registers: value.defined_at.map(|line| self.virtual_registers(line)).unwrap_or_default(),
-            source_line: value.definition.and_then(|pc| self.source_line(pc)),
-            next_use_ptx_line: value.next_use.and_then(|pc| self.ptx_line(pc)),
-            last_use_ptx_line: value.last_use.and_then(|pc| self.ptx_line(pc)),
+            ptx_line: line,
+            pc: instruction,
+            sass: instruction.and_then(|pc| sass_opcode(code, pc)),
+            ptx_lines: line.into_iter().collect(),
+            is_operand,
+            virtual_registers: line
+                .filter(|_| !is_operand)
+                .map(|line| self.virtual_registers(line))
+                .unwrap_or_default(),
+            source_line: made_at.and_then(|made| {
+                // A matrix instruction's own is that of a statement nearby, as its line is.
+                let of_line = line
+                    .filter(|line| self.ptx_line(made) != Some(*line))
+                    .and_then(|line| self.first_of_line(code, line));
+                let own = Some(made).filter(|pc| {
+                    line.is_none() || !joined.origins.is_warpgroup_matrix(*pc) || self.ptx_line(*pc) == line
+                });
+                of_line.or(own).and_then(|pc| self.source_line(pc))
+            }),
+            accumulator_of_ptx_line: value.accumulated_at.filter(|_| !is_matrix).and_then(read_line),
+            next_use_ptx_line: value.next_use.and_then(read_line),
+            last_use_ptx_line: value.uses.iter().flatten().filter_map(|pc| read_line(*pc)).max(),
             idle_instructions: idle,
             idle_loop_ptx_line: value.idle_loop.and_then(|pc| self.ptx_line(pc)),
-            could: value
-                .defined_at
-                .filter(|line| is_idle && self.makes_values(*line))
-                .and_then(|line| self.could(line))
-                .map(str::to_owned),
+            could: value.again.filter(|_| is_idle).map(|again| match again {
+                Again::Load => "reload".to_owned(),
+                Again::Compute => "recompute".to_owned(),
+            }),
             registers: value.registers,
         }
+    }
+
+    /// The first instruction that has a line.
+    fn first_of_line(&self, code: &Code, line: Line) -> Option<Pc> {
+        let all = (0..code.cfg.instructions).map(|index| Pc(index * 16));
+        let mut lines = self.lines.as_ref()?.along();
+        all.into_iter().find(|pc| lines.at(*pc).0 == Some(line))
     }
 
     /// The PTX instructions of a line.
@@ -101,31 +154,6 @@ impl Section<'_> {
         Some(self.instructions(line).next()?.opcode().to_owned())
     }
 
-    /// The `wgmma` of a warpgroup's matrix instruction: ptxas gives its code the line of a statement before it.
-    fn matrix_line(&self, code: &Code, pc: Pc) -> Option<Line> {
-        let module = self.module?;
-        let instruction = code.instruction(pc)?;
-        if !code.decoder().mnemonic(&instruction).ends_with("GMMA") {
-            return None;
-        }
-        let given = module.lines_numbered(self.ptx_line(pc)?).next()?;
-        matrix_line(module, given).map(|line| module.number_of(line))
-    }
-
-    /// What could shorten the life of a value that this line makes.
-    fn could(&self, line: Line) -> Option<&'static str> {
-        let instruction = self.instructions(line).next()?;
-        Some(match instruction.mnemonic() {
-            "ld" | "ldu" | "tex" => "reload",
-            // A copy of another register would only hold that one instead.
-            "mov" if instruction.names().any(|name| !name.is_def && is_numbered(name.name)) => return None,
-            "mov" | "add" | "sub" | "mul" | "mad" | "shl" | "shr" | "and" | "or" | "xor" | "cvt" | "cvta" | "selp"
-            | "bfe" | "min" | "max" | "neg" | "not" | "lop3" | "shf" | "prmt" => "recompute",
-            // A sum, a result of a matrix instruction: to make it again takes all that went into it.
-            _ => return None,
-        })
-    }
-
     /// The PTX registers that the statements of a line define.
     fn virtual_registers(&self, line: Line) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
@@ -138,32 +166,6 @@ impl Section<'_> {
         }
         names
     }
-}
-
-/// The line of the `wgmma` that a matrix instruction stands for, from the line that ptxas gives it: that of a statement before; where none
-/// comes after that, the end of its loop, and the `wgmma` is the last one above.
-pub(super) fn matrix_line(module: &Module<'_>, given: Line) -> Option<Line> {
-    let from = module.statements().partition_point(|statement| statement.last_line < given);
-    let (before, after) = module.statements().split_at_checked(from)?;
-    let is_matrix = |statement: &&Statement| {
-        statement
-            .instruction(module.text())
-            .is_some_and(|found| found.opcode().starts_with("wgmma.mma") || found.opcode() == "wgmma")
-    };
-    let below = after.iter().take(MATRIX_STATEMENTS).find(is_matrix);
-    let above = || before.iter().rev().take(MATRIX_STATEMENTS).find(is_matrix);
-    below.or_else(above).map(|statement| statement.first_line)
-}
-
-/// Whether a statement makes something that a vector register holds: a comparison makes a predicate, a store nothing.
-fn makes_register(instruction: &Instruction<'_>) -> bool {
-    let makes_predicate = instruction.mnemonic() == "setp" || instruction.has("pred");
-    !makes_predicate && instruction.names().any(|name| name.is_def)
-}
-
-/// `%r12`, as compilers name registers; special registers, `%tid`, have no number.
-fn is_numbered(name: &str) -> bool {
-    name.starts_with('%') && name.ends_with(|last: char| last.is_ascii_digit())
 }
 
 impl LiveValue {
@@ -199,22 +201,4 @@ fn sass_opcode(code: &Code, pc: Pc) -> Option<String> {
 fn idle(value: &Value, at: Pc) -> Option<u32> {
     let (from, to) = (value.definition?, value.next_use?);
     (from < at && at <= to).then(|| (to.0 - from.0) / 16 - 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ptx::parse;
-
-    #[test]
-    fn a_matrix_instruction_is_the_next_wgmma_or_the_last_one_of_its_loop() {
-        let wgmma = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, %d0, %d1, 1, 1, 1, 0, 0;";
-        let text = format!(
-            ".version 8.0\n.target sm_90a\n.entry k() {{\nmov.u32 %r0, 1;\n{wgmma}\nadd.u32 %r0, %r0, 1;\nsetp.ne.b32 %p0, %r0, 0;\nret;\n}}\n"
-        );
-        let module = parse(&text);
-        assert_eq!(matrix_line(&module, Line(4)), Some(Line(5)));
-        assert_eq!(matrix_line(&module, Line(7)), Some(Line(5)));
-        assert_eq!(matrix_line(&parse(".version 8.0\n.entry k() { ret; }\n"), Line(2)), None);
-    }
 }

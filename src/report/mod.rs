@@ -18,6 +18,7 @@ mod join;
 pub mod library;
 pub mod listing;
 mod live_values;
+mod makers;
 mod matrices;
 pub mod memory {
     //! Maps of shared and tensor memory, groups under way, copies and fences.

@@ -44,7 +44,7 @@ pub struct Pressure {
 pub struct LiveValue {
     /// Register indices.
     pub registers: Vec<u16>,
-    /// Where it is defined; the first of its lines.
+    /// Where it is made, wherever it was copied or spilled to since: the first of its lines. Null where no line's result is known to be it.
     pub ptx_line: Option<Line>,
     /// The instruction that makes it where no line is known: the first.
     #[serde(default)]
@@ -62,9 +62,12 @@ pub struct LiveValue {
     pub virtual_registers: Vec<String>,
     /// The front end's line.
     pub source_line: Option<SourceLine>,
+    /// The matrix instruction that adds to it next; null for its own result, and for what is no accumulator.
+    #[serde(default)]
+    pub accumulator_of_ptx_line: Option<Line>,
     /// Its first use after the peak.
     pub next_use_ptx_line: Option<Line>,
-    /// Its last use after the peak.
+    /// The last line that uses it after the peak, wherever it was copied or spilled to; null where that is not known.
     pub last_use_ptx_line: Option<Line>,
     /// How many instructions lie between what made it and its next use, neither of them counted, when both are told.
     pub idle_instructions: Option<u32>,

@@ -61,7 +61,7 @@ function decode(raw, kernel) {
   }
   code.budget = spreadBudget(raw.budget, count);
   code.top = code.budget.regions.reduce((most, region) => Math.max(most, region.registers), code.top);
-  // ptxas gives a matrix instruction the line of a statement before it.
+  // What a copy, a refill or a matrix instruction puts into a register another line made; 0 where it is not known which.
   code.makers = new Map();
   for (let i = 0; i < raw.makers.length; i += 2) code.makers.set(raw.makers[i], raw.makers[i + 1]);
   code.target = new Map();
@@ -134,10 +134,10 @@ function liveSet(code, at) {
     if (from > at || from + spans[i + 2] < at) continue;
     const definition = spans[i + 3], last = spans[i + 4];
     const value = { register: register - 1, definition: definition < 0 ? null : definition >> 1, others: definition > 0 && (definition & 1) === 1, last: last < 0 ? null : last };
-    const line = value.definition === null ? 0 : code.makers.get(value.definition) || code.line[value.definition];
+    const line = value.definition === null ? 0 : code.makers.get(value.definition) ?? code.line[value.definition];
     const opcode = line || value.definition === null ? "" : opcodeOf(code.asm[value.definition]);
     const key = line || opcode;
-    const group = groups.get(key) || groups.set(key, { line, opcode, registers: [], definition: value.definition, others: false, last: null, matrix: code.makers.has(value.definition) }).get(key);
+    const group = groups.get(key) || groups.set(key, { line, opcode, registers: [], definition: value.definition, others: false, last: null, matrix: /GMMA/.test(code.asm[value.definition] || "") }).get(key);
     group.registers.push(value.register);
     group.others = group.others || value.others;
     if (value.last !== null && (group.last === null || value.last > group.last)) group.last = value.last;

@@ -443,7 +443,7 @@ fn code_facts<'a>(kernel: &'a AnnotatedKernel, report: Option<&Kernel>, near: Ve
             })
             .collect(),
         values: kernel.values.as_deref().map(value_facts),
-        makers: kernel.makers.iter().flat_map(|(pc, line)| [index(*pc), line.0]).collect(),
+        makers: kernel.makers.iter().flat_map(|(pc, line)| [index(*pc), line.map_or(0, |line| line.0)]).collect(),
         names: kernel.names.iter().map(|(line, names)| (line.0, names.join(" "))).collect(),
         sentences,
         multiplied,

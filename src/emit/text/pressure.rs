@@ -212,18 +212,18 @@ fn write_values(
 
 fn write_value(value: &LiveValue, unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let registers = value.registers.len();
+    let last = match value.last_use_ptx_line {
+        Some(last) => format!("  {DIM}last used at line {last}{RESET}"),
+        None => String::new(),
+    };
     match value.ptx_line {
         None => match (value.pc, &value.sass) {
             (Some(pc), Some(sass)) => {
-                writeln!(out, "  {registers:>5}       {sass}  {DIM}at pc {pc}{RESET}")
+                writeln!(out, "  {registers:>5}       {sass}  {DIM}at pc {pc}{RESET}{last}")?;
             }
-            _ => writeln!(out, "  {registers:>5}       {DIM}set before the kernel's first instruction{RESET}"),
+            _ => writeln!(out, "  {registers:>5}       {DIM}set before the kernel's first instruction{RESET}{last}")?,
         },
         Some(line) => {
-            let last = match value.last_use_ptx_line {
-                Some(last) => format!("  {DIM}last used at line {last}{RESET}"),
-                None => String::new(),
-            };
             let room = options.width.saturating_sub(40).max(20);
             let statement = unit.ptx.statement(line).unwrap_or_default();
             // R1 by ptxas's convention; the line is only where the function starts.
@@ -237,30 +237,34 @@ fn write_value(value: &LiveValue, unit: &Unit, options: &Options, out: &mut dyn 
             };
             let number = numbered(line, 5, unit, options);
             writeln!(out, "  {registers:>5} {DIM}{number}{RESET} {}{last}", shorten(&text, room))?;
-            let detail = [more_lines(&value.ptx_lines), value.source_line.as_ref().map(|at| source(at, options))];
-            let detail = detail.into_iter().flatten().collect::<Vec<_>>().join("; ");
-            if !detail.is_empty() {
-                writeln!(out, "              {DIM}{}{RESET}", shorten(&detail, options.width.saturating_sub(14)))?;
-            }
-            if options.verbose && !value.virtual_registers.is_empty() {
-                let names = terminal(&value.virtual_registers.join(" ")).into_owned();
-                writeln!(out, "              {DIM}holds {}{RESET}", shorten(&names, options.width.saturating_sub(20)))?;
-            }
-            if let Some(could) = value.could.as_deref() {
-                let again = if could == "reload" { "loaded" } else { "computed" };
-                let idle = match (value.idle_loop_ptx_line, value.idle_instructions) {
-                    (Some(line), _) => format!("the loop from line {line} does not use it"),
-                    (None, Some(idle)) => {
-                        format!("nothing uses it for {} around here", count(u64::from(idle), "instruction"))
-                    }
-                    (None, None) => "nothing uses it here".to_owned(),
-                };
-                let text = format!("{WARN}{idle}{RESET}: it could be {again} again");
-                write_wrapped(&text, "              ", "              ", options.width, out)?;
-            }
-            Ok(())
         }
     }
+    write_details(value, options, out)
+}
+
+/// What more is known of a value: other lines, where it comes from, what it is added to, whether it must be held.
+fn write_details(value: &LiveValue, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let sum = value.accumulator_of_ptx_line.map(|line| format!("accumulators of line {line}"));
+    let detail = [more_lines(&value.ptx_lines), sum, value.source_line.as_ref().map(|at| source(at, options))];
+    let detail = detail.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    if !detail.is_empty() {
+        writeln!(out, "              {DIM}{}{RESET}", shorten(&detail, options.width.saturating_sub(14)))?;
+    }
+    if options.verbose && !value.virtual_registers.is_empty() {
+        let names = terminal(&value.virtual_registers.join(" ")).into_owned();
+        writeln!(out, "              {DIM}holds {}{RESET}", shorten(&names, options.width.saturating_sub(20)))?;
+    }
+    let Some(could) = value.could.as_deref() else { return Ok(()) };
+    let again = if could == "reload" { "loaded" } else { "computed" };
+    let idle = match (value.idle_loop_ptx_line, value.idle_instructions) {
+        (Some(line), _) => format!("the loop from line {line} does not use it"),
+        (None, Some(idle)) => {
+            format!("nothing uses it for {} around here", count(u64::from(idle), "instruction"))
+        }
+        (None, None) => "nothing uses it here".to_owned(),
+    };
+    let text = format!("{WARN}{idle}{RESET}: it could be {again} again");
+    write_wrapped(&text, "              ", "              ", options.width, out)
 }
 
 /// The lines of a row beyond the first.

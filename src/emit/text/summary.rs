@@ -2,7 +2,7 @@
 
 use super::figures::{bytes, count, thousands};
 use crate::emit::escape::terminal;
-use crate::report::{Cause, Kernel, LaunchFact, Occupancy, RegisterCap};
+use crate::report::{Cause, Kernel, LaunchFact, LiveValue, Occupancy, RegisterCap};
 
 /// The summary of a kernel: what it uses and what set that, where the pressure is, what it would take to do better.
 pub fn summary(kernel: &Kernel) -> String {
@@ -45,12 +45,20 @@ const HELD: (usize, usize) = (4, 8);
 fn holder(kernel: &Kernel) -> Option<String> {
     let peak = kernel.pressure.as_ref()?.gpr.peak as usize;
     let mut rows = kernel.live_at_peak.as_ref()?.iter();
-    let row = rows.find(|row| row.could.is_some() && row.registers.len() >= HELD.0.max(peak / HELD.1))?;
+    let is_worth = |row: &&LiveValue| row.could.is_some() && row.registers.len() >= HELD.0.max(peak / HELD.1);
+    let row = rows.find(|row| is_worth(row) && !row.ptx_lines.is_empty())?;
+    // A row is all that the same kind of statement makes.
+    let makers = match row.ptx_lines[..] {
+        [line] => format!("line {line} makes"),
+        [first, last] => format!("lines {first} and {last} make"),
+        [first, .., last] => format!("{} lines from {first} to {last} make", row.ptx_lines.len()),
+        [] => return None,
+    };
     let idle = match row.idle_loop_ptx_line {
         Some(line) => format!("the loop from line {line} does not use"),
         None => format!("nothing uses for {} instructions around there", row.idle_instructions?),
     };
-    Some(format!("{} of those hold what line {} makes and {idle}.", row.registers.len(), row.ptx_line?))
+    Some(format!("{} of those hold what {makers} and {idle}.", row.registers.len()))
 }
 
 /// `It has 4 producer warps (40 registers a thread) and 8 consumer warps (232); …`

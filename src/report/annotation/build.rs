@@ -14,9 +14,10 @@ use crate::ptx::{FunctionKind, Module};
 use crate::registers::budget::budgets;
 use crate::registers::code::{Code, Codes, Counting, WordKind};
 use crate::registers::occupancy::{self, register_table};
+use crate::registers::origins::{Origin, Origins, Place};
 use crate::registers::value_spans::value_spans;
 use crate::report::code::marked_spills;
-use crate::report::live_values::matrix_line;
+use crate::report::makers::Makers;
 use crate::report::model::Kernel;
 use crate::report::wavefronts::Accesses;
 use crate::report::{LaunchHints, timeline};
@@ -171,7 +172,7 @@ fn section(
         solve(&mut kernel, code, inputs.values);
         time(&mut kernel, code, image.arch, report);
         if let Some(module) = module {
-            kernel.makers = makers(&kernel, code, module);
+            kernel.makers = makers(&kernel, code, function, module, &reader.spills);
             kernel.names = names(&kernel, module);
         }
     }
@@ -252,25 +253,75 @@ fn definitions(kernel: &AnnotatedKernel) -> impl Iterator<Item = Pc> {
     kernel.values.iter().flatten().filter_map(|span| span.definition)
 }
 
-/// The matrix instructions that fill live registers, with the lines of the `wgmma` that they stand for.
-fn makers(kernel: &AnnotatedKernel, code: &Code, module: &Module<'_>) -> Vec<(Pc, Line)> {
-    let mut filling: Vec<Pc> = definitions(kernel).collect();
-    filling.sort_unstable();
-    filling.dedup();
-    let line = |pc: Pc| {
-        let instruction = code.instruction(pc)?;
-        let given = kernel.instructions.get(pc.0 as usize / 16)?.ptx_line?;
-        let is_matrix = code.decoder().mnemonic(&instruction).ends_with("GMMA");
-        is_matrix.then(|| matrix_line(module, given)).flatten().map(|line| (pc, line))
-    };
-    filling.into_iter().filter_map(line).collect()
+/// The instructions that put into a register what another line made, with that line: copies, refills, accumulators that are zeroed, and matrix
+/// instructions, whose line is that of a statement nearby. No line where that cannot be told.
+fn makers(
+    kernel: &AnnotatedKernel,
+    code: &Code,
+    function: &Function<'_>,
+    module: &Module<'_>,
+    spills: &[Pc],
+) -> Vec<(Pc, Option<Line>)> {
+    let mut filled: Vec<(Pc, u16)> =
+        kernel.values.iter().flatten().filter_map(|span| Some((span.definition?, span.register))).collect();
+    filled.sort_unstable();
+    filled.dedup();
+    let origins = Origins::new(code, spills);
+    let matrices = std::sync::OnceLock::new();
+    let makers = Makers { code, module: Some(module), function, matrices: &matrices };
+    let line_of = |pc: Pc| kernel.instructions.get(pc.0 as usize / 16)?.ptx_line;
+    let mut found: Vec<(Pc, Option<Line>)> = Vec::new();
+    for (pc, register) in filled {
+        work::tick();
+        let place = Place { file: RegFile::Gpr, index: register };
+        let Some(line) = maker(&makers, &origins, &line_of, pc, place) else { continue };
+        match found.last_mut().filter(|(last, _)| *last == pc) {
+            Some((_, known)) => *known = known.filter(|known| Some(*known) == line),
+            None => found.push((pc, line)),
+        }
+    }
+    found
+}
+
+/// The line that made what an instruction puts into a register, where it is not the instruction's own.
+fn maker(
+    makers: &Makers<'_>,
+    origins: &Origins<'_>,
+    line_of: &dyn Fn(Pc) -> Option<Line>,
+    pc: Pc,
+    place: Place,
+) -> Option<Option<Line>> {
+    let from = origins.of_definitions(place, &[pc]);
+    let result = |pc, place| makers.result(origins, pc, place, line_of);
+    if let [Origin::Made(made, at)] = from[..] {
+        let line = result(made, at);
+        let is_own = made == pc && !origins.is_warpgroup_matrix(pc) && (line.is_none() || line == line_of(pc));
+        return (!is_own).then_some(line);
+    }
+    if from.iter().all(|origin| matches!(origin, Origin::Constant(_))) {
+        let reads = origins.reads_after(Pc(pc.0 + 16), place).unwrap_or_default();
+        let uses = origins.uses(place, &reads);
+        let added = uses.at.iter().find(|(at, place)| origins.accumulates(*at, *place));
+        return match added {
+            Some((at, _)) => Some(result(*at, place)),
+            None => {
+                let line = line_of(pc);
+                let is_move = line.is_some_and(|line| makers.instructions(line).any(|found| found.mnemonic() == "mov"));
+                (!is_move).then_some(None)
+            }
+        };
+    }
+    let mut lines: Vec<Option<Line>> =
+        from.iter().map(|origin| origin.made().and_then(|(pc, place)| result(pc, place))).collect();
+    lines.dedup();
+    Some(if let [line] = lines[..] { line } else { None })
 }
 
 /// What the lines that fill live registers define.
 fn names(kernel: &AnnotatedKernel, module: &Module<'_>) -> Vec<(Line, Vec<String>)> {
     let mut lines: Vec<Line> =
         definitions(kernel).filter_map(|pc| kernel.instructions.get(pc.0 as usize / 16)?.ptx_line).collect();
-    lines.extend(kernel.makers.iter().map(|(_, line)| *line));
+    lines.extend(kernel.makers.iter().filter_map(|(_, line)| *line));
     lines.sort_unstable();
     lines.dedup();
     let defined = |line: Line| {

@@ -85,8 +85,9 @@ pub struct AnnotatedKernel {
     pub steps: Vec<OccupancyStep>,
     /// Who holds which register from where to where.
     pub values: Option<Vec<ValueSpan>>,
-    /// Matrix instructions that fill live registers, with the lines of their `wgmma`: ptxas gives them the line of a statement before.
-    pub makers: Vec<(Pc, Line)>,
+    /// Instructions that fill live registers with what another line made, and that line: copies, refills, zeroed accumulators, and the matrix
+    /// instructions of a `wgmma`, which have the line of a statement nearby. No line where no line's result is known to be it.
+    pub makers: Vec<(Pc, Option<Line>)>,
     /// The PTX registers that each line which fills a live register defines.
     pub names: Vec<(Line, Vec<String>)>,
     /// Which elements of matrices its registers hold.
