@@ -9,6 +9,7 @@ mod decode;
 mod effects;
 mod float;
 mod operand;
+mod plan;
 mod spell;
 pub mod transfer;
 mod write;
