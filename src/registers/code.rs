@@ -242,7 +242,7 @@ impl Code {
     /// The highest vector register that an instruction of the ranges names.
     pub fn highest_register(&self, ranges: &[Range<Pc>]) -> Option<u16> {
         let runs = pcs(ranges).flat_map(|pc| self.program.runs(pc.0 as usize / 16));
-        runs.filter(|run| run.file == RegFile::Gpr)
+        runs.filter(|run| run.file() == RegFile::Gpr)
             .filter_map(|run| run.registers().last())
             .max()
             .map(|last| last.min(255))

@@ -93,8 +93,8 @@ pub fn live_set(code: &Code, pc: Pc, lines: &impl Lines) -> Vec<Value> {
         // anew each time round a loop, before what made the first.
         let main = made.iter().map(|found| found.pc).max_by_key(|&pc| {
             let line = lines.line_of(pc);
-            let writes = program.runs(pc.0 as usize / 16).filter(|run| run.write && run.file == RegFile::Gpr);
-            let width: u16 = writes.map(|run| u16::from(run.count)).sum();
+            let writes = program.runs(pc.0 as usize / 16).filter(|run| run.is_write() && run.file() == RegFile::Gpr);
+            let width: u16 = writes.map(|run| u16::from(run.count())).sum();
             let width = if width > 8 { width } else { 0 };
             let makes = line.is_some_and(|line| lines.makes_values(line));
             let depth = code.cfg.loop_depth(&code.loops, pc);

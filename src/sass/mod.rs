@@ -10,6 +10,7 @@ mod effects;
 mod float;
 mod operand;
 mod plan;
+mod seen;
 mod spell;
 pub mod transfer;
 mod write;
