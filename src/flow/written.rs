@@ -69,7 +69,7 @@ pub(super) const LITERALS: usize = 28;
 pub(super) fn voided(touched: &Touched) -> u32 {
     let (_, writes) = touched.word(RegSet::PREDICATES);
     let mut bits = 0;
-    let mut both = (writes & 0x7f) as u32 | (writes >> 8 & 0x7f) as u32 * 0x80;
+    let mut both = (writes & 0x7f | (writes >> 8 & 0x7f) << 7) as u32;
     while both != 0 {
         bits |= 3 << (2 * both.trailing_zeros());
         both &= both - 1;
