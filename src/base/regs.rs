@@ -37,7 +37,8 @@ impl<T> IndexMut<RegFile> for PerRegFile<T> {
     }
 }
 
-/// A set of registers of all four files: 256 GPR, 128 UGPR, 8 PRED and 8 UPRED, as seven words.
+/// A set of registers of all four files: 256 GPR, 128 UGPR, 8 PRED and 8 UPRED, as seven words and one that is empty, so that
+/// no number of a word needs to be checked.
 ///
 /// Every pass over code works on these sets, millions of times: their loops are plain ones over the words, which are unrolled where they
 /// stand. An adapter of an iterator is a function of its own, which may stay one.
@@ -47,7 +48,7 @@ pub struct RegSet {
 }
 
 /// Words of a set.
-const WORDS: usize = 7;
+const WORDS: usize = 8;
 
 impl Default for RegSet {
     #[inline]
@@ -64,19 +65,30 @@ impl RegSet {
 
     /// Bit position of a register; `None` for one that no file has.
     #[inline]
-    const fn bit(file: RegFile, index: u16) -> Option<usize> {
+    pub(crate) const fn bit(file: RegFile, index: u16) -> Option<usize> {
         let (base, size) = Self::span(file);
         if (index as usize) < size { Some(base + index as usize) } else { None }
     }
 
     /// First bit and number of bits of a file.
     #[inline]
-    const fn span(file: RegFile) -> (usize, usize) {
+    pub(crate) const fn span(file: RegFile) -> (usize, usize) {
         match file {
             RegFile::Gpr => (0, 256),
             RegFile::Ugpr => (256, 128),
             RegFile::Pred => (384, 8),
             RegFile::Upred => (392, 8),
+        }
+    }
+
+    /// The file that a bit is of.
+    #[inline]
+    pub(crate) const fn file_at(bit: usize) -> RegFile {
+        match bit {
+            0..256 => RegFile::Gpr,
+            256..384 => RegFile::Ugpr,
+            384..392 => RegFile::Pred,
+            _ => RegFile::Upred,
         }
     }
 
@@ -112,6 +124,35 @@ impl RegSet {
                 *word = u64::MAX;
             }
             self.words[high] |= mask_to;
+        }
+    }
+
+    /// How many words a set has.
+    pub(crate) const WORDS: usize = WORDS;
+
+    /// The word with the predicates: those of a thread, then those of a warp.
+    pub(crate) const PREDICATES: usize = 6;
+
+    /// One of its words.
+    #[inline(always)]
+    pub(crate) fn word(&self, at: usize) -> u64 {
+        self.words[at % WORDS]
+    }
+
+    /// The same, to be changed.
+    #[inline(always)]
+    pub(crate) fn word_mut(&mut self, at: usize) -> &mut u64 {
+        &mut self.words[at % WORDS]
+    }
+
+    /// How many registers of which files a word has of its bits: of the predicates' word there are two.
+    #[inline(always)]
+    pub(crate) fn count_in_word(at: usize, word: u64) -> [(RegFile, u16); 2] {
+        let count = |bits: u64| bits.count_ones() as u16;
+        match at {
+            0..4 => [(RegFile::Gpr, count(word)), (RegFile::Ugpr, 0)],
+            4 | 5 => [(RegFile::Gpr, 0), (RegFile::Ugpr, count(word))],
+            _ => [(RegFile::Pred, count(word & 0xff)), (RegFile::Upred, count(word >> 8 & 0xff))],
         }
     }
 
@@ -188,7 +229,7 @@ impl RegSet {
     /// Every register there is, the always-zero and always-true ones aside.
     #[inline]
     pub const fn all() -> RegSet {
-        RegSet { words: [u64::MAX, u64::MAX, u64::MAX, u64::MAX >> 1, u64::MAX, u64::MAX, 0x7f7f] }
+        RegSet { words: [u64::MAX, u64::MAX, u64::MAX, u64::MAX >> 1, u64::MAX, u64::MAX, 0x7f7f, 0] }
     }
 
     /// The eight bits of [`RegFile::Pred`] or [`RegFile::Upred`]; 0 for the other files.

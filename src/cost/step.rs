@@ -118,9 +118,10 @@ fn step(model: &Model<'_>, index: u32, taken: bool) -> Step {
                 return;
             }
             let number = register.index as u8;
-            let run =
-                program.runs(index as usize).find(|run| !run.write && run.file == RegFile::Gpr && run.first == number);
-            sources.push(Source { slot, register: number, count: run.map_or(1, |run| run.count.max(1)) });
+            let run = program
+                .runs(index as usize)
+                .find(|run| !run.is_write() && run.file() == RegFile::Gpr && run.first() == number);
+            sources.push(Source { slot, register: number, count: run.map_or(1, |run| run.count().max(1)) });
         });
     }
     Step { pc, unit, control: inst.control(), sources, action, taken }

@@ -140,6 +140,8 @@ impl<W: Write> Clean<W> {
         let mut at = 0;
         loop {
             if self.starts_line {
+                // Nearly every line starts with blanks.
+                at += bytes[at..].iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n')).count();
                 match self.line_start(&bytes[at..], is_end) {
                     Piece::Unfinished => break,
                     Piece::Passes(0) => self.starts_line = false,
@@ -292,9 +294,16 @@ impl<W: Write> Clean<W> {
 /// How many bytes ask for nothing: many at once, for most outputs are nothing else.
 fn passing(bytes: &[u8]) -> usize {
     const AT_ONCE: usize = 16;
-    let is_plain = |byte: u8| (byte.wrapping_sub(0x20) < 0x5f) & (byte != b'#');
-    let all = |bytes: &&[u8; AT_ONCE]| bytes.iter().fold(true, |all, byte| all & is_plain(*byte));
-    let many = bytes.as_chunks::<AT_ONCE>().0.iter().take_while(all).count() * AT_ONCE;
+    let is_special = |byte: u8| u8::from(byte.wrapping_sub(0x20) >= 0x5f) | u8::from(byte == b'#');
+    let mut many = 0;
+    for chunk in bytes.as_chunks::<AT_ONCE>().0 {
+        // A byte each, so that all are looked at by one instruction.
+        let special = chunk.map(is_special);
+        if u128::from_ne_bytes(special) != 0 {
+            break;
+        }
+        many += AT_ONCE;
+    }
     many + bytes[many..].iter().take_while(|&&byte| PASSES[usize::from(byte)]).count()
 }
 

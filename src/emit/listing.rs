@@ -1,12 +1,11 @@
 //! The listing of instructions, as text and as JSON, a function at a time: a library does not fit in memory twice.
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::control::{control, explained};
 use super::escape::terminal;
 use super::text::{BOLD, DIM, RESET, wrap};
-use crate::report::listing::{LISTING_SCHEMA, ListedFunction, Part, Row};
+use crate::report::listing::{LISTING_SCHEMA, ListedFunction, Part, Row, RowText};
 
 /// How wide [`control`] is.
 const CONTROL: usize = 19;
@@ -49,7 +48,7 @@ pub fn write_part(part: &Part<'_>, options: &Options, out: &mut dyn Write) -> io
 struct Rows<'a> {
     options: &'a Options,
     out: &'a mut dyn Write,
-    gathered: String,
+    gathered: Vec<u8>,
 }
 
 impl<'a> Rows<'a> {
@@ -60,17 +59,17 @@ impl<'a> Rows<'a> {
         }
         writeln!(out)?;
         let scheduling = if options.control { format!("  {:<CONTROL$}", "control") } else { String::new() };
-        let mut head = format!("     pc  gpr pred ugpr upred  line{scheduling}");
+        let mut head = format!("     pc  gpr pred ugpr upred  line{scheduling}").into_bytes();
         let taken = head.len();
-        head.push_str("  instruction");
+        head.extend_from_slice(b"  instruction");
         if let Some(width) = options.width {
             fold(&mut head, taken, taken, width);
         }
-        for line in head.lines() {
+        for line in String::from_utf8_lossy(&head).lines() {
             let text = line.trim_start();
             writeln!(out, "{}{DIM}{text}{RESET}", &line[..line.len() - text.len()])?;
         }
-        Ok(Rows { options, out, gathered: String::with_capacity(2 * ROWS_BYTES) })
+        Ok(Rows { options, out, gathered: Vec::with_capacity(2 * ROWS_BYTES) })
     }
 
     #[inline]
@@ -80,7 +79,7 @@ impl<'a> Rows<'a> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.out.write_all(self.gathered.as_bytes())?;
+        self.out.write_all(&self.gathered)?;
         self.gathered.clear();
         Ok(())
     }
@@ -92,35 +91,42 @@ impl<'a> Rows<'a> {
 
 /// Puts a row together: there are millions of them, so that figures are written without the machinery of formats.
 #[inline]
-fn push_row(instruction: &Row<'_>, options: &Options, row: &mut String) {
+fn push_row(instruction: &Row<'_>, options: &Options, row: &mut Vec<u8>) {
     let start = row.len();
     push_figures(instruction, row);
     let figures = row.len() - start;
-    // What is written into a string is always written.
+    // What is written into memory is always written.
     if options.control {
         let control = instruction.control().as_ref().map(control).unwrap_or_default();
         let _ = write!(row, "  {DIM}{control:<CONTROL$}{RESET}");
     }
     let start = row.len();
-    row.push_str("  ");
+    row.extend_from_slice(b"  ");
     match instruction.text {
-        Some(text) if instruction.is_own_text => row.push_str(text),
-        Some(text) => row.push_str(&terminal(text)),
-        None => {
+        RowText::Own(text) => row.extend_from_slice(text.as_bytes()),
+        RowText::Read(text) => row.extend_from_slice(terminal(text).as_bytes()),
+        RowText::None => {
             let _ = write!(row, ".word 0x{:032x}{}", instruction.word, options.no_text);
         }
     }
     if instruction.is_spill {
         let _ = write!(row, "  {DIM}spill{RESET}");
     }
-    if options.hex && instruction.text.is_some() {
+    if options.hex && !matches!(instruction.text, RowText::None) {
         let _ = write!(row, "  {DIM}/* 0x{:032x} */{RESET}", instruction.word);
     }
     if let Some(width) = options.width {
         let taken = figures + if options.control { CONTROL + 2 } else { 0 };
         fold(row, start, taken, width);
     }
-    row.push('\n');
+    row.push(b'\n');
+    if options.explain || options.sets {
+        push_below(instruction, options, row);
+    }
+}
+
+/// What is shown below an instruction.
+fn push_below(instruction: &Row<'_>, options: &Options, row: &mut Vec<u8>) {
     let room = options.width.unwrap_or(usize::MAX).saturating_sub(9).max(LEAST_TEXT);
     if let Some(control) = instruction.control().filter(|_| options.explain) {
         for line in wrap(&explained(&control), room) {
@@ -145,26 +151,27 @@ const LEAST_TEXT: usize = 24;
 const BELOW: usize = 8;
 
 /// What begins at `start` in as many lines as its reader's columns ask for, behind `taken` columns or below them.
-fn fold(row: &mut String, start: usize, taken: usize, width: usize) {
+fn fold(row: &mut Vec<u8>, start: usize, taken: usize, width: usize) {
     let tail = row.split_off(start);
+    let tail = String::from_utf8_lossy(&tail);
     let room = width.saturating_sub(taken + 2);
     // A word that has no room beside its figures may have it below.
     let beside = room >= LEAST_TEXT && tail.split(' ').all(|word| word.chars().count() <= room);
     let (indent, room) = if beside { (taken + 2, room) } else { (BELOW, width.saturating_sub(BELOW).max(LEAST_TEXT)) };
     for (at, line) in wrap(tail.trim_start(), room).iter().enumerate() {
         if at == 0 && beside {
-            row.push_str("  ");
+            row.extend_from_slice(b"  ");
         } else {
-            row.push('\n');
-            row.extend(std::iter::repeat_n(' ', indent));
+            row.push(b'\n');
+            row.extend(std::iter::repeat_n(b' ', indent));
         }
-        row.push_str(line);
+        row.extend_from_slice(line.as_bytes());
     }
 }
 
 /// Where it is, how many registers are live, its line: columns of a row that are nearly always as wide as each other.
 #[inline]
-fn push_figures(instruction: &Row<'_>, row: &mut String) {
+fn push_figures(instruction: &Row<'_>, row: &mut Vec<u8>) {
     let mut columns = *b"                                     ";
     let figures = instruction.live.map_or([None; 4], |live| [live.gpr, live.pred, live.ugpr, live.upred].map(Some));
     let [gpr, pred, ugpr, upred] = figures;
@@ -184,7 +191,7 @@ fn push_figures(instruction: &Row<'_>, row: &mut String) {
     if line.is_none() {
         columns[32] = b'-';
     }
-    row.push_str(std::str::from_utf8(&columns[..33]).unwrap_or_default());
+    row.extend_from_slice(&columns[..33]);
 }
 
 /// A number that ends before a column.
@@ -200,29 +207,29 @@ fn put_number(columns: &mut [u8; 37], mut number: u32, end: usize) {
 }
 
 /// The same for figures that need more room.
-fn push_wide_figures(instruction: &Row<'_>, row: &mut String) {
-    row.push_str("  ");
+fn push_wide_figures(instruction: &Row<'_>, row: &mut Vec<u8>) {
+    row.extend_from_slice(b"  ");
     push_hex(row, instruction.pc.0);
     match instruction.live {
         Some(live) => {
-            row.push_str("  ");
+            row.extend_from_slice(b"  ");
             push_number(row, live.gpr, 3);
             for (count, width) in [(live.pred, 4), (live.ugpr, 4), (live.upred, 5)] {
-                row.push(' ');
+                row.push(b' ');
                 push_number(row, count, width);
             }
         }
-        None => row.push_str("                     "),
+        None => row.extend_from_slice(b"                     "),
     }
-    row.push(' ');
+    row.push(b' ');
     match instruction.ptx_line {
         Some(line) => push_number(row, line.0, 5),
-        None => row.push_str("    -"),
+        None => row.extend_from_slice(b"    -"),
     }
 }
 
 /// A number to the right of so many columns.
-fn push_number(row: &mut String, mut number: u32, width: usize) {
+fn push_number(row: &mut Vec<u8>, mut number: u32, width: usize) {
     let mut digits = [b' '; 10];
     let mut from = digits.len();
     loop {
@@ -234,14 +241,14 @@ fn push_number(row: &mut String, mut number: u32, width: usize) {
         }
     }
     let from = from.min(digits.len().saturating_sub(width));
-    row.extend(digits[from..].iter().map(|digit| char::from(*digit)));
+    row.extend_from_slice(&digits[from..]);
 }
 
 /// A number in at least four digits of sixteen.
-fn push_hex(row: &mut String, number: u32) {
+fn push_hex(row: &mut Vec<u8>, number: u32) {
     let digits = (8 - number.leading_zeros() / 4).max(4);
     for at in (0..digits).rev() {
-        row.extend(char::from_digit(number >> (4 * at) & 0xf, 16));
+        row.push(b"0123456789abcdef"[(number >> (4 * at) & 0xf) as usize]);
     }
 }
 
@@ -282,12 +289,11 @@ mod tests {
         use crate::report::listing::LiveCounts;
         for (pc, gpr, line) in [(0, 0, None), (0x10, 7, Some(1)), (0xfff0, 255, Some(99_999)), (0xabc0, 40, Some(10))] {
             for live in [None, Some(LiveCounts { gpr, pred: 7, ugpr: 63, upred: 0 })] {
-                let (mut usual, mut wide) = (String::new(), String::new());
+                let (mut usual, mut wide) = (Vec::new(), Vec::new());
                 let row = Row {
                     pc: Pc(pc),
                     word: 0,
-                    text: None,
-                    is_own_text: true,
+                    text: RowText::None,
                     live,
                     ptx_line: line.map(Line),
                     is_spill: false,
@@ -305,13 +311,13 @@ mod tests {
     fn figures_are_those_of_a_format() {
         for number in [0, 7, 10, 99, 100, 12_345, 123_456, u32::MAX] {
             for width in [1, 3, 5] {
-                let mut row = String::new();
+                let mut row = Vec::new();
                 push_number(&mut row, number, width);
-                assert_eq!(row, format!("{number:>width$}"));
+                assert_eq!(row, format!("{number:>width$}").into_bytes());
             }
-            let mut row = String::new();
+            let mut row = Vec::new();
             push_hex(&mut row, number);
-            assert_eq!(row, format!("{number:04x}"));
+            assert_eq!(row, format!("{number:04x}").into_bytes());
         }
     }
 }

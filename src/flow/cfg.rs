@@ -92,7 +92,7 @@ impl Cfg {
         }
         let mut ends: Vec<u32> = Vec::new();
         let mut unknown: Vec<u32> = Vec::new();
-        for i in 0..count {
+        for i in (0..count).filter(|i| !program.is_plain(*i as usize)) {
             let flow = program.flow(i as usize);
             if !flow.known {
                 unknown.push(i);

@@ -95,16 +95,16 @@ impl Liveness {
             return (is_any && !flow.never()).then_some((flow, touched));
         }
         // Most instructions name none of them, which is sooner seen without making sets.
-        let is_in = |run: &Run| looks_at(run) && run.registers().any(|register| set.contains(run.file, register));
+        let is_in = |run: &Run| looks_at(run) && run.registers().any(|register| set.contains(run.file(), register));
         if !program.runs(index as usize).any(|run| is_in(&run)) {
             return None;
         }
         let flow = flow_within(program, index, false);
         let mut touched = Effects::default();
         for run in program.runs(index as usize).filter(is_in) {
-            let into = if run.write { &mut touched.writes } else { &mut touched.reads };
-            let registers = run.registers().filter(|&register| set.contains(run.file, register));
-            registers.for_each(|register| into.insert(run.file, register));
+            let into = if run.is_write() { &mut touched.writes } else { &mut touched.reads };
+            let registers = run.registers().filter(|&register| set.contains(run.file(), register));
+            registers.for_each(|register| into.insert(run.file(), register));
         }
         (!flow.never()).then_some((flow, touched))
     }
@@ -120,7 +120,7 @@ impl Liveness {
             let Block { start, end: block_end, .. } = cfg.blocks[block as usize];
             while end > start && !set.is_empty() {
                 end -= 1;
-                let touched = self.touched(program, (end, end + 1 == block_end), &set, |run| run.write);
+                let touched = self.touched(program, (end, end + 1 == block_end), &set, |run| run.is_write());
                 let Some((flow, Effects { writes, .. })) = touched else { continue };
                 let at = Pc(end * 16);
                 found.extend(writes.iter_all().map(|(file, index)| Definition { file, index, pc: at }));

@@ -5,6 +5,7 @@ use crate::sass::{Effects, Flow, Transfer};
 
 use super::liveness::Rule;
 use super::program::{Layout, Program};
+use super::touched::Touched;
 
 /// What calls and returns do by convention.
 #[derive(Clone, Debug)]
@@ -94,39 +95,35 @@ impl Abi {
     }
 
     /// Adds what calls, returns and the end of a thread do by convention.
-    pub(super) fn follow(&self, rule: Rule, index: u32, flow: &Flow, effects: &mut Effects) {
+    pub(super) fn follow(&self, rule: Rule, index: u32, flow: &Flow, touched: &mut Touched) {
         match (rule, flow.transfer) {
-            (Rule::Nvdisasm, Transfer::Call(_) | Transfer::CallOut) => {
-                effects.reads.union_with(&self.call.reads);
-                effects.writes.union_with(&self.call.writes);
-            }
-            (Rule::Nvdisasm, Transfer::Return) => {
-                effects.reads.union_with(&self.kept);
-                effects.reads.union_with(&self.at_end);
-                effects.reads.union_with(&self.uniform(index));
-            }
+            (Rule::Nvdisasm, Transfer::Call(_) | Transfer::CallOut) => touched.add(&self.call),
+            (Rule::Nvdisasm, Transfer::Return) => touched.add(&self.at_return(index)),
             (rule, Transfer::ReturnOut) => {
-                effects.reads.union_with(&self.kept);
-                effects.reads.union_with(&self.at_end);
-                effects.reads.union_with(&self.uniform(index));
+                let mut effects = self.at_return(index);
                 if rule == Rule::Sound {
                     // Results are in R4 to R15 by convention; how many is not known here.
                     effects.reads.insert_run(RegFile::Gpr, 4, 12);
                 }
+                touched.add(&effects);
             }
-            (Rule::Nvdisasm, Transfer::Exit) => {
-                effects.reads.union_with(&self.at_end);
-            }
+            (Rule::Nvdisasm, Transfer::Exit) => touched.add(&Effects { reads: self.at_end, writes: RegSet::EMPTY }),
             (Rule::Nvdisasm, Transfer::Branch(target)) if target.0 == index * 16 => {
-                effects.reads.union_with(&self.at_end);
+                touched.add(&Effects { reads: self.at_end, writes: RegSet::EMPTY });
             }
             (Rule::Sound, Transfer::CallOut) => {
                 // Arguments are in R4 to R15 by convention; how many is not known here.
-                effects.reads.union_with(&self.call.reads);
+                let mut effects = self.call;
                 effects.reads.insert_run(RegFile::Gpr, 4, 12);
-                effects.writes.union_with(&self.call.writes);
+                touched.add(&effects);
             }
             _ => {}
         }
+    }
+
+    /// What is read where a function returns.
+    fn at_return(&self, index: u32) -> Effects {
+        let reads = self.kept.union(&self.at_end).union(&self.uniform(index));
+        Effects { reads, writes: RegSet::EMPTY }
     }
 }

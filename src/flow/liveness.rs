@@ -12,6 +12,7 @@ use crate::sass::{Effects, Flow, Transfer};
 use super::cfg::Cfg;
 use super::convention::Abi;
 use super::program::Program;
+use super::touched::Touched;
 use super::written::{Forward, Guarded, Vendor};
 use crate::graph::dataflow::{self, Node};
 use crate::graph::{BlockId, Lists};
@@ -113,22 +114,23 @@ impl Liveness {
         self.rule
     }
 
-    /// What an instruction does under the rule, calls by convention included.
-    #[inline]
-    pub(super) fn effects(&self, program: &impl Program, index: u32, flow: &Flow) -> Effects {
-        let mut effects = program.effects(index as usize);
-        if flow.ends_block() {
-            self.abi.follow(self.rule, index, flow, &mut effects);
+    /// Takes what an instruction does under the rule; what a block's last one does by convention, too.
+    #[inline(always)]
+    pub(super) fn touch(&self, program: &impl Program, index: u32, last: Option<&Flow>, touched: &mut Touched) {
+        touched.fill(program.runs(index as usize));
+        if let Some(flow) = last {
+            self.abi.follow(self.rule, index, flow, touched);
         }
         if self.rule == Rule::Nvdisasm {
-            // To nvdisasm the stack pointer is in use before it is first set, too.
-            if effects.writes.contains(RegFile::Gpr, 1) {
-                effects.reads.insert(RegFile::Gpr, 1);
-            }
-            effects.reads = effects.reads.intersection(&self.abi.counted);
-            effects.writes = effects.writes.intersection(&self.abi.counted);
+            touched.count_only(&self.abi.counted);
         }
-        effects
+    }
+
+    /// The same as two sets.
+    pub(super) fn effects(&self, program: &impl Program, index: u32, flow: &Flow) -> Effects {
+        let mut touched = Touched::default();
+        self.touch(program, index, Some(flow), &mut touched);
+        touched.effects()
     }
 
     /// The trace that an exit of block `b` by a call goes on with, when the callee is in this section.
@@ -152,49 +154,55 @@ impl Liveness {
     ) -> RegSet {
         state.reset();
         let mut exposed = RegSet::EMPTY;
+        let mut touched = Touched::default();
         let blocks = self.traces[t as usize].blocks.clone();
         for b in blocks.clone() {
             let block = &cfg.blocks[b as usize];
-            for index in block.start..block.end {
-                let is_last = index + 1 == block.end;
-                let flow = flow_within(program, index, is_last);
-                let effects = self.effects(program, index, &flow);
-                state.step(&effects, flow.guard, &mut exposed);
-                if !is_last {
-                    continue;
-                }
-                let falls_out = block.falls_through && b + 1 == blocks.end;
-                if let Some(callee) = self.callee(cfg, &flow) {
-                    if block.falls_through {
-                        let next = self.trace_of[b as usize + 1];
-                        exits.push(Exit { from: t, to: To::Call { callee, next }, kill: state.kill(flow.guard) });
-                        if flow.guard.is_some() {
-                            state.pass(&flow);
-                            exits.push(Exit { from: t, to: To::Trace(next), kill: state.kill(None) });
-                        }
-                    }
-                    continue;
-                }
-                let jumps = cfg.succ_of(BlockId(b)).iter().skip(usize::from(block.falls_through));
-                for to in jumps {
-                    let to = To::Trace(self.trace_of[to.index()]);
-                    exits.push(Exit { from: t, to, kill: state.kill(flow.guard) });
-                }
-                if self.rule == Rule::Sound && matches!(flow.transfer, Transfer::Return | Transfer::ReturnOut) {
-                    exits.push(Exit { from: t, to: To::Return, kill: state.kill(flow.guard) });
-                }
-                if flow.leaves() {
-                    state.pass(&flow);
-                }
-                if falls_out {
-                    exits.push(Exit { from: t, to: To::Trace(self.trace_of[b as usize + 1]), kill: state.kill(None) });
-                }
+            let Some(last) = block.end.checked_sub(1).filter(|last| *last >= block.start) else { continue };
+            for index in block.start..last {
+                self.touch(program, index, None, &mut touched);
+                state.step(&touched, program.guard(index as usize), &mut exposed);
             }
+            let flow = program.flow(last as usize);
+            self.touch(program, last, Some(&flow), &mut touched);
+            state.step(&touched, flow.guard, &mut exposed);
+            self.leave_by(cfg, (t, b), &flow, state, exits);
             if self.rule == Rule::Nvdisasm && !block.falls_through && block.escapes {
                 exposed.union_with(&self.abi.at_end.difference(&state.kill(None)));
             }
         }
         exposed
+    }
+
+    /// Takes the ways out of a trace by a block's last instruction.
+    fn leave_by<F: Forward>(&self, cfg: &Cfg, (t, b): (u32, u32), flow: &Flow, state: &mut F, exits: &mut Vec<Exit>) {
+        let block = &cfg.blocks[b as usize];
+        let falls_out = block.falls_through && b + 1 == self.traces[t as usize].blocks.end;
+        if let Some(callee) = self.callee(cfg, flow) {
+            if block.falls_through {
+                let next = self.trace_of[b as usize + 1];
+                exits.push(Exit { from: t, to: To::Call { callee, next }, kill: state.kill(flow.guard) });
+                if flow.guard.is_some() {
+                    state.pass(flow);
+                    exits.push(Exit { from: t, to: To::Trace(next), kill: state.kill(None) });
+                }
+            }
+            return;
+        }
+        let jumps = cfg.succ_of(BlockId(b)).iter().skip(usize::from(block.falls_through));
+        for to in jumps {
+            let to = To::Trace(self.trace_of[to.index()]);
+            exits.push(Exit { from: t, to, kill: state.kill(flow.guard) });
+        }
+        if self.rule == Rule::Sound && matches!(flow.transfer, Transfer::Return | Transfer::ReturnOut) {
+            exits.push(Exit { from: t, to: To::Return, kill: state.kill(flow.guard) });
+        }
+        if flow.leaves() {
+            state.pass(flow);
+        }
+        if falls_out {
+            exits.push(Exit { from: t, to: To::Trace(self.trace_of[b as usize + 1]), kill: state.kill(None) });
+        }
     }
 
     /// The fixed point.

@@ -17,6 +17,7 @@ mod liveness;
 mod program;
 mod rows;
 mod tail_jumps;
+mod touched;
 mod written;
 
 pub use cfg::{Block, CallSite, Cfg, FuncId, Function};

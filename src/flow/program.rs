@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::{Pc, RegSet};
+use crate::base::{Pc, RegFile, RegSet};
 use crate::sass::transfer;
 use crate::sass::{Decoder, Effects, Flow, Guard, Inst, Run, Transfer};
 
@@ -25,6 +25,14 @@ pub trait Program {
     /// The guard of instruction `index`.
     fn guard(&self, index: usize) -> Option<Guard> {
         self.flow(index).guard
+    }
+
+    /// Whether instruction `index` is understood and goes on to the next one, whatever its guard says. Most do: nobody needs to ask how they move
+    /// control.
+    #[inline]
+    fn is_plain(&self, index: usize) -> bool {
+        let flow = self.flow(index);
+        flow.known && flow.transfer == Transfer::Next
     }
 
     /// The registers that instruction `index` reads and writes, calls and returns aside: those follow from the [`Cfg`](super::Cfg).
@@ -59,14 +67,55 @@ pub struct Layout {
 /// Runs of registers of a section beyond which no more are kept: what is there is not known then.
 const MOST_RUNS: usize = 1 << 30;
 
+/// What every pass asks of an instruction, found once: whether it is known what it does, whether it may move control, its guard.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark(u8);
+
+impl Mark {
+    const KNOWN: u8 = 1;
+    const MOVES: u8 = 1 << 1;
+    const GUARDED: u8 = 1 << 2;
+    const NEGATED: u8 = 1 << 3;
+    const UNIFORM: u8 = 1 << 4;
+    /// Where the guard's number starts.
+    const INDEX: u8 = 5;
+
+    /// That of an instruction of which it is known what it does.
+    #[inline]
+    fn of(decoder: &Decoder, inst: &Inst) -> Mark {
+        let moves = if transfer::may_move(inst.word) { Mark::MOVES } else { 0 };
+        let guard = decoder.guard(inst).map_or(0, |guard| {
+            let negated = if guard.negated { Mark::NEGATED } else { 0 };
+            let uniform = if guard.file == RegFile::Upred { Mark::UNIFORM } else { 0 };
+            Mark::GUARDED | negated | uniform | guard.index << Mark::INDEX
+        });
+        Mark(Mark::KNOWN | moves | guard)
+    }
+
+    #[inline(always)]
+    fn has(self, bit: u8) -> bool {
+        self.0 & bit != 0
+    }
+
+    #[inline(always)]
+    fn guard(self) -> Option<Guard> {
+        if !self.has(Mark::GUARDED) {
+            return None;
+        }
+        let file = if self.has(Mark::UNIFORM) { RegFile::Upred } else { RegFile::Pred };
+        Some(Guard { file, index: self.0 >> Mark::INDEX, negated: self.has(Mark::NEGATED) })
+    }
+}
+
 /// The decoded instructions of a code section.
 #[derive(Clone, Debug)]
 pub struct SassProgram {
     instructions: Vec<Inst>,
     /// What each does to registers, one after the other: asked several times of each, found once.
     runs: Vec<Run>,
-    /// Where those of each instruction end, doubled, and one more where they are known.
-    ends: Vec<u32>,
+    /// Where those of each instruction start, and at last where they all end.
+    starts: Vec<u32>,
+    marks: Vec<Mark>,
     decoder: Decoder,
     padding: usize,
     /// Calls that never come back, by instruction, and where they go: jumps.
@@ -76,17 +125,23 @@ pub struct SassProgram {
 impl SassProgram {
     /// Decodes a section with the decoder of its architecture.
     pub fn decode(decoder: Decoder, code: &[u8]) -> SassProgram {
-        let instructions: Vec<Inst> = decoder.decode_all(code).collect();
-        let (mut runs, mut ends) = (Vec::with_capacity(4 * instructions.len()), Vec::with_capacity(instructions.len()));
-        for inst in &instructions {
-            let uses = decoder.uses(inst).filter(|_| runs.len() < MOST_RUNS);
-            if let Some(uses) = uses {
-                uses.runs(inst.word).for_each(|run| runs.push(run));
+        let count = code.len() / 16;
+        let mut instructions: Vec<Inst> = Vec::with_capacity(count);
+        let mut runs: Vec<Run> = Vec::with_capacity(3 * count);
+        let mut starts: Vec<u32> = Vec::with_capacity(count + 1);
+        let mut marks: Vec<Mark> = Vec::with_capacity(count);
+        decoder.each_with_runs(code, |inst, known| {
+            instructions.push(inst);
+            starts.push(runs.len() as u32);
+            let known = known.filter(|_| runs.len() < MOST_RUNS);
+            marks.push(if known.is_some() { Mark::of(&decoder, &inst) } else { Mark::default() });
+            if let Some(known) = known {
+                known.each(|run| runs.push(run));
             }
-            ends.push((runs.len() as u32) << 1 | u32::from(uses.is_some()));
-        }
+        });
+        starts.push(runs.len() as u32);
         let padding = instructions.iter().rev().take_while(|inst| transfer::is_padding(inst.word)).count();
-        SassProgram { instructions, runs, ends, decoder, padding, jumps: BTreeMap::new() }
+        SassProgram { instructions, runs, starts, marks, decoder, padding, jumps: BTreeMap::new() }
     }
 
     /// The same with calls that never come back as the jumps that they are. nvdisasm takes them for calls.
@@ -95,10 +150,18 @@ impl SassProgram {
         self
     }
 
-    /// Whether it is known what an instruction does to registers.
-    #[inline]
-    fn is_known(&self, index: usize) -> bool {
-        self.ends.get(index).is_some_and(|end| end & 1 == 1)
+    #[inline(always)]
+    fn mark(&self, index: usize) -> Mark {
+        self.marks.get(index).copied().unwrap_or_default()
+    }
+
+    /// How an instruction that may do so moves control.
+    #[inline(never)]
+    fn moves(&self, index: usize, mark: Mark) -> Flow {
+        let Some(inst) = self.instructions.get(index) else { return Flow { known: false, ..Flow::NEXT } };
+        let (transfer, own_condition) = transfer::of(self.decoder.arch().sm, inst.word, index);
+        let transfer = self.jumps.get(&(index as u32)).map_or(transfer, |target| Transfer::Branch(*target));
+        Flow { transfer, guard: mark.guard(), own_condition, known: true }
     }
 
     /// Its instructions.
@@ -135,30 +198,29 @@ impl Program for SassProgram {
 
     #[inline]
     fn flow(&self, index: usize) -> Flow {
-        match self.instructions.get(index) {
-            Some(inst) => {
-                let flow = self.decoder.flow_with(inst, self.is_known(index), index);
-                match self.jumps.get(&(index as u32)) {
-                    Some(target) => Flow { transfer: Transfer::Branch(*target), ..flow },
-                    None => flow,
-                }
-            }
-            None => Flow { known: false, ..Flow::NEXT },
+        let mark = self.mark(index);
+        if mark.has(Mark::MOVES) {
+            return self.moves(index, mark);
         }
+        Flow { guard: mark.guard(), known: mark.has(Mark::KNOWN), ..Flow::NEXT }
     }
 
-    #[inline]
+    #[inline(always)]
+    fn is_plain(&self, index: usize) -> bool {
+        self.mark(index).0 & (Mark::KNOWN | Mark::MOVES) == Mark::KNOWN
+    }
+
+    #[inline(always)]
     fn guard(&self, index: usize) -> Option<Guard> {
-        self.instructions.get(index).filter(|_| self.is_known(index)).and_then(|inst| self.decoder.guard(inst))
+        self.mark(index).guard()
     }
 
     // `copied` is a function of its own where the crate is not optimised as one.
     #[allow(clippy::map_clone)]
-    #[inline]
+    #[inline(always)]
     fn runs(&self, index: usize) -> impl Iterator<Item = Run> {
-        let end = |index: usize| self.ends.get(index).map_or(0, |end| *end as usize >> 1);
-        let from = index.checked_sub(1).map_or(0, end);
-        self.runs.get(from..end(index)).unwrap_or(&[]).iter().map(|run| *run)
+        let [from, to] = self.starts.get(index..).and_then(|starts| starts.first_chunk().copied()).unwrap_or([0; 2]);
+        self.runs.get(from as usize..to as usize).unwrap_or(&[]).iter().map(|run| *run)
     }
 
     fn padding(&self) -> usize {

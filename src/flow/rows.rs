@@ -7,8 +7,9 @@ use crate::graph::BlockId;
 use crate::sass::{Effects, Flow, Guard, Transfer};
 
 use super::cfg::Cfg;
-use super::liveness::{Counts, Liveness, Rule, flow_within};
+use super::liveness::{Counts, Liveness, Rule};
 use super::program::Program;
+use super::touched::{Touched, Words, guard_bit};
 use super::written::{LITERALS, is_certain_to_vendor, literal, voided};
 
 /// One instruction and what is live around it.
@@ -31,40 +32,111 @@ impl Row {
     }
 }
 
+/// Whoever looks at instructions on the way up a trace.
+trait Visitor {
+    /// Comes to an instruction from behind: what is live there is live after it.
+    fn arrive(&mut self, state: &impl Backward);
+
+    /// Has passed an instruction. Outside the words, what is live is what it was before.
+    fn visit(&mut self, index: u32, state: &impl Backward, touched: &Touched, words: Words) -> ControlFlow<()>;
+}
+
+/// Makes rows.
+struct Rows<F> {
+    after: RegSet,
+    row: F,
+}
+
+impl<F: FnMut(&Row) -> ControlFlow<()>> Visitor for Rows<F> {
+    fn arrive(&mut self, state: &impl Backward) {
+        self.after = state.live();
+    }
+
+    fn visit(&mut self, index: u32, state: &impl Backward, touched: &Touched, _: Words) -> ControlFlow<()> {
+        (self.row)(&Row { pc: Pc(index * 16), before: state.live(), after: self.after, effects: touched.effects() })
+    }
+}
+
+/// Counts the occupied registers of each instruction: again those of the words that have changed.
+struct Counter {
+    all: Vec<Counts>,
+    /// The registers occupied at the instruction after this one.
+    occupied: RegSet,
+    /// How many those are.
+    counts: Counts,
+    by_word: [[(RegFile, u16); 2]; RegSet::WORDS],
+    /// Words of them that have what the instruction itself writes.
+    stale: Words,
+    /// Where the padding starts, of which nothing is counted.
+    end: u32,
+}
+
+impl Counter {
+    fn new(cfg: &Cfg) -> Counter {
+        let mut by_word = [[(RegFile::Gpr, 0); 2]; RegSet::WORDS];
+        by_word.iter_mut().enumerate().for_each(|(at, counts)| *counts = RegSet::count_in_word(at, 0));
+        Counter {
+            all: vec![Counts::default(); cfg.instructions as usize],
+            occupied: RegSet::EMPTY,
+            counts: Counts::default(),
+            by_word,
+            stale: Words::default(),
+            end: cfg.instructions - cfg.padding,
+        }
+    }
+}
+
+impl Visitor for Counter {
+    #[inline(always)]
+    fn arrive(&mut self, _: &impl Backward) {}
+
+    #[inline(always)]
+    fn visit(&mut self, index: u32, state: &impl Backward, touched: &Touched, words: Words) -> ControlFlow<()> {
+        for at in std::mem::replace(&mut self.stale, touched.written()).with(words) {
+            let word = state.live_word(at) | touched.word(at).1;
+            if std::mem::replace(self.occupied.word_mut(at), word) == word {
+                continue;
+            }
+            let counted = RegSet::count_in_word(at, word);
+            let before = std::mem::replace(&mut self.by_word[at], counted);
+            for ((file, count), (_, before)) in counted.into_iter().zip(before) {
+                self.counts.0[file] = self.counts.0[file] + count - before;
+            }
+        }
+        if index < self.end
+            && let Some(to) = self.all.get_mut(index as usize)
+        {
+            *to = self.counts;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
 impl Liveness {
     /// Visits every instruction: traces ascending, inside a trace from its last instruction to its first.
     pub fn rows(&self, program: &impl Program, cfg: &Cfg, mut visit: impl FnMut(&Row)) {
-        let mut visit = |row: &Row| {
+        let row = |row: &Row| {
             visit(row);
             ControlFlow::Continue(())
         };
-        let (mut conditional, mut flat) = (Conditional::default(), Flat::default());
-        for t in 0..self.traces.len() as u32 {
-            match self.rule {
-                Rule::Sound => self.walk(program, cfg, t, &mut conditional, &mut visit),
-                Rule::Nvdisasm => self.walk(program, cfg, t, &mut flat, &mut visit),
-            }
-        }
+        self.walk_all(program, cfg, &mut Rows { after: RegSet::EMPTY, row });
     }
 
     /// The # columns of every instruction, by index.
     pub fn counts(&self, program: &impl Program, cfg: &Cfg) -> Vec<Counts> {
-        self.of_occupied(program, cfg, Counts::of)
+        let mut counter = Counter::new(cfg);
+        self.walk_all(program, cfg, &mut counter);
+        counter.all
     }
 
     /// The registers that [`Liveness::counts`] counts.
     pub fn sets(&self, program: &impl Program, cfg: &Cfg) -> Vec<RegSet> {
-        self.of_occupied(program, cfg, |set| *set)
-    }
-
-    /// Something of the registers of each row, by index; nothing of the padding at the end.
-    fn of_occupied<T: Clone + Default>(&self, program: &impl Program, cfg: &Cfg, of: impl Fn(&RegSet) -> T) -> Vec<T> {
-        let mut all = vec![T::default(); cfg.instructions as usize];
+        let mut all = vec![RegSet::EMPTY; cfg.instructions as usize];
         let end = cfg.instructions - cfg.padding;
         self.rows(program, cfg, |row| {
             let index = row.pc.0 / 16;
             if index < end {
-                all[index as usize] = of(&row.occupied());
+                all[index as usize] = row.occupied();
             }
         });
         all
@@ -96,60 +168,75 @@ impl Liveness {
         t: u32,
         visit: &mut impl FnMut(&Row) -> ControlFlow<()>,
     ) {
+        let mut rows = Rows { after: RegSet::EMPTY, row: visit };
         match self.rule {
-            Rule::Sound => self.walk(program, cfg, t, &mut Conditional::default(), visit),
-            Rule::Nvdisasm => self.walk(program, cfg, t, &mut Flat::default(), visit),
+            Rule::Sound => self.walk(program, cfg, t, &mut Conditional::default(), &mut rows),
+            Rule::Nvdisasm => self.walk(program, cfg, t, &mut Flat::default(), &mut rows),
         }
     }
 
-    fn walk<B: Backward>(
-        &self,
-        program: &impl Program,
-        cfg: &Cfg,
-        t: u32,
-        state: &mut B,
-        visit: &mut impl FnMut(&Row) -> ControlFlow<()>,
-    ) {
+    fn walk_all(&self, program: &impl Program, cfg: &Cfg, visitor: &mut impl Visitor) {
+        let (mut conditional, mut flat) = (Conditional::default(), Flat::default());
+        for t in 0..self.traces.len() as u32 {
+            match self.rule {
+                Rule::Sound => self.walk(program, cfg, t, &mut conditional, visitor),
+                Rule::Nvdisasm => self.walk(program, cfg, t, &mut flat, visitor),
+            }
+        }
+    }
+
+    fn walk<B: Backward>(&self, program: &impl Program, cfg: &Cfg, t: u32, state: &mut B, visitor: &mut impl Visitor) {
         state.start(&RegSet::EMPTY);
+        let mut touched = Touched::default();
         let blocks = self.traces[t as usize].blocks.clone();
         for b in blocks.clone().rev() {
             let block = &cfg.blocks[b as usize];
-            for index in (block.start..block.end).rev() {
-                let flow = flow_within(program, index, index + 1 == block.end);
-                let effects = self.effects(program, index, &flow);
-                let mut after = state.live();
-                if index + 1 == block.end {
-                    if b + 1 == blocks.end && block.falls_through {
-                        let next = self.live_in[self.trace_of[b as usize + 1] as usize];
-                        state.start(&next);
-                        after = next;
-                    } else if self.rule == Rule::Nvdisasm && !block.falls_through && block.escapes {
-                        state.start(&self.abi.at_end);
-                    }
-                    if let Some(callee) = self.callee(cfg, &flow) {
-                        let (reads, passes) = self.callee_summary(callee);
-                        let called = reads.union(&after.intersection(&passes));
-                        match flow.guard {
-                            None => state.start(&called),
-                            Some(_) => state.exit(&called, &flow),
-                        }
-                    }
-                    for to in cfg.succ_of(BlockId(b)).iter().skip(usize::from(block.falls_through)) {
-                        state.exit(&self.live_in[self.trace_of[to.index()] as usize], &flow);
-                    }
-                    match flow.transfer {
-                        Transfer::Return | Transfer::ReturnOut if self.rule == Rule::Sound => {
-                            state.exit(&self.return_out[t as usize], &flow);
-                        }
-                        Transfer::Exit => state.exit(&RegSet::EMPTY, &flow),
-                        _ => {}
-                    }
-                }
-                state.step(&effects, flow.guard);
-                if visit(&Row { pc: Pc(index * 16), before: state.live(), after, effects }).is_break() {
+            let Some(last) = block.end.checked_sub(1).filter(|last| *last >= block.start) else { continue };
+            if b + 1 == blocks.end && block.falls_through {
+                state.start(&self.live_in[self.trace_of[b as usize + 1] as usize]);
+            }
+            visitor.arrive(state);
+            let flow = program.flow(last as usize);
+            self.leave(cfg, (t, b), &flow, state);
+            self.touch(program, last, Some(&flow), &mut touched);
+            state.step(&touched, flow.guard);
+            if visitor.visit(last, state, &touched, Words::ALL).is_break() {
+                return;
+            }
+            for index in (block.start..last).rev() {
+                visitor.arrive(state);
+                self.touch(program, index, None, &mut touched);
+                let words = state.step(&touched, program.guard(index as usize));
+                if visitor.visit(index, state, &touched, words).is_break() {
                     return;
                 }
             }
+        }
+    }
+
+    /// Joins what is live where a block's last instruction leads, beside the next one.
+    fn leave<B: Backward>(&self, cfg: &Cfg, (t, b): (u32, u32), flow: &Flow, state: &mut B) {
+        let block = &cfg.blocks[b as usize];
+        if self.rule == Rule::Nvdisasm && !block.falls_through && block.escapes {
+            state.start(&self.abi.at_end);
+        }
+        if let Some(callee) = self.callee(cfg, flow) {
+            let (reads, passes) = self.callee_summary(callee);
+            let called = reads.union(&state.live().intersection(&passes));
+            match flow.guard {
+                None => state.start(&called),
+                Some(_) => state.exit(&called, flow),
+            }
+        }
+        for to in cfg.succ_of(BlockId(b)).iter().skip(usize::from(block.falls_through)) {
+            state.exit(&self.live_in[self.trace_of[to.index()] as usize], flow);
+        }
+        match flow.transfer {
+            Transfer::Return | Transfer::ReturnOut if self.rule == Rule::Sound => {
+                state.exit(&self.return_out[t as usize], flow);
+            }
+            Transfer::Exit => state.exit(&RegSet::EMPTY, flow),
+            _ => {}
         }
     }
 }
@@ -162,11 +249,14 @@ trait Backward {
     /// Joins what is live where a jump leads; further targets of the same jump join one by one.
     fn exit(&mut self, target: &RegSet, flow: &Flow);
 
-    /// Takes an instruction.
-    fn step(&mut self, effects: &Effects, guard: Option<Guard>);
+    /// Takes an instruction, and says in which words what is live may have changed.
+    fn step(&mut self, touched: &Touched, guard: Option<Guard>) -> Words;
 
     /// Everything that may be live.
     fn live(&self) -> RegSet;
+
+    /// The same of one word.
+    fn live_word(&self, at: usize) -> u64;
 }
 
 /// One set: guarded writes kill nothing, those under a uniform guard do.
@@ -182,15 +272,23 @@ impl Backward for Flat {
         self.0.union_with(target);
     }
 
-    fn step(&mut self, effects: &Effects, guard: Option<Guard>) {
-        if is_certain_to_vendor(guard) {
-            self.0.subtract(&effects.writes);
+    fn step(&mut self, touched: &Touched, guard: Option<Guard>) -> Words {
+        let is_certain = is_certain_to_vendor(guard);
+        for at in touched.words() {
+            let (reads, writes) = touched.word(at);
+            let word = self.0.word_mut(at);
+            *word = *word & !(if is_certain { writes } else { 0 }) | reads;
         }
-        self.0.union_with(&effects.reads);
+        touched.words()
     }
 
     fn live(&self) -> RegSet {
         self.0
+    }
+
+    #[inline(always)]
+    fn live_word(&self, at: usize) -> u64 {
+        self.0.word(at)
     }
 }
 
@@ -242,6 +340,85 @@ impl Conditional {
             self.used |= 1 << lit;
         }
     }
+
+    /// Takes registers of a word away from what is live only where some literals hold.
+    #[inline(never)]
+    fn take_away(&mut self, literals: u32, at: usize, bits: u64) {
+        let mut rest = literals & self.used;
+        while rest != 0 {
+            let lit = rest.trailing_zeros() as usize;
+            let word = self.when[lit].word_mut(at);
+            let is_any = *word & bits != 0;
+            *word &= !bits;
+            if is_any && self.when[lit].is_empty() {
+                self.used &= !(1 << lit);
+            }
+            rest &= rest - 1;
+        }
+    }
+
+    /// Takes an instruction that always runs.
+    #[inline(always)]
+    fn step_always(&mut self, touched: &Touched) -> Words {
+        for at in touched.words() {
+            let (reads, writes) = touched.word(at);
+            let always = self.always.word_mut(at);
+            *always = *always & !writes | reads;
+            if self.used != 0 {
+                self.take_away(u32::MAX, at, reads | writes);
+            }
+        }
+        touched.words()
+    }
+
+    /// What is live only where some literals hold is live always: nobody knows them any more.
+    #[inline(never)]
+    fn free(&mut self, literals: u32) {
+        if literals & self.used == 0 {
+            return;
+        }
+        let mut freed = RegSet::EMPTY;
+        self.for_used(literals, |when| {
+            freed.union_with(when);
+            *when = RegSet::EMPTY;
+        });
+        self.add_always(&freed);
+    }
+
+    /// Takes an instruction that runs where a literal holds: its predicate is read in any case.
+    #[inline(never)]
+    fn step_where(&mut self, lit: usize, guard: u64, touched: &Touched) -> Words {
+        for at in touched.words() {
+            let (reads, writes) = touched.word(at);
+            self.take_away(1 << lit, at, writes);
+            let spared = self.always.word(at) & writes;
+            *self.always.word_mut(at) &= !spared;
+            self.add_word(lit ^ 1, at, spared);
+            // Those live where it does not hold are now live always.
+            let fresh = reads & !self.always.word(at);
+            let both = fresh & self.when[lit ^ 1].word(at);
+            self.always_word(at, both);
+            self.add_word(lit, at, fresh & !both);
+        }
+        self.always_word(RegSet::PREDICATES, guard);
+        touched.words().and(RegSet::PREDICATES)
+    }
+
+    /// Makes registers of a word live always.
+    fn always_word(&mut self, at: usize, bits: u64) {
+        if bits != 0 {
+            *self.always.word_mut(at) |= bits;
+            self.take_away(u32::MAX, at, bits);
+        }
+    }
+
+    /// Makes registers of a word live where a literal holds.
+    fn add_word(&mut self, lit: usize, at: usize, bits: u64) {
+        if bits != 0 {
+            *self.when[lit].word_mut(at) |= bits;
+            self.used |= 1 << lit;
+        }
+    }
 }
 
 impl Backward for Conditional {
@@ -266,37 +443,20 @@ impl Backward for Conditional {
         }
     }
 
-    fn step(&mut self, effects: &Effects, guard: Option<Guard>) {
-        let void = voided(&effects.writes);
-        if void & self.used != 0 {
-            let mut freed = RegSet::EMPTY;
-            self.for_used(void, |when| {
-                freed.union_with(when);
-                *when = RegSet::EMPTY;
-            });
-            self.add_always(&freed);
+    #[inline(always)]
+    fn step(&mut self, touched: &Touched, guard: Option<Guard>) -> Words {
+        if touched.word(RegSet::PREDICATES).1 != 0 {
+            self.free(voided(touched));
         }
-        let Some(guard) = guard else {
-            self.always.subtract(&effects.writes);
-            self.for_used(u32::MAX, |when| when.subtract(&effects.writes));
-            self.add_always(&effects.reads);
-            return;
-        };
-        let Some(lit) = literal(guard) else {
-            // `@!PT` never runs; `@PT` is no guard at all.
-            if !guard.negated {
-                self.step(effects, None);
-            }
-            return;
-        };
-        self.for_used(1 << lit, |when| when.subtract(&effects.writes));
-        let spared = self.always.intersection(&effects.writes);
-        self.always.subtract(&spared);
-        self.add_when(lit ^ 1, &spared);
-        self.add_when(lit, &effects.reads);
-        let mut tested = RegSet::EMPTY;
-        tested.insert(guard.file, u16::from(guard.index));
-        self.add_always(&tested);
+        match guard {
+            None => self.step_always(touched),
+            Some(guard) => match literal(guard) {
+                Some(lit) => self.step_where(lit, guard_bit(guard), touched),
+                // `@!PT` never runs; `@PT` is no guard at all.
+                None if guard.negated => Words::default(),
+                None => self.step_always(touched),
+            },
+        }
     }
 
     fn live(&self) -> RegSet {
@@ -304,6 +464,17 @@ impl Backward for Conditional {
         let mut bits = self.used;
         while bits != 0 {
             live.union_with(&self.when[bits.trailing_zeros() as usize]);
+            bits &= bits - 1;
+        }
+        live
+    }
+
+    #[inline(always)]
+    fn live_word(&self, at: usize) -> u64 {
+        let mut live = self.always.word(at);
+        let mut bits = self.used;
+        while bits != 0 {
+            live |= self.when[bits.trailing_zeros() as usize].word(at);
             bits &= bits - 1;
         }
         live

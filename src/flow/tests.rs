@@ -22,7 +22,7 @@ impl Program for Toy {
         let Effects { reads, writes } = &self.0[index].1;
         let reads = reads.iter_all().map(|register| (register, false));
         let all = reads.chain(writes.iter_all().map(|register| (register, true)));
-        all.map(|((file, first), write)| Run { file, first: first as u8, count: 1, write })
+        all.filter_map(|((file, first), write)| Run::new(file, first as u8, 1, write))
     }
 }
 

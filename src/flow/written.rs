@@ -1,7 +1,9 @@
 //! What is written on the way down a trace, as far as guards let one be certain.
 
 use crate::base::{RegFile, RegSet};
-use crate::sass::{Effects, Flow, Guard};
+use crate::sass::{Flow, Guard};
+
+use super::touched::{Touched, guard_bit};
 
 /// What is written on the way down a trace.
 pub(super) trait Forward {
@@ -9,7 +11,7 @@ pub(super) trait Forward {
     fn reset(&mut self);
 
     /// Takes an instruction; adds to `exposed` what it reads from before the trace.
-    fn step(&mut self, effects: &Effects, guard: Option<Guard>, exposed: &mut RegSet);
+    fn step(&mut self, touched: &Touched, guard: Option<Guard>, exposed: &mut RegSet);
 
     /// What is certainly written when control leaves here under `guard`.
     fn kill(&self, guard: Option<Guard>) -> RegSet;
@@ -36,11 +38,13 @@ impl Forward for Vendor {
         *self = Vendor::default();
     }
 
-    fn step(&mut self, effects: &Effects, guard: Option<Guard>, exposed: &mut RegSet) {
-        exposed.union_with(&effects.reads.difference(&self.certain));
-        self.any.union_with(&effects.writes);
-        if is_certain_to_vendor(guard) {
-            self.certain.union_with(&effects.writes);
+    fn step(&mut self, touched: &Touched, guard: Option<Guard>, exposed: &mut RegSet) {
+        let is_certain = is_certain_to_vendor(guard);
+        for at in touched.words() {
+            let (reads, writes) = touched.word(at);
+            *exposed.word_mut(at) |= reads & !self.certain.word(at);
+            *self.any.word_mut(at) |= writes;
+            *self.certain.word_mut(at) |= if is_certain { writes } else { 0 };
         }
     }
 
@@ -60,11 +64,12 @@ pub(super) fn literal(guard: Guard) -> Option<usize> {
 /// Number of [`literal`]s.
 pub(super) const LITERALS: usize = 28;
 
-/// The literals, as bits, that a set of written predicates makes void.
-pub(super) fn voided(writes: &RegSet) -> u32 {
+/// The literals, as bits, that an instruction makes void by writing their predicates.
+#[inline(always)]
+pub(super) fn voided(touched: &Touched) -> u32 {
+    let (_, writes) = touched.word(RegSet::PREDICATES);
     let mut bits = 0;
-    let mut both =
-        u32::from(writes.predicates(RegFile::Pred) & 0x7f) | u32::from(writes.predicates(RegFile::Upred) & 0x7f) << 7;
+    let mut both = (writes & 0x7f | (writes >> 8 & 0x7f) << 7) as u32;
     while both != 0 {
         bits |= 3 << (2 * both.trailing_zeros());
         both &= both - 1;
@@ -94,6 +99,65 @@ impl Guarded {
         self.used &= !literals;
         self.facts &= !literals;
     }
+
+    /// Takes an instruction that always runs.
+    #[inline(always)]
+    fn step_always(&mut self, touched: &Touched, exposed: &mut RegSet) {
+        for at in touched.words() {
+            let (reads, writes) = touched.word(at);
+            let always = self.always.word_mut(at);
+            *exposed.word_mut(at) |= reads & !*always;
+            *always |= writes;
+        }
+        if touched.word(RegSet::PREDICATES).1 != 0 {
+            self.forget(voided(touched));
+        }
+    }
+
+    /// Takes one that runs where its guard holds.
+    #[inline(never)]
+    fn step_where(&mut self, touched: &Touched, guard: Guard, exposed: &mut RegSet) {
+        let lit = literal(guard);
+        let holds = |lit: Option<usize>| lit.is_some_and(|lit| self.facts >> lit & 1 == 1);
+        if guard.index == 7 && guard.negated || holds(lit.map(|lit| lit ^ 1)) {
+            // It never runs: its guard alone is read.
+            if guard.index < 7 {
+                let always = self.always.word(RegSet::PREDICATES);
+                *exposed.word_mut(RegSet::PREDICATES) |= guard_bit(guard) & !always;
+            }
+            return;
+        }
+        let runs_always = lit.is_none() || holds(lit);
+        let written = lit.filter(|lit| self.used >> lit & 1 == 1);
+        for at in touched.words() {
+            let mut fresh = touched.word(at).0 & !self.always.word(at);
+            if let Some(lit) = written {
+                // The guard itself is read whatever its value.
+                let tested = if at == RegSet::PREDICATES { guard_bit(guard) } else { 0 };
+                fresh &= !self.when[lit].word(at) | tested;
+            }
+            *exposed.word_mut(at) |= fresh;
+        }
+        let void = voided(touched);
+        self.forget(void);
+        match lit.filter(|_| !runs_always) {
+            None => {
+                for at in touched.words() {
+                    *self.always.word_mut(at) |= touched.word(at).1;
+                }
+            }
+            // A guard that its own instruction writes says nothing afterwards.
+            Some(lit) if void >> lit & 1 == 1 => {}
+            Some(lit) => {
+                for at in touched.words() {
+                    let (_, writes) = touched.word(at);
+                    *self.always.word_mut(at) |= writes & self.when[lit ^ 1].word(at);
+                    *self.when[lit].word_mut(at) |= writes;
+                    self.used |= u32::from(writes != 0) << lit;
+                }
+            }
+        }
+    }
 }
 
 impl Forward for Guarded {
@@ -103,52 +167,13 @@ impl Forward for Guarded {
         self.forget(u32::MAX);
     }
 
-    fn step(&mut self, effects: &Effects, guard: Option<Guard>, exposed: &mut RegSet) {
-        let mut lit = guard.and_then(literal);
-        let never = guard.is_some_and(|guard| guard.index == 7 && guard.negated)
-            || lit.is_some_and(|lit| self.facts >> (lit ^ 1) & 1 == 1);
-        if let (Some(guard), true) = (guard, never) {
-            if !self.always.contains(guard.file, u16::from(guard.index)) && guard.index < 7 {
-                exposed.insert(guard.file, u16::from(guard.index));
-            }
-            return;
-        }
-        if lit.is_some_and(|lit| self.facts >> lit & 1 == 1) {
-            lit = None;
-        }
-        let mut fresh = effects.reads.difference(&self.always);
-        match (guard, guard.and_then(literal)) {
-            (Some(guard), Some(lit)) if self.used >> lit & 1 == 1 => {
-                // The guard itself is read whatever its value.
-                let tested = fresh.contains(guard.file, u16::from(guard.index));
-                fresh.subtract(&self.when[lit]);
-                if tested {
-                    fresh.insert(guard.file, u16::from(guard.index));
-                }
-            }
-            _ => {}
-        }
-        exposed.union_with(&fresh);
-
-        let void = voided(&effects.writes);
-        self.forget(void);
-        match lit {
-            None => {
-                self.always.union_with(&effects.writes);
-            }
-            // A guard that its own instruction writes says nothing afterwards.
-            Some(lit) if void >> lit & 1 == 1 => {}
-            Some(lit) => {
-                let other = self.when[lit ^ 1];
-                self.always.union_with(&effects.writes.intersection(&other));
-                self.when[lit].union_with(&effects.writes);
-                if !effects.writes.is_empty() {
-                    self.used |= 1 << lit;
-                }
-            }
+    #[inline(always)]
+    fn step(&mut self, touched: &Touched, guard: Option<Guard>, exposed: &mut RegSet) {
+        match guard {
+            None => self.step_always(touched, exposed),
+            Some(guard) => self.step_where(touched, guard, exposed),
         }
     }
-
     fn kill(&self, guard: Option<Guard>) -> RegSet {
         match guard.and_then(literal) {
             Some(lit) if self.used >> lit & 1 == 1 => self.always.union(&self.when[lit]),

@@ -208,9 +208,15 @@ impl Code {
         Some(LocalAccess { is_store, bytes })
     }
 
+    /// Registers occupied at an instruction.
+    #[inline]
+    pub fn occupied_of_all(&self, pc: Pc) -> Counts {
+        self.counts.get(pc.0 as usize / 16).copied().unwrap_or_default()
+    }
+
     /// Registers of a file occupied at an instruction.
     pub fn occupied(&self, pc: Pc, file: RegFile) -> u32 {
-        self.counts.get(pc.0 as usize / 16).map_or(0, |counts| u32::from(counts.0[file]))
+        u32::from(self.occupied_of_all(pc).0[file])
     }
 
     /// Where a file is fullest.
@@ -236,7 +242,7 @@ impl Code {
     /// The highest vector register that an instruction of the ranges names.
     pub fn highest_register(&self, ranges: &[Range<Pc>]) -> Option<u16> {
         let runs = pcs(ranges).flat_map(|pc| self.program.runs(pc.0 as usize / 16));
-        runs.filter(|run| run.file == RegFile::Gpr)
+        runs.filter(|run| run.file() == RegFile::Gpr)
             .filter_map(|run| run.registers().last())
             .max()
             .map(|last| last.min(255))

@@ -108,13 +108,17 @@ impl<'c> Origins<'c> {
     /// Whether an instruction reads a register.
     fn reads(&self, pc: Pc, place: Place) -> bool {
         let mut runs = self.code.program().runs(pc.0 as usize / 16);
-        runs.any(|run| !run.write && run.file == place.file && run.registers().any(|register| register == place.index))
+        runs.any(|run| {
+            !run.is_write() && run.file() == place.file && run.registers().any(|register| register == place.index)
+        })
     }
 
     /// Whether an instruction writes a register.
     fn writes(&self, pc: Pc, place: Place) -> bool {
         let mut runs = self.code.program().runs(pc.0 as usize / 16);
-        runs.any(|run| run.write && run.file == place.file && run.registers().any(|register| register == place.index))
+        runs.any(|run| {
+            run.is_write() && run.file() == place.file && run.registers().any(|register| register == place.index)
+        })
     }
 
     fn step(&self, pc: Pc, place: Place) -> Step {
@@ -166,7 +170,7 @@ impl<'c> Origins<'c> {
             "HFMA2", "IMAD", "UIMAD", "IADD3", "UIADD3", "VIADD", "LOP3", "ULOP3", "FADD", "PRMT", "SHF", "LEA",
             "MOV32I",
         ];
-        let reads = self.code.program().runs(pc.0 as usize / 16).any(|run| !run.write);
+        let reads = self.code.program().runs(pc.0 as usize / 16).any(|run| !run.is_write());
         let is_number = |kind: &OperandKind<'_>| !matches!(kind, OperandKind::Memory { .. });
         let is_plain = parts.operands.iter().all(|operand| is_number(&operand.kind));
         if ARITHMETIC.contains(&parts.mnemonic) && !reads && is_plain { Step::Constant } else { Step::Makes }
@@ -178,7 +182,7 @@ impl<'c> Origins<'c> {
         let block = self.code.cfg.block_at(at).and_then(|block| self.code.cfg.blocks.get(block.0 as usize))?;
         let mut found = Vec::new();
         for index in (block.start..at.0 / 16).rev() {
-            let mut written = program.runs(index as usize).filter(|run| run.write && run.file == place.file);
+            let mut written = program.runs(index as usize).filter(|run| run.is_write() && run.file() == place.file);
             if !written.any(|run| run.registers().any(|register| register == place.index)) {
                 continue;
             }
@@ -337,8 +341,8 @@ impl<'c> Origins<'c> {
             .code
             .program()
             .runs(at.0 as usize / 16)
-            .filter(|run| run.write)
-            .flat_map(|run| run.registers().map(move |index| Place { file: run.file, index }))
+            .filter(|run| run.is_write())
+            .flat_map(|run| run.registers().map(move |index| Place { file: run.file(), index }))
             .collect();
         let copies: Vec<(Pc, Place)> =
             written.into_iter().filter(|to| self.step(at, *to) == Step::Copy(place)).map(|to| (next(at), to)).collect();
@@ -409,8 +413,8 @@ impl<'c> Origins<'c> {
         let tied = result.filter(|result| read().any(|register| register == *result));
         let Some(first) = tied.or_else(|| read().next_back()) else { return false };
         let program = self.code.program();
-        let made = program.runs(at.0 as usize / 16).filter(|run| run.write && run.file == RegFile::Gpr);
-        let width: u16 = made.map(|run| u16::from(run.count)).sum();
+        let made = program.runs(at.0 as usize / 16).filter(|run| run.is_write() && run.file() == RegFile::Gpr);
+        let width: u16 = made.map(|run| u16::from(run.count())).sum();
         place.file == RegFile::Gpr && (first..first + width).contains(&place.index)
     }
 

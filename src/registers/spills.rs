@@ -176,7 +176,7 @@ pub fn spilled_value(code: &Code, spill: &SpillAccess, walks: &mut u32) -> Optio
     let program = code.program();
     let start = code.cfg.block_at(spill.pc).and_then(|block| code.cfg.blocks.get(block.0 as usize))?.start;
     for index in (start..spill.pc.0 / 16).rev() {
-        let mut written = program.runs(index as usize).filter(|run| run.write && run.file == RegFile::Gpr);
+        let mut written = program.runs(index as usize).filter(|run| run.is_write() && run.file() == RegFile::Gpr);
         if written.any(|run| run.registers().any(|found| found == register)) && !program.flow(index as usize).never() {
             return Some(Pc(index * 16));
         }

@@ -9,7 +9,7 @@ use super::code::{marked_spills, own_ranges};
 use crate::base::{Line, Pc, RegFile, RegSet, work};
 use crate::cubin::lines::{FunctionLines, LineTable, SourcePos};
 use crate::cubin::{Function, Image};
-use crate::flow::Program;
+use crate::flow::{Counts, Program};
 use crate::registers::code::{Code, Counting};
 use crate::sass::{Control, Decoder, Speller, Text, Word};
 use crate::toolchain::nvdisasm::Listing;
@@ -158,6 +158,10 @@ impl LiveCounts {
     fn new([gpr, pred, ugpr, upred]: [u32; 4]) -> LiveCounts {
         LiveCounts { gpr, pred, ugpr, upred }
     }
+
+    fn of(counts: Counts) -> LiveCounts {
+        LiveCounts::new(counts.0.0.map(u32::from))
+    }
 }
 
 /// A place in the front end's source.
@@ -288,16 +292,36 @@ pub struct Part<'a> {
     section: &'a Section<'a>,
 }
 
+/// The text of an instruction.
+#[derive(Clone, Copy)]
+pub enum RowText<'a> {
+    /// It is not decoded.
+    None,
+    /// Made of our tables: nothing in it needs to be spelt out.
+    Own(&'a Text),
+    /// Read somewhere.
+    Read(&'a str),
+}
+
+impl<'a> RowText<'a> {
+    /// The text.
+    pub fn as_str(self) -> Option<&'a str> {
+        match self {
+            RowText::None => None,
+            RowText::Own(text) => Some(text.as_str()),
+            RowText::Read(text) => Some(text),
+        }
+    }
+}
+
 /// What a line of text shows of an instruction.
 pub struct Row<'a> {
     /// Where it is in its section.
     pub pc: Pc,
     /// Its word.
     pub word: u128,
-    /// As nvdisasm prints it; none when it is not decoded.
-    pub text: Option<&'a str>,
-    /// Whether the text is made of our tables, in which nothing needs to be spelt out.
-    pub is_own_text: bool,
+    /// As nvdisasm prints it.
+    pub text: RowText<'a>,
     /// Live registers.
     pub live: Option<LiveCounts>,
     /// The PTX line it was made of.
@@ -322,8 +346,7 @@ impl<'a> From<&'a ListedInstruction> for Row<'a> {
         Row {
             pc: from.pc,
             word: u128::from_str_radix(&from.hex, 16).unwrap_or(0),
-            text: from.text.as_deref(),
-            is_own_text: false,
+            text: from.text.as_deref().map_or(RowText::None, RowText::Read),
             live: from.live,
             ptx_line: from.ptx_line,
             is_spill: from.spill == Some(true),
@@ -339,12 +362,15 @@ impl Part<'_> {
         let words = self.section.function.code.as_chunks::<16>().0;
         let mut speller = self.section.speller.map(RefCell::borrow_mut);
         let mut text = Text::default();
+        let mut lines = self.section.lines.as_ref().map(FunctionLines::along);
         for range in &self.ranges {
             let first = (range.start.0 as usize / 16).min(words.len());
             let last = (range.end.0 as usize).div_ceil(16).clamp(first, words.len());
             for (pc, word) in (range.start.0..).step_by(16).zip(words.get(first..last).unwrap_or(&[])) {
+                work::tick();
                 text.clear();
-                each(&self.section.row(Pc(pc), word, speller.as_deref_mut(), &mut text))?;
+                let ptx_line = lines.as_mut().and_then(|lines| lines.ptx_line(Pc(pc)));
+                each(&self.section.row(Pc(pc), word, ptx_line, speller.as_deref_mut(), &mut text))?;
             }
         }
         Ok(())
@@ -378,30 +404,34 @@ impl Section<'_> {
     }
 
     /// What a line shows; its text is put where there is room for it.
-    fn row<'t>(&'t self, pc: Pc, word: &[u8; 16], speller: Option<&mut Speller>, text: &'t mut Text) -> Row<'t> {
-        work::tick();
+    fn row<'t>(
+        &'t self,
+        pc: Pc,
+        word: &[u8; 16],
+        ptx_line: Option<Line>,
+        speller: Option<&mut Speller>,
+        text: &'t mut Text,
+    ) -> Row<'t> {
         let theirs = self.wanted.nvdisasm.map(|listing| listing.row(self.name, pc.0));
-        let mut own = None;
+        let mut own = RowText::None;
         if theirs.is_none()
             && let Some(speller) = speller
             && speller.text(Word::from_bytes(word), pc, text)
         {
-            own = Some(text.as_str());
+            own = RowText::Own(text);
         }
-        let occupied = |code: &Code| RegFile::ALL.map(|file| code.occupied(pc, file));
         Row {
             pc,
             word: u128::from_le_bytes(*word),
             text: match theirs {
-                Some(row) => row.map(|row| row.text.as_str()),
+                Some(row) => row.map_or(RowText::None, |row| RowText::Read(row.text.as_str())),
                 None => own,
             },
-            is_own_text: theirs.is_none(),
             live: match theirs {
                 Some(row) => row.and_then(|row| row.live).map(|live| LiveCounts::new(live.map(u32::from))),
-                None => self.code.as_ref().map(|code| LiveCounts::new(occupied(code))),
+                None => self.code.as_ref().map(|code| LiveCounts::of(code.occupied_of_all(pc))),
             },
-            ptx_line: self.lines.as_ref().and_then(|lines| lines.ptx_line(pc)),
+            ptx_line,
             is_spill: self.spills.as_ref().is_some_and(|spills| spills.binary_search(&pc).is_ok()),
             is_known: self.speller.is_some(),
             live_registers: self.sets.as_ref().and_then(|sets| sets.get(pc.0 as usize / 16)).copied().map(Registers),
@@ -416,7 +446,7 @@ impl Section<'_> {
         ListedInstruction {
             pc,
             hex: format!("{:032x}", row.word),
-            text: row.text.map(str::to_owned),
+            text: row.text.as_str().map(str::to_owned),
             live: row.live,
             ptx_line: row.ptx_line,
             source: self.lines.as_ref().and_then(|lines| lines.source_at(pc)).map(ListedSource::from),

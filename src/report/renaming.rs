@@ -69,7 +69,7 @@ impl State {
             let runs = old.iter().zip(new);
             runs.flat_map(|(old, new)| {
                 let each = old.registers().zip(new.registers());
-                each.map(|(a, b)| (old.write, slot(old.file, a), slot(new.file, b)))
+                each.map(|(a, b)| (old.is_write(), slot(old.file(), a), slot(new.file(), b)))
             })
         };
         for (write, a, b) in pairs() {
@@ -168,8 +168,8 @@ pub fn is_renaming(old: (&Image<'_>, &Function<'_>), new: (&Image<'_>, &Function
 /// Whether no vector register is named beyond those that a thread is given.
 fn has_registers(code: &Code, given: Option<u32>) -> bool {
     let program = code.program();
-    let end = |run: Run| u32::from(run.first) + u32::from(run.count);
-    let is_given = |run: Run| run.file != RegFile::Gpr || given.is_none_or(|given| end(run) <= given);
+    let end = |run: Run| u32::from(run.first()) + u32::from(run.count());
+    let is_given = |run: Run| run.file() != RegFile::Gpr || given.is_none_or(|given| end(run) <= given);
     (0..program.len()).all(|index| program.runs(index).all(is_given))
 }
 
@@ -197,7 +197,7 @@ fn has_equal_shape(a: &Code, b: &Code) -> bool {
         if shape(&text) != shape(&other_text) || writes_a_part(&text) || !differs_in_registers_alone(x.word, y.word) {
             return false;
         }
-        let is_like = |x: &Run, y: &Run| (x.file, x.count, x.write) == (y.file, y.count, y.write);
+        let is_like = |x: &Run, y: &Run| (x.file(), x.count(), x.is_write()) == (y.file(), y.count(), y.is_write());
         let (mut left, mut right) = (one.runs(index), other.runs(index));
         let mut is_same = true;
         loop {
@@ -273,7 +273,7 @@ mod tests {
     }
 
     fn run(first: u8, count: u8, write: bool) -> Run {
-        Run { file: RegFile::Gpr, first, count, write }
+        Run::new(RegFile::Gpr, first, count, write).unwrap()
     }
 
     #[test]

@@ -313,7 +313,7 @@ impl Comp {
 
 /// A class of words. Record: fixed mask lo, hi, fixed value lo, hi (u64 each), template u32, guard u8 (0 none, 1 P, 2 UP),
 /// components u8, u16 which of the first 16 components have illegal values, effects u32, offsets of the components (u32 each).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Class(pub u32);
 
 impl Class {
@@ -373,6 +373,38 @@ impl Class {
     #[inline]
     pub fn fixed(self) -> Word {
         Word { lo: u64_at(self.0), hi: u64_at(self.0 + 8) }
+    }
+    /// The components that have illegal values.
+    pub fn partial(self) -> Vec<u32> {
+        let head = u64_at(self.0 + 32);
+        let (comps, partial) = ((head >> 40 & 0xff) as u32, (head >> 48) as u32);
+        (0..comps).filter(|i| *i >= 16 || partial >> i & 1 == 1).collect()
+    }
+    /// What [`uses`](Class::uses) looks at: adds components, and hands on fields that do not cross the halves.
+    pub fn uses_inputs(self, comps: &mut Vec<u32>, mut field: impl FnMut(u8, u8)) {
+        let mut nodes = vec![u32_at(self.0 + 40)];
+        let mut at = 0;
+        while let Some(&node) = nodes.get(at) {
+            at += 1;
+            let count = match u8_at(node) {
+                2 if node != 0 => {
+                    comps.push(u32::from(u8_at(node + 1)));
+                    u32::from(u16_at(node + 2))
+                }
+                3 if node != 0 => {
+                    let (low, bits, high) = (u8_at(node + 1), u8_at(node + 2), u8_at(node + 3));
+                    field(low, bits & 15);
+                    field(high, bits >> 4);
+                    1 << ((bits & 15) + (bits >> 4)).min(16)
+                }
+                _ => continue,
+            };
+            for child in (0..count).map(|i| u32_at(node + 4 + 4 * i)) {
+                if !nodes.contains(&child) {
+                    nodes.push(child);
+                }
+            }
+        }
     }
     /// Whether every component has a legal value in a word.
     #[inline]

@@ -5,87 +5,163 @@
 
 use std::num::NonZeroU32;
 
-use crate::base::RegFile;
+use crate::base::{RegFile, RegSet};
 
 use super::blob::{self, Class};
 use super::{Decoder, Effects, Flow, Inst, Transfer, Word, transfer};
 
 /// What happens to the registers that a field of the word numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FieldUse {
-    /// The register file.
-    file: RegFile,
-    /// Lowest bit of the number.
-    pos: u8,
-    /// Bits of the number; 0 where the instruction touches register `pos` whatever its bits say. All ones is the register that is always zero, or always true.
-    bits: u8,
-    /// Whether the word has the complement of the number.
-    inverted: bool,
-    /// Whether it is written; read otherwise. A field that is both has two uses.
-    write: bool,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Field {
+    /// Where the first register of its file is in a set, and how many the file has.
+    base: u16,
+    size: u16,
+    /// All ones, of which there is none where the instruction touches one register whatever its bits say.
+    mask: u32,
+    /// The register, where it is always the same one; or else all ones where the word has the complement of the number.
+    fixed: u32,
+    /// The byte that the number begins in, and the bit.
+    from: u8,
+    shift: u8,
     /// Consecutive registers, from the numbered one on.
     count: u8,
+    /// Whether they are written; read otherwise. A field that is both has two uses.
+    is_write: bool,
 }
 
-impl FieldUse {
+/// A word's bytes, with zeros behind, so that eight can be read from any on.
+pub(super) type Bytes = [u8; 24];
+
+/// The bytes of a word.
+#[inline(always)]
+pub(super) fn bytes_of(word: Word) -> Bytes {
+    let mut bytes: Bytes = [0; 24];
+    let (lower, rest) = bytes.split_at_mut(8);
+    if let (Some(lower), Some(upper)) = (lower.first_chunk_mut(), rest.first_chunk_mut()) {
+        *lower = word.lo.to_le_bytes();
+        *upper = word.hi.to_le_bytes();
+    }
+    bytes
+}
+
+impl Field {
+    /// Record: file, lowest bit of the number, its bits, whether it is written, registers. No bits where the register is that number whatever
+    /// the bits say, 0x80 added to them where the word has the complement.
     #[inline]
-    fn at(at: u32) -> FieldUse {
-        let record = blob::u64_at(at);
-        let byte = |i: u32| (record >> (8 * i)) as u8;
-        let file = match byte(0) {
+    fn of([file, pos, bits, write, count]: [u8; 5]) -> Field {
+        let file = match file {
             0 => RegFile::Gpr,
             1 => RegFile::Pred,
             2 => RegFile::Ugpr,
             _ => RegFile::Upred,
         };
-        FieldUse {
-            file,
-            pos: byte(1),
-            bits: byte(2) & 0x7f,
-            inverted: byte(2) & 0x80 != 0,
-            write: byte(3) != 0,
-            count: byte(4),
+        let (base, size) = RegSet::span(file);
+        let is_complement = bits & 0x80 != 0;
+        Field {
+            base: base as u16,
+            size: size as u16,
+            mask: ((1u64 << (bits & 31)) - 1) as u32,
+            fixed: if bits == 0 { pos.into() } else { 0u32.wrapping_sub(is_complement.into()) },
+            from: pos >> 3 & 15,
+            shift: pos & 7,
+            count,
+            is_write: write != 0,
         }
     }
 
-    /// The first register in a word; `None` for the always-zero register.
-    #[inline]
-    fn register(&self, word: Word) -> Option<u16> {
-        if self.bits == 0 {
-            return Some(u16::from(self.pos));
+    /// The registers that it numbers in a word; none for the register that is always zero, or always true: all ones.
+    #[inline(always)]
+    pub fn run(&self, bytes: &Bytes) -> Option<Run> {
+        let from = usize::from(self.from & 15);
+        let raw = bytes.get(from..).and_then(|rest| rest.first_chunk()).map_or(0, |eight| u64::from_le_bytes(*eight));
+        let value = ((raw >> (self.shift & 7)) as u32 ^ self.fixed) & self.mask;
+        if value == self.mask {
+            return self.one();
         }
-        let mask = (1u64 << (self.bits & 31)) - 1;
-        let pos = u32::from(self.pos & 127);
-        let raw = if pos >= 64 {
-            word.hi >> (pos - 64)
-        } else if pos + u32::from(self.bits) <= 64 {
-            word.lo >> pos
-        } else {
-            word.lo >> pos | word.hi << (64 - pos)
-        };
-        let value = if self.inverted { !raw & mask } else { raw & mask };
-        (value != mask).then_some(value as u16)
+        Run::at(self.base.into(), self.size.into(), value, self.count, self.is_write)
+    }
+
+    /// The register that is always the same one.
+    fn one(&self) -> Option<Run> {
+        if self.mask != 0 {
+            return None;
+        }
+        Run::at(self.base.into(), self.size.into(), self.fixed, self.count, self.is_write)
     }
 }
 
-/// Neighbouring registers that an instruction reads or writes.
+/// Neighbouring registers that an instruction reads or writes, in the order of a [`RegSet`]'s bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Their file.
-    pub file: RegFile,
-    /// The first one.
-    pub first: u8,
-    /// How many.
-    pub count: u8,
-    /// Whether they are written; read otherwise.
-    pub write: bool,
+    /// Where the first one is in a set.
+    at: u16,
+    count: u8,
+    flags: u8,
 }
 
 impl Run {
+    const WRITE: u8 = 1;
+    /// Whether they are in more than one word of a set, or fill one.
+    const WIDE: u8 = 2;
+
+    /// So many registers of a file from one on, written or else read; those that the file does not have are left out, and none are no run.
+    pub fn new(file: RegFile, first: u8, count: u8, is_write: bool) -> Option<Run> {
+        let (base, size) = RegSet::span(file);
+        Run::at(base as u32, size as u32, first.into(), count, is_write)
+    }
+
+    /// The same of a file that has so many registers from a place in a set on.
+    #[inline(always)]
+    fn at(base: u32, size: u32, first: u32, count: u8, is_write: bool) -> Option<Run> {
+        let count = u32::from(count).min(size.saturating_sub(first));
+        let at = base + first;
+        let wide = if at % 64 + count >= 64 { Run::WIDE } else { 0 };
+        (count > 0).then_some(Run { at: at as u16, count: count as u8, flags: u8::from(is_write) | wide })
+    }
+
+    /// Their file.
+    #[inline]
+    pub fn file(self) -> RegFile {
+        RegSet::file_at(usize::from(self.at))
+    }
+
+    /// The first one.
+    #[inline]
+    pub fn first(self) -> u8 {
+        (usize::from(self.at) - RegSet::span(self.file()).0) as u8
+    }
+
+    /// How many.
+    #[inline]
+    pub fn count(self) -> u8 {
+        self.count
+    }
+
+    /// Whether they are written; read otherwise.
+    #[inline(always)]
+    pub fn is_write(self) -> bool {
+        self.flags & Run::WRITE != 0
+    }
+
     /// The registers.
     #[inline]
     pub fn registers(self) -> impl Iterator<Item = u16> {
-        (0..u16::from(self.count)).map(move |i| u16::from(self.first) + i)
+        let first = u16::from(self.first());
+        (0..u16::from(self.count)).map(move |i| first + i)
+    }
+
+    /// The registers as bits of the words of a set: mostly of one word.
+    #[inline(always)]
+    pub(crate) fn each_part(self, mut each: impl FnMut(usize, u64)) {
+        let (mut word, mut low, mut rest) = (usize::from(self.at) / 64, self.at % 64, u16::from(self.count));
+        if self.flags & Run::WIDE == 0 {
+            return each(word, ((1 << rest) - 1) << low);
+        }
+        while rest > 0 {
+            let here = rest.min(64 - low);
+            each(word, u64::MAX >> (64 - here) << low);
+            (word, low, rest) = (word + 1, 0, rest - here);
+        }
     }
 
     /// What the instruction does that has these runs.
@@ -93,8 +169,8 @@ impl Run {
     pub fn effects(runs: impl Iterator<Item = Run>) -> Effects {
         let mut effects = Effects::default();
         for run in runs {
-            let set = if run.write { &mut effects.writes } else { &mut effects.reads };
-            set.insert_run(run.file, run.first.into(), run.count.into());
+            let set = if run.is_write() { &mut effects.writes } else { &mut effects.reads };
+            run.each_part(|at, bits| *set.word_mut(at) |= bits);
         }
         effects
     }
@@ -102,22 +178,22 @@ impl Run {
 
 /// What the fields of the words of one kind do to registers: a place in the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Uses(NonZeroU32);
+pub struct Uses(pub(super) NonZeroU32);
 
 impl Uses {
+    /// Its fields.
     #[inline]
-    fn fields(self) -> impl Iterator<Item = FieldUse> + use<> {
+    pub(super) fn fields(self) -> impl Iterator<Item = Field> + use<> {
         let at = self.0.get();
-        (0..u32::from(blob::u8_at(at))).map(move |i| FieldUse::at(at + 1 + 5 * i))
+        let records = blob::bytes_at(at + 1, 5 * usize::from(blob::u8_at(at))).as_chunks::<5>().0;
+        records.iter().map(|record| Field::of(*record))
     }
 
     /// The registers that a word of this kind names, its guard among them: each run with whether it is written.
     #[inline]
     pub fn runs(self, word: Word) -> impl Iterator<Item = Run> + use<> {
-        self.fields().filter_map(move |used| {
-            let first = u8::try_from(used.register(word)?).ok()?;
-            Some(Run { file: used.file, first, count: used.count, write: used.write })
-        })
+        let bytes = bytes_of(word);
+        self.fields().filter_map(move |field| field.run(&bytes))
     }
 }
 
@@ -140,16 +216,34 @@ impl Decoder {
     /// How instruction number `index` of a section moves control.
     #[inline]
     pub fn flow(&self, inst: &Inst, index: usize) -> Flow {
-        self.flow_with(inst, self.uses(inst).is_some(), index)
-    }
-
-    /// Like [`flow`](Self::flow), where it is at hand whether its effects are known.
-    #[inline]
-    pub(crate) fn flow_with(&self, inst: &Inst, known: bool, index: usize) -> Flow {
-        if !known {
+        if self.uses(inst).is_none() {
             return Flow { transfer: Transfer::Next, guard: None, own_condition: false, known: false };
         }
         let (transfer, own_condition) = transfer::of(self.arch().sm, inst.word, index);
         Flow { transfer, guard: self.guard(inst), own_condition, known: true }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_what_they_are_made_of() {
+        for file in RegFile::ALL {
+            for first in 0..=255u8 {
+                for count in [0, 1, 2, 4, 8, 63, 64, 65, 128, 255] {
+                    let mut single = RegSet::EMPTY;
+                    (0..u16::from(count)).for_each(|index| single.insert(file, u16::from(first) + index));
+                    let Some(run) = Run::new(file, first, count, true) else {
+                        assert!(single.is_empty(), "{file:?} {first} {count}");
+                        continue;
+                    };
+                    assert_eq!((run.file(), run.first(), run.is_write()), (file, first, true));
+                    assert_eq!(Run::effects([run].into_iter()), Effects { reads: RegSet::EMPTY, writes: single });
+                    assert!(run.registers().eq(single.iter(file)));
+                }
+            }
+        }
     }
 }

@@ -9,6 +9,8 @@ mod decode;
 mod effects;
 mod float;
 mod operand;
+mod plan;
+mod seen;
 mod spell;
 pub mod transfer;
 mod write;

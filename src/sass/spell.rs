@@ -1,26 +1,22 @@
-//! Texts of many words: what words that choose alike have in common is put together once.
+//! Texts of many words: what words of one [shape](super::plan) have in common is put together once.
 //!
-//! The tables choose the pieces of a text by some bits of the word, and by a few questions about its numbers (is it RZ?). All words
-//! of a class with the same such bits and answers have the same *shape*: the same literals, with numbers of the same fields between
-//! them. A shape is found by walking the tables once, and kept; spelling a word is then finding its shape, and writing it.
+//! They have the same literals, with numbers of the same fields between them. A shape is found by walking the tables once, and kept; spelling
+//! a word is then finding its shape, and writing it.
 
 use crate::base::Pc;
 
 use super::Word;
-use super::blob::{self, Class, Op, Question};
+use super::blob::{self, Class, Op};
 use super::decode::{Bits, Decoder, Number, Step, kind, walk_template};
+use super::plan::{ODD, Plan, Plans, Shapes, bits};
 use super::write::{Line, NameTable, ROOM};
 
-/// Values of a word's opcode.
-const OPCODES: usize = 1 << 12;
-/// Shapes that are kept: a power of two. Large cubins have some three thousand.
+/// Shapes that are kept. Large cubins have some three thousand.
 const SHAPES: usize = 1 << 13;
 /// Bytes of a piece.
 const PIECE: usize = 24;
 /// Pieces that are kept of all shapes.
 const MOST_PIECES: usize = 1 << 18;
-/// Bits of a word's upper half that hold the answers in a key: those of the control that no text shows.
-const ANSWERS: (u32, u32) = (105 - 64, 17);
 
 /// Texts of instructions, one after the other.
 #[derive(Debug, Default)]
@@ -50,6 +46,11 @@ impl Text {
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
         self.make_room(bytes.len());
+        if let ([byte], Some(room)) = (bytes, self.bytes.get_mut(self.len)) {
+            *room = *byte;
+            self.len += 1;
+            return;
+        }
         if let Some(room) = self.bytes.get_mut(self.len..).and_then(|rest| rest.get_mut(..bytes.len())) {
             room.copy_from_slice(bytes);
             self.len += bytes.len();
@@ -78,124 +79,13 @@ impl Text {
     }
 }
 
-/// The register that guards where none does: its field, and what it is then.
-const GUARD_IS_PT: (u8, u8, u64) = (12, 3, 7);
-
-/// What decides how a class's words are spelt.
-#[derive(Clone, Debug)]
-struct Plan {
-    class: Class,
-    /// Bits that choose.
-    mask: Word,
-    /// Fields that are asked whether they are a number.
-    lower: Asked,
-    upper: Asked,
-    /// Other questions; few classes have any.
-    more: Option<Box<More>>,
-    /// Whether there is room for the answers in a key.
-    is_kept: bool,
-}
-
-/// Questions that are asked one by one.
-#[derive(Clone, Debug)]
-struct More {
-    /// Those about fields: whether it is in the upper half, its bits, what they are asked to be.
-    fields: Vec<(bool, u64, u64)>,
-    /// All others.
-    rest: Vec<Question>,
-}
-
-impl More {
-    /// The answers, from the lowest bit on.
-    #[inline(never)]
-    fn answers(&self, word: Word) -> u64 {
-        let fields = self.fields.iter().map(|(is_upper, mask, expected)| {
-            let half = if *is_upper { word.hi } else { word.lo };
-            half & mask == *expected
-        });
-        let all = fields.chain(self.rest.iter().map(|question| question.holds(word)));
-        all.enumerate().fold(0, |answers, (at, holds)| answers | u64::from(holds) << at)
-    }
-}
-
-/// Fields of a half of the word that lie apart, each asked whether it is a number. All are answered at once: the answer is put
-/// where the field's highest bit is.
-#[derive(Clone, Copy, Debug, Default)]
-struct Asked {
-    /// The highest bits of the fields, and the others.
-    highest: u64,
-    others: u64,
-    expected: u64,
-}
-
-impl Asked {
-    /// Asks whether a field is a number; false where some of its bits are asked for something else.
-    fn ask(&mut self, bit: u8, width: u8, expected: u64) -> bool {
-        let (bit, width) = (bit & 63, width & 63);
-        let field = !(u64::MAX << width) << bit;
-        if width == 0 || expected >> width != 0 {
-            return false;
-        }
-        if field & (self.highest | self.others) != 0 {
-            return false;
-        }
-        let highest = 1 << (bit + width - 1);
-        self.highest |= highest;
-        self.others |= field & !highest;
-        self.expected |= expected << bit;
-        true
-    }
-
-    #[inline(always)]
-    fn answers(self, half: u64) -> u64 {
-        let differ = half ^ self.expected;
-        // What differs in a field's lower bits is carried into its highest.
-        !(((differ & self.others) + self.others) | differ) & self.highest
-    }
-}
-
-/// Whether a bit of a word is set, or several are as given; and where to go then: to the next node, or to a plan.
-#[derive(Clone, Copy, Debug)]
-struct Node {
-    is_equal: bool,
-    bit: u8,
-    mask: Word,
-    value: Word,
-    /// If not, and if so.
-    next: [u32; 2],
-}
-
-impl Node {
-    #[inline(always)]
-    fn next(&self, word: Word) -> u32 {
-        let is_so = match self.is_equal {
-            false => blob::field(word, u64::from(self.bit), 1) == 1,
-            true => word.masked(self.mask) == self.value,
-        };
-        self.next[usize::from(is_so)]
-    }
-}
-
-/// What is added to the number of a plan where the numbers of nodes stand.
-const PLAN: u32 = 1 << 31;
-/// Where no word that is known comes.
-const NO_PLAN: u32 = u32::MAX;
-/// The tree of an opcode that was not seen yet.
-const UNSEEN: u32 = PLAN - 1;
-
-/// What words of a shape have in common.
-#[derive(Clone, Copy, Debug)]
-struct Shape {
-    key: Word,
-    plan: u32,
-    /// Its pieces: from, to. None where no shape lies, or no word is legal.
+/// How words of a shape are spelt.
+#[derive(Clone, Copy, Default)]
+struct Spelling {
+    /// Its pieces: from, to. None where no word is legal.
     first: u32,
     end: u32,
     is_legal: bool,
-}
-
-impl Shape {
-    const NONE: Shape = Shape { key: Word { lo: 0, hi: 0 }, plan: NO_PLAN, first: 0, end: 0, is_legal: false };
 }
 
 /// Some bytes as they are, then a number.
@@ -222,11 +112,8 @@ const NUMBER: u8 = 0x82;
 /// Spells the words of one architecture.
 pub struct Speller {
     decoder: Decoder,
-    /// By opcode, where its tree starts.
-    roots: Vec<u32>,
-    nodes: Vec<Node>,
-    plans: Vec<Plan>,
-    shapes: Vec<Shape>,
+    plans: Plans,
+    shapes: Shapes<Spelling>,
     pieces: Vec<Piece>,
     /// What those have that are no fields.
     numbers: Vec<Number>,
@@ -238,10 +125,8 @@ impl Speller {
     pub fn new(decoder: Decoder) -> Speller {
         Speller {
             decoder,
-            roots: vec![UNSEEN; OPCODES],
-            nodes: Vec::new(),
-            plans: Vec::new(),
-            shapes: vec![Shape::NONE; SHAPES],
+            plans: Plans::new(decoder.pages, plan),
+            shapes: Shapes::new(SHAPES),
             pieces: Vec::new(),
             numbers: Vec::new(),
             floats: Floats::default(),
@@ -251,28 +136,15 @@ impl Speller {
     /// Appends a word's text, as [`Decoder::text`] writes it; false, and nothing, where the tables do not know the word.
     #[inline]
     pub fn text(&mut self, word: Word, pc: Pc, out: &mut Text) -> bool {
-        let opcode = word.lo as usize % OPCODES;
-        let mut at = self.roots.get(opcode).copied().unwrap_or(NO_PLAN);
-        if at == UNSEEN {
-            at = self.seen(opcode);
-        }
-        while at < PLAN {
-            at = self.nodes.get(at as usize).map_or(NO_PLAN, |node| node.next(word));
-        }
-        let plan = at - PLAN;
-        let Some(known) = self.plans.get(plan as usize) else { return false };
-        if !known.is_kept {
+        let Some((number, plan)) = self.plans.find(word) else { return false };
+        if !plan.is_kept {
             return self.walked(word, pc, out);
         }
-        let key = known.key(word);
-        let at = place(plan, key);
-        let is_it = |at: usize| self.shapes.get(at).is_some_and(|shape| shape.key == key && shape.plan == plan);
-        let at = match is_it(at) {
-            true => at,
-            false if is_it(at ^ 1) => at ^ 1,
-            false => self.shape(plan, key, word),
+        let (class, key) = (plan.class, plan.key(word));
+        let shape = match self.shapes.get(number, key) {
+            Some(shape) => shape,
+            None => self.shape(number, key, class, word),
         };
-        let Some(shape) = self.shapes.get(at) else { return false };
         let pieces = self.pieces.get(shape.first as usize..shape.end as usize).unwrap_or(&[]);
         let (floats, numbers) = (&mut self.floats, &self.numbers);
         out.line(|mut line| {
@@ -309,42 +181,15 @@ impl Speller {
         !inst.is_unknown()
     }
 
-    /// Takes an opcode's tree out of the tables.
-    #[cold]
-    fn seen(&mut self, opcode: usize) -> u32 {
-        let root = self.tree(blob::root(self.decoder.pages, opcode as u32), 0);
-        if let Some(to) = self.roots.get_mut(opcode) {
-            *to = root;
-        }
-        root
-    }
-
-    fn tree(&mut self, at: u32, depth: u32) -> u32 {
-        let (is_equal, bit, [mask, value], no, yes) = match blob::node(at) {
-            _ if depth > 64 => return NO_PLAN,
-            blob::Node::End => return NO_PLAN,
-            blob::Node::Leaf(class) => {
-                self.plans.push(Plan::of(class));
-                return PLAN + self.plans.len() as u32 - 1;
-            }
-            blob::Node::Bit(bit, no, yes) => (false, bit, [Word::default(); 2], no, yes),
-            blob::Node::Equal(mask, value, no, yes) => (true, 0, [mask, value], no, yes),
-        };
-        let next = [self.tree(no, depth + 1), self.tree(yes, depth + 1)];
-        self.nodes.push(Node { is_equal, bit, mask, value, next });
-        self.nodes.len() as u32 - 1
-    }
-
     /// Finds the shape of a word that no other word had, by walking the tables.
     #[cold]
-    fn shape(&mut self, plan: u32, key: Word, word: Word) -> usize {
+    fn shape(&mut self, plan: u32, key: Word, class: Class, word: Word) -> Spelling {
         if self.pieces.len() > MOST_PIECES {
             self.pieces.clear();
             self.numbers.clear();
-            self.shapes.fill(Shape::NONE);
+            self.shapes.clear();
         }
         let first = self.pieces.len();
-        let class = self.plans.get(plan as usize).map_or(Class(0), |plan| plan.class);
         let is_legal = class.fits(word) && class.legal(word);
         if is_legal {
             let mut literal: Vec<u8> = Vec::new();
@@ -357,14 +202,9 @@ impl Speller {
                 self.add_pieces(&mut literal, None);
             }
         }
-        let shape = Shape { key, plan, first: first as u32, end: self.pieces.len() as u32, is_legal };
-        let at = place(plan, key);
-        let is_free = |at: usize| self.shapes.get(at).is_some_and(|shape| shape.plan == NO_PLAN);
-        let at = if is_free(at) || !is_free(at ^ 1) { at } else { at ^ 1 };
-        if let Some(to) = self.shapes.get_mut(at) {
-            *to = shape;
-        }
-        at
+        let spelling = Spelling { first: first as u32, end: self.pieces.len() as u32, is_legal };
+        self.shapes.keep(plan, key, spelling);
+        spelling
     }
 
     /// Adds bytes and what follows them.
@@ -453,90 +293,33 @@ impl Floats {
     }
 }
 
-impl Plan {
-    /// Looks up what decides how a class's words are spelt.
-    fn of(class: Class) -> Plan {
-        let mut mask = class.fixed();
-        let bits = |bit: u8, width: u8| {
-            let bits = !(u64::MAX << (width & 63)) << (bit & 63);
-            if bit < 64 { Word { lo: bits, hi: 0 } } else { Word { lo: 0, hi: bits } }
+/// Looks up what decides how a class's words are spelt.
+fn plan(class: Class) -> Plan {
+    let mut mask = class.fixed();
+    let mut comps: Vec<_> = class.comps().collect();
+    let mut is_guarded = false;
+    let mut at = class.template();
+    loop {
+        let choice = match blob::op(at) {
+            Op::End => break,
+            Op::Flag(bit, ..) => bits(bit, 1),
+            Op::Choice(bit, width, _) => bits(bit, width),
+            Op::Guard(_) => {
+                is_guarded = true;
+                bits(15, 1)
+            }
+            Op::Site(comp, _) => {
+                comps.push(comp);
+                Word::default()
+            }
+            _ => Word::default(),
         };
-        let mut comps: Vec<_> = class.comps().collect();
-        let mut is_guarded = false;
-        let mut at = class.template();
-        loop {
-            let choice = match blob::op(at) {
-                Op::End => break,
-                Op::Flag(bit, ..) => bits(bit, 1),
-                Op::Choice(bit, width, _) => bits(bit, width),
-                Op::Guard(_) => {
-                    is_guarded = true;
-                    bits(15, 1)
-                }
-                Op::Site(comp, _) => {
-                    comps.push(comp);
-                    Word::default()
-                }
-                _ => Word::default(),
-            };
-            mask = mask.with(choice);
-            at += 8;
-        }
-        for chunk in comps.iter().flat_map(|comp| comp.chunks()) {
-            mask = mask.with(bits(chunk.bit, chunk.width));
-        }
-        let mut questions: Vec<Question> = comps.iter().flat_map(|comp| comp.questions()).collect();
-        questions.sort_unstable_by_key(|question| question.asks());
-        questions.dedup_by_key(|question| question.asks());
-        let (mut lower, mut upper) = (Asked::default(), Asked::default());
-        let (bit, width, expected) = GUARD_IS_PT;
-        let is_free = bits(bit, width).masked(mask) == Word::default();
-        if is_guarded && !(is_free && lower.ask(bit, width, expected)) {
-            mask = mask.with(bits(bit, width));
-        }
-        let (mut fields, mut asked) = (Vec::new(), Vec::new());
-        if is_guarded {
-            asked.push(GUARD_IS_PT);
-        }
-        questions.retain(|question| {
-            let Some(asks) = question.field() else { return true };
-            let (bit, width, expected) = asks;
-            let field = bits(bit, width);
-            if field.masked(mask) == field || asked.contains(&asks) {
-                return false;
-            }
-            asked.push(asks);
-            let half = if bit < 64 { &mut lower } else { &mut upper };
-            if field.masked(mask) != Word::default() || !half.ask(bit, width, expected) {
-                fields.push((bit >= 64, field.lo | field.hi, expected << (bit & 63)));
-            }
-            false
-        });
-        let own = ((1 << ANSWERS.1) - 1) << ANSWERS.0;
-        let asked = fields.len() + questions.len();
-        let is_kept = (mask.hi | upper.highest) & own == 0 && asked <= ANSWERS.1 as usize;
-        let more = (asked > 0).then(|| Box::new(More { fields, rest: questions }));
-        Plan { class, mask, lower, upper, more, is_kept }
+        mask = mask.with(choice);
+        at += 8;
     }
-
-    /// What words of one shape have in common, and no others of the class.
-    #[inline(always)]
-    fn key(&self, word: Word) -> Word {
-        let lower = word.lo & self.mask.lo | self.lower.answers(word.lo);
-        let mut upper = word.hi & self.mask.hi | self.upper.answers(word.hi);
-        if let Some(more) = &self.more {
-            upper |= more.answers(word) << ANSWERS.0;
-        }
-        Word { lo: lower, hi: upper }
+    for chunk in comps.iter().flat_map(|comp| comp.chunks()) {
+        mask = mask.with(bits(chunk.bit, chunk.width));
     }
-}
-
-/// What mixes bits when it multiplies.
-const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// The first of the two places where a shape may lie.
-#[inline(always)]
-fn place(plan: u32, key: Word) -> usize {
-    let mixed = (key.lo ^ key.hi.rotate_left(25) ^ u64::from(plan) << 20).wrapping_mul(ODD);
-    (mixed >> (64 - SHAPES.trailing_zeros())) as usize % SHAPES
+    let questions = comps.iter().flat_map(|comp| comp.questions()).collect();
+    Plan::new(class, mask, questions, is_guarded)
 }

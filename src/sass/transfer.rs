@@ -53,9 +53,18 @@ impl Flow {
     }
 }
 
+/// The opcodes, less their form, that may move control.
+const MOVES: std::ops::RangeInclusive<u64> = 0x143..=0x15b;
+
+/// Whether a word may move control; most are known not to at a glance.
+#[inline(always)]
+pub(crate) fn may_move(word: Word) -> bool {
+    MOVES.contains(&(word.lo & 0x1ff))
+}
+
 /// Where an instruction goes, and whether an operand of its own decides about that.
 #[inline]
-pub(super) fn of(sm: u16, word: Word, index: usize) -> (Transfer, bool) {
+pub(crate) fn of(sm: u16, word: Word, index: usize) -> (Transfer, bool) {
     // `BRA P1, …`, `EXIT P1`: a predicate in bits 87 to 89, 7 being always true.
     let predicate = word.hi >> 23 & 0xf != 7;
     let form = word.lo >> 9 & 7;
@@ -132,4 +141,21 @@ fn absolute(word: Word) -> Transfer {
 /// Whether a word is `NOP`, which fills a section up to its alignment.
 pub fn is_padding(word: Word) -> bool {
     word.lo & 0xfff == 0x918
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_moves_control_may_move_it() {
+        for sm in [75, 80, 90, 100, 120] {
+            for opcode in 0..0x1000 {
+                for hi in [0, u64::MAX, 1 << 22] {
+                    let word = Word { lo: opcode, hi };
+                    assert!(may_move(word) || of(sm, word, 0) == (Transfer::Next, false), "{opcode:#x} {hi:#x}");
+                }
+            }
+        }
+    }
 }

@@ -136,8 +136,9 @@ impl<'a> Line<'a> {
     #[inline(always)]
     pub fn put<const N: usize>(&mut self, piece: &[u8; N], len: usize) {
         let at = self.len.min(ROOM - N);
-        if let Some(room) = self.room.get_mut(at..at + N) {
-            room.copy_from_slice(piece);
+        // An array, so that it is copied where it stands and not by a call.
+        if let Some(room) = self.room.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+            *room = *piece;
         }
         self.len = at + len;
     }

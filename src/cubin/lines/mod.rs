@@ -219,9 +219,15 @@ pub struct LineWalk<'r> {
 }
 
 impl LineWalk<'_> {
+    /// The PTX line of an instruction.
+    #[inline]
+    pub fn ptx_line(&mut self, pc: Pc) -> Option<Line> {
+        self.ptx.row(pc, |row| row.pc).filter(|row| row.line != 0).map(|row| Line(row.line))
+    }
+
     /// The PTX line of an instruction, and the line of the function's own source.
     pub fn at(&mut self, pc: Pc) -> (Option<Line>, Option<OwnLine>) {
-        let line = self.ptx.row(pc, |row| row.pc).filter(|row| row.line != 0).map(|row| Line(row.line));
+        let line = self.ptx_line(pc);
         let row = self.source.row(pc, |row| row.pc).filter(|row| row.file < Row::NO_FILE);
         (line, row.map(|row| self.own(row)))
     }
