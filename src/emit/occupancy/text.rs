@@ -347,10 +347,15 @@ fn resources(
         rows.push((Limiter::Barriers, "barriers", launch.barriers.into(), barriers.into(), limits.barriers));
     }
     writeln!(out, "                       a block takes   an SM has  blocks")?;
+    let reserved = sm.smem_reserved_bytes;
     for (limiter, name, takes, has, blocks) in rows {
         let mark = if occupancy.limiters.contains(&limiter) { limit } else { "" };
         let blocks = blocks.map_or("any".to_owned(), |blocks| blocks.to_string());
         writeln!(out, "    {name:<19}{:>13}{:>12}{blocks:>8}{mark}", grouped(takes), grouped(has))?;
+    }
+    if reserved > 0 {
+        let text = format!("{} bytes of a block's shared memory are the system's own", grouped(reserved));
+        wrapped(out, width, "    ", &text)?;
     }
     Ok(())
 }
