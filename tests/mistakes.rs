@@ -148,7 +148,6 @@ fn what_needs_no_ptxas() {
             &["matrix", "whole.cubin", "--ptxas", "12.9", "--arch", "sm_90", "--", "-O1"],
             &["--arch, --ptxas and flags after -- change nothing of it"],
         ),
-        (&["occupancy", "--arch", "sm_90", "--registers", "256", "--threads", "64"], &["at most 255"]),
         (&["gate", "spills.ptx"], &["nothing to compare with", "the same command with --update"]),
         (
             &["gate", "spills.ptx", "--baseline", "k.json"],

@@ -14,7 +14,6 @@ use clap::{ValueEnum, ValueHint};
 
 use super::output::stdout_width;
 use crate::base::Arch;
-use crate::base::hardware::MAX_NAMED_REGISTERS;
 use crate::emit::clean::Form;
 use crate::emit::occupancy::{Answer, Summary, batch, write_json, write_text};
 use crate::registers::occupancy::{Launch, SmemMode, occupancy, register_table};
@@ -145,14 +144,8 @@ impl OccupancyArgs {
     fn launch(&self) -> Result<Launch> {
         let missing =
             |flag: &str| format!("{flag} is missing: expected --arch, --registers and --threads, or --batch FILE");
-        let registers = self.registers.with_context(|| missing("--registers"))?;
-        if registers > MAX_NAMED_REGISTERS {
-            bail!(
-                "--registers {registers}: a kernel has at most {MAX_NAMED_REGISTERS}, which is all that an instruction can name"
-            );
-        }
         Ok(Launch {
-            registers,
+            registers: self.registers.with_context(|| missing("--registers"))?,
             threads: self.threads.with_context(|| missing("--threads"))?,
             smem_static: self.smem.unwrap_or(0),
             smem_dynamic: self.smem_dynamic.unwrap_or(0),
