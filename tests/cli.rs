@@ -626,3 +626,73 @@ fn kernels_with_findings_come_first() {
     assert!(at("findings in 1 of 2 kernels, which come first") < at("gemm_specialised  entry"));
     assert!(at("gemm_specialised  entry") < at("plain  entry"));
 }
+
+/// The table of a folder, CSV, the matrix and the report answer alike how much shared memory a block has and how many warps fit; where the
+/// launch decides, all say so.
+#[test]
+fn tables_and_reports_agree_on_occupancy() {
+    if ptxas().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["hopper_warp_specialised.ptx", "cp_async_pipeline.ptx", "spills.ptx", "saxpy.ptx", "cluster_dsmem.ptx"]
+    {
+        std::fs::copy(root("testdata/ptx").join(name), folder.path().join(name)).unwrap();
+    }
+    let at = folder.path().to_str().unwrap();
+    for more in [&[][..], &["--smem-dynamic", "65536"], &["--threads", "64"]] {
+        let json = |words: &[&str]| -> serde_json::Value {
+            let output = run(&[words, &["--ptxas", "13.4"], more].concat());
+            serde_json::from_str(&stdout(&output)).unwrap_or_else(|error| panic!("{error}: {}", stderr(&output)))
+        };
+        let table = json(&[at, "--format", "json"]);
+        let matrix = json(&["matrix", at, "--format", "json"]);
+        let rows = table["kernels"].as_array().or(table["rows"].as_array()).unwrap();
+        let mut compared = 0;
+        for row in rows {
+            let file = row["entry"].as_str().unwrap();
+            let report = json(&[file, "--format", "json"]);
+            let named = |kernel: &&serde_json::Value| kernel["name"] == row["name"];
+            let kernel = report["units"][0]["kernels"].as_array().unwrap().iter().find(named).unwrap();
+            assert_eq!(row["occupancy"], kernel["occupancy"], "{file} {more:?}");
+            assert_eq!(row["resources"]["smem_bytes"], kernel["resources"]["smem_bytes"], "{file}");
+            let cells = matrix["cells"].as_array().unwrap();
+            let cell = cells.iter().find(|cell| cell["input"] == row["entry"]).unwrap();
+            let cell = cell["kernels"].as_array().unwrap().iter().find(named).unwrap();
+            assert_eq!(cell["figures"]["warps_per_sm"], kernel["occupancy"]["warps_per_sm"], "{file} {more:?}");
+            assert_eq!(cell["missing"], kernel["occupancy"]["missing"], "{file} {more:?}");
+            compared += 1;
+        }
+        assert!(compared >= 5, "{compared}");
+    }
+    let text = stdout(&run(&[at, "--ptxas", "13.4"]));
+    assert!(text.contains("132,096+") && text.contains("how much is"), "{text}");
+}
+
+/// A matrix tells what ptxas says, as the report does, and in which builds.
+#[test]
+fn a_matrix_tells_what_ptxas_says() {
+    if ptxas().is_none() {
+        return;
+    }
+    let input = root("testdata/ptx/hopper_setmaxnreg_dropped.ptx");
+    let text = stdout(&run(&["matrix", input.to_str().unwrap(), "--ptxas", "13.4"]));
+    assert!(text.contains("ptxas says C7508: Potential Performance Loss"), "{text}");
+}
+
+/// A loop that one role runs is estimated with the warps of that role, not with all of the block.
+#[test]
+fn the_loop_of_a_role_is_estimated_with_its_warps() {
+    if ptxas().is_none() {
+        return;
+    }
+    let input = root("testdata/ptx/hopper_warp_specialised.ptx");
+    let output = run(&[input.to_str().unwrap(), "--ptxas", "13.4", "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let kernel = &report["units"][0]["kernels"][0];
+    let consumers = kernel["roles"].as_array().unwrap().iter().find(|role| role["name"] == "consumer").unwrap();
+    let costs = kernel["costs"].as_array().unwrap();
+    let cost = costs.iter().find(|cost| cost["ptx_line"] == 184).unwrap();
+    let warps = &cost["shortest"]["with_warps"][0]["warps_per_scheduler"];
+    assert_eq!(warps.as_u64().unwrap() * 4, consumers["warps"].as_u64().unwrap(), "{cost}");
+}

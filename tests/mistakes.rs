@@ -33,6 +33,7 @@ fn folder() -> tempfile::TempDir {
     write("no-target.ptx", b".version 8.0\n.address_size 64\n");
     let cubin = fs::read(root("testdata/cubin/culprits-12.4-sm_80.cubin")).expect("a cubin");
     write("cut.cubin", &cubin[..100]);
+    write("whole.cubin", &cubin);
     write("cut.whl", b"PK\x03\x04");
     // EM_AMDGPU, and a program of the CPU.
     let elf = |machine: u8| {
@@ -125,6 +126,33 @@ fn what_needs_no_ptxas() {
         (&["explain", "idesc", "zz"], &["expected a number, such as 0x8200490"]),
         (&["history", "gone.jsonl"], &["`ptxinspect gate --record gone.jsonl` writes it"]),
         (&["man", "nothing"], &["expected one of annotate"]),
+        (&["help"], &["`ptxinspect --help`"]),
+        (&["help", "diff"], &["`ptxinspect diff --help`"]),
+        (&["extract", "whole.cubin", "-o", "k.py"], &["k.py is a file: name a folder"]),
+        (&["list", "k.cu"], &["CUDA C++", "nvcc -ptx"]),
+        (&["size", "k.cu"], &["CUDA C++", "nvcc -ptx"]),
+        (&["extract", "k.cu"], &["CUDA C++", "nvcc -ptx"]),
+        (&["list", "k.py"], &["Python", "~/.triton/cache"]),
+        (
+            &["whole.cubin", "--", "-O1"],
+            &["compiled already", "the flags after -- (-O1) change nothing", "give the PTX"],
+        ),
+        (&["annotate", "whole.cubin", "--", "-O1"], &["compiled already", "give the PTX"]),
+        (&["disasm", "whole.cubin", "--", "-O1"], &["compiled already", "give the PTX"]),
+        (&["cost", "whole.cubin", "--", "-O1"], &["compiled already", "give the PTX"]),
+        (
+            &["matrix", "whole.cubin", "--sweep", "maxrregcount=64,128"],
+            &["compiled already: --sweep changes nothing of it", "give the PTX"],
+        ),
+        (
+            &["matrix", "whole.cubin", "--ptxas", "12.9", "--arch", "sm_90", "--", "-O1"],
+            &["--arch, --ptxas and flags after -- change nothing of it"],
+        ),
+        (&["gate", "spills.ptx"], &["nothing to compare with", "the same command with --update"]),
+        (
+            &["gate", "spills.ptx", "--baseline", "k.json"],
+            &["it has no \"schema\"; restore it", "delete it and record it anew"],
+        ),
     ];
     mistakes.iter().for_each(|mistake| check(folder.path(), mistake));
 }
@@ -175,6 +203,11 @@ fn what_does_nothing_is_said() {
         assert!(stderr(&asked).contains(said), "{}", stderr(&asked));
     }
     assert_eq!(stderr(&run(&["--arch", "sm_80"])), "");
+    let roles = stderr(&run(&["--roles", "producer=4"]));
+    assert!(roles.contains("--roles producer does nothing: its warps have no roles of their own"), "{roles}");
+    let step = stderr(&run(&["--try-step"]));
+    assert!(step.contains("--try-step tried nothing of "), "{step}");
+    assert!(step.contains("give --threads"), "{step}");
     if ptxas().is_none() {
         return;
     }
@@ -185,6 +218,39 @@ fn what_does_nothing_is_said() {
     let said = "spill_storm: --threads 384 does nothing: its .maxntid allows at most 128 threads a block";
     assert!(stderr(&asked).contains(said), "{}", stderr(&asked));
     assert!(stdout(&asked).contains("blocks of 128 threads"), "{}", stdout(&asked));
+}
+
+/// What is said beside the output is no wider than who reads it, and no word is broken.
+#[test]
+fn errors_are_wrapped_at_spaces() {
+    let folder = folder();
+    let typed = ["matrix", "whole.cubin", "--sweep", "maxrregcount=64,128"];
+    let whole = stderr(&program().args(typed).current_dir(folder.path()).output().expect("the program"));
+    assert_eq!(whole.lines().count(), 1, "{whole}");
+    for columns in [50, 80] {
+        let asked =
+            program().args(typed).env("PTXINSPECT_COLUMNS", columns.to_string()).current_dir(folder.path()).output();
+        let narrow = stderr(&asked.expect("the program"));
+        assert!(narrow.lines().count() > 1 && narrow.lines().all(|line| line.len() <= columns), "{narrow}");
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(&narrow), words(&whole));
+    }
+}
+
+/// Shared memory that no block can have is said, whether or not the size of a block is known.
+#[test]
+fn more_shared_memory_than_there_is() {
+    if ptxas().is_none() {
+        return;
+    }
+    let folder = folder();
+    for name in ["spills.ptx", "saxpy.ptx"] {
+        fs::copy(root("testdata/ptx").join(name), folder.path().join(name)).expect("a copy");
+        let typed = [name, "--arch", "sm_90a", "--ptxas", "13.4", "--smem-dynamic", "400000"];
+        let asked = program().args(typed).env("PTXINSPECT_COLUMNS", "200").current_dir(folder.path()).output();
+        let asked = asked.expect("the program");
+        assert!(stdout(&asked).contains("It cannot be launched: "), "{}", stdout(&asked));
+    }
 }
 
 /// A program that is no ptxas says something else than ptxas does.

@@ -42,6 +42,7 @@ pub fn run(args: &AnnotateArgs) -> Result<Outcome> {
     let mut find = source::Finder::new(args.source_root.as_deref())?;
     let values = args.format == AnnotateFormat::Html;
     let inputs = given::expand(&session.inputs, &args.compile.settings()?)?;
+    given::refuse_idle_flags(&inputs, &session.flags)?;
     let mut annotated =
         inspect_all(&session, &inputs, View::Annotation { values }, &Progress::new("compiling", args.output.quiet));
     if by == By::Source || args.format == AnnotateFormat::Html {

@@ -151,6 +151,7 @@ pub fn run(args: &CostArgs) -> Result<Outcome> {
         accesses: args.accesses,
     };
     let inputs = given::expand(&session.inputs, &args.compile.settings()?)?;
+    given::refuse_idle_flags(&inputs, &session.flags)?;
     let progress = Progress::new("compiling", args.output.quiet);
     let units: Vec<Unit> =
         inspect_all(&session, &inputs, View::Report, &progress).into_iter().map(|(unit, _)| unit).collect();

@@ -20,6 +20,7 @@ use crate::report::listing::Part;
 pub fn run(args: &DisasmArgs) -> Result<Outcome> {
     let session = args.compile.session()?;
     let inputs = given::expand(&session.inputs, &args.compile.settings()?)?;
+    given::refuse_idle_flags(&inputs, &session.flags)?;
     let mut done = Listed::default();
     let progress = Progress::new("compiling", args.output.quiet);
     output::write(&args.output, args.format, |out| {

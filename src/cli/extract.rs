@@ -43,6 +43,9 @@ pub struct ExtractArgs {
 pub fn run(args: &ExtractArgs) -> Result<Outcome> {
     let choice = Choice::new(&args.choose.choose()?)?;
     let folder = &args.output;
+    if folder.is_file() {
+        anyhow::bail!("{} is a file: name a folder to write to", folder.display());
+    }
     fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     let scratch = Scratch::new_in(folder, HIDDEN_PREFIX)
         .with_context(|| format!("cannot write to the folder {}", folder.display()))?;
@@ -89,7 +92,7 @@ pub fn run(args: &ExtractArgs) -> Result<Outcome> {
         },
         &Progress::of_bytes(args.quiet),
     )?;
-    if !args.quiet {
+    if !args.quiet && (written > 0 || failures == 0) {
         writeln!(output::errors(), "{}, {}", count(written, "file"), count(bytes_written, "byte"))?;
     }
     if failures > 0 {

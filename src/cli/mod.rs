@@ -32,6 +32,7 @@ pub mod timeline;
 mod toolchain;
 pub mod tune;
 mod usage;
+mod vain;
 mod watch;
 
 use std::ffi::OsString;

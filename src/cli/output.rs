@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use super::args::{ColorWhen, OutputArgs, When};
 use super::streams::{self, Fate, Lasting};
+use crate::emit;
 use crate::emit::clean::{Clean, Form};
 use crate::emit::links::{self, Links};
 use crate::files::{NewFile, is_descriptor, target};
@@ -44,9 +45,75 @@ pub fn columns() -> Option<usize> {
     std::env::var("PTXINSPECT_COLUMNS").ok()?.parse().ok()
 }
 
-/// Standard error, for what a command says beside its output.
-pub fn errors() -> Clean<AutoStream<Box<dyn Write>>> {
-    Clean::new(Form::Text, streams::stderr())
+/// Standard error, for what a command says beside its output, in lines no wider than it.
+pub fn errors() -> Wrapped<Clean<AutoStream<Box<dyn Write>>>> {
+    Wrapped::new(Clean::new(Form::Text, streams::stderr()))
+}
+
+/// The columns of standard error; none where nobody says: whoever looks for a message in a log finds it on one line.
+fn error_columns() -> Option<usize> {
+    let columns = match io::stderr().is_terminal() {
+        true => Some(terminal_size::terminal_size_of(io::stderr()).map_or(80, |(width, _)| usize::from(width.0))),
+        false => std::env::var("PTXINSPECT_COLUMNS").ok()?.parse().ok(),
+    };
+    columns.map(|columns| columns.max(NARROWEST))
+}
+
+/// A writer that cuts lines at spaces where they are wider than standard error.
+pub struct Wrapped<W: Write> {
+    inner: W,
+    width: Option<usize>,
+    line: Vec<u8>,
+}
+
+impl<W: Write> Wrapped<W> {
+    /// As wide as standard error.
+    pub fn new(inner: W) -> Self {
+        Wrapped { inner, width: error_columns(), line: Vec::new() }
+    }
+
+    fn end_line(&mut self) -> io::Result<()> {
+        let line = std::mem::take(&mut self.line);
+        let text = std::str::from_utf8(&line).ok().and_then(|text| text.strip_suffix('\n'));
+        let (Some(text), Some(width)) = (text, self.width) else { return self.inner.write_all(&line) };
+        let body = text.trim_start_matches(' ');
+        let indent = text.len() - body.len();
+        let lines = emit::text::wrap(body, width.saturating_sub(indent + 2).max(NARROWEST / 2));
+        // What fits into the columns as it is stays as it is.
+        if lines.len() < 2 || emit::text::wrap(body, width.saturating_sub(indent)).len() < 2 {
+            return self.inner.write_all(&line);
+        }
+        for (at, part) in lines.iter().enumerate() {
+            let indent = if at == 0 { indent } else { indent + 2 };
+            writeln!(self.inner, "{:indent$}{part}", "")?;
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write> Write for Wrapped<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                self.end_line()?;
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if !self.line.is_empty() {
+            self.end_line()?;
+        }
+        self.inner.flush()
+    }
+}
+
+impl<W: Write> Drop for Wrapped<W> {
+    fn drop(&mut self) {
+        let _ = self.flush();
+    }
 }
 
 /// Standard output, for a command that writes nowhere else.

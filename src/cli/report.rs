@@ -9,6 +9,7 @@ use clap::CommandFactory;
 use super::Outcome;
 use super::args::{Args, ReportArgs, ReportFormat};
 use super::progress::Progress;
+use super::vain::in_vain;
 use super::{library, output};
 use crate::base::Line;
 use crate::base::spelling::{distance, nearest};
@@ -38,6 +39,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     session.tries_step = args.try_step;
     let deny = Deny::new(&args.deny, &args.allow).map_err(Error::msg)?;
     let inputs = given::expand(&session.inputs, &args.compile.settings()?)?;
+    given::refuse_idle_flags(&inputs, &session.flags)?;
     let mut find = source::Finder::new(args.source_root.as_deref())?;
     let for_page = args.format == ReportFormat::Html;
     // The page shows the code too.
@@ -117,53 +119,18 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     })
 }
 
-/// What was asked for and does nothing: flags that only compiling obeys, of a cubin; a size of blocks that a kernel cannot have.
-fn in_vain(unit: &Unit, args: &ReportArgs) -> Vec<String> {
-    let mut remarks = Vec::new();
-    if let (Some(arch), true, false) = (&unit.arch, unit.ptxas.is_none(), unit.kernels.is_empty()) {
-        let asked = &args.compile.arch;
-        if !asked.is_empty()
-            && !asked.iter().any(|asked| asked.trim_start_matches("sm_") == arch.trim_start_matches("sm_"))
-        {
-            remarks.push(format!(
-                "{}: it is a cubin for {arch}, which --arch {} does not change: give the PTX to compile it anew",
-                unit.input,
-                asked.join(",")
-            ));
-        }
-        if let Some(ptxas) = &args.compile.ptxas {
-            remarks.push(format!(
-                "{}: it is a cubin, which --ptxas {ptxas} does not change: give the PTX to compile it anew",
-                unit.input
-            ));
-        }
-    }
-    let Some(asked) = args.threads else { return remarks };
-    for kernel in &unit.kernels {
-        let launch = &kernel.launch;
-        let (Some(threads), directive) =
-            (launch.threads(), if launch.reqntid.is_some() { ".reqntid" } else { ".maxntid" })
-        else {
-            continue;
-        };
-        if threads < asked.count() || launch.reqntid.is_some() && threads != asked.count() {
-            let name = abridge(kernel.demangled.as_deref().unwrap_or(&kernel.name), 60);
-            let allows = if launch.reqntid.is_some() { "asks for" } else { "allows at most" };
-            remarks.push(format!(
-                "{name}: --threads {} does nothing: its {directive} {allows} {threads} threads a block",
-                asked.count()
-            ));
-        }
-    }
-    remarks
-}
-
 /// Says what was meant where the first input is no file, and nearly the name of a command.
 fn mistyped_command(args: &ReportArgs) -> Result<()> {
     const NEAR: usize = 2;
     let Some(first) = args.compile.inputs.first().and_then(|path| path.to_str()) else { return Ok(()) };
     if !first.chars().all(|c| c.is_ascii_lowercase()) || std::path::Path::new(first).exists() {
         return Ok(());
+    }
+    if first == "help" {
+        let of = args.compile.inputs.get(1).map(|command| format!("{} ", command.display())).unwrap_or_default();
+        anyhow::bail!(
+            "there is no file 'help', and no command of that name: `ptxinspect {of}--help` has what you look for"
+        );
     }
     let command = Args::command();
     let name = nearest(first, command.get_subcommands().map(|command| command.get_name())).unwrap_or_default();

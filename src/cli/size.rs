@@ -88,6 +88,9 @@ pub fn run(args: &SizeArgs) -> Result<Outcome> {
         emit::text::write_error(&format!("{}: {}", failure.path, failure.message), &mut errors)?;
     }
     errors.flush()?;
+    if size.files.is_empty() && !size.errors.is_empty() && args.format == SizeFormat::Text {
+        return Ok(Outcome::Failed);
+    }
     if size.files.is_empty() && size.errors.is_empty() {
         if choose.kernel.is_empty() && choose.arch.is_empty() && choose.within.entry.is_empty() {
             bail!("{}", foreign::without_gpu_code(&args.choose.inputs));

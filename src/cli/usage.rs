@@ -19,7 +19,7 @@ pub(super) fn print(mut error: clap::Error) {
     let rendered = error.render();
     let coloured = plain(&rendered.ansi().to_string());
     let _ = match (clean == said, error.use_stderr()) {
-        (true, true) => write!(streams::stderr(), "{coloured}"),
+        (true, true) => write!(output::Wrapped::new(streams::stderr()), "{coloured}"),
         (true, false) => write!(streams::stdout(), "{coloured}"),
         (false, true) => output::errors().write_all(clean.as_bytes()),
         (false, false) => output::stdout(Form::Text).write_all(clean.as_bytes()),

@@ -32,7 +32,7 @@ pub(super) fn head(metric: Metric) -> &'static str {
         Metric::SpillLoadBytes => "refilled B",
         Metric::SpillInstructions => "spill insts",
         Metric::StackBytes => "stack B",
-        Metric::SmemBytes => "shared B",
+        Metric::SmemBytes => "static shared B",
         Metric::Barriers => "barriers",
         Metric::PeakLive => "peak live",
         Metric::Instructions => "instructions",
@@ -146,6 +146,11 @@ fn notes_of(cells: &[&Cell], name: &str, metrics: &[Metric]) -> Vec<String> {
             "Where a directive rules, the swept values did nothing: ptxas before 12.4 cannot override it.".to_owned(),
         );
     }
+    notes.extend(advisories(cells, name));
+    let unlaunched = |kernel: &CellKernel| kernel.get(Metric::WarpsPerSm) == Some(0);
+    if metrics.contains(&Metric::WarpsPerSm) && cells.iter().filter_map(|cell| kernel(cell, name)).any(unlaunched) {
+        notes.push("0 warps/SM: a block needs more than an SM has, so that the launch fails".to_owned());
+    }
     let unknown =
         cells.iter().filter_map(|cell| kernel(cell, name)).filter(|kernel| kernel.get(Metric::WarpsPerSm).is_none());
     let lacking = unknown.map(|found| &found.missing).find(|missing| !missing.is_empty());
@@ -153,6 +158,32 @@ fn notes_of(cells: &[&Cell], name: &str, metrics: &[Metric]) -> Vec<String> {
         notes.push(format!("warps/SM depends on {}", super::text::launch_decides(lacking)));
     }
     notes
+}
+
+/// What ptxas says of a kernel, each once, with the builds that it says it of where it does not of all.
+fn advisories(cells: &[&Cell], name: &str) -> Vec<String> {
+    /// Builds that are named.
+    const NAMED: usize = 3;
+    let built: Vec<(&Cell, &CellKernel)> = cells.iter().filter_map(|cell| Some((*cell, kernel(cell, name)?))).collect();
+    let mut said: Vec<(&str, Vec<String>)> = Vec::new();
+    for (cell, kernel) in &built {
+        let place = [cell.arch.as_str(), &cell.ptxas, &cell.setting].join(" ").trim().to_owned();
+        for text in &kernel.advisories {
+            match said.iter_mut().find(|(known, _)| known == text) {
+                Some((_, places)) => places.push(place.clone()),
+                None => said.push((text, vec![place.clone()])),
+            }
+        }
+    }
+    let told = |(text, places): (&str, Vec<String>)| {
+        let first = places.get(..NAMED.min(places.len())).unwrap_or_default().join("; ");
+        match places.len() {
+            all if all == built.len() => format!("ptxas says {text}"),
+            all if all > NAMED => format!("ptxas says {text} (in {first} and {} more)", all - NAMED),
+            _ => format!("ptxas says {text} (in {first})"),
+        }
+    };
+    said.into_iter().map(told).collect()
 }
 
 /// The notes of all kernels, each once, with the kernels that it is about where it is not about all; `names` is how these are shown.

@@ -1,6 +1,8 @@
 //! Going through everything that inputs hold, in parallel, with results in order.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
@@ -8,6 +10,7 @@ use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
 use anyhow::Result;
 use rayon::prelude::*;
 
+use super::foreign::{LOOKED_AT, foreign};
 use super::glob::Globs;
 use super::input;
 use super::progress::Progress;
@@ -49,6 +52,19 @@ pub enum KindFilter {
     Ptx,
     /// LTO-IR
     Ltoir,
+}
+
+/// The same, with what a file is that holds no GPU code, and what to do about it, where that can be told.
+fn named(error: ContainerError) -> ContainerError {
+    if !matches!(error.problem, Problem::NotRecognised { .. }) {
+        return error;
+    }
+    let mut head = Vec::new();
+    let read = File::open(&error.path).and_then(|file| file.take(LOOKED_AT).read_to_end(&mut head));
+    match foreign(&head).filter(|_| read.is_ok() && !head.is_empty()) {
+        Some(what) => ContainerError { problem: Problem::Io(what), ..error },
+        None => error,
+    }
 }
 
 /// [`Choose`], decided.
@@ -145,7 +161,7 @@ impl Choice {
                         *count = u64::MAX;
                         state.is_over.store(true, Ordering::Relaxed);
                     }
-                    if let Err(error) = take(result) {
+                    if let Err(error) = take(result.map_err(named)) {
                         inputs.iter().for_each(|state| state.is_over.store(true, Ordering::Relaxed));
                         return Err(error);
                     }

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::PathBuf;
 
 /// How much of a file is looked at.
-const LOOKED_AT: usize = 64 << 10;
+pub(super) const LOOKED_AT: u64 = 64 << 10;
 
 /// Directives of which PTX has one: ptxas says which of the others is missing.
 const DIRECTIVES: [&str; 4] = [".version", ".target", ".entry", ".func"];
@@ -23,7 +23,7 @@ const MAGIC: [(&[u8], &str, &str); 7] = [
 
 /// What a file is that does not look like PTX; none where it does, or nothing tells.
 pub fn foreign(bytes: &[u8]) -> Option<String> {
-    let head = bytes.get(..LOOKED_AT).unwrap_or(bytes);
+    let head = bytes.get(..LOOKED_AT as usize).unwrap_or(bytes);
     let not = |what: &str, remedy: &str| Some(format!("it is {what}: expected PTX text or a cubin; {remedy}"));
     if let Some((_, what, remedy)) = MAGIC.iter().find(|(magic, ..)| head.starts_with(magic)) {
         return not(what, remedy);

@@ -1,8 +1,10 @@
 //! What there is to inspect: the inputs themselves, and the cubins and PTX inside those that are containers.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::contents::{self, Choice, Choose, KindFilter};
 use super::input::{self, Input};
@@ -26,6 +28,9 @@ pub struct Inside<'a> {
     /// How much it may cost.
     pub limits: Limits,
 }
+
+/// The bytes of an ELF header that tell whose code it is.
+const HEAD: usize = 20;
 
 /// A file, or an entry of a container.
 pub struct Given {
@@ -71,6 +76,22 @@ impl Given {
         }
     }
 
+    /// Whether it is a cubin; not where it cannot be read.
+    fn is_cubin(&self) -> bool {
+        let is_cubin = |head: &[u8]| matches!(input::classify(head), Ok(input::Kind::Cubin));
+        match &self.from {
+            From::Entry(entry) => entry.kind == EntryKind::Cubin,
+            From::Bytes(bytes) => is_cubin(bytes),
+            From::Nothing(_) => false,
+            // Standard input is read once, by whoever needs it whole.
+            From::File => {
+                let mut head = [0; HEAD];
+                let read = File::open(&self.path).and_then(|mut file| file.read_exact(&mut head));
+                read.is_ok() && is_cubin(&head)
+            }
+        }
+    }
+
     /// Its bytes.
     pub fn read(&self) -> Result<Input, String> {
         match &self.from {
@@ -105,6 +126,22 @@ pub fn expand(inputs: &[PathBuf], settings: &Settings) -> Result<Vec<Given>> {
         }
     }
     Ok(all)
+}
+
+/// Refuses flags for ptxas where every input is compiled already: nothing would obey them.
+pub fn refuse_idle_flags(inputs: &[Given], flags: &[String]) -> Result<()> {
+    let Some(first) = inputs.first().filter(|_| !flags.is_empty() && inputs.iter().all(Given::is_cubin)) else {
+        return Ok(());
+    };
+    let (what, made) = match inputs {
+        [_] => ("it is a cubin, which is".to_owned(), "that it was made from"),
+        _ => (format!("it and {} more are cubins, which are", inputs.len() - 1), "that they were made from"),
+    };
+    bail!(
+        "{}: {what} compiled already: the flags after -- ({}) change nothing; give the PTX {made}, or leave the flags out",
+        first.path.display(),
+        flags.join(" ")
+    )
 }
 
 /// The chosen entries of a container. That there are none is an error, which reading it tells.

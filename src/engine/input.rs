@@ -124,7 +124,7 @@ pub fn companion(path: &Path, beside: &JitMetadata) -> Option<String> {
     if is_ptx { source::read_beside(&other) } else { None }
 }
 
-fn classify(bytes: &[u8]) -> Result<Kind> {
+pub(super) fn classify(bytes: &[u8]) -> Result<Kind> {
     match bytes {
         [] => bail!("it is empty: expected PTX text or a cubin"),
         [0x7f, b'E', b'L', b'F', ..] => match bytes.get(18..20) {

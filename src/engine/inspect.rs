@@ -315,7 +315,7 @@ impl Variant<'_> {
 }
 
 /// The PTX inside a cubin. Where several were linked, none: the same line number then means something else in each.
-fn carried_ptx(image: &Image<'_>) -> Option<String> {
+pub(super) fn carried_ptx(image: &Image<'_>) -> Option<String> {
     let mut texts = ptx_texts(image);
     let (_, only) = texts.next()?;
     let lossy = |bytes: Vec<u8>| {

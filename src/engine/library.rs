@@ -12,7 +12,7 @@ use super::compile::{self, Session};
 use super::contents::{self, Choice, Choose, KindFilter};
 use super::given;
 use super::input::{self, Input};
-use super::inspect::{View, inspect_all};
+use super::inspect::{View, carried_ptx, inspect_all, text_of};
 use super::pages::PageRoom;
 use super::progress::Progress;
 use super::room::Room;
@@ -21,8 +21,9 @@ use crate::base::Arch;
 use crate::base::work::{self, Deadline, TimeOver};
 use crate::container::{ContainerError, Entry, EntryKind};
 use crate::cubin::Image;
+use crate::ptx;
 use crate::report::annotation::Annotation;
-use crate::report::library::{Depth, EntryFacts, JitFacts, Row, SortKey, Summary, fold, rows, sort};
+use crate::report::library::{Beside, Depth, EntryFacts, JitFacts, Row, SortKey, Summary, fold, rows, sort};
 use crate::report::{KernelKind, LaunchHints, Unit, demangle};
 
 /// Rows beyond what is shown that may wait before they are sorted away.
@@ -171,12 +172,24 @@ impl Library {
         self.request.launch.or_recorded(recorded.as_ref())
     }
 
+    /// The PTX of a cubin, where it carries it or a compiler's cache keeps it, and something beside the cubin's records is read at all.
+    fn ptx_of(&self, entry: &Entry, image: &Image<'_>) -> Option<String> {
+        if self.request.depth == Depth::Resources {
+            return None;
+        }
+        let kept = || input::companion(Path::new(&entry.path), entry.jit.as_ref()?);
+        carried_ptx(image).or_else(kept)
+    }
+
     fn image(&self, entry: &Entry, image: &Image<'_>) -> Vec<Found> {
         let arch = contents::arch(entry, Some(image));
         if !self.choice.wants_arch(arch) {
             return Vec::new();
         }
-        let mut found = self.rows(image, &entry.path, arch, self.launch(entry));
+        let text = self.ptx_of(entry, image);
+        let module = text.as_deref().map(ptx::parse);
+        let beside = Beside { module: module.as_ref(), launch: self.launch(entry) };
+        let mut found = self.rows(image, &entry.path, arch, beside);
         if let (Some(jit), [Found::Cubin(facts, _)]) = (&entry.jit, found.as_mut_slice()) {
             facts.jit =
                 Some(JitFacts { kernel: jit.kernel.clone(), ptx: jit.companion.clone(), options: jit.options.clone() });
@@ -184,12 +197,12 @@ impl Library {
         found
     }
 
-    fn rows(&self, image: &Image<'_>, path: &str, arch: Option<Arch>, launch: LaunchHints) -> Vec<Found> {
+    fn rows<'i>(&self, image: &'i Image<'i>, path: &str, arch: Option<Arch>, beside: Beside<'i>) -> Vec<Found> {
         let kernels = &self.choice.kernels;
         let wanted =
             |name: &str| kernels.is_empty() || kernels.matches([name]) || kernels.matches(demangle(name).as_deref());
         let arch = arch.unwrap_or(image.arch).to_string();
-        let (entry, mut rows) = rows(image, path, &arch, self.request.depth, launch, &wanted);
+        let (entry, mut rows) = rows(image, path, &arch, self.request.depth, beside, &wanted);
         if rows.is_empty() && !kernels.is_empty() {
             return Vec::new();
         }
@@ -217,13 +230,16 @@ impl Library {
 
     /// Compiles a PTX text for every architecture that was asked for.
     fn compile(&self, entry: &Entry) -> Vec<Found> {
-        let (path, launch) = (entry.path.as_str(), self.launch(entry));
+        let path = entry.path.as_str();
         let bytes = match entry.read() {
             Err(error) => return vec![Found::Failed(path.to_owned(), error.problem.to_string())],
             Ok(bytes) => bytes.into_owned(),
         };
         let input = Ok(Input::alone(path, bytes));
         let place = PathBuf::from(path);
+        let text = text_of(&input);
+        let module = text.as_deref().map(ptx::parse);
+        let beside = Beside { module: module.as_ref(), launch: self.launch(entry) };
         let mut found = Vec::new();
         for (at, arch) in self.request.session.arches().into_iter().enumerate() {
             let Some((unit, built)) = compile::build(&self.request.session, &input, &place, arch, at == 0) else {
@@ -233,7 +249,7 @@ impl Library {
             match (image, unit.error) {
                 (Some(Ok(image)), _) => {
                     let arch = unit.arch.as_deref().and_then(|arch| arch.parse().ok());
-                    found.extend(self.rows(&image, path, arch, launch));
+                    found.extend(self.rows(&image, path, arch, beside));
                 }
                 (Some(Err(error)), _) => found.push(Found::Failed(path.to_owned(), error.to_string())),
                 (None, error) => {

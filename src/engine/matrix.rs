@@ -1,5 +1,6 @@
 //! Kernels × architectures × ptxas versions × flags, measured; or as few of them as a bisection takes.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,17 +9,17 @@ use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
 
 use super::compile::{OVERRIDE, Session, cannot_override, environment};
-use super::input;
-use super::inspect::{Job, View, inspect};
+use super::input::{self, Input, Kind};
+use super::inspect::{Job, Shared, View, inspect, inspect_shared, text_of};
 use super::pages::PageRoom;
 use super::progress::{Installing, Progress};
 use super::settings::Settings;
-use crate::base::Arch;
+use crate::base::{Arch, Limits};
 use crate::cache::Cache;
 use crate::gate::Metric;
 use crate::matrix::{Bisection, Cell, CellKernel, KernelBisection, Matrix, Setting, Sweep, bisect};
 use crate::report::annotation::Annotation;
-use crate::report::{Costs, KernelKind, Launch, LaunchHints, Severity, Unit, UnitError, Wanted};
+use crate::report::{Advisory, Costs, Kernel, KernelKind, Launch, LaunchHints, Severity, Unit, UnitError, Wanted};
 use crate::toolchain::managed::Store;
 use crate::toolchain::{Version, VersionRequest};
 
@@ -70,7 +71,8 @@ pub fn measure(request: &Request, progress: &dyn Progress) -> Result<Matrix> {
             let mut session = Session::new(&Settings { ptxas: ptxas.clone(), flags, ..settings.clone() })?;
             session.installing = request.installing;
             session.cache.clone_from(&request.cache);
-            session.wanted = Wanted { live_values: false, warps: false, costs: Costs::None, ..Wanted::ALL };
+            // How many blocks fit may rest on the memory that warps touch: the report's answer is the matrix's.
+            session.wanted = Wanted { live_values: false, costs: Costs::None, ..Wanted::ALL };
             session.launch = request.launch;
             anyhow::Ok(session)
         };
@@ -84,10 +86,21 @@ pub fn measure(request: &Request, progress: &dyn Progress) -> Result<Matrix> {
         columns.push(versions.iter().map(|ptxas| column(ptxas, sweep)).collect::<Result<_>>()?);
     }
     progress.expect(total as u64);
-    let matrix = match request.bisect {
-        Some(metric) => bisected(request, &columns, metric, progress)?,
-        None => measured(request, &columns, progress)?,
-    };
+    let matrix = with_inputs(request, &settings.limits, |asked| {
+        let arch =
+            columns.iter().flatten().next().and_then(|column| column.session.arches().into_iter().next().flatten());
+        let idle = |input| columns.iter().flatten().next_back().and_then(|column| refused(column, input, arch));
+        // Beside PTX a cubin's cells say it.
+        if let (Some(first), Some(why)) = (asked.first(), asked.first().and_then(idle))
+            && asked.iter().all(|input| idle(input).is_some())
+        {
+            bail!("{}: {why}", first.path.display());
+        }
+        match request.bisect {
+            Some(metric) => bisected(asked, &columns, metric, progress),
+            None => measured(asked, &columns, progress),
+        }
+    })?;
     if let Some(cache) = &request.cache {
         cache.tidy();
     }
@@ -191,11 +204,75 @@ fn releases(from: VersionRequest, to: VersionRequest, installing: Installing) ->
     Ok(chosen)
 }
 
+/// One of the inputs: read, parsed and evaluated once for all its cells.
+struct Asked<'a> {
+    path: &'a Path,
+    input: &'a Result<Input, String>,
+    shared: Shared<'a>,
+}
+
+/// Reads every input once, and hands them on.
+fn with_inputs<T>(request: &Request, limits: &Limits, then: impl FnOnce(&[Asked<'_>]) -> T) -> T {
+    let paths = &request.settings.inputs;
+    let read = |path: &PathBuf| input::read(path, limits).map_err(|error| format!("{error:#}"));
+    let inputs: Vec<Result<Input, String>> = paths.iter().map(read).collect();
+    let texts: Vec<Option<Cow<'_, str>>> = inputs.iter().map(text_of).collect();
+    let all: Vec<Asked<'_>> = paths
+        .iter()
+        .zip(&inputs)
+        .zip(&texts)
+        .map(|((path, input), text)| Asked { path, input, shared: Shared::new(text.as_deref(), usize::MAX) })
+        .collect();
+    then(&all)
+}
+
+/// Why a cell would claim something that nobody did: nothing is compiled of a cubin.
+fn refused(column: &Column, asked: &Asked<'_>, arch: Option<Arch>) -> Option<String> {
+    let is_cubin = asked.input.as_ref().is_ok_and(|input| matches!(input.kind(), Ok(Kind::Cubin)));
+    if !is_cubin {
+        return None;
+    }
+    let mut idle = Vec::new();
+    idle.extend(arch.is_some().then_some("--arch"));
+    idle.extend(column.asked.is_some().then_some("--ptxas"));
+    idle.extend((!column.setting.label().is_empty()).then_some("--sweep"));
+    let is_swept = |flag: &String| column.setting.flags().contains(flag);
+    idle.extend((column.session.flags.iter().any(|flag| !is_swept(flag))).then_some("flags after --"));
+    let (last, first) = idle.split_last()?;
+    let what = if first.is_empty() { (*last).to_owned() } else { format!("{} and {last}", first.join(", ")) };
+    let verb = if first.is_empty() && last.starts_with("--") { "changes" } else { "change" };
+    Some(format!(
+        "it is a cubin, which is compiled already: {what} {verb} nothing of it; give the PTX that it was made from, or leave \
+         {} out",
+        if first.is_empty() && last.starts_with("--") { "it" } else { "them" }
+    ))
+}
+
+/// A cell without figures.
+fn cell_without(column: &Column, asked: &Asked<'_>, arch: Option<Arch>, error: String) -> Cell {
+    Cell {
+        input: asked.path.display().to_string(),
+        arch: arch.map_or_else(|| "unknown".to_owned(), |arch| arch.to_string()),
+        ptxas: column.asked.clone().unwrap_or_else(|| "at hand".to_owned()),
+        ptxas_path: None,
+        setting: column.setting.label(),
+        overrides: false,
+        error: Some(error),
+        failed: true,
+        asked: column.asked.clone(),
+        flags: Vec::new(),
+        kernels: Vec::new(),
+    }
+}
+
 /// One cell.
-fn cell_of(column: &Column, path: &Path, arch: Option<Arch>) -> Cell {
-    let input = input::read(path, &column.session.limits).map_err(|error| format!("{error:#}"));
+fn cell_of(column: &Column, asked: &Asked<'_>, arch: Option<Arch>) -> Cell {
+    if let Some(error) = refused(column, asked, arch) {
+        return cell_without(column, asked, arch, error);
+    }
+    let (path, input) = (asked.path, asked.input);
     let made = |session: &Session| {
-        inspect(session, &Job { input: &input, path, arch, first: true, view: View::Report })
+        inspect_shared(session, &Job { input, path, arch, first: true, view: View::Report }, &asked.shared)
             .map(|inspected| inspected.unit)
             .unwrap_or_default()
     };
@@ -226,9 +303,26 @@ fn cell_of(column: &Column, path: &Path, arch: Option<Arch>) -> Cell {
         asked: column.asked.clone(),
         flags: column.setting.flags().into_iter().chain(overrides.then(|| OVERRIDE.to_owned())).collect(),
         kernels: entries
-            .map(|kernel| CellKernel { ruled_by: ruling(&kernel.launch).filter(|_| ruled), ..CellKernel::new(kernel) })
+            .map(|kernel| CellKernel {
+                ruled_by: ruling(&kernel.launch).filter(|_| ruled),
+                advisories: advisories_of(&unit, kernel, overrides),
+                ..CellKernel::new(kernel)
+            })
             .collect(),
     }
+}
+
+/// What ptxas says of a kernel, or of no kernel in particular; not that it obeys [`OVERRIDE`].
+fn advisories_of(unit: &Unit, kernel: &Kernel, overrides: bool) -> Vec<String> {
+    let obeys = |said: &Advisory| overrides && said.message.starts_with("Overriding maximum register limit");
+    let is_about = |said: &&Advisory| said.kernel.as_ref().is_none_or(|name| *name == kernel.name) && !obeys(said);
+    let about = unit.advisories.iter().filter(is_about);
+    let text = |said: &Advisory| match &said.code {
+        Some(code) => format!("{code}: {}", said.message),
+        None => said.message.clone(),
+    };
+    let mut seen = HashSet::new();
+    about.map(text).filter(|text| seen.insert(text.clone())).collect()
 }
 
 /// The directive that decides how many registers there may be, whatever the flags say.
@@ -241,19 +335,19 @@ fn ruling(launch: &Launch) -> Option<String> {
         .or_else(|| threads("maxntid", launch.maxntid))
 }
 
-fn measured(request: &Request, columns: &[Vec<Column>], progress: &dyn Progress) -> Result<Matrix> {
+fn measured(asked: &[Asked<'_>], columns: &[Vec<Column>], progress: &dyn Progress) -> Result<Matrix> {
     let Some(first) = columns.iter().flatten().next() else { bail!("there is nothing to measure") };
     let mut jobs = Vec::new();
-    for path in &request.settings.inputs {
+    for input in asked {
         for arch in first.session.arches() {
             // A picture follows the sweep; without one, the versions.
             for at in 0..columns.first().map_or(0, Vec::len) {
-                jobs.extend(columns.iter().filter_map(|column| column.get(at)).map(|column| (column, path, arch)));
+                jobs.extend(columns.iter().filter_map(|column| column.get(at)).map(|column| (column, input, arch)));
             }
         }
     }
-    let one = |(column, path, arch): &(&Column, &PathBuf, Option<Arch>)| {
-        let cell = cell_of(column, path, *arch);
+    let one = |(column, input, arch): &(&Column, &Asked<'_>, Option<Arch>)| {
+        let cell = cell_of(column, input, *arch);
         progress.advance(1);
         cell
     };
@@ -261,16 +355,16 @@ fn measured(request: &Request, columns: &[Vec<Column>], progress: &dyn Progress)
     Ok(Matrix::new(cells, Vec::new()))
 }
 
-fn bisected(request: &Request, columns: &[Vec<Column>], metric: Metric, progress: &dyn Progress) -> Result<Matrix> {
+fn bisected(asked: &[Asked<'_>], columns: &[Vec<Column>], metric: Metric, progress: &dyn Progress) -> Result<Matrix> {
     let Some(first) = columns.iter().flatten().next() else { bail!("there is nothing to measure") };
     let mut groups = Vec::new();
-    for path in &request.settings.inputs {
+    for input in asked {
         for arch in first.session.arches() {
-            groups.extend(columns.iter().map(|column| (column, path, arch)));
+            groups.extend(columns.iter().map(|column| (column, input, arch)));
         }
     }
     let one =
-        |(row, path, arch): &(&Vec<Column>, &PathBuf, Option<Arch>)| bisect_row(row, path, *arch, metric, progress);
+        |(row, input, arch): &(&Vec<Column>, &Asked<'_>, Option<Arch>)| bisect_row(row, input, *arch, metric, progress);
     let found: Vec<(Vec<Cell>, Vec<KernelBisection>)> =
         first.session.pool().install(|| groups.par_iter().map(one).collect());
     let (cells, bisections): (Vec<Vec<Cell>>, Vec<Vec<KernelBisection>>) = found.into_iter().unzip();
@@ -280,7 +374,7 @@ fn bisected(request: &Request, columns: &[Vec<Column>], metric: Metric, progress
 /// One row of versions: every kernel bisected, a version measured at most once.
 fn bisect_row(
     row: &[Column],
-    path: &Path,
+    input: &Asked<'_>,
     arch: Option<Arch>,
     metric: Metric,
     progress: &dyn Progress,
@@ -290,7 +384,7 @@ fn bisect_row(
         let column = row.get(at)?;
         let cell = cells.entry(at).or_insert_with(|| {
             progress.advance(1);
-            cell_of(column, path, arch)
+            cell_of(column, input, arch)
         });
         Some(cell.clone())
     };
@@ -311,7 +405,7 @@ fn bisect_row(
             Bisection::TooFew => (None, None, None, None),
         };
         bisections.push(KernelBisection {
-            input: path.display().to_string(),
+            input: input.path.display().to_string(),
             arch: newest.as_ref().map(|cell| cell.arch.clone()).unwrap_or_default(),
             setting: row.first().map(|column| column.setting.label()).unwrap_or_default(),
             kernel: kernel.name.clone(),

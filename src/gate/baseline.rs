@@ -24,19 +24,16 @@ pub struct Baseline {
 #[derive(Debug, thiserror::Error)]
 pub enum BaselineError {
     /// Not JSON, or not of this shape.
-    #[error("it is not a baseline: {0}; `ptxinspect gate --update` writes one")]
+    #[error("it is not a baseline: {0}")]
     Shape(String),
     /// Another version's.
-    #[error(
-        "its schema is '{found}', this ptxinspect knows '{LOCK_SCHEMA}': use the ptxinspect that wrote it, or write it anew \
-         with --update"
-    )]
+    #[error("its schema is '{found}', this ptxinspect knows '{LOCK_SCHEMA}': another version of ptxinspect wrote it")]
     Schema {
         /// What it says.
         found: String,
     },
     /// The same thing twice.
-    #[error("{0} is recorded twice: a merge gone wrong? Remove one, or write it anew with --update")]
+    #[error("{0} is recorded twice: a merge gone wrong? Remove one of the two")]
     Twice(String),
     /// A figure that is none.
     #[error("{place}: '{key}' is {found}: expected {expected}")]

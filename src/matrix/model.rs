@@ -51,6 +51,8 @@ pub struct CellKernel {
     pub missing: Vec<LaunchFact>,
     /// The directive that ruled over the swept flags, which did nothing then; null where none did.
     pub ruled_by: Option<String>,
+    /// What ptxas says of it, each once: `C7508: Potential Performance Loss: …`.
+    pub advisories: Vec<String>,
 }
 
 impl CellKernel {
@@ -61,6 +63,7 @@ impl CellKernel {
             figures: Figures::of(kernel).iter().map(|(metric, value)| (metric.name(), value)).collect(),
             missing: kernel.occupancy.iter().flat_map(|found| &found.missing).copied().collect(),
             ruled_by: None,
+            advisories: Vec::new(),
         }
     }
 

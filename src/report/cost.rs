@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -334,37 +334,42 @@ pub(super) fn costs(
     let code = section.code.as_deref()?;
     let shared = Accesses::new(code, |pc| section.ptx_line(pc), kernel.accesses.as_ref());
     let turns = PtxTurns::new(section, code, function);
-    let (warps, steps) = (warps(kernel, asked), Cell::new(0));
-    let teller = Teller { section, code, machine, shared, turns, latency, warps, steps, asked };
+    let steps = Cell::new(0);
+    let teller = Teller { kernel, section, code, machine, shared, turns, latency, steps, asked };
     let mut found: Vec<LoopCost> = teller.chosen(ranges).into_iter().filter_map(|id| teller.cost(id)).collect();
     found.sort_by_key(|cost| (cost.pc, cost.depth));
     Some(found)
 }
 
-/// Warps on a scheduler, and how many of them are of one block.
-fn warps(kernel: &Kernel, asked: Costs) -> Vec<Warps> {
-    let threads = kernel.occupancy.as_ref().and_then(|occupancy| occupancy.threads);
-    let of_block = threads.map(|threads| threads.div_ceil(WARP_SIZE).div_ceil(SCHEDULERS).clamp(1, 16) as u8);
+/// Warps on a scheduler, and how many of them are of one block; `of_role` is how many warps of a block run the code where not all do.
+fn warps(kernel: &Kernel, asked: Costs, of_role: Option<u32>) -> Vec<Warps> {
+    let occupancy = kernel.occupancy.as_ref();
+    let in_block = occupancy.and_then(|occupancy| occupancy.threads).map(|threads| threads.div_ceil(WARP_SIZE));
+    let running = of_role.or(in_block);
+    let of_block = running.map(|warps| warps.div_ceil(SCHEDULERS).clamp(1, 16) as u8);
     let on = |each: u8| Warps { of_block: of_block.unwrap_or(each).min(each), ..Warps::on_each(each) };
     match asked {
         Costs::Asked { warps, .. } if warps != 0 => {
             (1..=16).filter(|each| warps >> (each - 1) & 1 == 1).map(on).collect()
         }
         _ => {
-            let resident = kernel.occupancy.as_ref().and_then(|occupancy| occupancy.warps_per_sm);
-            resident.map(|warps| on(warps.div_ceil(SCHEDULERS).clamp(1, 16) as u8)).into_iter().collect()
+            let resident = || match of_role {
+                Some(warps) => Some(warps.saturating_mul(occupancy?.blocks_per_sm?)),
+                None => occupancy?.warps_per_sm,
+            };
+            resident().map(|warps| on(warps.div_ceil(SCHEDULERS).clamp(1, 16) as u8)).into_iter().collect()
         }
     }
 }
 
 struct Teller<'a> {
+    kernel: &'a Kernel,
     section: &'a Section<'a>,
     code: &'a Code,
     machine: Machine,
     shared: Accesses,
     turns: PtxTurns<'a>,
     latency: u16,
-    warps: Vec<Warps>,
     /// Instructions issued so far.
     steps: Cell<u64>,
     asked: Costs,
@@ -496,8 +501,17 @@ impl Teller<'_> {
             alone: at(0, &alone),
             waits,
             critical_path: self.critical(&alone),
-            with_warps: self.warps.iter().filter_map(with).collect(),
+            with_warps: warps(self.kernel, self.asked, self.warps_of_roles(pcs())).iter().filter_map(with).collect(),
         })
+    }
+
+    /// How many warps of a block run this code, where it is that of some roles alone, each of known size; none where all may.
+    fn warps_of_roles(&self, pcs: impl Iterator<Item = Pc>) -> Option<u32> {
+        let roles = self.kernel.roles.as_ref().filter(|roles| roles.len() > 1)?;
+        let own = |pc: Pc| self.section.ptx_line(pc).and_then(|line| self.kernel.role_of_line.get(&line)).copied();
+        let found: BTreeSet<usize> = pcs.filter_map(own).collect();
+        let sizes: Option<Vec<u32>> = found.iter().map(|role| roles.get(*role)?.warps).collect();
+        sizes.map(|sizes| sizes.iter().sum()).filter(|warps| *warps > 0)
     }
 
     fn critical(&self, alone: &Estimate) -> Vec<PathStep> {

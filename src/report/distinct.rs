@@ -39,6 +39,11 @@ pub fn distinct(names: &[&str], width: usize) -> Vec<String> {
             }
         }
     }
+    for _ in 0..PASSES {
+        if !show_where_alike_differ(names, &mut shown, width) {
+            break;
+        }
+    }
     number_alike(names, &mut shown, width);
     shown
 }
@@ -148,6 +153,58 @@ fn number_alike(names: &[&str], shown: &mut [String], width: usize) {
         let number = format!(" #{}", at + 1);
         *text = format!("{}{number}", shorten(text, width.saturating_sub(number.len())));
     }
+}
+
+/// How often names that are still alike are taken apart.
+const PASSES: usize = 4;
+
+/// Of different names that were cut to the same text, shows the place at which they part, and what comes after it. Whether any are told
+/// apart so that were not before.
+fn show_where_alike_differ(names: &[&str], shown: &mut [String], width: usize) -> bool {
+    let mut alike: HashMap<String, Vec<usize>> = HashMap::new();
+    for (at, text) in shown.iter().enumerate() {
+        alike.entry(text.clone()).or_default().push(at);
+    }
+    let mut is_better = false;
+    for (text, group) in alike {
+        let whole: Vec<&str> = group.iter().filter_map(|&at| names.get(at).copied()).collect();
+        let Some(from) = parting(&whole).filter(|_| whole.iter().any(|name| name.chars().count() > width)) else {
+            continue;
+        };
+        let texts: Vec<String> = whole.iter().map(|name| from_parting(&text, name, from, width)).collect();
+        if texts.iter().collect::<HashSet<_>>().len() < 2 {
+            continue;
+        }
+        is_better = true;
+        for (at, text) in group.into_iter().zip(texts) {
+            if let Some(place) = shown.get_mut(at) {
+                *place = text;
+            }
+        }
+    }
+    is_better
+}
+
+/// The byte from which different names are not the same, at the start of a word of theirs; none where all are the same.
+fn parting(names: &[&str]) -> Option<usize> {
+    let first = names.first()?;
+    let common = |name: &&str| first.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
+    let shortest = names.iter().filter(|name| *name != first).map(common).min()?;
+    let before = |at: usize| at.checked_sub(1).and_then(|at| first.as_bytes().get(at));
+    let is_edge =
+        |at: &usize| first.is_char_boundary(*at) && before(*at).is_none_or(|byte| !byte.is_ascii_alphanumeric());
+    (0..=shortest).rev().find(is_edge)
+}
+
+/// The start of a text, and a name from a byte on: `gemm_tensor…nn_align8`.
+fn from_parting(text: &str, name: &str, from: usize, width: usize) -> String {
+    /// Columns of the start that say which kernel it is.
+    const START: usize = 12;
+    let rest = name.get(from..).unwrap_or(name);
+    let rest = shorten(rest, width.saturating_sub(START.min(width / 3) + 1));
+    let room = width.saturating_sub(rest.chars().count() + 1);
+    let start: String = text.trim_end_matches('…').chars().take(room).collect();
+    format!("{start}…{rest}")
 }
 
 /// Names shown alike that are numbered; beyond, nobody counts.
@@ -282,6 +339,25 @@ mod tests {
              (cutlass::gemm::kernel::GemmUniversal<int>::Params)",
             tile.0, tile.1
         )
+    }
+
+    #[test]
+    fn long_names_that_part_late_show_where() {
+        let start = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_relu_f2f_stages_32x5";
+        let names = [format!("{start}_nn_align8"), format!("{start}_nt_align8"), format!("{start}_tn_align2")];
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let shown = distinct(&names, 40);
+        for (text, end) in shown.iter().zip(["nn_align8", "nt_align8", "tn_align2"]) {
+            assert!(text.starts_with("ampere_bf16") && text.ends_with(end), "{text}");
+            assert!(text.chars().count() <= 40, "{text}");
+        }
+        // What parts twice is told apart twice.
+        let end = "_and_a_tail_that_is_longer_than_the_table_is_wide";
+        let names = [format!("{start}_a{end}_1"), format!("{start}_a{end}_2"), format!("{start}_b{end}_1")];
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let shown = distinct(&names, 40);
+        assert_eq!(shown.iter().collect::<HashSet<_>>().len(), 3, "{shown:?}");
+        assert!(shown.iter().all(|text| !text.contains('#') && text.chars().count() <= 40), "{shown:?}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::matrices::FragmentsAt;
 use super::memory::MemoryMaps;
 use super::messages::{advisory, subject};
 use super::model::*;
-use super::occupancy::{Launched, cubin_may_take_dynamic_smem, occupancy_of, ptx_takes_dynamic_smem, tmem_columns};
+use super::occupancy;
 use super::warps::{self, Evaluated, RoleHint};
 use crate::base::{Line, Threads, work};
 use crate::cubin::lines::LineTable;
@@ -152,7 +152,7 @@ pub fn join(facts: &Facts<'_>, unit: &mut Unit) {
 }
 
 /// The functions of the PTX, a definition before its declarations.
-fn functions_by_name<'a>(module: Option<&'a Module<'a>>) -> HashMap<&'a str, ptx::Function<'a, 'a>> {
+pub(super) fn functions_by_name<'a>(module: Option<&'a Module<'a>>) -> HashMap<&'a str, ptx::Function<'a, 'a>> {
     let mut functions = HashMap::new();
     for function in module.iter().flat_map(|module| module.functions()) {
         if function.is_definition() || !functions.contains_key(function.name()) {
@@ -444,6 +444,7 @@ impl Readers<'_> {
             unmapped_pcs: code.unmapped,
             spills: code.spills,
             local_variables: self.functions.get(name).map(local_variables).unwrap_or_default(),
+            role_of_line: HashMap::new(),
             roles: None,
             setmaxnreg: None,
             barriers: None,
@@ -465,18 +466,7 @@ impl Readers<'_> {
 
     /// What the PTX's directives say, or else the cubin's records.
     fn launch(&self, function: &cubin::Function<'_>) -> Launch {
-        let launch = launch_of(function);
-        let Some(header) = self.functions.get(&*function.name).map(|function| function.header()) else { return launch };
-        let reqntid = header.required_threads().or(launch.reqntid);
-        Launch {
-            reqntid,
-            // The cubin records .reqntid as a maximum too.
-            maxntid: header.max_threads().or(launch.maxntid.filter(|_| reqntid.is_none())),
-            minnctapersm: header.min_blocks_per_sm().or(launch.minnctapersm),
-            maxnreg: header.max_registers(),
-            cluster: header.required_cluster().or(launch.cluster),
-            max_cluster_rank: header.max_cluster_rank().or(launch.max_cluster_rank),
-        }
+        launch_with(function, self.functions.get(&*function.name))
     }
 
     fn occupancy(
@@ -486,22 +476,9 @@ impl Readers<'_> {
         launch: &Launch,
         memory: Option<&MemoryMaps>,
     ) -> Option<Occupancy> {
-        let kernel = self.functions.get(&*function.name);
-        let takes_dynamic_smem = match kernel {
-            Some(kernel) => ptx_takes_dynamic_smem(kernel),
-            None => cubin_may_take_dynamic_smem(self.facts.image, function),
-        };
-        occupancy_of(
-            self.facts.image.arch,
-            resources,
-            &Launched {
-                launch,
-                hints: self.facts.launch,
-                takes_dynamic_smem,
-                smem_dynamic_least: memory.and_then(|maps| maps.shared.as_ref()?.dynamic_least_bytes),
-                tmem_columns: tmem_columns(kernel, memory),
-            },
-        )
+        let ptx = self.functions.get(&*function.name);
+        let (image, hints) = (self.facts.image, self.facts.launch);
+        occupancy::Source { image, function, ptx, resources, launch, hints, memory }.occupancy()
     }
 
     fn register_cap(&self, launch: &Launch) -> Option<RegisterCap> {
@@ -517,8 +494,24 @@ impl Readers<'_> {
     }
 }
 
+/// What the PTX's directives say of a launch, or else the cubin's records.
+pub(super) fn launch_with(function: &cubin::Function<'_>, kernel: Option<&ptx::Function<'_, '_>>) -> Launch {
+    let launch = launch_of(function);
+    let Some(header) = kernel.map(ptx::Function::header) else { return launch };
+    let reqntid = header.required_threads().or(launch.reqntid);
+    Launch {
+        reqntid,
+        // The cubin records .reqntid as a maximum too.
+        maxntid: header.max_threads().or(launch.maxntid.filter(|_| reqntid.is_none())),
+        minnctapersm: header.min_blocks_per_sm().or(launch.minnctapersm),
+        maxnreg: header.max_registers(),
+        cluster: header.required_cluster().or(launch.cluster),
+        max_cluster_rank: header.max_cluster_rank().or(launch.max_cluster_rank),
+    }
+}
+
 /// What the cubin records of a launch.
-pub(super) fn launch_of(function: &cubin::Function<'_>) -> Launch {
+fn launch_of(function: &cubin::Function<'_>) -> Launch {
     let recorded = &function.launch;
     Launch {
         reqntid: recorded.required_threads,

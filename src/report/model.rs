@@ -3,7 +3,7 @@
 //! Field names are the JSON's (`docs/schema/report-v1.schema.json`). A field that is not known is `None` and is written as
 //! null: never 0, never absent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
@@ -346,6 +346,9 @@ pub struct Kernel {
     pub spills: Option<Vec<Spill>>,
     /// The `.local` variables of its PTX.
     pub local_variables: Vec<LocalVariable>,
+    /// Which role alone runs a PTX line, by its place in `roles`; not part of the JSON.
+    #[serde(skip)]
+    pub role_of_line: HashMap<Line, usize>,
     /// Warp roles; empty when all warps do the same, null without PTX.
     pub roles: Option<Vec<Role>>,
     /// setmaxnreg; null for a kernel that has none.
@@ -527,8 +530,8 @@ impl Occupancy {
 
     /// The warps an SM holds at most, when only dynamic shared memory is missing.
     pub fn most_warps_per_sm(&self) -> Option<u32> {
-        let warps = self.threads?.div_ceil(WARP_SIZE);
-        self.warps_per_sm.or(self.most_blocks_per_sm().map(|blocks| blocks.saturating_mul(warps)))
+        let most = || Some(self.most_blocks_per_sm()?.saturating_mul(self.threads?.div_ceil(WARP_SIZE)));
+        self.warps_per_sm.or_else(most)
     }
 }
 

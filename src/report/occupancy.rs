@@ -8,14 +8,14 @@ use std::collections::{HashMap, HashSet};
 use super::join::LaunchHints;
 use super::memory::MemoryMaps;
 use super::model::{Launch, LaunchFact, Occupancy, OccupancyStep, Resources, SmemRange};
-use crate::base::hardware::SmLimits;
+use crate::base::hardware::{SmLimits, WARP_SIZE};
 use crate::base::{Arch, Threads};
 use crate::cubin::{self, ElfKind, Image};
 use crate::ptx::{self, FunctionKind, Linkage, StateSpace};
-use crate::registers::occupancy::{self, RegisterStep};
+use crate::registers::occupancy::{self, Limiter, RegisterStep};
 
 /// What is known of a launch.
-pub(super) struct Launched<'a> {
+struct Launched<'a> {
     /// What the directives say.
     pub launch: &'a Launch,
     /// What the user or a compiler's cache says.
@@ -28,11 +28,57 @@ pub(super) struct Launched<'a> {
     pub tmem_columns: Option<u32>,
 }
 
+/// Everything that decides how many blocks of a kernel an SM holds. Reports, tables of libraries and matrices all ask with it, so that they
+/// say the same of the same kernel.
+pub(super) struct Source<'a, 'k> {
+    /// The cubin.
+    pub image: &'a Image<'a>,
+    /// The kernel in it.
+    pub function: &'a cubin::Function<'a>,
+    /// The kernel's PTX, where it is at hand.
+    pub ptx: Option<&'k ptx::Function<'k, 'k>>,
+    /// What the cubin and ptxas's log say that it needs.
+    pub resources: &'a Resources,
+    /// What the directives say.
+    pub launch: &'a Launch,
+    /// What the user or a compiler's cache says.
+    pub hints: LaunchHints,
+    /// The maps of its memory, where they were made.
+    pub memory: Option<&'a MemoryMaps>,
+}
+
+impl Source<'_, '_> {
+    /// How many blocks an SM holds, as far as it is known.
+    pub fn occupancy(&self) -> Option<Occupancy> {
+        let takes_dynamic_smem = match self.ptx {
+            Some(kernel) => ptx_takes_dynamic_smem(kernel),
+            None => cubin_may_take_dynamic_smem(self.image, self.function),
+        };
+        let least = self.memory.and_then(|maps| maps.shared.as_ref()?.dynamic_least_bytes);
+        let launched = Launched {
+            launch: self.launch,
+            hints: self.hints,
+            takes_dynamic_smem,
+            smem_dynamic_least: least,
+            tmem_columns: tmem_columns(self.ptx, self.memory),
+        };
+        occupancy_of(self.image.arch, self.resources, &launched)
+    }
+
+    /// Whether what an execution shows of the kernel's memory could change the answer: how much dynamic shared memory it touches at least,
+    /// where nobody says how much there is, and how many columns of tensor memory it holds.
+    pub fn asks_memory(&self) -> bool {
+        let Some(kernel) = self.ptx.filter(|kernel| kernel.is_definition()) else { return false };
+        let text = body_text(kernel);
+        self.hints.smem_dynamic_bytes.is_none() && ptx_takes_dynamic_smem(kernel) || text.contains("tcgen05.alloc")
+    }
+}
+
 /// Most rows of a table by dynamic shared memory: an SM holds at most 32 blocks.
 const MOST_RANGES: u32 = 32;
 
 /// How many blocks an SM holds; none when the registers or the hardware are not known.
-pub(super) fn occupancy_of(arch: Arch, resources: &Resources, launched: &Launched<'_>) -> Option<Occupancy> {
+fn occupancy_of(arch: Arch, resources: &Resources, launched: &Launched<'_>) -> Option<Occupancy> {
     let Launched { launch, hints, .. } = launched;
     // A launch of another size than .reqntid fails.
     let required = Launch { maxntid: None, ..(*launch).clone() }.threads();
@@ -74,7 +120,21 @@ pub(super) fn occupancy_of(arch: Arch, resources: &Resources, launched: &Launche
         ..occupancy::Launch::default()
     };
     if threads.is_none() {
-        return Some(unknown);
+        // The smallest block tells what no block can have.
+        let least = occupancy::Launch { threads: WARP_SIZE, ..asked };
+        let found = occupancy::occupancy(arch, &least).ok()?;
+        let by_smem = found.blocks_per_sm == 0 && found.limiters.contains(&Limiter::SharedMemory);
+        let limiters: Vec<String> = found.limiters.iter().map(ToString::to_string).collect();
+        return Some(match by_smem {
+            true => Occupancy {
+                blocks_per_sm: Some(0),
+                warps_per_sm: Some(0),
+                limiter: limiters.first().cloned(),
+                limiters,
+                ..unknown
+            },
+            false => unknown,
+        });
     }
     let found = occupancy::occupancy(arch, &asked).ok()?;
     let limiters: Vec<String> = found.limiters.iter().map(ToString::to_string).collect();
@@ -119,7 +179,7 @@ fn by_smem_dynamic(arch: Arch, launch: &occupancy::Launch) -> Vec<SmemRange> {
 
 /// Whether a kernel's PTX names dynamic shared memory: an `.extern .shared` array of open size, or its size. A kernel that calls
 /// counts what the functions name that it can come to.
-pub(super) fn ptx_takes_dynamic_smem(kernel: &ptx::Function<'_, '_>) -> bool {
+fn ptx_takes_dynamic_smem(kernel: &ptx::Function<'_, '_>) -> bool {
     let module = kernel.module();
     let open: Vec<&str> = module
         .variables()
@@ -184,7 +244,7 @@ fn has_word(text: &str, word: &str) -> bool {
 
 /// Columns of tensor memory that a block of a kernel holds at once: as the map has it, or else the largest allocation that the text has
 /// as a number.
-pub(super) fn tmem_columns(kernel: Option<&ptx::Function<'_, '_>>, memory: Option<&MemoryMaps>) -> Option<u32> {
+fn tmem_columns(kernel: Option<&ptx::Function<'_, '_>>, memory: Option<&MemoryMaps>) -> Option<u32> {
     let mapped =
         memory.and_then(|maps| maps.tensor.as_ref()?.allocated).and_then(|columns| u32::try_from(columns).ok());
     let module = kernel?.module();
@@ -196,7 +256,7 @@ pub(super) fn tmem_columns(kernel: Option<&ptx::Function<'_, '_>>, memory: Optio
 
 /// Whether a kernel of a cubin may take dynamic shared memory. A cubin does not tell the two kinds apart where there is static shared
 /// memory, and one that still has to be linked does not tell at all.
-pub(super) fn cubin_may_take_dynamic_smem(image: &Image<'_>, function: &cubin::Function<'_>) -> bool {
+fn cubin_may_take_dynamic_smem(image: &Image<'_>, function: &cubin::Function<'_>) -> bool {
     function.resources.has_smem_section || image.kind == ElfKind::Relocatable
 }
 

@@ -10,7 +10,7 @@ use super::{NEWEST_RELEASE, Origin, Version, VersionRequest};
 #[derive(Debug, thiserror::Error)]
 pub enum ToolchainError {
     /// Nothing was asked for, the machine has none, and none could be fetched.
-    #[error("no ptxas was found ({}), and none could be installed: {why}", searched.join(", "))]
+    #[error("no ptxas is at hand, and none could be installed: {why} (looked for at: {})", searched.join(", "))]
     NotFound {
         /// Where it was looked for, in words.
         searched: Vec<String>,
@@ -81,14 +81,14 @@ pub enum ToolchainError {
     },
     /// The folder of toolchains cannot be made.
     #[error(
-        "could not make the folder of toolchains {}: {source}; let PTXINSPECT_TOOLCHAINS name one that you can write to, or give \
+        "could not make the folder of toolchains {}: {why}; set PTXINSPECT_TOOLCHAINS to a folder that you can write to, or give \
          a ptxas with --ptxas PATH", path.display()
     )]
     StoreFolder {
         /// The folder.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        why: std::io::Error,
     },
     /// There is no home to keep toolchains in.
     #[error("there is no folder to keep toolchains in: set HOME or PTXINSPECT_TOOLCHAINS")]
@@ -186,20 +186,30 @@ pub enum ToolchainError {
         installed: Vec<Version>,
     },
     /// The file system said no.
-    #[error("could not {action} {}: {source}", path.display())]
+    #[error("could not {action} {}: {why}{}", path.display(), elsewhere(why))]
     Io {
         /// `write`, `make the folder`.
         action: &'static str,
         /// What.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        why: io::Error,
     },
 }
 
+/// What helps where the store of toolchains cannot be written.
+fn elsewhere(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::StorageFull => {
+            "; set PTXINSPECT_TOOLCHAINS to a folder that you can write to"
+        }
+        _ => "",
+    }
+}
+
 impl ToolchainError {
-    pub(super) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
-        ToolchainError::Io { action, path: path.to_owned(), source }
+    pub(super) fn io(action: &'static str, path: &Path, why: io::Error) -> Self {
+        ToolchainError::Io { action, path: path.to_owned(), why }
     }
 }
 

@@ -47,6 +47,7 @@ fn one_architecture() {
         shared memory bytes       17,408     233,472      13
         warps                         12          64       5
         blocks                         1          32      32
+        1,024 bytes of a block's shared memory are the system's own
 
         registers  blocks  warps  occupancy  limited by
           1 -  32       5     60     93.8 %  threads
@@ -87,6 +88,7 @@ fn two_limits_clusters_and_a_mode() {
         warps                          8          64       8
         blocks                         1          32      32
         barriers                       3          64      21
+        1,024 bytes of a block's shared memory are the system's own
 
         registers  blocks  warps  occupancy  limited by
       >   1 - 128       2     16     25.0 %  shared memory
@@ -102,7 +104,7 @@ fn a_launch_that_cannot_run() {
       memory a block
     An SM holds no block of it: the launch fails
 
-      because       a thread has at most 256 registers, found 300
+      because       a thread has at most 255 registers, found 300
       because       a block has at most 232448 bytes of shared memory, found 300000
       more blocks   1 fits with at most 255 registers a thread (45 fewer) and at
                     most 232,448 bytes of shared memory a block (67,552 fewer); this
@@ -115,6 +117,7 @@ fn a_launch_that_cannot_run() {
         shared memory bytes      301,056     233,472       0  <- limit
         warps                          4          32       8
         blocks                         1          16      16
+        1,024 bytes of a block's shared memory are the system's own
 
         registers  blocks  warps  occupancy  limited by
           1 - 255       0      0      0.0 %  shared memory
@@ -315,4 +318,12 @@ fn a_line_without_end_is_not_kept() {
     assert_eq!(batch(&input[..], &mut out).unwrap(), Summary { lines: 2, refused: 1 });
     let text = String::from_utf8(out).unwrap();
     assert!(text.contains("expected a line of at most 1048576 bytes") && text.contains("\"blocks_per_sm\":32"));
+}
+
+#[test]
+fn registers_that_no_instruction_names() {
+    let said = |registers: u32| answer(&format!("--arch sm_90a --registers {registers} --threads 64")).unwrap();
+    assert!(said(256).contains("a kernel has at most 255 registers a thread"), "{}", said(256));
+    assert!(said(300).contains("a thread has at most 255 registers, found 300"), "{}", said(300));
+    assert!(!said(255).contains("at most 255 registers a thread: an instruction"), "{}", said(255));
 }

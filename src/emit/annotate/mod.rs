@@ -93,7 +93,7 @@ fn hot_lines(view: &View<'_>, document: &Document<'_>) -> Vec<u32> {
     let mut hot: Vec<u32> = view.groups(document).filter(is_hot).map(|group| group.line.0).collect();
     if peaks.iter().all(Option::is_none) {
         let mut by_size: Vec<(usize, u32)> =
-            view.groups(document).map(|group| (group.members.len(), group.line.0)).collect();
+            view.groups(document).map(|group| (view.made_of(&group), group.line.0)).collect();
         by_size.sort_by_key(|&(size, line)| (std::cmp::Reverse(size), line));
         hot.extend(by_size.iter().take(HOT_LINES).map(|(_, line)| line));
     }

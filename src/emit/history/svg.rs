@@ -65,8 +65,15 @@ fn open(height: f64, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
-         style=\"max-width:100%;min-width:640px;height:auto\" role=\"img\" aria-label=\"Figures over commits\">\n<style>{STYLE}</style>"
+         style=\"max-width:100%;min-width:{WIDTH}px;height:auto\" role=\"img\" aria-label=\"Figures over commits\">\n<style>{STYLE}</style>"
     )
+}
+
+/// The height nearest to one at which a label has room beside those that are there; none where the panel is full.
+fn free(wanted: f64, taken: &[f64]) -> Option<f64> {
+    let is_free = |height: &f64| taken.iter().all(|other| (other - height).abs() >= LABEL);
+    let steps = (0..20).flat_map(|step| [wanted + LABEL * f64::from(step), wanted - LABEL * f64::from(step)]);
+    steps.filter(|height| (TOP - LABEL..=BOTTOM + LABEL / 2.0).contains(height)).find(is_free)
 }
 
 fn write_panel(chart: &Chart<'_>, track: &Track, metric: Metric, out: &mut dyn Write) -> io::Result<()> {
@@ -122,11 +129,11 @@ fn write_panel(chart: &Chart<'_>, track: &Track, metric: Metric, out: &mut dyn W
                 escape(&hint)
             )?;
         }
-        let height = y(*value);
-        if taken.iter().all(|other| (other - height).abs() >= LABEL) {
+        // Beside the curves, never on one of them.
+        if let Some(height) = free(y(*value), &taken) {
             taken.push(height);
             let text = format!("{} {}", thousands(*value), release(series.ptxas.as_deref()));
-            let (x, y) = (x(last + 1) + 6.0, height + 4.0);
+            let (x, y) = (RIGHT + 8.0, height + 4.0);
             writeln!(out, "<text class=\"v {class}\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", escape(&text))?;
         }
     }
@@ -140,4 +147,23 @@ fn write_panel(chart: &Chart<'_>, track: &Track, metric: Metric, out: &mut dyn W
         writeln!(out, "<text x=\"{RIGHT}\" y=\"{below}\" text-anchor=\"end\">{}</text>", escape(&text))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_find_room_beside_one_another() {
+        let mut taken: Vec<f64> = Vec::new();
+        for wanted in [BOTTOM, BOTTOM, BOTTOM - 3.0, TOP, TOP] {
+            let height = free(wanted, &taken).expect("room");
+            assert!((TOP - LABEL..=BOTTOM + LABEL).contains(&height), "{height}");
+            assert!(taken.iter().all(|other| (other - height).abs() >= LABEL), "{height} {taken:?}");
+            taken.push(height);
+        }
+        // A panel has room for so many, and no more are written over others.
+        let more = std::iter::from_fn(|| free(BOTTOM, &taken).inspect(|height| taken.push(*height))).count();
+        assert!(more < 20 && free(BOTTOM, &taken).is_none(), "{more}");
+    }
 }

@@ -148,6 +148,8 @@ function liveSet(code, at) {
 /** How many of some instructions can be run: what fills up the section is not counted. */
 const counted = (code, list) => list.reduce((count, at) => count + 1 - code.fills[at], 0);
 const timesText = (code, list) => { const count = list ? counted(code, list) : 0; return count ? `${count}×` : ""; };
+/** Instructions whose own line the line table has: those that only stand near it are none of it. */
+const ownOf = (code, list) => list && list.filter((at) => code.own[at] > 0);
 
 /** Cycles that instructions take one warp alone, each once; null where one of them is not known. */
 const cyclesOf = (code, list) => (list.some((at) => code.raw.cycle[at] < 0) ? null : list.reduce((sum, at) => sum + code.raw.waited[at], 0));

@@ -94,7 +94,7 @@ function showMemory(kernel) {
   if (box.hidden) return;
   const least = shared && shared.dynamic_least_bytes;
   const parts = [];
-  if (shared && shared.static_bytes) parts.push(`${thousands(shared.static_bytes)} B of static shared memory`);
+  if (shared && shared.static_bytes) parts.push(`${thousands(shared.static_bytes)} B of static variables`);
   if (least) parts.push(`at least ${thousands(least)} B of dynamic shared memory`);
   if (tensor && tensor.allocated !== null) parts.push(`${tensor.allocated} columns of tensor memory`);
   box.querySelector("summary").innerHTML = `<b>Memory</b> ${parts.join(", ") || "who touches which bytes"}`;

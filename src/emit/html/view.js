@@ -73,7 +73,7 @@ function ptxRow(row) {
   const cycles = code.raw.cycle ? `<span class="u">${list ? (cyclesOf(code, list) ?? "?") : ""}</span>` : "";
   const waits = code.raw.cycle && list ? list.map((at) => waitText(code, at)).filter(Boolean) : [];
   const marks = code.findings.get(row + 1), told = [...multipliedAt(row + 1), ...waits];
-  return `<div class="${namesOf.ptx(row)}" data-i="${row}"${told.length ? ` title="${escapeText(told.join("\n"))}"` : ""}><span class="gut"><b style="width:${panes.ptx.digits}ch">${row + 1}</b>${live}<span class="n">${timesText(code, list)}</span>${cycles}</span><span class="t">${ptxHtml(code.ptx[row], state.wanted)}</span>${marks ? marks.map(badge).join("") : ""}</div>`;
+  return `<div class="${namesOf.ptx(row)}" data-i="${row}"${told.length ? ` title="${escapeText(told.join("\n"))}"` : ""}><span class="gut"><b style="width:${panes.ptx.digits}ch">${row + 1}</b>${live}<span class="n">${timesText(code, ownOf(code, list))}</span>${cycles}</span><span class="t">${ptxHtml(code.ptx[row], state.wanted)}</span>${marks ? marks.map(badge).join("") : ""}</div>`;
 }
 
 // Cycles from which on a wait stands out.
@@ -221,13 +221,13 @@ function showHeads() {
   const { code } = state;
   const live = code.gpr ? '<span class="g" title="the most live vector registers of its instructions">R</span>' : "";
   const head = (name, html) => { panes[name].pane.querySelector(".heads").innerHTML = `<span class="gut">${html}</span>`; };
-  head("ptx", `<b style="width:${panes.ptx.digits}ch">line</b>${live}<span class="n" title="instructions made of it">SASS</span>${code.raw.cycle ? '<span class="u" title="cycles that its instructions take one warp alone, each once: an estimate">cyc</span>' : ""}`);
+  head("ptx", `<b style="width:${panes.ptx.digits}ch">line</b>${live}<span class="n" title="instructions made of it, padding not counted">SASS</span>${code.raw.cycle ? '<span class="u" title="cycles that its instructions take one warp alone, each once: an estimate">cyc</span>' : ""}`);
   const counts = code.gpr ? '<span class="g" title="live vector registers">R</span><span class="u" title="live uniform registers">UR</span><span class="u" title="live predicates">P</span>' : "";
   const depth = code.depth && code.raw.loops.length ? '<span class="lp" title="loop depth"></span>' : "";
   const time = code.raw.cycle ? '<span class="u y" title="the cycle of its turn, or of its way outside of loops, in which it issues with one warp alone: an estimate">cyc</span><span class="u" title="cycles since the instruction before it">+</span>' : "";
   head("sass", `<b style="width:${panes.sass.digits}ch">pc</b>${counts}${depth}${time}`);
   if (state.control) panes.sass.pane.querySelector(".heads").insertAdjacentHTML("beforeend", '<span class="t">waits : read : write : yield : stall</span>');
-  head("source", `<b style="width:${panes.source.digits}ch">line</b>${live}<span class="n" title="instructions made of it">SASS</span>`);
+  head("source", `<b style="width:${panes.source.digits}ch">line</b>${live}<span class="n" title="instructions made of it, padding not counted">SASS</span>`);
 }
 
 function rulers() {

@@ -69,7 +69,8 @@ fn warps(found: &Occupancy) -> Option<String> {
 pub(super) fn notes(table: &Table<'_>) -> Vec<String> {
     let has = |of: fn(&Row) -> bool| table.rows.iter().any(of);
     let missing = |fact: LaunchFact| {
-        table.rows.iter().any(|row| row.occupancy.as_ref().is_some_and(|found| found.missing.contains(&fact)))
+        let depends = |found: &Occupancy| found.warps_per_sm.is_none() && found.missing.contains(&fact);
+        table.rows.iter().any(|row| row.occupancy.as_ref().is_some_and(depends))
     };
     let mut notes = Vec::new();
     if has(|row| row.spills.is_some_and(|spills| spills.instructions > 0)) {
@@ -86,6 +87,16 @@ pub(super) fn notes(table: &Table<'_>) -> Vec<String> {
             "where cubins hold a kernel with the same figures they share a row; -v has a row for each".to_owned(),
         );
     }
+    if has(is_smem_open) {
+        notes.push(
+            "smem: bytes of shared memory of a block; + where the launch may add dynamic shared memory, and how much is \
+             not known"
+                .to_owned(),
+        );
+    }
+    if has(|row| row.occupancy.as_ref().is_some_and(Occupancy::cannot_launch)) {
+        notes.push("0 warps: a block needs more than an SM has, so that the launch fails".to_owned());
+    }
     let facts: Vec<LaunchFact> =
         [LaunchFact::Threads, LaunchFact::SmemDynamic].into_iter().filter(|fact| missing(*fact)).collect();
     if !facts.is_empty() {
@@ -94,12 +105,16 @@ pub(super) fn notes(table: &Table<'_>) -> Vec<String> {
     notes
 }
 
-/// Shared memory of a block, with what the launch adds; `+` where that is not known and decides how many blocks there are.
+/// Shared memory of a block, with what the launch adds; `+` where the launch adds more, and nothing says how much.
 fn smem(row: &Row) -> Option<String> {
     let known = row.smem_bytes()?;
-    let more =
-        row.occupancy.as_ref().is_some_and(|found| found.warps_per_sm.is_none() && found.most_warps_per_sm().is_some());
+    let more = is_smem_open(row);
     Some(format!("{}{}", thousands(known), if more { "+" } else { "" }))
+}
+
+/// Whether the launch decides how much shared memory a block has.
+fn is_smem_open(row: &Row) -> bool {
+    row.occupancy.as_ref().is_some_and(|found| found.missing.contains(&LaunchFact::SmemDynamic))
 }
 
 /// The columns that say something: without instructions there are no live registers.

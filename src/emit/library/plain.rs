@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use super::{Table, arch_columns, arches, columns, name, particulars};
 use crate::emit::escape::terminal;
 use crate::emit::text::thousands;
+use crate::report::Occupancy;
 
 /// Every row with its figures as plain numbers; a figure that is not known is empty.
 pub fn write_csv(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
@@ -29,6 +30,9 @@ pub fn write_csv(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
         "limiter",
         "instructions",
         "code_bytes",
+        "smem_dynamic_bytes",
+        "smem_dynamic_least_bytes",
+        "most_warps_per_sm",
     ];
     writeln!(out, "{}", head.join(","))?;
     for row in table.rows {
@@ -60,6 +64,9 @@ pub fn write_csv(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
             quoted(occupancy.and_then(|found| found.limiter.as_deref()).unwrap_or("")),
             number(row.instructions.count()),
             number(Some(resources.code_bytes)),
+            number(occupancy.and_then(|found| found.smem_dynamic_bytes)),
+            number(occupancy.and_then(|found| found.smem_dynamic_least_bytes)),
+            number(occupancy.and_then(Occupancy::most_warps_per_sm).map(u64::from)),
         ];
         writeln!(out, "{}", cells.join(","))?;
     }

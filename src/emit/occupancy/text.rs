@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::Answer;
 use crate::base::hardware::{
-    PORTABLE_CLUSTER_BLOCKS, PORTABLE_SMEM_PER_BLOCK_BYTES, REGISTERS_PER_SM, SmLimits, WARP_SIZE,
+    MAX_NAMED_REGISTERS, PORTABLE_CLUSTER_BLOCKS, PORTABLE_SMEM_PER_BLOCK_BYTES, REGISTERS_PER_SM, SmLimits, WARP_SIZE,
 };
 use crate::registers::occupancy::{Launch, Limiter, Obstacle, Occupancy, RegisterRange, SmemMode};
 
@@ -271,6 +271,12 @@ fn fit(blocks: u32) -> String {
 fn notes(launch: &Launch, answer: &Answer) -> Vec<String> {
     let blocks = answer.occupancy.blocks_per_sm;
     let mut notes = Vec::new();
+    if launch.registers == MAX_NAMED_REGISTERS + 1 {
+        // The hardware's allocation would take it, and so does NVIDIA's calculator.
+        notes.push(format!(
+            "a kernel has at most {MAX_NAMED_REGISTERS} registers a thread: an instruction names no more"
+        ));
+    }
     if launch.smem() > PORTABLE_SMEM_PER_BLOCK_BYTES && launch.smem_mode == SmemMode::NonPortable && blocks > 0 {
         notes.push("more than 48 KB of shared memory has to be dynamic, and opted in to".to_owned());
     }
@@ -347,10 +353,15 @@ fn resources(
         rows.push((Limiter::Barriers, "barriers", launch.barriers.into(), barriers.into(), limits.barriers));
     }
     writeln!(out, "                       a block takes   an SM has  blocks")?;
+    let reserved = sm.smem_reserved_bytes;
     for (limiter, name, takes, has, blocks) in rows {
         let mark = if occupancy.limiters.contains(&limiter) { limit } else { "" };
         let blocks = blocks.map_or("any".to_owned(), |blocks| blocks.to_string());
         writeln!(out, "    {name:<19}{:>13}{:>12}{blocks:>8}{mark}", grouped(takes), grouped(has))?;
+    }
+    if reserved > 0 {
+        let text = format!("{} bytes of a block's shared memory are the system's own", grouped(reserved));
+        wrapped(out, width, "    ", &text)?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use super::diagnostic::numbered;
 use super::figures::{bytes, count, thousands};
 use super::style::{BOLD, DIM, GOOD, RESET, WARN};
 use super::wrap::wrap;
-use super::{Options, findings, matrices, memory, pressure, source_lines, summary, warps};
+use super::{Options, findings, matrices, memory, pressure, source_lines, summary, warps, write_wrapped};
 use crate::base::Line;
 use crate::emit::escape::terminal;
 use crate::report::{Kernel, KernelKind, LineFacts, Occupancy, SmemRange, Unit, shorten};
@@ -136,7 +136,11 @@ pub(super) fn write_memory(kernel: &Kernel, unit: &Unit, options: &Options, out:
         parts.push(format!("{} of local memory", bytes(local)));
     }
     if let Some(shared) = resources.smem_bytes.filter(|&n| n > 0) {
-        parts.push(format!("{} of static shared memory", bytes(shared)));
+        // Where dynamic shared memory asks for an alignment, ptxas fills up to it.
+        let declared = kernel.memory.as_ref().and_then(|maps| maps.shared.as_ref()).map(|map| map.static_bytes);
+        let own = declared.filter(|own| (1..shared).contains(own));
+        let own = own.map(|own| format!(" ({} of it variables)", bytes(own))).unwrap_or_default();
+        parts.push(format!("{} of static shared memory{own}", bytes(shared)));
     }
     for bank in &resources.cmem {
         let parameters = if bank.bank == 0 { " (parameters)" } else { "" };
@@ -265,7 +269,8 @@ pub(super) fn write_lines(kernel: &Kernel, unit: &Unit, options: &Options, out: 
     if hottest.is_empty() {
         return Ok(());
     }
-    writeln!(out, "  {DIM}PTX lines with the most SASS instructions{RESET}")?;
+    let title = format!("{DIM}PTX lines with the most SASS instructions, padding not counted{RESET}");
+    write_wrapped(&title, "  ", "    ", options.width, out)?;
     let most = hottest.first().map_or(0, |facts| weight(facts));
     let digits = hottest.iter().map(|facts| facts.ptx_line.to_string().len()).max().unwrap_or(0);
     let room = options.width.saturating_sub(digits + 20).max(20);

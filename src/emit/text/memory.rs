@@ -48,7 +48,7 @@ fn write_shared(
 ) -> io::Result<()> {
     let mut parts = Vec::new();
     if shared.static_bytes > 0 {
-        parts.push(format!("{} static", bytes_of(shared.static_bytes)));
+        parts.push(format!("{} of static variables", bytes_of(shared.static_bytes)));
     }
     let asked = occupancy.and_then(|found| found.smem_dynamic_bytes).filter(|bytes| *bytes > 0);
     parts.extend(asked.map(|asked| format!("{} dynamic", bytes_of(asked))));

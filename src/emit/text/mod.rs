@@ -23,7 +23,8 @@ pub use figures::{bytes, count, kernels_and_functions, thousands};
 pub use source_lines::write as write_source_lines;
 pub use style::{BAD, BOLD, COLOURS, DIM, GOOD, NOTE, RESET, WARN};
 pub(super) use summary::launch_decides;
-pub(super) use wrap::{wrap, wrap_path};
+pub use wrap::wrap;
+pub(super) use wrap::wrap_path;
 
 use self::findings::Finding;
 use super::escape::terminal;

@@ -9,6 +9,7 @@ use super::style::{DIM, RESET, WARN};
 use super::wrap::wrap;
 use super::{Options, write_wrapped};
 use crate::base::Line;
+use crate::base::hardware::SUB_PARTITIONS as SCHEDULERS;
 use crate::emit::cost::accesses;
 use crate::emit::escape::terminal;
 use crate::emit::links;
@@ -142,7 +143,13 @@ fn write_costs(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::R
             let warps = count(u64::from(at.warps_per_scheduler), "warp");
             // Warps of other roles are elsewhere.
             let has_roles = kernel.roles.as_ref().is_some_and(|roles| !roles.is_empty());
-            let all = if has_roles { " that all run it" } else { "" };
+            let resident = kernel.occupancy.as_ref().and_then(|found| found.warps_per_sm);
+            let is_part = resident.is_some_and(|warps| u32::from(at.warps_per_scheduler) * SCHEDULERS < warps);
+            let all = match (has_roles, is_part) {
+                (true, true) => " that run it",
+                (true, false) => " that all run it",
+                (false, _) => "",
+            };
             // What two builds are compared by.
             let each = cost.loop_cycles().map_or_else(String::new, |each| {
                 let turns = cost.ptx_turns.filter(|turns| *turns > 1);

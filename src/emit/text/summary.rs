@@ -132,6 +132,13 @@ fn occupancy(kernel: &Kernel) -> Option<String> {
     let occupancy = kernel.occupancy.as_ref()?;
     let blocks = |blocks: u32| count(u64::from(blocks), "block");
     let Some(threads) = occupancy.threads else {
+        if occupancy.cannot_launch() {
+            let asked = occupancy.smem_dynamic_bytes.or(occupancy.smem_dynamic_least_bytes).unwrap_or(0);
+            let asked = thousands(asked);
+            return Some(format!(
+                "It cannot be launched: with {asked} B of dynamic shared memory a block has more than an SM can give it."
+            ));
+        }
         return Some(format!("How many blocks an SM holds depends on {}.", launch_decides(&occupancy.missing)));
     };
     let least = occupancy.smem_dynamic_least_bytes;

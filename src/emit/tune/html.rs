@@ -54,10 +54,9 @@ fn write_table(tuned: &Tuned, out: &mut dyn Write) -> io::Result<()> {
     let Some(base) = now(tuned) else { return Ok(()) };
     let head = |column: &Column| {
         let [first, second] = column.head;
-        // A word that a terminal has to break is whole here.
-        match first.strip_suffix('-') {
-            Some(first) => format!("{first}{second}"),
-            None => format!("{first} {second}"),
+        match second {
+            "insts" => "instructions".to_owned(),
+            second => format!("{first} {second}").trim_start().to_owned(),
         }
     };
     writeln!(

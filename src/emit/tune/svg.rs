@@ -35,8 +35,8 @@ pub(super) fn write_one(tuned: &Tuned, out: &mut dyn Write) -> io::Result<()> {
 fn open(height: f64, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\" \
-         aria-label=\"Builds by spilt bytes and by cycles or instructions\">\n<style>{STYLE}</style>"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
+         style=\"max-width:100%;min-width:{WIDTH}px;height:auto\" role=\"img\" aria-label=\"Builds by spilt bytes and by cycles or instructions\">\n<style>{STYLE}</style>"
     )
 }
 

@@ -71,12 +71,12 @@ impl Column {
 }
 
 pub(super) const COLUMNS: [Column; 10] = [
-    Column { head: ["regis-", "ters"], of: |f| f.registers.map(u64::from), less_is_better: true, may_go: false },
+    Column { head: ["", "registers"], of: |f| f.registers.map(u64::from), less_is_better: true, may_go: false },
     Column { head: ["spills", "in loops"], of: |f| f.spills_in_loops, less_is_better: true, may_go: false },
     Column { head: ["spilt", "bytes"], of: |f| f.spill_bytes, less_is_better: true, may_go: false },
     Column { head: ["blocks", "per SM"], of: |f| f.blocks_per_sm.map(u64::from), less_is_better: false, may_go: false },
     Column { head: ["cycles", "a block"], of: |f| f.cycles_per_block, less_is_better: true, may_go: true },
-    Column { head: ["instruc-", "tions"], of: |f| f.instructions, less_is_better: true, may_go: false },
+    Column { head: ["", "insts"], of: |f| f.instructions, less_is_better: true, may_go: false },
     Column { head: ["weighted", "by loops"], of: |f| f.instructions_weighted, less_is_better: true, may_go: true },
     Column { head: ["ptxas", "warns"], of: |f| Some(f.losses), less_is_better: true, may_go: true },
     Column { head: ["to shared", "in loops"], of: |f| f.shared_spills_in_loops, less_is_better: true, may_go: true },
@@ -131,7 +131,8 @@ fn write_table(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Res
             .iter()
             .map(|(column, width)| format!("  {:>width$}", column.head.get(line).unwrap_or(&"")))
             .collect();
-        writeln!(out, "{DIM}  {row:>3}  {what:<change$}{heads}{RESET}")?;
+        let head = format!("  {row:>3}  {what:<change$}{heads}");
+        writeln!(out, "{DIM}{}{RESET}", head.trim_end())?;
     }
     for row in &tuned.rows {
         let mut lines = cut(&changes(row), change);
@@ -140,7 +141,8 @@ fn write_table(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Res
         let rest = lines.split_off(usize::from(has_room).min(lines.len()));
         let head = lines.pop().unwrap_or_default();
         if !has_room {
-            writeln!(out, "  {:>3}  {}", row.row, terminal(&rest.join(" ")))?;
+            let text = rest.join(" ");
+            write_wrapped(&terminal(&text), &format!("  {:>3}  ", row.row), "       ", options.width, out)?;
         }
         let number = if has_room { row.row.to_string() } else { String::new() };
         write!(out, "  {number:>3}  {:<change$}", terminal(&head))?;

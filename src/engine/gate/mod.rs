@@ -200,11 +200,19 @@ pub fn read_baseline(plan: &Plan, update: bool) -> Result<Option<(String, Baseli
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && update => return Ok(None),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => bail!(
-            "there is no baseline {}: `ptxinspect gate --update` with the same arguments records one",
+            "there is no baseline {}, so nothing to compare with: run the same command with --update to record one, and commit \
+             the file; --baseline names one that is elsewhere",
             plan.baseline_name
         ),
         Err(error) => return Err(error).with_context(|| format!("cannot read the baseline {}", plan.baseline_name)),
     };
-    let parsed = Baseline::parse(&text).with_context(|| format!("the baseline {} cannot be used", plan.baseline_name));
-    Ok(Some((text, parsed?)))
+    // An update reads what it does not measure anew: with a file that it cannot read it would fail as the comparison does.
+    let parsed = Baseline::parse(&text).map_err(|error| {
+        let name = &plan.baseline_name;
+        anyhow::anyhow!(
+            "the baseline {name} cannot be used: {error}; restore it (`git checkout {name}`), or delete it and record it anew with \
+             the same command and --update"
+        )
+    })?;
+    Ok(Some((text, parsed)))
 }

@@ -7,6 +7,7 @@ use anyhow::Result;
 use super::{Trials, missing};
 use crate::compare::unified;
 use crate::cost::{L1_LATENCY, Machine};
+use crate::report::LaunchHints;
 use crate::tune::{
     Aim, AimAnswer, Axis, Change, Frees, Holder, Outcome, Refusals, Row, Search, Tried, Tuned, Why, best, closest,
     front, is_faster,
@@ -93,14 +94,19 @@ impl Trials<'_, '_> {
             ));
             tuned
         };
+        let launch = self.launch();
         let all: Vec<String> = session.flags.iter().chain(&flags).map(|flag| quoted(flag)).collect();
         let flags_text = if all.is_empty() { String::new() } else { format!(" -- {}", all.join(" ")) };
-        commands.push(format!("ptxinspect {} --arch {} --ptxas {ptxas}{flags_text}", quoted(&source), self.bench.arch));
+        commands.push(format!(
+            "ptxinspect {} --arch {} --ptxas {ptxas}{launch}{flags_text}",
+            quoted(&source),
+            self.bench.arch
+        ));
         if let Some(file) = one.trial.controls() {
             let own = if session.flags.is_empty() { "" } else { " -- " };
             let own_flags: Vec<String> = session.flags.iter().map(|flag| quoted(flag)).collect();
             commands.push(format!(
-                "ptxinspect diff {} --arch {} --ptxas {ptxas} --after-flags={}{own}{}",
+                "ptxinspect diff {} --arch {} --ptxas {ptxas}{launch} --after-flags={}{own}{}",
                 quoted(&source),
                 self.bench.arch,
                 quoted(&format!("--apply-controls={file}")),
@@ -119,6 +125,14 @@ impl Trials<'_, '_> {
             commands,
             patch: edited.map(|edited| unified(&name, self.bench.module.text(), &edited)),
         })
+    }
+
+    /// What the user said of the launch, as flags: without them a row's figures are others.
+    fn launch(&self) -> String {
+        let LaunchHints { threads, smem_dynamic_bytes, .. } = self.bench.request.launch;
+        let threads = threads.map(|threads| format!(" --threads {threads}"));
+        let smem = smem_dynamic_bytes.map(|bytes| format!(" --smem-dynamic {bytes}"));
+        threads.into_iter().chain(smem).collect()
     }
 
     /// Why cycles are not estimated.

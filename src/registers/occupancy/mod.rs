@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::Arch;
 use crate::base::hardware::{
-    ARCHITECTURES, MAX_CLUSTER_BLOCKS, MAX_REGISTERS_PER_THREAD, MAX_THREADS_PER_BLOCK, PORTABLE_SMEM_PER_BLOCK_BYTES,
-    REGISTER_GRANULARITY, REGISTERS_PER_SM, SUB_PARTITIONS, SmLimits, WARP_SIZE,
+    ARCHITECTURES, MAX_CLUSTER_BLOCKS, MAX_NAMED_REGISTERS, MAX_REGISTERS_PER_THREAD, MAX_THREADS_PER_BLOCK,
+    PORTABLE_SMEM_PER_BLOCK_BYTES, REGISTER_GRANULARITY, REGISTERS_PER_SM, SUB_PARTITIONS, SmLimits, WARP_SIZE,
 };
 
 pub use steps::{RegisterRange, RegisterStep, SmemStep, Uniformity, register_table};
@@ -467,7 +467,7 @@ impl<'a> Model<'a> {
         let Launch { threads, registers, barriers, tmem_columns, .. } = *self.launch;
         let mut found = Vec::new();
         if registers > MAX_REGISTERS_PER_THREAD {
-            found.push(Obstacle::RegistersPerThread { found: registers, most: MAX_REGISTERS_PER_THREAD });
+            found.push(Obstacle::RegistersPerThread { found: registers, most: MAX_NAMED_REGISTERS });
         } else if self.register_limit(registers) == Some(0) && threads <= MAX_THREADS_PER_BLOCK {
             found.push(Obstacle::RegistersPerBlock {
                 found: self.registers_checked(registers),

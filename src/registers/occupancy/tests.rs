@@ -55,7 +55,7 @@ fn says_why_nothing_fits() {
     assert_eq!(
         why,
         [
-            "a thread has at most 256 registers, found 300",
+            "a thread has at most 255 registers, found 300",
             "a block has at most 101376 bytes of shared memory, found 200000",
             "a block has at most 1024 threads, found 2000",
         ]

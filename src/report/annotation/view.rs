@@ -145,6 +145,13 @@ impl<'a> View<'a> {
             .filter_map(|members| Some(Group { line: members.first()?.line, members }))
     }
 
+    /// How many instructions became of a line: those that the line table says are its own, without what fills up the section. Every count
+    /// by line is made so.
+    pub fn made_of(&self, group: &Group<'_>) -> usize {
+        let is_padding = |placed: &Placed| self.get(placed).is_some_and(|(_, instruction)| instruction.is_padding);
+        group.members.iter().filter(|placed| placed.is_own && !is_padding(placed)).count()
+    }
+
     /// A placed instruction and its section.
     pub fn get(&self, placed: &Placed) -> Option<(&'a AnnotatedKernel, &'a super::AnnotatedInstruction)> {
         let kernel = self.annotation.kernels.get(placed.kernel as usize)?;

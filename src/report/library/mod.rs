@@ -7,7 +7,7 @@
 mod row;
 mod summary;
 
-pub use row::{Copied, Depth, EntryFacts, JitFacts, Row, RowPressure, RowSpills, SortKey, fold, rows, sort};
+pub use row::{Beside, Copied, Depth, EntryFacts, JitFacts, Row, RowPressure, RowSpills, SortKey, fold, rows, sort};
 pub use summary::{ArchSummary, Bucket, Failure, Summary};
 
 /// The name and version of the table's JSON.

@@ -1,6 +1,7 @@
 //! One function of a library.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -9,11 +10,13 @@ use serde::{Serialize, Serializer};
 
 use crate::base::{RegFile, work};
 use crate::cubin::{Function, FunctionKind, Image};
+use crate::ptx;
 use crate::registers::code::{Code, Counting, WordKind};
 use crate::registers::spills;
 use crate::report::code::{marked_spills, own_ranges};
-use crate::report::join::{cubin_facts, launch_of, resources_of};
-use crate::report::occupancy::{Launched, cubin_may_take_dynamic_smem, occupancy_of};
+use crate::report::join::{cubin_facts, functions_by_name, launch_with, resources_of};
+use crate::report::occupancy::Source;
+use crate::report::warps;
 use crate::report::{Instructions, KernelKind, LaunchHints, Occupancy, Peak, Resources};
 
 /// How far a function is looked into.
@@ -111,9 +114,10 @@ pub struct Copied {
 type Figures = [Option<u64>; 12];
 
 impl Row {
-    /// Shared memory of a block: what is declared, and what is known of what the launch adds.
+    /// Shared memory of a block: what is declared, and what is known of what the launch adds, or the least that it must add.
     pub fn smem_bytes(&self) -> Option<u64> {
-        let launched = self.occupancy.as_ref().and_then(|found| found.smem_dynamic_bytes);
+        let launched =
+            self.occupancy.as_ref().and_then(|found| found.smem_dynamic_bytes.or(found.smem_dynamic_least_bytes));
         Some(self.resources.smem_bytes?.saturating_add(launched.unwrap_or(0)))
     }
 
@@ -184,18 +188,39 @@ fn text<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error
     serializer.serialize_str(text)
 }
 
+/// What is known of a cubin beside itself.
+#[derive(Clone, Copy)]
+pub struct Beside<'a> {
+    /// Its PTX.
+    pub module: Option<&'a ptx::Module<'a>>,
+    /// What the user or a compiler's cache says of the launch.
+    pub launch: LaunchHints,
+}
+
+/// What all rows of a cubin are made from.
+struct Rows<'a> {
+    image: &'a Image<'a>,
+    entry: Arc<str>,
+    arch: Arc<str>,
+    depth: Depth,
+    launch: LaunchHints,
+    kernels: HashMap<&'a str, ptx::Function<'a, 'a>>,
+}
+
 /// The rows of one cubin, in its order; of the functions that `wanted` lets pass.
-pub fn rows(
-    image: &Image<'_>,
+pub fn rows<'a>(
+    image: &'a Image<'a>,
     entry: &str,
     arch: &str,
     depth: Depth,
-    launch: LaunchHints,
+    beside: Beside<'a>,
     wanted: &(dyn Fn(&str) -> bool + Sync),
 ) -> (EntryFacts, Vec<Row>) {
     let (entry, arch): (Arc<str>, Arc<str>) = (Arc::from(entry), Arc::from(arch));
-    let row =
-        |function: &Function<'_>| wanted(&function.name).then(|| row(image, function, (&entry, &arch), depth, launch));
+    let kernels = functions_by_name(beside.module);
+    let from =
+        Rows { image, entry: Arc::clone(&entry), arch: Arc::clone(&arch), depth, launch: beside.launch, kernels };
+    let row = |function: &'a Function<'a>| wanted(&function.name).then(|| from.row(function));
     let rows: Vec<Row> = match depth {
         Depth::Resources => image.functions.iter().filter_map(row).collect(),
         // A library's largest cubin may be most of it.
@@ -219,59 +244,53 @@ pub fn rows(
     (facts, rows)
 }
 
-fn row(
-    image: &Image<'_>,
-    function: &Function<'_>,
-    (entry, arch): (&Arc<str>, &Arc<str>),
-    depth: Depth,
-    hints: LaunchHints,
-) -> Row {
-    let resources = resources_of(function, None);
-    let is_entry = function.kind == FunctionKind::Entry;
-    let from = &function.resources;
-    let mut row = Row {
-        entry: Arc::clone(entry),
-        arch: Arc::clone(arch),
-        name: function.name.to_string(),
-        demangled: None,
-        kind: if is_entry { KernelKind::Entry } else { KernelKind::Func },
-        cumulative_stack_bytes: from.min_stack_bytes.map(u64::from),
-        smem_reserved_bytes: u64::from(from.smem_reserved_bytes),
-        spills: marked_spills(image, function).map(|marked| RowSpills {
-            instructions: marked.len() as u64,
-            store_bytes: None,
-            load_bytes: None,
-        }),
-        instructions: Instructions {
-            total: (image.arch.sm >= 70).then_some(function.code.len() as u64 / 16),
-            ..Instructions::default()
-        },
-        pressure: None,
-        occupancy: match is_entry {
-            true => {
-                let takes_dynamic_smem = cubin_may_take_dynamic_smem(image, function);
-                let launch = launch_of(function);
-                let launched = Launched {
-                    launch: &launch,
-                    hints,
-                    takes_dynamic_smem,
-                    smem_dynamic_least: None,
-                    tmem_columns: None,
-                };
-                occupancy_of(image.arch, &resources, &launched)
-            }
-            false => None,
-        },
-        resources,
-        is_configured: false,
-        copies: Vec::new(),
-    };
-    if depth == Depth::Full
-        && let Some(code) = Code::analyse(image.arch, function, &Counting::default())
-    {
-        solve(&mut row, image, function, &code);
+impl<'a> Rows<'a> {
+    fn row(&self, function: &'a Function<'a>) -> Row {
+        let image = self.image;
+        let resources = resources_of(function, None);
+        let is_entry = function.kind == FunctionKind::Entry;
+        let from = &function.resources;
+        let mut row = Row {
+            entry: Arc::clone(&self.entry),
+            arch: Arc::clone(&self.arch),
+            name: function.name.to_string(),
+            demangled: None,
+            kind: if is_entry { KernelKind::Entry } else { KernelKind::Func },
+            cumulative_stack_bytes: from.min_stack_bytes.map(u64::from),
+            smem_reserved_bytes: u64::from(from.smem_reserved_bytes),
+            spills: marked_spills(image, function).map(|marked| RowSpills {
+                instructions: marked.len() as u64,
+                store_bytes: None,
+                load_bytes: None,
+            }),
+            instructions: Instructions {
+                total: (image.arch.sm >= 70).then_some(function.code.len() as u64 / 16),
+                ..Instructions::default()
+            },
+            pressure: None,
+            occupancy: if is_entry { self.occupancy(function, &resources) } else { None },
+            resources,
+            is_configured: false,
+            copies: Vec::new(),
+        };
+        if self.depth == Depth::Full
+            && let Some(code) = Code::analyse(image.arch, function, &Counting::default())
+        {
+            solve(&mut row, image, function, &code);
+        }
+        row
     }
-    row
+
+    /// As the report has it. The kernel is executed only where that could change the answer: a library has thousands.
+    fn occupancy(&self, function: &'a Function<'a>, resources: &Resources) -> Option<Occupancy> {
+        let (image, hints) = (self.image, self.launch);
+        let ptx = self.kernels.get(&*function.name);
+        let launch = launch_with(function, ptx);
+        let source = Source { image, function, ptx, resources, launch: &launch, hints, memory: None };
+        let is_asked = self.depth == Depth::Full && source.asks_memory();
+        let memory = ptx.filter(|_| is_asked).and_then(|kernel| warps::memory_of(kernel, &launch, &hints));
+        Source { memory: memory.as_ref(), ..source }.occupancy()
+    }
 }
 
 /// Fills in what the code says.
@@ -446,7 +465,8 @@ mod tests {
             let bytes = std::fs::read(file).unwrap();
             let image = Image::parse(&bytes).unwrap();
             let (entry, arch) = (format!("{copy}/{name}"), image.arch.to_string());
-            all.push(rows(&image, &entry, &arch, Depth::Resources, LaunchHints::default(), &|_| true).1);
+            let beside = Beside { module: None, launch: LaunchHints::default() };
+            all.push(rows(&image, &entry, &arch, Depth::Resources, beside, &|_| true).1);
         }
         all
     }

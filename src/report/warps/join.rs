@@ -8,11 +8,12 @@ use super::warp_facts::{self, WarpFacts};
 use crate::base::figures::ranges;
 use crate::base::work::{self, TooManySteps};
 use crate::base::{Line, Pc, RegFile};
+use crate::memory::MemoryMaps;
 use crate::ptx::{self, RegisterAction};
 use crate::registers::budget::budgets;
 use crate::registers::code::pcs;
 use crate::report::code::Section;
-use crate::report::{Advisory, Kernel, LaunchHints, Multiplication};
+use crate::report::{Advisory, Kernel, Launch, LaunchHints, Multiplication};
 use crate::roles;
 use crate::roles::pool::{self, Fit, Share};
 use crate::roles::setmaxnreg;
@@ -74,6 +75,7 @@ pub(in crate::report) fn fill(kernel: &mut Kernel, known: &Known<'_>) -> Result<
         }
     }
     kernel.roles = Some(described);
+    kernel.role_of_line.clone_from(&warp_facts.role_of_line);
     let number = |line: Line| function.module().number_of(line);
     let multiplications = warp_facts.multiplications.iter();
     kernel.multiplications = multiplications.map(|found| Multiplication::of(found, number(found.line))).collect();
@@ -82,6 +84,17 @@ pub(in crate::report) fn fill(kernel: &mut Kernel, known: &Known<'_>) -> Result<
     kernel.accesses.clone_from(&warp_facts.accesses);
     kernel.barriers = Some(super::barriers::barriers(kernel, known, warp_facts, function.module()));
     Ok(())
+}
+
+/// The maps of a kernel's memory alone; none where they would take too many steps.
+pub(in crate::report) fn memory_of(
+    function: &ptx::Function<'_, '_>,
+    launch: &Launch,
+    hints: &LaunchHints,
+) -> Option<MemoryMaps> {
+    let size = block_size(launch.reqntid, launch.maxntid, hints);
+    let steps = warp_facts::steps(function, false);
+    WarpFacts::new(function, size, hints.effort, steps).ok()?.memory
 }
 
 pub(super) fn block_size(

@@ -12,5 +12,5 @@ mod warp_facts;
 
 pub(super) use barriers::without_cubin;
 pub use evaluated::Evaluated;
-pub(super) use join::{Known, fill};
+pub(super) use join::{Known, fill, memory_of};
 pub use model::*;

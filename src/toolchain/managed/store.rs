@@ -111,7 +111,7 @@ impl Store {
             };
         }
         fs::create_dir_all(&self.folder)
-            .map_err(|source| ToolchainError::StoreFolder { path: self.folder.clone(), source })?;
+            .map_err(|why| ToolchainError::StoreFolder { path: self.folder.clone(), why })?;
         let before = self.newest(Some(request));
         let lock = self.lock(progress)?;
         // Somebody else may have brought it while this process waited for the lock.
