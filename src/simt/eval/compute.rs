@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::simt::BlockId;
-use crate::simt::eval::number::{Arithmetic, Type};
+use crate::simt::eval::number::{Arithmetic, Comparison, Type};
 use crate::simt::eval::solve::Solver;
 use crate::simt::eval::value::{Value, Variation};
 use crate::simt::ssa::lowering::{Combine, Compute, Step};
@@ -100,6 +100,17 @@ impl Solver<'_, '_> {
                     }
                     found => found,
                 }
+            }
+            // No number without a sign is less than 0.
+            Compute::Compare {
+                how: how @ (Comparison::GreaterOrEqual | Comparison::Less),
+                ty,
+                combine: Combine::No,
+            } if !ty.signed
+                && arguments.get(1).and_then(Value::constant) == Some(0)
+                && !matches!(first, Value::Undefined) =>
+            {
+                Value::Constant(u64::from(how == Comparison::GreaterOrEqual))
             }
             Compute::Compare { how, ty, combine } => self.lift(&all, |n| {
                 let holds = u64::from(how.holds(ty, n[0], n[1])?);

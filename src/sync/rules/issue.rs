@@ -20,6 +20,7 @@ pub fn check(agreement: &mut Agreement<'_, '_>) -> Vec<Finding> {
             Operation::Tcgen05 { action: Tcgen05::Mma | Tcgen05::Cp | Tcgen05::Shift, cta_group } => {
                 multiplication(agreement, (index, site), cta_group)
             }
+            Operation::Tcgen05 { action: Tcgen05::Commit, .. } => committed(agreement, (index, site)),
             Operation::Tcgen05 { action: Tcgen05::Alloc | Tcgen05::Dealloc, .. } => {
                 allocation(agreement, (index, site))
             }
@@ -80,6 +81,25 @@ fn multiplication(
             format!("both blocks of a pair issue this {name}: nothing on the way here asks which block it is"),
             "with .cta_group::2 one thread of the pair issues it, in the block with the even rank",
         )
+    })
+}
+
+/// A commit of threads that issue nothing, while others do.
+fn committed(agreement: &mut Agreement<'_, '_>, (index, site): (SiteId, &Site<'_>)) -> Option<Finding> {
+    let warps = agreement.warps;
+    let here = warps.at(index);
+    let is_work = |action| matches!(action, Tcgen05::Mma | Tcgen05::Cp | Tcgen05::Shift);
+    let works = |other: &Site<'_>| matches!(other.operation, Operation::Tcgen05 { action, .. } if is_work(action));
+    let mut issued = warps.graph.sites.iter_enumerated().filter(|(_, other)| works(other)).peekable();
+    let (_, first) = *issued.peek()?;
+    let apart = !here.is_empty() && issued.all(|(at, _)| !warps.at(at).meets(&here));
+    apart.then(|| {
+        let thread = here.iter().next().unwrap_or(0);
+        let message = format!(
+            "thread {thread} commits, and issues nothing that its commit could wait for: other threads do, at line {}",
+            first.line()
+        );
+        finding(Rule::IssuedOnce, site, message, "a commit tracks what its own thread has issued, and nothing else")
     })
 }
 
