@@ -235,7 +235,8 @@ fn nothing_inside_is_said() {
     assert!(stderr(&lto).contains("LTO-IR"), "{}", stderr(&lto));
 }
 
-/// Reading no more than resources says the same of every recorded cubin as reading all.
+/// Reading no more than resources says the same of every recorded cubin as reading all, or that it does not know: what a launch asks for
+/// is in the PTX, which it leaves alone.
 #[test]
 fn resources_alone_are_the_same_resources() {
     let cubins = root("testdata/cubin");
@@ -244,6 +245,7 @@ fn resources_alone_are_the_same_resources() {
     let (full, quick) = (full["kernels"].as_array().unwrap(), quick["kernels"].as_array().unwrap());
     assert!(full.len() > 30);
     assert_eq!(full.len(), quick.len());
+    let mut open = 0;
     for (full, quick) in full.iter().zip(quick) {
         for field in
             ["entry", "name", "kind", "resources", "cumulative_stack_bytes", "smem_reserved_bytes", "occupancy"]
@@ -255,9 +257,15 @@ fn resources_alone_are_the_same_resources() {
                     *found = Value::Null;
                 }
             }
+            let is_open = field == "occupancy" && quick[field]["blocks_per_sm"].is_null();
+            if is_open {
+                open += 1;
+                continue;
+            }
             assert_eq!(known, quick[field], "{field} of {} in {}", full["name"], full["entry"]);
         }
     }
+    assert!(open < full.len() / 2, "{open} are not known");
 }
 
 #[test]
