@@ -190,9 +190,19 @@ fn with_ptxas() {
     let page = printed(&here, 80, &page);
     let (_, content) = page.split_once("<main>").expect("a page");
     insta::assert_snapshot!("tune-html", content);
-    // As wide as any path: where a line breaks depends on the machine.
-    let list = printed(&here, 1000, &["toolchain", "list"]);
-    let path = ptxas().unwrap().display().to_string();
+    // In a store of its own: whatever another test has installed is not in it. As wide as any path: where a line breaks depends on the machine.
+    let store = tempfile::tempdir().unwrap();
+    let ptxas = ptxas().unwrap();
+    let installed = ptxas.parent().unwrap().parent().unwrap();
+    let own = store.path().join(installed.file_name().unwrap());
+    std::fs::create_dir_all(own.join("bin")).unwrap();
+    for file in ["toolchain.json", "bin/ptxas"] {
+        std::fs::copy(installed.join(file), own.join(file)).unwrap();
+    }
+    let mut list = program();
+    list.env("PTXINSPECT_COLUMNS", "1000").env("PTXINSPECT_TOOLCHAINS", store.path()).args(["toolchain", "list"]);
+    let list = stdout(&list.output().unwrap());
+    let path = own.join("bin/ptxas").display().to_string();
     let shown = list.lines().filter(|line| line.contains(&path) || line.starts_with("* is"));
     let shown: Vec<String> = shown.map(|line| line.replace(&path, "[PTXAS]")).collect();
     insta::assert_snapshot!("toolchain-list", shown.join("\n"));
