@@ -10,7 +10,7 @@ use ptxinspect::emit::{annotate, html, json, library, listing as list, svg, text
 use ptxinspect::flow::Rule;
 use ptxinspect::registers::code::Counting;
 use ptxinspect::report::annotation::By;
-use ptxinspect::report::library::{Depth, Summary, rows};
+use ptxinspect::report::library::{Beside, Depth, Summary, rows};
 use ptxinspect::report::listing::{self, Wanted};
 use ptxinspect::report::{LaunchHints, Report};
 use ptxinspect::sass::{Decoder, Speller};
@@ -39,7 +39,8 @@ fuzz_target!(|data: &[u8]| {
             leaves_clean(Form::Text, |out| list::write_text(&listed, &options, out));
         }
     }
-    let (entry, rows) = rows(&image, "entry", "sm_90", Depth::Full, LaunchHints::default(), &|_| true);
+    let beside = Beside { module: None, launch: LaunchHints::default() };
+    let (entry, rows) = rows(&image, "entry", "sm_90", Depth::Full, beside, &|_| true);
     let mut summary = Summary::default();
     summary.count(&entry, &rows);
     summary.finish();

@@ -173,23 +173,22 @@ fn fold(row: &mut Vec<u8>, start: usize, taken: usize, width: usize) {
 #[inline]
 fn push_figures(instruction: &Row<'_>, row: &mut Vec<u8>) {
     let mut columns = *b"                                     ";
-    let figures = instruction.live.map_or([None; 4], |live| [live.gpr, live.pred, live.ugpr, live.upred].map(Some));
-    let [gpr, pred, ugpr, upred] = figures;
     let line = instruction.ptx_line.map(|line| line.0);
-    let fits = |number: Option<u32>, most: u32| number.is_none_or(|number| number <= most);
-    if instruction.pc.0 > 0xffff || !fits(line, 99_999) || !figures.iter().all(|number| fits(*number, 999)) {
+    let most = instruction.live.map_or(0, |live| live.gpr.max(live.pred).max(live.ugpr).max(live.upred));
+    if instruction.pc.0 > 0xffff || most > 999 || line.is_some_and(|line| line > 99_999) {
         return push_wide_figures(instruction, row);
     }
     for (to, at) in columns[2..6].iter_mut().zip([12, 8, 4, 0]) {
         *to = b"0123456789abcdef"[(instruction.pc.0 >> at & 0xf) as usize];
     }
-    for (number, end) in [(gpr, 11), (pred, 16), (ugpr, 21), (upred, 27), (line, 33)] {
-        if let Some(number) = number {
+    if let Some(live) = instruction.live {
+        for (number, end) in [(live.gpr, 11), (live.pred, 16), (live.ugpr, 21), (live.upred, 27)] {
             put_number(&mut columns, number, end);
         }
     }
-    if line.is_none() {
-        columns[32] = b'-';
+    match line {
+        Some(line) => put_number(&mut columns, line, 33),
+        None => columns[32] = b'-',
     }
     row.extend_from_slice(&columns[..33]);
 }

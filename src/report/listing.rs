@@ -160,7 +160,8 @@ impl LiveCounts {
     }
 
     fn of(counts: Counts) -> LiveCounts {
-        LiveCounts::new(counts.0.0.map(u32::from))
+        let [gpr, pred, ugpr, upred] = counts.0.0;
+        LiveCounts { gpr: gpr.into(), pred: pred.into(), ugpr: ugpr.into(), upred: upred.into() }
     }
 }
 
