@@ -56,14 +56,16 @@ fn made_again(folder: &Path, file: &str, kernel: &Value, row: &Value) -> String 
     format!("sha256:{}", Key::digest(&code))
 }
 
-/// Every row, made again.
+/// Every row of every kernel, made again.
 fn all_made_again(folder: &Path, file: &str, tuning: &Value) -> usize {
-    let kernel = &tuning["kernels"][0];
-    let rows = kernel["rows"].as_array().unwrap();
-    for row in rows {
-        assert_eq!(row["code"].as_str().unwrap(), made_again(folder, file, kernel, row), "{}", row["commands"]);
+    let mut count = 0;
+    for kernel in tuning["kernels"].as_array().unwrap() {
+        for row in kernel["rows"].as_array().unwrap() {
+            assert_eq!(row["code"].as_str().unwrap(), made_again(folder, file, kernel, row), "{}", row["commands"]);
+            count += 1;
+        }
     }
-    rows.len()
+    count
 }
 
 fn best<'a>(kernel: &'a Value, aim: &str) -> &'a Value {
@@ -87,6 +89,26 @@ fn spills_are_removed_and_every_row_is_made_again() {
     assert!(words(&row["flags"]).contains(&"--override-directive-values"), "{row}");
     assert!(all_made_again(here, "k.ptx", &tuning) >= 3);
     assert!(kernel["runs"].as_u64() <= Some(60));
+}
+
+#[test]
+fn kernels_of_one_file_are_built_alone() {
+    if ptxas().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let one = fs::read_to_string(root(SPILLS)).unwrap();
+    let kernel = &one[one.find(".visible .entry").unwrap()..];
+    let two = format!("{one}\n{}", kernel.replace("spill_storm", "second_storm"));
+    fs::write(folder.path().join("two.ptx"), two).unwrap();
+    let tuning = tuned(folder.path(), &["two.ptx", "--ptxas", "13.4", "--budget", "30"]);
+    assert_eq!(tuning["kernels"].as_array().unwrap().len(), 2);
+    assert!(all_made_again(folder.path(), "two.ptx", &tuning) > 4);
+    for kernel in tuning["kernels"].as_array().unwrap() {
+        assert_eq!(kernel["is_alone"], true);
+        let entry = format!("--entry={}", kernel["kernel"].as_str().unwrap());
+        assert!(kernel["rows"].as_array().unwrap().iter().all(|row| words(&row["flags"]).contains(&entry.as_str())));
+    }
 }
 
 #[test]

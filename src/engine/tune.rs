@@ -170,7 +170,7 @@ impl Bench<'_> {
             smem_dynamic: launch.smem_dynamic_bytes,
             releases: baseline.sessions.len(),
             can_override,
-            has_others: entries(self.module).count() > 1,
+            has_others: self.alone(function).is_some(),
             flags: &self.request.settings.flags,
             controls: &self.request.controls,
         });
@@ -215,11 +215,15 @@ impl Bench<'_> {
         self.input.recorded_launch.as_ref()
     }
 
+    /// The flag that builds a kernel without the others of its file; none where there are no others.
+    fn alone(&self, function: &Function<'_, '_>) -> Option<String> {
+        (entries(self.module).count() > 1).then(|| format!("--entry={}", function.name()))
+    }
+
     /// One for each ptxas.
     fn sessions(&self, function: &Function<'_, '_>) -> Result<Vec<Session>> {
         let request = self.request;
-        let own = (entries(self.module).count() > 1).then(|| format!("--entry={}", function.name()));
-        let flags: Vec<String> = request.settings.flags.iter().cloned().chain(own).collect();
+        let flags: Vec<String> = request.settings.flags.iter().cloned().chain(self.alone(function)).collect();
         let asked: Vec<Option<String>> =
             if request.ptxas.is_empty() { vec![None] } else { request.ptxas.iter().cloned().map(Some).collect() };
         let session = |ptxas: Option<String>| {

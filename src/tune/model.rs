@@ -192,6 +192,8 @@ pub struct Tuned {
     pub kernel: String,
     /// The architecture.
     pub arch: String,
+    /// Whether its file has other kernels, so that every row builds this one alone, with `--entry` among its flags.
+    pub is_alone: bool,
     /// Trials that were made, the kernel as it is included.
     pub runs: usize,
     /// How many different codes they gave.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::text::{COLUMNS, Column, best, figure, not_tried, summary, why};
+use super::text::{COLUMNS, Column, best, built_alone, figure, not_tried, summary, why};
 use super::{changes, now, svg};
 use crate::emit::escape::markup;
 use crate::emit::page;
@@ -35,6 +35,9 @@ fn write_one(tuned: &Tuned, out: &mut dyn Write) -> io::Result<()> {
     svg::write_one(tuned, out)?;
     writeln!(out, "</div>")?;
     write_table(tuned, out)?;
+    if let Some(note) = built_alone(tuned) {
+        writeln!(out, "<p>{note}</p>")?;
+    }
     let reasons = why(tuned);
     if !reasons.is_empty() {
         writeln!(out, "<h2>Why so many registers</h2><ul>")?;

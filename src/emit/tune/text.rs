@@ -273,6 +273,9 @@ fn write_commands(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::
         return Ok(());
     }
     writeln!(out, "\n  how to make a row {DIM}(the flags after -- are ptxas's own){RESET}")?;
+    if let Some(note) = built_alone(tuned) {
+        write_wrapped(note, "      ", "      ", options.width, out)?;
+    }
     for row in rows {
         for (at, command) in row.commands.iter().enumerate() {
             let head = if at == 0 { format!("{:>4}  ", row.row) } else { "      ".to_owned() };
@@ -289,6 +292,13 @@ fn write_commands(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::
         }
     }
     Ok(())
+}
+
+/// What a row is of a file that has other kernels, too.
+pub(super) fn built_alone(tuned: &Tuned) -> Option<&'static str> {
+    let note = "The file has other kernels, too: --entry builds this one alone. With some flags ptxas makes other code of it \
+                in a build of the whole file.";
+    tuned.is_alone.then_some(note)
 }
 
 /// Why there are so many registers: the sentence that says it, then what it rests on.

@@ -56,6 +56,7 @@ impl Trials<'_, '_> {
             input: self.bench.input.name.clone(),
             kernel: self.baseline.kernel.name.clone(),
             arch: self.bench.arch.to_string(),
+            is_alone: self.bench.alone(self.function).is_some(),
             runs: tried.len(),
             different: tried.iter().filter_map(Tried::code).collect::<BTreeSet<_>>().len(),
             is_cut: out_of_time || search.is_cut(),
@@ -77,6 +78,7 @@ impl Trials<'_, '_> {
         let name = file_name(&self.bench.input.name);
         let edits = one.trial.edits();
         let session = self.baseline.sessions.get(one.trial.ptxas)?;
+        let alone = self.bench.alone(self.function);
         let flags = self.flags(&one.trial);
         let ptxas = self.baseline.versions.get(one.trial.ptxas).cloned().unwrap_or_default();
         let mut commands = Vec::new();
@@ -85,8 +87,8 @@ impl Trials<'_, '_> {
         } else {
             let tuned = tuned_name(&name, at);
             let apply: String = edits.iter().map(|edit| format!(" --apply {edit}")).collect();
-            let kernel = session.flags.iter().any(|flag| flag.starts_with("--entry="));
-            let kernel = if kernel { format!(" --kernel {}", quoted(self.function.name())) } else { String::new() };
+            let kernel = alone.as_ref().map(|_| format!(" --kernel {}", quoted(self.function.name())));
+            let kernel = kernel.unwrap_or_default();
             commands.push(format!(
                 "ptxinspect tune {}{kernel}{apply} -o {}",
                 quoted(&self.bench.input.name),
@@ -117,7 +119,7 @@ impl Trials<'_, '_> {
             row: at,
             changes: one.trial.changes.iter().map(Change::to_string).collect(),
             ptxas,
-            flags,
+            flags: alone.into_iter().chain(flags).collect(),
             edits: edits.iter().map(ToString::to_string).collect(),
             edits_in_words: edits.iter().map(|edit| edit.words()).collect(),
             figures: (**figures).clone(),
