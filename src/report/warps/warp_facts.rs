@@ -127,7 +127,7 @@ impl WarpFacts {
         let [first, others @ ..] = &shapes[..] else {
             let mut facts = evaluate(size)?;
             // What takes too many steps is not told.
-            let wrong = work::within(steps / OF_EVERY_SIZE, || facts.wrong_in_every_size(function, effort));
+            let wrong = work::within(steps / OF_EVERY_SIZE, || facts.hold_against_sizes(function, effort));
             facts.add(wrong.ok().flatten());
             return Ok(facts);
         };
@@ -172,24 +172,43 @@ impl WarpFacts {
         Ok(facts)
     }
 
-    /// What else is wrong in blocks of every size that a launch may have, where nothing says which.
-    fn wrong_in_every_size(&self, function: &Function<'_, '_>, effort: Effort) -> Option<Self> {
+    /// Holds what was said without a size against blocks of every size that a launch may have, where nothing says which: what one of them
+    /// refutes is doubted, and what else is wrong in all of them comes back.
+    fn hold_against_sizes(&mut self, function: &Function<'_, '_>, effort: Effort) -> Option<Self> {
         let graph = Graph::build(function);
         if !sync::has_to_be_executed(function, &graph) {
             return None;
         }
-        let mut sizes = simt::sizes(function, &graph).into_iter();
-        let told: HashSet<(Rule, Line)> = self.complaints().collect();
-        let mut wrong = WarpFacts::evaluate(function, sizes.next(), effort, None);
-        wrong.checks.retain(|check| !told.contains(&(check.rule, check.line)));
-        while wrong.complains() {
-            let Some(size) = sizes.next() else { return Some(wrong) };
-            // A race of warps here is one of lanes there, and stands at another line.
+        let mut wrong: Option<Self> = None;
+        for size in simt::sizes(function, &graph) {
             let there = WarpFacts::evaluate(function, Some(size), effort, None);
-            let families: HashSet<Family> = there.complaints().map(|(rule, _)| rule.family()).collect();
-            wrong.doubt(|rule, _| families.contains(&rule.family()));
+            self.doubt(|rule, line| there.complaints().any(|(other, at)| other == rule || at == line));
+            let wrong = match &mut wrong {
+                Some(wrong) => {
+                    wrong.doubt_by(&there);
+                    wrong
+                }
+                None => {
+                    let told: HashSet<(Rule, Line)> = self.complaints().collect();
+                    let wrong = wrong.insert(there);
+                    wrong.checks.retain(|check| !told.contains(&(check.rule, check.line)));
+                    wrong
+                }
+            };
+            if !wrong.complains() && self.complaints().all(|at| self.of_operands.contains(&at)) {
+                return None;
+            }
         }
-        None
+        wrong
+    }
+
+    /// Leaves of what is wrong only that as likely which is so in blocks of another size. A race of warps here is one of lanes there, and
+    /// stands at another line; how an execution ends is held against how that one ends alone.
+    fn doubt_by(&mut self, there: &Self) {
+        let ended = self.executed;
+        let families: HashSet<(Family, bool)> =
+            there.complaints().map(|at| (at.0.family(), there.executed == Some(at))).collect();
+        self.doubt(|rule, line| families.contains(&(rule.family(), ended == Some((rule, line)))));
     }
 
     /// Adds what is wrong in blocks of every size.
@@ -477,15 +496,21 @@ mod tests {
 
     #[test]
     fn what_is_wrong_in_blocks_of_every_size_is_told() {
-        let module = ptx::parse(include_str!("../../../testdata/shapes/any_size.ptx"));
+        let modules = [
+            ptx::parse(include_str!("../../../testdata/shapes/any_size.ptx")),
+            ptx::parse(include_str!("../../../testdata/shapes/any_size_tensor.ptx")),
+        ];
         let likely = |name: &str| -> Vec<(Rule, Confidence)> {
-            let function = module.functions().find(|function| function.name() == name).unwrap();
+            let mut functions = modules.iter().flat_map(|module| module.functions());
+            let function = functions.find(|function| function.name() == name).unwrap();
             let facts = WarpFacts::new(&function, None, Effort::Usual, steps(&function, false)).unwrap();
             facts.checks.iter().filter(|check| is_likely(check)).map(|check| (check.rule, check.confidence)).collect()
         };
         assert_eq!(likely("unordered"), [(Rule::Ordered, Confidence::Likely)]);
         assert_eq!(likely("two_of_three"), [(Rule::EnoughThreads, Confidence::Likely)]);
-        for right in ["ordered", "three_warps", "one_warp"] {
+        assert_eq!(likely("two_groups"), [(Rule::InitFenced, Confidence::Likely)]);
+        assert_eq!(likely("leaves"), [(Rule::TensorFreed, Confidence::Likely)]);
+        for right in ["ordered", "three_warps", "one_warp", "first_warp"] {
             assert_eq!(likely(right), [], "{right}");
         }
     }
