@@ -217,11 +217,7 @@ impl Suggestions<'_> {
 
     /// Instructions that initialise an mbarrier that another one has initialised: one of them is meant for this one.
     pub(super) fn initialised_elsewhere(&self, at: SharedAddress) -> Vec<Candidate> {
-        let inits = self.marks().filter_map(|mark| match mark.what {
-            What::Init { at, .. } => Some((mark.line, at)),
-            _ => None,
-        });
-        let first: BTreeMap<Line, SharedAddress> = inits.collect();
+        let first: BTreeMap<Line, SharedAddress> = self.inits().map(|(at, _, line)| (line, at)).collect();
         work::spend_on(self.program.code.len());
         let sites: Vec<(InstrId, Line, Address)> = self
             .program

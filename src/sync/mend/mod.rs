@@ -74,13 +74,15 @@ fn search(
     all: Limits,
     beyond: &mut Option<u64>,
 ) -> Option<Mend> {
+    // What goes wrong late is come past later still.
+    let steps = witness.steps.saturating_mul(MUCH_FURTHER + 1).clamp(all.steps, all.steps.max(all.mends / 4));
     // Whether what is left is firm matters little.
-    let limits = Limits { again: all.total + all.steps, ..all };
+    let limits = Limits { steps, again: all.total + steps, ..all };
     let budget = Budget { steps: limits.steps, pieces: limits.pieces };
     let recording = record(program, launch, witness.scenario, &witness.schedule, budget, (Work::default(), false));
     // Kernels with thousands of barriers suggest more than anybody could look through.
     let looks = limits.mends.saturating_mul(LOOKS);
-    let suggestions = Suggestions { program, recording: &recording };
+    let suggestions = Suggestions::new(program, &recording);
     let candidates = work::within(looks, || suggestions.first(&witness.cause)).ok()?;
     let Budget { mut steps, mut pieces } = recording.took;
     // Whoever waits in vain may stand where nobody comes to who does not: a second wait, after one that is no longer in vain.

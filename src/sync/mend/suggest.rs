@@ -25,6 +25,25 @@ pub(super) type Candidate = (Vec<InstrId>, Change);
 pub(super) struct Suggestions<'p> {
     pub program: &'p Program,
     pub recording: &'p Recording,
+    /// Marks of what is done to an mbarrier, by object: executions have many times as many marks as there are questions of one.
+    by_object: BTreeMap<SharedAddress, Vec<&'p Mark>>,
+    /// Marks of objects that are initialised, in order.
+    inits: Vec<&'p Mark>,
+}
+
+impl<'p> Suggestions<'p> {
+    pub fn new(program: &'p Program, recording: &'p Recording) -> Self {
+        let mut by_object: BTreeMap<SharedAddress, Vec<&Mark>> = BTreeMap::new();
+        for mark in &recording.marks {
+            if let What::Init { at, .. } | What::Arrives { at, .. } | What::Commits { at } | What::Copies { at, .. } =
+                mark.what
+            {
+                by_object.entry(at).or_default().push(mark);
+            }
+        }
+        let inits = recording.marks.iter().filter(|mark| matches!(mark.what, What::Init { .. })).collect();
+        Suggestions { program, recording, by_object, inits }
+    }
 }
 
 impl Suggestions<'_> {
@@ -254,19 +273,22 @@ impl Suggestions<'_> {
     }
 
     pub(super) fn marks_at(&self, at: SharedAddress) -> impl Iterator<Item = &Mark> + '_ {
-        self.marks().filter(move |mark| match mark.what {
-            What::Init { at: of, .. } | What::Arrives { at: of, .. } | What::Commits { at: of } => of == at,
-            What::Copies { at: of, .. } => of == at,
-            _ => false,
+        let marks = self.by_object.get(&at).map_or(&[][..], Vec::as_slice);
+        work::spend_on(marks.len());
+        marks.iter().copied()
+    }
+
+    /// Every mbarrier that was initialised: where, and what it counts to.
+    pub(super) fn inits(&self) -> impl Iterator<Item = (SharedAddress, u32, Line)> + '_ {
+        work::spend_on(self.inits.len());
+        self.inits.iter().filter_map(|mark| match mark.what {
+            What::Init { at, count } => Some((at, count, mark.line)),
+            _ => None,
         })
     }
 
-    /// Every mbarrier that was initialised.
     fn objects(&self) -> impl Iterator<Item = SharedAddress> + '_ {
-        self.marks().filter_map(|mark| match mark.what {
-            What::Init { at, .. } => Some(at),
-            _ => None,
-        })
+        self.inits().map(|(at, ..)| at)
     }
 
     /// Arrivals that a phase of an object may count on: those that come once from each warp, or once from each place of each
@@ -308,16 +330,12 @@ impl Suggestions<'_> {
 
     /// What an object is initialised with.
     fn count_at(&self, at: SharedAddress) -> Option<u64> {
-        self.marks_at(at).find_map(|mark| match mark.what {
-            What::Init { count, .. } => Some(u64::from(count)),
-            _ => None,
-        })
+        self.inits().find(|(of, ..)| *of == at).map(|(_, count, _)| u64::from(count))
     }
 
     /// Another count where an object is initialised.
     fn counts(&self, at: SharedAddress, to: u64) -> Vec<Candidate> {
-        let inits = self.marks_at(at).filter(|mark| matches!(mark.what, What::Init { .. }));
-        let pcs = inits.flat_map(|mark| self.pcs_at(mark.line));
+        let pcs = self.inits().filter(|(of, ..)| *of == at).flat_map(|(.., line)| self.pcs_at(line));
         let candidate = |pc: InstrId| {
             let Op::Mbarrier { op: MbarrierOp::Init { count }, .. } = &self.program.code.get(pc)?.op else {
                 return None;
@@ -335,11 +353,8 @@ impl Suggestions<'_> {
     /// Instructions that initialise objects of the same variable with the same count as one.
     fn initialised_like(&self, pc: InstrId) -> Vec<InstrId> {
         let variable = |at: SharedAddress| self.program.variables.partition_point(|of| of.start <= at.place());
-        let inits = self.marks().filter_map(|mark| match mark.what {
-            What::Init { at, count } => Some((variable(at), count, mark.line)),
-            _ => None,
-        });
-        let inits: Vec<(usize, u32, Line)> = inits.collect();
+        let inits: Vec<(usize, u32, Line)> =
+            self.inits().map(|(at, count, line)| (variable(at), count, line)).collect();
         let line = self.program.code.get(pc).map(|instr| instr.line);
         let Some((of, count, _)) = inits.iter().find(|(.., at)| Some(*at) == line).copied() else { return vec![pc] };
         let others = inits.iter().filter(|(other, same, _)| *other == of && *same == count);
@@ -356,11 +371,12 @@ impl Suggestions<'_> {
 
     /// Where bytes are announced, to one object or to any.
     fn announcements(&self, at: Option<SharedAddress>) -> Vec<InstrId> {
-        let is_one = |mark: &&Mark| match mark.what {
-            What::Arrives { at: of, bytes, .. } => bytes > 0 && at.is_none_or(|at| at == of),
-            _ => false,
+        let announces = |mark: &&Mark| matches!(mark.what, What::Arrives { bytes, .. } if bytes > 0);
+        let lines: BTreeSet<Line> = match at {
+            Some(at) => self.marks_at(at).filter(announces).map(|mark| mark.line).collect(),
+            None => self.marks().filter(announces).map(|mark| mark.line).collect(),
         };
-        let mut pcs: Vec<InstrId> = self.marks().filter(is_one).flat_map(|mark| self.pcs_at(mark.line)).collect();
+        let mut pcs: Vec<InstrId> = lines.into_iter().flat_map(|line| self.pcs_at(line)).collect();
         pcs.sort_unstable();
         pcs.dedup();
         pcs
