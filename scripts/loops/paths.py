@@ -53,6 +53,23 @@ def copies(way, width, row, count, groups, left):
     return kernel
 
 
+def scattered(width, lines, ways):
+    """Copies of a warp whose lanes touch so many lines of global memory, so many of them in one bank of shared memory."""
+    kernel, of_line = Kernel(shared=20480), 32 // lines
+    kernel.before += [
+        ".reg .b32 %q<2>;", ZERO, "mov.u32 %i5, %tid.x;", "and.b32 %i6, %i5, 31;", "shr.u32 %i5, %i5, 5;", "and.b32 %i5, %i5, 3;",
+        "mul.lo.u32 %i7, %i5, 512;", f"div.u32 %q0, %i6, {of_line};", "mad.lo.u32 %i7, %q0, 2048, %i7;", f"and.b32 %q0, %i6, {of_line - 1};",
+        f"mad.lo.u32 %i7, %q0, {width}, %i7;", "cvt.u64.u32 %a6, %i7;", "add.s64 %a6, %a6, %a2;", f"div.u32 %q0, %i6, {ways};",
+        f"and.b32 %q1, %i6, {ways - 1};", f"mul.lo.u32 %i7, %q0, {width};", f"mad.lo.u32 %i7, %q1, {512 if width == 16 else 128}, %i7;",
+        "mov.u32 %i6, buffer;", "add.u32 %i5, %i7, %i6;",
+    ]
+    for place in range(8):
+        beside = place * 64 % 512 if lines > 1 else place * 512
+        kernel.body.append(f"cp.async.ca.shared.global [%i5+{place * 4096 % 16384}], [%a6+{beside}], {width};")
+    kernel.body += ["cp.async.commit_group;", "cp.async.wait_group 0;", "add.s64 %a6, %a6, %a7;"]
+    return kernel
+
+
 def fences(text, count, work):
     kernel = Kernel(shared=16384)
     sums, factor = [kernel.keep(kernel.input("f")) for _ in range(8)], kernel.input("f")
@@ -100,6 +117,9 @@ def every():
                 yield f"copies_{way}{width}_{row}_{count}_{left}", copies(way, width, row, count, 1, left)
         for groups in (2, 4):
             yield f"copies_{way}{width}_groups_{groups}", copies(way, width, 512, 4, groups, 8)
+    for width, lines, ways in ((width, 1 << lines, 1 << ways) for width in (4, 8, 16) for lines in range(6) for ways in range(6)):
+        if width * 32 // lines <= 128 and width * ways <= 128:
+            yield f"scattered_{width}_{lines}_{ways}", scattered(width, lines, ways)
     for name, text in FENCES.items():
         for count, work in ((1, 0), (1, 16), (2, 0), (2, 16)):
             yield f"fence_{name}_{count}_{work}", fences(text, count, work)
