@@ -344,7 +344,7 @@ impl Trials<'_, '_> {
     /// Cycles of an SM for a block. Functions that are called have cycles that nobody knows; the kernel as it is is built first, and says
     /// how often loops turn.
     fn cycles(&self, kernel: &Kernel, others: &[Kernel]) -> Option<u64> {
-        let code = kernel.code_cycles.as_ref().filter(|_| others.is_empty())?;
+        let code = kernel.code_parts.as_ref().filter(|_| others.is_empty())?;
         self.turns.get_or_init(|| Turns::of(code)).cycles(code)
     }
 

@@ -104,7 +104,7 @@ pub enum Costs {
     Hottest,
     /// Those of all loops that do something, for the warps that an SM holds: what two builds are compared by.
     Loops,
-    /// Those of the whole code, part by part, to compare builds of one kernel: [`super::CodeCycles`].
+    /// Those of the whole code, part by part, to compare builds of one kernel: [`super::CodeParts`].
     Builds,
     /// Those of all loops, or of one.
     Asked {

@@ -6,8 +6,8 @@ use rayon::prelude::*;
 
 use super::access::AccessFact;
 use super::code::{CodeFacts, Section, own_ranges};
+use super::code_parts;
 use super::cost::{self, Costs};
-use super::cycles;
 use super::demangle::demangle;
 use super::matrices::FragmentsAt;
 use super::memory::MemoryMaps;
@@ -375,7 +375,7 @@ impl Readers<'_> {
             found.accesses.retain(AccessFact::is_worse);
         }
         if entry && self.facts.wanted.costs == Costs::Builds {
-            kernel.code_cycles = cycles::of(&kernel, section, &ranges, of_ptx, self.facts.image.arch);
+            kernel.code_parts = code_parts::of(&kernel, section, &ranges, of_ptx, self.facts.image.arch);
         }
         Joined { kernel, problem: None, places: Vec::new() }
     }
@@ -436,7 +436,7 @@ impl Readers<'_> {
             hazards: None,
             costs: None,
             accesses: None,
-            code_cycles: None,
+            code_parts: None,
             loops: code.loops,
             lines: code.lines,
             source_lines: code.source_lines,

@@ -9,8 +9,8 @@ pub mod access {
     //! What accesses of memory cost: wavefronts, sectors, what would mend conflicts.
     pub use crate::access::*;
 }
+mod code_parts;
 mod cost;
-mod cycles;
 mod demangle;
 mod distinct;
 pub mod entries;
@@ -42,8 +42,8 @@ pub mod timeline {
 mod warps;
 mod wavefronts;
 
+pub use code_parts::{CodePart, CodeParts};
 pub use cost::*;
-pub use cycles::{CodeCycles, PartCycles};
 pub use demangle::demangle;
 pub use distinct::distinct;
 pub use join::{Facts, LaunchHints, Wanted, join};

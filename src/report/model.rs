@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::PtxText;
 use super::access::AccessFacts;
+use super::code_parts::CodeParts;
 use super::cost::{HazardFacts, LoopCost};
-use super::cycles::CodeCycles;
 use super::matrices::{FragmentsAt, Multiplication};
 use super::memory::MemoryMaps;
 pub use super::registers::*;
@@ -330,7 +330,7 @@ pub struct Kernel {
     pub accesses: Option<AccessFacts>,
     /// What the whole code costs, part by part, to compare builds; no part of the JSON.
     #[serde(skip)]
-    pub code_cycles: Option<CodeCycles>,
+    pub code_parts: Option<CodeParts>,
     /// Every PTX line that became SASS.
     pub lines: Vec<LineFacts>,
     /// Every line of the front end's source that became SASS, what is inlined where the kernel calls it; absent where the cubin has no such

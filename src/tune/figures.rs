@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::cycles::step;
+use super::turns::step;
 use crate::report::{Kernel, KernelKind, Spill};
 
 /// How often a loop is taken to turn, where nobody knows: an instruction counts ten times as much for each loop around it, as in

@@ -6,18 +6,18 @@
 //! checked is a [`Suggestion`], and is not tried.
 
 mod change;
-mod cycles;
 pub mod edit;
 mod figures;
 mod front;
 mod model;
 mod search;
 mod space;
+mod turns;
 
 pub use change::{Axis, Change, FastCompile, Trial};
-pub use cycles::{ERROR_PERCENT, Turns, is_faster};
 pub use figures::{LOOP_TURNS, TrialFigures};
 pub use front::{Aim, best, closest, front};
 pub use model::{AimAnswer, Frees, Holder, Outcome, Reason, Refusals, Row, TUNE_SCHEMA, Tried, Tuned, Tuning, Why};
 pub use search::{Budget, Search};
 pub use space::{Facts, Space, Suggestion};
+pub use turns::{ERROR_PERCENT, Turns, is_faster};

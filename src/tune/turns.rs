@@ -5,7 +5,7 @@
 //! nobody knows, so that it counts as for `weighted by loops`; one that ptxas unrolls completely in the kernel as it is says it.
 
 use super::LOOP_TURNS;
-use crate::report::{CodeCycles, PartCycles, PtxLoop};
+use crate::report::{CodePart, CodeParts, PtxLoop};
 
 /// Two builds whose cycles differ by less, in hundredths, are equal as far as the estimate can tell.
 pub const ERROR_PERCENT: u64 = 5;
@@ -21,7 +21,7 @@ pub struct Turns {
 
 impl Turns {
     /// As far as the kernel as it is tells.
-    pub fn of(now: &CodeCycles) -> Turns {
+    pub fn of(now: &CodeParts) -> Turns {
         let of = (0..now.loops.len() as u32).map(|number| {
             let mut turns = 1.0;
             let mut at = Some(PtxLoop(number));
@@ -35,14 +35,14 @@ impl Turns {
         Turns { of: of.collect() }
     }
 
-    fn of_part(&self, part: &PartCycles) -> f64 {
+    fn of_part(&self, part: &CodePart) -> f64 {
         let known = part.of.and_then(|found| self.of.get(found.0 as usize));
         let turns = known.copied().unwrap_or_else(|| (LOOP_TURNS as f64).powi(part.depth.min(DEEPEST) as i32));
         turns / f64::from(part.copies.max(1))
     }
 
     /// Cycles of an SM for a block.
-    pub fn cycles(&self, build: &CodeCycles) -> Option<u64> {
+    pub fn cycles(&self, build: &CodeParts) -> Option<u64> {
         let all: f64 = build.parts.iter().map(|part| part.cycles * self.of_part(part)).sum();
         let blocks = f64::from(build.resident_warps.max(1)) / f64::from(build.warps_of_block.max(1));
         let cycles = (all / blocks).round();
@@ -65,17 +65,17 @@ pub fn step(cycles: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn part(of: Option<u32>, depth: u32, copies: u32, cycles: f64) -> PartCycles {
-        PartCycles { of: of.map(PtxLoop), depth, copies, cycles }
+    fn part(of: Option<u32>, depth: u32, copies: u32, cycles: f64) -> CodePart {
+        CodePart { of: of.map(PtxLoop), depth, copies, cycles }
     }
 
-    fn build(parts: Vec<PartCycles>, resident_warps: u32) -> CodeCycles {
-        CodeCycles {
+    fn build(parts: Vec<CodePart>, resident_warps: u32) -> CodeParts {
+        CodeParts {
             resident_warps,
             warps_of_block: 4,
             loops: vec![None, Some(PtxLoop(0))],
             parts,
-            ..CodeCycles::default()
+            ..CodeParts::default()
         }
     }
 
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_loop_that_is_gone_says_how_often_it_turns() {
-        let now = CodeCycles { unrolled: [(PtxLoop(1), 4)].into(), ..build(vec![part(Some(0), 1, 1, 90.0)], 4) };
+        let now = CodeParts { unrolled: [(PtxLoop(1), 4)].into(), ..build(vec![part(Some(0), 1, 1, 90.0)], 4) };
         let kept = build(vec![part(Some(0), 1, 1, 10.0), part(Some(1), 2, 1, 20.0)], 4);
         let turns = Turns::of(&now);
         assert_eq!((turns.cycles(&now), turns.cycles(&kept)), (Some(900), Some(100 + 40 * 20)));

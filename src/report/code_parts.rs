@@ -29,7 +29,7 @@ const MOST_PARTS: usize = 256;
 
 /// What a build costs, part by part.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct CodeCycles {
+pub struct CodeParts {
     /// Warps that an SM holds.
     pub resident_warps: u32,
     /// Warps of a block.
@@ -37,14 +37,14 @@ pub struct CodeCycles {
     /// The loops of the PTX: the loop around each.
     pub loops: Vec<Option<PtxLoop>>,
     /// The parts of the code.
-    pub parts: Vec<PartCycles>,
+    pub parts: Vec<CodePart>,
     /// Loops of the PTX that are no loops of the machine code: how many copies stand side by side.
     pub unrolled: BTreeMap<PtxLoop, u32>,
 }
 
 /// What a turn of a part costs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PartCycles {
+pub struct CodePart {
     /// The loop of the PTX; none outside of loops, and where nobody can tell.
     pub of: Option<PtxLoop>,
     /// Loops of the machine code around it.
@@ -62,7 +62,7 @@ pub(super) fn of(
     ranges: &[Range<Pc>],
     function: Option<&Function<'_, '_>>,
     arch: Arch,
-) -> Option<CodeCycles> {
+) -> Option<CodeParts> {
     let code = section.code.as_deref()?;
     let occupancy = kernel.occupancy.as_ref()?;
     let threads = occupancy.threads?;
@@ -82,7 +82,7 @@ pub(super) fn of(
     let teller = Teller { code, machine, warps, resident, turns };
     let (parts, unrolled) = teller.parts(ranges)?;
     let loops = teller.turns.loops().to_vec();
-    Some(CodeCycles { resident_warps: resident, warps_of_block, loops, parts, unrolled })
+    Some(CodeParts { resident_warps: resident, warps_of_block, loops, parts, unrolled })
 }
 
 struct Teller<'a> {
@@ -94,14 +94,14 @@ struct Teller<'a> {
 }
 
 impl Teller<'_> {
-    fn parts(&self, ranges: &[Range<Pc>]) -> Option<(Vec<PartCycles>, BTreeMap<PtxLoop, u32>)> {
+    fn parts(&self, ranges: &[Range<Pc>]) -> Option<(Vec<CodePart>, BTreeMap<PtxLoop, u32>)> {
         let inside = |block: BlockId| {
             let start = self.code.cfg.blocks.get(block.0 as usize).map(|block| Pc(block.start * 16));
             start.is_some_and(|pc| ranges.iter().any(|range| range.contains(&pc)))
         };
         let entry = ranges.iter().map(|range| range.start).min()?;
         let first = self.code.cfg.blocks.iter().position(|block| block.start == entry.0 / 16)?;
-        let mut found: Vec<(PartCycles, Copies)> = Vec::new();
+        let mut found: Vec<(CodePart, Copies)> = Vec::new();
         if let Some(turn) = cost::outside_of_loops(self.code, BlockId(first as u32)) {
             found.push((self.part(&turn, None, 0, 1)?, self.turns.copies(&turn)));
         }
@@ -121,13 +121,13 @@ impl Teller<'_> {
         Some((chosen(&found), unrolled(&found)))
     }
 
-    fn part(&self, turn: &Turn, of: Option<PtxLoop>, depth: u32, copies: u32) -> Option<PartCycles> {
+    fn part(&self, turn: &Turn, of: Option<PtxLoop>, depth: u32, copies: u32) -> Option<CodePart> {
         let none = Wavefronts::default();
         let model = Model { machine: self.machine, code: self.code, wavefronts: &none };
         let issued = cost::quick_cycles(&model, turn, self.warps)?;
         // What passes through the second cache takes its time, however it is ordered.
         let bytes = self.global_bytes(turn) as f64 * f64::from(self.resident);
-        Some(PartCycles { of, depth, copies: copies.max(1), cycles: issued.max(bytes / SECOND_CACHE_BYTES) })
+        Some(CodePart { of, depth, copies: copies.max(1), cycles: issued.max(bytes / SECOND_CACHE_BYTES) })
     }
 
     /// Bytes of global memory that a warp touches in a turn.
@@ -156,8 +156,8 @@ impl Teller<'_> {
 }
 
 /// Of the parts of one loop of the PTX the one that does most of its turns at once: the others do what is left over.
-fn chosen(found: &[(PartCycles, Copies)]) -> Vec<PartCycles> {
-    let mut parts: Vec<PartCycles> = Vec::new();
+fn chosen(found: &[(CodePart, Copies)]) -> Vec<CodePart> {
+    let mut parts: Vec<CodePart> = Vec::new();
     for (part, _) in found {
         match parts.iter_mut().find(|other| part.of.is_some() && other.of == part.of) {
             Some(other) if (other.copies, other.cycles) < (part.copies, part.cycles) => *other = part.clone(),
@@ -169,7 +169,7 @@ fn chosen(found: &[(PartCycles, Copies)]) -> Vec<PartCycles> {
 }
 
 /// Loops of the PTX whose instructions are in parts of others only.
-fn unrolled(found: &[(PartCycles, Copies)]) -> BTreeMap<PtxLoop, u32> {
+fn unrolled(found: &[(CodePart, Copies)]) -> BTreeMap<PtxLoop, u32> {
     let mut unrolled = BTreeMap::new();
     for (part, copies) in found {
         for (of, count) in copies {
