@@ -9,7 +9,7 @@ use crate::registers::code::Code;
 const MOST_BLOCKS: usize = 4096;
 
 /// One way through a loop: its instructions in the order in which they issue.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
     /// Each instruction, and whether it is a branch that is taken.
     pub instructions: Vec<(u32, bool)>,

@@ -336,16 +336,11 @@ impl Trials<'_, '_> {
         if let Some(message) = self.harm(&kernel) {
             return Outcome::Refused { reason: Reason::Barriers, message };
         }
-        let figures = TrialFigures::of(&kernel, &others, trial.spills_to_shared());
-        let figures = TrialFigures { losses, cycles_per_block: self.cycles(&kernel, &others), ..figures };
+        // The kernel as it is is built first, and says how often loops turn.
+        let turns = kernel.code_parts.as_ref().map(|parts| self.turns.get_or_init(|| Turns::of(parts)));
+        let figures = TrialFigures::of(&kernel, &others, trial.spills_to_shared(), turns);
+        let figures = TrialFigures { losses, ..figures };
         Outcome::Built { figures: Box::new(figures), code }
-    }
-
-    /// Cycles of an SM for a block. Functions that are called have cycles that nobody knows; the kernel as it is is built first, and says
-    /// how often loops turn.
-    fn cycles(&self, kernel: &Kernel, others: &[Kernel]) -> Option<u64> {
-        let code = kernel.code_parts.as_ref().filter(|_| others.is_empty())?;
-        self.turns.get_or_init(|| Turns::of(code)).cycles(code)
     }
 
     /// The kernel of a cubin that was made for a trial, the functions beside it, the digest of the code, and the losses that ptxas

@@ -42,7 +42,7 @@ pub mod timeline {
 mod warps;
 mod wavefronts;
 
-pub use code_parts::{CodePart, CodeParts};
+pub use code_parts::{CodePart, CodeParts, Resident};
 pub use cost::*;
 pub use demangle::demangle;
 pub use distinct::distinct;
@@ -51,6 +51,7 @@ pub use matrices::*;
 pub use messages::{quote, refuse, refused_findings};
 pub use model::*;
 pub use names::{abridge, shorten, spelt};
+pub(crate) use occupancy::ptx_takes_dynamic_smem;
 pub use ptx_turns::PtxLoop;
 pub use renaming::is_renaming;
 pub use text::{Layout, PtxText};

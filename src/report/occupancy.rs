@@ -179,7 +179,7 @@ fn by_smem_dynamic(arch: Arch, launch: &occupancy::Launch) -> Vec<SmemRange> {
 
 /// Whether a kernel's PTX names dynamic shared memory: an `.extern .shared` array of open size, or its size. A kernel that calls
 /// counts what the functions name that it can come to.
-fn ptx_takes_dynamic_smem(kernel: &ptx::Function<'_, '_>) -> bool {
+pub(crate) fn ptx_takes_dynamic_smem(kernel: &ptx::Function<'_, '_>) -> bool {
     let module = kernel.module();
     let open: Vec<&str> = module
         .variables()

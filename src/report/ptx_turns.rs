@@ -132,6 +132,11 @@ impl<'a> PtxTurns<'a> {
         &self.lines().parents
     }
 
+    /// The innermost loop of the PTX that a line is in.
+    pub(super) fn loop_of_line(&self, line: Line) -> Option<PtxLoop> {
+        self.lines().innermost.get(&line).copied()
+    }
+
     /// Turns of the PTX's loop that a turn of a loop does; none where no line says so.
     pub(super) fn of(&self, id: LoopId, turn: &Turn) -> Option<u32> {
         let counts = self.counts(turn);

@@ -2,14 +2,12 @@
 
 use serde::Serialize;
 
-use super::turns::step;
+use super::turns::{Turns, step};
 use crate::report::{Kernel, KernelKind, Spill};
 
-/// How often a loop is taken to turn, where nobody knows: an instruction counts ten times as much for each loop around it, as in
+/// How often a loop of the PTX is taken to turn, where nobody knows: an instruction counts ten times as much for each loop around it, as in
 /// Chaitin's estimate of what a spill costs ("Register allocation and spilling via graph coloring", 1982).
 pub const LOOP_TURNS: u64 = 10;
-/// Loops deeper than this count as if they were not.
-const DEEPEST: u32 = 6;
 
 /// What a build of a kernel needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
@@ -22,7 +20,7 @@ pub struct TrialFigures {
     pub peak_live: Option<u32>,
     /// Spill stores and refills inside loops; null where they cannot be told from other local memory.
     pub spills_in_loops: Option<u64>,
-    /// The same, each counted ten times for every loop around it.
+    /// The same, each as often as it runs where every loop of the PTX turns ten times, at least once.
     pub spills_weighted: Option<u64>,
     /// Registers put aside in shared memory and brought back, inside loops: with `spill-to-shared`, and otherwise 0.
     pub shared_spills_in_loops: Option<u64>,
@@ -36,8 +34,8 @@ pub struct TrialFigures {
     pub warps_per_sm: Option<u32>,
     /// Instructions.
     pub instructions: Option<u64>,
-    /// The same, each counted ten times for every loop around it; null where code that is called counts, of which nobody knows how often
-    /// it runs.
+    /// Instructions that a thread runs where every loop of the PTX turns ten times, however often ptxas unrolled it; null where code that is
+    /// called counts, of which nobody knows how often it runs.
     pub instructions_weighted: Option<u64>,
     /// Cycles of an SM for a block, by an estimate; null where nobody measured the architecture, or the launch is not known.
     pub cycles_per_block: Option<u64>,
@@ -45,8 +43,9 @@ pub struct TrialFigures {
 
 impl TrialFigures {
     /// Those of a kernel of a unit that was built for it alone; functions that it calls are among the others. `spills_to_shared` says that
-    /// ptxas was told to spill to shared memory: what it marks as a spill and is no access of local memory is one of that then.
-    pub fn of(kernel: &Kernel, others: &[Kernel], spills_to_shared: bool) -> Self {
+    /// ptxas was told to spill to shared memory: what it marks as a spill and is no access of local memory is one of that then. `turns` says
+    /// how often loops turn.
+    pub fn of(kernel: &Kernel, others: &[Kernel], spills_to_shared: bool, turns: Option<&Turns>) -> Self {
         let called: Vec<&Kernel> = others.iter().filter(|other| other.kind == KernelKind::Func).collect();
         let in_loops = |found: &&Spill| found.loop_depth.unwrap_or(0) > 0;
         let is_local = |found: &Spill| found.kind.is_some() || !spills_to_shared;
@@ -57,13 +56,18 @@ impl TrialFigures {
         let called_spill = called.iter().any(|other| bytes(other) != Some(0));
         let in_kernel = known.as_ref().filter(|_| !called_spill);
         let occupancy = kernel.occupancy.as_ref();
+        let parts = kernel.code_parts.as_ref().zip(turns);
+        // A spill in what an unrolled loop leaves over runs, too.
+        let runs = |spill: &&Spill| {
+            let part = parts.and_then(|(parts, turns)| Some(turns.of_part(parts.part_at(spill.pc)?)));
+            part.map_or(LOOP_TURNS, |turns| turns.round().max(1.0) as u64)
+        };
         TrialFigures {
             losses: 0,
             registers: kernel.resources.registers,
             peak_live: kernel.pressure.as_ref().map(|pressure| pressure.gpr.peak),
             spills_in_loops: in_kernel.map(|all| all.iter().copied().filter(in_loops).count() as u64),
-            spills_weighted: in_kernel
-                .map(|all| all.iter().copied().filter(in_loops).map(|spill| weight(spill.loop_depth)).sum()),
+            spills_weighted: in_kernel.map(|all| all.iter().copied().filter(in_loops).map(|spill| runs(&spill)).sum()),
             shared_spills_in_loops: shared,
             spill_bytes: called
                 .iter()
@@ -77,8 +81,11 @@ impl TrialFigures {
                 .iter()
                 .try_fold(kernel.instructions.count(), |sum, other| Some(Some(sum? + other.instructions.count()?)))
                 .unwrap_or_default(),
-            instructions_weighted: if called.is_empty() { weighted_instructions(kernel) } else { None },
-            cycles_per_block: None,
+            instructions_weighted: parts
+                .filter(|_| called.is_empty())
+                .and_then(|(parts, turns)| turns.instructions(parts)),
+            // Functions that are called have cycles that nobody knows.
+            cycles_per_block: parts.filter(|_| called.is_empty()).and_then(|(parts, turns)| turns.cycles(parts)),
         }
     }
 
@@ -109,10 +116,6 @@ impl TrialFigures {
     }
 }
 
-fn weight(depth: Option<u32>) -> u64 {
-    LOOP_TURNS.pow(depth.unwrap_or(0).min(DEEPEST))
-}
-
 fn sum_bytes(spills: &[&Spill]) -> u64 {
     spills.iter().filter_map(|spill| spill.bytes).map(u64::from).sum()
 }
@@ -128,40 +131,10 @@ fn bytes(of: &Kernel) -> Option<u64> {
     marked.iter().map(|spill| spill.bytes.map(u64::from)).sum()
 }
 
-/// Every loop adds what its instructions weigh more inside than outside of it.
-fn weighted_instructions(kernel: &Kernel) -> Option<u64> {
-    let all = kernel.instructions.count()?;
-    let inside = kernel.loops.as_ref()?.iter().filter(|found| found.depth <= DEEPEST).map(|found| {
-        let outside = weight(found.depth.checked_sub(1));
-        u64::from(found.instructions) * (weight(Some(found.depth)) - outside)
-    });
-    Some(inside.fold(all, u64::saturating_add))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::Pc;
-    use crate::report::{Instructions, LoopFacts, Peak, Resources};
-
-    #[test]
-    fn an_instruction_weighs_ten_times_as_much_in_each_loop() {
-        let looped = |depth, instructions| LoopFacts {
-            pc: Pc(0),
-            ptx_line: None,
-            depth,
-            instructions,
-            gpr: Peak::default(),
-            spills: None,
-        };
-        let kernel = Kernel {
-            instructions: Instructions { total: Some(100), padding: Some(0), ..Instructions::default() },
-            // 10 instructions, 4 of them in a loop of their own.
-            loops: Some(vec![looped(1, 10), looped(2, 4)]),
-            ..Kernel::default()
-        };
-        assert_eq!(weighted_instructions(&kernel), Some(90 + 6 * 10 + 4 * 100));
-    }
+    use crate::report::Resources;
 
     #[test]
     fn functions_that_ptxas_adds_do_not_hide_what_a_kernel_spills() {
@@ -173,7 +146,7 @@ mod tests {
         let kernel = spilling(Some(8), Some(Vec::new()));
         let added = Kernel { kind: KernelKind::Func, ..spilling(None, Some(Vec::new())) };
         let unread = Kernel { kind: KernelKind::Func, ..spilling(None, None) };
-        let figures = |others: &[Kernel]| TrialFigures::of(&kernel, others, false);
+        let figures = |others: &[Kernel]| TrialFigures::of(&kernel, others, false, None);
         let found = figures(std::slice::from_ref(&added));
         assert_eq!((found.spill_bytes, found.spills_in_loops), (Some(16), Some(0)));
         assert_eq!(figures(&[added, unread]).spill_bytes, None);

@@ -1,8 +1,8 @@
-//! What a block of a build costs an SM, by an estimate: cycles of its parts, weighed by how often they turn.
+//! How often the parts of a build turn, and what follows from that: instructions and spills by turns, cycles of an SM for a block.
 //!
-//! An SM holds some warps; together they do a turn of a part in so many cycles. A kernel of many blocks takes as long as its blocks do one after
-//! the other, several at a time: cycles of all parts, times the warps of a block, through the warps that run together. How often a loop turns
-//! nobody knows, so that it counts as for `weighted by loops`; one that ptxas unrolls completely in the kernel as it is says it.
+//! How often a loop of the PTX turns nobody knows: ten times, in every build; one that ptxas unrolls completely in the kernel as it is says it.
+//! A loop that does four turns of it at once turns a quarter as often. An SM holds some warps; together they do a turn of a part in so many cycles. A kernel of many blocks takes as long as its blocks do one after
+//! the other, several at a time: cycles of all parts, times the warps of a block, through the warps that run together.
 
 use super::LOOP_TURNS;
 use crate::report::{CodePart, CodeParts, PtxLoop};
@@ -35,16 +35,28 @@ impl Turns {
         Turns { of: of.collect() }
     }
 
-    fn of_part(&self, part: &CodePart) -> f64 {
+    /// How often a part turns: not at all, where it does what another leaves over.
+    pub fn of_part(&self, part: &CodePart) -> f64 {
+        if part.is_rest {
+            return 0.0;
+        }
         let known = part.of.and_then(|found| self.of.get(found.0 as usize));
         let turns = known.copied().unwrap_or_else(|| (LOOP_TURNS as f64).powi(part.depth.min(DEEPEST) as i32));
         turns / f64::from(part.copies.max(1))
     }
 
+    /// Instructions that a thread runs.
+    pub fn instructions(&self, build: &CodeParts) -> Option<u64> {
+        let all: f64 = build.parts.iter().map(|part| part.instructions as f64 * self.of_part(part)).sum();
+        (0.0..1e15).contains(&all).then_some(all.round() as u64)
+    }
+
     /// Cycles of an SM for a block.
     pub fn cycles(&self, build: &CodeParts) -> Option<u64> {
-        let all: f64 = build.parts.iter().map(|part| part.cycles * self.of_part(part)).sum();
-        let blocks = f64::from(build.resident_warps.max(1)) / f64::from(build.warps_of_block.max(1));
+        let resident = build.resident?;
+        let each = build.parts.iter().map(|part| Some(part.cycles? * self.of_part(part)));
+        let all = each.sum::<Option<f64>>()?;
+        let blocks = f64::from(resident.warps.max(1)) / f64::from(resident.of_block.max(1));
         let cycles = (all / blocks).round();
         (1.0..1e15).contains(&cycles).then_some(cycles as u64)
     }
@@ -64,19 +76,16 @@ pub fn step(cycles: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Resident;
 
     fn part(of: Option<u32>, depth: u32, copies: u32, cycles: f64) -> CodePart {
-        CodePart { of: of.map(PtxLoop), depth, copies, cycles }
+        let instructions = cycles as u64 / 10;
+        CodePart { of: of.map(PtxLoop), depth, copies, is_rest: false, instructions, cycles: Some(cycles) }
     }
 
-    fn build(parts: Vec<CodePart>, resident_warps: u32) -> CodeParts {
-        CodeParts {
-            resident_warps,
-            warps_of_block: 4,
-            loops: vec![None, Some(PtxLoop(0))],
-            parts,
-            ..CodeParts::default()
-        }
+    fn build(parts: Vec<CodePart>, warps: u32) -> CodeParts {
+        let resident = Some(Resident { warps, of_block: 4 });
+        CodeParts { resident, loops: vec![None, Some(PtxLoop(0))], parts, ..CodeParts::default() }
     }
 
     #[test]
@@ -90,6 +99,13 @@ mod tests {
         // Two blocks together in the time of one.
         let two = build(one.parts.clone(), 8);
         assert_eq!(turns.cycles(&two), Some(650));
+        // Instructions go by the same turns, and what is left over by none.
+        let rest = CodePart { is_rest: true, ..part(Some(0), 1, 2, 900.0) };
+        let with_rest = build([four.parts.clone(), vec![rest]].concat(), 4);
+        assert_eq!((turns.instructions(&one), turns.instructions(&with_rest)), (Some(10 + 50), Some(10 + 50)));
+        assert_eq!(turns.cycles(&with_rest), turns.cycles(&four));
+        // Without a launch there are no cycles.
+        assert_eq!(turns.cycles(&CodeParts { resident: None, ..one }), None);
     }
 
     #[test]

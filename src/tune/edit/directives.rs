@@ -2,6 +2,7 @@
 
 use super::{Refused, Splice, offset};
 use crate::ptx::{Function, FunctionKind, Linkage, Operation, StateSpace, Statement, StatementKind};
+use crate::report::ptx_takes_dynamic_smem;
 
 /// Puts a directive with one number into the header, or another number into the one that is there.
 pub(super) fn set(kernel: &Function<'_, '_>, name: &str, count: u32) -> Result<Vec<Splice>, Refused> {
@@ -97,10 +98,7 @@ pub(super) fn spill_to_shared(kernel: &Function<'_, '_>, launch_bytes: Option<u3
         Some(bytes) => vec![made_static(kernel, bytes)?],
         None => Vec::new(),
     };
-    let takes =
-        module.variables().any(|found| found.space == StateSpace::Shared && found.linkage == Some(Linkage::Extern));
-    let own = kernel.declarations(StateSpace::Shared).any(|(_, found)| found.linkage == Some(Linkage::Extern));
-    if launch_bytes.is_none() && (takes || own) {
+    if launch_bytes.is_none() && ptx_takes_dynamic_smem(kernel) {
         return Err(Refused::DynamicShared);
     }
     let text = module.text();
