@@ -3,7 +3,6 @@
 //! Answers are found on request by walking the blocks of the place's function away from it, each block once for each register at most and
 //! mostly once for all of them: what waits for a block is walked together.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use crate::base::{Pc, RegFile, RegSet};
@@ -13,6 +12,7 @@ use crate::sass::{Effects, Flow, Run};
 use super::cfg::{Block, Cfg};
 use super::liveness::{Liveness, Rule, flow_within};
 use super::program::Program;
+use crate::graph::dataflow::Queue;
 
 /// An instruction that may have put the value there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,22 +40,73 @@ pub struct Use {
     pub is_last: bool,
 }
 
-/// Registers that a walk brings to blocks: those still to go on with, and those that were there before.
-#[derive(Default)]
-struct Walk {
-    pending: BTreeMap<u32, RegSet>,
-    seen: BTreeMap<u32, RegSet>,
+/// Blocks that a walk comes to, in the order of its direction, and the registers that it brings there: `N` sets for each block.
+struct Walk<const N: usize> {
+    waiting: Queue,
+    /// By block: its place among those that were come to, and one more; 0 for the others, which are most.
+    places: Vec<u32>,
+    brought: Vec<Brought<N>>,
+    /// Where the order runs back, the last block.
+    last: Option<u32>,
 }
 
-impl Walk {
-    /// Notes that registers come to a block; what was there before is not walked again.
-    fn enter(&mut self, block: u32, set: RegSet) {
-        let seen = self.seen.entry(block).or_insert(RegSet::EMPTY);
-        let fresh = set.difference(seen);
-        if !fresh.is_empty() {
-            seen.union_with(&fresh);
-            self.pending.entry(block).or_insert(RegSet::EMPTY).union_with(&fresh);
+/// Registers that a walk brings to a block: those still to go on with, and those that were there before.
+#[derive(Clone, Copy)]
+struct Brought<const N: usize> {
+    pending: [RegSet; N],
+    seen: [RegSet; N],
+}
+
+impl<const N: usize> Walk<N> {
+    /// With control, earlier blocks first.
+    fn down(cfg: &Cfg) -> Walk<N> {
+        Walk {
+            waiting: Queue::new(cfg.blocks.len()),
+            places: vec![0; cfg.blocks.len()],
+            brought: Vec::new(),
+            last: None,
         }
+    }
+
+    /// Against control, later blocks first.
+    fn up(cfg: &Cfg) -> Walk<N> {
+        Walk { last: (cfg.blocks.len() as u32).checked_sub(1), ..Walk::down(cfg) }
+    }
+
+    /// A block's place in the order, and the block of a place.
+    fn turned(&self, block: u32) -> u32 {
+        self.last.map_or(block, |last| last - block)
+    }
+
+    /// Notes that registers come to a block; what was there before is not walked again.
+    fn enter(&mut self, block: u32, sets: [RegSet; N]) {
+        let place = match self.places[block as usize].checked_sub(1) {
+            Some(place) => place,
+            None if sets.iter().all(RegSet::is_empty) => return,
+            None => {
+                self.brought.push(Brought { pending: [RegSet::EMPTY; N], seen: [RegSet::EMPTY; N] });
+                self.places[block as usize] = self.brought.len() as u32;
+                self.brought.len() as u32 - 1
+            }
+        };
+        let here = &mut self.brought[place as usize];
+        let mut is_fresh = false;
+        for (set, (pending, seen)) in sets.iter().zip(here.pending.iter_mut().zip(&mut here.seen)) {
+            let fresh = set.difference(seen);
+            is_fresh |= !fresh.is_empty();
+            seen.union_with(&fresh);
+            pending.union_with(&fresh);
+        }
+        if is_fresh {
+            self.waiting.insert(self.turned(block));
+        }
+    }
+
+    /// The next block to go on with, and what was brought there since it was left.
+    fn next(&mut self) -> Option<(u32, [RegSet; N])> {
+        let block = self.waiting.take_from(0).map(|at| self.turned(at))?;
+        let place = self.places[block as usize].checked_sub(1)?;
+        Some((block, std::mem::replace(&mut self.brought[place as usize].pending, [RegSet::EMPTY; N])))
     }
 }
 
@@ -68,6 +119,13 @@ struct Call {
 }
 
 impl Liveness {
+    /// What is live where a trace starts that starts with a block, if that is all that is read from there on: nvdisasm's rule has more and less.
+    fn live_at_start(&self, block: u32) -> Option<&RegSet> {
+        let trace = *self.trace_of.get(block as usize)? as usize;
+        let starts = self.traces.get(trace)?.blocks.start == block;
+        self.live_in.get(trace).filter(|_| starts && self.rule == Rule::Sound)
+    }
+
     /// The call that control goes through from a block to the one after it.
     fn call_between(&self, program: &impl Program, cfg: &Cfg, from: u32, to: u32) -> Option<Call> {
         let last = cfg.blocks[from as usize].end.checked_sub(1).filter(|_| to == from + 1)?;
@@ -115,7 +173,7 @@ impl Liveness {
         let Some(home) = cfg.block_at(pc) else { return Vec::new() };
         let function = cfg.blocks[home.0 as usize].function;
         let mut found = Vec::new();
-        let mut walk = Walk::default();
+        let mut walk: Walk<1> = Walk::up(cfg);
         let up = |block: u32, mut end: u32, mut set: RegSet, found: &mut Vec<Definition>| {
             let Block { start, end: block_end, .. } = cfg.blocks[block as usize];
             while end > start && !set.is_empty() {
@@ -132,11 +190,10 @@ impl Liveness {
         };
         let mut first = Some((home.0, pc.0 / 16, *wanted));
         loop {
-            // Facts flow against control: later blocks first.
             let (block, end, set) = match first.take() {
                 Some(start) => start,
-                None => match walk.pending.pop_last() {
-                    Some((block, set)) => (block, cfg.blocks[block as usize].end, set),
+                None => match walk.next() {
+                    Some((block, [set])) => (block, cfg.blocks[block as usize].end, set),
                     None => break,
                 },
             };
@@ -156,7 +213,7 @@ impl Liveness {
                         around = rest.intersection(&call.passes);
                     }
                 }
-                walk.enter(before.0, around);
+                walk.enter(before.0, [around]);
             }
         }
         found.sort_unstable();
@@ -182,20 +239,16 @@ impl Liveness {
     pub fn each_use(&self, program: &impl Program, cfg: &Cfg, pc: Pc, wanted: &RegSet, mut visit: impl FnMut(Use)) {
         let Some(home) = cfg.block_at(pc) else { return };
         let function = cfg.blocks[home.0 as usize].function;
-        let mut all = Walk::default();
-        // The registers of a walk that have not been read yet on some path to the block.
-        let mut unread = Walk::default();
+        // All registers, and those that have not been read yet on some path to the block.
+        let mut walk: Walk<2> = Walk::down(cfg);
         let mut first = Some((home.0, pc.0 / 16, *wanted, *wanted));
         loop {
             let (block, from, mut set, mut next) = match first.take() {
                 Some(start) => start,
-                None => {
-                    let earliest = all.pending.keys().next().into_iter().chain(unread.pending.keys().next()).min();
-                    let Some(&block) = earliest else { break };
-                    let next = unread.pending.remove(&block).unwrap_or(RegSet::EMPTY);
-                    let set = all.pending.remove(&block).unwrap_or(RegSet::EMPTY).union(&next);
-                    (block, cfg.blocks[block as usize].start, set, next)
-                }
+                None => match walk.next() {
+                    Some((block, [all, next])) => (block, cfg.blocks[block as usize].start, all.union(&next), next),
+                    None => break,
+                },
             };
             let mut read = |reads: RegSet, next: &RegSet, pc: Pc| {
                 if reads.is_empty() {
@@ -236,8 +289,11 @@ impl Liveness {
                         next = next.intersection(&call.passes);
                     }
                 }
-                all.enter(to.0, set);
-                unread.enter(to.0, next);
+                // Where nobody reads a register any more there is no use to be found.
+                if let Some(live) = self.live_at_start(to.0) {
+                    (set, next) = (set.intersection(live), next.intersection(live));
+                }
+                walk.enter(to.0, [set, next]);
             }
         }
     }

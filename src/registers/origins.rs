@@ -4,10 +4,10 @@
 //! instructions whose result it is, and those that read it, wherever it was moved in between. A walk that would cost too much is not made, and the
 //! answer says that it is not complete.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::base::{Pc, RegFile, RegSet};
+use crate::base::{FastMap, Pc, RegFile, RegSet};
 use crate::flow::Program;
 use crate::graph::BlockId;
 use crate::registers::code::Code;
@@ -76,14 +76,27 @@ pub struct Origins<'c> {
     /// The spills and refills, ascending.
     spills: &'c [Pc],
     by_block: OnceCell<BTreeMap<u32, Vec<SpillAccess>>>,
+    /// What instructions move, as far as somebody asked: their texts say it.
+    moves: RefCell<FastMap<Pc, Moves>>,
     walks: Cell<u32>,
+}
+
+/// What an instruction that is no spill moves.
+#[derive(Clone, Copy, Debug)]
+enum Moves {
+    /// One register, or several in a row, to where its result starts.
+    Registers { to: Option<Place>, from: Place },
+    /// A number.
+    Number,
+    /// Nothing: it makes what it writes.
+    Nothing,
 }
 
 impl<'c> Origins<'c> {
     /// The spills, ascending, say which accesses of the stack move registers: those of a local array do not.
     pub fn new(code: &'c Code, spills: &'c [Pc]) -> Origins<'c> {
         let walks = (SEEN / u64::from(code.cfg.instructions.max(1))).min(u64::from(WALKS)) as u32;
-        Origins { code, spills, by_block: OnceCell::new(), walks: Cell::new(walks) }
+        Origins { code, spills, by_block: OnceCell::new(), moves: RefCell::default(), walks: Cell::new(walks) }
     }
 
     /// Takes one walk of those that are left.
@@ -132,40 +145,57 @@ impl<'c> Origins<'c> {
                 _ => Step::Makes,
             };
         }
-        let text = self.text(pc);
-        let parts = parts(&text);
-        let moves = match parts.mnemonic {
-            "MOV" | "UMOV" | "R2UR" => parts.operands.get(1),
-            "IMAD" | "UIMAD" if parts.modifiers.contains(&"MOV") => parts.operands.get(3),
-            "CS2R" if parts.operands.get(1).is_some_and(|read| read.text == "SRZ") => return Step::Constant,
-            _ => None,
-        };
-        let Some(moved) = moves else { return self.number(pc, &parts) };
-        let first = parts.operands.first().and_then(|operand| match operand.kind {
-            OperandKind::Reg(reg) if reg.file == place.file => Some(reg.index),
-            _ => None,
-        });
-        let within = first.and_then(|first| place.index.checked_sub(first));
-        match (&moved.kind, within) {
-            (OperandKind::Int(_) | OperandKind::Float(_), _) => Step::Constant,
-            (OperandKind::Reg(reg), Some(within)) if !moved.negated && !moved.absolute && !moved.inverted => {
-                let from = Place { file: reg.file, index: reg.index + within };
-                let named = Place { file: reg.file, index: reg.index };
+        match self.moves(pc) {
+            Moves::Number => Step::Constant,
+            Moves::Nothing => Step::Makes,
+            Moves::Registers { to, from } => {
+                let first = to.filter(|to| to.file == place.file);
+                let Some(within) = first.and_then(|first| place.index.checked_sub(first.index)) else {
+                    return Step::Makes;
+                };
+                let moved = Place { file: from.file, index: from.index + within };
                 // RZ is a register that nobody reads.
-                if self.reads(pc, from) {
-                    Step::Copy(from)
-                } else if self.reads(pc, named) {
+                if self.reads(pc, moved) {
+                    Step::Copy(moved)
+                } else if self.reads(pc, from) {
                     Step::Makes
                 } else {
                     Step::Constant
                 }
             }
-            _ => Step::Makes,
+        }
+    }
+
+    fn moves(&self, pc: Pc) -> Moves {
+        *self.moves.borrow_mut().entry(pc).or_insert_with(|| self.read_moves(pc))
+    }
+
+    fn read_moves(&self, pc: Pc) -> Moves {
+        let text = self.text(pc);
+        let parts = parts(&text);
+        let moves = match parts.mnemonic {
+            "MOV" | "UMOV" | "R2UR" => parts.operands.get(1),
+            "IMAD" | "UIMAD" if parts.modifiers.contains(&"MOV") => parts.operands.get(3),
+            "CS2R" if parts.operands.get(1).is_some_and(|read| read.text == "SRZ") => return Moves::Number,
+            _ => None,
+        };
+        let Some(moved) = moves else { return self.number(pc, &parts) };
+        let register = |operand: &Operand<'_>| match operand.kind {
+            OperandKind::Reg(reg) => Some(Place { file: reg.file, index: reg.index }),
+            _ => None,
+        };
+        match &moved.kind {
+            OperandKind::Int(_) | OperandKind::Float(_) => Moves::Number,
+            OperandKind::Reg(reg) if !moved.negated && !moved.absolute && !moved.inverted => {
+                let from = Place { file: reg.file, index: reg.index };
+                Moves::Registers { to: parts.operands.first().and_then(register), from }
+            }
+            _ => Moves::Nothing,
         }
     }
 
     /// Whether an instruction that is no move sets a number all the same: `HFMA2 R4, -RZ, RZ, 0, 0` reads nothing.
-    fn number(&self, pc: Pc, parts: &crate::sass::Parts<'_>) -> Step {
+    fn number(&self, pc: Pc, parts: &crate::sass::Parts<'_>) -> Moves {
         const ARITHMETIC: &[&str] = &[
             "HFMA2", "IMAD", "UIMAD", "IADD3", "UIADD3", "VIADD", "LOP3", "ULOP3", "FADD", "PRMT", "SHF", "LEA",
             "MOV32I",
@@ -173,7 +203,7 @@ impl<'c> Origins<'c> {
         let reads = self.code.program().runs(pc.0 as usize / 16).any(|run| !run.is_write());
         let is_number = |kind: &OperandKind<'_>| !matches!(kind, OperandKind::Memory { .. });
         let is_plain = parts.operands.iter().all(|operand| is_number(&operand.kind));
-        if ARITHMETIC.contains(&parts.mnemonic) && !reads && is_plain { Step::Constant } else { Step::Makes }
+        if ARITHMETIC.contains(&parts.mnemonic) && !reads && is_plain { Moves::Number } else { Moves::Nothing }
     }
 
     /// The instructions that may have put what a register holds before an instruction there; none where too much was asked.

@@ -4,9 +4,11 @@
 //! registers count: else holding the operand would take the register that holding the result takes. What is not there may be made again itself, a few
 //! instructions deep.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::iter::successors;
+use std::ops::Range;
 
-use crate::base::{Pc, RegFile, RegSet};
+use crate::base::{FastSet, Pc, RegFile, RegSet};
 use crate::flow::Program;
 use crate::graph::BlockId;
 use crate::registers::code::Code;
@@ -84,11 +86,11 @@ impl Remake<'_> {
             return None;
         }
         let between = self.between(maker, reads)?;
-        if kind == Kind::Memory && between.iter().any(|pc| self.may_write(*pc)) {
+        if kind == Kind::Memory && between.iter().any(|pc| self.may_write(pc)) {
             return None;
         }
         let mut changed = *since;
-        for pc in &between {
+        for pc in between.iter() {
             changed.union_with(&program.effects(pc.0 as usize / 16).writes);
         }
         for (file, register) in program.effects(index).reads.iter_all() {
@@ -193,59 +195,112 @@ impl Remake<'_> {
     }
 
     /// The instructions on the ways from one to some others on which it is not run again, neither counted; none where they are too many.
-    fn between(&self, from: Pc, to: &[Pc]) -> Option<BTreeSet<Pc>> {
+    fn between(&self, from: Pc, to: &[Pc]) -> Option<Stretches> {
         let mut budget = LOOKED_AT;
-        let ahead = self.reached(from, &mut budget)?;
-        let mut found = BTreeSet::new();
+        let instructions = self.code.cfg.instructions;
+        let mut ahead = Stretches::none_of(instructions);
+        self.reached(from, &mut budget, &mut ahead)?;
+        let mut found = Stretches::none_of(instructions);
         for &end in to {
-            for pc in self.reaching(end, from, &mut budget)? {
-                if ahead.contains(&pc) {
-                    found.insert(pc);
-                }
-            }
+            self.reaching(end, from, &mut budget, &mut found)?;
         }
+        found.keep(&ahead);
         Some(found)
     }
 
-    /// What can be run after an instruction before it is run again.
-    fn reached(&self, from: Pc, budget: &mut u64) -> Option<BTreeSet<Pc>> {
+    /// Adds what can be run after an instruction before it is run again.
+    fn reached(&self, from: Pc, budget: &mut u64, found: &mut Stretches) -> Option<()> {
         let cfg = &self.code.cfg;
-        let mut found = BTreeSet::new();
-        let mut seen: BTreeSet<BlockId> = BTreeSet::new();
+        let mut seen: FastSet<BlockId> = FastSet::default();
         let mut open = vec![(cfg.block_at(from)?, from.0 / 16 + 1)];
         while let Some((block, start)) = open.pop() {
             let end = cfg.blocks.get(block.0 as usize)?.end;
             let stop = (start..end).find(|index| *index == from.0 / 16);
             let until = stop.unwrap_or(end);
             *budget = budget.checked_sub(u64::from(until.saturating_sub(start)))?;
-            found.extend((start..until).map(|index| Pc(index * 16)));
+            found.add(start..until);
             if stop.is_none() {
                 for next in cfg.successors(block).filter(|next| seen.insert(*next)) {
                     open.push((next, cfg.blocks.get(next.0 as usize)?.start));
                 }
             }
         }
-        Some(found)
+        Some(())
     }
 
-    /// What can be run before an instruction without running another in between.
-    fn reaching(&self, to: Pc, avoided: Pc, budget: &mut u64) -> Option<Vec<Pc>> {
+    /// Adds what can be run before an instruction without running another in between.
+    fn reaching(&self, to: Pc, avoided: Pc, budget: &mut u64, found: &mut Stretches) -> Option<()> {
         let cfg = &self.code.cfg;
-        let mut found = Vec::new();
-        let mut seen: BTreeSet<BlockId> = BTreeSet::new();
+        let mut seen: FastSet<BlockId> = FastSet::default();
         let mut open = vec![(cfg.block_at(to)?, to.0 / 16)];
         while let Some((block, end)) = open.pop() {
             let start = cfg.blocks.get(block.0 as usize)?.start;
             let stop = (start..end).rev().find(|index| *index == avoided.0 / 16);
             let from = stop.map_or(start, |index| index + 1);
             *budget = budget.checked_sub(u64::from(end.saturating_sub(from)))?;
-            found.extend((from..end).map(|index| Pc(index * 16)));
+            found.add(from..end);
             if stop.is_none() {
                 for before in cfg.predecessors(block).filter(|before| seen.insert(*before)) {
                     open.push((before, cfg.blocks.get(before.0 as usize)?.end));
                 }
             }
         }
-        Some(found)
+        Some(())
+    }
+}
+
+/// Some of the instructions of a section: a bit each.
+struct Stretches {
+    words: Vec<u64>,
+}
+
+impl Stretches {
+    fn none_of(instructions: u32) -> Stretches {
+        Stretches { words: vec![0; (instructions as usize).div_ceil(64)] }
+    }
+
+    fn add(&mut self, range: Range<u32>) {
+        let (start, end) = (range.start as usize, range.end as usize);
+        for at in start / 64..end.div_ceil(64).min(self.words.len()) {
+            let from = u64::MAX << start.saturating_sub(at * 64).min(63);
+            let until = u64::MAX >> (64 - (end - at * 64).min(64));
+            if start < end {
+                self.words[at] |= from & until;
+            }
+        }
+    }
+
+    fn keep(&mut self, others: &Stretches) {
+        for (word, other) in self.words.iter_mut().zip(&others.words) {
+            *word &= other;
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Pc> + '_ {
+        let bits = |(at, word): (usize, &u64)| {
+            let rest = |left: &u64| Some(left & (left - 1)).filter(|left| *left != 0);
+            successors(Some(*word).filter(|word| *word != 0), rest)
+                .map(move |left| Pc((at as u32 * 64 + left.trailing_zeros()) * 16))
+        };
+        self.words.iter().enumerate().flat_map(bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretches_have_what_was_added() {
+        let mut found = Stretches::none_of(200);
+        for range in [0..1, 62..66, 127..128, 128..192, 199..200, 50..50] {
+            found.add(range);
+        }
+        let expected = [0..1, 62..66, 127..192, 199..200].into_iter().flatten();
+        assert_eq!(found.iter().collect::<Vec<_>>(), expected.map(|at| Pc(at * 16)).collect::<Vec<_>>());
+        let mut others = Stretches::none_of(200);
+        others.add(64..130);
+        found.keep(&others);
+        assert_eq!(found.iter().map(|pc| pc.0 / 16).collect::<Vec<_>>(), [64, 65, 127, 128, 129]);
     }
 }
