@@ -51,8 +51,14 @@ pub fn check(
     let is_overtaken = executed.and_then(|checked| checked.finding.as_ref()).is_some_and(|found| {
         matches!(found.rule, Rule::PhaseToCome | Rule::NoMoreArrivals) && found.confidence > Confidence::Possible
     });
+    // Inputs that do not share a hang that is only possible may be all that the kernel gets: those that end say how it shares data.
+    let may_end = executed.and_then(|checked| checked.finding.as_ref()).is_some_and(|found| {
+        found.confidence == Confidence::Possible && executed.is_some_and(|checked| checked.may_end())
+    });
     let launch = match executed {
-        Some(checked) if matches!(checked.verdict, Verdict::Wrong(_)) && !is_overtaken => return (Vec::new(), None),
+        Some(checked) if matches!(checked.verdict, Verdict::Wrong(_)) && !is_overtaken && !may_end => {
+            return (Vec::new(), None);
+        }
         Some(checked) => checked.launch.clone(),
         None => Launch { block: size.dimensions, cluster: [1, 1, 1], registers: None },
     };
@@ -60,7 +66,8 @@ pub fn check(
         return (Vec::new(), None);
     };
     // What cannot be told of its barriers leaves what one execution touches.
-    let is_told = is_overtaken || executed.is_none_or(|checked| matches!(checked.verdict, Verdict::Ends { .. }));
+    let is_told =
+        is_overtaken || may_end || executed.is_none_or(|checked| matches!(checked.verdict, Verdict::Ends { .. }));
     let limits = Limits::of_share(function.body().len(), function.module().statements().len(), Effort::Usual);
     let share =
         |most: u64| (u128::from(most) * u128::from(limits.pieces) / u128::from(Limits::default().pieces)) as u64;
@@ -97,11 +104,14 @@ pub fn check(
         let mut run = execute_data(&program, &launch, Scenario { input, memory: Brought::All(0) }, left);
         left.steps = left.steps.saturating_sub(run.executed.took.steps);
         left.pieces = left.pieces.saturating_sub(run.executed.took.pieces);
+        if may_end && run.executed.outcome != Outcome::Ends {
+            continue;
+        }
         let (touched, columns_held, phases) = std::mem::take(&mut run.footprint).into_touched();
         all.add(&touched, columns_held, phases);
         places.push(places::Run { touched, columns_held, misused: std::mem::take(&mut run.misused) });
         unreached.retain(|at| run.executed.passes.get(*at) == Some(&0));
-        // Its barriers are known to end: what was found before the budget was spent stands.
+        // Where its barriers are known to end, what was found before the budget was spent stands.
         is_cut = left.steps == 0 || left.pieces == 0;
         if !is_told {
             break;
@@ -136,7 +146,7 @@ pub fn check(
         findings.extend(places::findings(&program, &places, given_back).into_iter().filter(known));
     }
     let touched = DataTouched { touched: all.touched, columns_held: all.columns_held, phases: all.phases, program };
-    (findings, (!is_overtaken).then_some(touched))
+    (findings, (!is_overtaken && !(may_end && runs.is_empty())).then_some(touched))
 }
 
 /// Whether a kernel uses the memory of mbarriers for something else.

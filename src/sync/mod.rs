@@ -404,6 +404,11 @@ pub struct Checked {
 }
 
 impl Checked {
+    /// Whether it hangs with some of the inputs tried and not with others.
+    fn may_end(&self) -> bool {
+        matches!(&self.verdict, Verdict::Wrong(witness) if witness.cause.is_hang() && witness.firmness != Firmness::Firm)
+    }
+
     /// Puts what was executed in the place of what rules say of the same.
     pub fn overrule(&self, checks: &mut Vec<Finding>, module: &Module<'_>) {
         let is_decided = |check: &Finding| match &self.verdict {

@@ -39,6 +39,11 @@ impl Cause {
         matches!(self, Cause::Undefined { fault: Fault::Unordered(_), .. })
     }
 
+    /// Whether somebody waits for ever.
+    pub fn is_hang(&self) -> bool {
+        matches!(self, Cause::Hang(_))
+    }
+
     /// The instruction that it shows at.
     pub fn pc(&self) -> Option<InstrId> {
         match self {

@@ -79,6 +79,9 @@ pub(super) struct Choice {
 
 /// Lots by which parameters are drawn once more where none of those came to what was found with extents.
 pub(super) const MORE_LOTS: std::ops::Range<u64> = 3..11;
+/// Counts below a tile that are tried before a fault is taken for one of too little work: some of them are even, some whole rounds of a ring.
+pub(super) const FEW: [Input; 7] =
+    [Input::All(8), Input::All(4), Input::All(3), Input::All(2), Input::All(7), Input::All(6), Input::All(1)];
 /// Numbers of those from which on they are extents of several tiles.
 pub(super) const TILES: u64 = 256;
 /// The first of them.

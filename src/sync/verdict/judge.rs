@@ -9,7 +9,7 @@ use super::super::program::{Bytes, Instr, InstrId, MbarrierOp, Op, Program, Sour
 use super::super::value::Basis;
 use super::super::witness::{Cause, Firmness, Shapes, Witness};
 use super::Verdict;
-use super::inputs::{ANY, Choice, EVEN, EVENLY, MEMORY, MORE_LOTS, ROUNDS, SEVERAL_TILES, TILES};
+use super::inputs::{ANY, Choice, EVEN, EVENLY, FEW, MEMORY, MORE_LOTS, ROUNDS, SEVERAL_TILES, TILES};
 use super::limits::Limits;
 use super::problems::{steps_of, suspects};
 use crate::base::{Line, work};
@@ -431,11 +431,22 @@ impl<'p> Judge<'p> {
                 _ => mixed = cause(&run.outcome).is_some(),
             }
         }
-        // Less than a tile is no work for a kernel that counts in whole ones.
-        if by_tiles && past {
+        // Less than a tile is no work for a kernel that counts in whole ones; one that gets past with some of them counts otherwise.
+        if by_tiles && past && !self.gets_past_with_few(launch, witness) {
             return Firmness::Refuted;
         }
         firm_if(!is_open && shown && (mixed || of_counts && witness.basis == Basis::Input))
+    }
+
+    /// Whether a kernel comes past where a fault shows with some counts that are less than a tile.
+    fn gets_past_with_few(&mut self, launch: &Launch, witness: &Witness) -> bool {
+        FEW.into_iter().any(|input| {
+            let scenario = Scenario { input, ..witness.scenario };
+            !self.is_over() && {
+                let run = self.run(launch, scenario, &witness.schedule, u64::MAX);
+                run.outcome == Outcome::Ends && witness.is_come_to_by(&run)
+            }
+        })
     }
 
     /// A fault that was seen with less than a tile, as it shows with several, where these come to more: without work nobody may come
