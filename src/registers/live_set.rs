@@ -4,7 +4,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::base::{Line, Pc, RegFile, RegSet};
-use crate::flow::Definition;
+use crate::flow::{Definition, Program};
 use crate::graph::LoopId;
 use crate::registers::code::Code;
 use crate::registers::origins::{Origin, Origins, Place};
@@ -132,15 +132,24 @@ fn value(
     idle_loop: Option<Pc>,
 ) -> Value {
     let origins = remake.origins;
-    let uses = origins.uses(Place { file: RegFile::Gpr, index: held.register }, &held.reads);
-    let accumulated_at = uses.at.iter().find(|(at, place)| origins.accumulates(*at, *place)).map(|(at, _)| *at);
+    let place = Place { file: RegFile::Gpr, index: held.register };
+    let uses = origins.uses(place, &held.reads);
+    // The stack pointer is held for all of the code.
+    let is_stack_pointer = is_stack_pointer(remake.code, &held);
+    let accumulates = |&&(at, place): &&(Pc, Place)| !is_stack_pointer && origins.accumulates(at, place);
+    let accumulated_at = uses.at.iter().find(accumulates).map(|(at, _)| *at);
     let again = match held.origins[..] {
-        // The stack pointer is held for all of the code.
-        _ if is_stack_pointer(&held) => None,
+        _ if is_stack_pointer => None,
         [Origin::Made(maker, _)] => remake.again(maker, &held.next),
         [Origin::Constant(_)] => Some(Again::Compute),
         _ => None,
     };
+    // Where something else may be read, as a sum from the second turn of a loop on, that cannot be made by what made the first.
+    let is_only = |read: &Pc| {
+        let made = origins.definitions(*read, place);
+        made.is_some_and(|made| made.iter().all(|pc| held.definitions.contains(pc)))
+    };
+    let again = again.filter(|_| held.next.iter().all(is_only));
     let definition = held.definitions.iter().copied().filter(|made| *made <= pc).max();
     Value {
         registers: vec![held.register],
@@ -194,9 +203,10 @@ fn held(live: &RegSet, made: &[Definition], origins: &Origins<'_>) -> Vec<Held> 
         .collect()
 }
 
-/// Whether a register is what ptxas keeps the stack in: R1, set once, by the first instruction.
-fn is_stack_pointer(held: &Held) -> bool {
-    held.register == 1 && held.definitions.iter().all(|pc| *pc == Pc(0))
+/// Whether a register is what ptxas keeps the stack in: R1, set by the first instruction, and after that only moved by what a frame takes.
+fn is_stack_pointer(code: &Code, held: &Held) -> bool {
+    let moves = |pc: Pc| code.program().effects(pc.0 as usize / 16).reads.contains(RegFile::Gpr, 1);
+    held.register == 1 && held.definitions.iter().all(|pc| *pc == Pc(0) || moves(*pc))
 }
 
 /// How many registers each line may have filled.
@@ -265,4 +275,42 @@ fn loops_around(code: &Code, pc: Pc) -> Vec<LoopId> {
 fn loop_start(code: &Code, id: LoopId) -> Pc {
     let header = code.loops.loops.get(id).map(|found| found.header);
     header.and_then(|header| code.cfg.blocks.get(header.0 as usize)).map_or(Pc(0), |block| Pc(block.start * 16))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::{Layout, Rule};
+    use crate::sass::Decoder;
+
+    struct Nothing;
+
+    impl Lines for Nothing {
+        fn line_of(&self, _: Pc) -> Option<Line> {
+            None
+        }
+
+        fn makes_value(&self, _: Pc, _: Place) -> bool {
+            false
+        }
+    }
+
+    /// `testdata/cost/waits.ptx` as ptxas 13.4 makes it for sm_90a.
+    fn again(at: u32, register: u16) -> Option<Again> {
+        let words = include_str!("../../testdata/cost/waits.hex").lines();
+        let code: Vec<u8> = words.flat_map(|word| u128::from_str_radix(word, 16).unwrap().to_le_bytes()).collect();
+        let layout = Layout { entries: vec![Pc(0)], ..Layout::default() };
+        let code = Code::solve(Decoder::new("sm_90a".parse().unwrap()).unwrap(), &code, &layout, Rule::Sound);
+        let values = live_set(&code, Pc(at), &Nothing, &Origins::new(&code, &[]));
+        let found = values.iter().find(|value| value.registers.contains(&register));
+        found.unwrap_or_else(|| panic!("R{register} is not live at {at:#x}")).again
+    }
+
+    #[test]
+    fn what_a_loop_sets_anew_cannot_be_made_as_it_was_at_first() {
+        // 0 before the loop, and at 0xd0 what the turn before made of it.
+        assert_eq!(again(0xc0, 10), None);
+        // 1 through all of the turns of a lock.
+        assert_eq!(again(0x240, 7), Some(Again::Compute));
+    }
 }

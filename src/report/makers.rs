@@ -247,7 +247,13 @@ fn loaded_bytes(instruction: &Instruction<'_>) -> Option<i64> {
 
 /// Whether a statement makes something that a vector register holds: a comparison makes a predicate, a store nothing.
 pub(super) fn makes_register(instruction: &Instruction<'_>) -> bool {
-    let makes_predicate = instruction.mnemonic() == "setp" || instruction.has("pred");
+    let has = |words: &[&str]| words.iter().any(|word| instruction.has(word));
+    let makes_predicate = match instruction.mnemonic() {
+        "setp" | "isspacep" | "testp" | "elect" => true,
+        "mbarrier" => has(&["test_wait", "try_wait"]),
+        "vote" => has(&["all", "any", "uni"]),
+        _ => instruction.has("pred"),
+    };
     !makes_predicate && instruction.names().any(|name| name.is_def)
 }
 
@@ -348,6 +354,9 @@ mod tests {
             ("FFMA", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0}, {%r0}, {%r1}, {%f0}"),
             ("IADD3", "st.global.b32 [%rd0], %r1"),
             ("ISETP", "setp.lt.s32 %p0, %r0, %r1"),
+            ("SHF", "mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r0], %r1"),
+            ("IMAD", "mbarrier.test_wait.shared::cta.b64 %p0, [%r0], %rd1"),
+            ("MOV", "elect.sync _|%p0, -1"),
             ("CS2R", "bra done"),
         ] {
             assert!(!is_result(mnemonic, statement), "{mnemonic} of {statement}");
