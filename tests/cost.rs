@@ -48,6 +48,27 @@ fn turns_that_are_done_at_once_are_counted_though_two_of_them_share_loads() {
     assert_eq!(*turns, 4, "{found}");
 }
 
+/// The producer's copies by one thread are loops of ptxas's own, deeper than the consumers' main loop, and so are the waits.
+#[test]
+fn the_hottest_loop_is_the_one_that_multiplies() {
+    let Some(ptxas) = ptxas() else { return eprintln!("SKIPPED: no ptxas") };
+    let text = std::fs::read_to_string(root("testdata/ptx/hopper_warp_specialised.ptx")).unwrap();
+    let single = text.replace("elect.sync \t_|%p5, -1", "setp.eq.u32 \t%p5, %r2, 0");
+    assert_ne!(text, single);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("single.ptx");
+    std::fs::write(&path, single).unwrap();
+    let asked = program().args(["--arch", "sm_90a", "--format", "json", "--ptxas"]).arg(ptxas).arg(&path).output();
+    let asked = asked.unwrap();
+    let report: Value = serde_json::from_slice(&asked.stdout).unwrap();
+    let costs = report["units"][0]["kernels"][0]["costs"].as_array().unwrap();
+    let told = |cost: &Value| (cost["ptx_line"].as_u64().unwrap(), cost["depth"].as_u64().unwrap());
+    let hottest: Vec<_> = costs.iter().filter(|cost| cost["hottest"] == true).map(told).collect();
+    assert_eq!(hottest, [(184, 1)]);
+    assert!(costs.iter().any(|cost| told(cost).1 > 1), "{costs:?}");
+    assert!(!costs.iter().any(|cost| [86, 187].contains(&told(cost).0)), "waits: {costs:?}");
+}
+
 #[test]
 fn a_line_outside_of_loops_is_an_error_that_says_so() {
     let Some(ptxas) = ptxas() else { return eprintln!("SKIPPED: no ptxas") };

@@ -1015,6 +1015,9 @@ class LoopCost(View):
     ptx_line: Optional[int]
     source_line: Optional["SourceLine"]
     depth: int
+    #: Whether most of the time goes to its own instructions, of the loops of its function: each is taken to make ten
+    #: turns whenever it is come to. A loop that only waits never is.
+    hottest: bool
     #: Loops inside; their turns are not counted.
     inner_loops: int
     #: Turns of the PTX's loop that a turn does: above 1 where ptxas unrolled it; null where nobody can tell.

@@ -21,7 +21,7 @@ fn recorded() -> Vec<Recorded> {
 }
 
 /// The words of a loop, high half first in the text, as the code of a section.
-fn code(words: &str) -> Code {
+pub(super) fn code(words: &str) -> Code {
     let mut bytes = Vec::new();
     for at in (0..words.len()).step_by(32) {
         bytes.extend(u128::from_str_radix(&words[at..at + 32], 16).unwrap().to_le_bytes());

@@ -12,8 +12,8 @@ use super::model::{Kernel, SourceLine};
 use super::ptx_turns::{PtxTurns, is_anchor};
 use super::wavefronts::Accesses;
 use crate::base::hardware::WARP_SIZE;
-use crate::base::{Arch, FastSet, Line, Pc};
-use crate::cost::{self, Bound, Cause, Estimate, L1_LATENCY, Machine, Model, Part, Turn, Warps};
+use crate::base::{Arch, FastSet, IndexVec, Line, Pc};
+use crate::cost::{self, Bound, Cause, Estimate, L1_LATENCY, Machine, Model, Part, Progress, Turn, Warps};
 use crate::flow;
 use crate::graph::{BlockId, LoopId};
 use crate::ptx::Function;
@@ -21,8 +21,14 @@ use crate::registers::code::Code;
 
 /// Loops that a report tells the cost of.
 const HOTTEST: usize = 4;
+/// Loops of which it is asked which the hottest are: those with the most instructions, by how often they are taken to run.
+const CANDIDATES: usize = 16;
+/// Turns that a loop is taken to make whenever it is come to, as compilers take it that weigh what to spill: nothing says how many it makes.
+const TURNS: u64 = 10;
 /// Instructions that are issued at most for them, all together: a report is not to be waited for.
 const MOST_STEPS: u64 = 60_000;
+/// The same for the hottest of them, whose figures are what a report is read for.
+const MOST_STEPS_OF_HOTTEST: u64 = 600_000;
 /// The same where all loops of two builds are compared.
 const MOST_STEPS_OF_ALL: u64 = 1_000_000;
 /// Loops that are told of a function where all are asked for.
@@ -34,9 +40,9 @@ const MOST_PATH: usize = 64;
 /// Schedulers of an SM.
 pub(super) const SCHEDULERS: u32 = 4;
 
-/// The hottest of some loops: the innermost, of those the one with the most instructions.
+/// The hottest of some loops: where most of the time goes; none where that is not known.
 pub fn hottest(costs: &[LoopCost]) -> Option<&LoopCost> {
-    costs.iter().max_by_key(|cost| (cost.depth, cost.shortest.instructions, Reverse(cost.pc)))
+    costs.iter().find(|cost| cost.hottest)
 }
 
 /// Cycles in which a scheduler does a turn of the PTX's hottest loop, with the warps that an SM holds, by the longest way through it: 0 for a
@@ -126,6 +132,15 @@ impl Costs {
     pub fn all_accesses(self) -> bool {
         matches!(self, Costs::Asked { accesses: true, .. })
     }
+
+    /// Instructions that are issued at most for all estimates of a function.
+    fn most_steps(self) -> u64 {
+        match self {
+            Costs::Hottest => MOST_STEPS,
+            Costs::Loops => MOST_STEPS_OF_ALL,
+            Costs::None | Costs::Builds | Costs::Asked { .. } => u64::MAX,
+        }
+    }
 }
 
 /// What a loop costs.
@@ -139,6 +154,10 @@ pub struct LoopCost {
     pub source_line: Option<SourceLine>,
     /// 1 for an outermost loop.
     pub depth: u32,
+    /// Whether most of the time goes to its own instructions, of the loops of its function: each is taken to make ten turns whenever it is come to. A
+    /// loop that only waits never is.
+    #[serde(default)]
+    pub hottest: bool,
     /// Loops inside; their turns are not counted.
     pub inner_loops: u32,
     /// Turns of the PTX's loop that a turn does: above 1 where ptxas unrolled it; null where nobody can tell.
@@ -334,9 +353,10 @@ pub(super) fn costs(
     let code = section.code.as_deref()?;
     let shared = Accesses::new(code, |pc| section.ptx_line(pc), kernel.accesses.as_ref());
     let turns = PtxTurns::new(section, code, function);
-    let steps = Cell::new(0);
-    let teller = Teller { kernel, section, code, machine, shared, turns, latency, steps, asked };
-    let mut found: Vec<LoopCost> = teller.chosen(ranges).into_iter().filter_map(|id| teller.cost(id)).collect();
+    let (steps, most) = (Cell::new(0), Cell::new(asked.most_steps()));
+    let progress = cost::progress(code);
+    let teller = Teller { kernel, section, code, progress, machine, shared, turns, latency, steps, most, asked };
+    let mut found = teller.found(ranges);
     found.sort_by_key(|cost| (cost.pc, cost.depth));
     Some(found)
 }
@@ -366,79 +386,98 @@ struct Teller<'a> {
     kernel: &'a Kernel,
     section: &'a Section<'a>,
     code: &'a Code,
+    /// What each loop's turns are for.
+    progress: IndexVec<LoopId, Progress>,
     machine: Machine,
     shared: Accesses,
     turns: PtxTurns<'a>,
     latency: u16,
     /// Instructions issued so far.
     steps: Cell<u64>,
+    /// As many as may be.
+    most: Cell<u64>,
     asked: Costs,
 }
 
 impl Teller<'_> {
-    /// The loops that are asked for, those first that are to have an estimate where there is no time for all.
+    /// The costs of the loops that are asked for, the hottest among them marked.
+    fn found(&self, ranges: &[Range<Pc>]) -> Vec<LoopCost> {
+        let chosen = self.chosen(ranges);
+        if matches!(self.asked, Costs::Asked { .. }) {
+            let mut found: Vec<(LoopId, LoopCost)> =
+                chosen.into_iter().filter_map(|id| Some((id, self.cost(id)?))).collect();
+            let works = |id: LoopId| self.progress.get(id) != Some(&Progress::Waits);
+            let weight = |(id, cost): &(LoopId, LoopCost)| (self.weight(*id, cost.shortest.alone.cycles), Reverse(*id));
+            let hottest = found.iter_mut().filter(|(id, _)| works(*id)).max_by_key(|found| weight(found));
+            if let Some((_, hottest)) = hottest {
+                hottest.hottest = true;
+            }
+            return found.into_iter().map(|(_, cost)| cost).collect();
+        }
+        let most = self.most.get();
+        let mut ranked: Vec<(u64, LoopId)> =
+            chosen.into_iter().map(|id| (self.weight(id, self.alone(id)), id)).collect();
+        ranked.sort_by_key(|(weight, id)| (Reverse(*weight), *id));
+        if self.asked == Costs::Hottest {
+            ranked.truncate(HOTTEST);
+        }
+        let mut found = Vec::new();
+        for (place, (_, id)) in ranked.into_iter().enumerate() {
+            // What the ranking took is not taken from the hottest, nor what the hottest takes from the others.
+            let spent = self.steps.get();
+            self.most.set(if place == 0 { spent + most.max(MOST_STEPS_OF_HOTTEST) } else { most });
+            let Some(cost) = self.cost(id) else { continue };
+            if place == 0 {
+                self.steps.set(spent);
+            }
+            found.push(LoopCost { hottest: place == 0, ..cost });
+        }
+        found
+    }
+
+    /// The loops that are asked for; where the hottest are, those that do something and have the most instructions of their own.
     fn chosen(&self, ranges: &[Range<Pc>]) -> Vec<LoopId> {
         let bodies = self.code.loop_bodies();
         let inside = |pc: Pc| ranges.iter().any(|range| range.contains(&pc));
-        let mut found: Vec<(LoopId, _)> =
-            (0..).map(LoopId).zip(bodies).filter(|(_, body)| inside(body.start)).collect();
+        let mut found: Vec<LoopId> =
+            (0..).map(LoopId).zip(&bodies).filter(|(_, body)| inside(body.start)).map(|(id, _)| id).collect();
         match self.asked {
             Costs::None | Costs::Builds => found.clear(),
             Costs::Hottest | Costs::Loops => {
-                let working = self.working();
-                found.retain(|(id, _)| working.get(id.0 as usize) == Some(&true));
-                found.sort_by_key(|(id, body)| (Reverse((body.depth, body.instructions)), *id));
-                found.truncate(if self.asked == Costs::Loops { MOST_LOOPS } else { HOTTEST });
+                found.retain(|id| self.progress.get(*id) != Some(&Progress::Waits));
+                let mut own: Vec<u32> = bodies.iter().map(|body| body.instructions).collect();
+                for (id, body) in (0..).map(LoopId).zip(&bodies) {
+                    if let Some(around) = self.code.loops.parent(id).and_then(|id| own.get_mut(id.0 as usize)) {
+                        *around = around.saturating_sub(body.instructions);
+                    }
+                }
+                let size = |id: LoopId| f64::from(own.get(id.0 as usize).copied().unwrap_or(0));
+                found.sort_by_key(|id| (Reverse(self.weight(*id, size(*id))), *id));
+                found.truncate(if self.asked == Costs::Loops { MOST_LOOPS } else { CANDIDATES });
             }
             Costs::Asked { line, .. } => {
                 if let Some(line) = line {
                     let around = self.around(line);
-                    found.retain(|(id, _)| Some(*id) == around);
+                    found.retain(|id| Some(*id) == around);
                 }
                 found.truncate(MOST_LOOPS);
             }
         }
-        found.into_iter().map(|(id, _)| id).collect()
+        found
     }
 
-    /// Whether each loop does more than ask again whether it may go on.
-    fn working(&self) -> Vec<bool> {
-        let asks = |name: &str| {
-            matches!(
-                name,
-                "SYNCS"
-                    | "BRA"
-                    | "NANOSLEEP"
-                    | "ISETP"
-                    | "PLOP3"
-                    | "NOP"
-                    | "YIELD"
-                    | "BSYNC"
-                    | "BSSY"
-                    | "WARPSYNC"
-                    | "MOV"
-                    | "UMOV"
-                    | "ELECT"
-                    | "R2UR"
-                    | "CCTL"
-                    | "BREAK"
-            )
-        };
-        let (loops, decoder) = (&self.code.loops, self.code.program().decoder());
-        let mut working = vec![false; loops.loops.len()];
-        for (block, found) in (0..).map(BlockId).zip(&self.code.cfg.blocks) {
-            let Some(working) = loops.of(block).and_then(|id| working.get_mut(id.0 as usize)) else { continue };
-            let all = self.code.instructions().get(found.start as usize..found.end as usize).unwrap_or_default();
-            *working |= all.iter().any(|inst| !asks(decoder.mnemonic(inst)));
-        }
-        for id in loops.inner_first() {
-            if working.get(id.0 as usize) == Some(&true)
-                && let Some(around) = loops.parent(id).and_then(|id| working.get_mut(id.0 as usize))
-            {
-                *around = true;
-            }
-        }
-        working
+    /// Cycles of a turn alone; where there is no time to know them, as many as it has instructions, which it cannot be shorter than.
+    fn alone(&self, id: LoopId) -> f64 {
+        let Some(turns) = cost::turns(self.code, id) else { return 0.0 };
+        let estimate = self.estimate(&turns.shortest, Warps::ALONE);
+        estimate.map_or(turns.shortest.instructions.len() as f64, |found| found.cycles)
+    }
+
+    /// The time that goes to a loop whose turn takes so long, as often as it is taken to run.
+    fn weight(&self, id: LoopId, of_turn: f64) -> u64 {
+        let around = std::iter::successors(Some(id), |id| self.code.loops.parent(*id));
+        let repeats = around.filter(|id| self.progress.get(*id) == Some(&Progress::Repeats)).count();
+        ((of_turn * 10.0) as u64).saturating_mul(TURNS.saturating_pow(repeats as u32))
     }
 
     /// The innermost loop with an instruction of a PTX line.
@@ -462,6 +501,7 @@ impl Teller<'_> {
             ptx_line: self.section.ptx_line(pc),
             source_line: self.section.source_line(pc),
             depth: found.depth,
+            hottest: false,
             inner_loops: turns.inner,
             ptx_turns,
             shape: self.shape(longest, ptx_turns.unwrap_or(1)),
@@ -523,12 +563,7 @@ impl Teller<'_> {
     fn estimate(&self, turn: &Turn, warps: Warps) -> Option<Estimate> {
         let issued = turn.instructions.len() as u64 * u64::from(warps.each) * u64::from(warps.schedulers) * 10;
         let steps = self.steps.get() + issued;
-        let most = match self.asked {
-            Costs::Hottest => MOST_STEPS,
-            Costs::Loops => MOST_STEPS_OF_ALL,
-            Costs::None | Costs::Builds | Costs::Asked { .. } => u64::MAX,
-        };
-        if steps > most {
+        if steps > self.most.get() {
             return None;
         }
         self.steps.set(steps);

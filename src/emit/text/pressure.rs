@@ -117,10 +117,9 @@ fn write_loops(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::R
 /// What turns of the hottest loop cost; with `verbose` of all that were told.
 fn write_costs(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let costs = kernel.costs.as_deref().unwrap_or_default();
-    let mut hottest: Vec<&LoopCost> = costs.iter().collect();
-    hottest.sort_by_key(|cost| (std::cmp::Reverse((cost.depth, cost.shortest.instructions)), cost.pc));
-    let shown = if options.verbose { hottest.len() } else { 1 };
-    for (number, cost) in hottest.into_iter().take(shown).enumerate() {
+    let mut shown: Vec<&LoopCost> = costs.iter().filter(|cost| cost.hottest || options.verbose).collect();
+    shown.sort_by_key(|cost| (!cost.hottest, cost.pc));
+    for (number, cost) in shown.into_iter().enumerate() {
         let line = cost.ptx_line.map_or_else(|| format!("pc {}", cost.pc), |line| format!("line {line}"));
         let turn = &cost.shortest;
         let longest = |of: fn(&TurnCost) -> Option<f64>| cost.longest.as_ref().and_then(of);
@@ -145,10 +144,11 @@ fn write_costs(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::R
             let has_roles = kernel.roles.as_ref().is_some_and(|roles| !roles.is_empty());
             let resident = kernel.occupancy.as_ref().and_then(|found| found.warps_per_sm);
             let is_part = resident.is_some_and(|warps| u32::from(at.warps_per_scheduler) * SCHEDULERS < warps);
-            let all = match (has_roles, is_part) {
-                (true, true) => " that run it",
-                (true, false) => " that all run it",
-                (false, _) => "",
+            let all = match (has_roles, is_part, at.warps_per_scheduler) {
+                (true, true, 1) => " that runs it",
+                (true, true, _) => " that run it",
+                (true, false, 2..) => " that all run it",
+                (true, false, _) | (false, ..) => "",
             };
             // What two builds are compared by.
             let each = cost.loop_cycles().map_or_else(String::new, |each| {
@@ -159,8 +159,20 @@ fn write_costs(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::R
             let took = cycles(at.cycles, most);
             format!("{took} cycles with {warps} on a scheduler{all}{each}, {bound}{next}{close}; ")
         });
+        let of = if cost.hottest { format!("hottest loop, at {line},") } else { format!("loop at {line}") };
+        // Where data comes from decides, and only who runs it knows.
+        let global = ["LDG", "LDGSTS", "ATOM", "ATOMG"]
+            .iter()
+            .any(|name| cost.shape.split([' ', ',']).any(|word| word == *name));
+        let memory = match global {
+            true => format!(", with global memory that answers after {} cycles", cost.memory_latency),
+            false => String::new(),
+        };
+        // Where no figure is of a turn of the PTX's loop, the reader has to know how many these are.
+        let turns = cost.ptx_turns.filter(|turns| *turns > 1 && cost.loop_cycles().is_none());
+        let turns = turns.map(|turns| format!(", for {turns} turns of the PTX's loop at once")).unwrap_or_default();
         let told = format!(
-            "a turn of the loop at {line} takes about {} for one warp alone {DIM}(an estimate: see \
+            "a turn of the {of} takes about {} for one warp alone{turns} {DIM}(an estimate{memory}: see \
              `ptxinspect cost`){RESET}",
             with.map_or_else(|| format!("{alone} cycles"), |with| format!("{with}{alone}"))
         );
@@ -226,9 +238,9 @@ fn write_value(value: &LiveValue, unit: &Unit, options: &Options, out: &mut dyn 
     match value.ptx_line {
         None => match (value.pc, &value.sass) {
             (Some(pc), Some(sass)) => {
-                writeln!(out, "  {registers:>5}       {sass}  {DIM}at pc {pc}{RESET}{last}")?;
+                writeln!(out, "  {registers:>5}       {DIM}made by{RESET} {sass} {DIM}at pc {pc}{RESET}{last}")?;
             }
-            _ => writeln!(out, "  {registers:>5}       {DIM}set before the kernel's first instruction{RESET}{last}")?,
+            _ => writeln!(out, "  {registers:>5}       {DIM}set before its first instruction{RESET}{last}")?,
         },
         Some(line) => {
             let room = options.width.saturating_sub(40).max(20);
