@@ -273,7 +273,14 @@ impl<'a> Section<'a> {
         let Some(allocated) = self.function.resources.registers.filter(|&n| n > live) else { return Vec::new() };
         let named = u32::from(highest) + 1;
         let mut causes = Vec::new();
-        if named > live {
+        let inner = self.function.parts.iter().map(|part| part.start..part.end);
+        let called = Some(code).filter(|_| self.is_kernel(ranges) && code.calls_out(ranges));
+        let called = called.and_then(|code| code.highest_register(&inner.collect::<Vec<_>>()));
+        if let Some(called) = called.filter(|called| *called >= highest && named > live) {
+            causes.push(format!(
+                "that is its own code; the functions that it calls use R0 to R{called}, and have figures of their own"
+            ));
+        } else if named > live {
             let free = named - live;
             let hold = if free == 1 { "holds" } else { "hold" };
             causes.push(format!(

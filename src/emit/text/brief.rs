@@ -79,7 +79,7 @@ pub fn write_essence(kernel: &Kernel, unit: &Unit, out: &mut dyn Write) -> io::R
         let lines = kernel::spill_lines(kernel);
         writeln!(out, "  Spills: {}, {in_loops} inside loops{lines}.", count(spills.len() as u64, "instruction"))?;
     }
-    match summary::summary(kernel).as_str() {
+    match summary::summary(kernel, unit).as_str() {
         "" => writeln!(out, "  Nothing is known of its registers."),
         sentences => writeln!(out, "  {sentences}"),
     }
@@ -95,7 +95,7 @@ pub type Part = fn(&Kernel, &Unit, &mut dyn Write) -> io::Result<()>;
 
 /// The rest, each with its name, in the order in which it matters.
 pub const DETAILS: &[(&str, Part)] = &[
-    ("registers and spills", |kernel, _, out| kernel::write_registers(kernel, &OPTIONS, out)),
+    ("registers and spills", |kernel, unit, out| kernel::write_registers(kernel, unit, &OPTIONS, out)),
     ("roles", |kernel, _, out| warps::write(kernel, &OPTIONS, out)),
     ("live values", |kernel, unit, out| pressure::write(kernel, unit, &OPTIONS, out)),
     ("lines with the most code", |kernel, unit, out| kernel::write_lines(kernel, unit, &OPTIONS, out)),

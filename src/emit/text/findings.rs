@@ -22,10 +22,11 @@ pub(super) enum Finding<'a> {
 }
 
 /// How bad it is: the greater, the sooner its reader should know.
-type Rank = (bool, Severity, bool, bool, Option<Confidence>);
+pub(super) type Rank = (bool, Severity, bool, bool, Option<Confidence>);
 
 impl Finding<'_> {
-    fn rank(&self) -> Rank {
+    /// The greater, the sooner its reader should know.
+    pub fn rank(&self) -> Rank {
         let (severity, loss, confidence) = match self {
             Finding::Issue(issue) => (issue.severity, false, Some(issue.confidence)),
             Finding::Advisory(advisory) => (advisory.severity, advisory.is_loss(), None),

@@ -9,7 +9,7 @@ use super::wrap::wrap;
 use super::{Options, findings, matrices, memory, pressure, source_lines, summary, warps, write_wrapped};
 use crate::base::Line;
 use crate::emit::escape::terminal;
-use crate::report::{Kernel, KernelKind, LineFacts, Occupancy, SmemRange, Unit, shorten};
+use crate::report::{Kernel, KernelKind, LineFacts, Occupancy, SmemRange, Unit, pool_holds, shorten};
 
 /// Columns before the value of a row.
 pub(super) const LABEL_COLUMNS: usize = 14;
@@ -41,10 +41,10 @@ pub fn write(kernel: &Kernel, name: &str, unit: &Unit, options: &Options, out: &
     if serious > 0 {
         writeln!(out, "  {WARN}and {} below{RESET}", count(serious as u64, "more finding"))?;
     }
-    for line in wrap(&summary::summary(kernel), options.width.saturating_sub(2)) {
+    for line in wrap(&summary::summary(kernel, unit), options.width.saturating_sub(2)) {
         writeln!(out, "  {line}")?;
     }
-    write_registers(kernel, options, out)?;
+    write_registers(kernel, unit, options, out)?;
     warps::write(kernel, options, out)?;
     pressure::write(kernel, unit, options, out)?;
     matrices::write_fragments(kernel, options, out)?;
@@ -78,7 +78,7 @@ fn write_name(kernel: &Kernel, name: &str, options: &Options, out: &mut dyn Writ
     Ok(())
 }
 
-pub(super) fn write_registers(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write_registers(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let resources = &kernel.resources;
     let used = resources.registers.map_or("unknown".to_owned(), |n| n.to_string());
     match &kernel.register_cap {
@@ -102,7 +102,11 @@ pub(super) fn write_registers(kernel: &Kernel, options: &Options, out: &mut dyn 
             None => "not known: the cubin marks none, and there is no log of ptxas".to_owned(),
         },
     };
-    row("spills", &format!("{spilt}{}", spill_lines(kernel)), options, out)
+    row("spills", &format!("{spilt}{}", spill_lines(kernel)), options, out)?;
+    match summary::called_spills(kernel, unit) {
+        Some(called) => row("", &format!("{WARN}{called}{RESET}"), options, out),
+        None => Ok(()),
+    }
 }
 
 /// The PTX lines with the most spill instructions: `, most at lines 84 (28 instructions), 145 (20)`.
@@ -181,7 +185,7 @@ const SMEM_RANGES: usize = 4;
 fn write_blocks(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let Some(occupancy) = &kernel.occupancy else { return Ok(()) };
     let ranges = &occupancy.by_smem_dynamic;
-    let [.., last] = &ranges[..] else { return write_steps(occupancy, unit, options, out) };
+    let [.., last] = &ranges[..] else { return write_steps(kernel, occupancy, unit, options, out) };
     let told =
         |range: &SmemRange| format!("{} with up to {} B", range.blocks_per_sm, thousands(range.smem_dynamic_bytes));
     let mut parts: Vec<String> = ranges.iter().take(SMEM_RANGES).map(told).collect();
@@ -193,17 +197,26 @@ fn write_blocks(kernel: &Kernel, unit: &Unit, options: &Options, out: &mut dyn W
 }
 
 /// The registers with which more or fewer blocks fit: arithmetic, unless ptxas was asked.
-fn write_steps(occupancy: &Occupancy, unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+fn write_steps(
+    kernel: &Kernel,
+    occupancy: &Occupancy,
+    unit: &Unit,
+    options: &Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let Some(now) = occupancy.blocks_per_sm.filter(|blocks| *blocks > 0) else { return Ok(()) };
     let blocks = |blocks: u32| match blocks {
         0 => "none".to_owned(),
         blocks => blocks.to_string(),
     };
+    // Launched with fewer registers, warps would wait for ever for those that setmaxnreg asks for: ptxas cannot know.
+    let is_kept = kernel.setmaxnreg.as_ref().is_some_and(|found| found.honoured != Some(false));
+    let roles = kernel.roles.as_deref().unwrap_or_default();
+    let holds = |registers| !is_kept || occupancy.next_step_tried.is_some() || pool_holds(roles, registers);
+    let next_step = occupancy.next_step.filter(|step| holds(step.registers));
     let mut parts = vec![format!("{now} now")];
     parts.extend(
-        occupancy
-            .next_step
-            .map(|step| format!("{} at {} registers a thread", blocks(step.blocks_per_sm), step.registers)),
+        next_step.map(|step| format!("{} at {} registers a thread", blocks(step.blocks_per_sm), step.registers)),
     );
     parts.extend(
         occupancy
@@ -213,7 +226,7 @@ fn write_steps(occupancy: &Occupancy, unit: &Unit, options: &Options, out: &mut 
     if parts.len() == 1 {
         return Ok(());
     }
-    let note = match (&occupancy.next_step, &occupancy.next_step_tried) {
+    let note = match (&next_step, &occupancy.next_step_tried) {
         (None, _) => String::new(),
         (Some(_), None) if unit.ptxas.is_some() && options.pictures => {
             " (arithmetic: --try-step asks ptxas whether it can, and what it spills)".to_owned()
@@ -235,6 +248,9 @@ pub(super) fn write_code(kernel: &Kernel, options: &Options, out: &mut dyn Write
     let Some(total) = instructions.count() else {
         return row("code", &format!("{size}; instructions of this architecture are not decoded"), options, out);
     };
+    if total == 0 && kernel.kind == KernelKind::Func {
+        return row("code", "none of its own: ptxas put it into who calls it, or nobody does", options, out);
+    }
     let own = instructions.total.unwrap_or(0) * 16;
     let with = match (kernel.resources.code_bytes > own, instructions.padding.is_some_and(|padding| padding > 0)) {
         (true, true) => " with padding and the functions that it calls",

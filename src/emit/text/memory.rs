@@ -54,8 +54,12 @@ fn write_shared(
     parts.extend(asked.map(|asked| format!("{} dynamic", bytes_of(asked))));
     if let Some(least) = shared.dynamic_least_bytes {
         let line = shared.dynamic_least_ptx_line.map(|line| format!(", by line {line}")).unwrap_or_default();
-        let of = if asked.is_some() { "of which" } else { "dynamic:" };
-        parts.push(format!("{of} at least {} are touched{line}", bytes_of(least)));
+        let touched = format!("at least {} are touched{line}", bytes_of(least));
+        parts.push(match asked {
+            Some(asked) if asked < least => format!("{WARN}too little{RESET}: {touched}"),
+            Some(_) => format!("of which {touched}"),
+            None => format!("dynamic: {touched}"),
+        });
     }
     // What the figures above add up to, of what there is.
     let is_dynamic = asked.is_some() || shared.dynamic_least_bytes.is_some();

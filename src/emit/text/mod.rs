@@ -16,6 +16,7 @@ mod warps;
 mod wrap;
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::io::{self, Write};
 
 pub use diagnostic::{write_error, write_unit_error, write_warning};
@@ -119,17 +120,32 @@ fn write_unit(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result
     }
     let is_shown = |kernel: &&Kernel| options.verbose || !is_plain_addition(kernel);
     let mut shown: Vec<&Kernel> = unit.kernels.iter().filter(is_shown).collect();
-    // Whoever reads but the first page has read the worst.
-    let is_bad = |kernel: &Kernel| findings::of(kernel, unit).first().is_some_and(Finding::is_serious);
-    shown.sort_by_cached_key(|kernel| !is_bad(kernel));
-    let bad = shown.partition_point(|kernel| is_bad(kernel));
-    if bad > 0 && shown.len() > 1 {
-        let first = if bad == shown.len() { "" } else { ", which come first" };
+    // Whoever reads but the first page has read the worst: findings, then spills. The others stand as in the file.
+    let worst =
+        |kernel: &Kernel| findings::of(kernel, unit).first().filter(|found| found.is_serious()).map(Finding::rank);
+    let spilt = |kernel: &Kernel| {
+        let resources = &kernel.resources;
+        let bytes = resources.spill_store_bytes.unwrap_or(0) + resources.spill_load_bytes.unwrap_or(0);
+        bytes.max(kernel.spills.as_ref().map_or(0, |spills| spills.len() as u64))
+    };
+    shown.sort_by_cached_key(|kernel| {
+        let is_function = kernel.kind == KernelKind::Func;
+        (Reverse(worst(kernel)), Reverse(spilt(kernel)), is_function, kernel.ptx_line)
+    });
+    let bad = shown.partition_point(|kernel| worst(kernel).is_some());
+    let spilling = shown.iter().filter(|kernel| spilt(kernel) > 0).count();
+    if bad + spilling > 0 && shown.len() > 1 {
+        let first = if bad.max(spilling) == shown.len() { "" } else { ", which come first" };
         let all = kernels_and_functions(
             shown.iter().filter(|kernel| kernel.kind == KernelKind::Entry).count() as u64,
             shown.iter().filter(|kernel| kernel.kind == KernelKind::Func).count() as u64,
         );
-        writeln!(out, "  {WARN}findings in {bad} of {all}{first}{RESET}")?;
+        let told = match (bad, spilling) {
+            (0, spilling) => format!("spills in {spilling} of {all}"),
+            (bad, 0) => format!("findings in {bad} of {all}"),
+            (bad, spilling) => format!("findings in {bad} and spills in {spilling} of {all}"),
+        };
+        writeln!(out, "  {WARN}{told}{first}{RESET}")?;
     }
     let names: Vec<&str> = shown.iter().map(|kernel| kernel.demangled.as_deref().unwrap_or(&kernel.name)).collect();
     // What has no space cannot go on in a second line.

@@ -2,37 +2,76 @@
 
 use super::figures::{bytes, count, thousands};
 use crate::emit::escape::terminal;
-use crate::report::{Cause, Kernel, LaunchFact, LiveValue, Occupancy, RegisterCap};
+use crate::report::{Cause, Kernel, LaunchFact, LiveValue, Occupancy, RegisterCap, Unit, abridge};
 
 /// The summary of a kernel: what it uses and what set that, where the pressure is, what it would take to do better.
-pub fn summary(kernel: &Kernel) -> String {
+pub fn summary(kernel: &Kernel, unit: &Unit) -> String {
     let mut sentences = Vec::new();
-    sentences.extend(registers(kernel));
+    sentences.extend(registers(kernel, unit));
     sentences.extend(holder(kernel));
     sentences.extend(roles(kernel));
     sentences.extend(spills(kernel));
+    sentences.extend(called_spills(kernel, unit).map(|spills| format!("{spills}.")));
+    sentences.extend(too_little(kernel));
     sentences.extend(occupancy(kernel));
     sentences.join(" ")
 }
 
-fn registers(kernel: &Kernel) -> Option<String> {
+/// The functions that a kernel calls whose code stands behind its own: ptxas makes them for it alone.
+fn called<'u>(kernel: &'u Kernel, unit: &'u Unit) -> impl Iterator<Item = &'u Kernel> {
+    unit.kernels.iter().filter(|other| other.within.as_deref() == Some(kernel.name.as_str()))
+}
+
+/// Columns of the name of a function in a sentence about a kernel.
+const CALLED: usize = 60;
+
+fn name_of(kernel: &Kernel) -> String {
+    terminal(&abridge(kernel.demangled.as_deref().unwrap_or(&kernel.name), CALLED)).into_owned()
+}
+
+/// `compute, which it calls, spills: 8 B stored, 16 B read back`, of the function that spills most.
+pub(super) fn called_spills(kernel: &Kernel, unit: &Unit) -> Option<String> {
+    let spilt = |kernel: &Kernel| {
+        let (stored, loaded) = kernel.resources.spill_store_bytes.zip(kernel.resources.spill_load_bytes)?;
+        (stored + loaded > 0).then_some((stored, loaded))
+    };
+    let spilling: Vec<(&Kernel, (u64, u64))> =
+        called(kernel, unit).filter_map(|called| Some((called, spilt(called)?))).collect();
+    let (most, (stored, loaded)) = spilling.iter().max_by_key(|(_, (stored, loaded))| stored + loaded)?;
+    let more = match spilling.len() {
+        1 => String::new(),
+        all => format!("; so do {}", count(all as u64 - 1, "more function")),
+    };
+    let (name, stored, loaded) = (name_of(most), bytes(*stored), bytes(*loaded));
+    Some(format!("{name}, which it calls, spills registers: {stored} stored, {loaded} read back{more}"))
+}
+
+fn registers(kernel: &Kernel, unit: &Unit) -> Option<String> {
     let used = kernel.resources.registers?;
+    // What setmaxnreg hands from warp to warp is not what a thread uses.
+    let is_moved = kernel.setmaxnreg.as_ref().is_some_and(|found| found.honoured != Some(false));
+    let uses = if is_moved { "is launched with" } else { "uses" };
     let mut text = match &kernel.register_cap {
         Some(cap) if used >= cap.registers && cap.cause == Cause::Isa => {
-            format!("Each thread uses {used} registers, the most that an instruction can name")
+            format!("Each thread {uses} {used} registers, the most that an instruction can name")
         }
         Some(cap) if used >= cap.registers => {
-            format!("Each thread uses {used} registers, all that {} allows", setter(cap))
+            format!("Each thread {uses} {used} registers, all that {} allows", setter(cap))
         }
         Some(cap) if cap.cause != Cause::Isa => {
-            format!("Each thread uses {used} of the {} registers that {} allows", cap.registers, setter(cap))
+            format!("Each thread {uses} {used} of the {} registers that {} allows", cap.registers, setter(cap))
         }
-        _ => format!("Each thread uses {}", count(u64::from(used), "register")),
+        _ => format!("Each thread {uses} {}", count(u64::from(used), "register")),
     };
     if let Some(pressure) = &kernel.pressure {
         let at = pressure.gpr.ptx_line.map(|line| format!(", at line {line}")).unwrap_or_default();
         let holds = if pressure.gpr.peak == 1 { "holds" } else { "hold" };
         text.push_str(&format!("; at most {} {holds} a live value at once{at}", pressure.gpr.peak));
+        let peak = |kernel: &&Kernel| kernel.pressure.as_ref().map_or(0, |pressure| pressure.gpr.peak);
+        let fullest = called(kernel, unit).max_by_key(peak);
+        if let Some(fullest) = fullest.filter(|fullest| peak(fullest) > pressure.gpr.peak) {
+            text.push_str(&format!(" in its own code, and {} in {}, which it calls", peak(&fullest), name_of(fullest)));
+        }
     }
     text.push('.');
     Some(text)
@@ -125,6 +164,16 @@ fn spills(kernel: &Kernel) -> Option<String> {
         ));
     }
     Some(text)
+}
+
+/// That a launch brings less dynamic shared memory than the kernel touches.
+fn too_little(kernel: &Kernel) -> Option<String> {
+    let told = kernel.occupancy.as_ref()?.smem_dynamic_bytes?;
+    let shared = kernel.memory.as_ref()?.shared.as_ref()?;
+    let least = shared.dynamic_least_bytes.filter(|least| *least > told)?;
+    let line = shared.dynamic_least_ptx_line.map(|line| format!(" (line {line})")).unwrap_or_default();
+    let (told, least) = (thousands(told), thousands(least));
+    Some(format!("{told} B of dynamic shared memory is too little: the kernel touches at least {least} B{line}."))
 }
 
 /// How many blocks an SM holds, or what decides it.

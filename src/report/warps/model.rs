@@ -356,3 +356,43 @@ pub struct AsynchronousSite {
     /// Threads that may run it.
     pub reached_by: Option<u32>,
 }
+
+/// Whether a block that is launched with so many registers a thread has what its roles ask for by setmaxnreg; not where that cannot be told.
+pub fn pool_holds(roles: &[Role], registers: u32) -> bool {
+    let asked: Option<u32> = roles
+        .iter()
+        .filter_map(|role| Some((role.warps, role.budget?)))
+        .try_fold(0u32, |sum, (warps, budget)| sum.checked_add(warps?.checked_mul(budget)?));
+    let warps: u32 = roles.iter().filter(|role| role.budget.is_some()).filter_map(|role| role.warps).sum();
+    asked.is_some_and(|asked| asked <= warps.saturating_mul(registers))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_holds_what_roles_ask_for_together() {
+        let role = |warps, budget| Role {
+            name: "mma".to_owned(),
+            entry_ptx_line: None,
+            budget,
+            budgets: Vec::new(),
+            peak_gpr: None,
+            peak_ptx_line: None,
+            headroom: None,
+            spills: None,
+            instructions: None,
+            warps,
+            warp_ids: None,
+            barriers: Vec::new(),
+            does: Vec::new(),
+            parts: Vec::new(),
+        };
+        let roles = [role(Some(4), Some(256)), role(Some(3), Some(24)), role(Some(1), None)];
+        // 4 × 256 + 3 × 24 = 1,096 of 7 warps: 156.6 each.
+        assert!(pool_holds(&roles, 160) && !pool_holds(&roles, 152));
+        assert!(!pool_holds(&[role(None, Some(40))], 255), "how many warps it has is not known");
+        assert!(pool_holds(&[role(None, None)], 8), "nobody asks");
+    }
+}
