@@ -25,6 +25,8 @@ pub struct Bounds {
     pub min_blocks: Option<u32>,
     /// `--maxrregcount`.
     pub maxrregcount: Option<u32>,
+    /// What ptxas says that it raises `--maxrregcount` to, where that is too low for it.
+    pub raised_to: Option<u32>,
     /// `--override-directive-values`: the flag rules, not the directives.
     pub flag_overrides: bool,
 }
@@ -126,7 +128,8 @@ pub fn cap(arch: Arch, bounds: &Bounds) -> Option<Cap> {
     }
     // ptxas 13.4 was seen to give 200 registers to a block of 384 threads then, which no SM can hold.
     let overridden = bounds.flag_overrides && bounds.maxrregcount.is_some();
-    let bounds = if overridden { Bounds { maxrregcount: bounds.maxrregcount, ..Bounds::default() } } else { *bounds };
+    let of_flag = Bounds { maxrregcount: bounds.maxrregcount, raised_to: bounds.raised_to, ..Bounds::default() };
+    let bounds = if overridden { of_flag } else { *bounds };
     let by_launch = bounds.threads.map(|threads| by_launch(arch, threads, bounds.min_blocks));
     let by_directive = bounds.maxnreg.map(|registers| Cap {
         registers,
@@ -134,10 +137,14 @@ pub fn cap(arch: Arch, bounds: &Bounds) -> Option<Cap> {
         explanation: format!(".maxnreg {registers}"),
     });
     // ptxas ignores --maxrregcount for a kernel that has bounds of its own.
-    let by_flag = bounds.maxrregcount.filter(|_| by_launch.is_none() && by_directive.is_none()).map(|registers| Cap {
-        registers,
-        cause: Cause::MaxRRegCount,
-        explanation: format!("--maxrregcount {registers}"),
+    let by_flag = bounds.maxrregcount.filter(|_| by_launch.is_none() && by_directive.is_none()).map(|registers| {
+        let raised = bounds.raised_to.filter(|least| *least > registers);
+        let why = raised.map(|least| format!(", which ptxas raises to {least}")).unwrap_or_default();
+        Cap {
+            registers: raised.unwrap_or(registers),
+            cause: Cause::MaxRRegCount,
+            explanation: format!("--maxrregcount {registers}{why}"),
+        }
     });
     let isa = Cap { registers: ISA_LIMIT, cause: Cause::Isa, explanation: NAMEABLE.to_owned() };
     [by_directive, by_launch, by_flag, Some(isa)].into_iter().flatten().min_by_key(|cap| cap.registers)
@@ -195,7 +202,7 @@ mod tests {
             threads: Some(384),
             min_blocks: Some(1),
             maxrregcount: Some(32),
-            flag_overrides: false,
+            ..Bounds::default()
         };
         let cap90 = cap(Arch::new(90), &bounds).unwrap();
         assert_eq!((cap90.registers, cap90.cause), (64, Cause::MaxNReg));
@@ -203,6 +210,9 @@ mod tests {
         assert_eq!((overriding.registers, overriding.cause), (32, Cause::MaxRRegCount));
         let flag = Bounds { maxrregcount: Some(40), ..Bounds::default() };
         assert_eq!(cap(Arch::new(90), &flag).unwrap().cause, Cause::MaxRRegCount);
+        let low = Bounds { maxrregcount: Some(8), raised_to: Some(24), ..Bounds::default() };
+        let raised = cap(Arch::new(90), &low).unwrap();
+        assert_eq!((raised.registers, raised.explanation.as_str()), (24, "--maxrregcount 8, which ptxas raises to 24"));
         assert_eq!(cap(Arch::new(90), &Bounds::default()).unwrap().registers, 255);
         // 128 threads leave room for 512 registers.
         let roomy = Bounds { threads: Some(128), ..Bounds::default() };

@@ -487,6 +487,7 @@ impl Readers<'_> {
             threads: launch.threads(),
             min_blocks: launch.minnctapersm,
             maxrregcount: maxrregcount(self.facts),
+            raised_to: self.advisories.iter().find_map(|advisory| raised_to(&advisory.message)),
             flag_overrides: flag_values(self.facts, "override-directive-values").is_some(),
         };
         let cap = cap::cap(self.facts.image.arch, &bounds)?;
@@ -566,6 +567,12 @@ fn maxrregcount(facts: &Facts<'_>) -> Option<u32> {
     flag_values(facts, "maxrregcount")?.trim().parse().ok()
 }
 
+/// The registers of `adjusting per thread register count of 8 to lower bound of 24`.
+fn raised_to(message: &str) -> Option<u32> {
+    let (_, rest) = message.split_once("adjusting per thread register count of ")?;
+    rest.split_once(" to lower bound of ")?.1.trim().parse().ok()
+}
+
 /// What follows a flag, the last time it is given: by the user, or else by what the cubin says it was made with.
 fn flag_values<'a>(facts: &Facts<'a>, name: &str) -> Option<&'a str> {
     let tool = facts.image.toolkit.tools.iter().find(|tool| tool.name == "ptxas");
@@ -594,4 +601,16 @@ fn attribute(attribute: &cubin::Attribute<'_>) -> Attribute {
         }
     };
     Attribute { code: attribute.code, name: attribute.name.map(str::to_owned), value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bound_that_ptxas_raises_is_read() {
+        let said = "For profile sm_75 adjusting per thread register count of 8 to lower bound of 24";
+        assert_eq!(raised_to(said), Some(24));
+        assert_eq!(raised_to("Stack size cannot be determined"), None);
+    }
 }
