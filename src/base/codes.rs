@@ -20,9 +20,27 @@ pages!(
     "PI826", "PI831", "PI832", "PI833",
 );
 
-/// Words of estimates that have a page, too, under `docs/words`.
-pub const WORDS: &[(&str, &str)] =
-    &[("bound", include_str!("../../docs/words/bound.md")), ("stall", include_str!("../../docs/words/stall.md"))];
+/// Words of reports and estimates that have a page, too, under `docs/words`.
+pub const WORDS: &[(&str, &str)] = &[
+    ("bound", include_str!("../../docs/words/bound.md")),
+    ("live", include_str!("../../docs/words/live.md")),
+    ("registers", include_str!("../../docs/words/registers.md")),
+    ("spill", include_str!("../../docs/words/spill.md")),
+    ("stall", include_str!("../../docs/words/stall.md")),
+];
+
+/// Other forms of those words.
+const FORMS: &[(&str, &str)] = &[
+    ("bounds", "bound"),
+    ("liveness", "live"),
+    ("pressure", "live"),
+    ("register", "registers"),
+    ("spills", "spill"),
+    ("spilling", "spill"),
+    ("spilled", "spill"),
+    ("spilt", "spill"),
+    ("stalls", "stall"),
+];
 
 /// Every code, ascending.
 pub fn codes() -> impl Iterator<Item = &'static str> {
@@ -38,5 +56,23 @@ pub fn code(text: &str) -> Option<&'static str> {
 /// The page of a code or a word, whatever its spelling.
 pub fn page(text: &str) -> Option<&'static str> {
     let name = code(text).unwrap_or(text.trim());
+    let name = FORMS.iter().find(|(form, _)| form.eq_ignore_ascii_case(name)).map_or(name, |(_, word)| *word);
     PAGES.iter().chain(WORDS).find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, page)| *page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FORMS, PAGES, WORDS, page};
+
+    #[test]
+    fn words_and_codes_lead_to_their_pages_however_they_are_written() {
+        for (name, text) in PAGES.iter().chain(WORDS) {
+            assert_eq!(page(&name.to_lowercase()), Some(*text), "{name}");
+            assert!(text.starts_with(&format!("# {name}: ")), "{name}");
+        }
+        for (form, word) in FORMS {
+            assert!(page(form).is_some_and(|found| found.starts_with(&format!("# {word}: "))), "{form}");
+        }
+        assert_eq!(page("nothing of the kind"), None);
+    }
 }

@@ -74,8 +74,10 @@ fn page(asked: &str, is_json: bool, out: &mut dyn Write) -> Result<()> {
         }
         Some(page) => explain::write_text(page, output::stdout_width(), out)?,
         None => {
-            let asked_code = asked.to_ascii_uppercase();
-            let near = nearest(&asked_code, explain::codes().filter(|code| is_slip(&asked_code, code)))
+            let spelt = [asked.to_ascii_uppercase(), asked.to_ascii_lowercase()];
+            let near = spelt
+                .iter()
+                .find_map(|asked| nearest(asked, explain::names().filter(|name| is_slip(asked, name))))
                 .map(|near| format!(": did you mean {near}?"))
                 .unwrap_or_else(|| ": expected a code such as C7508;".to_owned());
             bail!("there is no page for '{}'{near} `ptxinspect explain` lists those there are", terminal(asked))
