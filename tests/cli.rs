@@ -340,6 +340,42 @@ fn a_step_that_is_tried_says_what_ptxas_makes_of_it() {
     assert!(text.contains("but setmaxnreg then can never be satisfied"), "{text}");
 }
 
+/// What a kernel calls is told beside its own figures; kernels that spill come before those that do not.
+#[test]
+fn what_a_kernel_calls_and_what_spills_is_told_first() {
+    if ptxas().is_none() {
+        return;
+    }
+    let words = |output| stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    let calls = words(run(&[path(&root("testdata/ptx/device_functions.ptx")), "--arch", "sm_90", "--ptxas", "13.4"]));
+    assert!(calls.contains("fibonacci, which it calls, spills registers: 24 B stored, 24 B read back"), "{calls}");
+    let several = words(run(&[path(&root("testdata/ptx/several_entries.ptx")), "--ptxas", "13.4"]));
+    assert!(several.contains("in its own code, and 4 in weigh, which it calls"), "{several}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let both = folder.path().join("both.ptx");
+    let (first, second) = (root("testdata/ptx/several_entries.ptx"), root("testdata/ptx/spills.ptx"));
+    let read = |file: &std::path::Path| std::fs::read_to_string(file).unwrap();
+    let second = read(&second);
+    std::fs::write(&both, format!("{}\n{}", read(&first), &second[second.find(".visible").unwrap()..])).unwrap();
+    let text = stdout(&run(&[path(&both), "--ptxas", "13.4"]));
+    let at = |name: &str| text.find(&format!("\n{name}  entry")).unwrap_or_else(|| panic!("{name} in {text}"));
+    assert!(at("spill_storm") < at("first") && at("first") < at("second") && at("second") < at("third"), "{text}");
+    assert!(text.contains("spills in 1 of 6 kernels and device functions, which come first"), "{text}");
+    let hopper = root("testdata/ptx/hopper_warp_specialised.ptx");
+    let little = words(run(&[path(&hopper), "--ptxas", "13.4", "--smem-dynamic", "1000"]));
+    assert!(
+        little.contains("1,000 B of dynamic shared memory is too little: the kernel touches at least 131,072 B"),
+        "{little}"
+    );
+    // Launched with 80, the consumers would wait for ever for the registers that they ask for.
+    assert!(little.contains("blocks/SM 1 now, none from 169 registers a thread on"), "{little}");
+    // ptxas obeys the bounds of the kernel's own.
+    let spills = root("testdata/ptx/spills.ptx");
+    let asked = run(&[path(&spills), "--ptxas", "13.4", "--", "--maxrregcount", "64"]);
+    assert!(stderr(&asked).contains("--maxrregcount does nothing to spill_storm"), "{}", stderr(&asked));
+}
+
 /// A comparison makes no register: what stands at its line is an operand that ptxas computed for it.
 #[test]
 fn the_maker_of_a_value_makes_values() {

@@ -178,6 +178,8 @@ fn what_ptxas_has_a_part_in() {
         (&["spills.ptx", "--ptxas", "13.4", "--", "--bogus"], &["Unknown option"]),
         (&["spills.ptx", "--ptxas", "13.4", "--", "--maxregcount", "64"], &["did you mean --maxrregcount?"]),
         (&["spills.ptx", "--ptxas", "13.4", "-o", "gone/report.txt"], &["cannot write gone/report.txt"]),
+        (&["spills.ptx", "--ptxas", "13.4", "-o", "spills.ptx"], &["would overwrite the input spills.ptx"]),
+        (&["spills.ptx", "-maxrregcount=32"], &["after '--': '-- -maxrregcount=32'"]),
     ];
     mistakes.iter().for_each(|mistake| check(folder.path(), mistake));
 }

@@ -92,12 +92,13 @@ pub fn main_of(arguments: Vec<OsString>, guard: Option<(PathBuf, Vec<OsString>)>
     if let (Some((program, arguments)), true) = (guard, cfg!(unix)) {
         crate::toolchain::start_guard(program, arguments);
     }
+    let words: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let args = match Args::try_parse_from(arguments) {
         Ok(args) => args,
         Err(error) => {
             // Help and version are answers; anything else is a job that could not be done.
             let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-            usage::print(error);
+            usage::print(error, &words);
             return finish(if asked { Outcome::Fine } else { Outcome::Failed });
         }
     };

@@ -167,6 +167,19 @@ fn knows_links() -> bool {
         || !var("KONSOLE_VERSION").is_empty()
 }
 
+/// Refuses to write over what is read.
+pub fn refuse_input(args: &OutputArgs, inputs: &[PathBuf]) -> Result<()> {
+    let Some(output) = &args.output else { return Ok(()) };
+    let Ok(place) = output.canonicalize() else { return Ok(()) };
+    let is_file = place.is_file();
+    match inputs.iter().find(|input| is_file && input.canonicalize().is_ok_and(|input| input == place)) {
+        Some(input) => {
+            bail!("-o {} would overwrite the input {}: name another file", output.display(), input.display())
+        }
+        None => Ok(()),
+    }
+}
+
 /// Runs `emit` on a writer for the chosen destination. The format says in which form everything leaves.
 pub fn write(
     args: &OutputArgs,

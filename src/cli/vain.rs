@@ -1,6 +1,7 @@
 //! What was asked for and did nothing, in a line each: what nobody says looks as if it had been done.
 
 use super::args::ReportArgs;
+use crate::engine::compile::OVERRIDE;
 use crate::report::{Kernel, KernelKind, Unit, abridge};
 
 /// What was asked for and does nothing: flags that only compiling obeys, of a cubin; a size of blocks that a kernel cannot have.
@@ -31,6 +32,7 @@ pub fn in_vain(unit: &Unit, args: &ReportArgs) -> Vec<String> {
             ));
         }
     }
+    remarks.extend(no_bound(unit, args));
     remarks.extend(no_step(unit, args));
     remarks.extend(no_role(unit, args));
     let Some(asked) = args.threads else { return remarks };
@@ -51,6 +53,23 @@ pub fn in_vain(unit: &Unit, args: &ReportArgs) -> Vec<String> {
         }
     }
     remarks
+}
+
+/// Kernels whose own bounds rule, so that ptxas passes over --maxrregcount.
+fn no_bound(unit: &Unit, args: &ReportArgs) -> Option<String> {
+    let given = |name: &str| args.compile.flags.iter().any(|flag| flag.trim_start_matches('-').starts_with(name));
+    if unit.ptxas.is_none() || !given("maxrregcount") || given(OVERRIDE.trim_start_matches('-')) {
+        return None;
+    }
+    let has_own = |kernel: &&Kernel| kernel.launch.threads().is_some() || kernel.launch.maxnreg.is_some();
+    let ruled: Vec<&Kernel> =
+        unit.kernels.iter().filter(|kernel| kernel.kind == KernelKind::Entry).filter(has_own).collect();
+    (!ruled.is_empty()).then(|| {
+        format!(
+            "--maxrregcount does nothing to {}: ptxas obeys .maxntid, .reqntid and .maxnreg instead; add {OVERRIDE} behind it",
+            named(&ruled)
+        )
+    })
 }
 
 /// Why --try-step had nothing to try: kernels with the same reason in one line.

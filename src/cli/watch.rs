@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use super::Outcome;
 use super::args::OutputArgs;
+use super::{Outcome, output};
 
 /// How often the inputs are looked at.
 const STEP: Duration = Duration::from_millis(300);
@@ -51,6 +51,7 @@ fn stamp(path: &Path, output: Option<&Path>) -> Stamp {
 
 /// Runs a command; with `--watch` again after every change of its inputs, until it is interrupted. What goes wrong is said, and waited over.
 pub fn run(args: &OutputArgs, inputs: &[PathBuf], mut command: impl FnMut() -> Result<Outcome>) -> Result<Outcome> {
+    output::refuse_input(args, inputs)?;
     if !args.watch {
         return command();
     }
