@@ -12,7 +12,7 @@ use super::witness::{Cause, Firmness, Shapes, Witness};
 use crate::base::Line;
 use crate::ptx::{Module, RegisterAction};
 use crate::roles::Role;
-use crate::sync::rules::finding::{Confidence, Finding};
+use crate::sync::rules::finding::{Confidence, Finding, HANGS};
 use crate::sync::rules::rule::Rule;
 
 /// How sure it is that a launch has the shape that was executed.
@@ -64,7 +64,7 @@ pub fn finding(
     let (rule, line, message, mut reasoning) = match &witness.cause {
         Cause::Hang(stuck) => {
             let first = stuck.first()?;
-            let message = format!("the kernel hangs: {}", Stands::of(first, module, roles));
+            let message = format!("{HANGS}: {}", Stands::of(first, module, roles));
             // What nobody announced is at fault where it is issued.
             let line = match first.lacks {
                 Lack::Announcement { .. } => first.copied.unwrap_or(first.line),

@@ -97,6 +97,14 @@ fn issue(check: Finding, warp_facts: &WarpFacts, module: &Module<'_>) -> Issue {
         finding::Confidence::Likely => Confidence::Likely,
         finding::Confidence::Certain => Confidence::Certain,
     };
+    let at = (check.rule, check.line);
+    let (mut message, mut reasoning) = (check.message, check.reasoning);
+    if confidence == Confidence::Possible {
+        message = doubted(message);
+        if by_execution(warp_facts, at).is_some() {
+            reasoning.push_str("; a real launch may never come to this");
+        }
+    }
     Issue {
         code: check.rule.code().to_owned(),
         severity: match (confidence, check.rule.harm()) {
@@ -105,13 +113,18 @@ fn issue(check: Finding, warp_facts: &WarpFacts, module: &Module<'_>) -> Issue {
             _ => Severity::Warning,
         },
         confidence,
-        ptx_line: Some(module.number_of(check.line)),
+        ptx_line: Some(module.number_of(at.1)),
         source_line: None,
-        message: check.message,
-        reasoning: check.reasoning,
-        witness: witness(warp_facts, (check.rule, check.line), module),
-        mend: by_execution(warp_facts, (check.rule, check.line)).and_then(|found| found.mend.clone()),
+        message,
+        reasoning,
+        witness: witness(warp_facts, at, module),
+        mend: by_execution(warp_facts, at).and_then(|found| found.mend.clone()),
     }
+}
+
+/// What a finding says, where it may be wrong.
+fn doubted(message: String) -> String {
+    message.strip_prefix(finding::HANGS).map(|rest| format!("the kernel may hang{rest}")).unwrap_or(message)
 }
 
 /// The execution that a finding was made by, or that shows what instructions tell.
@@ -164,4 +177,16 @@ fn setmaxnreg(kernel: &Kernel, warp_facts: &WarpFacts, module: &Module<'_>) -> V
         });
     }
     checks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{doubted, finding};
+
+    #[test]
+    fn what_is_possible_is_not_told_as_a_fact() {
+        let told = |message: &str| doubted(message.to_owned());
+        assert_eq!(told(&format!("{}: warp 0 waits", finding::HANGS)), "the kernel may hang: warp 0 waits");
+        assert_eq!(told("barrier 1 is used with different counts"), "barrier 1 is used with different counts");
+    }
 }

@@ -14,6 +14,9 @@ pub enum Confidence {
     Certain,
 }
 
+/// How a finding of a hang begins.
+pub const HANGS: &str = "the kernel hangs";
+
 /// A rule that a kernel breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
