@@ -185,6 +185,8 @@ function openSource(code) {
 function loadSource(file) {
   if (panes.source.file === file) return;
   panes.source.file = file;
+  // Numbers without text need no more room than they have digits.
+  panes.source.pane.classList.toggle("bare", Boolean(state.kernel.unit.missing[file]));
   const { code } = state;
   const used = [...code.bySource.keys()].filter((key) => Math.floor(key / 4194304) === file).map((key) => key % 4194304).sort((a, b) => a - b);
   const text = state.kernel.unit.sources[file] ? linesOf("src", code.unit, file) : null;

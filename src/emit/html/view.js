@@ -83,7 +83,7 @@ const outOfRole = (list) => state.role !== null && (!list || list.every((at) => 
 
 function sassRow(row) {
   const { code } = state;
-  const live = code.gpr ? `${liveCell(code.gpr[row], boundAt(code, row))}<span class="u">${code.ugpr[row]}</span><span class="u">${code.pred[row]}</span>` : "";
+  const live = code.gpr ? `${liveCell(code.gpr[row], boundAt(code, row))}<span class="u x">${code.ugpr[row]}</span><span class="u x">${code.pred[row]}</span>` : "";
   const depth = code.depth && code.raw.loops.length ? `<span class="lp">${code.depth[row] ? "▏".repeat(Math.min(3, code.depth[row])) : ""}</span>` : "";
   const waits = waitText(code, row);
   const time = code.raw.cycle ? (code.raw.cycle[row] < 0 ? '<span class="u y">?</span><span class="u">?</span>' : `<span class="u y">${code.raw.cycle[row]}</span><span class="u${code.raw.waited[row] >= LONG_WAIT ? " long" : ""}">${code.raw.waited[row]}</span>`) : "";
@@ -222,7 +222,7 @@ function showHeads() {
   const live = code.gpr ? '<span class="g" title="the most live vector registers of its instructions">R</span>' : "";
   const head = (name, html) => { panes[name].pane.querySelector(".heads").innerHTML = `<span class="gut">${html}</span>`; };
   head("ptx", `<b style="width:${panes.ptx.digits}ch">line</b>${live}<span class="n" title="instructions made of it, padding not counted">SASS</span>${code.raw.cycle ? '<span class="u" title="cycles that its instructions take one warp alone, each once: an estimate">cyc</span>' : ""}`);
-  const counts = code.gpr ? '<span class="g" title="live vector registers">R</span><span class="u" title="live uniform registers">UR</span><span class="u" title="live predicates">P</span>' : "";
+  const counts = code.gpr ? '<span class="g" title="live vector registers">R</span><span class="u x" title="live uniform registers">UR</span><span class="u x" title="live predicates">P</span>' : "";
   const depth = code.depth && code.raw.loops.length ? '<span class="lp" title="loop depth"></span>' : "";
   const time = code.raw.cycle ? '<span class="u y" title="the cycle of its turn, or of its way outside of loops, in which it issues with one warp alone: an estimate">cyc</span><span class="u" title="cycles since the instruction before it">+</span>' : "";
   head("sass", `<b style="width:${panes.sass.digits}ch">pc</b>${counts}${depth}${time}`);
