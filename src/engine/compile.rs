@@ -420,7 +420,8 @@ impl Refusal<'_> {
         let ran = unit.ptxas.as_ref().and_then(|ptxas| ptxas.version.as_deref()?.parse().ok());
         let known = || ptxas.architectures(ARCHITECTURES_TIME, &session.env);
         let target = toolchain::target_arch(ptx);
-        advice(log, arch, target, ran, &known).map(|advice| format!("; {advice}")).unwrap_or_default()
+        let installed = toolchain::candidates(&session.env).iter().filter_map(toolchain::Ptxas::version).max();
+        advice(log, arch, target, ran, installed, &known).map(|advice| format!("; {advice}")).unwrap_or_default()
     }
 }
 
@@ -437,11 +438,19 @@ fn advice(
     arch: Arch,
     target: Option<Arch>,
     ran: Option<toolchain::Version>,
+    installed: Option<toolchain::Version>,
     known: &dyn Fn() -> Vec<String>,
 ) -> Option<String> {
     /// ptxas 13.0 dropped what came before.
     const OLDEST_SM_OF_13: u16 = 75;
-    let newest = toolchain::NEWEST_RELEASE;
+    // The machine may have one that came out later than this program.
+    let release = |version: Version| toolchain::VersionRequest::release(version.major, version.minor);
+    let is_later = |version: &Version| {
+        let known = toolchain::NEWEST_RELEASE;
+        (version.major, Some(version.minor)) > (known.major, known.minor)
+    };
+    let newest = [installed, ran].into_iter().flatten().filter(is_later).max();
+    let newest = newest.map_or(toolchain::NEWEST_RELEASE, release);
     let newer = || {
         let newest_ran = ran.is_some_and(|ran| newest.matches(ran));
         (!newest_ran).then(|| format!("a newer ptxas may: `--ptxas {newest}`"))
@@ -454,7 +463,7 @@ fn advice(
             Some("the disk is most likely full; free some space or point TMPDIR elsewhere".to_owned())
         } else if text.starts_with("Unsupported .version ") {
             newer()
-                .or_else(|| Some(format!("no ptxas later than {newest} is known here: give the PTX an older .version")))
+                .or_else(|| Some(format!("no ptxas later than {newest} is known here: `ptxinspect toolchain list --available` asks for later ones, or give the PTX an older .version")))
         } else if text.contains("is not defined for option 'gpu-name'") {
             let other = match arch.sm < OLDEST_SM_OF_13 {
                 true => Some("an older ptxas may: `--ptxas 12.9`".to_owned()),
@@ -516,17 +525,24 @@ mod tests {
 
     #[test]
     fn advice_where_another_command_line_helps() {
-        let advise = |log: &str, sm: u16, ran: &str| {
+        let beside = |log: &str, sm: u16, ran: &str, installed: &str| {
             let known = || vec!["sm_75".to_owned(), "sm_80".to_owned()];
             let target = "sm_90a".parse().ok();
-            advice(&toolchain::log::parse(log), Arch::new(sm), target, ran.parse().ok(), &known).unwrap_or_default()
+            let log = toolchain::log::parse(log);
+            let (ran, installed) = (ran.parse().ok(), installed.parse().ok());
+            advice(&log, Arch::new(sm), target, ran, installed, &known).unwrap_or_default()
         };
+        let advise = |log: &str, sm: u16, ran: &str| beside(log, sm, ran, "");
         assert!(advise("ptxas fatal   : Unresolved extern function 'f'\n", 80, "13.4.92").contains("`-- -c`"));
         let full = "ptxas fatal   : Failed to write to outp file 'output.cubin'\n";
         assert!(advise(full, 80, "13.4.92").contains("TMPDIR"));
         let version = "ptxas input.ptx, line 2; fatal   : Unsupported .version 9.4; current version is '8.8'\n";
         assert!(advise(version, 80, "12.9.86").contains("`--ptxas 13.4`"));
-        assert!(advise(version, 80, "13.4.92").contains("give the PTX an older .version"));
+        assert!(advise(version, 80, "13.4.92").contains("no ptxas later than 13.4 is known here"));
+        // One that is later than this program.
+        assert!(beside(version, 80, "12.9.86", "99.1.7").contains("`--ptxas 99.1`"));
+        assert!(beside(version, 80, "13.4.92", "99.1.7").contains("`--ptxas 99.1`"));
+        assert!(beside(version, 80, "99.1.7", "99.1.7").contains("no ptxas later than 99.1 is known here"));
         let arch = "ptxas fatal   : Value 'sm_52' is not defined for option 'gpu-name'\n";
         assert!(advise(arch, 52, "13.4.92").contains("`--ptxas 12.9`"));
         assert!(advise(arch, 121, "12.4.131").contains("`--ptxas 13.4`"));
