@@ -10,12 +10,15 @@ use super::inspect::Variant;
 use crate::base::{Arch, work};
 use crate::cubin::Image;
 use crate::ptx;
-use crate::report::{Costs, Diagnostic, Kernel, RecordedLaunch, SetMaxNReg, Severity, StepTried, Unit, Wanted};
+use crate::report::{
+    Advisory, Costs, Diagnostic, Kernel, RecordedLaunch, SetMaxNReg, Severity, StepTried, Unit, Wanted,
+};
 
 /// Asks ptxas about every kernel that has a step, one run for each: what it refuses for one says nothing of the others.
 pub fn try_all(session: &Session, unit: &mut Unit, text: &str, module: &ptx::Module<'_>) {
     let Some(arch) = unit.arch.as_ref().and_then(|arch| arch.parse().ok()) else { return };
-    let attempt = Attempt { session, text, module, arch, recorded: unit.recorded_launch.as_ref() };
+    let losses: Vec<Advisory> = unit.advisories.iter().filter(|said| said.is_loss()).cloned().collect();
+    let attempt = Attempt { session, text, module, arch, recorded: unit.recorded_launch.as_ref(), losses: &losses };
     let deadline = work::deadline();
     let of = |kernel: &mut Kernel| {
         // The time that the input has is the thread's that began it.
@@ -34,6 +37,8 @@ struct Attempt<'a> {
     module: &'a ptx::Module<'a>,
     arch: Arch,
     recorded: Option<&'a RecordedLaunch>,
+    /// The losses of performance that ptxas says of the kernels as they are.
+    losses: &'a [Advisory],
 }
 
 impl Attempt<'_> {
@@ -52,19 +57,26 @@ impl Attempt<'_> {
             message: Some(message),
         };
         let Some(built) = built else { return Some(refused(why(&unit))) };
-        let made = self.kernel(&built, &flags, unit, kernel)?;
+        let (made, loss) = self.kernel(&built, &flags, unit, kernel)?;
+        let harms: Vec<String> = made.setmaxnreg.as_ref().and_then(harm).into_iter().chain(loss).collect();
         Some(StepTried {
             compiles: Some(true),
             registers: made.resources.registers,
             blocks_per_sm: made.occupancy.as_ref().and_then(|found| found.blocks_per_sm),
             spill_store_bytes: made.resources.spill_store_bytes,
             spill_load_bytes: made.resources.spill_load_bytes,
-            message: made.setmaxnreg.as_ref().and_then(harm),
+            message: (!harms.is_empty()).then(|| harms.join("; ")),
         })
     }
 
-    /// A kernel of a cubin that was made for the attempt.
-    fn kernel(&self, built: &Built<'_>, flags: &[String], mut unit: Unit, now: &Kernel) -> Option<Kernel> {
+    /// A kernel of a cubin that was made for the attempt, and the loss of performance that ptxas says of it and not of the kernel as it is.
+    fn kernel(
+        &self,
+        built: &Built<'_>,
+        flags: &[String],
+        mut unit: Unit,
+        now: &Kernel,
+    ) -> Option<(Kernel, Option<String>)> {
         let image = Image::parse(&built.cubin).ok()?;
         let variant = Variant {
             session: self.session,
@@ -81,7 +93,15 @@ impl Attempt<'_> {
             },
         };
         variant.join(&image, built, &mut unit);
-        unit.kernels.into_iter().find(|kernel| kernel.name == now.name)
+        let is_new = |said: &&Advisory| {
+            let alike = |known: &Advisory| known.kernel == said.kernel && known.code == said.code;
+            said.is_loss() && said.kernel.as_deref() == Some(now.name.as_str()) && !self.losses.iter().any(alike)
+        };
+        let loss = unit.advisories.iter().find(is_new).map(|said| {
+            let code = said.code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default();
+            format!("ptxas then says {code}{}", said.message)
+        });
+        Some((unit.kernels.into_iter().find(|kernel| kernel.name == now.name)?, loss))
     }
 }
 
