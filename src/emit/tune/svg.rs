@@ -36,7 +36,7 @@ fn open(height: f64, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
-         style=\"max-width:100%;min-width:{WIDTH}px;height:auto\" role=\"img\" aria-label=\"Builds by spilt bytes and by cycles or instructions\">\n<style>{STYLE}</style>"
+         style=\"max-width:100%;min-width:{WIDTH}px;height:auto\" role=\"img\" aria-label=\"Builds by spill bytes and by cycles or instructions\">\n<style>{STYLE}</style>"
     )
 }
 
@@ -72,7 +72,7 @@ impl Across {
         }
     }
 
-    /// Where a row lies: across, and spilt bytes.
+    /// Where a row lies: across, and spill bytes.
     fn place(self, row: &Row) -> Option<(f64, f64)> {
         let across = match self {
             Across::Cycles => row.figures.cycles_per_block?,
@@ -101,7 +101,7 @@ fn write_panel(tuned: &Tuned, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "<line class=\"axis\" x1=\"{LEFT}\" y1=\"{BOTTOM}\" x2=\"{RIGHT}\" y2=\"{BOTTOM}\"/>")?;
     writeln!(out, "<line class=\"axis\" x1=\"{LEFT}\" y1=\"{TOP}\" x2=\"{LEFT}\" y2=\"{BOTTOM}\"/>")?;
     writeln!(out, "<text x=\"{RIGHT}\" y=\"{}\" text-anchor=\"end\">{}</text>", BOTTOM + 30.0, across.words())?;
-    writeln!(out, "<text x=\"{}\" y=\"{}\">spilt bytes</text>", LEFT + 6.0, TOP + 4.0)?;
+    writeln!(out, "<text x=\"{}\" y=\"{}\">spill bytes</text>", LEFT + 6.0, TOP + 4.0)?;
     writeln!(out, "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">0</text>", LEFT - 6.0, BOTTOM + 4.0)?;
     let right = most(|at| at.0);
     for value in [least, right] {

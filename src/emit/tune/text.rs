@@ -73,7 +73,7 @@ impl Column {
 pub(super) const COLUMNS: [Column; 10] = [
     Column { head: ["", "registers"], of: |f| f.registers.map(u64::from), less_is_better: true, may_go: false },
     Column { head: ["spills", "in loops"], of: |f| f.spills_in_loops, less_is_better: true, may_go: false },
-    Column { head: ["spilt", "bytes"], of: |f| f.spill_bytes, less_is_better: true, may_go: false },
+    Column { head: ["spill", "bytes"], of: |f| f.spill_bytes, less_is_better: true, may_go: false },
     Column { head: ["blocks", "per SM"], of: |f| f.blocks_per_sm.map(u64::from), less_is_better: false, may_go: false },
     Column { head: ["cycles", "a block"], of: |f| f.cycles_per_block, less_is_better: true, may_go: true },
     Column { head: ["", "insts"], of: |f| f.instructions, less_is_better: true, may_go: false },
@@ -241,7 +241,7 @@ fn write_best(tuned: &Tuned, options: &Options, out: &mut dyn Write) -> io::Resu
     Ok(())
 }
 
-/// `: 496 spilt bytes fewer, 12 % more instructions by loops`
+/// `: 496 spill bytes fewer, 12 % more instructions by loops`
 fn difference(now: &TrialFigures, then: &TrialFigures) -> String {
     let mut said = Vec::new();
     let mut count = |old: Option<u64>, new: Option<u64>, what: &str| {
@@ -252,7 +252,7 @@ fn difference(now: &TrialFigures, then: &TrialFigures) -> String {
     count(Some(now.losses), Some(then.losses), "losses that ptxas warns of");
     count(now.spills_in_loops, then.spills_in_loops, "spills in loops");
     count(now.shared_spills_in_loops, then.shared_spills_in_loops, "spills to shared memory in loops");
-    count(now.spill_bytes, then.spill_bytes, "spilt bytes");
+    count(now.spill_bytes, then.spill_bytes, "spill bytes");
     count(now.blocks_per_sm.map(u64::from), then.blocks_per_sm.map(u64::from), "blocks per SM");
     let mut share = |old: Option<u64>, new: Option<u64>, what: &str| {
         if let Some((old, new)) = old.zip(new).filter(|(old, _)| *old > 0) {
