@@ -92,7 +92,7 @@ impl Cfg {
         }
         let mut ends: Vec<u32> = Vec::new();
         let mut unknown: Vec<u32> = Vec::new();
-        for i in (0..count).filter(|i| !program.is_plain(*i as usize)) {
+        for i in program.not_plain().take_while(|i| *i < n).map(|i| i as u32) {
             let flow = program.flow(i as usize);
             if !flow.known {
                 unknown.push(i);
@@ -116,32 +116,27 @@ impl Cfg {
             }
         }
 
-        let mut blocks: Vec<Block> = Vec::new();
-        for i in 0..count {
-            if marks[i as usize] & LEADER != 0 {
-                if let Some(last) = blocks.last_mut() {
-                    last.end = i;
-                }
-                blocks.push(Block {
-                    start: i,
-                    end: count,
-                    function: None,
-                    is_label: marks[i as usize] & LABEL != 0,
-                    falls_through: true,
-                    escapes: false,
-                });
-            }
-        }
-        let block_of = |i: u32| blocks.partition_point(|block| block.start <= i).checked_sub(1).map(BlockId::new);
-
+        // Every mark is that of a place where a block starts.
+        let mut blocks: Vec<Block> = Vec::with_capacity(ends.len());
         let mut functions: Vec<Function> = Vec::new();
-        for i in 0..count {
-            if marks[i as usize] & ENTRY != 0
-                && let Some(block) = block_of(i)
-            {
+        for (i, &mark) in (0..count).zip(&marks).filter(|(_, mark)| **mark != 0) {
+            if mark & ENTRY != 0 {
+                let block = BlockId::new(blocks.len());
                 functions.push(Function { entry: Pc(i * 16), block, exact: true, calls: Vec::new() });
             }
+            if let Some(last) = blocks.last_mut() {
+                last.end = i;
+            }
+            blocks.push(Block {
+                start: i,
+                end: count,
+                function: None,
+                is_label: mark & LABEL != 0,
+                falls_through: true,
+                escapes: false,
+            });
         }
+        let block_of = |i: u32| blocks.partition_point(|block| block.start <= i).checked_sub(1).map(BlockId::new);
         let function_at = |pc: Pc| functions.binary_search_by_key(&pc, |f| f.entry).ok().map(|f| FuncId(f as u32));
 
         // Edges, by the instruction that ends each block; the edge to the next block comes first.

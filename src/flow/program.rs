@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::base::{Pc, RegFile, RegSet};
 use crate::sass::transfer;
-use crate::sass::{Decoder, Effects, Flow, Guard, Inst, Run, Transfer};
+use crate::sass::{Decoder, Effects, Flow, Guard, Inst, Run, Transfer, Word};
 
 use super::convention::kept_by_callee;
 use super::tail_jumps::tail_jumps;
@@ -33,6 +33,11 @@ pub trait Program {
     fn is_plain(&self, index: usize) -> bool {
         let flow = self.flow(index);
         flow.known && flow.transfer == Transfer::Next
+    }
+
+    /// The instructions that are not plain, ascending.
+    fn not_plain(&self) -> impl Iterator<Item = usize> {
+        (0..self.len()).filter(|index| !self.is_plain(*index))
     }
 
     /// The registers that instruction `index` reads and writes, calls and returns aside: those follow from the [`Cfg`](super::Cfg).
@@ -81,15 +86,20 @@ impl Mark {
     const INDEX: u8 = 5;
 
     /// That of an instruction of which it is known what it does.
-    #[inline]
-    fn of(decoder: &Decoder, inst: &Inst) -> Mark {
-        let moves = if transfer::may_move(inst.word) { Mark::MOVES } else { 0 };
-        let guard = decoder.guard(inst).map_or(0, |guard| {
+    #[inline(always)]
+    fn of(word: Word, guarded_by: Option<RegFile>) -> Mark {
+        let moves = if transfer::may_move(word) { Mark::MOVES } else { 0 };
+        let guard = guarded_by.and_then(|file| Guard::of(file, word)).map_or(0, |guard| {
             let negated = if guard.negated { Mark::NEGATED } else { 0 };
             let uniform = if guard.file == RegFile::Upred { Mark::UNIFORM } else { 0 };
             Mark::GUARDED | negated | uniform | guard.index << Mark::INDEX
         });
         Mark(Mark::KNOWN | moves | guard)
+    }
+
+    #[inline(always)]
+    fn is_plain(self) -> bool {
+        self.0 & (Mark::KNOWN | Mark::MOVES) == Mark::KNOWN
     }
 
     #[inline(always)]
@@ -133,11 +143,11 @@ impl SassProgram {
         decoder.each_with_runs(code, |inst, known| {
             instructions.push(inst);
             starts.push(runs.len() as u32);
-            let known = known.filter(|_| runs.len() < MOST_RUNS);
-            marks.push(if known.is_some() { Mark::of(&decoder, &inst) } else { Mark::default() });
-            if let Some(known) = known {
-                known.each(|run| runs.push(run));
+            if !known.are_known || runs.len() >= MOST_RUNS {
+                return marks.push(Mark::default());
             }
+            marks.push(Mark::of(inst.word, known.guarded_by));
+            known.each(|run| runs.push(run));
         });
         starts.push(runs.len() as u32);
         let padding = instructions.iter().rev().take_while(|inst| transfer::is_padding(inst.word)).count();
@@ -207,7 +217,12 @@ impl Program for SassProgram {
 
     #[inline(always)]
     fn is_plain(&self, index: usize) -> bool {
-        self.mark(index).0 & (Mark::KNOWN | Mark::MOVES) == Mark::KNOWN
+        self.mark(index).is_plain()
+    }
+
+    fn not_plain(&self) -> impl Iterator<Item = usize> {
+        let marked = self.marks.iter().enumerate().filter(|(_, mark)| !mark.is_plain());
+        marked.map(|(index, _)| index)
     }
 
     #[inline(always)]

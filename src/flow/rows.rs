@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::base::{Id, Pc, RegFile, RegSet};
+use crate::base::{Id, Pc, PerRegFile, RegFile, RegSet};
 use crate::graph::BlockId;
 use crate::sass::{Effects, Flow, Guard, Transfer};
 
@@ -57,30 +57,67 @@ impl<F: FnMut(&Row) -> ControlFlow<()>> Visitor for Rows<F> {
     }
 }
 
-/// Counts the occupied registers of each instruction: again those of the words that have changed.
+/// Counts the occupied registers of each instruction: what is live as it comes and goes, and what the instruction writes beside.
 struct Counter {
     all: Vec<Counts>,
-    /// The registers occupied at the instruction after this one.
-    occupied: RegSet,
+    /// The registers live at the instruction after this one.
+    live: RegSet,
     /// How many those are.
-    counts: Counts,
-    by_word: [[(RegFile, u16); 2]; RegSet::WORDS],
-    /// Words of them that have what the instruction itself writes.
-    stale: Words,
+    count: Lanes,
     /// Where the padding starts, of which nothing is counted.
     end: u32,
 }
 
+/// Numbers of registers by file, sixteen bits each, in the order of [`RegFile::ALL`]: added up all at once.
+#[derive(Clone, Copy, Default)]
+struct Lanes(u64);
+
+/// How many bits of a byte are set: no processor that is not asked for more counts them in an instruction.
+static ONES: [u8; 256] = {
+    let mut ones = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        ones[byte] = (byte as u8).count_ones() as u8;
+        byte += 1;
+    }
+    ones
+};
+
+impl Lanes {
+    /// How many registers of which files some bits of a word of a set are. Mostly it is one, or none.
+    #[inline(always)]
+    fn of_word(at: usize, bits: u64) -> Lanes {
+        if bits == 0 {
+            return Lanes(0);
+        }
+        // Neighbours, most of the time.
+        let near = bits >> bits.trailing_zeros();
+        if near >= 256 || at == RegSet::PREDICATES {
+            return Lanes::of_any(at, bits);
+        }
+        // Four words of vector registers, then the uniform ones.
+        Lanes(u64::from(ONES[near as usize]) << (8 * (at & 4)))
+    }
+
+    #[inline(never)]
+    fn of_any(at: usize, bits: u64) -> Lanes {
+        let counts = RegSet::count_in_word(at, bits);
+        Lanes(counts.into_iter().fold(0, |all, (file, count)| all | u64::from(count) << (16 * file as usize)))
+    }
+
+    #[inline(always)]
+    fn counts(self) -> Counts {
+        let Lanes(all) = self;
+        Counts(PerRegFile([all as u16, (all >> 16) as u16, (all >> 32) as u16, (all >> 48) as u16]))
+    }
+}
+
 impl Counter {
     fn new(cfg: &Cfg) -> Counter {
-        let mut by_word = [[(RegFile::Gpr, 0); 2]; RegSet::WORDS];
-        by_word.iter_mut().enumerate().for_each(|(at, counts)| *counts = RegSet::count_in_word(at, 0));
         Counter {
             all: vec![Counts::default(); cfg.instructions as usize],
-            occupied: RegSet::EMPTY,
-            counts: Counts::default(),
-            by_word,
-            stale: Words::default(),
+            live: RegSet::EMPTY,
+            count: Lanes::default(),
             end: cfg.instructions - cfg.padding,
         }
     }
@@ -92,21 +129,19 @@ impl Visitor for Counter {
 
     #[inline(always)]
     fn visit(&mut self, index: u32, state: &impl Backward, touched: &Touched, words: Words) -> ControlFlow<()> {
-        for at in std::mem::replace(&mut self.stale, touched.written()).with(words) {
-            let word = state.live_word(at) | touched.word(at).1;
-            if std::mem::replace(self.occupied.word_mut(at), word) == word {
-                continue;
-            }
-            let counted = RegSet::count_in_word(at, word);
-            let before = std::mem::replace(&mut self.by_word[at], counted);
-            for ((file, count), (_, before)) in counted.into_iter().zip(before) {
-                self.counts.0[file] = self.counts.0[file] + count - before;
-            }
+        let mut written = Lanes::default();
+        for at in words.with(touched.words()) {
+            let live = state.live_word(at);
+            let before = std::mem::replace(self.live.word_mut(at), live);
+            // What was there is there to be taken away: no lane borrows from the next.
+            self.count.0 += Lanes::of_word(at, live & !before).0;
+            self.count.0 -= Lanes::of_word(at, before & !live).0;
+            written.0 += Lanes::of_word(at, touched.word(at).1 & !live).0;
         }
         if index < self.end
             && let Some(to) = self.all.get_mut(index as usize)
         {
-            *to = self.counts;
+            *to = Lanes(self.count.0 + written.0).counts();
         }
         ControlFlow::Continue(())
     }
@@ -296,12 +331,16 @@ impl Backward for Flat {
 struct Conditional {
     always: RegSet,
     when: [RegSet; LITERALS],
+    /// Literals whose set is not empty.
     used: u32,
+    /// Their sets together: most instructions touch none of it.
+    sometimes: RegSet,
 }
 
 impl Default for Conditional {
     fn default() -> Self {
-        Conditional { always: RegSet::EMPTY, when: [RegSet::EMPTY; LITERALS], used: 0 }
+        let sometimes = RegSet::EMPTY;
+        Conditional { always: RegSet::EMPTY, when: [RegSet::EMPTY; LITERALS], used: 0, sometimes }
     }
 }
 
@@ -321,6 +360,7 @@ impl Conditional {
     fn add_always(&mut self, set: &RegSet) {
         self.always.union_with(set);
         self.for_used(u32::MAX, |when| when.subtract(set));
+        self.sometimes.subtract(set);
     }
 
     /// Makes registers live where `lit` holds; those live where it does not are now live always.
@@ -337,24 +377,35 @@ impl Conditional {
         let fresh = fresh.difference(&both);
         if !fresh.is_empty() {
             self.when[lit].union_with(&fresh);
+            self.sometimes.union_with(&fresh);
             self.used |= 1 << lit;
         }
     }
 
     /// Takes registers of a word away from what is live only where some literals hold.
-    #[inline(never)]
+    #[inline(always)]
     fn take_away(&mut self, literals: u32, at: usize, bits: u64) {
-        let mut rest = literals & self.used;
+        if self.sometimes.word(at) & bits != 0 {
+            self.take_away_some(literals, at, bits);
+        }
+    }
+
+    #[inline(never)]
+    fn take_away_some(&mut self, literals: u32, at: usize, bits: u64) {
+        let (mut rest, mut sometimes) = (self.used, 0);
         while rest != 0 {
             let lit = rest.trailing_zeros() as usize;
             let word = self.when[lit].word_mut(at);
-            let is_any = *word & bits != 0;
-            *word &= !bits;
-            if is_any && self.when[lit].is_empty() {
-                self.used &= !(1 << lit);
+            if literals >> lit & 1 == 1 && *word & bits != 0 {
+                *word &= !bits;
+                if self.when[lit].is_empty() {
+                    self.used &= !(1 << lit);
+                }
             }
+            sometimes |= self.when[lit].word(at);
             rest &= rest - 1;
         }
+        *self.sometimes.word_mut(at) = sometimes;
     }
 
     /// Takes an instruction that always runs.
@@ -364,9 +415,7 @@ impl Conditional {
             let (reads, writes) = touched.word(at);
             let always = self.always.word_mut(at);
             *always = *always & !writes | reads;
-            if self.used != 0 {
-                self.take_away(u32::MAX, at, reads | writes);
-            }
+            self.take_away(u32::MAX, at, reads | writes);
         }
         touched.words()
     }
@@ -416,6 +465,7 @@ impl Conditional {
     fn add_word(&mut self, lit: usize, at: usize, bits: u64) {
         if bits != 0 {
             *self.when[lit].word_mut(at) |= bits;
+            *self.sometimes.word_mut(at) |= bits;
             self.used |= 1 << lit;
         }
     }
@@ -424,6 +474,7 @@ impl Conditional {
 impl Backward for Conditional {
     fn start(&mut self, live: &RegSet) {
         self.for_used(u32::MAX, |when| *when = RegSet::EMPTY);
+        self.sometimes = RegSet::EMPTY;
         self.always = *live;
     }
 
@@ -433,6 +484,11 @@ impl Backward for Conditional {
                 if flow.leaves() && !flow.own_condition && !matches!(flow.transfer, Transfer::Indirect) {
                     // Control goes on only where the guard does not hold.
                     self.for_used(1 << lit, |when| *when = RegSet::EMPTY);
+                    let mut sometimes = RegSet::EMPTY;
+                    self.for_used(u32::MAX, |when| {
+                        sometimes.union_with(when);
+                    });
+                    self.sometimes = sometimes;
                     let alone = self.always.difference(target);
                     self.always = self.always.intersection(target);
                     self.add_when(lit ^ 1, &alone);
@@ -460,24 +516,12 @@ impl Backward for Conditional {
     }
 
     fn live(&self) -> RegSet {
-        let mut live = self.always;
-        let mut bits = self.used;
-        while bits != 0 {
-            live.union_with(&self.when[bits.trailing_zeros() as usize]);
-            bits &= bits - 1;
-        }
-        live
+        self.always.union(&self.sometimes)
     }
 
     #[inline(always)]
     fn live_word(&self, at: usize) -> u64 {
-        let mut live = self.always.word(at);
-        let mut bits = self.used;
-        while bits != 0 {
-            live |= self.when[bits.trailing_zeros() as usize].word(at);
-            bits &= bits - 1;
-        }
-        live
+        self.always.word(at) | self.sometimes.word(at)
     }
 }
 

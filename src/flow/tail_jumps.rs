@@ -10,8 +10,7 @@ use super::program::{Layout, Program};
 /// The calls, by instruction, whose target is no function of the symbol table and can reach no `RET`: control does not come back.
 /// The greatest such set: calls of it are followed as the jumps that they are.
 pub(super) fn tail_jumps(program: &impl Program, layout: &Layout) -> BTreeMap<u32, Pc> {
-    let count = u32::try_from(program.len()).unwrap_or(0);
-    let moving = (0..count).filter(|index| !program.is_plain(*index as usize));
+    let moving = program.not_plain().map_while(|index| u32::try_from(index).ok());
     let calls = moving.filter_map(|index| match program.flow(index as usize).transfer {
         Transfer::Call(target) if !layout.entries.contains(&target) && target.0.is_multiple_of(16) => {
             Some((index, target))

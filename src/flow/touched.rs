@@ -43,8 +43,8 @@ impl Iterator for Words {
 /// What an instruction does to registers. It is made once and filled for one instruction after the other.
 #[derive(Default)]
 pub(super) struct Touched {
-    /// By word: what is read, what is written. Nothing outside the words that are touched.
-    by_word: [[u64; 2]; RegSet::WORDS],
+    /// What is read, by word; behind it what is written. Nothing outside the words that are touched.
+    cells: [u64; 2 * RegSet::WORDS],
     words: Words,
 }
 
@@ -52,25 +52,24 @@ impl Touched {
     /// Takes what another instruction does.
     #[inline(always)]
     pub fn fill(&mut self, runs: impl Iterator<Item = Run>) {
-        for at in self.words {
-            self.by_word[at % RegSet::WORDS] = [0; 2];
-        }
-        let mut words = Words::default();
+        self.cells = [0; 2 * RegSet::WORDS];
+        // By cell.
+        let mut touched = 0u32;
         for run in runs {
-            run.each_part(|at, bits| {
-                self.by_word[at % RegSet::WORDS][usize::from(run.is_write())] |= bits;
-                words = words.and(at);
+            run.each_part(|cell, bits| {
+                self.cells[cell % (2 * RegSet::WORDS)] |= bits;
+                touched |= 1 << (cell % (2 * RegSet::WORDS));
             });
         }
-        self.words = words;
+        self.words = Words((touched | touched >> RegSet::WORDS) & Words::ALL.0);
     }
 
     /// Adds what is not in its word.
     #[cold]
     pub fn add(&mut self, effects: &Effects) {
-        for (at, [reads, writes]) in self.by_word.iter_mut().enumerate() {
-            *reads |= effects.reads.word(at);
-            *writes |= effects.writes.word(at);
+        for at in Words::ALL {
+            self.cells[at] |= effects.reads.word(at);
+            self.cells[RegSet::WORDS + at] |= effects.writes.word(at);
         }
         self.words = Words::ALL;
     }
@@ -79,19 +78,18 @@ impl Touched {
     #[inline]
     pub fn count_only(&mut self, counted: &RegSet) {
         // To nvdisasm the stack pointer is in use before it is first set, too.
-        let [reads, writes] = &mut self.by_word[0];
-        *reads |= *writes & STACK_POINTER;
+        self.cells[0] |= self.cells[RegSet::WORDS] & STACK_POINTER;
         for at in self.words {
-            self.by_word[at % RegSet::WORDS].iter_mut().for_each(|word| *word &= counted.word(at));
+            self.cells[at % RegSet::WORDS] &= counted.word(at);
+            self.cells[RegSet::WORDS + at % RegSet::WORDS] &= counted.word(at);
         }
     }
 
     /// All that it does.
     pub fn effects(&self) -> Effects {
         let mut effects = Effects::default();
-        for (at, [reads, writes]) in self.by_word.iter().enumerate() {
-            *effects.reads.word_mut(at) = *reads;
-            *effects.writes.word_mut(at) = *writes;
+        for at in Words::ALL {
+            (*effects.reads.word_mut(at), *effects.writes.word_mut(at)) = self.word(at);
         }
         effects
     }
@@ -102,21 +100,10 @@ impl Touched {
         self.words
     }
 
-    /// The words of which it writes some.
-    #[inline(always)]
-    pub fn written(&self) -> Words {
-        let mut written = self.words;
-        for at in self.words {
-            written.0 &= !(u32::from(self.by_word[at % RegSet::WORDS][1] == 0) << at);
-        }
-        written
-    }
-
     /// What it reads and writes of a word.
     #[inline(always)]
     pub fn word(&self, at: usize) -> (u64, u64) {
-        let [reads, writes] = self.by_word[at % RegSet::WORDS];
-        (reads, writes)
+        (self.cells[at % RegSet::WORDS], self.cells[RegSet::WORDS + at % RegSet::WORDS])
     }
 }
 

@@ -6,8 +6,7 @@
 
 use std::num::NonZeroU32;
 
-use crate::base::Arch;
-use crate::base::Variant;
+use crate::base::{Arch, RegFile, Variant};
 
 use super::Word;
 
@@ -118,6 +117,15 @@ impl Chunk {
         let mask = if self.width >= 64 { u64::MAX } else { (1u64 << self.width) - 1 };
         let value = ((half & mask) << (self.shift & 63)) as i64;
         if self.negative { value.wrapping_neg() } else { value }
+    }
+
+    /// The bits that it is.
+    pub fn mask(self) -> Word {
+        let mask = if self.width >= 64 { u64::MAX } else { (1u64 << self.width) - 1 };
+        match self.bit {
+            0..64 => Word { lo: mask << self.bit, hi: 0 },
+            bit => Word { lo: 0, hi: mask << (bit & 63) },
+        }
     }
 }
 
@@ -325,9 +333,14 @@ impl Class {
     pub fn template(self) -> u32 {
         u32_at(self.0 + 32)
     }
+    /// The file of the predicate that guards its words.
     #[inline]
-    pub fn guard(self) -> u8 {
-        u8_at(self.0 + 36)
+    pub fn guarded_by(self) -> Option<RegFile> {
+        match u8_at(self.0 + 36) {
+            1 => Some(RegFile::Pred),
+            2 => Some(RegFile::Upred),
+            _ => None,
+        }
     }
     /// The uses of a word's fields: where their number is, a byte, with the uses behind it. `None` where they are not known.
     ///

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::base::{Arch, Pc, RegFile};
 
 use super::blob::{self, Class, Op, Slot};
+use super::plan::bits;
 use super::write::{Line, ROOM};
 use super::{Control, Guard, Word};
 
@@ -219,14 +220,7 @@ impl Decoder {
         if inst.is_unknown() {
             return None;
         }
-        let file = match Class(inst.class).guard() {
-            1 => RegFile::Pred,
-            2 => RegFile::Upred,
-            _ => return None,
-        };
-        let index = (inst.word.lo >> 12 & 7) as u8;
-        let negated = inst.word.lo >> 15 & 1 == 1;
-        (index != 7 || negated).then_some(Guard { file, index, negated })
+        Guard::of(Class(inst.class).guarded_by()?, inst.word)
     }
 
     /// The text with every register `R#`, `UR#`, `P#`, `UP#` and every other number `#`, guard left out: what kind of
@@ -288,6 +282,14 @@ impl Number {
         match self.bits {
             Bits::Field(bit, width) => blob::field(word, u64::from(bit), u64::from(width)) as i64,
             Bits::Slot(slot) => slot.eval(word),
+        }
+    }
+
+    /// The bits of the word it is made of.
+    pub fn mask(&self) -> Word {
+        match self.bits {
+            Bits::Field(bit, width) => bits(bit, width),
+            Bits::Slot(slot) => slot.chunks().fold(Word::default(), |all, chunk| all.with(chunk.mask())),
         }
     }
 

@@ -13,20 +13,21 @@ use super::{Decoder, Effects, Flow, Inst, Transfer, Word, transfer};
 /// What happens to the registers that a field of the word numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Field {
-    /// Where the first register of its file is in a set, and how many the file has.
-    base: u16,
-    size: u16,
-    /// All ones, of which there is none where the instruction touches one register whatever its bits say.
+    /// The run of the file's first register.
+    first: Run,
+    /// How many registers the file has.
+    size: u32,
+    /// The bits of the number; none where the instruction touches one register whatever its bits say.
     mask: u32,
-    /// The register, where it is always the same one; or else all ones where the word has the complement of the number.
-    fixed: u32,
+    /// What the bits differ from the number in: the register that is always the same one, or all where the word has the complement.
+    flipped: u32,
+    /// The number that is no register: the one that is always zero, or always true.
+    none: u32,
     /// The byte that the number begins in, and the bit.
     from: u8,
     shift: u8,
-    /// Consecutive registers, from the numbered one on.
-    count: u8,
-    /// Whether they are written; read otherwise. A field that is both has two uses.
-    is_write: bool,
+    /// Whether it is one register.
+    is_one: bool,
 }
 
 /// A word's bytes, with zeros behind, so that eight can be read from any on.
@@ -55,17 +56,17 @@ impl Field {
             2 => RegFile::Ugpr,
             _ => RegFile::Upred,
         };
-        let (base, size) = RegSet::span(file);
         let is_complement = bits & 0x80 != 0;
+        let mask = ((1u64 << (bits & 31)) - 1) as u32;
         Field {
-            base: base as u16,
-            size: size as u16,
-            mask: ((1u64 << (bits & 31)) - 1) as u32,
-            fixed: if bits == 0 { pos.into() } else { 0u32.wrapping_sub(is_complement.into()) },
+            first: Run::of_first(file, count, write != 0),
+            size: RegSet::span(file).1 as u32,
+            mask,
+            flipped: if bits == 0 { pos.into() } else { mask * u32::from(is_complement) },
+            none: if bits == 0 { u32::MAX } else { mask },
             from: pos >> 3 & 15,
             shift: pos & 7,
-            count,
-            is_write: write != 0,
+            is_one: count == 1,
         }
     }
 
@@ -74,93 +75,116 @@ impl Field {
     pub fn run(&self, bytes: &Bytes) -> Option<Run> {
         let from = usize::from(self.from & 15);
         let raw = bytes.get(from..).and_then(|rest| rest.first_chunk()).map_or(0, |eight| u64::from_le_bytes(*eight));
-        let value = ((raw >> (self.shift & 7)) as u32 ^ self.fixed) & self.mask;
-        if value == self.mask {
-            return self.one();
-        }
-        Run::at(self.base.into(), self.size.into(), value, self.count, self.is_write)
-    }
-
-    /// The register that is always the same one.
-    fn one(&self) -> Option<Run> {
-        if self.mask != 0 {
+        let value = (raw >> (self.shift & 7)) as u32 & self.mask ^ self.flipped;
+        if value == self.none {
             return None;
         }
-        Run::at(self.base.into(), self.size.into(), self.fixed, self.count, self.is_write)
+        if self.is_one && value < self.size {
+            return Some(Run(self.first.0 + value));
+        }
+        self.first.from(value, self.size)
     }
 }
 
 /// Neighbouring registers that an instruction reads or writes, in the order of a [`RegSet`]'s bits.
+///
+/// From the lowest bit on: where the first one is in a set (9 bits), whether they are written, how many (8 bits from the 16th on), whether they
+/// are many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// Where the first one is in a set.
-    at: u16,
-    count: u8,
-    flags: u8,
-}
+pub struct Run(u32);
+
+/// The bits of the number of a word of two sets.
+const CELL: usize = 2 * RegSet::WORDS - 1;
+
+/// So many bits from the lowest on.
+static FIRST: [u64; 64] = {
+    let mut first = [0; 64];
+    let mut count = 0;
+    while count < 64 {
+        first[count] = (1 << count) - 1;
+        count += 1;
+    }
+    first
+};
 
 impl Run {
-    const WRITE: u8 = 1;
-    /// Whether they are in more than one word of a set, or fill one.
-    const WIDE: u8 = 2;
+    const PLACE: u32 = 64 * RegSet::WORDS as u32 - 1;
+    const WRITE: u32 = Run::PLACE + 1;
+    const COUNT: u32 = 1 << 16;
+    /// Whether they may be in more than one word of a set, or fill one.
+    const WIDE: u32 = 1 << 24;
 
     /// So many registers of a file from one on, written or else read; those that the file does not have are left out, and none are no run.
     pub fn new(file: RegFile, first: u8, count: u8, is_write: bool) -> Option<Run> {
-        let (base, size) = RegSet::span(file);
-        Run::at(base as u32, size as u32, first.into(), count, is_write)
+        let (_, size) = RegSet::span(file);
+        Run::of_first(file, count, is_write).from(first.into(), size as u32)
     }
 
-    /// The same of a file that has so many registers from a place in a set on.
+    /// The first registers of a file, one or more.
+    fn of_first(file: RegFile, count: u8, is_write: bool) -> Run {
+        let (base, _) = RegSet::span(file);
+        Run(base as u32 + u32::from(count) * Run::COUNT + u32::from(is_write) * Run::WRITE)
+    }
+
+    /// As many from another register on, of a file that has so many.
+    #[inline]
+    fn from(self, first: u32, size: u32) -> Option<Run> {
+        let count = u32::from(self.count()).min(size.saturating_sub(first));
+        let at = self.at() as u32 + first;
+        let is_wide = at % 64 + count > 64 || count >= 64;
+        let rest = u32::from(is_wide) * Run::WIDE + (self.0 & Run::WRITE);
+        (count > 0).then_some(Run(at + count * Run::COUNT + rest))
+    }
+
+    /// Where the first one is in a set.
     #[inline(always)]
-    fn at(base: u32, size: u32, first: u32, count: u8, is_write: bool) -> Option<Run> {
-        let count = u32::from(count).min(size.saturating_sub(first));
-        let at = base + first;
-        let wide = if at % 64 + count >= 64 { Run::WIDE } else { 0 };
-        (count > 0).then_some(Run { at: at as u16, count: count as u8, flags: u8::from(is_write) | wide })
+    fn at(self) -> usize {
+        (self.0 & Run::PLACE) as usize
     }
 
     /// Their file.
     #[inline]
     pub fn file(self) -> RegFile {
-        RegSet::file_at(usize::from(self.at))
+        RegSet::file_at(self.at())
     }
 
     /// The first one.
     #[inline]
     pub fn first(self) -> u8 {
-        (usize::from(self.at) - RegSet::span(self.file()).0) as u8
+        (self.at() - RegSet::span(self.file()).0) as u8
     }
 
     /// How many.
     #[inline]
     pub fn count(self) -> u8 {
-        self.count
+        (self.0 >> 16) as u8
     }
 
     /// Whether they are written; read otherwise.
     #[inline(always)]
     pub fn is_write(self) -> bool {
-        self.flags & Run::WRITE != 0
+        self.0 & Run::WRITE != 0
     }
 
     /// The registers.
     #[inline]
     pub fn registers(self) -> impl Iterator<Item = u16> {
         let first = u16::from(self.first());
-        (0..u16::from(self.count)).map(move |i| first + i)
+        (0..u16::from(self.count())).map(move |i| first + i)
     }
 
-    /// The registers as bits of the words of a set: mostly of one word.
+    /// The registers as bits of the words of two sets, of what is read and, its words numbered behind those, of what is written: mostly of one
+    /// word.
     #[inline(always)]
     pub(crate) fn each_part(self, mut each: impl FnMut(usize, u64)) {
-        let (mut word, mut low, mut rest) = (usize::from(self.at) / 64, self.at % 64, u16::from(self.count));
-        if self.flags & Run::WIDE == 0 {
-            return each(word, ((1 << rest) - 1) << low);
+        let (mut cell, mut low, mut rest) = ((self.0 / 64) as usize & CELL, self.0 % 64, u32::from(self.count()));
+        if self.0 & Run::WIDE == 0 {
+            return each(cell, FIRST[rest as usize % 64] << low);
         }
         while rest > 0 {
             let here = rest.min(64 - low);
-            each(word, u64::MAX >> (64 - here) << low);
-            (word, low, rest) = (word + 1, 0, rest - here);
+            each(cell, u64::MAX >> (64 - here) << low);
+            (cell, low, rest) = (cell + 1, 0, rest - here);
         }
     }
 
@@ -170,7 +194,7 @@ impl Run {
         let mut effects = Effects::default();
         for run in runs {
             let set = if run.is_write() { &mut effects.writes } else { &mut effects.reads };
-            run.each_part(|at, bits| *set.word_mut(at) |= bits);
+            run.each_part(|cell, bits| *set.word_mut(cell % RegSet::WORDS) |= bits);
         }
         effects
     }

@@ -53,9 +53,20 @@ fn spell_general(value: f64, out: &mut String) {
     let (mantissa, exponent) = digits.split_once('e').unwrap_or((&digits, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     if (-4..20).contains(&exponent) {
-        let places = (19 - exponent).max(0) as usize;
-        let fixed = format!("{value:.places$}");
-        out.push_str(trim_zeros(&fixed));
+        // The same twenty digits, with the point elsewhere.
+        let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |mantissa| ("-", mantissa));
+        let digits = mantissa.replace('.', "");
+        out.push_str(sign);
+        match usize::try_from(exponent) {
+            Ok(exponent) => {
+                let (whole, fraction) = digits.split_at((exponent + 1).min(digits.len()));
+                out.push_str(trim_zeros(&format!("{whole}.{fraction}")));
+            }
+            Err(_) => {
+                let zeros = &"0000"[..exponent.unsigned_abs() as usize - 1];
+                out.push_str(trim_zeros(&format!("0.{zeros}{digits}")));
+            }
+        }
     } else {
         out.push_str(trim_zeros(mantissa));
         let sign = if exponent < 0 { '-' } else { '+' };

@@ -118,6 +118,16 @@ pub struct Guard {
     pub negated: bool,
 }
 
+impl Guard {
+    /// The guard of a word that a predicate of this file may guard.
+    #[inline(always)]
+    pub(crate) fn of(file: RegFile, word: Word) -> Option<Guard> {
+        let index = (word.lo >> 12 & 7) as u8;
+        let negated = word.lo >> 15 & 1 == 1;
+        (index != 7 || negated).then_some(Guard { file, index, negated })
+    }
+}
+
 /// Where control goes after an instruction, its guard aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {

@@ -4,11 +4,13 @@
 
 use std::cell::RefCell;
 
+use crate::base::RegFile;
+
 use super::Word;
-use super::blob::{self, Class};
+use super::blob::Class;
 use super::decode::{Decoder, Inst};
-use super::effects::{Bytes, Field, Run, Uses, bytes_of};
-use super::plan::{Plan, Plans, Shapes, bits};
+use super::effects::{Bytes, Field, Run, bytes_of};
+use super::plan::{Deciding, Shapes, bits};
 
 /// Shapes that are kept.
 const SHAPES: usize = 1 << 12;
@@ -18,19 +20,20 @@ const MOST_FIELDS: usize = 1 << 16;
 /// What words of a shape do.
 #[derive(Clone, Copy, Default)]
 struct Doing {
-    /// None where a word is not known.
-    class: Option<Class>,
+    /// The number of their class, zero where they are not known.
+    class: u32,
     /// Its fields: from, to.
     first: u32,
     end: u32,
     /// Whether they are known.
     has_uses: bool,
+    /// The file of the predicate that guards them, where any may.
+    guarded_by: Option<RegFile>,
 }
 
 /// Words of one architecture that were seen.
 struct Seen {
     decoder: Decoder,
-    plans: Plans,
     shapes: Shapes<Doing>,
     fields: Vec<Field>,
 }
@@ -43,23 +46,35 @@ thread_local! {
 impl Decoder {
     /// Decodes a code section, 16 bytes at a time; a rest of fewer bytes is left out. Hands on each instruction with the registers that it
     /// names where that is known.
-    pub(crate) fn each_with_runs(&self, code: &[u8], mut each: impl FnMut(Inst, Option<Runs<'_>>)) {
+    pub(crate) fn each_with_runs(&self, code: &[u8], mut each: impl FnMut(Inst, Runs<'_>)) {
         let mut seen = SEEN.take().filter(|seen| seen.decoder.pages == self.pages).unwrap_or_else(|| Seen::new(*self));
         for word in code.as_chunks::<16>().0 {
             let word = Word::from_bytes(word);
-            let doing = seen.doing(word);
-            let inst = Inst { word, class: doing.class.map_or(0, |class| class.0) };
+            let looked_up;
+            let doing = match seen.shapes.get(word) {
+                Some(doing) => doing,
+                None => {
+                    looked_up = seen.look_up(word);
+                    &looked_up
+                }
+            };
+            let inst = Inst { word, class: doing.class };
             let fields = seen.fields.get(doing.first as usize..doing.end as usize).unwrap_or(&[]);
-            each(inst, doing.has_uses.then(|| Runs { fields, bytes: bytes_of(word) }));
+            let (are_known, guarded_by) = (doing.has_uses, doing.guarded_by);
+            each(inst, Runs { fields, bytes: bytes_of(word), are_known, guarded_by });
         }
         SEEN.set(Some(seen));
     }
 }
 
-/// The registers that an instruction names.
+/// The registers that an instruction names; none where they are not known.
 pub(crate) struct Runs<'a> {
     fields: &'a [Field],
     bytes: Bytes,
+    /// Whether they are.
+    pub are_known: bool,
+    /// The file of the predicate that guards it, where any may.
+    pub guarded_by: Option<RegFile>,
 }
 
 impl Runs<'_> {
@@ -76,60 +91,51 @@ impl Runs<'_> {
 
 impl Seen {
     fn new(decoder: Decoder) -> Seen {
-        Seen { decoder, plans: Plans::new(decoder.pages, plan), shapes: Shapes::new(SHAPES), fields: Vec::new() }
-    }
-
-    #[inline(always)]
-    fn doing(&mut self, word: Word) -> Doing {
-        let Some((number, plan)) = self.plans.find(word) else { return Doing::default() };
-        let (class, key, is_kept) = (plan.class, plan.key(word), plan.is_kept);
-        match self.shapes.get(number, key) {
-            Some(doing) if is_kept => doing,
-            _ => self.look_up(number, key, class, is_kept, word),
-        }
+        Seen { decoder, shapes: Shapes::new(decoder.pages, decides, SHAPES), fields: Vec::new() }
     }
 
     /// Finds what a word does of whose shape no other word was seen.
     #[cold]
-    fn look_up(&mut self, plan: u32, key: Word, class: Class, is_kept: bool, word: Word) -> Doing {
+    fn look_up(&mut self, word: Word) -> Doing {
         if self.fields.len() > MOST_FIELDS {
             self.fields.clear();
             self.shapes.clear();
         }
         let first = self.fields.len() as u32;
-        let mut doing = Doing { class: None, first, end: first, has_uses: false };
-        if class.fits(word) && class.legal(word) {
-            doing.class = Some(class);
-            if let Some(uses) = class.uses(word).map(Uses) {
+        let mut doing = Doing { first, end: first, ..Doing::default() };
+        let inst = self.decoder.decode(word);
+        if !inst.is_unknown() {
+            doing.class = inst.class;
+            doing.guarded_by = Class(inst.class).guarded_by();
+            if let Some(uses) = self.decoder.uses(&inst) {
                 self.fields.extend(uses.fields());
                 (doing.end, doing.has_uses) = (self.fields.len() as u32, true);
             }
         }
-        if is_kept {
-            self.shapes.keep(plan, key, doing);
-        }
+        self.shapes.keep(word, doing);
         doing
     }
 }
 
 /// Looks up what decides about what a class's words do to registers.
-fn plan(class: Class) -> Plan {
-    let mut mask = class.fixed();
+fn decides(class: Class, deciding: &mut Deciding) {
+    let mask = &mut deciding.mask;
+    *mask = mask.with(class.fixed());
     let mut comps = class.partial();
-    class.uses_inputs(&mut comps, |bit, width| mask = mask.with(bits(bit, width)));
+    class.uses_inputs(&mut comps, |bit, width| *mask = mask.with(bits(bit, width)));
     comps.sort_unstable();
     comps.dedup();
-    let comps = || comps.iter().map(|comp| class.comp(*comp));
-    for chunk in comps().flat_map(blob::Comp::chunks) {
-        mask = mask.with(bits(chunk.bit, chunk.width));
+    for comp in comps.iter().map(|comp| class.comp(*comp)) {
+        comp.chunks().for_each(|chunk| *mask = mask.with(bits(chunk.bit, chunk.width)));
+        deciding.questions.extend(comp.questions());
     }
-    Plan::new(class, mask, comps().flat_map(blob::Comp::questions).collect(), false)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::base::Arch;
+    use crate::sass::Guard;
 
     /// Whatever the bits that nothing is chosen by are: a word's neighbours too, and each twice, once looked up and once kept.
     #[test]
@@ -156,11 +162,11 @@ mod tests {
                 decoder.each_with_runs(&code, |inst, runs| {
                     assert_eq!(inst, decoder.decode(inst.word), "{:?}", inst.word);
                     let uses = decoder.uses(&inst);
-                    assert_eq!(runs.is_some(), uses.is_some(), "{:?}", inst.word);
+                    assert_eq!(runs.are_known, uses.is_some(), "{:?}", inst.word);
+                    let guard = runs.guarded_by.and_then(|file| Guard::of(file, inst.word));
+                    assert_eq!(guard, decoder.guard(&inst), "{:?}", inst.word);
                     let mut all = Vec::new();
-                    if let Some(runs) = runs {
-                        runs.each(|run| all.push(run));
-                    }
+                    runs.each(|run| all.push(run));
                     assert!(uses.into_iter().flat_map(|uses| uses.runs(inst.word)).eq(all.iter().copied()));
                     found += all.len();
                 });

@@ -8,13 +8,15 @@ use crate::base::Pc;
 use super::Word;
 use super::blob::{self, Class, Op};
 use super::decode::{Bits, Decoder, Number, Step, kind, walk_template};
-use super::plan::{ODD, Plan, Plans, Shapes, bits};
-use super::write::{Line, NameTable, ROOM};
+use super::plan::{CONTROL, Deciding, ODD, Shapes, bits, mixed};
+use super::write::{Line, NameTable, PIECE, ROOM};
 
 /// Shapes that are kept. Large cubins have some three thousand.
 const SHAPES: usize = 1 << 13;
-/// Bytes of a piece.
-const PIECE: usize = 24;
+/// Texts that are kept, a power of two. Half of a large cubin's words were spelt lately.
+const TEXTS: usize = 1 << 12;
+/// Bytes of a text that is kept, the last of which is its length.
+const TEXT: usize = 48;
 /// Pieces that are kept of all shapes.
 const MOST_PIECES: usize = 1 << 18;
 
@@ -42,19 +44,56 @@ impl Text {
         self.len = 0;
     }
 
+    /// How much was written.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Takes back what was written behind a place.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// Appends the first `len` bytes of some.
+    #[inline(always)]
+    pub(crate) fn put<const N: usize>(&mut self, bytes: &[u8; N], len: usize) {
+        self.make_room(N);
+        // An array, so that it is copied where it stands and not by a call.
+        if let Some(room) = self.bytes.get_mut(self.len..).and_then(|rest| rest.first_chunk_mut()) {
+            *room = *bytes;
+            self.len += len.min(N);
+        }
+    }
+
+    /// Appends some bytes of the room that it is given, as many as `write` says.
+    #[inline(always)]
+    pub(crate) fn fill<const N: usize>(&mut self, write: impl FnOnce(&mut [u8; N]) -> usize) {
+        self.make_room(N);
+        if let Some(room) = self.bytes.get_mut(self.len..).and_then(|rest| rest.first_chunk_mut()) {
+            self.len += write(room).min(N);
+        }
+    }
+
     /// Appends bytes.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
-        self.make_room(bytes.len());
-        if let ([byte], Some(room)) = (bytes, self.bytes.get_mut(self.len)) {
-            *room = *byte;
-            self.len += 1;
-            return;
+        if let [byte] = bytes {
+            return self.put(&[*byte], 1);
         }
+        self.make_room(bytes.len());
         if let Some(room) = self.bytes.get_mut(self.len..).and_then(|rest| rest.get_mut(..bytes.len())) {
             room.copy_from_slice(bytes);
             self.len += bytes.len();
         }
+    }
+
+    /// What was written from a place on, as it is kept; none where it is too long.
+    #[inline(always)]
+    fn kept(&self, start: usize) -> Option<[u8; TEXT]> {
+        let len = u8::try_from(self.len - start).ok().filter(|len| usize::from(*len) < TEXT)?;
+        let mut text = *self.bytes.get(start..)?.first_chunk()?;
+        text[TEXT - 1] = len;
+        Some(text)
     }
 
     /// Appends what a line has.
@@ -86,6 +125,20 @@ struct Spelling {
     first: u32,
     end: u32,
     is_legal: bool,
+    /// Whether their text depends on their bits alone, those of the control aside: not on where they are.
+    is_alike: bool,
+}
+
+/// A word that was spelt lately, less its control, and its text.
+#[derive(Clone, Copy)]
+struct Spelt {
+    word: Word,
+    text: [u8; TEXT],
+}
+
+impl Spelt {
+    /// No word less its control is this.
+    const NONE: Spelt = Spelt { word: Word { lo: 0, hi: CONTROL }, text: [0; TEXT] };
 }
 
 /// Some bytes as they are, then a number.
@@ -95,29 +148,32 @@ struct Piece {
     len: u8,
     /// What follows: a field whose values have names in a table, by the table's number; or one of the others.
     what: u8,
-    /// Whether the field is in the upper half, its lowest bit there, its bits.
-    is_upper: bool,
+    /// Which half of the word the field is in, its lowest bit there, its bits.
+    half: u8,
     shift: u8,
     /// The field's bits; of any other number, where it is among the numbers.
     mask: u32,
 }
 
+/// What comes before this is the number of a table.
+const NO_NAME: u8 = 0x80;
 /// A field in hexadecimal.
-const HEX: u8 = 0x80;
+const HEX: u8 = NO_NAME;
 /// One that has a sign.
-const SIGNED_HEX: u8 = 0x81;
+const SIGNED_HEX: u8 = NO_NAME + 1;
 /// Any number.
-const NUMBER: u8 = 0x82;
+const NUMBER: u8 = NO_NAME + 2;
 
 /// Spells the words of one architecture.
 pub struct Speller {
     decoder: Decoder,
-    plans: Plans,
     shapes: Shapes<Spelling>,
     pieces: Vec<Piece>,
     /// What those have that are no fields.
     numbers: Vec<Number>,
     floats: Floats,
+    /// Texts of words that are alike, each where its bits say.
+    texts: Vec<Spelt>,
 }
 
 impl Speller {
@@ -125,34 +181,50 @@ impl Speller {
     pub fn new(decoder: Decoder) -> Speller {
         Speller {
             decoder,
-            plans: Plans::new(decoder.pages, plan),
-            shapes: Shapes::new(SHAPES),
+            shapes: Shapes::new(decoder.pages, decides, SHAPES),
             pieces: Vec::new(),
             numbers: Vec::new(),
             floats: Floats::default(),
+            texts: vec![Spelt::NONE; TEXTS],
         }
     }
 
     /// Appends a word's text, as [`Decoder::text`] writes it; false, and nothing, where the tables do not know the word.
     #[inline]
     pub fn text(&mut self, word: Word, pc: Pc, out: &mut Text) -> bool {
-        let Some((number, plan)) = self.plans.find(word) else { return false };
-        if !plan.is_kept {
-            return self.walked(word, pc, out);
+        let bare = Word { lo: word.lo, hi: word.hi & !CONTROL };
+        let place = mixed(bare) % TEXTS;
+        if let Some(spelt) = self.texts.get(place).filter(|spelt| spelt.word == bare) {
+            out.put(&spelt.text, usize::from(spelt.text[TEXT - 1]));
+            return true;
         }
-        let (class, key) = (plan.class, plan.key(word));
-        let shape = match self.shapes.get(number, key) {
-            Some(shape) => shape,
-            None => self.shape(number, key, class, word),
+        let start = out.len();
+        let shape = self.spell(word, pc, out);
+        if shape.is_alike
+            && let (Some(text), Some(to)) = (out.kept(start), self.texts.get_mut(place))
+        {
+            *to = Spelt { word: bare, text };
+        }
+        shape.is_legal
+    }
+
+    /// Puts a text together.
+    #[inline(always)]
+    fn spell(&mut self, word: Word, pc: Pc, out: &mut Text) -> Spelling {
+        let shape = match self.shapes.get(word) {
+            Some(shape) => *shape,
+            None => self.shape(word),
         };
         let pieces = self.pieces.get(shape.first as usize..shape.end as usize).unwrap_or(&[]);
         let (floats, numbers) = (&mut self.floats, &self.numbers);
+        let halves = [word.lo, word.hi];
         out.line(|mut line| {
             for piece in pieces {
                 line.put(&piece.literal, usize::from(piece.len));
-                let half = if piece.is_upper { word.hi } else { word.lo };
+                let half = halves[usize::from(piece.half & 1)];
                 let value = (half >> (piece.shift & 63)) as u32 & piece.mask;
-                if line.name(piece.what, value as u8) {
+                if piece.what < NO_NAME {
+                    line.name(piece.what, value as u8);
                     continue;
                 }
                 match piece.what {
@@ -166,45 +238,38 @@ impl Speller {
             }
             line
         });
-        shape.is_legal
-    }
-
-    /// A text whose shape is not kept.
-    #[cold]
-    fn walked(&self, word: Word, pc: Pc, out: &mut Text) -> bool {
-        let inst = self.decoder.decode(word);
-        let mut text = String::new();
-        if !inst.is_unknown() {
-            self.decoder.text(&inst, pc, &mut text);
-        }
-        out.push(text.as_bytes());
-        !inst.is_unknown()
+        shape
     }
 
     /// Finds the shape of a word that no other word had, by walking the tables.
     #[cold]
-    fn shape(&mut self, plan: u32, key: Word, class: Class, word: Word) -> Spelling {
+    fn shape(&mut self, word: Word) -> Spelling {
         if self.pieces.len() > MOST_PIECES {
             self.pieces.clear();
             self.numbers.clear();
             self.shapes.clear();
         }
         let first = self.pieces.len();
-        let is_legal = class.fits(word) && class.legal(word);
-        if is_legal {
+        let inst = self.decoder.decode(word);
+        let mut is_alike = !inst.is_unknown();
+        if !inst.is_unknown() {
             let mut literal: Vec<u8> = Vec::new();
-            walk_template(word, class.template(), &mut |step| match step {
+            walk_template(word, Class(inst.class).template(), &mut |step| match step {
                 Step::Text(len, at) => literal.extend_from_slice(blob::bytes_at(at, len)),
                 Step::Fixed(text) => literal.extend_from_slice(text.as_bytes()),
-                Step::Number(number) => self.add_pieces(&mut literal, Some(number)),
+                Step::Number(number) => {
+                    is_alike &= number.kind != kind::TARGET && number.mask().hi & CONTROL == 0;
+                    self.add_pieces(&mut literal, Some(number));
+                }
             });
             if !literal.is_empty() {
                 self.add_pieces(&mut literal, None);
             }
         }
-        let spelling = Spelling { first: first as u32, end: self.pieces.len() as u32, is_legal };
-        self.shapes.keep(plan, key, spelling);
-        spelling
+        let (first, end) = (first as u32, self.pieces.len() as u32);
+        let spelling = Spelling { first, end, is_legal: !inst.is_unknown(), is_alike };
+        let is_kept = self.shapes.keep(word, spelling);
+        Spelling { is_alike: is_alike && is_kept, ..spelling }
     }
 
     /// Adds bytes and what follows them.
@@ -234,7 +299,7 @@ impl Speller {
 
 impl Piece {
     const NOTHING: Piece =
-        Piece { literal: [0; PIECE], len: 0, what: NameTable::Nothing as u8, is_upper: false, shift: 0, mask: 0 };
+        Piece { literal: [0; PIECE], len: 0, what: NameTable::Nothing as u8, half: 0, shift: 0, mask: 0 };
 
     /// A number that is a field, with nothing before it.
     fn of(number: Number) -> Option<Piece> {
@@ -245,11 +310,12 @@ impl Piece {
         };
         let what = match NameTable::of(number.kind, number.zero) {
             Some(table) if width <= 8 && !is_signed => table as u8,
+            None if number.kind == kind::HEX && width <= 8 && !is_signed => NameTable::Hex as u8,
             None if number.kind == kind::HEX && width <= 32 => [HEX, SIGNED_HEX][usize::from(is_signed)],
             _ => return None,
         };
         let mask = !(u64::MAX << width) as u32;
-        Some(Piece { what, is_upper: bit >= 64, shift: bit & 63, mask, ..Piece::NOTHING })
+        Some(Piece { what, half: u8::from(bit >= 64), shift: bit & 63, mask, ..Piece::NOTHING })
     }
 }
 
@@ -273,7 +339,7 @@ struct Floats {
 }
 
 impl Floats {
-    const MOST: usize = 1 << 8;
+    const MOST: usize = 1 << 10;
 
     #[inline(never)]
     fn write(&mut self, kind: u8, value: i64, line: &mut Line<'_>) {
@@ -294,10 +360,10 @@ impl Floats {
 }
 
 /// Looks up what decides how a class's words are spelt.
-fn plan(class: Class) -> Plan {
-    let mut mask = class.fixed();
+fn decides(class: Class, deciding: &mut Deciding) {
+    let mask = &mut deciding.mask;
+    *mask = mask.with(class.fixed());
     let mut comps: Vec<_> = class.comps().collect();
-    let mut is_guarded = false;
     let mut at = class.template();
     loop {
         let choice = match blob::op(at) {
@@ -305,7 +371,7 @@ fn plan(class: Class) -> Plan {
             Op::Flag(bit, ..) => bits(bit, 1),
             Op::Choice(bit, width, _) => bits(bit, width),
             Op::Guard(_) => {
-                is_guarded = true;
+                deciding.is_guarded = true;
                 bits(15, 1)
             }
             Op::Site(comp, _) => {
@@ -314,12 +380,11 @@ fn plan(class: Class) -> Plan {
             }
             _ => Word::default(),
         };
-        mask = mask.with(choice);
+        *mask = mask.with(choice);
         at += 8;
     }
-    for chunk in comps.iter().flat_map(|comp| comp.chunks()) {
-        mask = mask.with(bits(chunk.bit, chunk.width));
+    for comp in comps {
+        comp.chunks().for_each(|chunk| *mask = mask.with(bits(chunk.bit, chunk.width)));
+        deciding.questions.extend(comp.questions());
     }
-    let questions = comps.iter().flat_map(|comp| comp.questions()).collect();
-    Plan::new(class, mask, questions, is_guarded)
 }

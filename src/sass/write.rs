@@ -7,11 +7,15 @@ use super::blob;
 use super::decode::kind;
 use super::float::{half, spell_float};
 
+/// Bytes that no line is as long as.
+const LINE: usize = 256;
+/// Bytes of the longest piece.
+pub(super) const PIECE: usize = 16;
 /// Bytes that any line has room in, its last piece copied whole.
-pub(super) const ROOM: usize = 256;
+pub(super) const ROOM: usize = LINE + PIECE;
 
 /// What small numbers are called: a name, and in the last byte its length.
-type Names = [[u8; 8]; 256];
+type Names = [u64; 256];
 
 /// Tables of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,11 +33,12 @@ pub(super) enum NameTable {
     B,
     Sb,
     Decimal,
+    Hex,
 }
 
-/// By [`NameTable`].
-static NAMES: [Names; 9] = [
-    [[0; 8]; 256],
+/// By [`NameTable`]; sixteen, so that no number of one needs to be checked.
+static NAMES: [Names; 16] = [
+    [0; 256],
     names(b"R", 255, b'Z'),
     names(b"UR", 63, b'Z'),
     names(b"UR", 255, b'Z'),
@@ -42,32 +47,54 @@ static NAMES: [Names; 9] = [
     names(b"B", 256, 0),
     names(b"SB", 256, 0),
     names(b"", 256, 0),
+    hex_names(),
+    [0; 256],
+    [0; 256],
+    [0; 256],
+    [0; 256],
+    [0; 256],
+    [0; 256],
 ];
 
 /// A prefix with each number behind it; with a letter where it is a certain one.
 const fn names(prefix: &[u8], special: usize, letter: u8) -> Names {
-    let mut table = [[0u8; 8]; 256];
+    let mut table = [0; 256];
     let mut value = 0;
     while value < 256 {
-        let mut len = 0;
+        let (mut name, mut len) = ([0u8; 8], 0);
         while len < prefix.len() {
-            table[value][len] = prefix[len];
+            name[len] = prefix[len];
             len += 1;
         }
         if value == special {
-            table[value][len] = letter;
+            name[len] = letter;
             len += 1;
         } else {
             let mut unit = 100;
             while unit > 0 {
                 if value >= unit || unit == 1 {
-                    table[value][len] = b'0' + (value / unit % 10) as u8;
+                    name[len] = b'0' + (value / unit % 10) as u8;
                     len += 1;
                 }
                 unit /= 10;
             }
         }
-        table[value][7] = len as u8;
+        name[7] = len as u8;
+        table[value] = u64::from_le_bytes(name);
+        value += 1;
+    }
+    table
+}
+
+/// `0x0` to `0xff`.
+const fn hex_names() -> Names {
+    let digits = b"0123456789abcdef";
+    let mut table = [0; 256];
+    let mut value = 0;
+    while value < 256 {
+        let (high, low) = (digits[value / 16], digits[value % 16]);
+        let name = if value < 16 { [b'0', b'x', low, 0, 0, 0, 0, 3] } else { [b'0', b'x', high, low, 0, 0, 0, 4] };
+        table[value] = u64::from_le_bytes(name);
         value += 1;
     }
     table
@@ -132,10 +159,10 @@ impl<'a> Line<'a> {
         self.room.get(..self.len).unwrap_or(&[])
     }
 
-    /// Appends the first `len` bytes of a piece. There is always room: no line is half as long.
+    /// Appends the first `len` bytes of a piece, which is no longer than the longest. There is always room: no line is half as long.
     #[inline(always)]
     pub fn put<const N: usize>(&mut self, piece: &[u8; N], len: usize) {
-        let at = self.len.min(ROOM - N);
+        let at = self.len % LINE;
         // An array, so that it is copied where it stands and not by a call.
         if let Some(room) = self.room.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
             *room = *piece;
@@ -160,13 +187,11 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// What a number is called by a table; false where there is no such table.
+    /// What a number is called by a table.
     #[inline(always)]
-    pub fn name(&mut self, table: u8, value: u8) -> bool {
-        let Some(names) = NAMES.get(usize::from(table)) else { return false };
-        let name = &names[usize::from(value)];
-        self.put(name, usize::from(name[7]));
-        true
+    pub fn name(&mut self, table: u8, value: u8) {
+        let name = NAMES[usize::from(table) % NAMES.len()][usize::from(value)];
+        self.put(&name.to_le_bytes(), (name >> 56) as usize);
     }
 
     /// `0x10`, `-0x10`
@@ -175,7 +200,10 @@ impl<'a> Line<'a> {
         if value < 0 {
             self.put(b"-", 1);
         }
-        self.unsigned(value.unsigned_abs());
+        match u8::try_from(value.unsigned_abs()) {
+            Ok(value) => self.name(NameTable::Hex as u8, value),
+            Err(_) => self.unsigned(value.unsigned_abs()),
+        }
     }
 
     /// `0x10`
