@@ -17,8 +17,8 @@ pub struct Turn {
 
 /// The shortest and the longest way through a loop's own blocks, those of inner loops left out.
 pub(super) fn turns(code: &Code, id: LoopId) -> Option<super::Turns> {
-    let header = code.loops.loops.get(id)?.header;
-    let inner = code.loops.loops.iter().filter(|found| found.parent == Some(id)).count() as u32;
+    let header = code.loops().loops.get(id)?.header;
+    let inner = code.loops().loops.iter().filter(|found| found.parent == Some(id)).count() as u32;
     crate::base::work::check_time();
     let ways = Ways { code, id: Some(id), header };
     let shortest = ways.way(false)?;
@@ -43,7 +43,7 @@ struct Ways<'a> {
 impl Ways<'_> {
     /// Instructions of a block that count: those of inner loops do not.
     fn length(&self, block: BlockId) -> u64 {
-        let inside = self.code.loops.of(block) == self.id;
+        let inside = self.code.loops().of(block) == self.id;
         let found = &self.code.cfg.blocks[block.0 as usize];
         if inside { u64::from(found.end - found.start) } else { 0 }
     }
@@ -80,7 +80,7 @@ impl Ways<'_> {
         while let Some(block) = at {
             let &(_, next) = best.get(&block)?;
             let found = &self.code.cfg.blocks[block.0 as usize];
-            if self.code.loops.of(block) == self.id {
+            if self.code.loops().of(block) == self.id {
                 let goes_to = next.or(self.id.map(|_| self.header));
                 let falls = goes_to.is_none_or(|to| to.0 == block.0 + 1);
                 instructions.extend((found.start..found.end).map(|index| (index, index + 1 == found.end && !falls)));
@@ -117,6 +117,6 @@ impl Ways<'_> {
     }
 
     fn is_inside(&self, block: BlockId) -> bool {
-        self.id.is_none_or(|id| self.code.loops.around(block).any(|around| around == id))
+        self.id.is_none_or(|id| self.code.loops().around(block).any(|around| around == id))
     }
 }

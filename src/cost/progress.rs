@@ -29,15 +29,15 @@ const LOOKED_AT: usize = 512;
 
 /// What each loop's turns are for.
 pub fn progress(code: &Code) -> IndexVec<LoopId, Progress> {
-    let mut blocks: IndexVec<LoopId, Vec<BlockId>> = IndexVec::filled(Vec::new(), code.loops.loops.len());
+    let mut blocks: IndexVec<LoopId, Vec<BlockId>> = IndexVec::filled(Vec::new(), code.loops().loops.len());
     for block in (0..code.cfg.blocks.len() as u32).map(BlockId) {
-        for id in code.loops.around(block) {
+        for id in code.loops().around(block) {
             if let Some(blocks) = blocks.get_mut(id) {
                 blocks.push(block);
             }
         }
     }
-    let mut found = IndexVec::filled(Progress::Repeats, code.loops.loops.len());
+    let mut found = IndexVec::filled(Progress::Repeats, code.loops().loops.len());
     for (id, blocks) in blocks.iter_enumerated() {
         if let (Some(found), Some(told)) = (found.get_mut(id), of(code, id, blocks)) {
             *found = told;
@@ -48,7 +48,7 @@ pub fn progress(code: &Code) -> IndexVec<LoopId, Progress> {
 
 /// What the turns of a loop of these blocks are for; none where that is not looked at.
 fn of(code: &Code, id: LoopId, blocks: &[BlockId]) -> Option<Progress> {
-    let header = code.loops.loops.get(id)?.header;
+    let header = code.loops().loops.get(id)?.header;
     let ranges: Vec<(u32, u32)> =
         blocks.iter().filter_map(|block| code.cfg.blocks.get(block.0 as usize)).map(|b| (b.start, b.end)).collect();
     let size: u32 = ranges.iter().map(|(start, end)| end - start).sum();

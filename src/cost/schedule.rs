@@ -28,14 +28,14 @@ pub struct Issue {
 pub fn schedule(model: &Model<'_>, entries: &[Pc]) -> Vec<Option<Issue>> {
     let code = model.code;
     let mut all = Schedule { model, issues: vec![None; code.instructions().len()], steps: 0 };
-    for id in code.loops.loops.ids() {
+    for id in code.loops().loops.ids() {
         if let Some(turns) = path::turns(code, id) {
             let ways = turns.longest.iter().chain([&turns.shortest]);
             ways.for_each(|way| all.add(way, true));
         }
     }
     let blocks = entries.iter().filter_map(|pc| code.cfg.block_at(*pc));
-    for block in blocks.filter(|block| code.loops.of(*block).is_none()) {
+    for block in blocks.filter(|block| code.loops().of(*block).is_none()) {
         if let Some(way) = path::outside(code, block) {
             all.add(&way, false);
         }

@@ -41,8 +41,8 @@ pub struct Code {
     program: SassProgram,
     /// Blocks, functions, calls.
     pub cfg: Cfg,
-    /// Loops.
-    pub loops: Loops,
+    /// Loops, found by whoever asks first.
+    loops: OnceLock<Loops>,
     /// Live registers.
     pub liveness: Liveness,
     /// Registers occupied at each instruction, by index.
@@ -136,8 +136,7 @@ impl Code {
         work::check_time();
         let counts = liveness.counts(&program, &cfg);
         work::check_time();
-        let loops = cfg.loops();
-        Code { program, cfg, loops, liveness, counts }
+        Code { program, cfg, loops: OnceLock::new(), liveness, counts }
     }
 
     /// What each word of the ranges is.
@@ -148,6 +147,11 @@ impl Code {
             _ => WordKind::Unknown,
         };
         pcs(ranges).map(kind).collect()
+    }
+
+    /// Its loops.
+    pub fn loops(&self) -> &Loops {
+        self.loops.get_or_init(|| self.cfg.loops())
     }
 
     /// The section as a program.
@@ -270,16 +274,16 @@ impl Code {
             instructions: 0,
             peak: Peak::default(),
         };
-        let mut bodies: Vec<LoopBody> = self.loops.loops.iter().map(body).collect();
+        let mut bodies: Vec<LoopBody> = self.loops().loops.iter().map(body).collect();
         for (b, block) in self.cfg.blocks.iter().enumerate() {
-            let inside = self.loops.of(BlockId(b as u32));
+            let inside = self.loops().of(BlockId(b as u32));
             let Some(body) = inside.and_then(|id| bodies.get_mut(id.0 as usize)) else { continue };
             let range = Pc(block.start * 16)..Pc(block.end * 16);
             body.add(block.end - block.start, self.peak(&[range], RegFile::Gpr));
         }
-        for id in self.loops.inner_first() {
+        for id in self.loops().inner_first() {
             let own = bodies.get(id.0 as usize).copied();
-            let around = self.loops.parent(id).and_then(|id| bodies.get_mut(id.0 as usize));
+            let around = self.loops().parent(id).and_then(|id| bodies.get_mut(id.0 as usize));
             if let (Some(own), Some(around)) = (own, around) {
                 around.add(own.instructions, own.peak);
             }
@@ -297,8 +301,8 @@ impl Code {
         let mut counts: FastMap<LoopId, u32> = FastMap::default();
         // The deepest first, so that a loop has all of its own when it is handed on.
         let mut open: BTreeMap<(Reverse<u32>, LoopId), u32> = BTreeMap::new();
-        let key = |id: LoopId| (Reverse(self.loops.loops.get(id).map_or(0, |found| found.depth)), id);
-        for id in pcs.filter_map(|pc| self.loops.of(self.cfg.block_at(pc)?)) {
+        let key = |id: LoopId| (Reverse(self.loops().loops.get(id).map_or(0, |found| found.depth)), id);
+        for id in pcs.filter_map(|pc| self.loops().of(self.cfg.block_at(pc)?)) {
             *open.entry(key(id)).or_default() += 1;
         }
         while let Some(((_, id), count)) = open.pop_first() {
@@ -306,7 +310,7 @@ impl Code {
                 continue;
             }
             counts.insert(id, count);
-            if let Some(around) = self.loops.parent(id) {
+            if let Some(around) = self.loops().parent(id) {
                 *open.entry(key(around)).or_default() += count;
             }
         }

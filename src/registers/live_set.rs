@@ -239,7 +239,7 @@ fn origin(
     }
     let made = held.origins.iter().copied().filter_map(Origin::made).max_by_key(|&(pc, place)| {
         let line = lines.line_of(pc);
-        let depth = code.cfg.loop_depth(&code.loops, pc);
+        let depth = code.cfg.loop_depth(code.loops(), pc);
         let popular = line.and_then(|line| popularity.get(&line)).copied().unwrap_or(0);
         (origins.is_matrix(pc), lines.makes_value(pc, place), depth, popular, pc)
     });
@@ -262,7 +262,7 @@ fn loops_shared(code: &Code, pc: Pc, around: &[LoopId]) -> usize {
 
 /// The loops around an instruction, innermost first.
 fn enclosing(code: &Code, pc: Pc) -> impl Iterator<Item = LoopId> {
-    code.cfg.block_at(pc).into_iter().flat_map(|block| code.loops.around(block))
+    code.cfg.block_at(pc).into_iter().flat_map(|block| code.loops().around(block))
 }
 
 /// The loops around an instruction, outermost first.
@@ -273,7 +273,7 @@ fn loops_around(code: &Code, pc: Pc) -> Vec<LoopId> {
 }
 
 fn loop_start(code: &Code, id: LoopId) -> Pc {
-    let header = code.loops.loops.get(id).map(|found| found.header);
+    let header = code.loops().loops.get(id).map(|found| found.header);
     header.and_then(|header| code.cfg.blocks.get(header.0 as usize)).map_or(Pc(0), |block| Pc(block.start * 16))
 }
 

@@ -86,7 +86,7 @@ pub fn value_spans(code: &Code) -> Option<Vec<ValueSpan>> {
         let index = row.pc.0 as usize / 16;
         if let Some(step) = steps.get_mut(index) {
             let is_certain = program.flow(index).guard.is_none();
-            let claim = claim(&row.effects.writes, code.cfg.loop_depth(&code.loops, row.pc));
+            let claim = claim(&row.effects.writes, code.cfg.loop_depth(code.loops(), row.pc));
             *step =
                 Step { before: row.before, reads: row.effects.reads, writes: row.effects.writes, is_certain, claim };
         }

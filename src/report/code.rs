@@ -372,7 +372,7 @@ impl<'a> Section<'a> {
                     Basis::Inferred => "inferred",
                 }
                 .to_owned(),
-                loop_depth: self.code.as_ref().map(|code| code.cfg.loop_depth(&code.loops, pc)),
+                loop_depth: self.code.as_ref().map(|code| code.cfg.loop_depth(code.loops(), pc)),
                 role: None,
             }
         };

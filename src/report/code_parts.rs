@@ -133,7 +133,7 @@ impl Taken<'_> {
         let outside = cost::outside_of_loops(self.code, BlockId(first as u32)).unwrap_or_default();
         found.push((part(None, 0, 1), self.turns.copies(&outside), outside));
         let mut part_of: BTreeMap<Option<LoopId>, usize> = BTreeMap::from([(None, 0)]);
-        let loops = self.code.loops.loops.iter_enumerated();
+        let loops = self.code.loops().loops.iter_enumerated();
         for (id, of) in loops.filter(|(_, found)| self.is_in(ranges, found.header)) {
             if found.len() > MOST_LOOPS {
                 return None;
@@ -170,7 +170,7 @@ impl Taken<'_> {
     fn count(&self, ranges: &[Range<Pc>], part_of: &BTreeMap<Option<LoopId>, usize>, parts: &mut CodeParts) {
         for (at, block) in self.code.cfg.blocks.iter().enumerate() {
             let id = BlockId(at as u32);
-            let Some(&of) = part_of.get(&self.code.loops.of(id)) else { continue };
+            let Some(&of) = part_of.get(&self.code.loops().of(id)) else { continue };
             if block.function.is_none() || !self.is_in(ranges, id) {
                 continue;
             }

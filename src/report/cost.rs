@@ -447,7 +447,7 @@ impl Teller<'_> {
                 found.retain(|id| self.progress.get(*id) != Some(&Progress::Waits));
                 let mut own: Vec<u32> = bodies.iter().map(|body| body.instructions).collect();
                 for (id, body) in (0..).map(LoopId).zip(&bodies) {
-                    if let Some(around) = self.code.loops.parent(id).and_then(|id| own.get_mut(id.0 as usize)) {
+                    if let Some(around) = self.code.loops().parent(id).and_then(|id| own.get_mut(id.0 as usize)) {
                         *around = around.saturating_sub(body.instructions);
                     }
                 }
@@ -475,7 +475,7 @@ impl Teller<'_> {
 
     /// The time that goes to a loop whose turn takes so long, as often as it is taken to run.
     fn weight(&self, id: LoopId, of_turn: f64) -> u64 {
-        let around = std::iter::successors(Some(id), |id| self.code.loops.parent(*id));
+        let around = std::iter::successors(Some(id), |id| self.code.loops().parent(*id));
         let repeats = around.filter(|id| self.progress.get(*id) == Some(&Progress::Repeats)).count();
         ((of_turn * 10.0) as u64).saturating_mul(TURNS.saturating_pow(repeats as u32))
     }
@@ -486,13 +486,13 @@ impl Teller<'_> {
         let has = |block: &flow::Block| {
             (block.start..block.end).any(|index| self.section.ptx_line(Pc(index * 16)) == Some(line))
         };
-        let found = blocks.filter(|(_, block)| has(block)).filter_map(|(block, _)| self.code.loops.of(block));
-        found.max_by_key(|id| (self.code.loops.loops.get(*id).map(|found| found.depth), Reverse(*id)))
+        let found = blocks.filter(|(_, block)| has(block)).filter_map(|(block, _)| self.code.loops().of(block));
+        found.max_by_key(|id| (self.code.loops().loops.get(*id).map(|found| found.depth), Reverse(*id)))
     }
 
     fn cost(&self, id: LoopId) -> Option<LoopCost> {
         let turns = cost::turns(self.code, id)?;
-        let found = self.code.loops.loops.get(id)?;
+        let found = self.code.loops().loops.get(id)?;
         let pc = Pc(self.code.cfg.blocks.get(found.header.0 as usize)?.start * 16);
         let longest = turns.longest.as_ref().unwrap_or(&turns.shortest);
         let ptx_turns = self.turns.of(id, longest);

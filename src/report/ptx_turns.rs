@@ -150,9 +150,9 @@ impl<'a> PtxTurns<'a> {
 
     /// The loop of the PTX that a loop of the code is made of: by its branch back, or the outermost of those that its instructions are in.
     pub(super) fn ptx_loop(&self, id: LoopId, copies: &Copies) -> Option<PtxLoop> {
-        let header = self.code.loops.loops.get(id)?.header;
+        let header = self.code.loops().loops.get(id)?.header;
         let latches =
-            self.code.cfg.predecessors(header).filter(|&block| self.code.loops.around(block).any(|of| of == id));
+            self.code.cfg.predecessors(header).filter(|&block| self.code.loops().around(block).any(|of| of == id));
         let by_branch = latches.filter_map(|block| {
             let end = self.code.cfg.blocks.get(block.0 as usize)?.end.checked_sub(1)?;
             self.lines().back.get(&self.section.ptx_line(Pc(end * 16))?).copied()

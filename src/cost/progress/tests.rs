@@ -7,12 +7,12 @@ fn what_waits_is_told_from_what_gets_on() {
     let code = code(&include_str!("../../../testdata/cost/waits.hex").replace('\n', ""));
     let found = progress(&code);
     let start = |id: LoopId| {
-        let header = code.loops.loops.get(id).unwrap().header;
+        let header = code.loops().loops.get(id).unwrap().header;
         code.cfg.blocks[header.0 as usize].start * 16
     };
     let mut told: Vec<(u32, u32, Progress)> = found
         .iter_enumerated()
-        .map(|(id, progress)| (start(id), code.loops.loops.get(id).unwrap().depth, *progress))
+        .map(|(id, progress)| (start(id), code.loops().loops.get(id).unwrap().depth, *progress))
         .collect();
     told.sort_by_key(|(start, depth, _)| (*start, *depth));
     use Progress::{Once, Repeats, Waits};

@@ -342,7 +342,7 @@ fn names(kernel: &AnnotatedKernel, module: &Module<'_>) -> Vec<(Line, Vec<String
 fn loops(code: &Code) -> Vec<LoopSpan> {
     let start = |block: crate::graph::BlockId| code.cfg.blocks.get(block.0 as usize).map_or(0, |block| block.start);
     let mut spans: Vec<LoopSpan> = code
-        .loops
+        .loops()
         .loops
         .iter()
         .map(|found| {
@@ -351,15 +351,15 @@ fn loops(code: &Code) -> Vec<LoopSpan> {
         })
         .collect();
     for (number, block) in code.cfg.blocks.iter().enumerate() {
-        let inner = code.loops.of(crate::graph::BlockId(u32::try_from(number).unwrap_or(u32::MAX)));
+        let inner = code.loops().of(crate::graph::BlockId(u32::try_from(number).unwrap_or(u32::MAX)));
         if let Some(span) = inner.and_then(|id| spans.get_mut(id.0 as usize)) {
             span.first = span.first.min(Pc(block.start * 16));
             span.last = span.last.max(Pc(block.end.saturating_sub(1) * 16));
         }
     }
-    for id in code.loops.inner_first() {
+    for id in code.loops().inner_first() {
         let own = spans.get(id.0 as usize).map(|span| (span.first, span.last));
-        let around = code.loops.parent(id).and_then(|id| spans.get_mut(id.0 as usize));
+        let around = code.loops().parent(id).and_then(|id| spans.get_mut(id.0 as usize));
         if let (Some((first, last)), Some(around)) = (own, around) {
             around.first = around.first.min(first);
             around.last = around.last.max(last);
@@ -431,7 +431,7 @@ impl<'a> Reader<'a> {
             }),
             ptx_line: self.ptx_line(pc),
             source: self.source(pc),
-            loop_depth: self.code.map(|code| code.cfg.loop_depth(&code.loops, pc)),
+            loop_depth: self.code.map(|code| code.cfg.loop_depth(code.loops(), pc)),
             is_padding: self.code.is_some_and(|code| code.kind(pc) == WordKind::Padding),
             budget: None,
             target: target.and_then(|target| u32::try_from(target).ok()).map(Pc),
