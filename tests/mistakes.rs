@@ -96,7 +96,7 @@ fn what_needs_no_ptxas() {
         (&["spills.ptx", "--kernal", "x"], &["--kernel"]),
         (&["spills.ptx", "--format", "jsn"], &["json"]),
         (&["spills.ptx", "--no-cache"], &["'--no-cache' is an argument of gate, diff, matrix, tune"]),
-        (&["spills.ptx", "--maxrregcount", "64"], &["flags of ptxas come last, after '--': '-- --maxrregcount'"]),
+        (&["spills.ptx", "--maxrregcount", "64"], &["flags of ptxas come last, after '--': '-- --maxrregcount=64'"]),
         (&["spills.ptx", "--deny", "bogus"], &["'bogus' is not a code", "did you mean"]),
         (&["spills.ptx", "--deny", "PI999"], &["'PI999' is not a code", "did you mean PI"]),
         (&["spills.ptx", "--deny", "spill"], &["did you mean spills?"]),
