@@ -271,22 +271,37 @@ fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
     }
 }
 
-/// The first multiplication that a path leads to from the start without a fence, or that no path brings one to from where its accumulators
-/// were computed anew. One after the other into the same accumulators need none between them.
+/// A fence, and multiplications since.
+const FENCED_AND_USED: States = 64;
+
+/// The first multiplication that a path leads to from the start without a fence, or with none since its accumulators were computed anew.
+/// One after the other into the same accumulators need none between them.
 fn unfenced(graph: &Graph<'_>, is_mma: impl Fn(&Operation<'_>) -> bool, checks: &mut Vec<Finding>) {
     let multiplications = || graph.sites.iter().filter(|site| is_mma(&site.operation));
     let accumulators: FastSet<Register> =
         multiplications().flat_map(|site| graph.registers.written_by(&site.located)).collect();
-    let states = along(graph, |site| match site.operation {
-        Operation::Wgmma(Wgmma::Fence) => Some(FENCED),
-        Operation::Wgmma(_) => None,
-        // Compilers move copies about as they like: what was copied was computed before.
-        _ if site.located.instruction.mnemonic() == "mov" => None,
-        _ => graph.registers.written_by(&site.located).any(|to| accumulators.contains(&to)).then_some(OPEN),
-    });
-    let bare = |(site, state): &(&Site<'_>, &States)| {
-        is_mma(&site.operation) && (**state & START != 0 || **state != 0 && **state & FENCED == 0)
+    let next = |state: States, site: &Site<'_>| {
+        let writes = || graph.registers.written_by(&site.located).any(|to| accumulators.contains(&to));
+        let after = match site.operation {
+            Operation::Wgmma(Wgmma::Fence) => FENCED,
+            Operation::Wgmma(Wgmma::MmaAsync) if state & FENCED != 0 => state & !FENCED | FENCED_AND_USED,
+            Operation::Wgmma(_) => return state,
+            // Compilers move copies about as they like: what was copied was computed before. A constant is none, and they put it before
+            // the multiplication, but for the fence: no fence since the last multiplication is none wherever they put it.
+            _ if site.located.instruction.mnemonic() == "mov" => {
+                let is_constant = || site.located.instruction.operand(1).is_some_and(|from| from.name().is_none());
+                match state & FENCED_AND_USED != 0 && writes() && is_constant() {
+                    true => state & !FENCED_AND_USED | OPEN,
+                    false => return state,
+                }
+            }
+            _ if writes() => OPEN,
+            _ => return state,
+        };
+        after_guard(site, state, after)
     };
+    let states = states(graph, next);
+    let bare = |(site, state): &(&Site<'_>, &States)| is_mma(&site.operation) && **state & (START | OPEN) != 0;
     if let Some((site, state)) = graph.sites.iter().zip(&states).find(bare) {
         let since = if *state & START != 0 { "the start" } else { "its accumulators were computed" };
         checks.push(Finding {
@@ -294,10 +309,8 @@ fn unfenced(graph: &Graph<'_>, is_mma: impl Fn(&Operation<'_>) -> bool, checks: 
             confidence: Confidence::Likely,
             line: site.line(),
             message: format!("wgmma.mma_async with no wgmma.fence since {since}"),
-            reasoning: format!(
-                "wgmma.fence comes between writing registers and the multiplications that have them: {} has none",
-                if *state & START != 0 { "a path to this line" } else { "every path to this line" }
-            ),
+            reasoning: "wgmma.fence comes between writing registers and the multiplications that have them: a path to this line has none"
+                .to_owned(),
         });
     }
 }
