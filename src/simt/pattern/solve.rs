@@ -112,9 +112,24 @@ impl<'w, 'a> Patterns<'w, 'a> {
         }
     }
 
-    /// The value of the register that an address is in.
+    /// How the lanes of a register differ that an instruction reads as it is.
+    pub fn register(&self, index: SiteId, operand: Operand<'a>) -> Held {
+        let id = self.value(index, operand).filter(|_| operand.address().is_none());
+        match id.map(|id| self.held_by(id).clone()) {
+            Some(Held::Pattern(Pattern { assumed: Some(cause), .. })) => Held::Unknown(Some(cause)),
+            found => found.unwrap_or(Held::Unknown(Some(index))),
+        }
+    }
+
+    /// The value of the register that an address is in, or that an instruction reads as it is.
     fn value(&self, index: SiteId, operand: Operand<'a>) -> Option<ValueId> {
-        self.warps.values.address(&self.warps.graph, index, operand).map(|(id, _)| id)
+        let (values, graph) = (&self.warps.values, &self.warps.graph);
+        match operand.address() {
+            Some(_) => values.address(graph, index, operand).map(|(id, _)| id),
+            None => {
+                values.ssa.read(index, graph.registers.resolve(operand.name()?, graph.sites.get(index)?.located.id)?)
+            }
+        }
     }
 
     /// The instructions and phis that some values are computed from, in order.

@@ -167,7 +167,8 @@ fn set_again(warps: &Warps<'_>, add: &mut impl FnMut(SiteId, Finding)) {
     }
     let meets = of(&|site| match site.operation {
         Operation::NamedBarrier(barrier) => barrier.action != BarrierAction::Arrive,
-        Operation::ClusterBarrier { .. } | Operation::Wgmma(_) | Operation::Mbarrier(_) | Operation::Call => true,
+        // What a warp waits for at an mbarrier, or of its multiplications, it waits for by itself.
+        Operation::ClusterBarrier { .. } | Operation::Call => true,
         _ => false,
     });
     let paths = Paths::new(warps);

@@ -1,14 +1,17 @@
-//! Lanes that part by what each has read: whether what a whole warp runs together stands on one of their ways.
+//! Lanes that part by what each has read, or by a bound that the launch gives: whether what a whole warp runs together stands on one of
+//! their ways.
 //!
 //! What a lane loads from a place of its own in global memory is its own: nothing in a kernel says that another lane has the same. A
 //! branch that compares such a number takes some lanes of a warp one way and the others another. Numbers that a warp agrees on, by a
-//! vote or a shuffle, are nobody's own, nor is what shared memory or a parameter holds.
+//! vote or a shuffle, are nobody's own, nor is what shared memory or a parameter holds. A branch that compares a number of each lane's own,
+//! its index, with one that is handed to the kernel is there because not all lanes are within it: then some of a warp may be, and others
+//! not. In a loop that strides over what is handed over, that may be whole warps every time: there what a block waits for is told alone.
 
 use std::collections::BTreeSet;
 
 use crate::base::{FastMap, work};
 use crate::ptx::{Instruction, Operand, Operation, Register};
-use crate::simt::{Bits, BlockId, Held, Paths, Patterns, Site, SiteId, Value, Warps, dataflow};
+use crate::simt::{Bits, BlockId, Held, Paths, Patterns, Site, SiteId, ThreadSet, Uniformity, Value, Warps, dataflow};
 use crate::sync::LANES;
 use crate::sync::rules::agreement::Agreement;
 use crate::sync::rules::convergence::{Together, name, together};
@@ -19,8 +22,10 @@ use crate::sync::rules::rule::Rule;
 const MOST_SOURCES: usize = 8;
 /// Instructions that are asked about.
 const MOST: usize = 256;
-/// Loads whose places are looked at.
+/// Loads whose places are looked at, and bounds.
 const MOST_LOADS: usize = 24;
+/// Instructions that a bound is followed back through.
+const MOST_STEPS: usize = 6;
 
 /// Checks where lanes part.
 pub fn check(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
@@ -45,29 +50,57 @@ pub fn check(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
             _ => lanes.all_deciders(site.block),
         };
         let own = own.get_or_insert_with(|| Own::new(warps, bits));
-        let found = parts.into_iter().find_map(|block| {
-            let decides = matches!(site.operation, Operation::Branch { .. }) || go_elsewhere(warps, block, site.block);
-            Some((graph.blocks.get(block)?.last(), own.of_branch(block).filter(|_| decides)?))
-        });
-        let lines =
-            found.and_then(|(branch, load)| Some((graph.sites.get(branch)?.line(), graph.sites.get(load)?.line())));
-        let Some((branch, load)) = lines else { continue };
+        let decides = |block: BlockId| {
+            matches!(site.operation, Operation::Branch { .. }) || go_elsewhere(warps, block, site.block)
+        };
+        let last = |block: BlockId| warps.graph.blocks.get(block).map(|block| block.last());
+        let by_load = parts
+            .iter()
+            .find_map(|block| Some((last(*block)?, By::Loaded(own.of_branch(*block).filter(|_| decides(*block))?))));
+        let by_bound = || {
+            let is_barrier = matches!(site.operation, Operation::NamedBarrier(_));
+            let counts = |branch: SiteId| is_barrier || !graph.is_in_a_loop(branch);
+            let at_guard =
+                site.guard.is_some() && !matches!(site.operation, Operation::Branch { .. }) && goes_on(warps, index);
+            let at_guard = at_guard.then_some(index);
+            let branches = parts.iter().filter_map(|block| last(*block).filter(|_| decides(*block)));
+            at_guard
+                .into_iter()
+                .chain(branches)
+                .filter(|branch| counts(*branch))
+                .find_map(|branch| Some((branch, By::Bound(own.bound(branch)?))))
+        };
+        let Some((branch, by)) = by_load.or_else(by_bound) else { continue };
+        let line_of = |index: SiteId| graph.sites.get(index).map(Site::line);
+        let Some((branch, (by, is_bound))) = line_of(branch).zip(match by {
+            By::Loaded(load) => line_of(load).map(|line| (line, false)),
+            By::Bound(bound) => line_of(bound).map(|line| (line, true)),
+        }) else {
+            continue;
+        };
+        let how = match is_bound {
+            true => {
+                format!("where line {by} compares a number of each lane's own with one that is handed to the kernel")
+            }
+            false => format!("by what each of them loads at line {by}"),
+        };
         let (rule, message) = match site.operation {
-            Operation::Branch { .. } => (
-                Rule::BranchUniform,
-                format!("lanes take this branch, which says .uni, by what each of them loads at line {load}"),
-            ),
+            Operation::Branch { .. } => {
+                (Rule::BranchUniform, format!("lanes take this branch, which says .uni, {how}"))
+            }
             _ => (
                 if matches!(together(site), Some(Together::Warp)) { Rule::WholeWarps } else { Rule::LanesOfMask },
-                format!(
-                    "not all lanes of a warp come to this {}: they part at line {branch}, by what each of them loads at line {load}",
-                    name(site)
-                ),
+                format!("not all lanes of a warp come to this {}: they part at line {branch}, {how}", name(site)),
             ),
         };
         if !checks.iter().any(|known| known.rule == rule) {
-            let reasoning =
-                "all lanes that it names run it together, and nothing says that they have loaded the same".to_owned();
+            let reasoning = match is_bound {
+                true => {
+                    "all lanes that it names run it together, and nothing says that whole warps are within the bound"
+                }
+                false => "all lanes that it names run it together, and nothing says that they have loaded the same",
+            };
+            let reasoning = reasoning.to_owned();
             checks.push(Finding { rule, confidence: Confidence::Likely, line: site.line(), message, reasoning });
         }
     }
@@ -122,6 +155,23 @@ fn go_elsewhere(warps: &Warps<'_>, from: BlockId, home: BlockId) -> bool {
     })
 }
 
+/// Whether lanes that a guard holds back run something else after an instruction: those that end are not waited for.
+fn goes_on(warps: &Warps<'_>, index: SiteId) -> bool {
+    let graph = &warps.graph;
+    let Some(block) = graph.sites.get(index).and_then(|site| graph.blocks.get(site.block)) else { return false };
+    let ends = |site: &Site<'_>| matches!(site.operation, Operation::Return | Operation::Exit | Operation::Trap);
+    !block.successors.is_empty()
+        || graph.sites.range(index.after()..block.last().after()).iter().any(|site| !ends(site))
+}
+
+/// What lanes part by.
+enum By {
+    /// What each has loaded.
+    Loaded(SiteId),
+    /// A comparison with a bound that is handed to the kernel.
+    Bound(SiteId),
+}
+
 /// Loads by which something is each lane's own, and the registers that they fill.
 type Loaded = BTreeSet<(SiteId, Register)>;
 
@@ -164,6 +214,66 @@ impl<'w, 'a> Own<'w, 'a> {
         let last = self.warps.graph.blocks.get(block)?.last();
         let (guard, _) = self.warps.graph.sites.get(last)?.guard?;
         self.of_register(last, guard).first().map(|(load, _)| *load)
+    }
+
+    /// The comparison that makes the guard of an instruction, where that is of a number that lanes of a warp have each for itself, and of
+    /// one that is handed to the kernel and the same for all of them.
+    fn bound(&mut self, at: SiteId) -> Option<SiteId> {
+        let graph = &self.warps.graph;
+        let (guard, _) = graph.sites.get(at)?.guard?;
+        if self.left == 0 {
+            return None;
+        }
+        self.left -= 1;
+        let compare = self.warps.values.maker(at, guard)?;
+        let site = graph.sites.get(compare)?;
+        let instruction = &site.located.instruction;
+        let orders = ["lt", "le", "gt", "ge", "lo", "ls", "hi", "hs"].iter().any(|word| instruction.has(word));
+        let operands: Vec<Operand<'a>> = instruction.operands().collect();
+        let [_, one, other] = operands[..] else { return None };
+        if instruction.mnemonic() != "setp" || !orders || site.guard.is_some() {
+            return None;
+        }
+        let all = ThreadSet::first(self.warps.threads?);
+        let lanes = Uniformity::of_lanes(self.warps, all);
+        // What is a multiple of a warp keeps warps together.
+        let is_of_warps = |operand: Operand<'a>| {
+            let below = LANES as u64 - 1;
+            self.bits.operand(self.warps, compare, operand).zeros & below == below
+        };
+        let is_bound = |operand: Operand<'a>| {
+            lanes.agrees(self.warps, compare, operand)
+                && self.is_handed_over(compare, operand, MOST_STEPS)
+                && !is_of_warps(operand)
+        };
+        let own = match (is_bound(one), is_bound(other)) {
+            (true, false) => other,
+            (false, true) => one,
+            _ => return None,
+        };
+        let patterns = Patterns::of(self.warps, self.bits, std::iter::once((compare, own)));
+        let Held::Pattern(pattern) = patterns.register(compare, own) else { return None };
+        differs_in_a_warp(&self.warps.at(compare), |thread| pattern.lanes.of(thread)).then_some(compare)
+    }
+
+    /// Whether a number is computed from what is handed to the kernel.
+    fn is_handed_over(&self, at: SiteId, operand: Operand<'a>, steps: usize) -> bool {
+        let graph = &self.warps.graph;
+        let name = operand.name();
+        let register =
+            name.zip(graph.sites.get(at)).and_then(|(name, site)| graph.registers.resolve(name, site.located.id));
+        let (Some(register), true) = (register, steps > 0) else { return false };
+        work::spend(1);
+        let Some(maker) = self.warps.values.maker(at, register) else { return false };
+        let Some(site) = graph.sites.get(maker) else { return false };
+        let instruction = &site.located.instruction;
+        match instruction.mnemonic() {
+            "ld" => instruction.has("param"),
+            _ => {
+                let plain = |operand: &Operand<'a>| operand.name().is_some();
+                instruction.operands().skip(1).filter(plain).any(|from| self.is_handed_over(maker, from, steps - 1))
+            }
+        }
     }
 
     fn of_register(&mut self, at: SiteId, register: Register) -> Loaded {
@@ -226,19 +336,23 @@ impl<'w, 'a> Own<'w, 'a> {
         // Each by itself: what is not settled of one address says nothing of another.
         let patterns = Patterns::of(self.warps, self.bits, std::iter::once((index, from)));
         let (Held::Pattern(pattern), ..) = patterns.address(index, from) else { return false };
-        let here = self.warps.at(index);
-        let mut first: Option<(u32, u64)> = None;
-        here.iter().any(|thread| {
-            let place = pattern.lanes.of(thread);
-            match first.filter(|(known, _)| known / LANES as u32 == thread / LANES as u32) {
-                Some((_, known)) => place != known,
-                None => {
-                    first = Some((thread, place));
-                    false
-                }
-            }
-        })
+        differs_in_a_warp(&self.warps.at(index), |thread| pattern.lanes.of(thread))
     }
+}
+
+/// Whether lanes of a warp have different numbers.
+fn differs_in_a_warp(here: &ThreadSet, number: impl Fn(u32) -> u64) -> bool {
+    let mut first: Option<(u32, u64)> = None;
+    here.iter().any(|thread| {
+        let own = number(thread);
+        match first.filter(|(known, _)| known / LANES as u32 == thread / LANES as u32) {
+            Some((_, known)) => own != known,
+            None => {
+                first = Some((thread, own));
+                false
+            }
+        }
+    })
 }
 
 /// Where a load of global memory reads.
