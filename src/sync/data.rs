@@ -489,16 +489,36 @@ impl Telling<'_, '_> {
         };
         let handed =
             race.handed.and_then(|at| self.program.code.get(at)).map(|instr| self.module.number_of(instr.line));
+        let is_early = race.handed == Some(race.first.pc);
+        let by_groups = race.first.by == By::CpAsync;
         let handed = match (rule, handed) {
+            (Rule::CopyAwaited, Some(line)) if by_groups => {
+                format!("; line {line} waits, and leaves the group of this copy under way")
+            }
             (Rule::CopyAwaited, Some(line)) => {
                 format!("; line {line} asks whether it is over, and goes on if it is not")
             }
-            (Rule::ReadAwaited, Some(line)) => format!("; line {line} gives the bytes back, and comes too early"),
+            (Rule::TensorOrdered, _) if is_early => "; nothing has been multiplied or stored there yet".to_owned(),
+            (Rule::ReadAwaited | Rule::FreeToFill | Rule::TensorOrdered, Some(line)) => {
+                format!("; line {line} gives it back, and comes too early")
+            }
+            (Rule::Ordered, Some(line)) => format!("; line {line} tells of it, and is relaxed"),
             _ => String::new(),
         };
-        // What ends too early is at fault where it is issued.
+        // What ends too early is at fault where it is issued; what hands over too early, or waits for too little, where that is.
         let ends = race.broken == Broken::End || rule == Rule::CopiesCommitted;
-        let line = self.line(if ends { &race.first } else { &race.second });
+        let is_at_fault = match rule {
+            Rule::ReadAwaited | Rule::FreeToFill | Rule::TensorOrdered | Rule::Ordered => true,
+            Rule::CopyAwaited => by_groups,
+            _ => false,
+        };
+        let at_fault = race.handed.and_then(|at| self.program.code.get(at)).filter(|_| is_at_fault && !ends);
+        // The address that an allocation leaves is read too early, whichever comes first.
+        let is_of_allocation = race.second.by == By::Allocation && race.first.by == By::Threads;
+        let line = match at_fault {
+            Some(instr) => instr.line,
+            None => self.line(if ends || is_of_allocation { &race.first } else { &race.second }),
+        };
         let reasoning = format!("{missing}{handed}{more}");
         let warps = self.launch.threads().div_ceil(LANES as u32).max(1) as usize;
         let crosses = rule == Rule::PeerRuns || race.first.warp / warps != race.second.warp / warps;

@@ -176,7 +176,7 @@ pub(crate) fn of_operands<'a>(
         let mut agreement = Agreement::new(&warps);
         let mut found = convergence::check(&mut agreement);
         found.extend(issue::check(&mut agreement));
-        found.extend(descriptors::check(&warps, &bits));
+        found.extend(descriptors::check(&warps, &bits, function.module().text()));
         found.extend(tensor_memory::check(&mut agreement, &bits));
         found.extend(registers::check(&mut agreement, &bits));
         found.extend(addresses::check(&mut agreement, &bits));

@@ -177,6 +177,23 @@ fn misused(program: &Program, found: &Misused) -> Option<Wrong> {
             "with enable-input-d the product is added to what tensor memory holds",
             column,
         ),
+        Misuse::Product { column, by, is_read } => {
+            let line = program.code.get(by)?.line;
+            let does = if is_read { "reads A from" } else { "multiplies into" };
+            (
+                Rule::TensorOverlap,
+                format!("{does} column {column} of tensor memory, where the product of line {line} may be under way"),
+                "multiplications follow each other of themselves into one accumulator of one shape: otherwise tcgen05.commit, and a \
+                 wait for it, come between",
+                column,
+            )
+        }
+        Misuse::Both { rank } => (
+            Rule::IssuedOnce,
+            "both blocks of a pair issue this tcgen05.mma: one of them must".to_owned(),
+            "with .cta_group::2 one thread of the pair issues it, in the block with the even rank",
+            rank,
+        ),
         Misuse::Rank { rank } => (
             Rule::WithinCluster,
             format!("this address is in block {rank}, which the cluster does not have"),

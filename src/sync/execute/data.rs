@@ -121,8 +121,9 @@ pub struct Race {
     pub at: SharedAddress,
     /// What the places of both, and the ways to them, rest on.
     pub basis: Basis,
-    /// What should have ordered them, and does not: the arrival that gives the bytes to the second, or where the second asked for the end
-    /// of the copy, was told that it is not over, and went on.
+    /// What should have ordered them, and does not: the arrival or the flag that gives the bytes to the second, where the second asked for
+    /// the end of the copy, was told that it is not over, and went on, or the wait of the copying warp that leaves it under way. The first
+    /// access itself, where that reads what nothing has brought yet.
     pub handed: Option<InstrId>,
 }
 
@@ -189,6 +190,14 @@ pub(super) struct Data {
     waited: FastMap<usize, SharedAddress>,
     /// What those knew who wrote words that are no weak ones.
     flags: FastMap<SharedAddress, Clock>,
+    /// By such a word: who wrote it last, and where, if that tells nothing of what came before.
+    relaxed: FastMap<SharedAddress, (usize, InstrId)>,
+    /// By warp: who wrote the word that it has read last of those, and where.
+    heard: FastMap<usize, (usize, InstrId)>,
+    /// By agent: the last wait for its groups, what had been issued then, and what was over after it.
+    waits: FastMap<usize, (InstrId, u32, u32)>,
+    /// Loads of tensor memory that nothing has set.
+    early: FastSet<InstrId>,
     pub(super) races: Vec<Race>,
     pub(super) unknown: u64,
     /// What each instruction touched.
@@ -232,6 +241,10 @@ impl Data {
             arrived: FastMap::default(),
             waited: FastMap::default(),
             flags: FastMap::default(),
+            relaxed: FastMap::default(),
+            heard: FastMap::default(),
+            waits: FastMap::default(),
+            early: FastSet::default(),
             races: Vec::new(),
             unknown: 0,
             footprint: Footprint::default(),
@@ -479,7 +492,7 @@ impl Data {
             broken,
             at,
             basis: basis.max(record.basis),
-            handed: self.handed(record, who.warp),
+            handed: self.handed(record, who),
         };
         let stores = [(record.agent, record.epoch), (who.agent as u32, who.epoch)];
         if !self.boxes.keep(stores, race) {
@@ -488,13 +501,27 @@ impl Data {
     }
 
     /// What hands bytes from who touched them first to a warp, and orders nothing.
-    fn handed(&self, record: &Record, warp: usize) -> Option<InstrId> {
-        if record.by == By::Copy && record.access.writes() {
-            let (agent, pc) = self.vain.get(&warp)?;
-            return (*agent == record.agent as usize).then_some(*pc);
+    fn handed(&self, record: &Record, who: &Toucher) -> Option<InstrId> {
+        let agent = record.agent as usize;
+        match (record.by, record.access.writes()) {
+            (By::Copy, true) => {
+                let (asked, pc) = self.vain.get(&who.warp)?;
+                return (*asked == agent).then_some(*pc);
+            }
+            (By::CpAsync, true) => {
+                let (pc, issued, over) = self.waits.get(&agent)?;
+                return (*issued > record.epoch && *over <= record.epoch).then_some(*pc);
+            }
+            (By::Threads, true) if who.by == By::Threads => {
+                let (writer, pc) = self.heard.get(&who.warp)?;
+                return (*writer == usize::from(record.warp)).then_some(*pc);
+            }
+            (By::Tcgen05, false) if self.early.contains(&record.pc) => return Some(record.pc),
+            _ => {}
         }
-        let is_work = record.by.is_async() && record.by != By::Allocation && !record.access.writes();
-        let object = self.waited.get(&warp).filter(|_| is_work)?;
+        let is_work = record.by.is_async() || record.by == By::Threads && who.by == By::Copy;
+        let is_work = is_work && record.by != By::Allocation && !record.access.writes();
+        let object = self.waited.get(&who.warp).filter(|_| is_work)?;
         self.arrived.get(&(*object, usize::from(record.warp))).copied()
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::base::work;
+use crate::base::{Line, work};
 use crate::ptx::{Function, Operation, Shape, StateSpace, type_bits};
 use crate::simt::{Graph, Paths, Site, SiteId, Warps};
 use crate::sync::rules::finding::{Confidence, Finding};
@@ -56,10 +56,20 @@ fn parameters(function: &Function<'_, '_>, site: &Site<'_>) -> Option<Finding> {
             }
             _ => return None,
         };
-        let message = format!("{message}, which line {} declares", callee.lines().0);
+        let is_declared = |text: &&(usize, &str)| match declared.align {
+            Some(align) if declared.space == StateSpace::Param => text.1.contains(&format!(".align {align}")),
+            _ => false,
+        };
+        let (first, last) = callee.lines();
+        let text = function.module().text().lines().enumerate();
+        let within = text.skip(first.0.saturating_sub(1) as usize).take((last.0 - first.0 + 1) as usize);
+        let line = within.collect::<Vec<_>>().iter().find(is_declared).map_or(first, |(at, _)| Line(*at as u32 + 1));
+        let message = format!("{message}, and is handed over at line {}", site.line());
         let reasoning = "a parameter of a function in a register has 32 bits or more, and one in .param memory is aligned to \
                          16 bytes at most";
-        Some(finding(Rule::AsTheAbi, site, message, reasoning))
+        let found = finding(Rule::AsTheAbi, site, message, reasoning);
+        // Where it is declared is what is wrong.
+        Some(Finding { line, ..found })
     })
 }
 

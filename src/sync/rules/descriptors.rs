@@ -3,40 +3,56 @@
 //! In: the bits of the operands that are known in every thread. A field is judged where all of its bits are known.
 
 use crate::base::Line;
-use crate::ptx::StateSpace;
 use crate::ptx::descriptor::{self, MatrixFormat, MmaForm, MmaKind};
-use crate::simt::{Bits, Declared, KnownBits, Warps};
+use crate::ptx::{Bulk, Operand, Operation, StateSpace};
+use crate::simt::{Bits, BlockId, Declared, KnownBits, Site, SiteId, ValueId, Warps};
 use crate::sync::multiply;
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
 /// Bits of an address that a descriptor leaves out.
 const UNIT: i32 = 4;
+/// Instructions that a descriptor is followed back through.
+const MOST_STEPS: usize = 8;
 /// Bits of an address in shared memory.
 const ADDRESS: u32 = 18;
 
 /// Checks the descriptors of a kernel.
-pub fn check(warps: &Warps<'_>, bits: &Bits) -> Vec<Finding> {
-    let mut checks = Vec::new();
+pub fn check(warps: &Warps<'_>, bits: &Bits, text: &str) -> Vec<Finding> {
+    let mut checks: Vec<Finding> = Vec::new();
+    let linear = is_filled_linearly(warps);
+    checks.extend(steps_out_of_rows(warps, bits));
     for (index, site) in warps.graph.sites.iter_enumerated() {
         let instruction = site.located.instruction;
         let Some(format) = multiply::format(&site.operation).filter(|_| !warps.at(index).is_empty()) else { continue };
         let found = checks.len();
-        let mut add = |broken: Broken| checks.push(broken.at(site.line()));
+        // What is wrong is wrong where it is made.
+        let line_of =
+            |made: Option<SiteId>| made.and_then(|made| warps.graph.sites.get(made)).map_or(site.line(), Site::line);
         for operand in multiply::matrices(&instruction) {
             let what = format!("the matrix descriptor {}", operand.text());
             let known = bits.operand(warps, index, operand);
+            let line = line_of(made_at(warps, index, operand));
+            let mut add = |broken: Broken| {
+                let declared = broken.declared.and_then(|name| declaration(text, &name));
+                checks.push(Broken { declared: None, ..broken }.at(declared.unwrap_or(line)));
+            };
             matrix(format, &what, known).into_iter().for_each(&mut add);
-            start(warps, format, &what, known).into_iter().for_each(&mut add);
+            start(warps, format, &what, known, linear).into_iter().for_each(&mut add);
         }
         if let Some((form, operand)) = multiply::form(site) {
             let what = format!("the instruction descriptor {}", operand.text());
-            instruction_descriptor(form, &what, bits.operand(warps, index, operand)).into_iter().for_each(&mut add);
+            let line = line_of(made_at(warps, index, operand));
+            let broken = instruction_descriptor(form, &what, bits.operand(warps, index, operand));
+            checks.extend(broken.into_iter().map(|broken| broken.at(line)));
         }
         // One mistake in a descriptor is read by every multiplication that has it.
         let (before, new) = checks.split_at(found);
-        let is_known =
-            |check: &Finding| before.iter().any(|known| (known.rule, &known.message) == (check.rule, &check.message));
+        let is_same = |known: &Finding, check: &Finding| {
+            known.rule == check.rule
+                && (known.message == check.message || known.line == check.line && check.line != site.line())
+        };
+        let is_known = |check: &Finding| before.iter().any(|known| is_same(known, check));
         let new: Vec<Finding> = new.iter().filter(|check| !is_known(check)).cloned().collect();
         checks.truncate(found);
         checks.extend(new);
@@ -44,9 +60,127 @@ pub fn check(warps: &Warps<'_>, bits: &Bits) -> Vec<Finding> {
     checks
 }
 
+/// Where a descriptor is made that an instruction reads: what is added to it on the way is a step to another part of the matrix.
+fn made_at(warps: &Warps<'_>, index: SiteId, operand: Operand<'_>) -> Option<SiteId> {
+    let graph = &warps.graph;
+    let (mut at, mut operand) = (index, operand);
+    for _ in 0..MOST_STEPS {
+        let register = graph.registers.resolve(operand.name()?, graph.sites.get(at)?.located.id)?;
+        at = warps.values.maker(at, register)?;
+        let instruction = graph.sites.get(at)?.located.instruction;
+        let from: Vec<Operand<'_>> = instruction.operands().skip(1).collect();
+        let is_step = match instruction.mnemonic() {
+            "mov" => from.len() == 1,
+            "add" => from.get(1).is_some_and(|added| added.value().is_some()),
+            _ => false,
+        };
+        match from.first().filter(|first| is_step && first.name().is_some()) {
+            Some(first) => operand = *first,
+            None => return Some(at),
+        }
+    }
+    None
+}
+
+/// The line that declares a variable: the first that names it.
+fn declaration(text: &str, name: &str) -> Option<Line> {
+    let is_part = |letter: Option<char>| {
+        letter.is_some_and(|letter| letter.is_ascii_alphanumeric() || letter == '_' || letter == '$')
+    };
+    let names = |line: &str| {
+        line.match_indices(name).any(|(at, _)| {
+            let (before, after) = (line.get(..at).unwrap_or(""), line.get(at + name.len()..).unwrap_or(""));
+            !is_part(before.chars().next_back()) && !is_part(after.chars().next())
+        })
+    };
+    let at = text.lines().position(|line| names(line))?;
+    Some(Line(u32::try_from(at + 1).ok()?))
+}
+
+/// Whether shared memory is filled by copies that lay bytes down as they come, and by nothing that swizzles them by address.
+fn is_filled_linearly(warps: &Warps<'_>) -> bool {
+    let is_copy = |wanted: bool| {
+        move |site: &Site<'_>| {
+            let loads = site.located.instruction.opcode().contains(".global.");
+            matches!(site.operation, Operation::Bulk(Bulk::Copy { tensor }) if tensor == wanted) && loads
+        }
+    };
+    let by_threads = |site: &Site<'_>| {
+        let instruction = site.located.instruction;
+        matches!(site.operation, Operation::CpAsync(_))
+            || instruction.mnemonic() == "stmatrix"
+            || instruction.mnemonic() == "st"
+                && instruction.modifiers().any(|word| matches!(word, "v2" | "v4" | "b64" | "b128"))
+                && instruction.modifiers().any(|word| word.starts_with("shared"))
+    };
+    let mut sites = warps.graph.sites.iter();
+    warps.graph.sites.iter().any(is_copy(false)) && !sites.any(|site| is_copy(true)(site) || by_threads(site))
+}
+
+/// A step from one multiplication to the next that takes both matrices on by whole rows of their pattern, and not by whole patterns: along K a
+/// step lies within a row, and other rows are other rows of the result.
+fn steps_out_of_rows(warps: &Warps<'_>, bits: &Bits) -> Option<Finding> {
+    let graph = &warps.graph;
+    let mut before: Option<(BlockId, &str, Vec<(ValueId, i64)>)> = None;
+    for (index, site) in graph.sites.iter_enumerated() {
+        let instruction = site.located.instruction;
+        let Some(format) = multiply::format(&site.operation) else { continue };
+        let operands: Vec<Operand<'_>> = multiply::matrices(&instruction).collect();
+        let origins: Option<Vec<_>> =
+            operands.iter().map(|operand| warps.values.origin(graph, index, *operand)).collect();
+        let result = instruction.operand(0).map_or("", |operand| operand.text());
+        let Some(origins) = origins.filter(|origins| origins.len() == 2) else {
+            before = None;
+            continue;
+        };
+        let last = before.replace((site.block, result, origins.clone()));
+        let Some((block, known, from)) = last else { continue };
+        if block != site.block || known != result {
+            continue;
+        }
+        let repeat = |operand: &Operand<'_>| {
+            let known = bits.operand(warps, index, *operand);
+            let field = format.swizzle_field();
+            let offset = known.field(descriptor::BASE_OFFSET.from, descriptor::BASE_OFFSET.bits)?;
+            let swizzle = format.swizzle(known.field(field.from, field.bits)?)?;
+            swizzle.repeat().filter(|_| offset == 0)
+        };
+        let steps: Vec<i64> = from
+            .iter()
+            .zip(&origins)
+            .filter(|((one, _), (other, _))| one == other)
+            .map(|((_, from), (_, to))| (to - from) << UNIT)
+            .collect();
+        let [of_a, of_b] = steps[..] else { continue };
+        let is_of_rows = |operand: &Operand<'_>| {
+            repeat(operand).is_some_and(|(row, repeat)| of_a % row as i64 == 0 && of_a % repeat as i64 != 0)
+        };
+        if of_a == of_b && operands.iter().all(is_of_rows) {
+            let made = operands.first().and_then(|operand| {
+                let register = graph.registers.resolve(operand.name()?, site.located.id)?;
+                graph.sites.get(warps.values.maker(index, register)?)
+            });
+            return Some(Finding {
+                rule: Rule::MatrixAligned,
+                confidence: Confidence::Likely,
+                line: made.map_or(site.line(), Site::line),
+                message: format!(
+                    "the multiplication of line {} goes on by {of_a} bytes in both matrices: other rows of the pattern",
+                    site.line()
+                ),
+                reasoning: "along K a step lies within a row of the swizzle's pattern (32 bytes for one multiplication): whole rows further                             are other rows of the result"
+                    .to_owned(),
+            });
+        }
+    }
+    None
+}
+
 /// What a descriptor breaks.
 pub(crate) struct Broken {
     rule: Rule,
+    /// The variable whose declaration is wrong.
+    declared: Option<String>,
     /// What is wrong.
     pub message: String,
     /// What is right.
@@ -55,11 +189,11 @@ pub(crate) struct Broken {
 
 impl Broken {
     fn new(rule: Rule, message: String, reasoning: String) -> Broken {
-        Broken { rule, message, reasoning }
+        Broken { rule, declared: None, message, reasoning }
     }
 
     fn at(self, line: Line) -> Finding {
-        let Broken { rule, message, reasoning } = self;
+        let Broken { rule, message, reasoning, .. } = self;
         Finding { rule, confidence: Confidence::Likely, line, message, reasoning }
     }
 }
@@ -186,7 +320,13 @@ pub(crate) fn matrix(format: MatrixFormat, what: &str, known: KnownBits) -> Vec<
 }
 
 /// How the address of a matrix is put into its descriptor.
-fn start(warps: &Warps<'_>, format: MatrixFormat, what: &str, known: KnownBits) -> Option<Broken> {
+fn start(
+    warps: &Warps<'_>,
+    format: MatrixFormat,
+    what: &str,
+    known: KnownBits,
+    is_filled_linearly: bool,
+) -> Option<Broken> {
     let field = (1u64 << descriptor::START.bits) - 1;
     if known.address & field == 0 {
         return None;
@@ -202,7 +342,7 @@ fn start(warps: &Warps<'_>, format: MatrixFormat, what: &str, known: KnownBits) 
     // Two more bits are 0 in every address of a block's shared memory; where nothing knows of clusters, all are that a shared
     // address has, if not a generic one.
     let mut above = known.address & !(field << 2 | field) & !known.zeros;
-    if format == MatrixFormat::Wgmma && !warps.graph.uses_cluster() {
+    if !warps.graph.uses_cluster() {
         above &= u64::MAX << (32 - UNIT);
     }
     if above != 0 {
@@ -237,16 +377,18 @@ fn start(warps: &Warps<'_>, format: MatrixFormat, what: &str, known: KnownBits) 
                  with 0 there, what fills it must swizzle by address, not by rows of the matrix"
             ),
         );
-        return (!is_dynamic).then_some(broken);
+        let is_placed = declared.is_some_and(|declared| declared.align >= repeat);
+        return (!is_dynamic || is_filled_linearly && is_placed).then_some(broken);
     }
     let open = within & known.address & !known.known();
     declared.filter(|declared| declared.align < repeat && open != 0 && (!is_dynamic || follows)).map(|declared| {
         let name = known.variable.and_then(|variable| warps.values.variables.get(variable as usize));
-        let name = name.map_or("its variable", String::as_str);
-        Broken::new(
+        let called = name.map_or("its variable", String::as_str);
+        let broken = Broken::new(
             Rule::MatrixAligned,
-            format!("{what} has a swizzle of {swizzle}, but {name} is aligned to {} bytes only", declared.align),
+            format!("{what} has a swizzle of {swizzle}, but {called} is aligned to {} bytes only", declared.align),
             format!("the pattern repeats every {repeat} bytes: declare it .align {repeat}, or round the address up"),
-        )
+        );
+        Broken { declared: name.cloned(), ..broken }
     })
 }

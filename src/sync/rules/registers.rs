@@ -212,8 +212,17 @@ impl Writes<'_, '_> {
             }
         });
         let comes_to = |block: BlockId| reached.get(block).copied();
+        // What is written behind it, where no way leads back, was not there before.
+        let predecessors = self.graph.predecessors();
+        let leads = dataflow::reached(self.graph.blocks.len(), [home], |block, next| {
+            next.extend(predecessors.get(block).into_iter().flatten());
+        });
+        let leads_home = |block: BlockId| leads.get(block).copied().unwrap_or(true);
         match on {
-            Ways::Some => writing.iter().any(|block| *block != home && comes_to(*block).unwrap_or(true)),
+            Ways::Some => {
+                let before = |block: &&BlockId| **block != home && comes_to(**block).unwrap_or(true);
+                writing.iter().filter(before).any(|block| leads_home(*block))
+            }
             Ways::Every => home != start && !comes_to(home).unwrap_or(false),
         }
     }

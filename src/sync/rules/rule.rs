@@ -216,7 +216,7 @@ rules! {
         /// One warp allocates and frees tensor memory.
         OneWarpAllocates "PI606" Fatal Read,
         /// One thread issues work of tensor cores.
-        IssuedOnce "PI607" Other Read,
+        IssuedOnce "PI607" Other Both,
         /// Addresses of tensor memory are those that were allocated.
         TensorAddress "PI608" Fatal Read,
         /// Nothing is allocated after the permit was given up.
@@ -226,7 +226,7 @@ rules! {
         /// A warp reaches its own lanes of tensor memory.
         TensorLanes "PI611" Fatal Both,
         /// Accumulators do not overlap.
-        TensorOverlap "PI612" Other Read,
+        TensorOverlap "PI612" Other Both,
         /// The first multiplication does not add to tensor memory that nothing set.
         TensorFirst "PI613" Other Both,
         /// Registers of tcgen05.ld are used after tcgen05.wait::ld.

@@ -71,6 +71,7 @@ pub fn sites(warps: &Warps<'_>) -> Vec<AsyncSite> {
 /// Checks of the order of asynchronous work.
 pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
     let mut checks = cta_groups(warps);
+    checks.extend(no_pair(warps));
     if !warps.graph.calls && warps.graph.complete {
         tensor_memory(warps, &mut checks);
     }
@@ -94,6 +95,21 @@ fn cta_groups(warps: &Warps<'_>) -> Vec<Finding> {
         reasoning: "all tcgen05 instructions of a kernel must have one .cta_group".to_owned(),
     };
     other.map(check).collect()
+}
+
+/// Work of a pair of blocks in clusters that no pairs make up.
+fn no_pair(warps: &Warps<'_>) -> Option<Finding> {
+    let blocks = warps.cluster.filter(|blocks| blocks % 2 == 1)?;
+    let in_pairs = |site: &&Site<'_>| matches!(site.operation, Operation::Tcgen05 { cta_group: Some(2), .. });
+    let site = warps.graph.sites.iter().find(in_pairs)?;
+    Some(Finding {
+        rule: Rule::WithinCluster,
+        confidence: Confidence::Likely,
+        line: site.line(),
+        message: format!("cta_group::2 in clusters of {blocks}: a block has no other one to make a pair with"),
+        reasoning: "a pair are two blocks of a cluster whose ranks differ in bit 0 alone: .reqnctapercluster has an even number of them"
+            .to_owned(),
+    })
 }
 
 fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
@@ -147,18 +163,24 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
         });
     }
     checks.extend(deallocs.iter().find_map(|(index, site)| unmet_pair(warps, (*index, site))));
+    let mut line = first.line();
     let (confidence, message) = match (deallocs.is_empty(), sum(&allocs), sum(&deallocs)) {
         (true, ..) => (Confidence::Certain, "tensor memory is allocated and never freed".to_owned()),
         (false, Some(got), Some(freed)) if freed < got => {
             let at = match &deallocs[..] {
-                [(_, only)] => format!(" at line {}", only.line()),
-                _ => String::new(),
+                [(_, only)] => {
+                    let allocated = std::mem::replace(&mut line, only.line());
+                    format!(" here, and {got} are allocated at line {allocated}")
+                }
+                _ => format!(", and {got} are allocated"),
             };
-            (Confidence::Likely, format!("{got} columns of tensor memory are allocated, {freed} are freed{at}"))
+            (Confidence::Likely, format!("{freed} columns of tensor memory are freed{at}"))
         }
         (false, Some(got), _) if allocs.len() == 1 && frees_more(warps, &deallocs, got).is_some() => {
-            let Some((freed, line)) = frees_more(warps, &deallocs, got) else { return };
-            let message = format!("{got} columns of tensor memory are allocated, {freed} are freed at line {line}");
+            let Some((freed, at)) = frees_more(warps, &deallocs, got) else { return };
+            let allocated = std::mem::replace(&mut line, at);
+            let message =
+                format!("{freed} columns of tensor memory are freed here, and {got} are allocated at line {allocated}");
             (Confidence::Likely, message)
         }
         _ => match (one_way(warps, &deallocs), sum(&allocs), escape(warps, &allocs, &deallocs)) {
@@ -175,7 +197,7 @@ fn tensor_memory(warps: &Warps<'_>, checks: &mut Vec<Finding>) {
     checks.push(Finding {
         rule: Rule::TensorFreed,
         confidence,
-        line: first.line(),
+        line,
         message,
         reasoning: "all tensor memory must be freed by tcgen05.dealloc before the kernel ends".to_owned(),
     });

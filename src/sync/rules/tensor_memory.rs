@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::base::work;
+use crate::base::{Line, work};
 use crate::ptx::descriptor::{self, MmaKind};
 use crate::ptx::{Instruction, Operand, Operation, Shape, Tcgen05};
 use crate::simt::{Bits, Paths, Site, SiteId, ThreadSet, Value, ValueId, Warps};
@@ -132,6 +132,14 @@ pub fn check(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
                     at + size - 1
                 );
                 add(Rule::TensorOverlap, message, "an accumulator has N columns of its own");
+                // Where the column is added is what is wrong.
+                if let (Some(found), Some(made)) = (checks.last_mut(), added_at(warps, index, operand))
+                    && found.rule == Rule::TensorOverlap
+                    && found.line == site.line()
+                {
+                    found.line = made;
+                }
+                continue;
             }
             let reshaped = |(other, at, size): &&(u32, i64, i64)| other == variable && *at == column && *size != used;
             if let Some((.., size)) = accumulators.iter().find(reshaped) {
@@ -183,6 +191,15 @@ pub fn check(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
         }
     }
     checks
+}
+
+/// Where a number is added to make an address.
+fn added_at(warps: &Warps<'_>, index: SiteId, operand: Operand<'_>) -> Option<Line> {
+    let site = warps.graph.sites.get(index)?;
+    let register = warps.graph.registers.resolve(operand.address()?.base?, site.located.id)?;
+    let made = warps.graph.sites.get(warps.values.maker(index, register)?)?;
+    let is_added = made.located.instruction.operand(2).is_some_and(|added| added.value().is_some());
+    (made.located.instruction.mnemonic() == "add" && is_added).then(|| made.line())
 }
 
 /// What a multiplication does with a buffer: `.collector::a::use` is `a` and `use`.

@@ -4,6 +4,7 @@
 use super::{By, Toucher, WARPGROUP};
 use crate::base::FastMap;
 use crate::sync::execute::Run;
+use crate::sync::execute::clock::Clock;
 use crate::sync::execute::footprint::MemoryKind;
 use crate::sync::program::{Access, Address, InstrId, Source, TensorLanes};
 use crate::sync::value::Basis;
@@ -14,6 +15,8 @@ const COLUMNS: u64 = 512;
 const OWN_LANES: u64 = 32;
 /// What is kept of one execution.
 const MOST: usize = 16;
+/// Products that are told apart.
+const MOST_PRODUCTS: usize = 64;
 
 /// What is wrong with a use of tensor memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +35,20 @@ pub enum Misuse {
     Object {
         /// Where it is.
         at: u64,
+    },
+    /// A product is under way where one of another shape goes, or in what is multiplied.
+    Product {
+        /// A column of it.
+        column: u64,
+        /// What multiplies it.
+        by: InstrId,
+        /// Whether it is read, and not written over.
+        is_read: bool,
+    },
+    /// Both blocks of a pair multiply for the two.
+    Both {
+        /// The block with the odd rank.
+        rank: u64,
     },
     /// A warp is at lanes that it does not reach.
     Lane {
@@ -60,10 +77,71 @@ pub(in crate::sync::execute) struct ColumnsUsed {
     set: FastMap<u64, Vec<bool>>,
     /// Whether some were set of which it is not known where they are.
     is_open: bool,
+    /// Products that may be under way.
+    products: Vec<Product>,
+    /// By instruction that multiplies for a pair, and pair: the bits of the blocks that came to it.
+    pairs: FastMap<(InstrId, u64), u8>,
     pub(in crate::sync::execute) misused: Vec<Misused>,
 }
 
+/// A product that tensor memory takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Product {
+    /// The block.
+    pub(super) rank: u64,
+    /// Whose work it is.
+    pub(super) agent: usize,
+    /// Over for whoever knows more of the agent than this.
+    pub(super) epoch: u32,
+    /// What multiplies it.
+    pub(super) pc: InstrId,
+    /// The address of its first column.
+    pub(super) first: u64,
+    /// Columns of its shape.
+    pub(super) columns: u64,
+    /// The rows of its shape, as descriptors have them.
+    pub(super) rows: u64,
+    /// Whether each of its elements has a column.
+    pub(super) is_wide: bool,
+}
+
+impl Product {
+    /// Whether a column of its block, as part of an address, lies within it.
+    fn has(&self, column: u64) -> bool {
+        let first = self.first & 0xffff;
+        (first..first + if self.is_wide { self.columns } else { 1 }).contains(&column)
+    }
+
+    fn shape(&self) -> (u64, u64, u64) {
+        (self.first, self.columns, self.rows)
+    }
+}
+
 impl ColumnsUsed {
+    /// A thread multiplies once more: its products follow each other of themselves into one accumulator of one shape. Gives what it
+    /// does too early otherwise.
+    pub(super) fn multiplies(&mut self, clock: &Clock, product: Product, a: Option<u64>) -> Option<Misuse> {
+        self.products.retain(|known| clock.known(known.agent) <= known.epoch || known.agent != product.agent);
+        let own = |known: &&Product| known.agent == product.agent && known.rank == product.rank;
+        let reads = |known: &&Product| a.is_some_and(|a| known.has(a & 0xffff) && known.shape() != product.shape());
+        let (lanes, column) = (product.first >> 16, product.first & 0xffff);
+        let writes = |known: &&Product| {
+            let meets = known.has(column) || product.has(known.first & 0xffff);
+            meets && known.first >> 16 == lanes && known.shape() != product.shape()
+        };
+        let mut known = self.products.iter().filter(own);
+        let found = known.find(|known| reads(known) || writes(known)).map(|known| {
+            let is_read = reads(&known);
+            let column = if is_read { a.unwrap_or(0) & 0xffff } else { column };
+            Misuse::Product { column, by: known.pc, is_read }
+        });
+        self.products.retain(|known| known.agent != product.agent || known.shape() != product.shape());
+        if self.products.len() < MOST_PRODUCTS {
+            self.products.push(product);
+        }
+        found
+    }
+
     /// Columns of a block are written; none where it is not known which.
     pub(super) fn set(&mut self, rank: u64, columns: Option<std::ops::Range<u64>>) {
         let Some(columns) = columns.filter(|columns| columns.end <= COLUMNS) else {
@@ -78,10 +156,14 @@ impl ColumnsUsed {
         }
     }
 
+    /// Whether something may have set a column of a block.
+    fn is_set(&self, rank: u64, column: u64) -> bool {
+        self.is_open || self.set.get(&rank).and_then(|set| set.get(column as usize)).copied().unwrap_or(false)
+    }
+
     /// A product is added to what a column of a block holds.
     pub(super) fn adds(&mut self, rank: u64, column: u64, pc: InstrId, basis: Basis) {
-        let is_set = self.set.get(&rank).and_then(|set| set.get(column as usize)).copied().unwrap_or(false);
-        if !is_set && !self.is_open {
+        if !self.is_set(rank, column) {
             self.keep(Misused { pc, misuse: Misuse::Unset { column }, basis });
         }
     }
@@ -90,6 +172,15 @@ impl ColumnsUsed {
     pub(super) fn at_lane(&mut self, warp: u64, lane: u64, pc: InstrId, basis: Basis) {
         if lane % OWN_LANES != lane && lane / OWN_LANES != warp % u64::from(WARPGROUP) {
             self.keep(Misused { pc, misuse: Misuse::Lane { lane, warp }, basis });
+        }
+    }
+
+    /// A block multiplies for its pair.
+    pub(super) fn multiplies_for_both(&mut self, rank: u64, pc: InstrId, basis: Basis) {
+        let blocks = self.pairs.entry((pc, rank / 2)).or_default();
+        *blocks |= 1 << (rank % 2);
+        if *blocks == 3 {
+            self.keep(Misused { pc, misuse: Misuse::Both { rank: rank | 1 }, basis });
         }
     }
 
@@ -142,6 +233,10 @@ impl Run<'_> {
         let Some(data) = &mut self.data else { return };
         let standing = data.standing.get(warp).copied().unwrap_or_default();
         let (first, is_known) = (word.bits & 0xffff, word.basis < Basis::Memory);
+        let is_early = !access.writes() && is_known && !data.columns.is_set(rank, first);
+        if is_early && lanes != TensorLanes::All {
+            data.early.insert(standing.pc);
+        }
         if access.writes() {
             // Where the second place of two lies is not looked at.
             let columns = (is_known && lanes != TensorLanes::Split).then_some(first..first + count);

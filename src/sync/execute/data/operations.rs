@@ -4,7 +4,7 @@ use super::super::flights::Brings;
 use super::super::footprint::{MemoryKind, OBJECT};
 use super::super::step::lanes_of;
 use super::super::{Run, Warp};
-use super::columns::{Misuse, Misused};
+use super::columns::{Misuse, Misused, Product};
 use super::{Agent, Broken, By, End, GRANULE, Race, Toucher, WARPGROUP, WORD};
 use crate::sync::LANES;
 use crate::sync::machine::SharedAddress;
@@ -19,6 +19,8 @@ const DESCRIPTOR: u64 = 0x3fff;
 const STRIDE_SHIFT: u32 = 32;
 /// Where a descriptor of wgmma says how its rows are swizzled.
 const SWIZZLE_SHIFT: u32 = 62;
+/// Where an instruction descriptor has the columns of the result, in units of 8.
+const COLUMNS_SHIFT: u32 = 17;
 /// Where an instruction descriptor has the rows of the result, in units of 16.
 const ROWS_SHIFT: u32 = 24;
 /// That field of 64 rows, which lie in half of each warp's lanes.
@@ -150,10 +152,21 @@ impl Run<'_> {
         for (at, _) in spans.iter().take(MOST_FLAGS) {
             let clock = access.writes().then(|| self.clocks.send(warp));
             let Some(data) = &mut self.data else { return };
-            if access != Access::Write
-                && let Some(told) = data.flags.get(at)
-            {
-                self.clocks.join(warp, told);
+            if access != Access::Write {
+                if let Some(told) = data.flags.get(at) {
+                    self.clocks.join(warp, told);
+                }
+                match data.relaxed.get(at).copied() {
+                    Some(writer) => data.heard.insert(warp, writer),
+                    None => data.heard.remove(&warp),
+                };
+            }
+            if access.writes() {
+                let pc = data.standing.get(warp).map_or(InstrId::ENTRY, |standing| standing.pc);
+                match self.program.relaxed.binary_search(&pc) {
+                    Ok(_) => data.relaxed.insert(*at, (warp, pc)),
+                    Err(_) => data.relaxed.remove(at),
+                };
             }
             let clock = clock.map(|clock| data.tells(warp, clock, &self.program.relaxed));
             if let Some(clock) = clock {
@@ -252,10 +265,14 @@ impl Run<'_> {
                 let shape = shape.filter(|word| word.basis < Basis::Memory).map_or(0, |word| word.bits);
                 // Of results that are not 32 bits wide the first column is looked at.
                 let wide = matches!(shape >> 4 & 3, 1 | 2);
-                let count = if wide { (shape >> 17 & 0x3f) * 8 } else { 1 };
+                let count = if wide { (shape >> COLUMNS_SHIFT & 0x3f) * 8 } else { 1 };
                 let halves = by_rows && shape >> ROWS_SHIFT & 0x1f == HALF_ROWS;
                 let lanes = if halves { TensorLanes::Halves } else { TensorLanes::All };
                 self.accumulates(warp, lane, (to, count), adds.filter(|_| !pair));
+                match pair {
+                    true => self.multiplies_for_both(warp),
+                    false => self.multiplies(warp, lane, (to, a), (shape, wide)),
+                }
                 for (at, access, count, is_whole) in
                     [(a, Access::Read, 1, false), (Some(to), Access::Write, count, wide)]
                 {
@@ -277,8 +294,14 @@ impl Run<'_> {
             DataOp::WaitGroup(stream, pending) => {
                 let Some(data) = &mut self.data else { return };
                 for lane in lanes_of_stream(stream, mask) {
-                    if let Some((agent, over)) = data.wait(Agent::Stream(warp, stream, lane), pending) {
+                    let over = data.wait(Agent::Stream(warp, stream, lane), pending);
+                    if let Some((agent, over)) = over {
                         self.clocks.raise(warp, agent, over);
+                    }
+                    if stream == Stream::CpAsync {
+                        let pc = data.standing.get(warp).map_or(InstrId::ENTRY, |standing| standing.pc);
+                        let (agent, issued) = data.issued(warp, stream);
+                        data.waits.insert(agent, (pc, issued, over.map_or(0, |(_, over)| over)));
                     }
                 }
             }
@@ -292,6 +315,40 @@ impl Run<'_> {
                 }
             }
             DataOp::Meet => self.meet(warp),
+        }
+    }
+
+    /// A thread of a pair of blocks multiplies for both: in one of them.
+    fn multiplies_for_both(&mut self, warp: usize) {
+        let rank = self.warps[warp].rank;
+        let Some(data) = &mut self.data else { return };
+        let standing = data.standing.get(warp).copied().unwrap_or_default();
+        data.columns.multiplies_for_both(rank, standing.pc, standing.ground);
+    }
+
+    /// A thread multiplies into tensor memory, by a shape as an instruction descriptor has it.
+    fn multiplies(
+        &mut self,
+        warp: usize,
+        lane: usize,
+        (to, a): (Address, Option<Address>),
+        (shape, is_wide): (u64, bool),
+    ) {
+        let here = &self.warps[warp];
+        let (rank, first) = (here.rank, self.address(here, to, lane));
+        let a = a.map(|a| self.address(here, a, lane)).filter(|a| a.basis < Basis::Memory);
+        let (Some(data), Some(clock)) = (&mut self.data, self.clocks.of(warp)) else { return };
+        let (columns, rows) = ((shape >> COLUMNS_SHIFT & 0x3f) * 8, shape >> ROWS_SHIFT & 0x1f);
+        if first.basis >= Basis::Memory || columns == 0 {
+            return;
+        }
+        let (agent, epoch) = data.issued(warp, Stream::Tcgen05);
+        let standing = data.standing.get(warp).copied().unwrap_or_default();
+        let pc = standing.pc;
+        let product = Product { rank, agent, epoch, pc, first: first.bits & 0xffff_ffff, columns, rows, is_wide };
+        if let Some(misuse) = data.columns.multiplies(clock, product, a.map(|a| a.bits)) {
+            let basis = first.basis.max(a.map_or(Basis::Fact, |a| a.basis)).max(standing.ground);
+            data.columns.keep(Misused { pc, misuse, basis });
         }
     }
 
