@@ -22,6 +22,7 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
     checks.extend(changed_map(warps));
     if !warps.graph.calls && warps.graph.complete {
         checks.extend(loaded(warps));
+        checks.extend(given_back_loading(warps));
         checks.extend(unfenced(warps).or_else(|| given_back_unfenced(warps)));
     }
     checks
@@ -139,10 +140,11 @@ fn on_every_way(
 /// that has such fences at all, for there are compilers that write none.
 fn unfenced(warps: &Warps<'_>) -> Option<Finding> {
     let graph = &warps.graph;
-    let is_after = |site: &Site<'_>| {
-        matches!(site.operation, Operation::Tcgen05 { .. }) && site.located.instruction.has("fence::after_thread_sync")
+    let is_fence = |site: &Site<'_>, which: &str| {
+        matches!(site.operation, Operation::Tcgen05 { .. }) && site.located.instruction.has(which)
     };
-    graph.sites.iter().find(|site| is_after(site))?;
+    let is_after = |site: &Site<'_>| is_fence(site, "fence::after_thread_sync");
+    graph.sites.iter().find(|site| is_after(site) || is_fence(site, "fence::before_thread_sync"))?;
     let object = |index: SiteId, site: &Site<'_>, of: &dyn Fn(&Site<'_>) -> bool| {
         let is_address = |operand: &Operand<'_>| operand.address().is_some();
         let operand = site.located.instruction.operands().find(is_address).filter(|_| of(site))?;
@@ -186,6 +188,63 @@ fn unfenced(warps: &Warps<'_>) -> Option<Finding> {
                 let reasoning = "the fence orders tcgen05 instructions after what the thread has waited for: without it a load may be done \
                                  before the multiplication is over";
                 return Some(likely(Rule::TensorFenced, site, message, reasoning));
+            }
+            state = step(state, index, site);
+        }
+    }
+    None
+}
+
+/// An arrival at an mbarrier that whoever multiplies waits for, while on every way to it a `tcgen05.ld` of the thread is under way: the
+/// accumulator is given back before it has been read.
+fn given_back_loading(warps: &Warps<'_>) -> Option<Finding> {
+    let graph = &warps.graph;
+    let is_load = |site: &Site<'_>| matches!(site.operation, Operation::Tcgen05 { action: Tcgen05::Ld, .. });
+    graph.sites.iter().find(|site| is_load(site))?;
+    // The next that is done with tensor memory after a wait.
+    let multiplies_next = |index: SiteId| {
+        let mut multiplies = false;
+        dataflow::walk(
+            graph,
+            index,
+            |_| true,
+            |_, site| match site.operation {
+                Operation::Tcgen05 { action: Tcgen05::Mma, .. } => {
+                    multiplies = true;
+                    ControlFlow::Break(())
+                }
+                Operation::Tcgen05 { action: Tcgen05::Ld | Tcgen05::St | Tcgen05::Commit, .. } => {
+                    ControlFlow::Break(())
+                }
+                _ => ControlFlow::Continue(()),
+            },
+        );
+        multiplies
+    };
+    let on_objects = mbarriers::sites(warps);
+    let places = |site: &MbarrierSite| {
+        let (variable, places) = (site.variable?, site.places.as_deref()?);
+        Some(places.iter().map(move |place| (variable, *place)).collect::<Vec<_>>())
+    };
+    let waits = on_objects.iter().filter(|site| site.act == Act::Wait && multiplies_next(site.index));
+    let waited: BTreeSet<(u32, i64)> = waits.filter_map(places).flatten().collect();
+    let gives_back = |site: &&MbarrierSite| {
+        site.act == Act::Arrive && places(site).is_some_and(|places| places.iter().all(|place| waited.contains(place)))
+    };
+    let arrivals: BTreeSet<SiteId> = on_objects.iter().filter(gives_back).map(|site| site.index).collect();
+    let step = |state: Option<SiteId>, index: SiteId, site: &Site<'_>| match () {
+        _ if is_load(site) => Some(index),
+        _ if is_wait(site) => None,
+        _ => state,
+    };
+    for (block, mut state) in on_every_way(graph, &step) {
+        for (index, site) in graph.sites_of(block) {
+            let load = state.filter(|_| arrivals.contains(&index)).and_then(|load| graph.sites.get(load));
+            if let Some(load) = load {
+                let message =
+                    format!("gives tensor memory back while the tcgen05.ld of line {} may still read it", load.line());
+                let reasoning = "whoever waits here multiplies there anew: tcgen05.wait::ld comes before the arrival";
+                return Some(likely(Rule::TensorLoadAwaited, site, message, reasoning));
             }
             state = step(state, index, site);
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use crate::base::{FastMap, FastSet, Line, work};
-use crate::ptx::{MbarrierAction, Operand, Operation, Register};
+use crate::ptx::{Instruction, MbarrierAction, Operand, Operation, Register, type_bits};
 use crate::simt::{Block, BlockId, Edge, Graph, Root, Site, SiteId, Warps, dataflow};
 use crate::sync::DataTouched;
 use crate::sync::execute::footprint::{OBJECT, Touched};
@@ -57,6 +57,7 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
             ));
         }
         checks.extend(given_back_weakly(warps, spin.load));
+        checks.extend(in_part(warps, spin.load));
         let is_global = |site: &Site<'_>| site.located.instruction.has("global");
         if !is_global(site) || !origins.differs_by_block(graph, site.block) {
             continue;
@@ -303,6 +304,36 @@ fn given_back_weakly(warps: &Warps<'_>, load: SiteId) -> Option<Finding> {
     ))
 }
 
+/// A strong load of a flag whose strong writes, from the same base, all are of other widths: the two overlap in part.
+fn in_part(warps: &Warps<'_>, load: SiteId) -> Option<Finding> {
+    let graph = &warps.graph;
+    let asked = graph.sites.get(load)?;
+    let place = |index: SiteId, site: &Site<'_>, at: usize| {
+        warps.values.identity(graph, index, site.located.instruction.operand(at)?)
+    };
+    let (base, _) = place(load, asked, 1)?;
+    let width = |site: &Site<'_>| site.located.instruction.modifiers().filter_map(type_bits).last();
+    let wide = width(asked).filter(|_| asked.located.instruction.mnemonic() == "ld")?;
+    let is_vector =
+        |site: &Site<'_>| site.located.instruction.modifiers().any(|word| matches!(word, "v2" | "v4" | "v8"));
+    let writes = |(index, site): &(SiteId, &Site<'_>)| {
+        let at = usize::from(site.located.instruction.mnemonic() == "atom");
+        writes_flag(site) && place(*index, site, at).is_some_and(|(other, _)| other == base)
+    };
+    let written: Vec<&Site<'_>> = graph.sites.iter_enumerated().filter(writes).map(|(_, site)| site).collect();
+    let differs = |site: &&Site<'_>| {
+        Strength::of(site) != Strength::Weak && !is_vector(site) && width(site).is_some_and(|other| other != wide)
+    };
+    let first = written.first().filter(|_| !is_vector(asked) && written.iter().all(differs))?;
+    let other = width(first)?;
+    Some(likely(
+        Rule::FlagStrong,
+        asked.line(),
+        format!("waits for {wide} bits where line {} writes {other} at once", first.line()),
+        "accesses that overlap in part are not strong towards each other, whatever they say: a flag is written and read with one width",
+    ))
+}
+
 /// A flag that other blocks wait for, set with a weak store: the only writes to what the loop's address is computed from, each of them in
 /// another block's place. What the thread that waits writes to its own place only puts the flag back.
 fn set_weakly(warps: &Warps<'_>, origins: &Origins, (load, of_flag): (SiteId, u64)) -> Option<Finding> {
@@ -450,6 +481,8 @@ impl Origins {
     fn of(graph: &Graph<'_>) -> Origins {
         let mut names: FastMap<&str, u64> = FastMap::default();
         let mut of: FastMap<Register, u64> = FastMap::default();
+        // What shared variables hold that tells blocks apart: a ticket that one thread has drawn for all of its block.
+        let mut held: FastMap<&str, u64> = FastMap::default();
         for _ in 0..MAX_ROUNDS {
             work::spend_on(graph.sites.len());
             let mut changed = false;
@@ -462,6 +495,11 @@ impl Origins {
                         // Beyond 62 parameters several share a bit.
                         let next = (names.len() as u32 % 62) + 1;
                         name.map_or(0, |name| *names.entry(name).or_insert(BLOCK << next))
+                    }
+                    ("atom", false) if draws(&instruction) => LOADED | BLOCK,
+                    ("ld", false) if instruction.has("shared") => {
+                        let from = instruction.operand(1).and_then(|operand| operand.address()?.base);
+                        LOADED | from.and_then(|name| held.get(name)).copied().unwrap_or(0)
                     }
                     // What is in memory is not where it is.
                     ("ld" | "atom", false) => LOADED,
@@ -476,6 +514,12 @@ impl Origins {
                     if let Some(name) = named {
                         let next = (names.len() as u32 % 62) + 1;
                         bits |= *names.entry(name).or_insert(BLOCK << next);
+                    }
+                }
+                if instruction.mnemonic() == "st" && instruction.has("shared") && bits & BLOCK != 0 {
+                    let to = instruction.operand(0).and_then(|operand| operand.address()?.base);
+                    if let Some(to) = to.filter(|to| is_symbol(to)) {
+                        changed |= held.insert(to, BLOCK) != Some(BLOCK);
                     }
                 }
                 if bits == 0 {
@@ -521,6 +565,11 @@ impl Origins {
             ways.any(|way| Some(way) != first)
         })
     }
+}
+
+/// Whether an instruction draws a number that nobody else draws: what it leaves in global memory is another one.
+fn draws(instruction: &Instruction<'_>) -> bool {
+    instruction.has("global") && (instruction.has("add") || instruction.has("inc"))
 }
 
 /// Whether something is asked of a grid that a grid of one block need not be asked.

@@ -3,7 +3,7 @@
 //! Told where all that decide who comes agree: several then do the same work, each for itself.
 
 use crate::ptx::{Bulk, MbarrierAction, Operation, Tcgen05};
-use crate::simt::{Site, SiteId, ThreadSet};
+use crate::simt::{Site, SiteId, ThreadSet, Warps};
 use crate::sync::rules::agreement::Agreement;
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
@@ -28,6 +28,7 @@ pub fn check(agreement: &mut Agreement<'_, '_>) -> Vec<Finding> {
                 initialisation(agreement, (index, site))
             }
             Operation::Bulk(Bulk::Copy { .. } | Bulk::Reduce { .. }) => copy(agreement, (index, site)),
+            Operation::Bulk(Bulk::WaitGroup { .. }) => awaited(warps, (index, site)),
             _ => None,
         };
         if let Some(found) = found.filter(|found| !checks.iter().any(|known| known.rule == found.rule)) {
@@ -100,6 +101,27 @@ fn committed(agreement: &mut Agreement<'_, '_>, (index, site): (SiteId, &Site<'_
             first.line()
         );
         finding(Rule::IssuedOnce, site, message, "a commit tracks what its own thread has issued, and nothing else")
+    })
+}
+
+/// A wait for bulk stores of threads that issue none, while others do.
+fn awaited(warps: &Warps<'_>, (index, site): (SiteId, &Site<'_>)) -> Option<Finding> {
+    let here = warps.at(index);
+    let stores = |other: &Site<'_>| {
+        matches!(other.operation, Operation::Bulk(Bulk::Copy { .. } | Bulk::Reduce { .. }))
+            && other.located.instruction.opcode().contains("bulk_group")
+    };
+    let mut issued = warps.graph.sites.iter_enumerated().filter(|(_, other)| stores(other)).peekable();
+    let (_, first) = *issued.peek()?;
+    let apart = !warps.graph.calls && !here.is_empty() && issued.all(|(at, _)| !warps.at(at).meets(&here));
+    apart.then(|| {
+        let thread = here.iter().next().unwrap_or(0);
+        let message = format!(
+            "thread {thread} waits for bulk stores, and issues none: other threads do, at line {}",
+            first.line()
+        );
+        let why = "a thread waits for the groups that it has committed itself, and for nothing else";
+        finding(Rule::CopiesWaitedFor, site, message, why)
     })
 }
 
