@@ -109,6 +109,14 @@ pub fn check<'a>(
     let executed = known.and_then(|size| execute_kernel(function, &warps.graph, size, roles, effort));
     if let Some(executed) = &executed {
         executed.overrule(&mut found, function.module());
+        let shown = executed.finding.as_ref().filter(|shown| shown.confidence > Confidence::Possible);
+        if let Some((shown, culprit)) = shown
+            .filter(|_| executed.mend.is_none())
+            .and_then(|shown| Some((shown, mbarrier_checks::miscounted(&mut Agreement::new(warps), objects, shown)?)))
+        {
+            found.retain(|check| (check.rule, check.line) != (shown.rule, shown.line));
+            found.push(culprit);
+        }
     }
     if let Some(size) = known {
         let (told, touched) = data::check(function, &warps.graph, size, executed.as_ref());

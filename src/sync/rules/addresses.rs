@@ -298,7 +298,21 @@ pub fn block_size(function: &Function<'_, '_>) -> Option<Finding> {
         let message = format!("a block of {threads} threads, more than the {MOST_THREADS} that there may be");
         return finding(".reqntid", message, "no launch of this kernel is accepted");
     }
-    header.max_registers().and(header.min_blocks_per_sm())?;
+    let least = u64::from(header.min_blocks_per_sm()?);
+    match header.required_threads().or(header.max_threads()).map(threads) {
+        None => {
+            let message = ".minnctapersm without .maxntid or .reqntid".to_owned();
+            let reasoning = "how many registers so many blocks leave for a thread hangs on how many threads they have: it is ignored";
+            return finding(".minnctapersm", message, reasoning);
+        }
+        Some(threads) if threads * least > MOST_ON_SM => {
+            let message =
+                format!(".minnctapersm {least} with blocks of {threads} threads: {} on an SM", threads * least);
+            return finding(".minnctapersm", message, "an SM holds 2,048 threads at most: it is ignored");
+        }
+        Some(_) => {}
+    }
+    header.max_registers()?;
     let message = ".minnctapersm beside .maxnreg".to_owned();
     finding(
         ".minnctapersm",
@@ -306,6 +320,9 @@ pub fn block_size(function: &Function<'_, '_>) -> Option<Finding> {
         "each of them decides how many registers a thread may have: a kernel has one of them",
     )
 }
+
+/// Threads that an SM holds at most, of any architecture.
+const MOST_ON_SM: u64 = 2048;
 
 /// The line of a directive of a kernel: they stand between its name and its body.
 fn line_of(function: &Function<'_, '_>, directive: &str) -> Option<Line> {

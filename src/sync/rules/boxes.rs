@@ -134,9 +134,10 @@ impl<'t> Slots<'t> {
         let declared = variable.and_then(|it| Some(it.start + it.bytes? - copy.start));
         let Some(room) = room.or(declared).or_else(|| self.gap(copy.start)) else { return 0 };
         let end = copy.start.saturating_add(room);
-        // What others bring or leave there is not told apart.
-        let is_shared_with_others = self.starts.range(copy.start + 1..end).next().is_some()
-            || self.places(false).any(|(_, span)| span.start < end && span.end() > copy.start);
+        // Behind the next place that is copied to, another copy may have brought it: what is read before that is enough.
+        let end = self.starts.range(copy.start + 1..end).next().copied().unwrap_or(end);
+        // What others leave there is not told apart.
+        let is_shared_with_others = self.places(false).any(|(_, span)| span.start < end && span.end() > copy.start);
         if is_shared_with_others {
             return 0;
         }

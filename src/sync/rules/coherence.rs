@@ -82,7 +82,7 @@ fn stale(warps: &Warps<'_>) -> Option<Finding> {
         let is_told = |(read, ..): &&(SiteId, Path, Memory<'_>)| {
             is_met_between(graph, *write, *read)
                 || *path == Path::ReadOnly && is_acquired_before(graph, *read)
-                || *path == Path::Surface && (is_read_back(graph, *write, *read) || is_beside(warps, *write, *read))
+                || *path == Path::Surface && is_read_back(graph, *write, *read)
         };
         let Some((read, ..)) = same.find(is_told) else { continue };
         let (site, line) = (graph.sites.get(*read)?, graph.sites.get(*write)?.line());
@@ -120,24 +120,6 @@ fn is_read_back(graph: &Graph<'_>, write: SiteId, read: SiteId) -> bool {
     !between
         .flat_map(|site| graph.registers.written_by(&site.located))
         .any(|to| used.iter().any(|it| it.register == to))
-}
-
-/// Whether threads read beside the place that they write: what is there, another thread of the kernel writes.
-fn is_beside(warps: &Warps<'_>, write: SiteId, read: SiteId) -> bool {
-    let graph = &warps.graph;
-    let coordinates = |index: SiteId| {
-        let site = graph.sites.get(index)?;
-        let operand = site.located.instruction.operands().find(|operand| operand.address().is_some())?;
-        match operand.address()?.rest.next()?.shape() {
-            Shape::Vector(parts) => {
-                parts.map(|part| warps.values.origin(graph, index, part)).collect::<Option<Vec<_>>>()
-            }
-            _ => None,
-        }
-    };
-    let Some((written, seen)) = coordinates(write).zip(coordinates(read)) else { return false };
-    let same = |((one, _), (other, _)): (&(ValueId, i64), &(ValueId, i64))| one == other;
-    written.len() == seen.len() && written.iter().zip(&seen).all(same) && written != seen
 }
 
 /// What an instruction reads or writes, as far as that is known.

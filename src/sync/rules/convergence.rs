@@ -114,7 +114,7 @@ pub fn check(agreement: &mut Agreement<'_, '_>) -> Vec<Finding> {
 }
 
 /// A branch that says that all lanes of a warp take it or none, and that some take.
-fn divided(warps: &Warps<'_>, (index, site): (SiteId, &Site<'_>)) -> Option<Finding> {
+pub(super) fn divided(warps: &Warps<'_>, (index, site): (SiteId, &Site<'_>)) -> Option<Finding> {
     if !matches!(site.operation, Operation::Branch { .. }) || !site.located.instruction.has("uni") {
         return None;
     }

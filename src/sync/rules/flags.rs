@@ -37,6 +37,10 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
     if graph.calls || !graph.complete {
         return checks;
     }
+    let acquires =
+        |site: &Site<'_>| site.located.instruction.mnemonic() == "ld" && site.located.instruction.has("acquire");
+    let acquired = graph.sites.iter_enumerated().filter(|(index, site)| acquires(site) && graph.is_in_a_loop(*index));
+    checks.extend(acquired.take(MAX_STORES).find_map(|(index, _)| in_part(warps, index)));
     let spins = spins(graph);
     let narrow: Vec<&Site<'_>> = graph.sites.iter().filter(|site| is_narrow_atomic(site)).collect();
     if spins.is_empty() && narrow.is_empty() {
@@ -57,7 +61,6 @@ pub fn check(warps: &Warps<'_>) -> Vec<Finding> {
             ));
         }
         checks.extend(given_back_weakly(warps, spin.load));
-        checks.extend(in_part(warps, spin.load));
         let is_global = |site: &Site<'_>| site.located.instruction.has("global");
         if !is_global(site) || !origins.differs_by_block(graph, site.block) {
             continue;

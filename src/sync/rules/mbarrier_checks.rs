@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::base::work;
 use crate::ptx::{BarrierAction, ClusterBarrierAction, MbarrierAction, Operation, Register};
 use crate::simt::{BlockId, Edge, Graph, Paths, Site, SiteId, ThreadSet, Warps, dataflow, passing};
+use crate::sync::rules::agreement::Agreement;
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::mbarriers::{self, Act, MbarrierSite};
 use crate::sync::rules::rule::Rule;
@@ -114,6 +115,51 @@ pub fn unheeded(warps: &Warps<'_>) -> Vec<Finding> {
         })
     };
     alone.filter_map(finding).collect()
+}
+
+/// What is wrong with the only arrivals at an mbarrier, where an execution shows a phase that ends too early or never: more threads come than
+/// it counts to, or each arrival adds one to those that are to come.
+pub fn miscounted(agreement: &mut Agreement<'_, '_>, sites: &[MbarrierSite], shown: &Finding) -> Option<Finding> {
+    let warps = agreement.warps;
+    let inits = sites.iter().filter(|site| site.act == Act::Init);
+    for init in inits {
+        let (Some(variable), Some(places), Some(count)) = (init.variable, init.places.as_deref(), init.argument) else {
+            continue;
+        };
+        let is_there = |site: &&MbarrierSite| {
+            let meets = |there: &[i64]| places.iter().any(|place| there.contains(place));
+            site.variable.is_none_or(|other| other == variable) && site.places.as_deref().is_none_or(meets)
+        };
+        let acts = |site: &&MbarrierSite| !matches!(site.act, Act::Init | Act::Wait);
+        let others: Vec<&MbarrierSite> = sites.iter().filter(is_there).filter(acts).collect();
+        let [arrival] = others[..] else { continue };
+        let Some(site) = warps.graph.sites.get(arrival.index) else { continue };
+        let found = |rule: Rule, line, message: String, reasoning: &str| Finding {
+            rule,
+            confidence: shown.confidence,
+            line,
+            message,
+            reasoning: format!("{reasoning}; {}", shown.message),
+        };
+        let is_one = matches!(site.operation, Operation::Mbarrier(mbarrier) if mbarrier.argument.is_none());
+        let threads = arrival.threads.map_or(0, u64::from);
+        let too_many = shown.rule == Rule::PhaseToCome && arrival.act == Act::Arrive && is_one && threads > count;
+        if too_many && agreement.all_come(arrival.index) {
+            let message =
+                format!("counts to {count}, and {threads} threads arrive in each turn, at line {}", arrival.line);
+            return Some(found(Rule::NoMoreArrivals, init.line, message, "a phase ends before all of them have come"));
+        }
+        let adds = arrival.act == Act::AsyncArrive
+            && site.located.instruction.mnemonic() == "cp"
+            && !site.located.instruction.has("noinc");
+        if adds && matches!(shown.rule, Rule::ArrivedAt | Rule::EnoughArrivals) {
+            let message =
+                format!("adds one to the {count} arrivals that are to come, and then is one: they never come");
+            let why = "cp.async.mbarrier.arrive without .noinc counts itself: with .noinc it is one of those that the mbarrier counts to";
+            return Some(found(Rule::EnoughArrivals, arrival.line, message, why));
+        }
+    }
+    None
 }
 
 /// Checks of mbarriers that no execution is needed for.

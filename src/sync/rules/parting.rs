@@ -11,10 +11,12 @@ use std::collections::BTreeSet;
 
 use crate::base::{FastMap, work};
 use crate::ptx::{Instruction, Operand, Operation, Register};
-use crate::simt::{Bits, BlockId, Held, Paths, Patterns, Site, SiteId, ThreadSet, Uniformity, Value, Warps, dataflow};
+use crate::simt::{
+    Bits, BlockId, Held, Paths, Patterns, Site, SiteId, ThreadSet, Uniformity, Value, Variation, Warps, dataflow,
+};
 use crate::sync::LANES;
 use crate::sync::rules::agreement::Agreement;
-use crate::sync::rules::convergence::{Together, name, together};
+use crate::sync::rules::convergence::{Together, divided, name, together};
 use crate::sync::rules::finding::{Confidence, Finding};
 use crate::sync::rules::rule::Rule;
 
@@ -44,10 +46,11 @@ pub fn check(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
             continue;
         }
         let lanes = agreement.of_lanes(here);
+        let deciders = lanes.all_deciders(site.block);
         let parts = match site.operation {
             Operation::Branch { .. } => vec![site.block],
             _ if lanes.equally(warps, index) => continue,
-            _ => lanes.all_deciders(site.block),
+            _ => deciders.clone(),
         };
         let own = own.get_or_insert_with(|| Own::new(warps, bits));
         let decides = |block: BlockId| {
@@ -70,7 +73,24 @@ pub fn check(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
                 .filter(|branch| counts(*branch))
                 .find_map(|branch| Some((branch, By::Bound(own.bound(branch)?))))
         };
-        let Some((branch, by)) = by_load.or_else(by_bound) else { continue };
+        let Some((branch, by)) = by_load.or_else(by_bound) else {
+            // Lanes that are known to part at a branch, which bounds of the launch let all come to.
+            let is_open = |branch: SiteId, own: &mut Own<'_, '_>| {
+                let guard = graph.sites.get(branch).and_then(|site| site.guard);
+                let value = guard.map(|(guard, _)| warps.values.at(branch, guard));
+                let is_same = value
+                    .is_some_and(|value| matches!(value, Value::Constant(_)) || value.variation() == Variation::Block);
+                is_same || own.bound(branch).is_some()
+            };
+            if let Operation::Branch { .. } = site.operation
+                && let Some(found) = divided(warps, (index, site))
+                && !checks.iter().any(|known| known.rule == found.rule)
+                && deciders.iter().filter_map(|block| last(*block)).all(|branch| is_open(branch, own))
+            {
+                checks.push(found);
+            }
+            continue;
+        };
         let line_of = |index: SiteId| graph.sites.get(index).map(Site::line);
         let Some((branch, (by, is_bound))) = line_of(branch).zip(match by {
             By::Loaded(load) => line_of(load).map(|line| (line, false)),
