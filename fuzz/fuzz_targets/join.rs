@@ -8,7 +8,7 @@ use ptxinspect::cubin::{Image, lines::LineTable};
 use ptxinspect::emit::clean::Form;
 use ptxinspect::emit::{annotate, html, json, library, listing as list, svg, text};
 use ptxinspect::flow::Rule;
-use ptxinspect::registers::code::Counting;
+use ptxinspect::registers::code::{Code, Counting};
 use ptxinspect::report::annotation::By;
 use ptxinspect::report::library::{Beside, Depth, Summary, rows};
 use ptxinspect::report::listing::{self, Wanted};
@@ -32,7 +32,8 @@ fuzz_target!(|data: &[u8]| {
     let speller = Decoder::new(image.arch).map(|decoder| RefCell::new(Speller::new(decoder)));
     for function in &image.functions {
         let wanted = Wanted { sets: true, nvdisasm: None };
-        let section = listing::open(&image, &lines, function, &counting, speller.as_ref(), wanted);
+        let code = Code::analyse(image.arch, function, &counting);
+        let section = listing::open(&image, &lines, function, code, speller.as_ref(), wanted);
         for listed in section.parts().iter().map(|part| part.listed()) {
             let options =
                 list::Options { hex: true, control: true, explain: true, sets: true, no_text: "", width: Some(60) };

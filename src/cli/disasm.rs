@@ -15,6 +15,7 @@ use crate::engine::given;
 use crate::engine::listing::{self, Listed, Wanted};
 use crate::flow::Rule;
 use crate::report::listing::Part;
+use crate::sass::Text;
 
 /// Compiles or reads every input, lists every function.
 pub fn run(args: &DisasmArgs) -> Result<Outcome> {
@@ -49,17 +50,21 @@ pub fn run(args: &DisasmArgs) -> Result<Outcome> {
             Disassembler::Native => args.liveness.into(),
             Disassembler::Nvdisasm => Rule::Nvdisasm,
         };
+        let mut room = Text::default();
         let mut emit = |function: &Part<'_>| {
             // What is listed may be on the terminal that the bar is on.
             progress.end();
             match (&mut json, &mut text_out) {
                 (Some(json), _) => json.function(&function.listed()),
-                (None, Some(out)) => emit::listing::write_part(function, &options, *out),
+                (None, Some(out)) => emit::listing::write_part(function, &options, &mut room, *out),
                 (None, None) => Ok(()),
             }
         };
         let wanted = Wanted { rule, sets: args.sets, nvdisasm: args.disassembler == Disassembler::Nvdisasm };
         done = listing::list(&session, &inputs, wanted, &progress, &mut emit)?;
+        if let Some(out) = text_out {
+            out.write_all(room.as_bytes())?;
+        }
         json.map_or(Ok(()), JsonWriter::finish)
     })?;
     drop(progress);

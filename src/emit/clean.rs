@@ -140,6 +140,7 @@ impl<W: Write> Clean<W> {
         let mut at = 0;
         loop {
             if self.starts_line {
+                at += plain_lines(&bytes[at..]);
                 // Nearly every line starts with blanks.
                 at += bytes[at..].iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n')).count();
                 match self.line_start(&bytes[at..], is_end) {
@@ -291,6 +292,31 @@ impl<W: Write> Clean<W> {
     }
 }
 
+/// How many bytes from the start of a line on are whole lines of which nothing asks for anything, their starts included.
+fn plain_lines(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while bytes.get(at..).and_then(|rest| rest.first_chunk()).is_some_and(is_plain) {
+        at += CHUNK;
+    }
+    memchr::memrchr(b'\n', &bytes[..at]).map_or(0, |end| end + 1)
+}
+
+/// Bytes that are looked at together.
+const CHUNK: usize = 64;
+
+/// Whether some bytes are all line feeds, or pass and are no two colons. The last is only there to follow the others. Nothing decides before the
+/// end: so all are looked at at once.
+fn is_plain(bytes: &[u8; CHUNK + 1]) -> bool {
+    let mut asks = 0;
+    for at in 0..CHUNK {
+        let byte = bytes[at];
+        let is_other = u8::from(byte.wrapping_sub(b' ') > b'~' - b' ') & u8::from(byte != b'\n');
+        let are_colons = u8::from(byte == b':') & u8::from(bytes[at + 1] == b':');
+        asks |= is_other | u8::from(byte == b'#') | are_colons;
+    }
+    asks == 0
+}
+
 /// How many bytes ask for nothing: many at once, for most outputs are nothing else.
 fn passing(bytes: &[u8]) -> usize {
     let (words, _) = bytes.as_chunks::<8>();
@@ -375,6 +401,26 @@ mod tests {
                 bytes[at] = byte;
                 let slow = bytes.iter().take_while(|&&byte| PASSES[usize::from(byte)]).count();
                 assert_eq!(passing(&bytes), slow, "{byte} at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn lines_leave_the_same_many_bytes_at_once() {
+        let line = "  0010    7    0    0     0    12  IMAD.WIDE R2, R3, 0x4, R4 and so on: a line of some length\n";
+        for odd in
+            ["::error", " :: notice", "a::b", "::", ":", "##[group]", "#", "\u{1b}[1m", "\u{202e}", "é::", "\t::"]
+        {
+            for at in [0, 1, 40, 62, 63, 64, 65, 66, 93, 94, 95, 96, 130] {
+                let mut whole = line.repeat(4);
+                whole.insert_str(at, odd);
+                for form in [Form::Text, Form::Plain, Form::Commands, Form::Json] {
+                    let mut slow = Vec::new();
+                    let mut clean = Clean::new(form, &mut slow);
+                    whole.as_bytes().chunks(1).for_each(|byte| clean.write_all(byte).unwrap());
+                    drop(clean);
+                    assert_eq!(text(form, &whole), String::from_utf8(slow).unwrap(), "{odd:?} at {at}, {form:?}");
+                }
             }
         }
     }

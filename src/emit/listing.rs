@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use super::control::{control, explained};
 use super::escape::terminal;
 use super::text::{BOLD, DIM, RESET, wrap};
-use crate::report::listing::{LISTING_SCHEMA, ListedFunction, Part, Row, RowText};
+use crate::base::Line;
+use crate::report::listing::{LISTING_SCHEMA, ListedFunction, LiveCounts, Part, Row, RowText, Text};
 
 /// How wide [`control`] is.
 const CONTROL: usize = 19;
@@ -27,110 +28,152 @@ pub struct Options {
     pub width: Option<usize>,
 }
 
-/// Rows that are handed on at once.
-const ROWS_BYTES: usize = 1 << 15;
+/// Rows that are handed on at once: as much as whoever gathers what is written hands on without gathering it again.
+const ROWS_BYTES: usize = 1 << 16;
 
 /// Writes one function as text.
 pub fn write_text(function: &ListedFunction, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let mut rows = Rows::start(&function.name, &function.kernel, options, out)?;
+    let mut gathered = Text::default();
+    let mut rows = Rows::start(&function.name, &function.kernel, options, &mut gathered, out);
     function.instructions.iter().try_for_each(|instruction| rows.row(&instruction.into()))?;
-    rows.finish()
+    out.write_all(gathered.as_bytes())
 }
 
-/// Writes one function as text, its rows as they are made.
-pub fn write_part(part: &Part<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let mut rows = Rows::start(part.name, part.kernel, options, out)?;
-    part.rows(|row| rows.row(row))?;
-    rows.finish()
+/// Writes one function as text, its rows as they are made. The last of them are left among those gathered, before those of the next function.
+pub fn write_part(part: &Part<'_>, options: &Options, gathered: &mut Text, out: &mut dyn Write) -> io::Result<()> {
+    let mut rows = Rows::start(part.name, part.kernel, options, gathered, out);
+    part.rows(|row| rows.row(row))
 }
 
 /// Rows on their way out.
 struct Rows<'a> {
     options: &'a Options,
+    /// Whether there is nothing to a row but figures and text.
+    is_bare: bool,
     out: &'a mut dyn Write,
-    gathered: Vec<u8>,
+    gathered: &'a mut Text,
+    /// The figure of the line that rows are of.
+    line: LineFigure,
+}
+
+/// A line of PTX as it stands in a row, and blanks.
+struct LineFigure {
+    line: Option<Line>,
+    columns: [u8; 16],
+    len: usize,
+}
+
+impl LineFigure {
+    /// The columns that it has at least.
+    const LEAST: usize = 6;
+
+    /// In five columns at least, with a blank before them.
+    fn new(line: Option<Line>) -> LineFigure {
+        let text = line.map_or_else(|| format!(" {:>5}", "-"), |line| format!(" {:>5}", line.0));
+        let mut columns = [b' '; 16];
+        columns.iter_mut().zip(text.bytes()).for_each(|(to, byte)| *to = byte);
+        LineFigure { line, columns, len: text.len() }
+    }
 }
 
 impl<'a> Rows<'a> {
-    fn start(name: &str, kernel: &str, options: &'a Options, out: &'a mut dyn Write) -> io::Result<Self> {
-        write!(out, "{BOLD}{}{RESET}", terminal(name))?;
+    fn start(
+        name: &str,
+        kernel: &str,
+        options: &'a Options,
+        gathered: &'a mut Text,
+        out: &'a mut dyn Write,
+    ) -> Rows<'a> {
+        gathered.push(format!("{BOLD}{}{RESET}", terminal(name)).as_bytes());
         if name != kernel {
-            write!(out, "  {DIM}in {}{RESET}", terminal(kernel))?;
+            gathered.push(format!("  {DIM}in {}{RESET}", terminal(kernel)).as_bytes());
         }
-        writeln!(out)?;
+        gathered.push(b"\n");
         let scheduling = if options.control { format!("  {:<CONTROL$}", "control") } else { String::new() };
-        let mut head = format!("     pc  gpr pred ugpr upred  line{scheduling}").into_bytes();
-        let taken = head.len();
-        head.extend_from_slice(b"  instruction");
-        if let Some(width) = options.width {
-            fold(&mut head, taken, taken, width);
+        let mut head = format!("     pc  gpr pred ugpr upred  line{scheduling}");
+        match options.width {
+            Some(width) => head += &String::from_utf8_lossy(&folded("  instruction", head.len(), width)),
+            None => head += "  instruction",
         }
-        for line in String::from_utf8_lossy(&head).lines() {
+        for line in head.lines() {
             let text = line.trim_start();
-            writeln!(out, "{}{DIM}{text}{RESET}", &line[..line.len() - text.len()])?;
+            gathered.push(format!("{}{DIM}{text}{RESET}\n", &line[..line.len() - text.len()]).as_bytes());
         }
-        Ok(Rows { options, out, gathered: Vec::with_capacity(2 * ROWS_BYTES) })
+        let Options { hex, control, explain, sets, no_text: _, width } = *options;
+        let is_bare = !(hex || control || explain || sets || width.is_some());
+        Rows { options, is_bare, out, gathered, line: LineFigure::new(None) }
     }
 
     #[inline]
     fn row(&mut self, row: &Row<'_>) -> io::Result<()> {
-        push_row(row, self.options, &mut self.gathered);
+        if row.ptx_line != self.line.line {
+            self.line = LineFigure::new(row.ptx_line);
+        }
+        let start = self.gathered.len();
+        push_figures(row, &self.line, self.gathered);
+        match row.text {
+            RowText::Own(speller) if self.is_bare && !row.is_spill && row.spell(speller, self.gathered) => {
+                self.gathered.put(b"\n", 1);
+            }
+            _ => push_rest(row, self.options, start, self.gathered),
+        }
         if self.gathered.len() >= ROWS_BYTES { self.flush() } else { Ok(()) }
     }
 
+    #[cold]
     fn flush(&mut self) -> io::Result<()> {
-        self.out.write_all(&self.gathered)?;
+        self.out.write_all(self.gathered.as_bytes())?;
         self.gathered.clear();
         Ok(())
     }
-
-    fn finish(mut self) -> io::Result<()> {
-        self.flush()
-    }
 }
 
-/// Puts a row together: there are millions of them, so that figures are written without the machinery of formats.
-#[inline]
-fn push_row(instruction: &Row<'_>, options: &Options, row: &mut Vec<u8>) {
-    let start = row.len();
-    push_figures(instruction, row);
+/// What follows the figures of a row that started at a place; two blanks are there already.
+#[inline(never)]
+fn push_rest(instruction: &Row<'_>, options: &Options, start: usize, row: &mut Text) {
+    row.truncate(row.len() - 2);
     let figures = row.len() - start;
-    // What is written into memory is always written.
     if options.control {
         let control = instruction.control().as_ref().map(control).unwrap_or_default();
-        let _ = write!(row, "  {DIM}{control:<CONTROL$}{RESET}");
+        row.push(format!("  {DIM}{control:<CONTROL$}{RESET}").as_bytes());
     }
     let start = row.len();
-    row.extend_from_slice(b"  ");
-    match instruction.text {
-        RowText::Own(text) => row.extend_from_slice(text.as_bytes()),
-        RowText::Read(text) => row.extend_from_slice(terminal(text).as_bytes()),
-        RowText::None => {
-            let _ = write!(row, ".word 0x{:032x}{}", instruction.word, options.no_text);
+    row.push(b"  ");
+    let is_text = match instruction.text {
+        RowText::Own(speller) => instruction.spell(speller, row),
+        RowText::Read(text) => {
+            row.push(terminal(text).as_bytes());
+            true
         }
+        RowText::None => false,
+    };
+    if !is_text {
+        row.push(format!(".word 0x{:032x}{}", instruction.word, options.no_text).as_bytes());
     }
     if instruction.is_spill {
-        let _ = write!(row, "  {DIM}spill{RESET}");
+        row.push(format!("  {DIM}spill{RESET}").as_bytes());
     }
-    if options.hex && !matches!(instruction.text, RowText::None) {
-        let _ = write!(row, "  {DIM}/* 0x{:032x} */{RESET}", instruction.word);
+    if options.hex && is_text {
+        row.push(format!("  {DIM}/* 0x{:032x} */{RESET}", instruction.word).as_bytes());
     }
     if let Some(width) = options.width {
         let taken = figures + if options.control { CONTROL + 2 } else { 0 };
-        fold(row, start, taken, width);
+        let tail = String::from_utf8_lossy(row.as_bytes().get(start..).unwrap_or_default()).into_owned();
+        row.truncate(start);
+        row.push(&folded(&tail, taken, width));
     }
-    row.push(b'\n');
+    row.push(b"\n");
     if options.explain || options.sets {
         push_below(instruction, options, row);
     }
 }
 
 /// What is shown below an instruction.
-fn push_below(instruction: &Row<'_>, options: &Options, row: &mut Vec<u8>) {
+fn push_below(instruction: &Row<'_>, options: &Options, row: &mut Text) {
     let room = options.width.unwrap_or(usize::MAX).saturating_sub(9).max(LEAST_TEXT);
     if let Some(control) = instruction.control().filter(|_| options.explain) {
         for line in wrap(&explained(&control), room) {
-            let _ = writeln!(row, "         {DIM}{line}{RESET}");
+            row.push(format!("         {DIM}{line}{RESET}\n").as_bytes());
         }
     }
     if options.sets {
@@ -140,7 +183,7 @@ fn push_below(instruction: &Row<'_>, options: &Options, row: &mut Vec<u8>) {
             None => "not known".to_owned(),
         };
         for line in wrap(&said, room) {
-            let _ = writeln!(row, "         {DIM}{line}{RESET}");
+            row.push(format!("         {DIM}{line}{RESET}\n").as_bytes());
         }
     }
 }
@@ -150,10 +193,9 @@ const LEAST_TEXT: usize = 24;
 /// Where it starts on a line of its own.
 const BELOW: usize = 8;
 
-/// What begins at `start` in as many lines as its reader's columns ask for, behind `taken` columns or below them.
-fn fold(row: &mut Vec<u8>, start: usize, taken: usize, width: usize) {
-    let tail = row.split_off(start);
-    let tail = String::from_utf8_lossy(&tail);
+/// A text in as many lines as its reader's columns ask for, behind `taken` columns or below them.
+fn folded(tail: &str, taken: usize, width: usize) -> Vec<u8> {
+    let mut row = Vec::new();
     let room = width.saturating_sub(taken + 2);
     // A word that has no room beside its figures may have it below.
     let beside = room >= LEAST_TEXT && tail.split(' ').all(|word| word.chars().count() <= room);
@@ -167,88 +209,85 @@ fn fold(row: &mut Vec<u8>, start: usize, taken: usize, width: usize) {
         }
         row.extend_from_slice(line.as_bytes());
     }
+    row
 }
 
-/// Where it is, how many registers are live, its line: columns of a row that are nearly always as wide as each other.
-#[inline]
-fn push_figures(instruction: &Row<'_>, row: &mut Vec<u8>) {
-    let mut columns = *b"                                     ";
-    let line = instruction.ptx_line.map(|line| line.0);
-    let most = instruction.live.map_or(0, |live| live.gpr.max(live.pred).max(live.ugpr).max(live.upred));
-    if instruction.pc.0 > 0xffff || most > 999 || line.is_some_and(|line| line > 99_999) {
-        return push_wide_figures(instruction, row);
-    }
-    for (to, at) in columns[2..6].iter_mut().zip([12, 8, 4, 0]) {
-        *to = b"0123456789abcdef"[(instruction.pc.0 >> at & 0xf) as usize];
-    }
-    if let Some(live) = instruction.live {
-        for (number, end) in [(live.gpr, 11), (live.pred, 16), (live.ugpr, 21), (live.upred, 27)] {
-            put_number(&mut columns, number, end);
+/// Each number that has at most three digits and a count may be, to the right of three columns, with a blank behind.
+static COUNTS: [[u8; 4]; 256] = {
+    let mut all = [*b"    "; 256];
+    let mut number = 0;
+    while number < 256 {
+        let (mut rest, mut at) = (number, 3);
+        while at == 3 || rest > 0 {
+            at -= 1;
+            all[number][at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
         }
+        number += 1;
     }
-    match line {
-        Some(line) => put_number(&mut columns, line, 33),
-        None => columns[32] = b'-',
+    all
+};
+
+/// Columns of the figures of a row, two blanks behind them, where none of them needs more room than most do.
+const FIGURES: usize = 35;
+
+/// Where it is, how many registers are live, its line, and two blanks.
+#[inline]
+fn push_figures(instruction: &Row<'_>, line: &LineFigure, row: &mut Text) {
+    let live = instruction.live.unwrap_or(LiveCounts { gpr: 0, pred: 0, ugpr: 0, upred: 0 });
+    let most = live.gpr | live.pred | live.ugpr | live.upred;
+    if most >= COUNTS.len() as u32 || line.len > LineFigure::LEAST {
+        return push_wide_figures(instruction, line, row);
     }
-    row.extend_from_slice(&columns[..33]);
+    row.fill(|columns: &mut [u8; 48]| {
+        *columns = [b' '; 48];
+        set(columns, 2, digits(instruction.pc.0));
+        let more = match instruction.pc.0 {
+            0..0x1_0000 => 0,
+            pc => {
+                let more = 4 - pc.leading_zeros() as usize / 4;
+                // Shifted so that the first digit that counts comes first.
+                set(columns, 2, digits(pc >> 16 << (16 - 4 * more)));
+                set(columns, 2 + more, digits(pc));
+                more
+            }
+        };
+        if instruction.live.is_some() {
+            // The end of each is where the next begins: with a blank.
+            for (count, at) in [(live.gpr, 8), (live.pred, 13), (live.ugpr, 18), (live.upred, 24)] {
+                set(columns, at + more, COUNTS[count as usize % COUNTS.len()]);
+            }
+        }
+        set(columns, FIGURES - 2 - LineFigure::LEAST + more, line.columns);
+        FIGURES + more
+    });
 }
 
-/// A number that ends before a column.
-#[inline]
-fn put_number(columns: &mut [u8; 37], mut number: u32, end: usize) {
-    for to in columns[..end].iter_mut().rev() {
-        *to = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
+/// Puts some columns where they belong: an array, so that it is copied where it stands and not by a call.
+#[inline(always)]
+fn set<const N: usize>(columns: &mut [u8; 48], at: usize, piece: [u8; N]) {
+    if let Some(to) = columns.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+        *to = piece;
     }
+}
+
+/// The last four digits of sixteen.
+#[inline(always)]
+fn digits(number: u32) -> [u8; 4] {
+    [12, 8, 4, 0].map(|at| b"0123456789abcdef"[(number >> at & 0xf) as usize])
 }
 
 /// The same for figures that need more room.
-fn push_wide_figures(instruction: &Row<'_>, row: &mut Vec<u8>) {
-    row.extend_from_slice(b"  ");
-    push_hex(row, instruction.pc.0);
-    match instruction.live {
-        Some(live) => {
-            row.extend_from_slice(b"  ");
-            push_number(row, live.gpr, 3);
-            for (count, width) in [(live.pred, 4), (live.ugpr, 4), (live.upred, 5)] {
-                row.push(b' ');
-                push_number(row, count, width);
-            }
-        }
-        None => row.extend_from_slice(b"                     "),
-    }
-    row.push(b' ');
-    match instruction.ptx_line {
-        Some(line) => push_number(row, line.0, 5),
-        None => row.extend_from_slice(b"    -"),
-    }
-}
-
-/// A number to the right of so many columns.
-fn push_number(row: &mut Vec<u8>, mut number: u32, width: usize) {
-    let mut digits = [b' '; 10];
-    let mut from = digits.len();
-    loop {
-        from -= 1;
-        digits[from] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    let from = from.min(digits.len().saturating_sub(width));
-    row.extend_from_slice(&digits[from..]);
-}
-
-/// A number in at least four digits of sixteen.
-fn push_hex(row: &mut Vec<u8>, number: u32) {
-    let digits = (8 - number.leading_zeros() / 4).max(4);
-    for at in (0..digits).rev() {
-        row.push(b"0123456789abcdef"[(number >> (4 * at) & 0xf) as usize]);
-    }
+#[inline(never)]
+fn push_wide_figures(instruction: &Row<'_>, line: &LineFigure, row: &mut Text) {
+    let Row { pc, live, .. } = instruction;
+    let live = live.as_ref().map_or_else(
+        || " ".repeat(21),
+        |LiveCounts { gpr, pred, ugpr, upred }| format!("  {gpr:>3} {pred:>4} {ugpr:>4} {upred:>5}"),
+    );
+    row.push(format!("  {:04x}{live}", pc.0).as_bytes());
+    row.put(&line.columns, line.len);
+    row.push(b"  ");
 }
 
 /// Writes units as one JSON document, a function a line. Functions come from an iterator so that only one is in memory.
@@ -281,42 +320,37 @@ impl<'a> JsonWriter<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rows_of_usual_figures_are_those_of_all_others() {
-        use crate::base::{Line, Pc};
-        use crate::report::listing::LiveCounts;
-        for (pc, gpr, line) in [(0, 0, None), (0x10, 7, Some(1)), (0xfff0, 255, Some(99_999)), (0xabc0, 40, Some(10))] {
-            for live in [None, Some(LiveCounts { gpr, pred: 7, ugpr: 63, upred: 0 })] {
-                let (mut usual, mut wide) = (Vec::new(), Vec::new());
-                let row = Row {
-                    pc: Pc(pc),
-                    word: 0,
-                    text: RowText::None,
-                    live,
-                    ptx_line: line.map(Line),
-                    is_spill: false,
-                    is_known: true,
-                    live_registers: None,
-                };
-                push_figures(&row, &mut usual);
-                push_wide_figures(&row, &mut wide);
-                assert_eq!(usual, wide);
-            }
-        }
-    }
+    use crate::base::Pc;
 
     #[test]
     fn figures_are_those_of_a_format() {
-        for number in [0, 7, 10, 99, 100, 12_345, 123_456, u32::MAX] {
-            for width in [1, 3, 5] {
-                let mut row = Vec::new();
-                push_number(&mut row, number, width);
-                assert_eq!(row, format!("{number:>width$}").into_bytes());
+        let counts = [0, 7, 10, 99, 100, 255, 256, 1000];
+        for pc in [0u32, 0x10, 0xfff0, 0x1_0000, 0xa_bcd0, 0xffff_fff0] {
+            for (at, gpr) in counts.into_iter().enumerate() {
+                let (pred, ugpr, upred) = (counts[at / 2], counts[at / 3], counts[at % 3]);
+                for line in [None, Some(1), Some(12_345), Some(123_456), Some(u32::MAX)] {
+                    for live in [None, Some(LiveCounts { gpr, pred, ugpr, upred })] {
+                        let instruction = Row {
+                            pc: Pc(pc),
+                            word: 0,
+                            text: RowText::None,
+                            live,
+                            ptx_line: line.map(Line),
+                            is_spill: false,
+                            is_known: true,
+                            live_registers: None,
+                        };
+                        let mut row = Text::default();
+                        push_figures(&instruction, &LineFigure::new(instruction.ptx_line), &mut row);
+                        let line = line.map_or("-".to_owned(), |line| line.to_string());
+                        let live = match live {
+                            Some(_) => format!("  {gpr:>3} {pred:>4} {ugpr:>4} {upred:>5}"),
+                            None => " ".repeat(21),
+                        };
+                        assert_eq!(row.as_str(), format!("  {pc:04x}{live} {line:>5}  "));
+                    }
+                }
             }
-            let mut row = Vec::new();
-            push_hex(&mut row, number);
-            assert_eq!(row, format!("{number:04x}").into_bytes());
         }
     }
 }

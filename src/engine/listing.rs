@@ -11,9 +11,9 @@ use super::given::Given;
 use super::input::Input;
 use super::progress::Progress;
 use crate::base::work::{self, Deadline, TimeOver};
-use crate::cubin::{Image, lines::LineTable};
+use crate::cubin::{Function, Image, lines::LineTable};
 use crate::flow::Rule;
-use crate::registers::code::Counting;
+use crate::registers::code::{Code, Counting};
 use crate::report::listing::{self, Part};
 use crate::report::{ErrorStage, PtxText, PtxasFile, PtxasUsed, Unit, UnitError, demangle, quote};
 use crate::sass::{Decoder, Speller};
@@ -51,25 +51,27 @@ pub fn list(
 ) -> io::Result<Listed> {
     let arches = session.arches();
     progress.expect((inputs.len() * arches.len()) as u64);
-    let pool = session.pool();
+    // Threads take time to start: one file does without, unless it has much code.
+    let pool = (inputs.len() * arches.len() > 1).then(|| session.pool());
     let mut done = Listed::default();
     // A few at a time: a library's cubins are not all in memory at once.
     for group in inputs.chunks(session.jobs.saturating_mul(4).max(1)) {
         let read: Vec<_> = group.iter().map(|given| (given, given.read())).collect();
-        let built: Vec<_> = pool.install(|| {
-            let all = read.par_iter().flat_map(|(given, input)| {
-                let arches = &arches;
-                arches.par_iter().enumerate().filter_map(move |(index, arch)| {
-                    let deadline = Deadline::after(session.timeout);
-                    let made = compile::build(session, input, &given.path, *arch, index == 0);
-                    progress.advance(1);
-                    let (unit, built) = made?;
-                    // Others may be listed before: that takes nothing of its time.
-                    Some((unit, built, deadline.left()))
-                })
-            });
-            all.collect()
-        });
+        let places: Vec<(usize, usize)> =
+            (0..read.len()).flat_map(|file| (0..arches.len()).map(move |arch| (file, arch))).collect();
+        let build = |&(file, index): &(usize, usize)| {
+            let (given, input) = read.get(file)?;
+            let deadline = Deadline::after(session.timeout);
+            let made = compile::build(session, input, &given.path, *arches.get(index)?, index == 0);
+            progress.advance(1);
+            let (unit, built) = made?;
+            // Others may be listed before: that takes nothing of its time.
+            Some((unit, built, deadline.left()))
+        };
+        let built: Vec<_> = match &pool {
+            Some(pool) => pool.install(|| places.par_iter().filter_map(build).collect()),
+            None => places.iter().filter_map(build).collect(),
+        };
         for (mut unit, built, left) in built {
             let deadline = left.map_or(Deadline::NEVER, Deadline::after);
             let Some(built) = built else {
@@ -134,7 +136,12 @@ fn quoted(mut unit: Unit, read: &[(&Given, Result<Input, String>)]) -> Unit {
     unit
 }
 
-/// Lists the chosen functions of a cubin, one in memory at a time.
+/// Bytes of code from which on functions are analysed on all threads.
+const MUCH: usize = 8 << 20;
+/// Bytes of code that are analysed at once, or one function if that has more: what is known of them is a few times as large.
+const AT_ONCE: usize = 2 << 20;
+
+/// Lists the chosen functions of a cubin, a few in memory at a time.
 fn list_image(
     session: &Session,
     image: &Image<'_>,
@@ -145,15 +152,38 @@ fn list_image(
     let lines = LineTable::parse(image);
     let counting = Counting::new(rule, image);
     let speller = Decoder::new(image.arch).map(|decoder| RefCell::new(Speller::new(decoder)));
-    for function in &image.functions {
-        let chosen = |name: &str| {
-            session.kernels.is_empty() || session.kernels.matches([name].into_iter().chain(demangle(name).as_deref()))
-        };
-        if !chosen(&function.name) {
-            continue;
+    let is_chosen = |name: &str| {
+        session.kernels.is_empty() || session.kernels.matches([name].into_iter().chain(demangle(name).as_deref()))
+    };
+    let functions: Vec<&Function<'_>> = image.functions.iter().filter(|found| is_chosen(&found.name)).collect();
+    let analyse = |function: &Function<'_>| Code::analyse(image.arch, function, &counting);
+    let mut list = |function: &Function<'_>, code: Option<Code>| {
+        let section = listing::open(image, &lines, function, code, speller.as_ref(), wanted);
+        section.parts().iter().try_for_each(&mut *emit)
+    };
+    if functions.iter().map(|function| function.code.len()).sum::<usize>() < MUCH {
+        return functions.into_iter().try_for_each(|function| list(function, analyse(function)));
+    }
+    let (pool, deadline) = (session.pool(), work::deadline());
+    let mut rest = &functions[..];
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let fitting = rest.iter().take_while(|function| {
+            bytes += function.code.len();
+            bytes <= AT_ONCE
+        });
+        let (group, after) = rest.split_at(fitting.count().max(1));
+        rest = after;
+        let in_time = |function: &&Function<'_>| work::until(deadline.clone(), || analyse(function));
+        let codes: Vec<Result<_, TimeOver>> = pool.install(|| group.par_iter().map(in_time).collect());
+        for (&function, code) in group.iter().zip(codes) {
+            // A time that was over there is over here.
+            let code = code.unwrap_or_else(|TimeOver| {
+                work::check_time();
+                None
+            });
+            list(function, code)?;
         }
-        let section = listing::open(image, &lines, function, &counting, speller.as_ref(), wanted);
-        section.parts().iter().try_for_each(&mut *emit)?;
     }
     Ok(())
 }

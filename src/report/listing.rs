@@ -10,12 +10,16 @@ use crate::base::{Line, Pc, RegFile, RegSet, work};
 use crate::cubin::lines::{FunctionLines, LineTable, SourcePos};
 use crate::cubin::{Function, Image};
 use crate::flow::{Counts, Program};
-use crate::registers::code::{Code, Counting};
-use crate::sass::{Control, Decoder, Speller, Text, Word};
+use crate::registers::code::Code;
+pub use crate::sass::Text;
+use crate::sass::{Control, Decoder, Speller, Word};
 use crate::toolchain::nvdisasm::Listing;
 
 /// The name and version of the listing's JSON.
 pub const LISTING_SCHEMA: &str = "ptxinspect.disasm/1";
+
+/// Bytes of code after which rows look at the clock.
+const LOOK: u32 = 1 << 14;
 
 /// One function: a kernel, or a device function inside a kernel's section.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -197,16 +201,15 @@ impl From<SourcePos<'_>> for ListedSource {
     }
 }
 
-/// One section with what its listing needs. The speller is that of all sections of the image.
+/// One section, with its code where that is known, as its listing needs it. The speller is that of all sections of the image.
 pub fn open<'a>(
     image: &'a Image<'_>,
     lines: &'a LineTable<'a>,
     function: &'a Function<'a>,
-    counting: &Counting,
+    code: Option<Code>,
     speller: Option<&'a RefCell<Speller>>,
     wanted: Wanted<'a>,
 ) -> Section<'a> {
-    let code = Code::analyse(image.arch, function, counting);
     Section {
         function,
         name: image.section(function.section).map(|section| section.name.as_ref()).unwrap_or_default(),
@@ -298,21 +301,10 @@ pub struct Part<'a> {
 pub enum RowText<'a> {
     /// It is not decoded.
     None,
-    /// Made of our tables: nothing in it needs to be spelt out.
-    Own(&'a Text),
+    /// Spelt by our tables for whoever wants it, if they know the word: nothing in it needs to be spelt out.
+    Own(&'a RefCell<Speller>),
     /// Read somewhere.
     Read(&'a str),
-}
-
-impl<'a> RowText<'a> {
-    /// The text.
-    pub fn as_str(self) -> Option<&'a str> {
-        match self {
-            RowText::None => None,
-            RowText::Own(text) => Some(text.as_str()),
-            RowText::Read(text) => Some(text),
-        }
-    }
 }
 
 /// What a line of text shows of an instruction.
@@ -336,6 +328,13 @@ pub struct Row<'a> {
 }
 
 impl Row<'_> {
+    /// Appends the text where our tables spell it; says whether they do.
+    #[inline]
+    pub fn spell(&self, speller: &RefCell<Speller>, out: &mut Text) -> bool {
+        let word = Word { lo: self.word as u64, hi: (self.word >> 64) as u64 };
+        speller.borrow_mut().text(word, self.pc, out)
+    }
+
     /// What it tells the scheduler; none where words are not ours to read.
     pub fn control(&self) -> Option<ListedControl> {
         self.is_known.then(|| Word::from_bytes(&self.word.to_le_bytes()).control().into())
@@ -361,17 +360,16 @@ impl Part<'_> {
     /// Its rows, ascending.
     pub fn rows<E>(&self, mut each: impl FnMut(&Row<'_>) -> Result<(), E>) -> Result<(), E> {
         let words = self.section.function.code.as_chunks::<16>().0;
-        let mut speller = self.section.speller.map(RefCell::borrow_mut);
-        let mut text = Text::default();
         let mut lines = self.section.lines.as_ref().map(FunctionLines::along);
         for range in &self.ranges {
             let first = (range.start.0 as usize / 16).min(words.len());
             let last = (range.end.0 as usize).div_ceil(16).clamp(first, words.len());
             for (pc, word) in (range.start.0..).step_by(16).zip(words.get(first..last).unwrap_or(&[])) {
-                work::tick();
-                text.clear();
+                if pc % LOOK == 0 {
+                    work::check_time();
+                }
                 let ptx_line = lines.as_mut().and_then(|lines| lines.ptx_line(Pc(pc)));
-                each(&self.section.row(Pc(pc), word, ptx_line, speller.as_deref_mut(), &mut text))?;
+                each(&self.section.row(Pc(pc), word, ptx_line))?;
             }
         }
         Ok(())
@@ -380,8 +378,10 @@ impl Part<'_> {
     /// All that is known of its instructions.
     pub fn listed(&self) -> ListedFunction {
         let mut instructions = Vec::new();
+        let mut text = Text::default();
         let done = self.rows(|row| {
-            instructions.push(self.section.instruction(row));
+            text.clear();
+            instructions.push(self.section.instruction(row, &mut text));
             Ok::<_, std::convert::Infallible>(())
         });
         match done {
@@ -404,29 +404,16 @@ impl Section<'_> {
         std::iter::once(own).chain(others).collect()
     }
 
-    /// What a line shows; its text is put where there is room for it.
-    fn row<'t>(
-        &'t self,
-        pc: Pc,
-        word: &[u8; 16],
-        ptx_line: Option<Line>,
-        speller: Option<&mut Speller>,
-        text: &'t mut Text,
-    ) -> Row<'t> {
+    /// What a line shows.
+    #[inline(always)]
+    fn row(&self, pc: Pc, word: &[u8; 16], ptx_line: Option<Line>) -> Row<'_> {
         let theirs = self.wanted.nvdisasm.map(|listing| listing.row(self.name, pc.0));
-        let mut own = RowText::None;
-        if theirs.is_none()
-            && let Some(speller) = speller
-            && speller.text(Word::from_bytes(word), pc, text)
-        {
-            own = RowText::Own(text);
-        }
         Row {
             pc,
             word: u128::from_le_bytes(*word),
             text: match theirs {
                 Some(row) => row.map_or(RowText::None, |row| RowText::Read(row.text.as_str())),
-                None => own,
+                None => self.speller.map_or(RowText::None, RowText::Own),
             },
             live: match theirs {
                 Some(row) => row.and_then(|row| row.live).map(|live| LiveCounts::new(live.map(u32::from))),
@@ -439,15 +426,19 @@ impl Section<'_> {
         }
     }
 
-    /// A row with what programs are told beside it.
-    fn instruction(&self, row: &Row<'_>) -> ListedInstruction {
+    /// A row with what programs are told beside it. There is room for its text.
+    fn instruction(&self, row: &Row<'_>, room: &mut Text) -> ListedInstruction {
         let pc = row.pc;
         let known = self.code.as_ref().filter(|code| code.is_known(pc));
         let effects = known.map(|code| code.program().effects(pc.0 as usize / 16));
         ListedInstruction {
             pc,
             hex: format!("{:032x}", row.word),
-            text: row.text.as_str().map(str::to_owned),
+            text: match row.text {
+                RowText::None => None,
+                RowText::Own(speller) => row.spell(speller, room).then(|| room.as_str().to_owned()),
+                RowText::Read(text) => Some(text.to_owned()),
+            },
             live: row.live,
             ptx_line: row.ptx_line,
             source: self.lines.as_ref().and_then(|lines| lines.source_at(pc)).map(ListedSource::from),
