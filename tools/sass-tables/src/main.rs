@@ -107,6 +107,8 @@ enum Command {
     },
     /// Compare live counts with nvdisasm's.
     Live(live::Args),
+    /// Decompress all cubins of a library on one thread and do nothing with them: what no table of its kernels can do without.
+    Decompress { library: PathBuf },
 }
 
 fn main() -> Result<()> {
@@ -178,6 +180,21 @@ fn main() -> Result<()> {
             live::speed(&cubin)
         }
         Command::Live(args) => live::run(&args),
+        Command::Decompress { library } => {
+            use ptxinspect::container::{Container, EntryKind, Options};
+            let container = Container::open(&library, Options::default());
+            let (mut cubins, mut bytes) = (0, 0);
+            for entry in container.entries() {
+                let entry = entry.with_context(|| library.display().to_string())?;
+                if entry.kind == EntryKind::Cubin {
+                    cubins += 1;
+                    bytes += entry.with_bytes(|bytes| bytes.len())?;
+                    entry.release();
+                }
+            }
+            println!("{cubins} cubins, {bytes} bytes");
+            Ok(())
+        }
     }
 }
 
