@@ -146,7 +146,7 @@ pub fn check(
         findings.extend(places::findings(&program, &places, given_back).into_iter().filter(known));
     }
     let touched = DataTouched { touched: all.touched, columns_held: all.columns_held, phases: all.phases, program };
-    (findings, (!is_overtaken && !(may_end && runs.is_empty())).then_some(touched))
+    (findings, (!(is_overtaken || may_end && runs.is_empty())).then_some(touched))
 }
 
 /// Whether a kernel uses the memory of mbarriers for something else.

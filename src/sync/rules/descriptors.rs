@@ -93,7 +93,7 @@ fn declaration(text: &str, name: &str) -> Option<Line> {
             !is_part(before.chars().next_back()) && !is_part(after.chars().next())
         })
     };
-    let at = text.lines().position(|line| names(line))?;
+    let at = text.lines().position(names)?;
     Some(Line(u32::try_from(at + 1).ok()?))
 }
 
@@ -121,7 +121,9 @@ fn is_filled_linearly(warps: &Warps<'_>) -> bool {
 /// step lies within a row, and other rows are other rows of the result.
 fn steps_out_of_rows(warps: &Warps<'_>, bits: &Bits) -> Option<Finding> {
     let graph = &warps.graph;
-    let mut before: Option<(BlockId, &str, Vec<(ValueId, i64)>)> = None;
+    /// The block of a multiplication, its result, and what its matrices start from.
+    type Start<'a> = (BlockId, &'a str, Vec<(ValueId, i64)>);
+    let mut before: Option<Start<'_>> = None;
     for (index, site) in graph.sites.iter_enumerated() {
         let instruction = site.located.instruction;
         let Some(format) = multiply::format(&site.operation) else { continue };
@@ -168,8 +170,10 @@ fn steps_out_of_rows(warps: &Warps<'_>, bits: &Bits) -> Option<Finding> {
                     "the multiplication of line {} goes on by {of_a} bytes in both matrices: other rows of the pattern",
                     site.line()
                 ),
-                reasoning: "along K a step lies within a row of the swizzle's pattern (32 bytes for one multiplication): whole rows further                             are other rows of the result"
-                    .to_owned(),
+                reasoning:
+                    "along K a step lies within a row of the swizzle's pattern (32 bytes for one multiplication): \
+                            whole rows further are other rows of the result"
+                        .to_owned(),
             });
         }
     }

@@ -104,15 +104,20 @@ fn committed(agreement: &mut Agreement<'_, '_>, (index, site): (SiteId, &Site<'_
     })
 }
 
-/// A wait for bulk stores of threads that issue none, while others do.
+/// A wait for bulk stores of threads that issue none, while others do and wait for none themselves: where they do, this wait is for something
+/// else, or for nothing.
 fn awaited(warps: &Warps<'_>, (index, site): (SiteId, &Site<'_>)) -> Option<Finding> {
     let here = warps.at(index);
     let stores = |other: &Site<'_>| {
         matches!(other.operation, Operation::Bulk(Bulk::Copy { .. } | Bulk::Reduce { .. }))
             && other.located.instruction.opcode().contains("bulk_group")
     };
-    let mut issued = warps.graph.sites.iter_enumerated().filter(|(_, other)| stores(other)).peekable();
-    let (_, first) = *issued.peek()?;
+    let sites = || warps.graph.sites.iter_enumerated();
+    let is_wait = |other: &Site<'_>| matches!(other.operation, Operation::Bulk(Bulk::WaitGroup { .. }));
+    let is_waited_for =
+        |at: SiteId| sites().filter(|(_, other)| is_wait(other)).any(|(wait, _)| warps.at(wait).meets(&warps.at(at)));
+    let mut issued = sites().filter(|(_, other)| stores(other));
+    let (_, first) = issued.find(|(at, _)| !is_waited_for(*at))?;
     let apart = !warps.graph.calls && !here.is_empty() && issued.all(|(at, _)| !warps.at(at).meets(&here));
     apart.then(|| {
         let thread = here.iter().next().unwrap_or(0);
