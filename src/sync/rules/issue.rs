@@ -113,7 +113,9 @@ fn awaited(warps: &Warps<'_>, (index, site): (SiteId, &Site<'_>)) -> Option<Find
             && other.located.instruction.opcode().contains("bulk_group")
     };
     let sites = || warps.graph.sites.iter_enumerated();
-    let is_wait = |other: &Site<'_>| matches!(other.operation, Operation::Bulk(Bulk::WaitGroup { .. }));
+    // A wait until all is written stands for one until all is read.
+    let Operation::Bulk(Bulk::WaitGroup { read: is_of_reads, .. }) = site.operation else { return None };
+    let is_wait = |other: &Site<'_>| matches!(other.operation, Operation::Bulk(Bulk::WaitGroup { read, .. }) if is_of_reads || !read);
     let is_waited_for =
         |at: SiteId| sites().filter(|(_, other)| is_wait(other)).any(|(wait, _)| warps.at(wait).meets(&warps.at(at)));
     let mut issued = sites().filter(|(_, other)| stores(other));
