@@ -274,7 +274,8 @@ fn set<const N: usize>(columns: &mut [u8; 48], at: usize, piece: [u8; N]) {
 /// The last four digits of sixteen.
 #[inline(always)]
 fn digits(number: u32) -> [u8; 4] {
-    [12, 8, 4, 0].map(|at| b"0123456789abcdef"[(number >> at & 0xf) as usize])
+    let digit = |at: u32| b"0123456789abcdef"[(number >> at & 0xf) as usize];
+    [digit(12), digit(8), digit(4), digit(0)]
 }
 
 /// The same for figures that need more room.
