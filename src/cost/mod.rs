@@ -82,12 +82,31 @@ pub fn turns(code: &Code, id: LoopId) -> Option<Turns> {
 
 /// What a turn costs; none where it is too long to be executed.
 pub fn estimate(model: &Model<'_>, turn: &Turn, warps: Warps) -> Option<Estimate> {
-    let steps = step::steps(model, turn);
-    let mut estimate = bound::estimate(&steps, warps)?;
+    let mut estimate = Prepared::new(model, turn).estimate(warps)?;
     if warps == Warps::ALONE {
-        producer::name(model.code, turn, &mut estimate.waits);
+        name_producers(model, turn, &mut estimate);
     }
     Some(estimate)
+}
+
+/// Names whom the waits of a lone warp's turn are for, where a stall count is all that says so.
+pub fn name_producers(model: &Model<'_>, turn: &Turn, alone: &mut Estimate) {
+    producer::name(model.code, turn, &mut alone.waits);
+}
+
+/// A turn as the machine sees it, for estimates with different warps.
+pub struct Prepared(Vec<step::Step>);
+
+impl Prepared {
+    /// Of a way through a loop.
+    pub fn new(model: &Model<'_>, turn: &Turn) -> Prepared {
+        Prepared(step::steps(model, turn))
+    }
+
+    /// What a turn costs; none where it is too long to be executed. Only scoreboards name whom a wait is for: see [`name_producers`].
+    pub fn estimate(&self, warps: Warps) -> Option<Estimate> {
+        bound::estimate(&self.0, warps)
+    }
 }
 
 /// The longest way from a block to the end of the code, the turns of loops left out.

@@ -7,7 +7,6 @@
 //! banks of registers are not behind. Memory instructions go through a queue of the scheduler to a part that all schedulers share.
 
 use std::collections::VecDeque;
-use std::iter;
 
 use crate::base::work;
 
@@ -86,7 +85,6 @@ struct Warp {
     why: Option<Cause>,
     /// When nothing of its own keeps it from its next instruction any more: see [`Warp::look`].
     next: Option<(u64, Cause)>,
-    last_issue: u64,
     /// When each scoreboard is released, as far as that is known, by whom, and how many are still in the queue.
     released: [u64; 6],
     holder: [usize; 6],
@@ -102,9 +100,9 @@ struct Warp {
     copied: u64,
     copies: VecDeque<u64>,
     copies_queued: usize,
-    waits: Vec<(u64, Cause)>,
 }
 
+#[derive(Clone)]
 struct Scheduler {
     warps: Vec<Warp>,
     last: usize,
@@ -146,9 +144,12 @@ pub(super) fn simulate(steps: &[Step], warps: Warps, care: Care) -> Option<Simul
         let cycles = machine.until_it_repeats(total, turns);
         (machine, cycles)
     } else {
-        let mut shorter = Sm::new(steps, warps, few);
-        shorter.run(few * total);
+        // Both runs are the same until a warp is done in the shorter one.
         let mut longer = Sm::new(steps, warps, 3 * few);
+        longer.run_until_one_is_about_to_end(few);
+        let mut shorter = longer.clone();
+        shorter.most_turns = few;
+        shorter.run(few * total);
         longer.run(3 * few * total);
         let cycles = (longer.now - shorter.now) as f64 / (2 * few) as f64;
         (longer, cycles)
@@ -158,10 +159,10 @@ pub(super) fn simulate(steps: &[Step], warps: Warps, care: Care) -> Option<Simul
         let turns: u64 = first.warps.iter().map(|warp| warp.turns).sum();
         first.reads[0].max(first.reads[1]) as f64 * each as f64 / turns.max(1) as f64
     });
-    let waits = machine.schedulers.first().and_then(|first| first.warps.first()).map(|warp| warp.waits.clone());
-    Some(Simulated { cycles, bank_reads, waits: waits.unwrap_or_default() })
+    Some(Simulated { cycles, bank_reads, waits: machine.waits })
 }
 
+#[derive(Clone)]
 struct Sm<'a> {
     steps: &'a [Step],
     schedulers: Vec<Scheduler>,
@@ -183,6 +184,14 @@ struct Sm<'a> {
     turns: u64,
     /// Turns after which a warp is done.
     most_turns: u64,
+    /// The shared part of memory takes nothing before, unless somebody puts something into a queue.
+    memory_idle_until: u64,
+    /// Turns that are looked out for, and whether a warp has but the last instruction of them before it.
+    looked_for: u64,
+    is_near: bool,
+    /// Of the first warp, in its last turn: cycles before each instruction, and why; and when it issued last.
+    waits: Vec<(u64, Cause)>,
+    last_issue: u64,
 }
 
 impl Scheduler {
@@ -210,19 +219,34 @@ impl Scheduler {
         }
     }
 
-    /// The warps in the order in which they may issue: the one that issued last, then block by block, the oldest first, those of a block in turn.
-    fn order(&self, of_block: usize) -> impl Iterator<Item = usize> {
-        let (last, count) = (self.last, self.warps.len());
-        let in_turn = move |place: usize| {
-            let first = place / of_block * of_block;
-            first + (place - first + last + 1) % of_block.min(count - first)
+    /// The warp that issues now, and what it waited for last, or when the first can: the one that issued last, then block by block, the oldest
+    /// first, those of a block in turn.
+    fn choose(&self, now: u64, of_block: usize, steps: &[Step]) -> Result<(usize, Cause), u64> {
+        let mut next = u64::MAX;
+        let mut try_one = |number: usize| {
+            let (when, cause) = self.when(number, steps)?;
+            next = next.min(when);
+            (when <= now).then_some((number, cause))
         };
-        iter::once(last).chain((0..count).map(in_turn))
+        if let Some(found) = try_one(self.last) {
+            return Ok(found);
+        }
+        let count = self.warps.len();
+        for first in (0..count).step_by(of_block) {
+            let block = of_block.min(count - first);
+            let after_last = first + (self.last + 1) % block;
+            if let Some(found) = (after_last..first + block).chain(first..after_last).find_map(&mut try_one) {
+                return Ok(found);
+            }
+        }
+        Err(next)
     }
 
     /// When a warp can issue its next instruction, and what it waits for; none where that is not known yet.
-    fn when(&self, number: usize, step: &Step) -> Option<(u64, Cause)> {
-        let mut when = self.warps[number].next?;
+    #[inline]
+    fn when(&self, number: usize, steps: &[Step]) -> Option<(u64, Cause)> {
+        let warp = &self.warps[number];
+        let mut when = warp.next?;
         let mut later = |time: u64, cause: Cause| {
             if time > when.0 {
                 when = (time, cause);
@@ -230,7 +254,7 @@ impl Scheduler {
         };
         later(self.issue, Cause::Pipe);
         later(self.banks[0].max(self.banks[1]).saturating_sub(SLACK), Cause::Banks);
-        match step.unit.pipe {
+        match steps[warp.at].unit.pipe {
             Pipe::Fma => later(self.halves[0].min(self.halves[1]), Cause::Pipe),
             Pipe::FmaHeavy => later(self.halves[0], Cause::Pipe),
             Pipe::Memory if self.queue.len() >= QUEUE => return None,
@@ -261,6 +285,11 @@ impl<'a> Sm<'a> {
             now: 0,
             turns: 0,
             most_turns,
+            memory_idle_until: 0,
+            looked_for: u64::MAX,
+            is_near: false,
+            waits: Vec::with_capacity(steps.len()),
+            last_issue: 0,
         }
     }
 
@@ -302,23 +331,40 @@ impl<'a> Sm<'a> {
         state
     }
 
+    /// Goes on until a warp has but one instruction left of so many turns.
+    fn run_until_one_is_about_to_end(&mut self, turns: u64) {
+        self.looked_for = turns;
+        self.is_near = turns == 1 && self.steps.len() == 1;
+        while !self.is_near {
+            self.cycle(u64::MAX);
+        }
+    }
+
     /// Goes on until so many turns are done by all warps together.
     fn run(&mut self, turns: u64) {
         while self.turns < turns {
-            let mut next = self.serve_memory();
-            for scheduler in 0..self.schedulers.len() {
-                next = next.min(self.issue(scheduler));
-                if self.turns >= turns {
-                    return;
-                }
-            }
-            if next == u64::MAX {
-                // Nobody can go on: what a way through a loop leaves out would have let them.
-                self.release_all();
-                next = self.now + 1;
-            }
-            self.now = next.max(self.now + 1);
+            self.cycle(turns);
         }
+    }
+
+    /// One cycle, to its end or to where so many turns are done, and on to the next in which something happens.
+    fn cycle(&mut self, turns: u64) {
+        if self.memory_idle_until <= self.now {
+            self.memory_idle_until = self.serve_memory();
+        }
+        let mut next = self.memory_idle_until;
+        for scheduler in 0..self.schedulers.len() {
+            next = next.min(self.issue(scheduler));
+            if self.turns >= turns {
+                return;
+            }
+        }
+        if next == u64::MAX {
+            // Nobody can go on: what a way through a loop leaves out would have let them.
+            self.release_all();
+            next = self.now + 1;
+        }
+        self.now = next.max(self.now + 1);
     }
 
     /// The shared part of memory takes from the schedulers in turn. Returns when it can take next.
@@ -388,27 +434,20 @@ impl<'a> Sm<'a> {
 
     /// One cycle of a scheduler. Returns when it can do more.
     fn issue(&mut self, number: usize) -> u64 {
-        let mut next = u64::MAX;
-        let scheduler = &self.schedulers[number];
+        let scheduler = &mut self.schedulers[number];
         if self.now < scheduler.asleep_until {
             return scheduler.asleep_until;
         }
-        let mut chosen = None;
-        for candidate in scheduler.order(self.of_block) {
-            let step = &self.steps[scheduler.warps[candidate].at];
-            let Some((when, cause)) = scheduler.when(candidate, step) else { continue };
-            if when <= self.now {
-                chosen = Some((candidate, cause));
-                break;
+        match scheduler.choose(self.now, self.of_block, self.steps) {
+            Ok((warp, cause)) => {
+                self.take(number, warp, cause);
+                self.now + 1
             }
-            next = next.min(when);
+            Err(next) => {
+                scheduler.asleep_until = next;
+                next
+            }
         }
-        let Some((warp, cause)) = chosen else {
-            self.schedulers[number].asleep_until = next;
-            return next;
-        };
-        self.take(number, warp, cause);
-        self.now + 1
     }
 
     /// A warp issues its next instruction.
@@ -424,27 +463,8 @@ impl<'a> Sm<'a> {
         let at = warp.at;
         let step = &self.steps[at];
         let unit = step.unit;
-        // Reads of the banks, but for operands that are kept or the same.
-        let kept = &mut warp.kept[keeper(unit.pipe)];
-        let mut reads = [0u64; 2];
-        for (place, source) in step.sources.iter().enumerate() {
-            let slot = usize::from(source.slot);
-            let is_same = step.sources[..place].iter().any(|other| other.register == source.register);
-            if kept[slot] == Some(source.register) || is_same {
-                continue;
-            }
-            if source.count > 1 {
-                reads[0] += u64::from(source.count / 2);
-                reads[1] += u64::from(source.count / 2);
-            } else {
-                reads[usize::from(source.register & 1)] += 1;
-            }
-        }
-        for source in &step.sources {
-            let slot = usize::from(source.slot);
-            kept[slot] = (step.control.reuse >> slot & 1 == 1).then_some(source.register);
-        }
-        for (bank, reads) in reads.into_iter().enumerate() {
+        let reads = read_banks(step, &mut warp.kept[keeper(unit.pipe)]);
+        for (bank, reads) in reads.into_iter().map(u64::from).enumerate() {
             scheduler.banks[bank] = scheduler.banks[bank].max(now) + reads;
             scheduler.reads[bank] += reads;
         }
@@ -455,7 +475,10 @@ impl<'a> Sm<'a> {
                 scheduler.halves[half] = now + 2;
             }
             Pipe::FmaHeavy => scheduler.halves[0] = now + u64::from(unit.interval),
-            Pipe::Memory => scheduler.queue.push_back((now + 1, chosen, at)),
+            Pipe::Memory => {
+                scheduler.queue.push_back((now + 1, chosen, at));
+                self.memory_idle_until = self.memory_idle_until.min(now + 1);
+            }
             Pipe::Branch | Pipe::Issue | Pipe::WarpGroup => {}
             pipe => scheduler.pipes[pipe.index()] = now + u64::from(unit.interval),
         }
@@ -485,11 +508,13 @@ impl<'a> Sm<'a> {
         if step.action == Action::CloseCopies {
             warp.copies_queued += 1;
         }
-        if at == 0 {
-            warp.waits.clear();
+        if number == 0 && chosen == 0 {
+            if at == 0 {
+                self.waits.clear();
+            }
+            self.waits.push((now - self.last_issue, cause));
+            self.last_issue = now;
         }
-        warp.waits.push((now - warp.last_issue, cause));
-        warp.last_issue = now;
         let stall = u64::from(control.stall.max(1)) + u64::from(unit.extra);
         (warp.ready, warp.why) = if step.taken && stall < BRANCH {
             (now + BRANCH, Some(Cause::Branch))
@@ -503,6 +528,7 @@ impl<'a> Sm<'a> {
             warp.is_done = warp.turns >= self.most_turns;
             self.turns += 1;
         }
+        self.is_near |= warp.at + 1 == self.steps.len() && warp.turns + 1 == self.looked_for;
         if step.action == Action::Barrier {
             warp.waiting = true;
             self.barrier = self.barrier.max(now) + BARRIER_EACH;
@@ -543,7 +569,27 @@ impl<'a> Sm<'a> {
             scheduler.queue.clear();
             scheduler.asleep_until = 0;
         }
+        self.memory_idle_until = 0;
     }
+}
+
+/// How often an instruction reads each bank, but for operands that are kept or the same; then what it flags is kept.
+#[inline]
+fn read_banks(step: &Step, kept: &mut [Option<u8>; 3]) -> [u16; 2] {
+    if !step.keeps && *kept == [None; 3] {
+        return step.bank_reads;
+    }
+    let mut reads = [0; 2];
+    for (place, source) in step.sources.iter().enumerate() {
+        let is_same = step.sources[..place].iter().any(|other| other.register == source.register);
+        if kept[usize::from(source.slot)] != Some(source.register) && !is_same {
+            source.read(&mut reads);
+        }
+    }
+    for source in &step.sources {
+        kept[usize::from(source.slot)] = source.is_kept(step.control).then_some(source.register);
+    }
+    reads
 }
 
 impl Warp {
@@ -566,7 +612,10 @@ impl Warp {
         if is_seen {
             later(self.opened, Cause::Barrier);
         }
-        for board in (0..6).filter(|board| step.control.wait_mask >> board & 1 == 1) {
+        let mut left = step.control.wait_mask & 0x3f;
+        while left != 0 {
+            let board = left.trailing_zeros() as usize;
+            left &= left - 1;
             if self.queued[board] > 0 {
                 return None;
             }

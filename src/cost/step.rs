@@ -19,6 +19,22 @@ pub(super) struct Source {
     pub count: u8,
 }
 
+impl Source {
+    /// Counts what it takes of either bank.
+    pub fn read(&self, reads: &mut [u16; 2]) {
+        if self.count > 1 {
+            reads.iter_mut().for_each(|reads| *reads += u16::from(self.count / 2));
+        } else {
+            reads[usize::from(self.register & 1)] += 1;
+        }
+    }
+
+    /// Whether the word flags it for reuse.
+    pub fn is_kept(&self, control: Control) -> bool {
+        control.reuse >> self.slot & 1 == 1
+    }
+}
+
 /// What an instruction does beside taking its pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
@@ -45,6 +61,10 @@ pub(super) struct Step {
     pub unit: Unit,
     pub control: Control,
     pub sources: Vec<Source>,
+    /// How often it reads each bank of registers where nothing is kept.
+    pub bank_reads: [u16; 2],
+    /// Whether it flags an operand for reuse.
+    pub keeps: bool,
     pub action: Action,
     /// Whether it is a branch that is taken.
     pub taken: bool,
@@ -60,7 +80,16 @@ fn step(model: &Model<'_>, index: u32, taken: bool) -> Step {
     let (program, decoder) = (model.code.program(), model.code.program().decoder());
     let Some(inst) = program.instructions().get(index as usize) else {
         let unit = model.machine.unit("", &[]);
-        return Step { pc, unit, control: Control::default(), sources: Vec::new(), action: Action::None, taken };
+        return Step {
+            pc,
+            unit,
+            control: Control::default(),
+            sources: Vec::new(),
+            bank_reads: [0; 2],
+            keeps: false,
+            action: Action::None,
+            taken,
+        };
     };
     let mut text = String::new();
     decoder.text(inst, pc, &mut text);
@@ -124,7 +153,15 @@ fn step(model: &Model<'_>, index: u32, taken: bool) -> Step {
             sources.push(Source { slot, register: number, count: run.map_or(1, |run| run.count().max(1)) });
         });
     }
-    Step { pc, unit, control: inst.control(), sources, action, taken }
+    let control = inst.control();
+    let mut bank_reads = [0; 2];
+    for (place, source) in sources.iter().enumerate() {
+        if !sources[..place].iter().any(|other| other.register == source.register) {
+            source.read(&mut bank_reads);
+        }
+    }
+    let keeps = sources.iter().any(|source| source.is_kept(control));
+    Step { pc, unit, control, sources, bank_reads, keeps, action, taken }
 }
 
 /// Whether the operands of a pipe take turns at the banks: those of memory are read later, from its queue.

@@ -13,7 +13,9 @@ use super::ptx_turns::{PtxTurns, is_anchor};
 use super::wavefronts::Accesses;
 use crate::base::hardware::WARP_SIZE;
 use crate::base::{Arch, FastSet, IndexVec, Line, Pc};
-use crate::cost::{self, Bound, Cause, Estimate, L1_LATENCY, Machine, Model, Part, Progress, Turn, Warps};
+use crate::cost::{
+    self, Bound, Cause, Estimate, L1_LATENCY, Machine, Model, Part, Prepared, Progress, Turn, Turns, Warps,
+};
 use crate::flow;
 use crate::graph::{BlockId, LoopId};
 use crate::ptx::Function;
@@ -399,13 +401,29 @@ struct Teller<'a> {
     asked: Costs,
 }
 
+/// A loop that was looked at to know how hot it is.
+struct Ranked {
+    turns: Turns,
+    /// Its shortest way.
+    prepared: Prepared,
+    /// What that costs alone, where there was time to know it.
+    alone: Option<Estimate>,
+}
+
+impl Ranked {
+    /// Cycles of a turn alone; where there was no time to know them, as many as it has instructions, which it cannot be shorter than.
+    fn cycles(&self) -> f64 {
+        self.alone.as_ref().map_or(self.turns.shortest.instructions.len() as f64, |found| found.cycles)
+    }
+}
+
 impl Teller<'_> {
     /// The costs of the loops that are asked for, the hottest among them marked.
     fn found(&self, ranges: &[Range<Pc>]) -> Vec<LoopCost> {
         let chosen = self.chosen(ranges);
         if matches!(self.asked, Costs::Asked { .. }) {
             let mut found: Vec<(LoopId, LoopCost)> =
-                chosen.into_iter().filter_map(|id| Some((id, self.cost(id)?))).collect();
+                chosen.into_iter().filter_map(|id| Some((id, self.cost(id, None)?))).collect();
             let works = |id: LoopId| self.progress.get(id) != Some(&Progress::Waits);
             let weight = |(id, cost): &(LoopId, LoopCost)| (self.weight(*id, cost.shortest.alone.cycles), Reverse(*id));
             let hottest = found.iter_mut().filter(|(id, _)| works(*id)).max_by_key(|found| weight(found));
@@ -415,18 +433,23 @@ impl Teller<'_> {
             return found.into_iter().map(|(_, cost)| cost).collect();
         }
         let most = self.most.get();
-        let mut ranked: Vec<(u64, LoopId)> =
-            chosen.into_iter().map(|id| (self.weight(id, self.alone(id)), id)).collect();
-        ranked.sort_by_key(|(weight, id)| (Reverse(*weight), *id));
+        let mut ranked: Vec<(u64, LoopId, Option<Ranked>)> = chosen
+            .into_iter()
+            .map(|id| {
+                let ranked = self.rank(id);
+                (self.weight(id, ranked.as_ref().map_or(0.0, Ranked::cycles)), id, ranked)
+            })
+            .collect();
+        ranked.sort_by_key(|(weight, id, _)| (Reverse(*weight), *id));
         if self.asked == Costs::Hottest {
             ranked.truncate(HOTTEST);
         }
         let mut found = Vec::new();
-        for (place, (_, id)) in ranked.into_iter().enumerate() {
+        for (place, (_, id, ranked)) in ranked.into_iter().enumerate() {
             // What the ranking took is not taken from the hottest, nor what the hottest takes from the others.
             let spent = self.steps.get();
             self.most.set(if place == 0 { spent + most.max(MOST_STEPS_OF_HOTTEST) } else { most });
-            let Some(cost) = self.cost(id) else { continue };
+            let Some(cost) = self.cost(id, ranked) else { continue };
             if place == 0 {
                 self.steps.set(spent);
             }
@@ -466,11 +489,13 @@ impl Teller<'_> {
         found
     }
 
-    /// Cycles of a turn alone; where there is no time to know them, as many as it has instructions, which it cannot be shorter than.
-    fn alone(&self, id: LoopId) -> f64 {
-        let Some(turns) = cost::turns(self.code, id) else { return 0.0 };
-        let estimate = self.estimate(&turns.shortest, Warps::ALONE);
-        estimate.map_or(turns.shortest.instructions.len() as f64, |found| found.cycles)
+    /// What a turn costs alone, where there is time to know it; none where the loop has no turn.
+    fn rank(&self, id: LoopId) -> Option<Ranked> {
+        let turns = cost::turns(self.code, id)?;
+        let prepared = Prepared::new(&self.model(), &turns.shortest);
+        let is_time = self.spend(&turns.shortest, Warps::ALONE);
+        let alone = if is_time { prepared.estimate(Warps::ALONE) } else { None };
+        Some(Ranked { turns, prepared, alone })
     }
 
     /// The time that goes to a loop whose turn takes so long, as often as it is taken to run.
@@ -490,8 +515,16 @@ impl Teller<'_> {
         found.max_by_key(|id| (self.code.loops().loops.get(*id).map(|found| found.depth), Reverse(*id)))
     }
 
-    fn cost(&self, id: LoopId) -> Option<LoopCost> {
-        let turns = cost::turns(self.code, id)?;
+    /// The costs of a loop, from what ranked it where something did.
+    fn cost(&self, id: LoopId, ranked: Option<Ranked>) -> Option<LoopCost> {
+        let Ranked { turns, prepared, alone } = match ranked {
+            Some(ranked) => ranked,
+            None => {
+                let turns = cost::turns(self.code, id)?;
+                let prepared = Prepared::new(&self.model(), &turns.shortest);
+                Ranked { turns, prepared, alone: None }
+            }
+        };
         let found = self.code.loops().loops.get(id)?;
         let pc = Pc(self.code.cfg.blocks.get(found.header.0 as usize)?.start * 16);
         let longest = turns.longest.as_ref().unwrap_or(&turns.shortest);
@@ -506,8 +539,8 @@ impl Teller<'_> {
             ptx_turns,
             shape: self.shape(longest, ptx_turns.unwrap_or(1)),
             memory_latency: self.latency,
-            shortest: self.turn(&turns.shortest)?,
-            longest: turns.longest.as_ref().and_then(|turn| self.turn(turn)),
+            shortest: self.turn(&turns.shortest, &prepared, alone)?,
+            longest: turns.longest.as_ref().and_then(|turn| self.turn(turn, &Prepared::new(&self.model(), turn), None)),
         })
     }
 
@@ -524,11 +557,19 @@ impl Teller<'_> {
         told.join(", ")
     }
 
-    fn turn(&self, turn: &Turn) -> Option<TurnCost> {
-        let alone = self.estimate(turn, Warps::ALONE)?;
+    /// What a turn costs; `alone` where that is known already.
+    fn turn(&self, turn: &Turn, prepared: &Prepared, alone: Option<Estimate>) -> Option<TurnCost> {
+        if !self.spend(turn, Warps::ALONE) {
+            return None;
+        }
+        let mut alone = alone.or_else(|| prepared.estimate(Warps::ALONE))?;
+        cost::name_producers(&self.model(), turn, &mut alone);
         let pcs = || turn.instructions.iter().map(|&(index, _)| Pc(index * 16));
         let among = |some: &FastSet<Pc>| pcs().filter(|pc| some.contains(pc)).count() as u32;
-        let with = |warps: &Warps| Some(at(warps.each, &self.estimate(turn, *warps)?));
+        let with = |warps: &Warps| {
+            let is_time = self.spend(turn, *warps);
+            if is_time { Some(at(warps.each, &prepared.estimate(*warps)?)) } else { None }
+        };
         let mut waits: Vec<LoopWait> =
             alone.waits.iter().filter(|wait| wait.cycles > 1).map(|wait| self.wait(wait)).collect();
         waits.sort_by_key(|wait| (Reverse(wait.cycles), wait.pc));
@@ -559,16 +600,19 @@ impl Teller<'_> {
         long.map(|&(pc, cycles)| PathStep { pc, ptx_line: self.section.ptx_line(pc), cycles }).collect()
     }
 
-    /// An estimate, as long as there is time for it.
-    fn estimate(&self, turn: &Turn, warps: Warps) -> Option<Estimate> {
+    /// Whether there is time for an estimate, which is then taken.
+    fn spend(&self, turn: &Turn, warps: Warps) -> bool {
         let issued = turn.instructions.len() as u64 * u64::from(warps.each) * u64::from(warps.schedulers) * 10;
         let steps = self.steps.get() + issued;
-        if steps > self.most.get() {
-            return None;
+        let is_time = steps <= self.most.get();
+        if is_time {
+            self.steps.set(steps);
         }
-        self.steps.set(steps);
-        let model = Model { machine: self.machine, code: self.code, wavefronts: &self.shared.wavefronts };
-        cost::estimate(&model, turn, warps)
+        is_time
+    }
+
+    fn model(&self) -> Model<'_> {
+        Model { machine: self.machine, code: self.code, wavefronts: &self.shared.wavefronts }
     }
 
     fn wait(&self, wait: &cost::Wait) -> LoopWait {
