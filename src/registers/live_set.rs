@@ -28,9 +28,12 @@ pub struct Value {
     pub uses: Option<Vec<Pc>>,
     /// Where the outermost loop around the place begins that neither makes nor reads any of them.
     pub idle_loop: Option<Pc>,
-    /// How it could be had again before its next use.
+    /// How it could be had again before its next use: of what an instruction makes that is asked only where it is idle for long.
     pub again: Option<Again>,
 }
+
+/// Instructions that a value lies idle before that is worth a word, where no loop says more: so many, and one in so many of the function's.
+const LONG_IDLE: (u32, u32) = (64, 8);
 
 /// What PTX says about instructions.
 pub trait Lines {
@@ -89,7 +92,7 @@ pub fn live_set(code: &Code, pc: Pc, lines: &impl Lines, origins: &Origins<'_>) 
         around.get(busy).map(|id| loop_start(code, *id))
     };
     let popularity = popularity(&all, lines);
-    let remake = Remake { code, origins, live: &live };
+    let remake = Remake::new(code, origins, &live);
     let mut values: BTreeMap<(Origin, Option<Pc>, Option<Pc>), Value> = BTreeMap::new();
     for mut held in all {
         held.sort();
@@ -134,13 +137,18 @@ fn value(
     let origins = remake.origins;
     let place = Place { file: RegFile::Gpr, index: held.register };
     let uses = origins.uses(place, &held.reads);
+    let definition = held.definitions.iter().copied().filter(|made| *made <= pc).max();
+    let definition = definition.or(held.definitions.iter().copied().max());
+    let next_use = held.next.first().copied();
+    // One that nothing reads next may be joined with others.
+    let may_be_idle = idle_loop.is_some() || next_use.is_none() || is_long(remake.code, idle(definition, next_use, pc));
     // The stack pointer is held for all of the code.
     let is_stack_pointer = is_stack_pointer(remake.code, &held);
     let accumulates = |&&(at, place): &&(Pc, Place)| !is_stack_pointer && origins.accumulates(at, place);
     let accumulated_at = uses.at.iter().find(accumulates).map(|(at, _)| *at);
     let again = match held.origins[..] {
         _ if is_stack_pointer => None,
-        [Origin::Made(maker, _)] => remake.again(maker, &held.next),
+        [Origin::Made(maker, _)] if may_be_idle => remake.again(maker, &held.next),
         [Origin::Constant(_)] => Some(Again::Compute),
         _ => None,
     };
@@ -150,17 +158,26 @@ fn value(
         made.is_some_and(|made| made.iter().all(|pc| held.definitions.contains(pc)))
     };
     let again = again.filter(|_| held.next.iter().all(is_only));
-    let definition = held.definitions.iter().copied().filter(|made| *made <= pc).max();
     Value {
         registers: vec![held.register],
         origin: origin(remake.code, &held, lines, popularity, origins, accumulated_at),
-        definition: definition.or(held.definitions.iter().copied().max()),
+        definition,
         accumulated_at,
-        next_use: held.next.first().copied(),
+        next_use,
         uses: uses.is_complete.then(|| uses.at.iter().map(|(at, _)| *at).collect()),
         idle_loop,
         again,
     }
+}
+
+/// Instructions between what put a value into a register and its next use, when the place lies between the two.
+fn idle(definition: Option<Pc>, next_use: Option<Pc>, at: Pc) -> Option<u32> {
+    let (from, to) = (definition?, next_use?);
+    (from < at && at <= to).then(|| (to.0 - from.0) / 16 - 1)
+}
+
+fn is_long(code: &Code, idle: Option<u32>) -> bool {
+    idle.is_some_and(|idle| idle >= LONG_IDLE.0.max(code.cfg.instructions / LONG_IDLE.1))
 }
 
 /// Registers of one instruction's result are one value.
@@ -172,6 +189,16 @@ fn origin_key(origin: Origin) -> Origin {
 }
 
 impl Value {
+    /// Instructions between what put it there and its next use, when the place lies between the two.
+    pub fn idle_instructions(&self, at: Pc) -> Option<u32> {
+        idle(self.definition, self.next_use, at)
+    }
+
+    /// Whether it lies idle at a place for long enough to be worth a word.
+    pub fn is_idle(&self, code: &Code, at: Pc) -> bool {
+        self.idle_loop.is_some() || is_long(code, self.idle_instructions(at))
+    }
+
     fn join(&mut self, other: Value) {
         self.registers.extend(other.registers);
         self.next_use = [self.next_use, other.next_use].into_iter().flatten().min();

@@ -4,11 +4,12 @@
 //! registers count: else holding the operand would take the register that holding the result takes. What is not there may be made again itself, a few
 //! instructions deep.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::iter::successors;
 use std::ops::Range;
 
-use crate::base::{FastSet, Pc, RegFile, RegSet};
+use crate::base::{FastMap, FastSet, Pc, RegFile, RegSet};
 use crate::flow::Program;
 use crate::graph::BlockId;
 use crate::registers::code::Code;
@@ -54,9 +55,16 @@ pub struct Remake<'c> {
     pub origins: &'c Origins<'c>,
     /// What is live at the place.
     pub live: &'c RegSet,
+    /// What each 64 instructions in a row write, as far as somebody asked.
+    written: RefCell<FastMap<usize, RegSet>>,
 }
 
-impl Remake<'_> {
+impl<'c> Remake<'c> {
+    /// Asks about what is live at one place.
+    pub fn new(code: &'c Code, origins: &'c Origins<'c>, live: &'c RegSet) -> Remake<'c> {
+        Remake { code, origins, live, written: RefCell::default() }
+    }
+
     /// How what an instruction makes could be had again before some reads of it.
     pub fn again(&self, maker: Pc, reads: &[Pc]) -> Option<Again> {
         self.can(maker, reads, &RegSet::EMPTY, &mut Remade::new())?;
@@ -90,9 +98,7 @@ impl Remake<'_> {
             return None;
         }
         let mut changed = *since;
-        for pc in between.iter() {
-            changed.union_with(&program.effects(pc.0 as usize / 16).writes);
-        }
+        self.add_writes(&between, &mut changed);
         for (file, register) in program.effects(index).reads.iter_all() {
             let is_kept = !changed.contains(file, register) && !self.overwrites(maker, file, register);
             let is_free = file != RegFile::Gpr || register == 1 || self.live.contains(file, register);
@@ -106,6 +112,24 @@ impl Remake<'_> {
             }
         }
         Some(())
+    }
+
+    /// Adds what some instructions write.
+    fn add_writes(&self, some: &Stretches, changed: &mut RegSet) {
+        let program = self.code.program();
+        let written = |index: usize| program.effects(index).writes;
+        for (at, &word) in some.words.iter().enumerate() {
+            if word == u64::MAX {
+                let mut known = self.written.borrow_mut();
+                changed.union_with(known.entry(at).or_insert_with(|| {
+                    (at * 64..at * 64 + 64).map(written).fold(RegSet::EMPTY, |all, writes| all.union(&writes))
+                }));
+            } else {
+                for index in bits(at, word) {
+                    changed.union_with(&written(index));
+                }
+            }
+        }
     }
 
     fn overwrites(&self, pc: Pc, file: RegFile, register: u16) -> bool {
@@ -277,13 +301,14 @@ impl Stretches {
     }
 
     fn iter(&self) -> impl Iterator<Item = Pc> + '_ {
-        let bits = |(at, word): (usize, &u64)| {
-            let rest = |left: &u64| Some(left & (left - 1)).filter(|left| *left != 0);
-            successors(Some(*word).filter(|word| *word != 0), rest)
-                .map(move |left| Pc((at as u32 * 64 + left.trailing_zeros()) * 16))
-        };
-        self.words.iter().enumerate().flat_map(bits)
+        self.words.iter().enumerate().flat_map(|(at, &word)| bits(at, word)).map(|index| Pc(index as u32 * 16))
     }
+}
+
+/// The bits that are set in a word at a place, counted from the first word on.
+fn bits(at: usize, word: u64) -> impl Iterator<Item = usize> {
+    let rest = |left: &u64| Some(left & (left - 1)).filter(|left| *left != 0);
+    successors(Some(word).filter(|word| *word != 0), rest).map(move |left| at * 64 + left.trailing_zeros() as usize)
 }
 
 #[cfg(test)]

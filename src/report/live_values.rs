@@ -13,9 +13,6 @@ use crate::registers::origins::{Origins, Place};
 use crate::registers::remake::Again;
 use crate::report::makers::{Maker, Makers};
 
-/// Instructions that a value lies idle before that is worth a word, where no loop says more: so many, and one in so many of the function's.
-const LONG_IDLE: (u32, u32) = (64, 8);
-
 /// Rows that come first for their size alone.
 const LARGEST: usize = 2;
 
@@ -87,9 +84,6 @@ impl Section<'_> {
     }
 
     fn live_value(&self, code: &Code, pc: Pc, joined: &Joined<'_>, value: Value) -> LiveValue {
-        let idle = idle(&value, pc);
-        let is_idle = value.idle_loop.is_some()
-            || idle.is_some_and(|idle| idle >= LONG_IDLE.0.max(code.cfg.instructions / LONG_IDLE.1));
         let uses = value.uses.as_deref().unwrap_or_default();
         let maker = joined.makers.of(joined.origins, value.origin, value.definition, uses, &|pc| self.ptx_line(pc));
         let (line, is_operand, instruction) = match maker {
@@ -124,9 +118,9 @@ impl Section<'_> {
             accumulator_of_ptx_line: value.accumulated_at.filter(|_| !is_matrix).and_then(read_line),
             next_use_ptx_line: value.next_use.and_then(read_line),
             last_use_ptx_line: value.uses.iter().flatten().filter_map(|pc| read_line(*pc)).max(),
-            idle_instructions: idle,
+            idle_instructions: value.idle_instructions(pc),
             idle_loop_ptx_line: value.idle_loop.and_then(|pc| self.ptx_line(pc)),
-            could: value.again.filter(|_| is_idle).map(|again| match again {
+            could: value.again.filter(|_| value.is_idle(code, pc)).map(|again| match again {
                 Again::Load => "reload".to_owned(),
                 Again::Compute => "recompute".to_owned(),
             }),
@@ -195,10 +189,4 @@ fn sass_opcode(code: &Code, pc: Pc) -> Option<String> {
     code.decoder().text(&code.instruction(pc)?, pc, &mut text);
     let opcode = text.split(' ').find(|word| !word.starts_with('@'))?;
     Some(opcode.to_owned())
-}
-
-/// Instructions between what made a value and its next use, when the place lies between the two.
-fn idle(value: &Value, at: Pc) -> Option<u32> {
-    let (from, to) = (value.definition?, value.next_use?);
-    (from < at && at <= to).then(|| (to.0 - from.0) / 16 - 1)
 }
