@@ -44,7 +44,6 @@ pub(super) struct Section<'a> {
 pub(super) struct CodeFacts {
     pub instructions: Instructions,
     pub pressure: Option<Pressure>,
-    pub live_at_peak: Option<Vec<LiveValue>>,
     pub live_at: Vec<LiveAt>,
     pub loops: Option<Vec<LoopFacts>>,
     pub lines: Vec<LineFacts>,
@@ -133,24 +132,17 @@ impl<'a> Section<'a> {
             with_source_line: self.lines.as_ref().map(|_| with_source_line),
         };
         let moved: Vec<Pc> = spills.iter().flatten().map(|spill| spill.pc).collect();
-        let live_at_peak = self.code.as_ref().zip(pressure.as_ref()).and_then(|(code, pressure)| {
-            let pc = pressure.gpr.pc.filter(|_| self.live_values)?;
-            Some(self.live_values(code, pc, &moved))
-        });
         let live_at = self.code.as_ref().map(|code| self.live_at(code, &lines, &moved)).unwrap_or_default();
         let loops = self.code.as_ref().map(|code| self.loops(code, ranges, spills.as_deref()));
-        CodeFacts {
-            instructions,
-            pressure,
-            live_at_peak,
-            live_at,
-            loops,
-            lines,
-            source_lines,
-            inlined_lines,
-            unmapped,
-            spills,
-        }
+        CodeFacts { instructions, pressure, live_at, loops, lines, source_lines, inlined_lines, unmapped, spills }
+    }
+
+    /// Who holds registers at the peak, where that is asked for: it takes longer than all other facts.
+    pub fn live_at_peak(&self, pressure: Option<&Pressure>, spills: Option<&[Spill]>) -> Option<Vec<LiveValue>> {
+        let code = self.code.as_ref()?;
+        let pc = pressure?.gpr.pc.filter(|_| self.live_values)?;
+        let moved: Vec<Pc> = spills.iter().copied().flatten().map(|spill| spill.pc).collect();
+        Some(self.live_values(code, pc, &moved))
     }
 
     fn line_facts(&self, group: &[(Line, Pc)], spills: Option<&[Spill]>) -> LineFacts {

@@ -364,13 +364,21 @@ impl Readers<'_> {
                     kernel.name
                 );
                 let problem = Problem { stage: ProblemStage::Analysis, ptx_line: kernel.ptx_line, message };
+                kernel.live_at_peak = section.live_at_peak(kernel.pressure.as_ref(), kernel.spills.as_deref());
                 return Joined { kernel, problem: Some(problem), places: Vec::new() };
             }
             kernel.occupancy = self.occupancy(function, &kernel.resources, &kernel.launch, kernel.memory.as_ref());
         }
         kernel.hazards = cost::hazards(section, &ranges, self.facts.wanted.costs);
         let of_ptx = self.functions.get(&*function.name);
-        kernel.costs = cost::costs(&kernel, section, &ranges, of_ptx, self.facts.wanted.costs, self.facts.image.arch);
+        let (asked, arch) = (self.facts.wanted.costs, self.facts.image.arch);
+        // The two that a user waits for, where a file has but one kernel.
+        let deadline = work::deadline();
+        let (costs, live_at_peak) = rayon::join(
+            || cost::costs(&kernel, section, &ranges, of_ptx, asked, arch),
+            || work::under(&deadline, || section.live_at_peak(kernel.pressure.as_ref(), kernel.spills.as_deref())),
+        );
+        (kernel.costs, kernel.live_at_peak) = (costs, live_at_peak);
         if let Some(found) = kernel.accesses.as_mut().filter(|_| !self.facts.wanted.costs.all_accesses()) {
             found.accesses.retain(AccessFact::is_worse);
         }
@@ -394,6 +402,7 @@ impl Readers<'_> {
         Kernel {
             within: Some(section.function.name.to_string()),
             resources,
+            live_at_peak: section.live_at_peak(code.pressure.as_ref(), code.spills.as_deref()),
             ..self.kernel(part.callee(), KernelKind::Func, code)
         }
     }
@@ -429,7 +438,7 @@ impl Readers<'_> {
             register_cap: None,
             instructions: code.instructions,
             pressure: code.pressure,
-            live_at_peak: code.live_at_peak,
+            live_at_peak: None,
             live_at: code.live_at,
             fragments_at: self.fragments_at(name),
             multiplications: Vec::new(),
