@@ -86,6 +86,7 @@ pub struct Graph<'a> {
     /// Whether it calls functions that may use barriers or asynchronous instructions: theirs are not looked at.
     pub calls: bool,
     loops: OnceLock<Loops>,
+    uses_cluster: OnceLock<bool>,
 }
 
 /// Where labels are visible: a scope and the ones around it.
@@ -117,6 +118,10 @@ impl<'a> Graph<'a> {
     /// Whether something in it is about the other blocks of a cluster. Without its rank, or an address that mapa gives, a block comes
     /// to no other one's memory: what says .shared::cluster, or has that scope, is about its own.
     pub fn uses_cluster(&self) -> bool {
+        *self.uses_cluster.get_or_init(|| self.names_cluster())
+    }
+
+    fn names_cluster(&self) -> bool {
         let names_rank = |site: &Site<'_>| {
             site.located.instruction.operands().any(|operand| operand.text().starts_with("%cluster_"))
         };
@@ -272,7 +277,7 @@ impl<'a> Graph<'a> {
             })
             .collect();
         let calls = matter(function, called);
-        Graph { sites, blocks, registers, complete, calls, loops: OnceLock::new() }
+        Graph { sites, blocks, registers, complete, calls, loops: OnceLock::new(), uses_cluster: OnceLock::new() }
     }
 
     /// The instructions of a block with their indices.
