@@ -12,6 +12,7 @@ pub mod descriptor;
 mod error;
 pub mod fragment;
 mod header;
+mod inline;
 mod instruction;
 mod lexer;
 mod module;
@@ -27,6 +28,7 @@ mod tests;
 
 pub use error::SyntaxError;
 pub use header::{Directives, Header, HeaderDirective};
+pub use inline::inlined;
 pub use instruction::{Definitions, Guard, Instruction, Modifiers, NameUse, Names};
 pub use module::{Function, FunctionKind, Instructions, Located, Module, StatementId, Table};
 pub use operand::{Address, Operand, Operands, Shape};

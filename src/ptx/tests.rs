@@ -623,3 +623,59 @@ fn samples_say_what_they_are_for() {
     use Tcgen05::{Alloc, Commit, Dealloc, Fence, Ld, Mma, Relinquish, St, Wait};
     assert_eq!(actions, [Alloc, Relinquish, Fence, Mma, Commit, Ld, Wait, St, Dealloc]);
 }
+
+#[test]
+fn what_is_called_stands_where_it_is_called() {
+    let text = ".version 8.6\n.target sm_90\n.address_size 64\n\
+        .func (.param .b64 sum) add(.param .b64 a, .param .b64 b) {\n.reg .b64 %rd<4>;\nld.param.b64 %rd1, [a];\n\
+        ld.param.b64 %rd2, [b];\nadd.s64 %rd3, %rd1, %rd2; // a sum\nst.param.b64 [sum], %rd3;\nret;\n}\n\
+        .func meet(.reg .b32 id) {\n.reg .pred p;\nsetp.eq.s32 p, id, 0;\n@p ret;\nL:\nbar.sync id;\nret;\n}\n\
+        .entry other() {\nret;\n}\n\
+        .entry k() {\n.reg .b32 %r<4>;\n.reg .b64 %rd<4>;\n.reg .pred %p<2>;\n{\n.param .b64 in0;\nst.param.b64 [in0], %rd1;\n\
+        .param .b64 in1;\nst.param.b64 [in1+0], 5;\n.param .b64 out;\ncall.uni (out), add, (in0, in1);\n\
+        ld.param.b64 %rd2, [out];\n}\ncall meet, (%r1);\n@%p1 call meet, (3);\nret;\n}\n";
+    let module = parse(text);
+    let kernel = module.functions().find(|function| function.name() == "k").unwrap();
+    let inlined = super::inlined(&kernel, &|_| true).unwrap();
+    let after = parse(&inlined);
+    assert!(after.errors.is_empty(), "{:?}\n{inlined}", after.errors);
+    let again = after.functions().find(|function| function.name() == "k").unwrap();
+    assert_eq!(kernel.lines(), again.lines());
+    assert!(!again.instructions().any(|located| located.instruction.mnemonic() == "call"), "{inlined}");
+    assert!(!after.functions().any(|function| function.name() == "other"), "{inlined}");
+    // Every line keeps its number: the two barriers stand where they are called.
+    let line = |wanted: &str| text.lines().position(|line| line.contains(wanted)).unwrap() as u32 + 1;
+    let barriers: Vec<u32> = again
+        .instructions()
+        .filter(|located| located.instruction.mnemonic() == "bar")
+        .map(|located| located.line.0)
+        .collect();
+    assert_eq!(barriers, [line("call meet, (%r1)"), line("@%p1 call meet")]);
+    // Every name is declared: the sum is made of registers of its own.
+    let registers = again.registers();
+    for located in again.instructions() {
+        let names = located.instruction.names().filter(|name| name.name.starts_with('%'));
+        for name in names {
+            assert!(registers.resolve(name.name, located.id).is_some(), "{}: {inlined}", name.name);
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_put_in_place_stays_called() {
+    let kernel = |functions: &str, call: &str| {
+        let text = format!(
+            ".version 8.6\n.target sm_90\n.address_size 64\n{functions}\n.entry k() {{\n.reg .b64 %rd<2>;\n{call}\nret;\n}}\n"
+        );
+        let module = parse(&text);
+        let kernel = module.functions().find(|function| function.name() == "k").unwrap();
+        super::inlined(&kernel, &|_| true)
+    };
+    assert!(kernel(".func f() { bar.sync 0; ret; }", "call f;").is_some());
+    assert!(kernel(".func f() { call f; ret; }", "call f;").is_none(), "a recursion");
+    assert!(kernel(".func f() { .shared .b32 x; ret; }", "call f;").is_none(), "a variable");
+    assert!(kernel(".extern .func f();", "call f;").is_none(), "one that is elsewhere");
+    assert!(kernel(".func f(.reg .b32 a) { ret; }", "call f;").is_none(), "no argument");
+    assert!(kernel(".func f() { ret; }", "call %rd1, p;").is_none(), "by a register");
+    assert!(kernel(".func f() { ret; }", "ret;").is_none(), "nothing to do");
+}

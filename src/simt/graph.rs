@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use crate::base::{Id, IndexVec, Line, dense_id, work};
 use crate::graph::{BlockId, Loop, Loops};
-use crate::ptx::{Function, Located, Operation, Register, Registers, StatementKind};
+use crate::ptx::{self, Function, Located, Module, Operation, Register, Registers, StatementKind};
 
 /// Place of an instruction among those of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -276,7 +276,7 @@ impl<'a> Graph<'a> {
                 _ => None,
             })
             .collect();
-        let calls = matter(function, called);
+        let calls = matter(function.module(), called);
         Graph { sites, blocks, registers, complete, calls, loops: OnceLock::new(), uses_cluster: OnceLock::new() }
     }
 
@@ -350,9 +350,15 @@ impl<'a> Graph<'a> {
 /// Functions of the runtime that neither wait for other threads nor touch barriers.
 const HARMLESS: &[&str] = &["vprintf", "__assertfail", "malloc", "free", "__nv_printf"];
 
-/// Whether calls may lead to instructions that the questions about warps ask for.
-fn matter(function: &Function<'_, '_>, called: BTreeSet<Option<&str>>) -> bool {
+/// A kernel's text with the functions that it calls in the places of the calls, where they have instructions that the questions about warps ask
+/// for; none where there are none, or where that cannot be done.
+pub fn with_callees(function: &Function<'_, '_>) -> Option<String> {
     let module = function.module();
+    ptx::inlined(function, &|callee| matter(module, BTreeSet::from([Some(callee)])))
+}
+
+/// Whether calls may lead to instructions that the questions about warps ask for.
+fn matter(module: &Module<'_>, called: BTreeSet<Option<&str>>) -> bool {
     let mut seen: BTreeSet<String> = BTreeSet::new();
     let Some(open) = called.into_iter().map(|name| name.map(str::to_owned)).collect::<Option<Vec<String>>>() else {
         return true;

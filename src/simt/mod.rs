@@ -21,7 +21,7 @@ pub use address::sets::AddressSets;
 pub use bits::{Bits, KnownBits};
 pub use eval::evaluate::{Declared, Values};
 pub use eval::value::{Value, Variation};
-pub use graph::{Block, Edge, Graph, Site, SiteId};
+pub use graph::{Block, Edge, Graph, Site, SiteId, with_callees};
 pub use liveness::LiveRegisters;
 pub use paths::Paths;
 pub use pattern::{Held, Lanes, Pattern, Patterns};

@@ -8,8 +8,8 @@ use super::program::Program;
 use super::rules::finding::Confidence;
 use super::verdict::{Limits, judge};
 use super::{Answer, in_words};
-use crate::ptx;
-use crate::simt::{BlockSize, Graph};
+use crate::ptx::{self, Function, FunctionKind};
+use crate::simt::{BlockSize, Graph, with_callees};
 use crate::sync::Effort;
 
 /// What a file says, or what is found, in the same form: the verdict, findings as `line: code confidence`, the mend.
@@ -32,8 +32,11 @@ fn head<'t>(text: &'t str, key: &str) -> Option<&'t str> {
 }
 
 fn found(text: &str) -> Said {
-    let module = ptx::parse(text);
-    let function = module.functions().find(|function| function.is_definition()).unwrap();
+    let is_kernel = |function: &Function<'_, '_>| function.is_definition() && function.kind() == FunctionKind::Entry;
+    let own = ptx::parse(text);
+    let inlined = own.functions().find(is_kernel).and_then(|kernel| with_callees(&kernel));
+    let module = inlined.as_deref().map_or_else(|| ptx::parse(text), ptx::parse);
+    let function = module.functions().find(is_kernel).unwrap();
     let header = function.header();
     let exact = header.required_threads().is_some();
     let dimensions = header.required_threads().or(header.max_threads()).unwrap();
@@ -91,6 +94,10 @@ fn findings_stand_where_the_files_say() {
 /// The text with the change that mends it; none where that cannot be told to the letter.
 fn mended(text: &str) -> Option<String> {
     let module = ptx::parse(text);
+    // What is called has no line of its own.
+    if module.functions().any(|function| function.kind() == FunctionKind::Func) {
+        return None;
+    }
     let function = module.functions().find(|function| function.is_definition())?;
     let graph = Graph::build(&function);
     let dimensions = function.header().required_threads().or(function.header().max_threads())?;

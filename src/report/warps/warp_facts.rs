@@ -8,7 +8,7 @@ use crate::access::{self, AccessFacts};
 use crate::base::Line;
 use crate::base::work::{self, TooManySteps};
 use crate::memory::{self, MemoryMaps};
-use crate::ptx::{BarrierAction, ClusterBarrierAction, Function, Module, Operation};
+use crate::ptx::{self, BarrierAction, ClusterBarrierAction, Function, FunctionKind, Module, Operation};
 use crate::roles::setmaxnreg::{self, Requested};
 use crate::roles::{self, Role};
 use crate::simt::{self, BlockSize, Graph, Warps};
@@ -28,8 +28,10 @@ const SHAPES_OF_ACCESSES: usize = 3;
 /// Named barriers of a block.
 const IDS: u32 = 16;
 
-/// The part of a kernel's steps that blocks of every size may take, where nothing says how many threads they have.
+/// The part of a kernel's steps that blocks of every size may take, where nothing says how many threads they have, and how many at most: a
+/// quarter of a second.
 const OF_EVERY_SIZE: u64 = 4;
+const MOST_OF_EVERY_SIZE: u64 = 1 << 19;
 
 /// Steps that every kernel may take: small ones with loops take many for each of their statements.
 const STEPS: u64 = 1 << 20;
@@ -122,13 +124,57 @@ impl WarpFacts {
         effort: Effort,
         (steps, draw_in): (u64, Option<u64>),
     ) -> Result<Self, TooManySteps> {
+        // What synchronises in the functions that it calls is looked at where it calls them.
+        if let Some(text) = work::within(steps, || simt::with_callees(function))? {
+            let module = ptx::parse(&text);
+            let is_kernel = |found: &Function<'_, '_>| found.is_definition() && found.kind() == FunctionKind::Entry;
+            if let Some(inlined) = module.functions().find(is_kernel) {
+                let mut facts = WarpFacts::of_own(&inlined, size, effort, (steps, draw_in))?;
+                facts.patch_only_what_stands_in(function.module());
+                return Ok(facts);
+            }
+        }
+        WarpFacts::of_own(function, size, effort, (steps, draw_in))
+    }
+
+    /// Of what would mend it, the changes of lines that are there: not of those inside what is called.
+    fn patch_only_what_stands_in(&mut self, module: &Module<'_>) {
+        let lines = self.execution.iter_mut().filter_map(|execution| execution.mend.as_mut());
+        for line in lines.flat_map(|mend| &mut mend.lines) {
+            let at = module.lines_numbered(line.ptx_line).next();
+            let text = at.and_then(|at| module.text().lines().nth(at.0.checked_sub(1)? as usize));
+            let column = text.zip(line.replaces.as_deref()).and_then(|(text, replaced)| {
+                let before = text.get(..text.find(replaced)?)?;
+                u32::try_from(before.chars().count() + 1).ok()
+            });
+            match column {
+                Some(_) => line.column = column.filter(|_| at == Some(line.ptx_line)),
+                None => (line.column, line.replaces, line.instruction) = (None, None, None),
+            }
+        }
+    }
+
+    /// The same of a kernel whose calls need not be looked at.
+    fn of_own(
+        function: &Function<'_, '_>,
+        size: Option<BlockSize>,
+        effort: Effort,
+        (steps, draw_in): (u64, Option<u64>),
+    ) -> Result<Self, TooManySteps> {
         let evaluate = |size| work::within(steps, || WarpFacts::evaluate(function, size, effort, draw_in));
         let shapes = size.map_or_else(Vec::new, |size| simt::shapes(function, size));
         let [first, others @ ..] = &shapes[..] else {
             let mut facts = evaluate(size)?;
-            // What takes too many steps is not told.
-            let wrong = work::within(steps / OF_EVERY_SIZE, || facts.hold_against_sizes(function, effort));
-            facts.add(wrong.ok().flatten());
+            let steps = (steps / OF_EVERY_SIZE).min(MOST_OF_EVERY_SIZE);
+            match work::within(steps, || facts.hold_against_sizes(function, effort)) {
+                Ok(wrong) => facts.add(wrong),
+                // What was not held against every size is not sure, but for what operands alone break.
+                Err(_) => {
+                    let of_operands = std::mem::take(&mut facts.of_operands);
+                    facts.doubt(|rule, line| of_operands.contains(&(rule, line)));
+                    facts.of_operands = of_operands;
+                }
+            }
             return Ok(facts);
         };
         let mut facts = evaluate(Some(*first))?;
