@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 pub use self::data::{Accessed, accessed, accumulates};
 use self::data::{DataSite, is_relaxed, is_strong, names_of_ends};
 use self::names::special;
+use super::machine::{LOCAL, PENDING_SHIFT};
 use super::program::*;
 use crate::base::IndexVec;
 use crate::ptx::{
@@ -51,6 +52,8 @@ pub(super) struct Lowering<'g, 'f, 'a> {
     /// Shared variables by name.
     shared: HashMap<&'a str, u64>,
     variables: Vec<Variable>,
+    /// Variables in local memory.
+    locals: HashSet<&'a str>,
     /// Other variables by name, in the order seen.
     others: HashMap<&'a str, u64>,
     /// Dense numbers of registers.
@@ -71,6 +74,11 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             function,
             shared: HashMap::new(),
             variables: Vec::new(),
+            locals: function
+                .declarations(StateSpace::Local)
+                .flat_map(|(_, declaration)| declaration.names())
+                .map(|declarator| declarator.name)
+                .collect(),
             others: HashMap::new(),
             numbers: HashMap::new(),
             with_data,
@@ -202,6 +210,9 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         if !self.graph.complete {
             refused = refused.or(self.graph.sites.first().map(|site| (site.line(), "a branch leads nowhere")));
         }
+        let counts_pending = self.graph.sites.iter().any(
+            |site| matches!(site.operation, Operation::Mbarrier(found) if found.action == MbarrierAction::PendingCount),
+        );
         let mut names: Vec<(Reg, Register)> = self.numbers.iter().map(|(name, reg)| (*reg, *name)).collect();
         names.sort_unstable_by_key(|(reg, _)| reg.0);
         Program {
@@ -212,6 +223,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             synchronises,
             uses_cluster: self.graph.uses_cluster(),
             asks_for_blocks: self.graph.asks_for_blocks(),
+            counts_pending,
             sites,
             relaxed,
             strong,
@@ -266,7 +278,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             .filter(|(_, site)| {
                 let instruction = site.located.instruction;
                 matches!(instruction.mnemonic(), "st" | "atom" | "red")
-                    && matches!(space_of(instruction.modifiers()), Space::Shared | Space::Generic)
+                    && is_followed(space_of(instruction.modifiers()))
             })
             .map(|(index, _)| index)
             .collect();
@@ -295,8 +307,8 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
                     follow(used.register, &mut open);
                 }
             }
-            let loads = matches!(instruction.mnemonic(), "ld" | "atom")
-                && matches!(space_of(instruction.modifiers()), Space::Shared | Space::Generic);
+            let loads =
+                matches!(instruction.mnemonic(), "ld" | "atom") && is_followed(space_of(instruction.modifiers()));
             if loads && !stores_kept {
                 stores_kept = true;
                 open.extend(&stores);
@@ -355,7 +367,8 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         if name.starts_with('%') || name == "WARP_SZ" {
             return special(name, component);
         }
-        let next = ELSEWHERE + ((self.others.len() as u64) << 24);
+        let is_local = self.locals.contains(name);
+        let next = if is_local { LOCAL } else { ELSEWHERE } + ((self.others.len() as u64) << 24);
         Source::Number(*self.others.entry(name).or_insert(next))
     }
 
@@ -435,6 +448,12 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
                 },
             },
             Operation::ClusterBarrier { action, .. } => Op::Cluster { action },
+            Operation::Mbarrier(mbarrier) if mbarrier.action == MbarrierAction::PendingCount => {
+                let what = Compute::Arithmetic { what: Arithmetic::ShiftRight, ty: Type { bits: 64, signed: false } };
+                let state = self.source(operand(1)?, at);
+                let [shift, none] = [u64::from(PENDING_SHIFT), 0].map(Source::Number);
+                Op::Compute { what, to: self.register(operand(0)?, at), also: None, args: [state, shift, none, none] }
+            }
             Operation::Mbarrier(mbarrier) => {
                 let Some(address) = mbarrier.address else { return Some(self.unknown(index, true)) };
                 let address = self.address(address, at)?;
@@ -815,12 +834,18 @@ fn space_of<'a>(modifiers: impl Iterator<Item = &'a str>) -> Space {
         space = match word.split("::").next().unwrap_or(word) {
             "shared" => Space::Shared,
             "param" | "const" => Space::Input,
-            "global" | "local" => Space::Other,
+            "local" => Space::Local,
+            "global" => Space::Other,
             _ => continue,
         };
         break;
     }
     space
+}
+
+/// Whether what is stored in a space is there for those who load it.
+fn is_followed(space: Space) -> bool {
+    matches!(space, Space::Shared | Space::Local | Space::Generic)
 }
 
 /// Whether control flow depends on it alone.

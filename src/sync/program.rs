@@ -259,7 +259,9 @@ pub enum Space {
     Input,
     /// No space given: told by the address.
     Generic,
-    /// `.global`, `.local`, textures.
+    /// `.local`, of one thread.
+    Local,
+    /// `.global`, textures.
     Other,
 }
 
@@ -444,6 +446,8 @@ pub struct Program {
     pub uses_cluster: bool,
     /// Whether its threads ask how many blocks there are.
     pub asks_for_blocks: bool,
+    /// Whether it asks how many arrivals a phase lacked: states say so then, else they are the same for all lanes.
+    pub counts_pending: bool,
     /// By instruction: which one of the text it is.
     pub sites: IndexVec<InstrId, SiteId>,
     /// Arrivals that are relaxed, where data is looked at: they tell nothing of what came before.

@@ -9,7 +9,7 @@ use super::step::{Next, lanes_of};
 use super::{CANCELED, Run, Stop, Wait, Warp};
 use crate::base::Line;
 use crate::ptx::{BarrierAction, ClusterBarrierAction, RegisterAction};
-use crate::sync::machine::{Arrival, BARRIERS, Fault, SUBPARTITIONS, SharedAddress};
+use crate::sync::machine::{Arrival, BARRIERS, Fault, PENDING_SHIFT, SUBPARTITIONS, SharedAddress, state_of};
 use crate::sync::program::{Address, Bytes, MbarrierOp, Multicast, Op, Reg, Source, Stream};
 use crate::sync::value::{Basis, Lanes, Word};
 
@@ -182,7 +182,7 @@ impl Run<'_> {
                 }
                 for (at, arrivals, bytes, lanes) in groups {
                     let mbarrier = self.machine.mbarrier(at).map_err(fault)?;
-                    let phase = mbarrier.phase;
+                    let (phase, pending) = (mbarrier.phase, u64::from(mbarrier.pending));
                     if announced_by >= Basis::Input {
                         mbarrier.guess();
                     }
@@ -194,7 +194,17 @@ impl Run<'_> {
                     self.equations.extend(equation);
                     self.arrives_at(warp, at);
                     self.comes_now(at, line, warp, is_over);
-                    self.write(warp, to, lanes, Lanes::Same(Word::fact(phase)));
+                    // Lanes come one after the other: each finds what those before it have left.
+                    let each = arrivals / u64::from(lanes.count_ones().max(1));
+                    let state = if self.program.counts_pending {
+                        Lanes::each(|lane| {
+                            let before = u64::from((lanes & ((1 << lane) - 1)).count_ones());
+                            Word::fact(state_of(phase, pending.saturating_sub(before * each)))
+                        })
+                    } else {
+                        Lanes::Same(Word::fact(phase))
+                    };
+                    self.write(warp, to, lanes, state);
                 }
             }
             MbarrierOp::Wait { to, phase, parity, flipped } => {
@@ -204,6 +214,9 @@ impl Run<'_> {
                     let at = self.object(warp, at, lane, line)?;
                     let mut word = self.word(&self.warps[warp], phase, lane);
                     word.bits ^= u64::from(flipped);
+                    if !parity {
+                        word.bits &= (1 << PENDING_SHIFT) - 1;
+                    }
                     self.basis = self.basis.max(word.basis);
                     let mbarrier = self.machine.mbarrier(at).map_err(fault)?;
                     let over = if parity { mbarrier.is_over(word.bits) } else { mbarrier.phase != word.bits };

@@ -1,17 +1,21 @@
-//! Shared memory: what loads, stores and atomics find and leave there.
+//! Shared memory, and the local memory of threads: what loads, stores and atomics find and leave there.
 
 use super::Run;
 use super::step::lanes_of;
 use crate::base::FastMap;
 use crate::sync::LANES;
-use crate::sync::machine::SharedAddress;
+use crate::sync::machine::{SharedAddress, is_local};
 use crate::sync::program::{Address, Atomic, Op, Reg, Source, Space};
 use crate::sync::value::{Basis, Lanes, Word};
 
 /// Bytes of a slot.
 const SLOT: u64 = 8;
 
-/// Shared memory of all blocks, as far as something was left there.
+/// The places of local memory, behind those of shared memory: of each thread so many.
+const LOCAL_PLACES: u64 = 1 << 62;
+const OF_THREAD: u32 = 32;
+
+/// Shared memory of all blocks and local memory of all threads, as far as something was left there.
 #[derive(Default)]
 pub(super) struct Memory {
     slots: FastMap<u64, Slot>,
@@ -77,6 +81,13 @@ impl Run<'_> {
         }
     }
 
+    /// Where a thread's own memory keeps an address of a space, if it is one of local memory.
+    fn local(&self, space: Space, address: u64, warp: usize, lane: usize) -> Option<u64> {
+        let is_own = matches!(space, Space::Local | Space::Generic) && is_local(address);
+        let thread = (warp * LANES + lane) as u64;
+        is_own.then_some(LOCAL_PLACES | thread << OF_THREAD | address & ((1 << OF_THREAD) - 1))
+    }
+
     pub(super) fn load(&mut self, warp: usize, mask: u32, space: Space, to: &[Option<Reg>], at: Address, bits: u32) {
         let keep = |word: u64| if bits >= 64 { word } else { word & ((1 << bits) - 1) };
         for (element, to) in (0i64..).zip(to) {
@@ -89,11 +100,15 @@ impl Run<'_> {
                 let of = |lane: usize| {
                     let address = self.address(here, at, lane).bits;
                     let address = address.wrapping_add_signed(element * i64::from(bits / 8));
-                    let known = self.shared(space, address).and_then(|at| self.memory.read(at.0, u64::from(bits / 8)));
+                    let place = self.shared(space, address).map(|at| at.0);
+                    let place = place.or_else(|| self.local(space, address, warp, lane));
+                    let known = place.and_then(|at| self.memory.read(at, u64::from(bits / 8)));
                     let brought = || Word { bits: keep(self.scenario.memory.at(address)), basis: Basis::Memory };
                     known.unwrap_or_else(brought)
                 };
-                Lanes::of(self.is_same(here, at.base), of)
+                // The same address is another place for every thread where it is a local one.
+                let is_same = self.is_same(here, at.base) && !is_local(self.address(here, at, 0).bits);
+                Lanes::of(is_same, of)
             };
             self.write(warp, *to, mask, value);
         }
@@ -108,10 +123,14 @@ impl Run<'_> {
                 let to = self.address(here, at, lane);
                 let address = to.bits.wrapping_add_signed(element * i64::from(bits / 8));
                 self.memory.open |= to.basis >= Basis::Memory;
-                let Some(place) = self.shared(space, address) else { continue };
                 let here = &self.warps[warp];
                 let word = self.word(here, *from, lane);
-                self.put(place, word, bits);
+                if let Some(place) = self.shared(space, address) {
+                    self.put(place, word, bits);
+                } else if let Some(place) = self.local(space, address, warp, lane) {
+                    // Nobody else can wait for it.
+                    self.memory.write(place, word, u64::from(bits / 8));
+                }
             }
         }
     }
@@ -120,6 +139,13 @@ impl Run<'_> {
     pub(super) fn put(&mut self, at: SharedAddress, word: Word, bits: u32) {
         let changed = self.memory.write(at.0, word, u64::from(bits / 8));
         self.machine.changes += u64::from(changed);
+    }
+
+    /// What an atomic finds that counts where nobody follows it: one more each time, or two where other blocks count, too.
+    pub(super) fn ticket(&mut self) -> Word {
+        let drawn = Word { bits: self.tickets, basis: Basis::Order };
+        self.tickets += 1 + self.scenario.memory.elsewhere();
+        drawn
     }
 
     /// A word of shared memory.
@@ -137,8 +163,8 @@ impl Run<'_> {
             self.memory.open |= to.basis >= Basis::Memory;
             let here = &self.warps[warp];
             let Some(place) = self.shared(*space, address).filter(|_| *bits == 32) else {
-                self.tickets += 1;
-                before[lane] = Word { bits: self.tickets - 1, basis: Basis::Order };
+                // Who draws which number is what memory brings: other blocks draw in between with other numbers there.
+                before[lane] = Word { basis: Basis::Memory, ..self.ticket() };
                 continue;
             };
             let unknown = || Word { bits: self.scenario.memory.at(address), basis: Basis::Memory };

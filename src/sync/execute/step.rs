@@ -626,8 +626,7 @@ impl Run<'_> {
             }
             Op::Unknown { to, varies_in_order } => {
                 let word = if *varies_in_order {
-                    self.tickets += 1;
-                    Word { bits: self.tickets - 1, basis: Basis::Order }
+                    self.ticket()
                 } else {
                     Word { bits: self.scenario.memory.elsewhere(), basis: Basis::Memory }
                 };

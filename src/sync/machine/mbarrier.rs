@@ -6,6 +6,14 @@
 
 use super::{Fault, SharedAddress};
 
+/// Bits of the state that an arrival leaves: its phase, and above it the arrivals that the phase lacked before.
+pub const PENDING_SHIFT: u32 = 32;
+
+/// The state that an arrival leaves.
+pub fn state_of(phase: u64, pending: u64) -> u64 {
+    pending << PENDING_SHIFT | phase & ((1 << PENDING_SHIFT) - 1)
+}
+
 /// The most arrivals that a phase can count.
 pub const MAX_COUNT: u32 = (1 << 20) - 1;
 /// The most bytes that can be announced or come too early.

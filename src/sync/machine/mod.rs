@@ -10,7 +10,7 @@ mod pool;
 use crate::ptx::RegisterAction;
 use std::collections::BTreeMap;
 
-pub use mbarrier::{Arrival, Equation, Mbarrier};
+pub use mbarrier::{Arrival, Equation, Mbarrier, PENDING_SHIFT, state_of};
 pub use named::Named;
 pub use pool::{Columns, Pool, SUBPARTITIONS};
 
@@ -23,6 +23,14 @@ const RANK_SHIFT: u32 = 24;
 const PLACE: u64 = (1 << RANK_SHIFT) - 1;
 /// Where the shared window lies among generic addresses.
 const GENERIC: u64 = 1 << 40;
+
+/// Where variables in local memory lie, among generic addresses and their own: far from all others.
+pub const LOCAL: u64 = 1 << 46;
+
+/// Whether an address is one of local memory.
+pub fn is_local(address: u64) -> bool {
+    address >> 45 == LOCAL >> 45
+}
 
 /// An address in the shared memory of a cluster: which block, and where in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
