@@ -21,6 +21,7 @@ use crate::engine::glob::nearest_of;
 use crate::engine::inspect::{View, inspect_all};
 use crate::engine::source;
 use crate::report::{Effort, LaunchHints, ProblemStage, Report, Unit, abridge};
+use crate::toolchain;
 
 /// Hot lines that are shown when nobody says how many.
 const HOT_LINES: usize = 5;
@@ -45,6 +46,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     // The page shows the code too.
     let view = if for_page { View::Annotation { values: true } } else { View::Report };
     let mut units = inspect_all(&session, &inputs, view, &Progress::new("compiling", args.output.quiet));
+    toolchain::release_guard();
     if for_page {
         units.iter_mut().for_each(|(_, annotation)| find.fill(annotation));
         output::write(&args.output, args.format, |out| emit::html::write(&units, emit::html::Opening::Report, out))?;

@@ -23,6 +23,7 @@ use crate::report::annotation::{self, Annotation};
 use crate::report::{
     self, ErrorStage, Evaluated, LaunchHints, Layout, PtxText, RecordedLaunch, Unit, UnitError, Wanted, demangle,
 };
+use crate::toolchain;
 
 /// One input for one architecture.
 #[derive(Clone, Copy)]
@@ -186,6 +187,8 @@ fn inspect_in_time<'a>(session: &Session, job: &Job<'a>, shared: &Shared<'_>) ->
     // Parsing and evaluating cost nothing: they are done while ptxas runs.
     let (parsed, built) = std::thread::scope(|scope| {
         let parse = || {
+            // While the other thread writes what ptxas reads.
+            toolchain::make_guard_ready();
             let parsed = work::under(&deadline, || shared.parsed());
             // What ptxas refuses is said at once: nobody waits for what the threads would do.
             let in_time = deadline.clone().or_when(Arc::clone(&refused));

@@ -25,7 +25,8 @@ static HOW: Mutex<Option<(PathBuf, Vec<OsString>)>> = Mutex::new(None);
 static GUARD: Mutex<Option<Guard>> = Mutex::new(None);
 
 struct Guard {
-    pipe: ChildStdin,
+    /// None once it was told that nothing more will be started.
+    pipe: Option<ChildStdin>,
     child: Child,
 }
 
@@ -35,8 +36,21 @@ pub fn start_guard(program: PathBuf, arguments: Vec<OsString>) {
     *HOW.lock().unwrap_or_else(PoisonError::into_inner) = Some((program, arguments));
 }
 
+/// Starts the guard now, on the thread that has the time: what it guards is about to be started on another.
+pub fn make_guard_ready() {
+    prepare();
+}
+
+/// Tells the guard that nothing more will be started: it ends while there is other work to do.
+pub fn release_guard() {
+    if let Some(guard) = GUARD.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        guard.pipe = None;
+    }
+}
+
 /// Sends the guard away: at the end of `main`, so that nobody else has to bury it.
 pub fn dismiss_guard() {
+    HOW.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(Guard { pipe, mut child }) = GUARD.lock().unwrap_or_else(PoisonError::into_inner).take() {
         drop(pipe);
         let _ = child.wait();
@@ -61,9 +75,14 @@ pub fn guard(pipe: impl BufRead) {
 /// that cannot be caught to fear.
 pub(super) fn prepare() {
     let mut guard = GUARD.lock().unwrap_or_else(PoisonError::into_inner);
-    if guard.is_none()
-        && let Some((program, arguments)) = HOW.lock().unwrap_or_else(PoisonError::into_inner).take()
-    {
+    if guard.as_ref().is_some_and(|guard| guard.pipe.is_some()) {
+        return;
+    }
+    // One that was released is on its way out.
+    if let Some(mut released) = guard.take() {
+        let _ = released.child.wait();
+    }
+    if let Some((program, arguments)) = HOW.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
         *guard = start(Command::new(program).args(arguments)).ok();
     }
 }
@@ -79,8 +98,8 @@ pub(super) fn ended(group: u32) {
 }
 
 fn tell(guard: Option<&mut Guard>, what: char, group: u32) {
-    if let Some(guard) = guard {
-        let _ = guard.pipe.write_all(format!("{what}{group}\n").as_bytes());
+    if let Some(pipe) = guard.and_then(|guard| guard.pipe.as_mut()) {
+        let _ = pipe.write_all(format!("{what}{group}\n").as_bytes());
     }
 }
 
@@ -98,7 +117,7 @@ fn start(command: &mut Command) -> io::Result<Guard> {
     }
     let mut child = command.spawn()?;
     match child.stdin.take() {
-        Some(pipe) => Ok(Guard { pipe, child }),
+        Some(pipe) => Ok(Guard { pipe: Some(pipe), child }),
         None => Err(io::ErrorKind::BrokenPipe.into()),
     }
 }

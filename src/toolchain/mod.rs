@@ -27,7 +27,7 @@ pub use env::Env;
 pub use error::{InstallerFailure, ToolchainError};
 pub use find::{Origin, Ptxas, candidates, find};
 pub use flags::{check_flags, check_project_flags};
-pub use guard::{ITSELF, dismiss_guard, guard, start_guard};
+pub use guard::{ITSELF, dismiss_guard, guard, make_guard_ready, release_guard, start_guard};
 pub use prepare::{Preparation, PrepareError, Prepared, prepare, target_arch};
 pub use process::remove_leftovers_on_signals;
 pub use run::{Failure, Job, Output, RunError, job_arguments, run};
