@@ -17,7 +17,7 @@ pages!(
     "PI611", "PI612", "PI613", "PI614", "PI615", "PI616", "PI617", "PI701", "PI702", "PI703", "PI704", "PI705",
     "PI706", "PI707", "PI708", "PI709", "PI801", "PI802", "PI803", "PI804", "PI805", "PI806", "PI811", "PI812",
     "PI813", "PI814", "PI815", "PI816", "PI817", "PI818", "PI819", "PI821", "PI822", "PI823", "PI824", "PI825",
-    "PI826", "PI831", "PI832", "PI833",
+    "PI826", "PI827", "PI831", "PI832", "PI833",
 );
 
 /// Words of reports and estimates that have a page, too, under `docs/words`.

@@ -74,6 +74,46 @@ impl Values {
         }
     }
 
+    /// Whether an address may be one that `mapa` has made: on one of the ways that lead here, or in a turn of a loop before.
+    pub fn may_be_mapped(&self, graph: &Graph<'_>, index: SiteId, operand: Operand<'_>) -> bool {
+        let value = || {
+            let register = graph.registers.resolve(operand.name()?, graph.sites.get(index)?.located.id)?;
+            self.ssa.read(index, register)
+        };
+        let mut open: Vec<ValueId> = value().into_iter().collect();
+        let mut seen: Vec<ValueId> = Vec::new();
+        while let Some(id) = open.pop() {
+            if seen.len() >= MAX_STEPS as usize {
+                return false;
+            }
+            if seen.contains(&id) {
+                continue;
+            }
+            seen.push(id);
+            match self.writers.get(id) {
+                Some(Writer::Phi(at)) => {
+                    let phi = self.ssa.phis.get(*at as usize);
+                    open.extend(phi.into_iter().flat_map(|phi| &phi.from).map(|(.., from)| *from));
+                }
+                Some(Writer::Step(_)) => {
+                    let Some(step) = self.writer(id) else { continue };
+                    let site = graph.sites.get(step.index);
+                    if site.is_some_and(|site| site.located.instruction.mnemonic() == "mapa") {
+                        return true;
+                    }
+                    let goes_on = matches!(step.compute, Compute::Move | Compute::Add { .. } | Compute::Select);
+                    let arguments = step.arguments.iter().filter(|_| goes_on);
+                    open.extend(arguments.filter_map(|from| match from {
+                        Source::Value(Some(from)) => Some(*from),
+                        _ => None,
+                    }));
+                }
+                _ => {}
+            }
+        }
+        false
+    }
+
     /// Whether a register holds an address in local memory, generic or not, or a half of one.
     pub fn is_local(&self, graph: &Graph<'_>, index: SiteId, operand: Operand<'_>) -> bool {
         let is =

@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 
 use super::execute::footprint::{MemoryKind, Together, Touched};
 use super::execute::{
-    Broken, Brought, Budget, By, DataExecuted, End, Input, Launch, Outcome, Race, Scenario, execute_data,
+    Broken, Brought, Budget, By, DataExecuted, End, Input, Launch, Misuse, Misused, Outcome, Race, Scenario,
+    execute_data,
 };
 use super::program::{Access, DataOp, InstrId, Op, Program, Stream};
 use super::value::Basis;
@@ -19,6 +20,7 @@ use crate::base::{FastMap, Line, work};
 use crate::ptx::{Function, Instruction, MbarrierAction, Module, Operation, Tcgen05};
 use crate::simt::{BlockSize, Graph, Site};
 use crate::sync::rules::finding::{Confidence, Finding};
+use crate::sync::rules::parting;
 use crate::sync::rules::rule::Rule;
 
 /// What parameters are taken to be, until every access is reached: trips of a ring, then extents that are divided into tiles.
@@ -93,7 +95,9 @@ pub fn check(
             break;
         }
         let has_no_work = shows && !unreached.is_empty();
-        if input == AGAIN && !shows || input == TILES && !unturned && !has_no_work {
+        // Of inputs some of which hang, those are looked for that end.
+        let none_ends = may_end && runs.is_empty();
+        if !none_ends && (input == AGAIN && !shows || input == TILES && !unturned && !has_no_work) {
             continue;
         }
         work::check_time();
@@ -105,11 +109,17 @@ pub fn check(
         left.steps = left.steps.saturating_sub(run.executed.took.steps);
         left.pieces = left.pieces.saturating_sub(run.executed.took.pieces);
         if may_end && run.executed.outcome != Outcome::Ends {
+            // Where a copy went that nobody had announced for that mbarrier is what keeps others waiting.
+            let mut misused = std::mem::take(&mut run.misused);
+            misused.retain(|found| matches!(found.misuse, Misuse::Astray { .. }));
+            places.push(places::Run { misused, ..places::Run::default() });
             continue;
         }
         let (touched, columns_held, phases) = std::mem::take(&mut run.footprint).into_touched();
         all.add(&touched, columns_held, phases);
-        places.push(places::Run { touched, columns_held, misused: std::mem::take(&mut run.misused) });
+        let mut misused = std::mem::take(&mut run.misused);
+        misused.retain(|found| is_left_at_work(&program, graph, found));
+        places.push(places::Run { touched, columns_held, misused });
         unreached.retain(|at| run.executed.passes.get(*at) == Some(&0));
         // Where its barriers are known to end, what was found before the budget was spent stands.
         is_cut = left.steps == 0 || left.pieces == 0;
@@ -147,6 +157,13 @@ pub fn check(
     }
     let touched = DataTouched { touched: all.touched, columns_held: all.columns_held, phases: all.phases, program };
     (findings, (!(is_overtaken || may_end && runs.is_empty())).then_some(touched))
+}
+
+/// Whether lanes that end where others of their warp meet have something to do on their way: who has nothing is not waited for.
+fn is_left_at_work(program: &Program, graph: &Graph<'_>, found: &Misused) -> bool {
+    let Misuse::Left { at, .. } = found.misuse else { return true };
+    let block = |pc: InstrId| program.sites.get(pc).and_then(|site| graph.sites.get(*site)).map(|site| site.block);
+    block(at).zip(block(found.pc)).is_some_and(|(from, home)| parting::go_elsewhere(graph, from, home))
 }
 
 /// Whether a kernel uses the memory of mbarriers for something else.

@@ -16,7 +16,7 @@ use crate::ptx::{
     Shape, StateSpace, StatementId, Tcgen05, type_bits,
 };
 use crate::simt::eval::number::{Arithmetic, Comparison, FloatComparison, Type};
-use crate::simt::{Graph, SiteId};
+use crate::simt::{Graph, Site, SiteId};
 use crate::sync::rules::flags;
 
 /// Where the first shared variable lies: the first kilobyte is the driver's from sm_90 on.
@@ -33,6 +33,11 @@ enum Need {
     /// Which bytes of shared memory it touches, or that those who did are waited for.
     Data,
     Everything,
+}
+
+/// Whether it is a branch that some lanes may take, and that says that all do or none.
+fn is_uniform(site: &Site<'_>) -> bool {
+    matches!(site.operation, Operation::Branch { .. }) && site.guard.is_some() && site.located.instruction.has("uni")
 }
 
 /// The mask of lanes that must run an instruction together, where it gives one.
@@ -147,9 +152,10 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         self.graph.registers.resolve(name, at)
     }
 
-    /// Whether data in shared memory is touched at all.
+    /// Whether data in shared memory is touched at all, or a branch says that lanes agree.
     pub(super) fn touches_data(&self) -> bool {
-        self.graph.sites.iter().any(|site| DataSite::of(site).is_some_and(|site| site.touches()))
+        let touches = |site: &Site<'a>| DataSite::of(site).is_some_and(|site| site.touches());
+        self.graph.sites.iter().any(|site| touches(site) || is_uniform(site))
     }
 
     pub(super) fn program(mut self) -> Program {
@@ -167,7 +173,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
         let mut synchronises = false;
         let mut code: IndexVec<InstrId, Instr> = IndexVec::default();
         let mut sites = IndexVec::default();
-        let (mut relaxed, mut strong, mut volatile) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut relaxed, mut strong, mut volatile, mut uniform) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let polls = self.with_data && flags::polls(self.graph);
         for (index, site) in self.graph.sites.iter_enumerated() {
             if !keep.get(index).copied().unwrap_or(false) {
@@ -184,6 +190,9 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
                 refused = refused.or(Some((site.line(), "its guard is no register")));
             }
             synchronises |= is_root(&site.operation) && !is_control(&site.operation);
+            if self.with_data && is_uniform(site) {
+                uniform.push(code.next_id());
+            }
             if self.with_data && is_relaxed(site) {
                 relaxed.push(code.next_id());
             }
@@ -228,6 +237,7 @@ impl<'g, 'f, 'a> Lowering<'g, 'f, 'a> {
             relaxed,
             strong,
             volatile,
+            uniform,
             refused,
         }
     }

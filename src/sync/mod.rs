@@ -124,7 +124,10 @@ pub fn check<'a>(
         if told.iter().any(|check| check.rule == Rule::PeerRuns) {
             found.retain(|check| check.rule != Rule::PeerRuns);
         }
-        // What reading the instructions tells of a line is told.
+        // What reading the instructions tells of a line is told, if it is as sure.
+        found.retain(|it| {
+            !told.iter().any(|new| (new.rule, new.line) == (it.rule, it.line) && new.confidence > it.confidence)
+        });
         let is_told = |other: &Finding| found.iter().any(|it| (it.rule, it.line) == (other.rule, other.line));
         let new: Vec<Finding> = told.into_iter().filter(|it| !is_told(it)).collect();
         found.extend(new);

@@ -456,6 +456,8 @@ pub struct Program {
     pub strong: Vec<InstrId>,
     /// Of those, the ones that are volatile and no more, in order: lanes of a warp must meet between them all the same.
     pub volatile: Vec<InstrId>,
+    /// Branches that say `.uni` and have a guard, in order, where data is looked at.
+    pub uniform: Vec<InstrId>,
     /// The first line that cannot be followed at all: a call of a function with barriers, a branch to nowhere.
     pub refused: Option<(Line, &'static str)>,
 }
@@ -466,7 +468,7 @@ impl Program {
         Lowering::new(function, graph, false).program()
     }
 
-    /// The same with whatever touches data in shared memory, and what decides where; none where nothing does.
+    /// The same with whatever touches data in shared memory, and what decides where; none where nothing does and no branch says `.uni`.
     pub fn with_data(function: &Function<'_, '_>, graph: &Graph<'_>) -> Option<Program> {
         let lowering = Lowering::new(function, graph, true);
         lowering.touches_data().then(|| lowering.program())

@@ -6,7 +6,7 @@ use super::join::{Known, block_size};
 use super::model::*;
 use super::warp_facts::{self, WarpFacts};
 use crate::base::{Line, Pc};
-use crate::ptx::{FunctionKind, Module, RegisterAction};
+use crate::ptx::{FunctionKind, Module, RegisterAction, Statement};
 use crate::report::{Kernel, LaunchHints, Severity};
 use crate::sync::rules::finding::{self, Finding};
 use crate::sync::rules::rule::{Harm, Rule, Told};
@@ -24,6 +24,7 @@ pub(super) fn barriers(kernel: &Kernel, known: &Known<'_>, warp_facts: &WarpFact
         _ => true,
     };
     checks.extend(warp_facts.checks.iter().filter(is_told).cloned());
+    checks.extend(pragmas(known, module));
     checks.sort_by_key(|check| (check.line, check.rule));
     let mut of_line: HashMap<Line, Vec<Pc>> = HashMap::new();
     for record in &known.section.function.mbarriers {
@@ -179,9 +180,58 @@ fn setmaxnreg(kernel: &Kernel, warp_facts: &WarpFacts, module: &Module<'_>) -> V
     checks
 }
 
+/// Pragmas of a kernel that ptxas says it does nothing for: `Pragma 'nounrol' unsupported`. What it knows, it alone can say.
+fn pragmas(known: &Known<'_>, module: &Module<'_>) -> Vec<Finding> {
+    let Some((first, last)) = known.function.map(|function| function.lines()) else { return Vec::new() };
+    let within = || module.statements().iter().filter(|statement| (first..=last).contains(&statement.first_line));
+    let mut checks: Vec<Finding> = Vec::new();
+    for (name, advisory) in known.advisories.iter().filter_map(|advisory| Some((ignored(&advisory.message)?, advisory)))
+    {
+        let is_named = |text: &str| text == name || text.split_whitespace().next() == Some(name);
+        let named = |statement: &Statement| statement.strings(module.text()).find(|text| is_named(text));
+        for (statement, text) in within().filter_map(|statement| Some((statement, named(statement)?))) {
+            // A header is one statement of several lines.
+            let before = (text.as_ptr() as usize).saturating_sub(statement.text(module.text()).as_ptr() as usize);
+            let above = statement.text(module.text()).get(..before).unwrap_or("").matches('\n').count();
+            let line = Line(statement.first_line.0 + above as u32);
+            if checks.iter().any(|check| check.line == line) {
+                continue;
+            }
+            checks.push(Finding {
+                rule: Rule::DirectiveHeeded,
+                confidence: finding::Confidence::Certain,
+                line,
+                message: format!("ptxas does nothing for the pragma \"{name}\""),
+                reasoning: format!("it says: {}", advisory.message),
+            });
+        }
+    }
+    checks
+}
+
+/// The pragma that a message says is ignored.
+fn ignored(message: &str) -> Option<&str> {
+    let rest = message.strip_prefix("Pragma ")?;
+    if !message.ends_with("unsupported") && !message.contains("ignoring pragma") {
+        return None;
+    }
+    match rest.strip_prefix('\'') {
+        Some(quoted) => quoted.split_once('\'').map(|(name, _)| name),
+        None => rest.split_whitespace().next(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{doubted, finding};
+    use super::{doubted, finding, ignored};
+
+    #[test]
+    fn pragmas_that_ptxas_ignores() {
+        assert_eq!(ignored("Pragma 'unroll 4' unsupported"), Some("unroll 4"));
+        assert_eq!(ignored("Pragma 'frequency' not supported on .func, ignoring pragma"), Some("frequency"));
+        assert_eq!(ignored("Pragma nounroll requires a loop, ignoring pragma"), Some("nounroll"));
+        assert_eq!(ignored("Pragma 'enable_smem_spilling' is not allowed for dynamic SMEM"), None);
+    }
 
     #[test]
     fn what_is_possible_is_not_told_as_a_fact() {

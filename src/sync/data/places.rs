@@ -206,6 +206,48 @@ fn misused(program: &Program, found: &Misused) -> Option<Wrong> {
             "an mbarrier is touched by mbarrier instructions alone, until mbarrier.inval gives its memory back",
             at,
         ),
+        Misuse::Parted { one, other, warp } => (
+            Rule::BranchUniform,
+            format!("lanes {one} and {other} of warp {warp} go different ways at this branch, which says .uni"),
+            "with .uni all lanes of a warp take a branch, or none does: without it they may part",
+            0,
+        ),
+        Misuse::Left { lanes, at } => (
+            Rule::WholeWarps,
+            format!(
+                "{lanes} lanes of a warp that comes to this barrier have gone another way at line {}",
+                program.code.get(at)?.line
+            ),
+            "all lanes of a warp run it together, in every turn of a loop: trips have to be the same for all of them",
+            0,
+        ),
+        Misuse::Round { id, by } => (
+            Rule::NoMoreThreads,
+            format!(
+                "comes to barrier {id} and may count in the round before, which line {} comes to",
+                program.code.get(by)?.line
+            ),
+            "nothing says that the round before is over: those that wait in it may go on with others than those they wait for; each \
+             purpose has a barrier of its own",
+            id,
+        ),
+        Misuse::Astray { at, announced, by } => (
+            Rule::EqualBytes,
+            format!(
+                "copies for the mbarrier {}, and line {} has announced the bytes at {}",
+                program.name_of(at, |_| false),
+                program.code.get(by)?.line,
+                program.name_of(announced, |_| false)
+            ),
+            "a copy signals the mbarrier at which its bytes are announced, that of the stage that it fills",
+            0,
+        ),
+        Misuse::Source { room } => (
+            Rule::SourceSize,
+            format!("cp.async of {room} bytes is given what is left of a row, and that may be more"),
+            "src-size is at most cp-size: the rest is filled with zeros",
+            room,
+        ),
         Misuse::Lane { lane, warp } => {
             let own = warp % 4 * 32;
             (
@@ -216,5 +258,10 @@ fn misused(program: &Program, found: &Misused) -> Option<Wrong> {
             )
         }
     };
-    (basis <= Basis::Input).then(|| Wrong { rule, pc, message, reasoning, basis, places: BTreeSet::from([place]) })
+    // How far lanes go on together, a host may see to.
+    let most = match misuse {
+        Misuse::Parted { .. } | Misuse::Left { .. } => Basis::Fact,
+        _ => Basis::Input,
+    };
+    (basis <= most).then(|| Wrong { rule, pc, message, reasoning, basis, places: BTreeSet::from([place]) })
 }

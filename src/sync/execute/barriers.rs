@@ -54,6 +54,9 @@ impl Run<'_> {
         let place = Place::Named { rank, id };
         let clock = self.clocks.send(warp);
         self.clocks.come(place, &clock);
+        if threads == 32 {
+            self.comes_to_round(warp, place, &clock, over);
+        }
         if over {
             self.clocks.end(place);
             // Who only arrives waits for nobody. The phases of mbarriers are counted as if it did.
@@ -154,6 +157,9 @@ impl Run<'_> {
                         data.footprint.announce((at, before), bytes, word.basis, line);
                     }
                     let is_over = mbarrier.phase != before;
+                    if !completes {
+                        self.announces(warp, at);
+                    }
                     self.comes_now(at, line, warp, is_over);
                 }
             }
@@ -190,6 +196,9 @@ impl Run<'_> {
                     let is_over = mbarrier.phase != phase;
                     if let Some(data) = self.data.as_mut().filter(|_| bytes > 0) {
                         data.footprint.announce((at, phase), bytes, announced_by, line);
+                    }
+                    if bytes > 0 {
+                        self.announces(warp, at);
                     }
                     self.equations.extend(equation);
                     self.arrives_at(warp, at);
@@ -350,7 +359,8 @@ impl Run<'_> {
                 };
                 let mbarrier = self.machine.mbarrier(at).map_err(|fault| Stop::Fault(fault, line, warp))?;
                 mbarrier.start();
-                let phase = Some(mbarrier.phase);
+                let (phase, is_announced) = (Some(mbarrier.phase), mbarrier.announced > 0);
+                self.copies_for(warp, at, is_announced);
                 self.copy_touches(warp, lane, ends, at, brings, multicast.map(|_| rank));
                 let leaves = place.map(|place| (SharedAddress::new(at.rank(), place), answer));
                 self.pieces += 8;

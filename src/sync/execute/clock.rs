@@ -93,7 +93,7 @@ impl Meeting {
 }
 
 /// Where warps meet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Place {
     /// A named barrier of a block.
     Named { rank: u64, id: u64 },
@@ -130,6 +130,13 @@ impl Clocks {
         let meeting = self.meetings.entry(place).or_default();
         meeting.coming.join(what);
         what.covers(&meeting.over)
+    }
+
+    /// Whether whoever comes to a meeting knows of the first warps that they have come to the phases that are over there, whether what they
+    /// wrote is seen or not.
+    pub fn is_after(&self, place: Place, what: &Clock, warps: usize) -> bool {
+        let over = self.meetings.get(&place).map_or(&[][..], |meeting| &meeting.over.known);
+        over.iter().take(warps).enumerate().all(|(warp, known)| what.passed(warp) >= *known)
     }
 
     /// A phase ends.

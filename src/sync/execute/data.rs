@@ -6,6 +6,7 @@
 //! writes it, where the second does not know that the first is over, or where the async proxy does not see what the generic one
 //! wrote. One schedule tells it for all: what orders two accesses orders them in every one.
 
+mod alone;
 mod boxes;
 mod columns;
 mod operations;
@@ -16,6 +17,7 @@ pub use columns::{Misuse, Misused};
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use self::alone::Alone;
 use self::boxes::Boxes;
 use self::columns::ColumnsUsed;
 use self::peers::Arrivals;
@@ -208,6 +210,8 @@ pub(super) struct Data {
     boxes: Boxes,
     /// The last arrivals at mbarriers of other blocks.
     arrivals: Arrivals,
+    /// Lanes that have parted, rounds of named barriers and sizes of copies.
+    alone: Alone,
 }
 
 /// What touches bytes: everything but where.
@@ -251,6 +255,7 @@ impl Data {
             columns: ColumnsUsed::default(),
             boxes: Boxes::default(),
             arrivals: Arrivals::default(),
+            alone: Alone::default(),
         }
     }
 

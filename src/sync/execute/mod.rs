@@ -417,6 +417,7 @@ pub fn execute_data(program: &Program, launch: &Launch, scenario: Scenario, budg
         data = run.data.take();
         if let Some(data) = &mut data {
             data.settle_boxes();
+            data.settle_astray();
             let mbarriers = &run.machine.mbarriers;
             data.footprint.ends(|at| mbarriers.get(&at).map_or(0, |mbarrier| mbarrier.phase));
         }

@@ -289,6 +289,7 @@ impl Run<'_> {
         self.pieces += self.price(warp, &instr.op, guarded);
         let next = match &instr.op {
             Op::Branch { to } => {
+                self.parts(warp, guarded, mask);
                 self.branch(warp, strand, &[(*to, guarded), (pc.next(), mask & !guarded)]);
                 Next::Done
             }
@@ -350,10 +351,15 @@ impl Run<'_> {
                 if self.lacks(warp, guarded) != 0 && state != State::TimedOut =>
             {
                 // Compilers let lanes meet before an instruction that they run together, and hardware counts warps.
-                Next::Again(Wait::Lanes { mask: self.lacks(warp, guarded) })
+                let lacks = self.lacks(warp, guarded);
+                if matches!(instr.op, Op::Named { aligned: true, .. }) {
+                    self.waits_for_lanes(warp, lacks);
+                }
+                Next::Again(Wait::Lanes { mask: lacks })
             }
             Op::Named { action, id, count, to, .. } => {
                 self.meet(warp);
+                self.comes_together(warp);
                 self.named(warp, guarded, *action, *id, *count, *to, line)?
             }
             Op::Cluster { action } => {

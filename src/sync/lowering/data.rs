@@ -50,7 +50,7 @@ impl<'a> DataSite<'a> {
         let (what, operands) = match site.operation {
             Operation::CpAsync(CpAsync::Copy) => {
                 let bytes = instruction.operand(2)?.value().and_then(|bytes| u32::try_from(bytes).ok())?;
-                (What::CopyAsync { bytes }, [instruction.operand(0), None, None, None, None])
+                (What::CopyAsync { bytes }, [instruction.operand(0), instruction.operand(3), None, None, None])
             }
             Operation::CpAsync(CpAsync::CommitGroup) => (What::CommitGroup(Stream::CpAsync), [None; 5]),
             Operation::CpAsync(CpAsync::WaitGroup(pending)) => {
@@ -247,6 +247,13 @@ pub(super) fn names_of_ends<'a>(instruction: Instruction<'a>) -> impl Iterator<I
 }
 
 impl<'a> Lowering<'_, '_, 'a> {
+    /// Whether an operand is a register of 32 bits: behind the size of a copy may stand a predicate or a cache policy, too.
+    fn is_number(&self, operand: &Operand<'a>, at: StatementId) -> bool {
+        let register = operand.name().and_then(|name| self.resolve(name, at));
+        let declared = register.and_then(|register| self.graph.registers.declaration(register));
+        declared.is_some_and(|declared| type_bits(declared.ty) == Some(32))
+    }
+
     /// Where the bytes of a copy that completes on an mbarrier lie, where data is looked at.
     pub(super) fn ends_of_copy(&mut self, instruction: Instruction<'a>, at: StatementId) -> Option<CopyEnds> {
         if !self.with_data {
@@ -273,7 +280,10 @@ impl<'a> Lowering<'_, '_, 'a> {
                 let together = site.located.instruction.has("sync");
                 DataOp::Touch { access, space, at: self.address(first?, at)?, bytes, lanes, together }
             }
-            What::CopyAsync { bytes } => DataOp::CopyAsync { to: self.address(first?, at)?, bytes },
+            What::CopyAsync { bytes } => {
+                let from = second.filter(|size| self.is_number(size, at)).map(|size| self.source(size, at));
+                DataOp::CopyAsync { to: self.address(first?, at)?, bytes, from }
+            }
             What::BulkStore { tensor } => {
                 let bytes = match second {
                     Some(size) if !tensor => Bytes::Number(self.source(size, at)),

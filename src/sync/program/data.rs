@@ -115,6 +115,8 @@ pub enum DataOp {
         to: Address,
         /// How many.
         bytes: u32,
+        /// How many of them are read, where a register says so.
+        from: Option<Source>,
     },
     /// `cp.async.bulk` from shared memory, in a bulk group.
     BulkStore {

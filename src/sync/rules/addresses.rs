@@ -286,39 +286,36 @@ pub fn cluster_size(warps: &Warps<'_>, function: &Function<'_, '_>) -> Option<Fi
     })
 }
 
-/// A block that no launch may have.
+/// A block that no launch may have, or that directives say of what is not done.
 pub fn block_size(function: &Function<'_, '_>) -> Option<Finding> {
     let header = function.header();
-    let finding = |directive, message: String, reasoning: &str| {
+    let finding = |rule, directive, message: String, reasoning: &str| {
         let (confidence, reasoning) = (Confidence::Likely, reasoning.to_owned());
-        Some(Finding { rule: Rule::BlockFits, confidence, line: line_of(function, directive)?, message, reasoning })
+        Some(Finding { rule, confidence, line: line_of(function, directive)?, message, reasoning })
     };
+    let ignored = |message, reasoning| finding(Rule::DirectiveHeeded, ".minnctapersm", message, reasoning);
     let threads = |size: [u32; 3]| size.iter().map(|axis| u64::from(*axis)).product::<u64>();
     if let Some(threads) = header.required_threads().map(threads).filter(|threads| *threads > MOST_THREADS) {
         let message = format!("a block of {threads} threads, more than the {MOST_THREADS} that there may be");
-        return finding(".reqntid", message, "no launch of this kernel is accepted");
+        return finding(Rule::BlockFits, ".reqntid", message, "no launch of this kernel is accepted");
     }
     let least = u64::from(header.min_blocks_per_sm()?);
     match header.required_threads().or(header.max_threads()).map(threads) {
         None => {
             let message = ".minnctapersm without .maxntid or .reqntid".to_owned();
             let reasoning = "how many registers so many blocks leave for a thread hangs on how many threads they have: it is ignored";
-            return finding(".minnctapersm", message, reasoning);
+            return ignored(message, reasoning);
         }
         Some(threads) if threads * least > MOST_ON_SM => {
             let message =
                 format!(".minnctapersm {least} with blocks of {threads} threads: {} on an SM", threads * least);
-            return finding(".minnctapersm", message, "an SM holds 2,048 threads at most: it is ignored");
+            return ignored(message, "an SM holds 2,048 threads at most: it is ignored");
         }
         Some(_) => {}
     }
     header.max_registers()?;
     let message = ".minnctapersm beside .maxnreg".to_owned();
-    finding(
-        ".minnctapersm",
-        message,
-        "each of them decides how many registers a thread may have: a kernel has one of them",
-    )
+    ignored(message, "each of them decides how many registers a thread may have: a kernel has one of them")
 }
 
 /// Threads that an SM holds at most, of any architecture.
@@ -796,17 +793,21 @@ fn users(warps: &Warps<'_>, (index, site): (SiteId, &Site<'_>)) -> ThreadSet {
 /// What mapa is given.
 fn mapped(warps: &Warps<'_>, (index, site): (SiteId, &Site<'_>), add: Add<'_>) {
     let instruction = site.located.instruction;
-    let Some(root) = instruction.operand(1).and_then(|operand| warps.values.root(&warps.graph, index, operand)) else {
-        return;
-    };
+    let Some(operand) = instruction.operand(1) else { return };
     let in_space = instruction.modifiers().any(|word| word.starts_with("shared"));
-    let fits = match root {
-        Root::In(space) => in_space && space == StateSpace::Shared,
-        Root::Generic(space) => !in_space && space == StateSpace::Shared,
-        Root::Mapped => false,
+    let given = match warps.values.root(&warps.graph, index, operand) {
+        Some(Root::In(StateSpace::Shared)) if in_space => None,
+        Some(Root::Generic(StateSpace::Shared)) if !in_space => None,
+        Some(root) => Some(in_words(root)),
+        None if warps.values.may_be_mapped(&warps.graph, index, operand) => Some(in_words(Root::Mapped)),
+        // No launch knows where the shared memory of a block is.
+        None => warps
+            .values
+            .parameter(&warps.graph, index, operand)
+            .map(|_| "a pointer that the launch hands over".to_owned()),
     };
-    if !fits {
-        let message = format!("mapa is given {}", in_words(root));
+    if let Some(given) = given {
+        let message = format!("mapa is given {given}");
         let reasoning =
             "mapa takes an address in the shared memory of the block that runs it, of the space that it names";
         add(Rule::OfSpace, Confidence::Likely, message, reasoning.to_owned());

@@ -3,23 +3,24 @@
 use std::ops::ControlFlow;
 
 use crate::base::{FastSet, IndexVec, work};
-use crate::ptx::{Bulk, CpAsync, Operand, Operation, Register, Shape, Wgmma};
+use crate::ptx::{Bulk, CpAsync, Operand, Operation, Register, Wgmma};
 use crate::simt::{BlockId, Graph, Site, SiteId, Warps, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
+use crate::sync::rules::operands;
 use crate::sync::rules::rule::Rule;
 
 /// Copies from which a commit is looked for.
 const MAX_COPIES: usize = 64;
 
 /// What a path has done last, one bit each; several where paths meet.
-type States = u16;
+pub(super) type States = u16;
 
 /// Nothing yet.
 const START: States = 1;
 /// A fence.
-const FENCED: States = 2;
+pub(super) const FENCED: States = 2;
 /// Work that belongs to no group yet.
-const OPEN: States = 4;
+pub(super) const OPEN: States = 4;
 /// A group that nobody has waited for.
 const COMMITTED: States = 8;
 /// A wait that leaves groups on their way.
@@ -28,7 +29,7 @@ const SOME_LEFT: States = 16;
 const DONE: States = 32;
 
 /// What may have come last at each instruction, by index; 0 where none is reached.
-fn along(graph: &Graph<'_>, step: impl Fn(&Site<'_>) -> Option<States>) -> IndexVec<SiteId, States> {
+pub(super) fn along(graph: &Graph<'_>, step: impl Fn(&Site<'_>) -> Option<States>) -> IndexVec<SiteId, States> {
     states(graph, |state, site| step(site).map_or(state, |after| after_guard(site, state, after)))
 }
 
@@ -210,7 +211,9 @@ fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
         return;
     }
     unfenced(graph, is_mma, checks);
-    unfenced_operands(graph, checks);
+    if !checks.iter().any(|known| known.rule == Rule::WgmmaFenced) {
+        checks.extend(operands::unfenced(graph));
+    }
     let states = along(graph, |site| match site.operation {
         Operation::Wgmma(Wgmma::Fence) => Some(FENCED),
         Operation::Wgmma(Wgmma::MmaAsync) => Some(OPEN),
@@ -261,7 +264,14 @@ fn wgmma(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
             _ => {}
         }
     }
-    if let [last] = refenced[..] {
+    // Where all is waited for, how many groups there are is nobody's concern.
+    let counts = graph
+        .sites
+        .iter()
+        .any(|site| matches!(site.operation, Operation::Wgmma(Wgmma::WaitGroup(left)) if left != Some(0)));
+    if let [last] = refenced[..]
+        && counts
+    {
         add(
             Rule::WgmmaCommitted,
             last.line(),
@@ -310,43 +320,6 @@ fn unfenced(graph: &Graph<'_>, is_mma: impl Fn(&Operation<'_>) -> bool, checks: 
             line: site.line(),
             message: format!("wgmma.mma_async with no wgmma.fence since {since}"),
             reasoning: "wgmma.fence comes between writing registers and the multiplications that have them: a path to this line has none"
-                .to_owned(),
-        });
-    }
-}
-
-/// The first multiplication that no path brings a fence to from where registers of its matrix A were loaded.
-fn unfenced_operands(graph: &Graph<'_>, checks: &mut Vec<Finding>) {
-    if checks.iter().any(|known| known.rule == Rule::WgmmaFenced) {
-        return;
-    }
-    let is_mma = |site: &Site<'_>| matches!(site.operation, Operation::Wgmma(Wgmma::MmaAsync));
-    let matrix = |site: &Site<'_>| -> Vec<Register> {
-        let Some(operand) = site.located.instruction.operand(1) else { return Vec::new() };
-        let Shape::Vector(parts) = operand.shape() else { return Vec::new() };
-        let resolve = |part: Operand<'_>| graph.registers.resolve(part.name()?, site.located.id);
-        parts.filter_map(resolve).collect()
-    };
-    let operands: FastSet<Register> = graph.sites.iter().filter(|site| is_mma(site)).flat_map(matrix).collect();
-    if operands.is_empty() {
-        return;
-    }
-    let states = along(graph, |site| match site.operation {
-        Operation::Wgmma(Wgmma::Fence) => Some(FENCED),
-        Operation::Wgmma(_) => None,
-        // Compilers move copies and conversions about as they like.
-        _ if !matches!(site.located.instruction.mnemonic(), "ld" | "ldmatrix" | "mov") => None,
-        _ => graph.registers.written_by(&site.located).any(|to| operands.contains(&to)).then_some(OPEN),
-    });
-    let bare = |(site, state): &(&Site<'_>, &States)| is_mma(site) && **state == OPEN && !matrix(site).is_empty();
-    if let Some((site, _)) = graph.sites.iter().zip(&states).find(bare) {
-        checks.push(Finding {
-            rule: Rule::WgmmaFenced,
-            confidence: Confidence::Likely,
-            line: site.line(),
-            message: "wgmma.mma_async with no wgmma.fence since the registers of A were loaded".to_owned(),
-            reasoning: "wgmma.fence comes between writing registers and the multiplications that have them: every path to this line has \
-                        none"
                 .to_owned(),
         });
     }

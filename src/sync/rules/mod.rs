@@ -17,6 +17,7 @@ pub mod groups;
 pub mod issue;
 pub mod mbarrier_checks;
 pub mod mbarriers;
+pub mod operands;
 pub mod parting;
 pub mod registers;
 pub mod ring_ends;

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use crate::base::{FastMap, work};
 use crate::ptx::{Instruction, Operand, Operation, Register};
 use crate::simt::{
-    Bits, BlockId, Held, Paths, Patterns, Site, SiteId, ThreadSet, Uniformity, Value, Variation, Warps, dataflow,
+    Bits, BlockId, Graph, Held, Paths, Patterns, Site, SiteId, ThreadSet, Uniformity, Value, Variation, Warps, dataflow,
 };
 use crate::sync::LANES;
 use crate::sync::rules::agreement::Agreement;
@@ -54,7 +54,7 @@ pub fn check(agreement: &mut Agreement<'_, '_>, bits: &Bits) -> Vec<Finding> {
         };
         let own = own.get_or_insert_with(|| Own::new(warps, bits));
         let decides = |block: BlockId| {
-            matches!(site.operation, Operation::Branch { .. }) || go_elsewhere(warps, block, site.block)
+            matches!(site.operation, Operation::Branch { .. }) || go_elsewhere(graph, block, site.block)
         };
         let last = |block: BlockId| warps.graph.blocks.get(block).map(|block| block.last());
         let by_load = parts
@@ -145,8 +145,7 @@ fn is_named(warps: &Warps<'_>, index: SiteId, site: &Site<'_>) -> bool {
 }
 
 /// Whether lanes that leave a block without coming to another one run something else: those that end are not waited for.
-fn go_elsewhere(warps: &Warps<'_>, from: BlockId, home: BlockId) -> bool {
-    let graph = &warps.graph;
+pub(in crate::sync) fn go_elsewhere(graph: &Graph<'_>, from: BlockId, home: BlockId) -> bool {
     let Some(block) = graph.blocks.get(from) else { return false };
     let works = |block: BlockId| {
         graph.sites_of(block).any(|(_, site)| {

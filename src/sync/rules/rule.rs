@@ -142,7 +142,7 @@ rules! {
         /// Nothing hangs on which lane is elected.
         ElectedLane "PI211" Other Read,
         /// A branch that says .uni is taken by all lanes of a warp, or by none.
-        BranchUniform "PI212" Other Read,
+        BranchUniform "PI212" Other Both,
     }
     Mbarrier {
         /// An mbarrier is initialised.
@@ -284,7 +284,7 @@ rules! {
         /// Ranks and masks name blocks that the cluster has.
         WithinCluster "PI815" Fatal Both,
         /// A copy reads no more than it copies.
-        SourceSize "PI816" Other Read,
+        SourceSize "PI816" Other Both,
         /// The address of local memory stays with its thread.
         LocalKept "PI817" Other Read,
         /// What the kernel writes is read on a way that sees it.
@@ -305,6 +305,8 @@ rules! {
         AsTheAbi "PI825" Other Read,
         /// An offset in an address fits into 32 bits.
         OffsetFits "PI826" Other Read,
+        /// A directive does what it says.
+        DirectiveHeeded "PI827" Other Read,
     }
     Flags {
         /// A flag that is waited for is read by a strong load.

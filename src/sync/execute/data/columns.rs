@@ -18,7 +18,7 @@ const MOST: usize = 16;
 /// Products that are told apart.
 const MOST_PRODUCTS: usize = 64;
 
-/// What is wrong with a use of tensor memory.
+/// What an instruction does that is wrong by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misuse {
     /// A product is added to a column that nothing has set.
@@ -50,6 +50,43 @@ pub enum Misuse {
         /// The block with the odd rank.
         rank: u64,
     },
+    /// Lanes of a warp go different ways at a branch that says `.uni`.
+    Parted {
+        /// A lane that goes one way.
+        one: u8,
+        /// A lane that goes the other.
+        other: u8,
+        /// The warp of its block.
+        warp: usize,
+    },
+    /// Lanes of a warp end where others come to what the whole of it runs.
+    Left {
+        /// How many.
+        lanes: u8,
+        /// Where they parted.
+        at: InstrId,
+    },
+    /// A warp comes to a named barrier and may count in a round before.
+    Round {
+        /// The barrier.
+        id: u64,
+        /// Who has come to the round before.
+        by: InstrId,
+    },
+    /// A copy is for another mbarrier than its bytes were announced at.
+    Astray {
+        /// The mbarrier that it is for.
+        at: u64,
+        /// The one at which they were announced.
+        announced: u64,
+        /// Where.
+        by: InstrId,
+    },
+    /// A copy reads more bytes than it writes.
+    Source {
+        /// What it writes.
+        room: u64,
+    },
     /// A warp is at lanes that it does not reach.
     Lane {
         /// The lane.
@@ -59,7 +96,7 @@ pub enum Misuse {
     },
 }
 
-/// A use of tensor memory that is wrong.
+/// An instruction that is wrong by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Misused {
     /// The instruction of the skeleton.

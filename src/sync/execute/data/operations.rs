@@ -197,7 +197,10 @@ impl Run<'_> {
                 }
                 self.touches(warp, mask & lanes, access, (space, at, bytes));
             }
-            DataOp::CopyAsync { to, bytes } => {
+            DataOp::CopyAsync { to, bytes, from } => {
+                if let Some(from) = from {
+                    self.reads_so_many(warp, mask, (from, bytes));
+                }
                 let Some(data) = &mut self.data else { return };
                 let (agent, epoch) = data.issue(Agent::Stream(warp, Stream::CpAsync, 0));
                 let (access, by) = (Access::Write, By::CpAsync);

@@ -194,8 +194,14 @@ fn fences_between_multiplications() {
     assert_eq!(checks(&twice("mul.f32 %f1, %f1, 0f40000000;")), [("PI501", Confidence::Likely)]);
     assert_eq!(checks(&twice("mul.f32 %f1, %f1, 0f40000000;\nwgmma.fence.sync.aligned;")), []);
     assert_eq!(checks(&format!("{mma}\n{commit}")), [("PI501", Confidence::Likely)]);
-    // One that no group has before the next fence is left out; where several are, a group goes across fences.
+    // One that no group has before the next fence is left out where waits count groups; where several are, a group goes across fences.
     let fence = "wgmma.fence.sync.aligned;";
-    assert_eq!(checks(&format!("{fence}\n{mma}\n{fence}\n{mma}\n{commit}")), [("PI502", Confidence::Likely)]);
+    let two = format!("{fence}\n{mma}\n{fence}\n{mma}\n");
+    assert_eq!(checks(&format!("{two}{commit}")), [], "all is waited for");
+    let counted = format!(
+        "{}\nwgmma.wait_group.sync.aligned 0;",
+        commit.replace("wait_group.sync.aligned 0", "wait_group.sync.aligned 1")
+    );
+    assert_eq!(checks(&format!("{two}{counted}")), [("PI502", Confidence::Likely)]);
     assert_eq!(checks(&format!("{fence}\n{mma}\n{fence}\n{mma}\n{fence}\n{mma}\n{commit}")), []);
 }
