@@ -158,7 +158,7 @@ impl Run<'_> {
                     }
                     let is_over = mbarrier.phase != before;
                     if !completes {
-                        self.announces(warp, at);
+                        self.announces(warp, at, before);
                     }
                     self.comes_now(at, line, warp, is_over);
                 }
@@ -198,7 +198,7 @@ impl Run<'_> {
                         data.footprint.announce((at, phase), bytes, announced_by, line);
                     }
                     if bytes > 0 {
-                        self.announces(warp, at);
+                        self.announces(warp, at, phase);
                     }
                     self.equations.extend(equation);
                     self.arrives_at(warp, at);
@@ -359,8 +359,9 @@ impl Run<'_> {
                 };
                 let mbarrier = self.machine.mbarrier(at).map_err(|fault| Stop::Fault(fault, line, warp))?;
                 mbarrier.start();
-                let (phase, is_announced) = (Some(mbarrier.phase), mbarrier.announced > 0);
-                self.copies_for(warp, at, is_announced);
+                let (phase, is_announced) = (mbarrier.phase, mbarrier.announced > 0);
+                self.copies_for(warp, (at, phase), is_announced);
+                let phase = Some(phase);
                 self.copy_touches(warp, lane, ends, at, brings, multicast.map(|_| rank));
                 let leaves = place.map(|place| (SharedAddress::new(at.rank(), place), answer));
                 self.pieces += 8;

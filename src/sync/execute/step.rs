@@ -359,7 +359,7 @@ impl Run<'_> {
             }
             Op::Named { action, id, count, to, .. } => {
                 self.meet(warp);
-                self.comes_together(warp);
+                self.comes_together(warp, guarded);
                 self.named(warp, guarded, *action, *id, *count, *to, line)?
             }
             Op::Cluster { action } => {

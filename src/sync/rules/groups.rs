@@ -13,14 +13,14 @@ use crate::sync::rules::rule::Rule;
 const MAX_COPIES: usize = 64;
 
 /// What a path has done last, one bit each; several where paths meet.
-pub(super) type States = u16;
+type States = u16;
 
 /// Nothing yet.
 const START: States = 1;
 /// A fence.
-pub(super) const FENCED: States = 2;
+const FENCED: States = 2;
 /// Work that belongs to no group yet.
-pub(super) const OPEN: States = 4;
+const OPEN: States = 4;
 /// A group that nobody has waited for.
 const COMMITTED: States = 8;
 /// A wait that leaves groups on their way.
@@ -29,7 +29,7 @@ const SOME_LEFT: States = 16;
 const DONE: States = 32;
 
 /// What may have come last at each instruction, by index; 0 where none is reached.
-pub(super) fn along(graph: &Graph<'_>, step: impl Fn(&Site<'_>) -> Option<States>) -> IndexVec<SiteId, States> {
+fn along(graph: &Graph<'_>, step: impl Fn(&Site<'_>) -> Option<States>) -> IndexVec<SiteId, States> {
     states(graph, |state, site| step(site).map_or(state, |after| after_guard(site, state, after)))
 }
 

@@ -1,13 +1,13 @@
 //! Registers that wgmma reads its matrix A from: a fence comes between what writes them and the multiplication.
 //!
 //! Compilers move copies and arithmetic about as they like, for they know of no fence. A load of memory that others may write stays where
-//! it is: behind a fence, what is computed from it is written behind the fence, too.
+//! it is: behind a fence, what is computed from it is written behind the fence, too. So is a register that a multiplication behind the
+//! fence has read before it is written.
 
 use crate::base::{FastMap, FastSet, work};
 use crate::ptx::{Instruction, Operand, Operation, Register, Shape, Wgmma};
 use crate::simt::{BlockId, Graph, Site, dataflow};
 use crate::sync::rules::finding::{Confidence, Finding};
-use crate::sync::rules::groups::{FENCED, OPEN, States, along};
 use crate::sync::rules::rule::Rule;
 
 /// Registers that matrices are computed from, at most.
@@ -31,66 +31,74 @@ fn stays(instruction: &Instruction<'_>) -> bool {
     matches!(instruction.mnemonic(), "ld" | "ldmatrix") && !instruction.modifiers().any(moves)
 }
 
-/// The first multiplication with registers of its matrix A that were loaded since the last fence, or computed from what was.
+/// The first multiplication with registers of its matrix A that were written since the last fence on a path that leads to it.
 pub fn unfenced(graph: &Graph<'_>) -> Option<Finding> {
     let operands: FastSet<Register> =
         graph.sites.iter().filter(|site| is_mma(site)).flat_map(|site| matrix(graph, site)).collect();
     if operands.is_empty() {
         return None;
     }
-    let found = of_loads(graph, &operands).or_else(|| of_copies(graph, &operands))?;
+    let found = written_late(graph, &operands)?;
     Some(Finding {
         rule: Rule::WgmmaFenced,
         confidence: Confidence::Likely,
         line: found.line(),
-        message: "wgmma.mma_async with no wgmma.fence since the registers of A were loaded".to_owned(),
+        message: "wgmma.mma_async with no wgmma.fence since the registers of A were written".to_owned(),
         reasoning: "wgmma.fence comes between writing registers and the multiplications that have them".to_owned(),
     })
 }
 
-/// The first one that a path leads to from a load that its matrix is computed from, with no fence between.
-fn of_loads<'g, 'a>(graph: &'g Graph<'a>, operands: &FastSet<Register>) -> Option<&'g Site<'a>> {
+/// What a path has done to registers since the last fence.
+#[derive(Clone, Default)]
+struct Since {
+    /// Loaded, or computed from what was, or written when a multiplication had read them.
+    written: FastSet<Register>,
+    /// Read by multiplications.
+    used: FastSet<Register>,
+}
+
+fn written_late<'g, 'a>(graph: &'g Graph<'a>, operands: &FastSet<Register>) -> Option<&'g Site<'a>> {
     let sources = sources(graph, operands)?;
-    type Loaded = FastSet<Register>;
-    let step = |site: &Site<'_>, loaded: &mut Loaded| {
+    let step = |site: &Site<'_>, since: &mut Since| {
         work::spend(1);
         match site.operation {
-            Operation::Wgmma(Wgmma::Fence) if site.guard.is_none() => return loaded.clear(),
+            Operation::Wgmma(Wgmma::Fence) if site.guard.is_none() => return *since = Since::default(),
+            Operation::Wgmma(Wgmma::MmaAsync) => return since.used.extend(matrix(graph, site)),
             Operation::Wgmma(_) => return,
             _ => {}
         }
         let instruction = &site.located.instruction;
-        let reads_loaded =
-            || graph.registers.of(&site.located).any(|used| !used.is_def && loaded.contains(&used.register));
-        let is_load = matches!(instruction.mnemonic(), "ld" | "ldmatrix");
-        let is_loaded = if is_load { stays(instruction) } else { reads_loaded() };
-        let written: Vec<Register> =
-            graph.registers.written_by(&site.located).filter(|to| sources.contains(to)).collect();
-        for to in written {
-            if is_loaded {
-                loaded.insert(to);
+        let mut read = graph.registers.of(&site.located).filter(|used| !used.is_def).map(|used| used.register);
+        let is_late = match instruction.mnemonic() {
+            "ld" | "ldmatrix" => stays(instruction),
+            _ => read.any(|register| since.written.contains(&register)),
+        };
+        for to in graph.registers.written_by(&site.located).filter(|to| sources.contains(to)) {
+            if is_late || since.used.contains(&to) {
+                since.written.insert(to);
             } else if site.guard.is_none() {
-                loaded.remove(&to);
+                since.written.remove(&to);
             }
         }
     };
-    let through = |block: BlockId, mut loaded: Loaded| {
-        graph.sites_of(block).for_each(|(_, site)| step(site, &mut loaded));
-        loaded
+    let through = |block: BlockId, mut since: Since| {
+        graph.sites_of(block).for_each(|(_, site)| step(site, &mut since));
+        since
     };
-    let join = |there: &mut Loaded, coming: Loaded| {
-        let before = there.len();
-        there.extend(coming);
-        there.len() > before
+    let join = |there: &mut Since, coming: Since| {
+        let before = there.written.len() + there.used.len();
+        there.written.extend(coming.written);
+        there.used.extend(coming.used);
+        there.written.len() + there.used.len() > before
     };
-    let before = dataflow::forward(graph, Loaded::default(), through, |_, _, loaded| Some(loaded.clone()), join);
-    before.into_iter_enumerated().find_map(|(block, loaded)| {
-        let mut loaded = loaded?;
+    let before = dataflow::forward(graph, Since::default(), through, |_, _, since| Some(since.clone()), join);
+    before.into_iter_enumerated().find_map(|(block, since)| {
+        let mut since = since?;
         graph.sites_of(block).find_map(|(_, site)| {
-            if is_mma(site) && matrix(graph, site).iter().any(|register| loaded.contains(register)) {
+            if is_mma(site) && matrix(graph, site).iter().any(|register| since.written.contains(register)) {
                 return Some(site);
             }
-            step(site, &mut loaded);
+            step(site, &mut since);
             None
         })
     })
@@ -121,17 +129,4 @@ fn sources(graph: &Graph<'_>, operands: &FastSet<Register>) -> Option<FastSet<Re
         }
     }
     Some(found)
-}
-
-/// The first one that no path brings a fence to from where registers of its matrix were set by a load or a copy.
-fn of_copies<'g, 'a>(graph: &'g Graph<'a>, operands: &FastSet<Register>) -> Option<&'g Site<'a>> {
-    let states = along(graph, |site| match site.operation {
-        Operation::Wgmma(Wgmma::Fence) => Some(FENCED),
-        Operation::Wgmma(_) => None,
-        _ if !matches!(site.located.instruction.mnemonic(), "ld" | "ldmatrix" | "mov") => None,
-        _ => graph.registers.written_by(&site.located).any(|to| operands.contains(&to)).then_some(OPEN),
-    });
-    let bare =
-        |(site, state): &(&Site<'_>, &States)| is_mma(site) && **state == OPEN && !matrix(graph, site).is_empty();
-    graph.sites.iter().zip(&states).find(bare).map(|(site, _)| site)
 }

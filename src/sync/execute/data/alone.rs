@@ -19,12 +19,16 @@ pub(in crate::sync::execute) struct Alone {
     parted: FastMap<usize, [InstrId; LANES]>,
     /// By warp: the instruction that some of its lanes have come to and others have not, these, and where they parted.
     lacking: FastMap<usize, (InstrId, u32, InstrId)>,
+    /// By warp and instruction that whole warps run: the lanes that have.
+    came: FastMap<(usize, InstrId), u32>,
     /// By named barrier: the last arrival of the round under way, and of the one before.
     rounds: FastMap<Place, (InstrId, InstrId)>,
     /// By instruction: the first number of bytes that a copy reads, whether there were others, and whether one was too large.
     sizes: FastMap<InstrId, (u64, bool, bool)>,
     /// By warp: what it has announced last.
     announced: FastMap<usize, Announced>,
+    /// By warp and mbarrier: the phase that it has issued a copy in last.
+    copied: FastMap<(usize, SharedAddress), u64>,
     /// Mbarriers that warps have announced bytes at.
     announcers: FastSet<(usize, SharedAddress)>,
     /// Copies for an mbarrier at which nothing was announced then, while their warp had announced at another one and copied nothing for it.
@@ -36,7 +40,7 @@ pub(in crate::sync::execute) struct Alone {
 struct Announced {
     at: SharedAddress,
     by: InstrId,
-    /// Whether it has issued a copy for it since.
+    /// Whether it has issued a copy for it, in this phase before or since.
     is_copied: bool,
 }
 
@@ -75,18 +79,24 @@ impl Run<'_> {
         let Some(data) = &mut self.data else { return };
         let Some(pc) = data.standing.get(warp).map(|standing| standing.pc) else { return };
         let lane = lacks.trailing_zeros() as usize;
-        let Some(parted) = data.alone.parted.get(&warp).and_then(|parted| parted.get(lane)) else { return };
+        let parted = data.alone.parted.get(&warp).and_then(|parted| parted.get(lane));
+        let Some(parted) = parted.filter(|at| **at != InstrId::ENTRY) else { return };
         data.alone.lacking.entry(warp).or_insert((pc, lacks, *parted));
     }
 
-    /// A warp runs an instruction that whole warps run: those lanes that it has waited for have come, or ended.
-    pub(in crate::sync::execute) fn comes_together(&mut self, warp: usize) {
+    /// A warp runs an instruction that whole warps run: those lanes that it has waited for have come, or ended. Those that came in a turn
+    /// of a loop before have left it.
+    pub(in crate::sync::execute) fn comes_together(&mut self, warp: usize, mask: u32) {
         let exited = self.warps[warp].exited;
         let Some(data) = &mut self.data else { return };
         let Some(standing) = data.standing.get(warp).copied() else { return };
+        let came = data.alone.came.entry((warp, standing.pc)).or_default();
+        let before = std::mem::replace(came, *came | mask);
         let Some((pc, lacks, at)) = data.alone.lacking.remove(&warp) else { return };
-        if pc == standing.pc && lacks & exited != 0 {
-            let misuse = Misuse::Left { lanes: (lacks & exited).count_ones() as u8, at };
+        // Who has never come is told by the branch that keeps him away.
+        let left = lacks & exited & before;
+        if pc == standing.pc && left != 0 {
+            let misuse = Misuse::Left { lanes: left.count_ones() as u8, at };
             data.columns.keep(Misused { pc, misuse, basis: standing.ground });
         }
     }
@@ -111,17 +121,24 @@ impl Run<'_> {
     }
 
     /// A warp announces bytes at an mbarrier.
-    pub(in crate::sync::execute) fn announces(&mut self, warp: usize, at: SharedAddress) {
+    pub(in crate::sync::execute) fn announces(&mut self, warp: usize, at: SharedAddress, phase: u64) {
         let Some(data) = &mut self.data else { return };
         let Some(standing) = data.standing.get(warp).copied() else { return };
-        data.alone.announced.insert(warp, Announced { at, by: standing.pc, is_copied: false });
+        let is_copied = data.alone.copied.get(&(warp, at)) == Some(&phase);
+        data.alone.announced.insert(warp, Announced { at, by: standing.pc, is_copied });
         data.alone.announcers.insert((warp, at));
     }
 
     /// A warp issues a copy for an mbarrier, at which something was announced in the phase under way or not.
-    pub(in crate::sync::execute) fn copies_for(&mut self, warp: usize, at: SharedAddress, is_announced: bool) {
+    pub(in crate::sync::execute) fn copies_for(
+        &mut self,
+        warp: usize,
+        (at, phase): (SharedAddress, u64),
+        is_announced: bool,
+    ) {
         let rank = self.warps[warp].rank;
         let Some(data) = &mut self.data else { return };
+        data.alone.copied.insert((warp, at), phase);
         let Some(standing) = data.standing.get(warp).copied() else { return };
         let Some(announced) = data.alone.announced.get_mut(&warp) else { return };
         if announced.at == at {
