@@ -7,6 +7,9 @@ use std::path::PathBuf;
 /// How much of a file is looked at.
 pub(super) const LOOKED_AT: u64 = 64 << 10;
 
+/// How much of PTX has its first directive, as every compiler writes it.
+const START: usize = 2 << 10;
+
 /// Directives of which PTX has one: ptxas says which of the others is missing.
 const DIRECTIVES: [&str; 4] = [".version", ".target", ".entry", ".func"];
 
@@ -23,6 +26,11 @@ const MAGIC: [(&[u8], &str, &str); 7] = [
 
 /// What a file is that does not look like PTX; none where it does, or nothing tells.
 pub fn foreign(bytes: &[u8]) -> Option<String> {
+    let start = bytes.get(..START).unwrap_or(bytes);
+    let is_plain = |byte: &u8| (9..14).contains(byte) || (32..127).contains(byte);
+    if start.iter().all(is_plain) && str::from_utf8(start).is_ok_and(|text| has_directive(text, DIRECTIVES[0])) {
+        return None;
+    }
     let head = bytes.get(..LOOKED_AT as usize).unwrap_or(bytes);
     let not = |what: &str, remedy: &str| Some(format!("it is {what}: expected PTX text or a cubin; {remedy}"));
     if let Some((_, what, remedy)) = MAGIC.iter().find(|(magic, ..)| head.starts_with(magic)) {

@@ -163,8 +163,10 @@ impl Run<'_> {
             self.memory.open |= to.basis >= Basis::Memory;
             let here = &self.warps[warp];
             let Some(place) = self.shared(*space, address).filter(|_| *bits == 32) else {
-                // Who draws which number is what memory brings: other blocks draw in between with other numbers there.
-                before[lane] = Word { basis: Basis::Memory, ..self.ticket() };
+                // A counter gives one number after the other, as an input that is tried; what other atomics find memory brings.
+                let counts = matches!(how, Atomic::Add | Atomic::Increment);
+                let basis = if counts { Basis::Input } else { Basis::Memory };
+                before[lane] = Word { basis, ..self.ticket() };
                 continue;
             };
             let unknown = || Word { bits: self.scenario.memory.at(address), basis: Basis::Memory };
