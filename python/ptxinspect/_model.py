@@ -991,6 +991,9 @@ class TurnCost(View):
     bank_conflicts: int
     #: Accesses of shared memory that are not decided: counted as if they had none.
     undecided_accesses: int
+    #: Accesses that the first cache is not asked for: volatile, relaxed and acquiring loads of a wider scope than the
+    #: block, atomics, copies of cp.async.cg. The second cache answers them at best.
+    beyond_l1: int
     alone: "CyclesAt"
     #: What one warp alone waits for, the longest first.
     waits: List["LoopWait"]
@@ -1024,9 +1027,23 @@ class LoopCost(View):
     ptx_turns: Optional[int]
     #: Cycles after which global and local memory are taken to answer.
     memory_latency: int
+    #: Loops that other warps of the block are taken to run at the same time, a turn for each of its own: what they put
+    #: on the tensor cores, or on what else they share with it, counts in with_warps.
+    beside: List["LoopBeside"]
     shortest: "TurnCost"
     #: The way with the most instructions, where the loop has branches.
     longest: Optional["TurnCost"]
+
+
+class LoopBeside(View):
+    """LoopBeside."""
+
+    pc: int
+    ptx_line: Optional[int]
+    #: The role that runs it.
+    role: str
+    #: Warps of that role on each scheduler.
+    warps_per_scheduler: int
 
 
 class AccessFacts(View):
@@ -1175,6 +1192,7 @@ __all__ = [
     "LocalVariable",
     "LogLine",
     "Loop",
+    "LoopBeside",
     "LoopCost",
     "LoopWait",
     "MBarrierSite",

@@ -1,7 +1,7 @@
 """A pointer followed through memory by one thread: how long each cache, and what lies behind them, takes to answer."""
 import ctypes
 
-PTX = """.version 8.3
+PTX = """.version 8.4
 .target sm_90a
 .address_size 64
 .visible .entry init(.param .u64 base, .param .u32 mask, .param .u32 shift)
@@ -21,7 +21,30 @@ PTX = """.version 8.3
 DONE:
   ret;
 }
-.visible .entry chase(.param .u64 base, .param .u32 turns, .param .u64 out)
+"""
+
+# A step of the chain, by what asks for it: which of them the first cache answers, is measured.
+STEPS = {
+    "weak": "ld.global.u64 %a0, [%a0];",
+    "relaxed_cta": "ld.relaxed.cta.global.u64 %a0, [%a0];",
+    "cg": "ld.global.cg.u64 %a0, [%a0];",
+    "relaxed_gpu": "ld.relaxed.gpu.global.u64 %a0, [%a0];",
+    "relaxed_sys": "ld.relaxed.sys.global.u64 %a0, [%a0];",
+    "volatile": "ld.volatile.global.u64 %a0, [%a0];",
+    "acquire_cta": "ld.acquire.cta.global.u64 %a0, [%a0];",
+    "acquire_gpu": "ld.acquire.gpu.global.u64 %a0, [%a0];",
+    "acquire_sys": "ld.acquire.sys.global.u64 %a0, [%a0];",
+    "mmio": "ld.mmio.relaxed.sys.global.u64 %a0, [%a0];",
+    "generic_volatile": "ld.volatile.u64 %a0, [%a0];",
+    "atom_cta": "atom.relaxed.cta.global.or.b64 %a0, [%a0], 0;",
+    "atom_or": "atom.global.or.b64 %a0, [%a0], 0;",
+    "atom_add": "atom.global.add.u64 %a0, [%a0], 0;",
+    "atom_cas": "atom.global.cas.b64 %a0, [%a0], 1, 2;",
+    "atom_acquire": "atom.acquire.gpu.global.or.b64 %a0, [%a0], 0;",
+    "atom_generic": "atom.or.b64 %a0, [%a0], 0;",
+}
+
+CHASE = """.visible .entry chase_NAME(.param .u64 base, .param .u32 turns, .param .u64 out)
 {
   .reg .b32 %r<4>; .reg .b64 %a<8>; .reg .pred %p<2>;
   ld.param.u64 %a0, [base]; ld.param.u32 %r0, [turns]; ld.param.u64 %a5, [out];
@@ -29,7 +52,7 @@ DONE:
   mov.u64 %a1, %clock64;
 LOOP:
   .pragma "nounroll";
-  ld.global.cg.u64 %a0, [%a0];
+  STEP
   add.s32 %r0, %r0, -1;
   setp.ne.s32 %p0, %r0, 0;
   @%p0 bra LOOP;
@@ -42,19 +65,23 @@ LOOP:
 }
 """
 
+PTX += "".join(CHASE.replace("NAME", name).replace("STEP", step) for name, step in STEPS.items())
+
 # Nodes, the distance between two as a power of two, and whether caches are filled with something else before.
 PLACES = {"second cache": (1 << 14, 9, False), "DRAM": (1 << 16, 12, True)}
 OTHERS = 1 << 28
+# A ring that the first cache has room for.
+NEAR = (1 << 6, 9)
 
 
 def chase(driver, cubin):
-    """Prints cycles of a step by place. Loads pass by the first cache."""
+    """Prints cycles of a step by place, with loads that pass the first cache by, and by what asks, in a ring that fits the first cache."""
     with open(cubin, "rb") as file:
         image = file.read()
     module, init, follow = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
     driver.call("cuModuleLoadData", ctypes.byref(module), image)
     driver.call("cuModuleGetFunction", ctypes.byref(init), module, b"init")
-    driver.call("cuModuleGetFunction", ctypes.byref(follow), module, b"chase")
+    driver.call("cuModuleGetFunction", ctypes.byref(follow), module, b"chase_cg")
 
     def allocate(size):
         pointer = ctypes.c_uint64()
@@ -80,3 +107,15 @@ def chase(driver, cubin):
         driver.call("cuMemcpyDtoH_v2", seen, out, ctypes.c_size_t(16))
         print(f"{name}: {seen[0] / nodes:.1f} cycles", flush=True)
         driver.call("cuMemFree_v2", base)
+    nodes, shift = NEAR
+    base = allocate(nodes << shift)
+    launch(init, 1, nodes, [base, ctypes.c_uint32(nodes - 1), ctypes.c_uint32(shift)])
+    for name in STEPS:
+        step = ctypes.c_void_p()
+        driver.call("cuModuleGetFunction", ctypes.byref(step), module, f"chase_{name}".encode())
+        turns = nodes * 64
+        launch(step, 1, 1, [base, ctypes.c_uint32(turns), out])
+        seen = (ctypes.c_uint64 * 2)()
+        driver.call("cuMemcpyDtoH_v2", seen, out, ctypes.c_size_t(16))
+        print(f"{name}: {seen[0] / turns:.1f} cycles", flush=True)
+    driver.call("cuMemFree_v2", base)

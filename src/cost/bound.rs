@@ -1,5 +1,7 @@
 //! What the cycles of a turn are made of.
 
+use std::cmp::Ordering;
+
 use crate::base::Pc;
 
 use super::Warps;
@@ -86,6 +88,31 @@ pub struct Estimate {
     pub instructions: u32,
     /// Those of them whose kind nobody measured.
     pub unmeasured: u32,
+    /// Those that ask memory, and not the first cache.
+    pub beyond_l1: u32,
+}
+
+impl Estimate {
+    /// The same with what warps put on the machine that run something else at the same time, of a turn of each: no part does more than it can.
+    pub fn beside(mut self, others: impl Iterator<Item = Load>) -> Estimate {
+        let mut is_more = false;
+        for other in others {
+            is_more = true;
+            match self.loads.iter_mut().find(|load| load.part == other.part) {
+                Some(load) => load.busy += other.busy,
+                None => self.loads.push(other),
+            }
+        }
+        if is_more {
+            self.loads.sort_by(busiest_first);
+            let most = self.loads.first().map_or(0.0, |load| load.busy);
+            self.cycles = self.cycles.max(most);
+            if let Some(load) = self.loads.first().filter(|load| load.busy >= BUSY * self.cycles) {
+                self.bound = Bound::Part(load.part);
+            }
+        }
+        self
+    }
 }
 
 /// From here on a part counts as busy all the time.
@@ -119,6 +146,7 @@ pub(super) fn estimate(steps: &[Step], warps: Warps) -> Option<Estimate> {
         waits,
         instructions: steps.len() as u32,
         unmeasured: steps.iter().filter(|step| !step.unit.measured).count() as u32,
+        beyond_l1: steps.iter().filter(|step| step.unit.beyond_l1).count() as u32,
     })
 }
 
@@ -151,7 +179,7 @@ fn critical(steps: &[Step], waits: &[(u64, Cause)]) -> Vec<(Pc, u32)> {
 }
 
 /// What each part has to do in a turn of all warps of a scheduler.
-fn loads(steps: &[Step], warps: Warps, bank_reads: f64) -> Vec<Load> {
+pub(super) fn loads(steps: &[Step], warps: Warps, bank_reads: f64) -> Vec<Load> {
     let each = f64::from(warps.each.max(1));
     let all = each * f64::from(warps.schedulers.max(1));
     let mut pipes = [0.0; Pipe::COUNT];
@@ -190,6 +218,10 @@ fn loads(steps: &[Step], warps: Warps, bank_reads: f64) -> Vec<Load> {
     ];
     loads.extend(PIPES.map(|pipe| Load { part: Part::Pipe(pipe), busy: pipes[pipe.index()] * each }));
     loads.retain(|load| load.busy > 0.0);
-    loads.sort_by(|a, b| b.busy.total_cmp(&a.busy).then(a.part.cmp(&b.part)));
+    loads.sort_by(busiest_first);
     loads
+}
+
+fn busiest_first(a: &Load, b: &Load) -> Ordering {
+    b.busy.total_cmp(&a.busy).then(a.part.cmp(&b.part))
 }

@@ -87,6 +87,8 @@ pub struct Unit {
     pub block: u8,
     /// Whether such instructions were measured; otherwise they are taken for what resembles them.
     pub measured: bool,
+    /// Whether the first cache is not asked: the second one answers, at best.
+    pub beyond_l1: bool,
 }
 
 impl Unit {
@@ -102,6 +104,7 @@ impl Unit {
             extra: 0,
             block: 0,
             measured: true,
+            beyond_l1: false,
         }
     }
 
@@ -142,6 +145,16 @@ impl Unit {
 
 /// Cycles until memory answers what is in the first cache.
 pub const L1_LATENCY: u16 = 33;
+
+/// Cycles that an atomic takes longer than a load of what is in the second cache: `scripts/cycles --chase`.
+pub const ATOMIC: u16 = 108;
+
+/// Whether a load never asks the first cache, by its modifiers: what is ordered beyond a block (`ld.volatile`, `ld.relaxed` and `ld.acquire` of
+/// the cluster, the GPU, the system, `ld.global.cg`) sees what others write. `STRONG.SM`, the order of a block, is answered by the first cache.
+pub fn passes_first_cache(modifiers: &[&str]) -> bool {
+    let has = |name: &str| modifiers.contains(&name);
+    has("MMIO") || has("STRONG") && (has("GPU") || has("SYS") || has("VC"))
+}
 
 /// Where what is in global and local memory is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -232,6 +245,11 @@ impl Machine {
         Machine { local, ..self }
     }
 
+    /// Cycles until memory answers what the first cache is not asked for.
+    pub fn second_cache(&self) -> u16 {
+        self.latency.max(Memory::L2.latency())
+    }
+
     /// What an instruction asks for, by its name and modifiers.
     pub fn unit(&self, mnemonic: &str, modifiers: &[&str]) -> Unit {
         let has = |name: &str| modifiers.contains(&name);
@@ -280,7 +298,15 @@ impl Machine {
             "STS" => Unit::banks(2 + 2 * words, words, 22, 7),
             "STSM" => Unit::banks(2 + 2 * words, words, 22, 7).unmeasured(),
             "SHFL" => Unit::memory(2, 1, 23, 9),
-            "LDG" | "LD" => Unit { measured: mnemonic == "LDG", ..Unit::banks(2 * words, words, self.latency, 9) },
+            "LDG" | "LD" => {
+                let beyond_l1 = passes_first_cache(modifiers);
+                let latency = if beyond_l1 { self.second_cache() } else { self.latency };
+                Unit { measured: mnemonic == "LDG", beyond_l1, ..Unit::banks(2 * words, words, latency, 9) }
+            }
+            // The second cache does them; how many it does in a cycle was not measured.
+            "ATOM" | "ATOMG" => {
+                Unit { beyond_l1: true, ..Unit::memory(4, 1, self.second_cache() + ATOMIC, 30) }.unmeasured()
+            }
             "LDL" => Unit::banks(2 * words, self.local.shared(words, 4), self.local.latency, 9),
             "STG" | "ST" => {
                 let (interval, shared) = [(6, 2), (8, 5), (8, 5), (16, 10)][usize::from(words.clamp(1, 4) - 1)];
@@ -295,16 +321,14 @@ impl Machine {
             "REDUX" => Unit::memory(8, 0, 36, 9),
             "MATCH" => Unit::memory(90, 64, 369, 9),
             // A copy that passes the first cache by waits for the second one.
-            "LDGSTS" if has("BYPASS") => Unit::memory(4, 3, self.latency.max(Memory::L2.latency()) + COPY, 9),
+            "LDGSTS" if has("BYPASS") => Unit { beyond_l1: true, ..Unit::memory(4, 3, self.second_cache() + COPY, 9) },
             "LDGSTS" => Unit::memory(2 * words, words + 1, self.latency + COPY, 9),
             "LDGDEPBAR" => Unit::memory(1, 2, 0, 0),
             "MEMBAR" if has("CTA") => Unit::memory(4, 3, 20, 9),
             // The warp goes on when the second cache has seen what it wrote.
             "MEMBAR" => Unit { extra: 135, measured: has("GPU"), ..Unit::memory(4, 6, 20, 9) },
             "FENCE" => Unit { measured: has("S"), ..Unit::memory(4, 1, 20, 9) },
-            "LDC" | "S2R" | "ATOM" | "ATOMG" | "RED" | "UTMALDG" | "UTMASTG" | "SYNCS" => {
-                Unit::memory(4, 1, 30, 9).unmeasured()
-            }
+            "LDC" | "S2R" | "RED" | "REDG" | "UTMALDG" | "UTMASTG" | "SYNCS" => Unit::memory(4, 1, 30, 9).unmeasured(),
             "BRA" | "BRX" | "JMP" | "EXIT" | "RET" | "CALL" => Unit::new(Pipe::Branch, 1, 0),
             "NOP" | "BAR" | "WARPGROUP" | "WARPSYNC" | "DEPBAR" | "BSSY" | "BSYNC" | "YIELD" => {
                 Unit::new(Pipe::Issue, 1, 0)

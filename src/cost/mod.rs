@@ -109,6 +109,11 @@ impl Prepared {
     }
 }
 
+/// What a turn of so many warps gives each part of the machine to do, but for the banks of registers.
+pub fn work(model: &Model<'_>, turn: &Turn, warps: Warps) -> Vec<Load> {
+    bound::loads(&step::steps(model, turn), warps, 0.0)
+}
+
 /// The longest way from a block to the end of the code, the turns of loops left out.
 pub fn outside_of_loops(code: &Code, from: BlockId) -> Option<Turn> {
     path::outside(code, from)

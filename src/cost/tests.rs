@@ -1,4 +1,4 @@
-//! Loops that ran on an H200: `testdata/cost/h200.jsonl`, which `scripts/cycles --pack` writes.
+//! Loops that ran on an H200: `testdata/cost/h200.jsonl`, which `scripts/cycles --pack` writes, and `chase.jsonl`, the loops of `--chase`.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,11 @@ struct Recorded {
 }
 
 fn recorded() -> Vec<Recorded> {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/cost/h200.jsonl");
+    read("h200.jsonl")
+}
+
+fn read(name: &str) -> Vec<Recorded> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/cost").join(name);
     std::fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
@@ -47,6 +51,18 @@ fn model(code: &Code) -> Model<'_> {
 /// Blocks of the recorded launches have 1,024 threads at most: eight warps on a scheduler.
 fn placed(warps: u8) -> Warps {
     if warps == 0 { Warps::ALONE } else { Warps { of_block: warps.min(8), ..Warps::on_each(warps) } }
+}
+
+#[test]
+fn the_first_cache_answers_no_load_that_is_ordered_beyond_a_block() {
+    // Each a chain of one load or atomic, in a ring that the first cache has room for: `scripts/cycles --chase`, on an H200.
+    for recorded in read("chase.jsonl") {
+        let code = code(&recorded.words);
+        let found = estimate(&model(&code), &turn(&code), Warps::ALONE).expect(&recorded.name);
+        let measured = recorded.cycles[&0];
+        assert!((found.cycles - measured).abs() < 10.0, "{}: {} for {measured}", recorded.name, found.cycles);
+        assert_eq!(found.beyond_l1 > 0, measured > 100.0, "{}", recorded.name);
+    }
 }
 
 #[test]

@@ -1,12 +1,17 @@
 //! What the loops of a kernel cost, as far as the schedule decides it: estimates, on PTX lines.
 
+mod beside;
+
+pub use beside::LoopBeside;
+
 use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use self::beside::Beside;
 use super::code::Section;
 use super::model::{Kernel, SourceLine};
 use super::ptx_turns::{PtxTurns, is_anchor};
@@ -169,6 +174,10 @@ pub struct LoopCost {
     pub shape: String,
     /// Cycles after which global and local memory are taken to answer.
     pub memory_latency: u16,
+    /// Loops that other warps of the block are taken to run at the same time, a turn for each of its own: what they put on the tensor cores, or on
+    /// what else they share with it, counts in the cycles with several warps.
+    #[serde(default)]
+    pub beside: Vec<LoopBeside>,
     /// The way through it with the fewest instructions.
     pub shortest: TurnCost,
     /// The one with the most, where it has branches.
@@ -186,6 +195,10 @@ pub struct TurnCost {
     pub bank_conflicts: u32,
     /// Accesses of shared memory that are not decided: counted as if they had none.
     pub undecided_accesses: u32,
+    /// Accesses that the first cache is not asked for: volatile, relaxed and acquiring loads of a wider scope than the block, atomics, copies of
+    /// `cp.async.cg`. The second cache answers them at best.
+    #[serde(default)]
+    pub beyond_l1: u32,
     /// With one warp alone on an SM.
     pub alone: CyclesAt,
     /// What that warp waits for, the longest first.
@@ -529,6 +542,7 @@ impl Teller<'_> {
         let pc = Pc(self.code.cfg.blocks.get(found.header.0 as usize)?.start * 16);
         let longest = turns.longest.as_ref().unwrap_or(&turns.shortest);
         let ptx_turns = self.turns.of(id, longest);
+        let beside = self.beside(id, longest);
         Some(LoopCost {
             pc,
             ptx_line: self.section.ptx_line(pc),
@@ -539,8 +553,12 @@ impl Teller<'_> {
             ptx_turns,
             shape: self.shape(longest, ptx_turns.unwrap_or(1)),
             memory_latency: self.latency,
-            shortest: self.turn(&turns.shortest, &prepared, alone)?,
-            longest: turns.longest.as_ref().and_then(|turn| self.turn(turn, &Prepared::new(&self.model(), turn), None)),
+            shortest: self.turn(&turns.shortest, &prepared, alone, &beside)?,
+            longest: turns
+                .longest
+                .as_ref()
+                .and_then(|turn| self.turn(turn, &Prepared::new(&self.model(), turn), None, &beside)),
+            beside: beside.into_iter().map(|found| found.told).collect(),
         })
     }
 
@@ -558,17 +576,28 @@ impl Teller<'_> {
     }
 
     /// What a turn costs; `alone` where that is known already.
-    fn turn(&self, turn: &Turn, prepared: &Prepared, alone: Option<Estimate>) -> Option<TurnCost> {
+    fn turn(
+        &self,
+        turn: &Turn,
+        prepared: &Prepared,
+        alone: Option<Estimate>,
+        beside: &[Beside],
+    ) -> Option<TurnCost> {
         if !self.spend(turn, Warps::ALONE) {
             return None;
         }
+        let model = self.model();
         let mut alone = alone.or_else(|| prepared.estimate(Warps::ALONE))?;
-        cost::name_producers(&self.model(), turn, &mut alone);
+        cost::name_producers(&model, turn, &mut alone);
         let pcs = || turn.instructions.iter().map(|&(index, _)| Pc(index * 16));
         let among = |some: &FastSet<Pc>| pcs().filter(|pc| some.contains(pc)).count() as u32;
         let with = |warps: &Warps| {
-            let is_time = self.spend(turn, *warps);
-            if is_time { Some(at(warps.each, &prepared.estimate(*warps)?)) } else { None }
+            if !self.spend(turn, *warps) {
+                return None;
+            }
+            let of = |found: &Beside| Warps { each: found.told.warps_per_scheduler, ..*warps };
+            let others = beside.iter().flat_map(|found| cost::work(&model, &found.turn, of(found)));
+            Some(at(warps.each, &prepared.estimate(*warps)?.beside(others)))
         };
         let mut waits: Vec<LoopWait> =
             alone.waits.iter().filter(|wait| wait.cycles > 1).map(|wait| self.wait(wait)).collect();
@@ -579,19 +608,18 @@ impl Teller<'_> {
             unmeasured: alone.unmeasured,
             bank_conflicts: among(&self.shared.conflicts),
             undecided_accesses: among(&self.shared.unknown),
+            beyond_l1: alone.beyond_l1,
             alone: at(0, &alone),
             waits,
             critical_path: self.critical(&alone),
-            with_warps: warps(self.kernel, self.asked, self.warps_of_roles(pcs())).iter().filter_map(with).collect(),
+            with_warps: warps(self.kernel, self.asked, self.warps_of_roles(turn)).iter().filter_map(with).collect(),
         })
     }
 
     /// How many warps of a block run this code, where it is that of some roles alone, each of known size; none where all may.
-    fn warps_of_roles(&self, pcs: impl Iterator<Item = Pc>) -> Option<u32> {
+    fn warps_of_roles(&self, turn: &Turn) -> Option<u32> {
         let roles = self.kernel.roles.as_ref().filter(|roles| roles.len() > 1)?;
-        let own = |pc: Pc| self.section.ptx_line(pc).and_then(|line| self.kernel.role_of_line.get(&line)).copied();
-        let found: BTreeSet<usize> = pcs.filter_map(own).collect();
-        let sizes: Option<Vec<u32>> = found.iter().map(|role| roles.get(*role)?.warps).collect();
+        let sizes: Option<Vec<u32>> = self.roles_of(turn).iter().map(|role| roles.get(*role)?.warps).collect();
         sizes.map(|sizes| sizes.iter().sum()).filter(|warps| *warps > 0)
     }
 

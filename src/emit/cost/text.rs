@@ -4,9 +4,10 @@ use std::io::{self, Write};
 
 use super::Options;
 use crate::base::{Line, Pc};
+use crate::cost::Memory;
 use crate::emit::escape::terminal;
-use crate::emit::text::{BOLD, DIM, RESET, wrap};
-use crate::report::{CostBound, CyclesAt, Kernel, LoopCost, LoopWait, TurnCost, Unit, WaitCause};
+use crate::emit::text::{BOLD, DIM, RESET, count, wrap, write_wrapped};
+use crate::report::{CostBound, CyclesAt, Kernel, LoopBeside, LoopCost, LoopWait, TurnCost, Unit, WaitCause};
 
 /// Waits that are shown where nobody asks for all.
 const WAITS: usize = 5;
@@ -76,10 +77,18 @@ fn write_kernel(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::
         return writeln!(out, "  no loop");
     }
     let latency = costs.first().map_or(0, |cost| cost.memory_latency);
+    let turns = || costs.iter().flat_map(|cost| std::iter::once(&cost.shortest).chain(&cost.longest));
+    let beyond = match Memory::L2.latency().max(latency) {
+        beyond if beyond > latency && turns().any(|turn| turn.beyond_l1 > 0) => {
+            format!(", but after {beyond} and more where the first cache is not asked (volatile, atomics),")
+        }
+        _ => String::new(),
+    };
     let says = format!(
         "An estimate: the schedule of ptxas, executed on an SM as one was measured. Global memory answers after {latency} cycles \
-         (--memory, --latency), bank conflicts count where they are decided, every guard holds, and the code is in the nearest \
-         cache."
+         (--memory, --latency){beyond}{} bank conflicts count where they are decided, every guard holds, and the code is in the nearest \
+         cache.",
+        if beyond.is_empty() { "," } else { "" }
     );
     for line in wrap(&says, options.width.saturating_sub(2)) {
         writeln!(out, "  {DIM}{line}{RESET}")?;
@@ -109,6 +118,9 @@ fn write_loop(cost: &LoopCost, options: &Options, out: &mut dyn Write) -> io::Re
     for (number, line) in wrap(&told, options.width.saturating_sub(4)).iter().enumerate() {
         writeln!(out, "{}{line}", if number == 0 { "  " } else { "    " })?;
     }
+    if let Some(told) = beside(cost) {
+        write_wrapped(&told, "    ", "      ", options.width, out)?;
+    }
     match &cost.longest {
         None => write_turn(&cost.shortest, cost.ptx_turns, options, out),
         Some(longest) => {
@@ -118,6 +130,21 @@ fn write_loop(cost: &LoopCost, options: &Options, out: &mut dyn Write) -> io::Re
             write_turn(longest, cost.ptx_turns, options, out)
         }
     }
+}
+
+/// What other roles are taken to do at the same time.
+fn beside(cost: &LoopCost) -> Option<String> {
+    let one = |other: &LoopBeside| {
+        let (warps, at) = (count(u64::from(other.warps_per_scheduler), "warp"), at_line(other.ptx_line));
+        format!("{warps} of {} at {at}", terminal(&other.role))
+    };
+    let all: Vec<String> = cost.beside.iter().map(one).collect();
+    (!all.is_empty()).then(|| {
+        format!(
+            "counted with it on each scheduler, a turn for each of its own, for they use the same part of the SM: {}",
+            all.join(", ")
+        )
+    })
 }
 
 /// What bounds a turn, in words.
@@ -149,7 +176,11 @@ fn write_turn(turn: &TurnCost, unrolled: Option<u32>, options: &Options, out: &m
         0 => String::new(),
         some => format!(", {some} {} of shared memory taken to have no bank conflicts", accesses(some)),
     };
-    let told = format!("{} instructions a turn{unrolled}{unmeasured}{conflicts}{undecided}", turn.instructions);
+    let beyond = match turn.beyond_l1 {
+        0 => String::new(),
+        some => format!(", {some} {} that the first cache is not asked for", accesses(some)),
+    };
+    let told = format!("{} instructions a turn{unrolled}{unmeasured}{conflicts}{undecided}{beyond}", turn.instructions);
     for (number, line) in wrap(&told, options.width.saturating_sub(6)).iter().enumerate() {
         writeln!(out, "{}{line}", if number == 0 { "    " } else { "      " })?;
     }

@@ -10,11 +10,14 @@ use super::wrap::wrap;
 use super::{Options, write_wrapped};
 use crate::base::Line;
 use crate::base::hardware::SUB_PARTITIONS as SCHEDULERS;
+use crate::cost::Memory;
 use crate::emit::cost::accesses;
 use crate::emit::escape::terminal;
 use crate::emit::links;
 use crate::report::access::{AccessFact, AccessSpace};
-use crate::report::{CostBound, Kernel, LiveValue, LoopCost, LoopFacts, SourceLine, TurnCost, Unit, shorten};
+use crate::report::{
+    CostBound, Kernel, LiveValue, LoopBeside, LoopCost, LoopFacts, SourceLine, TurnCost, Unit, shorten,
+};
 
 /// Columns from which on the curve has room for words beside it.
 const ROOMY: usize = 96;
@@ -157,16 +160,22 @@ fn write_costs(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::R
                 format!(", {} for each warp{}", thousands(each), turns.unwrap_or_default())
             });
             let took = cycles(at.cycles, most);
-            format!("{took} cycles with {warps} on a scheduler{all}{each}, {bound}{next}{close}; ")
+            let beside = beside(cost);
+            format!("{took} cycles with {warps} on a scheduler{all}{each}{beside}, {bound}{next}{close}; ")
         });
         let of = if cost.hottest { format!("hottest loop, at {line},") } else { format!("loop at {line}") };
         // Where data comes from decides, and only who runs it knows.
-        let global = ["LDG", "LDGSTS", "ATOM", "ATOMG"]
-            .iter()
-            .any(|name| cost.shape.split([' ', ',']).any(|word| word == *name));
-        let memory = match global {
-            true => format!(", with global memory that answers after {} cycles", cost.memory_latency),
-            false => String::new(),
+        let global = ["LDG", "LDGSTS"].iter().any(|name| cost.shape.split([' ', ',']).any(|word| word == *name));
+        let beyond = turn.beyond_l1.max(cost.longest.as_ref().map_or(0, |turn| turn.beyond_l1));
+        let memory = match (global, beyond) {
+            (false, 0) => String::new(),
+            (true, 0) => format!(", with global memory that answers after {} cycles", cost.memory_latency),
+            (_, some) => format!(
+                ", with global memory that answers after {} cycles, or {} and more where the first cache is not asked: \
+                 {some} volatile, ordered or atomic",
+                cost.memory_latency,
+                cost.memory_latency.max(Memory::L2.latency())
+            ),
         };
         // Where no figure is of a turn of the PTX's loop, the reader has to know how many these are.
         let turns = cost.ptx_turns.filter(|turns| *turns > 1 && cost.loop_cycles().is_none());
@@ -179,6 +188,19 @@ fn write_costs(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::R
         row(if number == 0 { "cost" } else { "" }, &told, options, out)?;
     }
     Ok(())
+}
+
+/// What other roles are taken to do at the same time.
+fn beside(cost: &LoopCost) -> String {
+    let one = |other: &LoopBeside| {
+        let line = other.ptx_line.map_or_else(|| format!("pc {}", other.pc), |line| format!("line {line}"));
+        format!("the {} of {} in the loop at {line}", other.warps_per_scheduler, terminal(&other.role))
+    };
+    let all: Vec<String> = cost.beside.iter().map(one).collect();
+    match all.is_empty() {
+        true => String::new(),
+        false => format!(", beside {}, which are taken to make a turn for each of its own", all.join(" and ")),
+    }
 }
 
 /// Accesses of shared memory whose lanes meet in banks: the worst one, with `verbose` all.
