@@ -1,6 +1,6 @@
 //! `ptxinspect diff A B`: two builds side by side.
 
-use crate::base::Threads;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -11,9 +11,11 @@ use super::args::{CompileArgs, OutputArgs, RunArgs, smem_bytes};
 use super::choose::WithinArgs;
 use super::progress::Progress;
 use super::toolchain::INSTALLING;
-use super::{Outcome, output};
+use super::{Outcome, output, vain};
+use crate::base::Threads;
 use crate::emit;
 use crate::emit::clean::Form;
+use crate::emit::escape::terminal;
 use crate::engine::diff::{Loaded, Refused, Side, compare};
 use crate::engine::progress::Progress as _;
 use crate::engine::threads::Pool;
@@ -125,6 +127,16 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
         }
     }
     let (before, after) = (before?, after?);
+    if !args.output.quiet {
+        // What rules both sides is said once.
+        let remarks = |loaded: &[Loaded], side: usize| -> BTreeSet<String> {
+            let flags = flags(args, side);
+            loaded.iter().filter_map(|loaded| vain::no_bound(&loaded.unit, &flags)).collect()
+        };
+        for remark in &remarks(&before, 0) | &remarks(&after, 1) {
+            writeln!(output::errors(), "{}", terminal(&remark))?;
+        }
+    }
     let difference = compare(&before, &after, args.run.limits.limits()?.time)?;
     let options = emit::diff::Options { top: args.top, width: output::width(&args.output), more: emit::diff::MORE };
     output::write(&args.output, args.format, |out| match args.format {
@@ -169,9 +181,14 @@ fn of_side<T: Clone>(list: &[T], side: usize) -> Option<T> {
     list.get(side).or(list.first()).cloned()
 }
 
-fn side(args: &DiffArgs, side: usize) -> Result<Side> {
+/// The flags that ptxas gets for a side.
+fn flags(args: &DiffArgs, side: usize) -> Vec<String> {
     let own = if side == 0 { &args.before_flags } else { &args.after_flags };
     let own = own.iter().flat_map(|flags| flags.split_whitespace()).map(str::to_owned);
+    args.flags.iter().cloned().chain(own).collect()
+}
+
+fn side(args: &DiffArgs, side: usize) -> Result<Side> {
     let compiled = CompileArgs {
         inputs: of_side(&args.inputs, side).into_iter().collect(),
         arch: of_side(&args.arch, side).into_iter().collect(),
@@ -180,7 +197,7 @@ fn side(args: &DiffArgs, side: usize) -> Result<Side> {
         kernel: args.kernel.clone(),
         jobs: args.run.jobs,
         within: args.within.clone(),
-        flags: args.flags.iter().cloned().chain(own).collect(),
+        flags: flags(args, side),
     };
     let launch = LaunchHints { threads: args.threads, smem_dynamic_bytes: args.smem_dynamic, ..LaunchHints::default() };
     Ok(Side { settings: compiled.settings()?, launch, cache: args.run.cache()?, installing: INSTALLING })

@@ -32,7 +32,7 @@ pub fn in_vain(unit: &Unit, args: &ReportArgs) -> Vec<String> {
             ));
         }
     }
-    remarks.extend(no_bound(unit, args));
+    remarks.extend(no_bound(unit, &args.compile.flags));
     remarks.extend(no_step(unit, args));
     remarks.extend(no_role(unit, args));
     let Some(asked) = args.threads else { return remarks };
@@ -56,8 +56,8 @@ pub fn in_vain(unit: &Unit, args: &ReportArgs) -> Vec<String> {
 }
 
 /// Kernels whose own bounds rule, so that ptxas passes over --maxrregcount.
-fn no_bound(unit: &Unit, args: &ReportArgs) -> Option<String> {
-    let given = |name: &str| args.compile.flags.iter().any(|flag| flag.trim_start_matches('-').starts_with(name));
+pub fn no_bound(unit: &Unit, flags: &[String]) -> Option<String> {
+    let given = |name: &str| flags.iter().any(|flag| flag.trim_start_matches('-').starts_with(name));
     if unit.ptxas.is_none() || !given("maxrregcount") || given(OVERRIDE.trim_start_matches('-')) {
         return None;
     }

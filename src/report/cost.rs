@@ -11,7 +11,6 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use self::beside::Beside;
 use super::code::Section;
 use super::model::{Kernel, SourceLine};
 use super::ptx_turns::{PtxTurns, is_anchor};
@@ -543,6 +542,10 @@ impl Teller<'_> {
         let longest = turns.longest.as_ref().unwrap_or(&turns.shortest);
         let ptx_turns = self.turns.of(id, longest);
         let beside = self.beside(id, longest);
+        type Way = fn(&Turns) -> &Turn;
+        let others = |way: Way| -> Vec<(&Turn, u8)> {
+            beside.iter().map(|found| (way(&found.turns), found.told.warps_per_scheduler)).collect()
+        };
         Some(LoopCost {
             pc,
             ptx_line: self.section.ptx_line(pc),
@@ -553,11 +556,11 @@ impl Teller<'_> {
             ptx_turns,
             shape: self.shape(longest, ptx_turns.unwrap_or(1)),
             memory_latency: self.latency,
-            shortest: self.turn(&turns.shortest, &prepared, alone, &beside)?,
-            longest: turns
-                .longest
-                .as_ref()
-                .and_then(|turn| self.turn(turn, &Prepared::new(&self.model(), turn), None, &beside)),
+            shortest: self.turn(&turns.shortest, &prepared, alone, &others(|turns| &turns.shortest))?,
+            longest: turns.longest.as_ref().and_then(|turn| {
+                let others = others(|turns| turns.longest.as_ref().unwrap_or(&turns.shortest));
+                self.turn(turn, &Prepared::new(&self.model(), turn), None, &others)
+            }),
             beside: beside.into_iter().map(|found| found.told).collect(),
         })
     }
@@ -575,13 +578,13 @@ impl Teller<'_> {
         told.join(", ")
     }
 
-    /// What a turn costs; `alone` where that is known already.
+    /// What a turn costs; `alone` where that is known already, and beside it the ways that other warps take, on how many of each scheduler.
     fn turn(
         &self,
         turn: &Turn,
         prepared: &Prepared,
         alone: Option<Estimate>,
-        beside: &[Beside],
+        beside: &[(&Turn, u8)],
     ) -> Option<TurnCost> {
         if !self.spend(turn, Warps::ALONE) {
             return None;
@@ -595,8 +598,7 @@ impl Teller<'_> {
             if !self.spend(turn, *warps) {
                 return None;
             }
-            let of = |found: &Beside| Warps { each: found.told.warps_per_scheduler, ..*warps };
-            let others = beside.iter().flat_map(|found| cost::work(&model, &found.turn, of(found)));
+            let others = beside.iter().flat_map(|&(turn, each)| cost::work(&model, turn, Warps { each, ..*warps }));
             Some(at(warps.each, &prepared.estimate(*warps)?.beside(others)))
         };
         let mut waits: Vec<LoopWait> =
@@ -612,15 +614,11 @@ impl Teller<'_> {
             alone: at(0, &alone),
             waits,
             critical_path: self.critical(&alone),
-            with_warps: warps(self.kernel, self.asked, self.warps_of_roles(turn)).iter().filter_map(with).collect(),
+            with_warps: warps(self.kernel, self.asked, self.runners(turn).map(|runners| runners.count))
+                .iter()
+                .filter_map(with)
+                .collect(),
         })
-    }
-
-    /// How many warps of a block run this code, where it is that of some roles alone, each of known size; none where all may.
-    fn warps_of_roles(&self, turn: &Turn) -> Option<u32> {
-        let roles = self.kernel.roles.as_ref().filter(|roles| roles.len() > 1)?;
-        let sizes: Option<Vec<u32>> = self.roles_of(turn).iter().map(|role| roles.get(*role)?.warps).collect();
-        sizes.map(|sizes| sizes.iter().sum()).filter(|warps| *warps > 0)
     }
 
     fn critical(&self, alone: &Estimate) -> Vec<PathStep> {

@@ -454,6 +454,7 @@ impl Readers<'_> {
             spills: code.spills,
             local_variables: self.functions.get(name).map(local_variables).unwrap_or_default(),
             role_of_line: HashMap::new(),
+            warps_of_line: HashMap::new(),
             roles: None,
             setmaxnreg: None,
             barriers: None,

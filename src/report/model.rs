@@ -349,6 +349,9 @@ pub struct Kernel {
     /// Which role alone runs a PTX line, by its place in `roles`; not part of the JSON.
     #[serde(skip)]
     pub role_of_line: HashMap<Line, usize>,
+    /// Which warps of a block may run a PTX line, bit by bit, where not all may; not part of the JSON.
+    #[serde(skip)]
+    pub warps_of_line: HashMap<Line, u32>,
     /// Warp roles; empty when all warps do the same, null without PTX.
     pub roles: Option<Vec<Role>>,
     /// setmaxnreg; null for a kernel that has none.

@@ -6,7 +6,7 @@ use super::Options;
 use crate::base::{Line, Pc};
 use crate::cost::Memory;
 use crate::emit::escape::terminal;
-use crate::emit::text::{BOLD, DIM, RESET, count, wrap, write_wrapped};
+use crate::emit::text::{BOLD, DIM, RESET, warps_beside, wrap, write_wrapped};
 use crate::report::{CostBound, CyclesAt, Kernel, LoopBeside, LoopCost, LoopWait, TurnCost, Unit, WaitCause};
 
 /// Waits that are shown where nobody asks for all.
@@ -134,15 +134,12 @@ fn write_loop(cost: &LoopCost, options: &Options, out: &mut dyn Write) -> io::Re
 
 /// What other roles are taken to do at the same time.
 fn beside(cost: &LoopCost) -> Option<String> {
-    let one = |other: &LoopBeside| {
-        let (warps, at) = (count(u64::from(other.warps_per_scheduler), "warp"), at_line(other.ptx_line));
-        format!("{warps} of {} at {at}", terminal(&other.role))
-    };
+    let one = |other: &LoopBeside| format!("{} at {}", warps_beside(other), at_line(other.ptx_line));
     let all: Vec<String> = cost.beside.iter().map(one).collect();
     (!all.is_empty()).then(|| {
         format!(
-            "counted with it on each scheduler, a turn for each of its own, for they use the same part of the SM: {}",
-            all.join(", ")
+            "counted with it, a turn for each of its own, because they share the SM with it: the loop of {}",
+            all.join(", the loop of ")
         )
     })
 }

@@ -134,7 +134,10 @@ pub(super) fn write_memory(kernel: &Kernel, unit: &Unit, options: &Options, out:
     let resources = &kernel.resources;
     let mut parts = Vec::new();
     if let Some(stack) = resources.stack_bytes.filter(|&n| n > 0) {
-        parts.push(format!("{} of stack", bytes(stack)));
+        let own =
+            summary::unspilt_stack(kernel).filter(|_| kernel.spills.as_ref().is_some_and(|spills| !spills.is_empty()));
+        let own = own.map(|own| format!(" ({} of it no spills)", bytes(own))).unwrap_or_default();
+        parts.push(format!("{} of stack{own}", bytes(stack)));
     }
     if let Some(local) = resources.local_bytes.filter(|&n| n > 0) {
         parts.push(format!("{} of local memory", bytes(local)));

@@ -21,6 +21,7 @@ use std::io::{self, Write};
 
 pub use diagnostic::{write_error, write_unit_error, write_warning};
 pub use figures::{bytes, count, kernels_and_functions, thousands};
+pub use pressure::warps_beside;
 pub use source_lines::write as write_source_lines;
 pub use style::{BAD, BOLD, COLOURS, DIM, GOOD, NOTE, RESET, WARN};
 pub(super) use summary::launch_decides;

@@ -1,5 +1,6 @@
 //! Live registers: how many along the code, where most, and which values hold them.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use super::diagnostic::numbered;
@@ -161,7 +162,7 @@ fn write_costs(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::R
             });
             let took = cycles(at.cycles, most);
             let beside = beside(cost);
-            format!("{took} cycles with {warps} on a scheduler{all}{each}{beside}, {bound}{next}{close}; ")
+            format!("{took} cycles with {warps} on a scheduler{all}{each}, {bound}{next}{close}{beside}; ")
         });
         let of = if cost.hottest { format!("hottest loop, at {line},") } else { format!("loop at {line}") };
         // Where data comes from decides, and only who runs it knows.
@@ -190,16 +191,26 @@ fn write_costs(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::R
     Ok(())
 }
 
+/// `warps 4-7`, or the role where only that is known.
+pub fn warps_beside(other: &LoopBeside) -> Cow<'_, str> {
+    match (&other.warp_ids, &other.role) {
+        (Some(ids), _) => Cow::Owned(format!("warps {ids}")),
+        (None, Some(role)) => terminal(role),
+        (None, None) => Cow::Borrowed("other warps"),
+    }
+}
+
 /// What other roles are taken to do at the same time.
 fn beside(cost: &LoopCost) -> String {
     let one = |other: &LoopBeside| {
         let line = other.ptx_line.map_or_else(|| format!("pc {}", other.pc), |line| format!("line {line}"));
-        format!("the {} of {} in the loop at {line}", other.warps_per_scheduler, terminal(&other.role))
+        format!("{} at {line}", warps_beside(other))
     };
     let all: Vec<String> = cost.beside.iter().map(one).collect();
-    match all.is_empty() {
-        true => String::new(),
-        false => format!(", beside {}, which are taken to make a turn for each of its own", all.join(" and ")),
+    match all.len() {
+        0 => String::new(),
+        1 => format!(", with the loop of {} counted beside it, turn by turn", all.concat()),
+        _ => format!(", with the loops of {} counted beside it, turn by turn", all.join(" and ")),
     }
 }
 

@@ -12,6 +12,7 @@ pub fn summary(kernel: &Kernel, unit: &Unit) -> String {
     sentences.extend(roles(kernel));
     sentences.extend(spills(kernel));
     sentences.extend(called_spills(kernel, unit).map(|spills| format!("{spills}.")));
+    sentences.extend(local_arrays(kernel));
     sentences.extend(too_little(kernel));
     sentences.extend(occupancy(kernel));
     sentences.join(" ")
@@ -164,6 +165,39 @@ fn spills(kernel: &Kernel) -> Option<String> {
         ));
     }
     Some(text)
+}
+
+/// Bytes of a thread's stack that are no spills; none where there are none, or where that cannot be told.
+pub(super) fn unspilt_stack(kernel: &Kernel) -> Option<u64> {
+    let stack = kernel.resources.stack_bytes.filter(|bytes| *bytes > 0)?;
+    let spills = kernel.spills.as_ref()?;
+    let mut slots: Vec<(i64, u32)> =
+        spills.iter().map(|spill| Some((spill.slot?, spill.bytes?))).collect::<Option<_>>()?;
+    slots.sort_unstable();
+    let mut end = i64::MIN;
+    let mut spilt = 0;
+    for (slot, bytes) in slots {
+        let after = slot.saturating_add(i64::from(bytes));
+        spilt += after.saturating_sub(slot.max(end)).max(0) as u64;
+        end = end.max(after);
+    }
+    // Slots have gaps between them, and a frame is rounded up.
+    let least = if spills.is_empty() { 1 } else { 16 };
+    let may = spills.is_empty() || !kernel.local_variables.is_empty();
+    stack.checked_sub(spilt).filter(|bytes| may && *bytes >= least)
+}
+
+/// `It keeps 64 B a thread in local memory that are no spills: local arrays (line 12).`
+fn local_arrays(kernel: &Kernel) -> Option<String> {
+    let kept = bytes(unspilt_stack(kernel)?);
+    let lines: Vec<String> = kernel.local_variables.iter().map(|found| found.ptx_line.to_string()).collect();
+    let what = match lines.as_slice() {
+        // A frame for the functions that it calls, or registers that one of them has to find as they were.
+        [] => return Some(format!("It keeps {kept} a thread on a stack in local memory, none of it spills.")),
+        [line] => format!("line {line}"),
+        [first, .., last] => format!("lines {first} to {last}"),
+    };
+    Some(format!("It keeps {kept} a thread in local memory that are no spills: arrays declared .local at {what}."))
 }
 
 /// That a launch brings less dynamic shared memory than the kernel touches.

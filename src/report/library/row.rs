@@ -18,6 +18,8 @@ use crate::report::join::{cubin_facts, functions_by_name, launch_with, resources
 use crate::report::occupancy::Source;
 use crate::report::warps;
 use crate::report::{Instructions, KernelKind, LaunchHints, Occupancy, Peak, Resources};
+use crate::sass::Word;
+use crate::sass::transfer::is_padding;
 
 /// How far a function is looked into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -263,10 +265,7 @@ impl<'a> Rows<'a> {
                 store_bytes: None,
                 load_bytes: None,
             }),
-            instructions: Instructions {
-                total: (image.arch.sm >= 70).then_some(function.code.len() as u64 / 16),
-                ..Instructions::default()
-            },
+            instructions: words(image, function),
             pressure: None,
             occupancy: if is_entry { self.occupancy(function, &resources) } else { None },
             resources,
@@ -291,6 +290,22 @@ impl<'a> Rows<'a> {
         let memory = ptx.filter(|_| is_asked).and_then(|kernel| warps::memory_of(kernel, &launch, &hints));
         Source { memory: memory.as_ref(), ..source }.occupancy()
     }
+}
+
+/// How many words its code has, and how many of them only fill it up: as decoding counts them.
+fn words(image: &Image<'_>, function: &Function<'_>) -> Instructions {
+    if image.arch.sm < 70 {
+        return Instructions::default();
+    }
+    let padding = function.code.chunks_exact(16).rev().take_while(|word| is_padding(Word::from_bytes(word))).count();
+    let end = (function.code.len() / 16 - padding) as u32;
+    let (mut total, mut padding) = (0, 0);
+    for range in own_ranges(function) {
+        let (from, to) = (range.start.0 / 16, range.end.0 / 16);
+        total += u64::from(to.saturating_sub(from));
+        padding += u64::from(to.saturating_sub(from.max(end)));
+    }
+    Instructions { total: Some(total), padding: Some(padding), ..Instructions::default() }
 }
 
 /// Fills in what the code says.

@@ -76,6 +76,7 @@ pub(in crate::report) fn fill(kernel: &mut Kernel, known: &Known<'_>) -> Result<
     }
     kernel.roles = Some(described);
     kernel.role_of_line.clone_from(&warp_facts.role_of_line);
+    kernel.warps_of_line.clone_from(&warp_facts.warps_of_line);
     let number = |line: Line| function.module().number_of(line);
     let multiplications = warp_facts.multiplications.iter();
     kernel.multiplications = multiplications.map(|found| Multiplication::of(found, number(found.line))).collect();

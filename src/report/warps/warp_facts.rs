@@ -11,7 +11,7 @@ use crate::memory::{self, MemoryMaps};
 use crate::ptx::{self, BarrierAction, ClusterBarrierAction, Function, FunctionKind, Module, Operation};
 use crate::roles::setmaxnreg::{self, Requested};
 use crate::roles::{self, Role};
-use crate::simt::{self, BlockSize, Graph, Warps};
+use crate::simt::{self, BlockSize, Graph, ThreadSet, Warps};
 use crate::sync::Effort;
 use crate::sync::multiply::{self, Multiplication};
 use crate::sync::register_schedule::RoleTraces;
@@ -60,6 +60,8 @@ pub(super) struct WarpFacts {
     pub barriers_of: Vec<Vec<u32>>,
     /// Which role alone runs a line.
     pub role_of_line: HashMap<Line, usize>,
+    /// Which warps of a block may run a line, bit by bit, where not all may and the size of a block is known.
+    pub warps_of_line: HashMap<Line, u32>,
     /// Which role a setmaxnreg's line belongs to.
     pub role_of_set: HashMap<Line, usize>,
     /// Named barriers whose number is known, and sites of others.
@@ -359,6 +361,7 @@ impl WarpFacts {
         WarpFacts {
             barriers_of: roles.iter().map(|role| barriers_of(&warps, role)).collect(),
             role_of_line: role_of_line(&warps, module, &roles),
+            warps_of_line: warps_of_line(&warps, module),
             role_of_set: role_of_set(&warps, module, &roles),
             free_ids: named.unresolved.is_empty().then(free),
             named: named
@@ -453,6 +456,28 @@ fn role_of_line(warps: &Warps<'_>, module: &Module<'_>, roles: &[Role]) -> HashM
         let Some(&role) = of_block.get(&site.block) else { continue };
         for line in site.located.line.0..=site.located.last_line.0 {
             of_line.entry(module.number_of(Line(line))).or_insert(role);
+        }
+    }
+    of_line
+}
+
+/// A block has 32 warps at most.
+fn warps_of_line(warps: &Warps<'_>, module: &Module<'_>) -> HashMap<Line, u32> {
+    let mut of_line = HashMap::new();
+    let Some(threads) = warps.threads else { return of_line };
+    let mask = |set: &ThreadSet| set.warps().iter().fold(0, |mask, warp| mask | 1u32 << (warp % 32));
+    let all = mask(&ThreadSet::first(threads));
+    let mut last = None;
+    for site in &warps.graph.sites {
+        let (_, mask) = match last {
+            Some((block, mask)) if block == site.block => (block, mask),
+            _ => *last.insert((site.block, mask(&warps.reach.block(site.block)))),
+        };
+        if mask == all || mask == 0 {
+            continue;
+        }
+        for line in site.located.line.0..=site.located.last_line.0 {
+            of_line.entry(module.number_of(Line(line))).or_insert(mask);
         }
     }
     of_line
