@@ -24,8 +24,11 @@ pages!(
 pub const WORDS: &[(&str, &str)] = &[
     ("bound", include_str!("../../docs/words/bound.md")),
     ("live", include_str!("../../docs/words/live.md")),
+    ("occupancy", include_str!("../../docs/words/occupancy.md")),
     ("registers", include_str!("../../docs/words/registers.md")),
+    ("role", include_str!("../../docs/words/role.md")),
     ("spill", include_str!("../../docs/words/spill.md")),
+    ("stack", include_str!("../../docs/words/stack.md")),
     ("stall", include_str!("../../docs/words/stall.md")),
 ];
 
@@ -40,6 +43,11 @@ const FORMS: &[(&str, &str)] = &[
     ("spilled", "spill"),
     ("spilt", "spill"),
     ("stalls", "stall"),
+    ("roles", "role"),
+    ("pool", "role"),
+    ("blocks", "occupancy"),
+    ("warps", "occupancy"),
+    ("local", "stack"),
 ];
 
 /// Every code, ascending.

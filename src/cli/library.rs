@@ -34,7 +34,7 @@ pub struct TableArgs {
 impl ValueEnum for SortKey {
     fn value_variants<'a>() -> &'a [Self] {
         use SortKey::*;
-        &[Registers, Live, Spills, Stack, Smem, Occupancy, Instructions, Code, Name, Arch, Order]
+        &[Registers, Live, Spills, Stack, Smem, Findings, Occupancy, Instructions, Code, Name, Arch, Order]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
@@ -44,6 +44,7 @@ impl ValueEnum for SortKey {
             SortKey::Spills => ("spills", "Spill instructions, most first"),
             SortKey::Stack => ("stack", "Stack frame, largest first"),
             SortKey::Smem => ("smem", "Shared memory of a block, largest first"),
+            SortKey::Findings => ("findings", "Findings of the checks and of ptxas, the worst first"),
             SortKey::Occupancy => ("occupancy", "Warps per SM, fewest first"),
             SortKey::Instructions => ("instructions", "Instructions, most first"),
             SortKey::Code => ("code", "Size of the code, largest first"),
@@ -63,6 +64,7 @@ fn word(key: SortKey) -> &'static str {
         SortKey::Spills => "spills",
         SortKey::Stack => "stack",
         SortKey::Smem => "shared memory",
+        SortKey::Findings => "findings",
         SortKey::Occupancy => "warps per SM",
         SortKey::Instructions => "instructions",
         SortKey::Code => "code size",

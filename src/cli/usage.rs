@@ -58,7 +58,11 @@ fn advise(error: &mut clap::Error, arguments: &[String]) {
     // What may follow `--` goes to ptxas.
     let takes_flags = error.remove(ContextKind::Suggested).is_some();
     let owners = given.strip_prefix("--").map(commands_with).unwrap_or_default();
-    let tip = if !owners.is_empty() {
+    let runs_none = arguments.get(1).is_some_and(|command| command == "timeline");
+    let tip = if runs_none && matches!(given.as_str(), "--ptxas" | "--arch" | "--offline") {
+        // It is no other command that is wanted.
+        format!("a timeline is drawn from the PTX, and no ptxas runs: leave '{given}' out")
+    } else if !owners.is_empty() {
         format!("'{given}' is an argument of {}", owners.join(", "))
     } else if takes_flags && !is_near {
         // What clap would suggest instead has nothing to do with it.

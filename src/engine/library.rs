@@ -188,7 +188,7 @@ impl Library {
         }
         let text = self.ptx_of(entry, image);
         let module = text.as_deref().map(ptx::parse);
-        let beside = Beside { module: module.as_ref(), launch: self.launch(entry) };
+        let beside = Beside { module: module.as_ref(), log: None, launch: self.launch(entry) };
         let mut found = self.rows(image, &entry.path, arch, beside);
         if let (Some(jit), [Found::Cubin(facts, _)]) = (&entry.jit, found.as_mut_slice()) {
             facts.jit =
@@ -239,7 +239,7 @@ impl Library {
         let place = PathBuf::from(path);
         let text = text_of(&input);
         let module = text.as_deref().map(ptx::parse);
-        let beside = Beside { module: module.as_ref(), launch: self.launch(entry) };
+        let launch = self.launch(entry);
         let mut found = Vec::new();
         for (at, arch) in self.request.session.arches().into_iter().enumerate() {
             let Some((unit, built)) = compile::build(&self.request.session, &input, &place, arch, at == 0) else {
@@ -249,7 +249,8 @@ impl Library {
             match (image, unit.error) {
                 (Some(Ok(image)), _) => {
                     let arch = unit.arch.as_deref().and_then(|arch| arch.parse().ok());
-                    found.extend(self.rows(&image, path, arch, beside));
+                    let log = built.as_ref().and_then(|built| built.log.as_ref());
+                    found.extend(self.rows(&image, path, arch, Beside { module: module.as_ref(), log, launch }));
                 }
                 (Some(Err(error)), _) => found.push(Found::Failed(path.to_owned(), error.to_string())),
                 (None, error) => {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::Options;
 use crate::emit::escape::terminal;
-use crate::emit::text::{BOLD, DIM, RESET, wrap};
+use crate::emit::text::{BOLD, DIM, RESET, wrap, write_wrapped};
 use crate::report::Kernel;
 use crate::report::access::{AccessFact, AccessFacts, AccessSpace, ArrayMend, Reason, Refusal};
 
@@ -16,9 +16,9 @@ const SHOWN: usize = 40;
 const LINES: usize = 6;
 
 /// Writes the accesses of a kernel.
-pub(super) fn write(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let name = kernel.demangled.as_deref().unwrap_or(&kernel.name);
-    writeln!(out, "\n{BOLD}{}{RESET}", terminal(name))?;
+pub(super) fn write(kernel: &Kernel, name: &str, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out)?;
+    write_wrapped(&format!("{BOLD}{}{RESET}", terminal(name)), "", "    ", options.width, out)?;
     let mut put = |text: &str, indent: usize| -> io::Result<()> {
         for (number, line) in wrap(text, options.width.saturating_sub(indent + 2)).iter().enumerate() {
             writeln!(out, "{}{line}", " ".repeat(if number == 0 { indent } else { indent + 2 }))?;

@@ -6,7 +6,7 @@ use super::Options;
 use crate::base::{Line, Pc};
 use crate::cost::Memory;
 use crate::emit::escape::terminal;
-use crate::emit::text::{BOLD, DIM, RESET, warps_beside, wrap, write_wrapped};
+use crate::emit::text::{BOLD, DIM, RESET, headings, warps_beside, wrap, write_wrapped};
 use crate::report::{CostBound, CyclesAt, Kernel, LoopBeside, LoopCost, LoopWait, TurnCost, Unit, WaitCause};
 
 /// Waits that are shown where nobody asks for all.
@@ -21,7 +21,10 @@ pub fn write_text(units: &[Unit], options: &Options, out: &mut dyn Write) -> io:
         let arch = unit.arch.as_deref().unwrap_or("unknown architecture");
         writeln!(out, "{BOLD}{}{RESET}  {arch}", terminal(&unit.input))?;
         if options.accesses {
-            unit.kernels.iter().try_for_each(|kernel| super::accesses::write(kernel, options, out))?;
+            let kernels: Vec<&Kernel> = unit.kernels.iter().collect();
+            let names = headings(&kernels, options.width, options.verbose);
+            let mut all = kernels.into_iter().zip(&names);
+            all.try_for_each(|(kernel, name)| super::accesses::write(kernel, name, options, out))?;
             continue;
         }
         let told: Vec<&Kernel> = unit.kernels.iter().filter(|kernel| kernel.costs.is_some()).collect();
@@ -31,8 +34,9 @@ pub fn write_text(units: &[Unit], options: &Options, out: &mut dyn Write) -> io:
             wrap(why, options.width.saturating_sub(2)).iter().try_for_each(|line| writeln!(out, "  {line}"))?;
             continue;
         }
-        for kernel in told {
-            write_kernel(kernel, options, out)?;
+        let names = headings(&told, options.width, options.verbose);
+        for (kernel, name) in told.into_iter().zip(&names) {
+            write_kernel(kernel, name, options, out)?;
         }
     }
     Ok(())
@@ -40,9 +44,11 @@ pub fn write_text(units: &[Unit], options: &Options, out: &mut dyn Write) -> io:
 
 /// Consumers that come too early, where they were asked for.
 fn write_hazards(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    for kernel in &unit.kernels {
+    let kernels: Vec<&Kernel> = unit.kernels.iter().collect();
+    let names = headings(&kernels, options.width, options.verbose);
+    for (kernel, name) in kernels.into_iter().zip(&names) {
         let Some(hazards) = &kernel.hazards else { continue };
-        let name = terminal(kernel.demangled.as_deref().unwrap_or(&kernel.name));
+        let name = terminal(name);
         let told = format!(
             "{name}: {} of {} dependencies come too early by the control bits; {} more are between kinds of instructions that are \
              seen too seldom to say",
@@ -69,9 +75,9 @@ fn write_hazards(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Res
     Ok(())
 }
 
-fn write_kernel(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let name = kernel.demangled.as_deref().unwrap_or(&kernel.name);
-    writeln!(out, "\n{BOLD}{}{RESET}", terminal(name))?;
+fn write_kernel(kernel: &Kernel, name: &str, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out)?;
+    write_wrapped(&format!("{BOLD}{}{RESET}", terminal(name)), "", "    ", options.width, out)?;
     let costs = kernel.costs.as_deref().unwrap_or_default();
     if costs.is_empty() {
         return writeln!(out, "  no loop");

@@ -21,7 +21,10 @@ const WARPS: &str = "warps per SM";
 /// The column of what only instructions tell.
 const LIVE: &str = "live";
 
-const COLUMNS: [Column; 9] = [
+/// The column of what only PTX lets anybody check.
+const FINDINGS: &str = "findings";
+
+const COLUMNS: [Column; 10] = [
     ("registers", |row| json!(row.resources.registers)),
     (LIVE, |row| json!(row.pressure.as_ref().map(|pressure| pressure.gpr.peak))),
     ("spills", |row| json!(row.spills.map(|spills| spills.instructions))),
@@ -29,6 +32,7 @@ const COLUMNS: [Column; 9] = [
     ("shared", |row| json!(row.smem_bytes())),
     ("barriers", |row| json!(row.resources.barriers)),
     (WARPS, |row| json!(row.occupancy.as_ref().and_then(Occupancy::most_warps_per_sm))),
+    (FINDINGS, |row| json!(row.finding_count())),
     ("instructions", |row| json!(row.instructions.count())),
     ("code bytes", |row| json!(row.resources.code_bytes)),
 ];
@@ -69,10 +73,10 @@ struct RowFacts {
     command: String,
 }
 
-/// The columns that say something: where no instruction was looked at, nothing is known of live registers.
+/// The columns that say something: where no instruction was looked at, nothing is known of live registers, and without PTX nothing is checked.
 fn columns(table: &Table<'_>) -> impl Iterator<Item = &'static Column> + use<> {
-    let full = table.full;
-    COLUMNS.iter().filter(move |(title, _)| full || *title != LIVE)
+    let (full, checked) = (table.full, table.rows.iter().any(|row| row.findings.is_some()));
+    COLUMNS.iter().filter(move |(title, _)| (full || *title != LIVE) && (checked || *title != FINDINGS))
 }
 
 pub(super) fn facts(table: &Table<'_>, units: &[(Unit, Annotation)]) -> LibraryFacts {

@@ -44,8 +44,11 @@ pub struct Table<'a> {
 /// A column: its title, and what it shows of a row.
 type Column = (&'static str, fn(&Row) -> Option<String>);
 
+/// The column of what the checks found.
+const FINDINGS: &str = "found";
+
 /// The columns of figures.
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [Column; 10] = [
     ("regs", |row| row.resources.registers.map(|n| n.to_string())),
     ("live", |row| {
         row.pressure.as_ref().map(|found| format!("{}{}", found.gpr.peak, if found.exact { "" } else { "?" }))
@@ -56,6 +59,7 @@ const COLUMNS: [Column; 9] = [
     ("bars", |row| row.resources.barriers.map(|n| n.to_string())),
     ("warps", |row| row.occupancy.as_ref().and_then(warps)),
     ("insts", |row| row.instructions.count().map(thousands)),
+    (FINDINGS, |row| row.finding_count().map(thousands)),
     ("code", |row| Some(thousands(row.resources.code_bytes))),
 ];
 
@@ -73,6 +77,16 @@ pub(super) fn notes(table: &Table<'_>) -> Vec<String> {
         table.rows.iter().any(|row| row.occupancy.as_ref().is_some_and(depends))
     };
     let mut notes = Vec::new();
+    let checked: u64 = table.summary.by_arch.iter().map(|arch| arch.checked).sum();
+    if checked > 0 && table.full {
+        let bad: u64 = table.summary.by_arch.iter().filter_map(|arch| arch.with_findings).sum();
+        let left = table.summary.kernels.saturating_sub(checked);
+        let others = match left {
+            0 => String::new(),
+            left => format!("; of {} there is no PTX to check", count(left, "kernel")),
+        };
+        notes.push(format!("found: findings in {} of {}{others}", thousands(bad), count(checked, "checked kernel")));
+    }
     if has(|row| row.spills.is_some_and(|spills| spills.instructions > 0)) {
         notes.push("spills: instructions that store registers to local memory or read them back".to_owned());
     }
@@ -117,9 +131,10 @@ fn is_smem_open(row: &Row) -> bool {
     row.occupancy.as_ref().is_some_and(|found| found.missing.contains(&LaunchFact::SmemDynamic))
 }
 
-/// The columns that say something: without instructions there are no live registers.
-fn columns(full: bool) -> impl Iterator<Item = &'static Column> {
-    COLUMNS.iter().filter(move |(title, _)| full || *title != "live")
+/// The columns that say something: without instructions there are no live registers, without PTX there is nothing to check.
+fn columns(table: &Table<'_>) -> impl Iterator<Item = &'static Column> + use<> {
+    let (full, checked) = (table.full, table.rows.iter().any(|row| row.findings.is_some()));
+    COLUMNS.iter().filter(move |(title, _)| (full || *title != "live") && (checked || *title != FINDINGS))
 }
 
 /// Columns of text from which on everything fits; below, names need the room more than the rarer figures.
@@ -138,7 +153,7 @@ fn terminal_columns(table: &Table<'_>) -> impl Iterator<Item = &'static Column> 
         NARROW..ROOMY => &RARE,
         _ => &[],
     };
-    columns(table.full).filter(move |(title, _)| !left_out.contains(title))
+    columns(table).filter(move |(title, _)| !left_out.contains(title))
 }
 
 /// A sum over the kernels of an architecture, as people read it: its title, and what it shows.
@@ -216,10 +231,21 @@ pub(super) fn particulars(table: &Table<'_>) -> Vec<Option<String>> {
             (false, copies) if row.arches().len() as u64 == copies + 1 => None,
             (false, copies) => Some(format!("in {}", count(copies + 1, "cubin"))),
         };
-        let parts: Vec<String> = made.iter().cloned().chain(place).collect();
+        let parts: Vec<String> = findings(row).into_iter().chain(made.iter().cloned()).chain(place).collect();
         (!parts.is_empty()).then(|| parts.join("  "))
     };
     table.rows.iter().zip(&made).map(told).collect()
+}
+
+/// `PI203, C7508 ×2`: what was found, the worst first.
+pub(super) fn findings(row: &Row) -> Option<String> {
+    let found = row.findings.as_deref().filter(|found| !found.is_empty())?;
+    let told = found.iter().map(|finding| {
+        let code = finding.code.as_deref().unwrap_or("a warning of ptxas");
+        let times = if finding.count > 1 { format!(" ×{}", finding.count) } else { String::new() };
+        format!("{code}{times}")
+    });
+    Some(told.collect::<Vec<String>>().join(", "))
 }
 
 /// Where an entry is, below what was asked for.

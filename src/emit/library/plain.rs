@@ -33,6 +33,7 @@ pub fn write_csv(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
         "smem_dynamic_bytes",
         "smem_dynamic_least_bytes",
         "most_warps_per_sm",
+        "findings",
     ];
     writeln!(out, "{}", head.join(","))?;
     for row in table.rows {
@@ -67,6 +68,7 @@ pub fn write_csv(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
             number(occupancy.and_then(|found| found.smem_dynamic_bytes)),
             number(occupancy.and_then(|found| found.smem_dynamic_least_bytes)),
             number(occupancy.and_then(Occupancy::most_warps_per_sm).map(u64::from)),
+            number(row.finding_count()),
         ];
         writeln!(out, "{}", cells.join(","))?;
     }
@@ -105,12 +107,12 @@ pub fn write_markdown(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> 
         let figures: Vec<String> = arch_columns(&WITHOUT).map(|(_, figure)| figure(arch)).collect();
         writeln!(out, "| {} | {} |", cell(&arch.arch), figures.join(" | "))?;
     }
-    let titles: Vec<&str> = columns(table.full).map(|(title, _)| *title).collect();
+    let titles: Vec<&str> = columns(table).map(|(title, _)| *title).collect();
     writeln!(out, "\n| {} | arch | kernel |", titles.join(" | "))?;
     writeln!(out, "|{}---|---|", "---:|".repeat(titles.len()))?;
     for (row, told) in table.rows.iter().zip(particulars(table)) {
         let cells: Vec<String> =
-            columns(table.full).map(|(_, value)| value(row).unwrap_or_else(|| "-".to_owned())).collect();
+            columns(table).map(|(_, value)| value(row).unwrap_or_else(|| "-".to_owned())).collect();
         let told = told.map(|told| format!(" {}", cell(&told))).unwrap_or_default();
         let name = code(&name(row, table.verbose));
         writeln!(out, "| {} | {} | {name}{told} |", cells.join(" | "), cell(&arches(row)))?;

@@ -180,6 +180,12 @@ fn write_rows(table: &Table<'_>, out: &mut dyn Write) -> io::Result<()> {
         } else {
             String::new()
         };
+        let found: u64 = table.summary.by_arch.iter().filter_map(|arch| arch.with_findings).sum();
+        let seen = table.rows.iter().filter(|row| row.finding_count().is_some_and(|count| count > 0)).count() as u64;
+        let hidden = match found > seen {
+            true => format!("{hidden}; {} have findings: --sort findings", thousands(found)),
+            false => hidden,
+        };
         let text =
             format!("and {} more rows; sorted by {}; --top 0 shows all{hidden}", thousands(left), table.sorted_by);
         write_wrapped(&text, "  ", "  ", table.width, out)?;

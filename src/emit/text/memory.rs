@@ -67,11 +67,14 @@ fn write_shared(
     let room =
         limits.map(|limits| format!("{DIM}; a block can have {}{RESET}", bytes_of(limits.smem_per_block_bytes())));
     row("shared", &format!("{}{}", parts.join(", "), room.unwrap_or_default()), options, out)?;
-    let shown = if options.verbose { shared.regions.len() } else { REGIONS };
-    for region in shared.regions.iter().take(shown) {
-        row("", &format!("{}: {}{}", place(region), size(region), users(&region.uses)), options, out)?;
+    let rings = one_ring(&shared.regions);
+    let tiles: Vec<&[SharedRegion]> = rings.chunk_by(is_piece_behind).collect();
+    let shown = if options.verbose { tiles.len() } else { REGIONS };
+    for tile in tiles.iter().take(shown) {
+        let Some(first) = tile.first() else { continue };
+        row("", &format!("{}: {}{}", place(first), size_of_tile(first, tile), users(&first.uses)), options, out)?;
     }
-    if let Some(more) = shared.regions.len().checked_sub(shown).filter(|more| *more > 0) {
+    if let Some(more) = tiles.len().checked_sub(shown).filter(|more| *more > 0) {
         row("", &format!("{DIM}… and {} (-v shows all){RESET}", count(more as u64, "more region")), options, out)?;
     }
     for left in shared.untouched.iter().flatten() {
@@ -94,6 +97,57 @@ fn bytes_of(number: u64) -> String {
 fn place(region: &SharedRegion) -> String {
     let variable = region.variable.as_deref().unwrap_or("?");
     format!("{}+{}", terminal(variable), region.offset)
+}
+
+/// The regions, with rings that are the same bytes as one: who fills two stages at a time goes around half as many.
+fn one_ring(regions: &[SharedRegion]) -> Vec<SharedRegion> {
+    let bytes = |region: &SharedRegion| region.stride_bytes?.checked_mul(u64::from(region.count));
+    let is_ring = |region: &SharedRegion| region.kind == RegionKind::Ring && region.complete;
+    let mut rings: Vec<SharedRegion> = Vec::with_capacity(regions.len());
+    for region in regions {
+        let same = rings.last_mut().filter(|known| {
+            is_ring(known)
+                && is_ring(region)
+                && (&known.variable, known.offset) == (&region.variable, region.offset)
+                && bytes(known) == bytes(region)
+        });
+        match same {
+            Some(known) => {
+                if known.count < region.count {
+                    (known.count, known.stride_bytes, known.bytes) = (region.count, region.stride_bytes, region.bytes);
+                }
+                known.uses.extend(region.uses.iter().cloned());
+            }
+            None => rings.push(region.clone()),
+        }
+    }
+    rings
+}
+
+/// Whether a region goes on where another ends, and the same warps do the same with both: copies of a box each that fill a tile together, whose
+/// bytes are all that the map can tell apart.
+fn is_piece_behind(before: &SharedRegion, region: &SharedRegion) -> bool {
+    let is_piece = |region: &SharedRegion| region.kind == RegionKind::Buffer && region.exact && region.complete;
+    let end = before.bytes.and_then(|bytes| before.offset.checked_add(bytes));
+    is_piece(before)
+        && is_piece(region)
+        && before.variable == region.variable
+        && end == Some(region.offset)
+        && users(&before.uses) == users(&region.uses)
+}
+
+/// `65,536 B in 8 pieces of 8,192 B`
+fn size_of_tile(first: &SharedRegion, tile: &[SharedRegion]) -> String {
+    if tile.len() < 2 {
+        return size(first);
+    }
+    let all = tile.iter().filter_map(|region| region.bytes).sum();
+    let each = if tile.iter().all(|region| region.bytes == first.bytes) {
+        format!(" of {}", bytes_of(first.bytes.unwrap_or(0)))
+    } else {
+        String::new()
+    };
+    format!("{} in {} pieces{each}", bytes_of(all), tile.len())
 }
 
 fn size(region: &SharedRegion) -> String {

@@ -148,14 +148,10 @@ fn write_unit(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result
         };
         writeln!(out, "  {WARN}{told}{first}{RESET}")?;
     }
-    let names: Vec<&str> = shown.iter().map(|kernel| kernel.demangled.as_deref().unwrap_or(&kernel.name)).collect();
-    // What has no space cannot go on in a second line.
-    let longest = names.iter().flat_map(|name| name.split(' ')).map(|word| word.chars().count()).max().unwrap_or(0);
-    let lines = if longest > options.width { 1 } else { kernel::NAME_LINES };
-    let abridged = distinct(&names, lines * options.width.saturating_sub(2));
-    for ((kernel, whole), abridged) in shown.into_iter().zip(names).zip(&abridged) {
+    let names = headings(&shown, options.width, options.verbose);
+    for (kernel, name) in shown.into_iter().zip(&names) {
         writeln!(out)?;
-        kernel::write(kernel, if options.verbose { whole } else { abridged }, unit, options, out)?;
+        kernel::write(kernel, name, unit, options, out)?;
     }
     let added: Vec<String> = unit
         .kernels
@@ -174,6 +170,18 @@ fn write_unit(unit: &Unit, options: &Options, out: &mut dyn Write) -> io::Result
         }
     }
     Ok(())
+}
+
+/// The names of kernels as headings: spelt as their language has them, and abridged by what tells them apart unless all is asked for.
+pub fn headings(kernels: &[&Kernel], width: usize, is_whole: bool) -> Vec<String> {
+    let names: Vec<&str> = kernels.iter().map(|kernel| kernel.demangled.as_deref().unwrap_or(&kernel.name)).collect();
+    if is_whole {
+        return names.into_iter().map(str::to_owned).collect();
+    }
+    // What has no space cannot go on in a second line.
+    let longest = names.iter().flat_map(|name| name.split(' ')).map(|word| word.chars().count()).max().unwrap_or(0);
+    let lines = if longest > width { 1 } else { kernel::NAME_LINES };
+    distinct(&names, lines * width.saturating_sub(2))
 }
 
 /// What is to be said of a unit as a whole: what was changed for ptxas, what ptxas says of no kernel, what was not understood.

@@ -4,9 +4,11 @@
 //! them. With [`Depth::Resources`] no instruction is looked at; with [`Depth::Full`] all code is decoded and solved. It keeps
 //! no code, no lines and no live sets: the report of one cubin has them.
 
+mod findings;
 mod row;
 mod summary;
 
+pub use findings::RowFinding;
 pub use row::{Beside, Copied, Depth, EntryFacts, JitFacts, Row, RowPressure, RowSpills, SortKey, fold, rows, sort};
 pub use summary::{ArchSummary, Bucket, Failure, Summary};
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use serde::{Serialize, Serializer};
 
+use super::findings::{RowFinding, findings};
 use crate::base::{RegFile, work};
 use crate::cubin::{Function, FunctionKind, Image};
 use crate::ptx;
@@ -20,6 +21,7 @@ use crate::report::warps;
 use crate::report::{Instructions, KernelKind, LaunchHints, Occupancy, Peak, Resources};
 use crate::sass::Word;
 use crate::sass::transfer::is_padding;
+use crate::toolchain::log::Log;
 
 /// How far a function is looked into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +97,8 @@ pub struct Row {
     pub pressure: Option<RowPressure>,
     /// Blocks per SM; null for a function.
     pub occupancy: Option<Occupancy>,
+    /// What the checks found and what ptxas warned of, the worst first; null where there is no PTX to check, and no log.
+    pub findings: Option<Vec<RowFinding>>,
     /// Whether a compiler's cache says how it was made: then it is a row of its own, whatever its figures are.
     #[serde(skip)]
     pub is_configured: bool,
@@ -113,7 +117,7 @@ pub struct Copied {
 }
 
 /// The figures in which copies are the same.
-type Figures = [Option<u64>; 12];
+type Figures = [Option<u64>; 13];
 
 impl Row {
     /// Shared memory of a block: what is declared, and what is known of what the launch adds, or the least that it must add.
@@ -148,7 +152,13 @@ impl Row {
             occupancy.and_then(|found| found.warps_per_sm).map(u64::from),
             self.instructions.count(),
             Some(self.resources.code_bytes),
+            self.finding_count(),
         ]
+    }
+
+    /// How many findings it has; none where it was not checked.
+    pub fn finding_count(&self) -> Option<u64> {
+        self.findings.as_ref().map(|found| found.iter().map(|finding| finding.count).sum())
     }
 
     /// What copies have in common: who has not all of it is a row of its own. The sum of it counts such rows.
@@ -195,6 +205,8 @@ fn text<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error
 pub struct Beside<'a> {
     /// Its PTX.
     pub module: Option<&'a ptx::Module<'a>>,
+    /// ptxas's log, where it was compiled here.
+    pub log: Option<&'a Log>,
     /// What the user or a compiler's cache says of the launch.
     pub launch: LaunchHints,
 }
@@ -207,6 +219,8 @@ struct Rows<'a> {
     depth: Depth,
     launch: LaunchHints,
     kernels: HashMap<&'a str, ptx::Function<'a, 'a>>,
+    /// By kernel, of those that could be checked.
+    findings: HashMap<String, Vec<RowFinding>>,
 }
 
 /// The rows of one cubin, in its order; of the functions that `wanted` lets pass.
@@ -220,8 +234,15 @@ pub fn rows<'a>(
 ) -> (EntryFacts, Vec<Row>) {
     let (entry, arch): (Arc<str>, Arc<str>) = (Arc::from(entry), Arc::from(arch));
     let kernels = functions_by_name(beside.module);
-    let from =
-        Rows { image, entry: Arc::clone(&entry), arch: Arc::clone(&arch), depth, launch: beside.launch, kernels };
+    let from = Rows {
+        image,
+        entry: Arc::clone(&entry),
+        arch: Arc::clone(&arch),
+        depth,
+        launch: beside.launch,
+        kernels,
+        findings: if depth == Depth::Full { findings(image, beside) } else { HashMap::new() },
+    };
     let row = |function: &'a Function<'a>| wanted(&function.name).then(|| from.row(function));
     let rows: Vec<Row> = match depth {
         Depth::Resources => image.functions.iter().filter_map(row).collect(),
@@ -268,6 +289,7 @@ impl<'a> Rows<'a> {
             instructions: words(image, function),
             pressure: None,
             occupancy: if is_entry { self.occupancy(function, &resources) } else { None },
+            findings: if is_entry { self.findings.get(&*function.name).cloned() } else { None },
             resources,
             is_configured: false,
             copies: Vec::new(),
@@ -364,6 +386,8 @@ pub enum SortKey {
     Stack,
     /// Static shared memory, largest first.
     Smem,
+    /// Findings, the worst first.
+    Findings,
     /// Warps per SM, fewest first.
     Occupancy,
     /// Instructions, most first.
@@ -447,6 +471,10 @@ fn worth(row: &Row, key: SortKey) -> Option<u64> {
         SortKey::Spills => row.spills.map(|spills| spills.instructions),
         SortKey::Stack => row.resources.stack_bytes,
         SortKey::Smem => row.smem_bytes(),
+        SortKey::Findings => row.findings.as_ref().map(|found| {
+            let worst = found.first().map_or(0, |first| 1 + first.severity as u64);
+            worst << 32 | row.finding_count().unwrap_or(0)
+        }),
         SortKey::Occupancy => row.occupancy.as_ref().and_then(|found| Some(u64::MAX - u64::from(found.warps_per_sm?))),
         SortKey::Instructions => row.instructions.count(),
         SortKey::Code => Some(row.resources.code_bytes),

@@ -61,7 +61,11 @@ pub struct ArchSummary {
     pub spilling: Option<u64>,
     /// Kernels with a stack frame.
     pub with_stack: u64,
-    /// Instructions, padding included, as far as they are 16 bytes each.
+    /// Kernels with findings; null when none of them was checked.
+    pub with_findings: Option<u64>,
+    /// Kernels that were checked: those whose PTX is there.
+    pub checked: u64,
+    /// Instructions, padding left out, as far as they are 16 bytes each.
     pub instructions: u64,
     /// Words that are not known; null where no instruction was looked at.
     pub unknown: Option<u64>,
@@ -118,6 +122,10 @@ impl Summary {
             sum.kernels += 1;
             if let Some(spills) = row.spills {
                 *sum.spilling.get_or_insert(0) += u64::from(spills.instructions > 0);
+            }
+            if let Some(findings) = row.finding_count() {
+                *sum.with_findings.get_or_insert(0) += u64::from(findings > 0);
+                sum.checked += 1;
             }
             sum.with_stack += u64::from(row.resources.stack_bytes.is_some_and(|bytes| bytes > 0));
             if let Some(registers) = row.resources.registers {
