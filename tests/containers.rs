@@ -266,6 +266,10 @@ fn resources_alone_are_the_same_resources() {
             }
             assert_eq!(known, quick[field], "{field} of {} in {}", full["name"], full["entry"]);
         }
+        for count in ["total", "padding"] {
+            let decoded = &full["instructions"][count];
+            assert!(decoded.is_null() || *decoded == quick["instructions"][count], "{count} of {}", full["name"]);
+        }
     }
     assert!(open < full.len() / 2, "{open} are not known");
 }
@@ -479,6 +483,32 @@ fn the_launch_that_a_cache_records_is_the_occupancys() {
     ] {
         assert_eq!(recorded(odd)["kernels"][0]["occupancy"], bare["kernels"][0]["occupancy"], "{odd}");
     }
+}
+
+/// What the report of a kernel shows first, a table must not hide.
+#[test]
+fn findings_are_in_the_table_where_ptx_is_there() {
+    let Some(ptxas) = support::ptxas() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["hopper_setmaxnreg_dropped.ptx", "hopper_warp_specialised.ptx"] {
+        std::fs::copy(support::root("testdata/ptx").join(name), folder.path().join(name)).unwrap();
+    }
+    let args = [path(folder.path()), "--arch", "sm_90a", "--ptxas", path(ptxas)];
+    let (found, _) = table(&[&args[..], &["--compile", "--sort", "findings"]].concat());
+    let kernels = found["kernels"].as_array().unwrap();
+    let codes = |at: usize| -> Vec<&str> {
+        kernels[at]["findings"].as_array().unwrap().iter().filter_map(|found| found["code"].as_str()).collect()
+    };
+    assert_eq!((codes(0), codes(1)), (vec!["PI101", "C7508"], vec![]));
+    let sums = &found["summary"]["by_arch"][0];
+    assert_eq!((&sums["with_findings"], &sums["checked"]), (&1.into(), &2.into()));
+    let text = support::stdout(&support::run(&args));
+    assert!(text.contains("PI101, C7508") && text.contains("findings in 1 of 2 checked kernels"), "{text}");
+    let page = support::stdout(&support::run(&[&args[..], &["--format", "html"]].concat()));
+    assert!(page.contains("PI101, C7508"), "the page says it, too");
+    // Of a cubin alone nothing is known, which is not that nothing is wrong.
+    let (bare, _) = table(&[path(&support::root("testdata/cubin/hopper-13.4-sm_90a.cubin")), "--sort", "name"]);
+    assert!(bare["kernels"].as_array().unwrap().iter().all(|kernel| kernel["findings"].is_null()), "{bare}");
 }
 
 #[test]

@@ -157,6 +157,35 @@ fn cycles_of_an_architecture_that_nobody_measured_are_not_known() {
     assert!(stdout(&asked).contains("when instructions issue is not known for sm_75"), "{}", stdout(&asked));
 }
 
+/// Two warpgroups with a copy of one loop each share the tensor cores: neither waits for its own results alone.
+#[test]
+fn loops_of_other_warps_count_on_what_they_share() {
+    let path = root("testdata/cost/twins.ptx");
+    let found = cost(&[path.to_str().unwrap()]);
+    if found.is_null() {
+        eprintln!("SKIPPED: no ptxas");
+        return;
+    }
+    let loops = found["units"][0]["kernels"][0]["loops"].as_array().unwrap();
+    let twins: Vec<&Value> = loops.iter().filter(|found| found["beside"][0].is_object()).collect();
+    assert_eq!(twins.len(), 2, "{found}");
+    let at = |twin: &Value| (twin["ptx_line"].clone(), twin["beside"][0]["ptx_line"].clone());
+    let ((one, other), back) = (at(twins[0]), at(twins[1]));
+    assert_eq!((other, one), back);
+    assert_eq!(twins[0]["beside"][0]["warp_ids"], "4-7");
+    for twin in twins {
+        let (alone, with) = (&twin["shortest"]["alone"], &twin["shortest"]["with_warps"][0]);
+        assert_eq!(
+            (&alone["bound"], &with["bound"], &with["part"]),
+            (&"latency".into(), &"part".into(), &"tensor".into())
+        );
+        assert!(with["cycles"].as_f64().unwrap() > alone["cycles"].as_f64().unwrap(), "{twin}");
+    }
+    // Who asks for a number of warps asks for that many of one loop.
+    let asked = cost(&[path.to_str().unwrap(), "--warps", "1"]);
+    assert!(!asked.to_string().contains("warp_ids"), "{asked}");
+}
+
 #[test]
 fn bank_conflicts_count_in_cycles() {
     let folder = tempfile::tempdir().unwrap();

@@ -160,6 +160,9 @@ fn renamed_registers_are_no_difference_and_moved_lines_are_matched() {
     assert_eq!(ways["units"][0]["after"]["arch"], "sm_90");
     let flags = json(&["diff", &old, "--arch", "sm_80", "--ptxas", "13.4", "--after-flags=-O1"]);
     assert!(flags["units"][0]["after"]["flags"].as_array().unwrap().contains(&Value::from("-O1")));
+    let args = ["diff", &old, "--arch", "sm_80", "--ptxas", "13.4", "--after-flags=--maxrregcount=64"];
+    let said = stderr(&run(&args));
+    assert!(said.contains("--maxrregcount does nothing to spill_storm: ptxas obeys"), "{said}");
 }
 
 #[test]

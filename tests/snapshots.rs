@@ -175,6 +175,8 @@ fn with_ptxas() {
         ("report-fragments", "testdata/ptx/hopper_warp_specialised.ptx --ptxas 13.4 --at 201 --top 1"),
         ("annotate-matrices", "annotate testdata/ptx/blackwell_tcgen05.ptx --ptxas 13.4 --lines 118..126 --width 80"),
         ("report-spills", "testdata/ptx/spills.ptx --ptxas 13.4"),
+        ("report-stack", "testdata/ptx/local_array.ptx --ptxas 13.4 --top 0"),
+        ("cost-beside", "cost testdata/cost/twins.ptx --ptxas 13.4 --loop 30"),
         ("report-findings", "testdata/ptx/hopper_setmaxnreg_dropped.ptx --ptxas 13.4 --threads 256"),
         ("report-tried", "testdata/ptx/hopper_warp_specialised.ptx --ptxas 13.4 --smem-dynamic 0 --try-step --top 0"),
         ("matrix", "matrix testdata/ptx/spills.ptx --ptxas 13.4 --no-cache --sweep maxrregcount=24,32,64"),

@@ -240,12 +240,13 @@ pub fn join(session: &Session, unit: &mut Unit, built: &Built<'_>, ptx: Option<&
             return Annotation::default();
         }
     };
-    let lines = LineTable::parse(&image);
     let codes = (view != View::Report).then(|| Codes::new(&image));
     let module = ptx.map(|ptx| &ptx.module);
     let companion = || built.companion.map(str::to_owned);
     let carried = if module.is_none() { carried_ptx(&image).or_else(companion) } else { None };
     let parsed = carried.as_deref().map(ptx::parse);
+    let counted = module.or(parsed.as_ref()).map(ptx::counted_lines).unwrap_or_default();
+    let lines = LineTable::parse(&image).corrected(&counted);
     let launch = session.launch.or_recorded(unit.recorded_launch.as_ref());
     let facts = report::Facts {
         image: &image,

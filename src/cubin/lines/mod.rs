@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use super::elf::Names;
 use super::{Function, Image, Problem, SectionIndex};
-use crate::base::{Line, Pc};
+use crate::base::{FastMap, Line, Pc};
 use program::{Inlined, Row, Rows};
 
 /// Name of the section with the PTX, in full or up to a number.
@@ -132,6 +132,38 @@ impl<'a> LineTable<'a> {
             names.report(".debug_str", &mut table.problems);
         }
         table
+    }
+
+    /// The same where some source lines are not what was written, but were counted up by a compiler: by line of the PTX that line, and the one
+    /// that it stands for.
+    #[must_use]
+    pub fn corrected(mut self, counted: &FastMap<Line, (Line, Line)>) -> Self {
+        if counted.is_empty() {
+            return self;
+        }
+        for (section, rows) in &mut self.source.by_section {
+            let Some(ptx) = self.ptx.get(section) else { continue };
+            let mut walk = Walk { rows: &ptx.rows, at: 0 };
+            let mut corrected: Vec<Row> = Vec::with_capacity(rows.len());
+            for (at, row) in rows.iter().enumerate() {
+                let end = rows.get(at + 1).map_or(u32::MAX, |next| next.pc);
+                // A row may span several lines of the PTX, of which some are meant.
+                let starts = ptx.rows.partition_point(|start| start.pc <= row.pc);
+                let inside = ptx.rows.get(starts..).unwrap_or_default().iter();
+                let inside = inside.map(|start| start.pc).take_while(|pc| *pc < end);
+                for pc in std::iter::once(row.pc).chain(inside) {
+                    let line = walk.row(Pc(pc), |start| start.pc).map(|start| Line(start.line));
+                    let found = line.and_then(|line| counted.get(&line)).filter(|(is, _)| is.0 == row.line);
+                    let line = found.filter(|_| row.file < Row::NO_FILE).map_or(row.line, |(_, of)| of.0);
+                    let is_same = corrected.last().is_some_and(|last| Row { pc: last.pc, line, ..*row } == *last);
+                    if pc == row.pc || !is_same {
+                        corrected.push(Row { pc, line, ..*row });
+                    }
+                }
+            }
+            *rows = corrected;
+        }
+        self
     }
 
     /// The lines of one function; `None` when the file has none for it.

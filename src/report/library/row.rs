@@ -508,7 +508,7 @@ mod tests {
             let bytes = std::fs::read(file).unwrap();
             let image = Image::parse(&bytes).unwrap();
             let (entry, arch) = (format!("{copy}/{name}"), image.arch.to_string());
-            let beside = Beside { module: None, launch: LaunchHints::default() };
+            let beside = Beside { module: None, log: None, launch: LaunchHints::default() };
             all.push(rows(&image, &entry, &arch, Depth::Resources, beside, &|_| true).1);
         }
         all
