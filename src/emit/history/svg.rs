@@ -8,10 +8,23 @@ use crate::emit::text::thousands;
 use crate::gate::{Metric, Track};
 use crate::report::abridge;
 
-const WIDTH: f64 = 960.0;
+/// How wide a picture is, and where in it the curves are.
+#[derive(Clone, Copy)]
+struct Frame {
+    /// The class by which a page shows the one that it has room for.
+    class: &'static str,
+    width: f64,
+    left: f64,
+    right: f64,
+    /// Letters of a heading.
+    letters: usize,
+}
+
+const WIDE: Frame = Frame { class: "wide", width: 960.0, left: 70.0, right: 770.0, letters: 120 };
+/// For a page on a telephone, where the wide one would have to be moved sideways to see how it ends.
+const NARROW: Frame = Frame { class: "narrow", width: 356.0, left: 56.0, right: 252.0, letters: 44 };
+
 const PANEL: f64 = 190.0;
-const LEFT: f64 = 70.0;
-const RIGHT: f64 = WIDTH - 190.0;
 const TOP: f64 = 54.0;
 const BOTTOM: f64 = 150.0;
 /// Panels of one picture at most.
@@ -38,34 +51,39 @@ pub fn write_svg(chart: &Chart<'_>, out: &mut dyn Write) -> io::Result<()> {
         shown.iter().flat_map(|(track, figures)| figures.iter().map(move |metric| (*track, *metric))).collect();
     let left = panels.len().saturating_sub(PANELS);
     let height = PANEL * panels.len().clamp(1, PANELS) as f64 + if left > 0 { 30.0 } else { 0.0 };
-    open(height, out)?;
+    open(&WIDE, height, out)?;
+    let left_edge = WIDE.left;
     if panels.is_empty() {
-        writeln!(out, "<text x=\"{LEFT}\" y=\"{TOP}\">Nothing changed.</text>")?;
+        writeln!(out, "<text x=\"{left_edge}\" y=\"{TOP}\">Nothing changed.</text>")?;
     }
     for (at, (track, metric)) in panels.iter().take(PANELS).enumerate() {
         writeln!(out, "<g transform=\"translate(0 {})\">", PANEL * at as f64)?;
-        write_panel(chart, track, *metric, out)?;
+        write_panel(&WIDE, chart, track, *metric, out)?;
         writeln!(out, "</g>")?;
     }
     if left > 0 {
         let y = height - 12.0;
-        writeln!(out, "<text x=\"{LEFT}\" y=\"{y}\">and {left} more: --kernel and --figure choose</text>")?;
+        writeln!(out, "<text x=\"{left_edge}\" y=\"{y}\">and {left} more: --kernel and --figure choose</text>")?;
     }
     writeln!(out, "</svg>")
 }
 
-/// Writes one panel as a picture of its own.
+/// Writes one panel as a picture of its own, wide and narrow: the page shows one of them.
 pub(super) fn write_one(chart: &Chart<'_>, track: &Track, metric: Metric, out: &mut dyn Write) -> io::Result<()> {
-    open(PANEL, out)?;
-    write_panel(chart, track, metric, out)?;
-    writeln!(out, "</svg>")
+    for frame in [WIDE, NARROW] {
+        open(&frame, PANEL, out)?;
+        write_panel(&frame, chart, track, metric, out)?;
+        writeln!(out, "</svg>")?;
+    }
+    Ok(())
 }
 
-fn open(height: f64, out: &mut dyn Write) -> io::Result<()> {
+fn open(frame: &Frame, height: f64, out: &mut dyn Write) -> io::Result<()> {
+    let Frame { class, width, .. } = frame;
     writeln!(
         out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
-         style=\"max-width:100%;min-width:{WIDTH}px;height:auto\" role=\"img\" aria-label=\"Figures over commits\">\n<style>{STYLE}</style>"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"{class}\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
+         style=\"max-width:100%;min-width:{width}px;height:auto\" role=\"img\" aria-label=\"Figures over commits\">\n<style>{STYLE}</style>"
     )
 }
 
@@ -76,10 +94,12 @@ fn free(wanted: f64, taken: &[f64]) -> Option<f64> {
     steps.filter(|height| (TOP - LABEL..=BOTTOM + LABEL / 2.0).contains(height)).find(is_free)
 }
 
-fn write_panel(chart: &Chart<'_>, track: &Track, metric: Metric, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "<text class=\"name\" x=\"{LEFT}\" y=\"20\">{}</text>", escape(&abridge(track.title(), 100)))?;
+fn write_panel(frame: &Frame, chart: &Chart<'_>, track: &Track, metric: Metric, out: &mut dyn Write) -> io::Result<()> {
+    let &Frame { left, right, letters, .. } = frame;
+    let name = abridge(track.title(), letters * 5 / 6);
+    writeln!(out, "<text class=\"name\" x=\"{left}\" y=\"20\">{}</text>", escape(&name))?;
     let under = format!("{} · {} · {}", metric.title(), track.arch, track.input);
-    writeln!(out, "<text x=\"{LEFT}\" y=\"38\">{}</text>", escape(&abridge(&under, 120)))?;
+    writeln!(out, "<text x=\"{left}\" y=\"38\">{}</text>", escape(&abridge(&under, letters)))?;
     let values = || track.series.iter().flat_map(|one| &one.points).filter_map(|point| point.figures.get(metric));
     let (least, most) = (values().min().unwrap_or(0), values().max().unwrap_or(0));
     // A part of the scale that nothing is in would flatten everything else.
@@ -87,10 +107,10 @@ fn write_panel(chart: &Chart<'_>, track: &Track, metric: Metric, out: &mut dyn W
     let span = (most - floor).max(1) as f64 * 1.08;
     let y = |value: u64| BOTTOM - (value - floor) as f64 / span * (BOTTOM - TOP);
     let count = chart.commits.len().max(1) as f64;
-    let x = |at: usize| LEFT + at as f64 / count * (RIGHT - LEFT);
-    writeln!(out, "<path class=\"axis\" d=\"M{LEFT} {BOTTOM}H{RIGHT}\"/>")?;
+    let x = |at: usize| left + at as f64 / count * (right - left);
+    writeln!(out, "<path class=\"axis\" d=\"M{left} {BOTTOM}H{right}\"/>")?;
     for value in if least == most { vec![most] } else { vec![most, least] } {
-        let (x, y) = (LEFT - 8.0, y(value) + 4.0);
+        let (x, y) = (left - 8.0, y(value) + 4.0);
         writeln!(out, "<text x=\"{x}\" y=\"{y:.1}\" text-anchor=\"end\">{}</text>", thousands(value))?;
     }
     let mut taken: Vec<f64> = Vec::new();
@@ -133,7 +153,7 @@ fn write_panel(chart: &Chart<'_>, track: &Track, metric: Metric, out: &mut dyn W
         if let Some(height) = free(y(*value), &taken) {
             taken.push(height);
             let text = format!("{} {}", thousands(*value), release(series.ptxas.as_deref()));
-            let (x, y) = (RIGHT + 8.0, height + 4.0);
+            let (x, y) = (right + 8.0, height + 4.0);
             writeln!(out, "<text class=\"v {class}\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", escape(&text))?;
         }
     }
@@ -141,10 +161,10 @@ fn write_panel(chart: &Chart<'_>, track: &Track, metric: Metric, out: &mut dyn W
         commit.map(|(at, commit)| format!("{} {}", at.date(), short(commit))).unwrap_or_default()
     };
     let below = BOTTOM + 18.0;
-    writeln!(out, "<text x=\"{LEFT}\" y=\"{below}\">{}</text>", escape(&end(chart.commits.first())))?;
+    writeln!(out, "<text x=\"{left}\" y=\"{below}\">{}</text>", escape(&end(chart.commits.first())))?;
     if chart.commits.len() > 1 {
         let text = end(chart.commits.last());
-        writeln!(out, "<text x=\"{RIGHT}\" y=\"{below}\" text-anchor=\"end\">{}</text>", escape(&text))?;
+        writeln!(out, "<text x=\"{right}\" y=\"{below}\" text-anchor=\"end\">{}</text>", escape(&text))?;
     }
     Ok(())
 }

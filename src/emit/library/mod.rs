@@ -85,7 +85,7 @@ pub(super) fn notes(table: &Table<'_>) -> Vec<String> {
             0 => String::new(),
             left => format!("; of {} there is no PTX to check", count(left, "kernel")),
         };
-        notes.push(format!("found: findings in {} of {}{others}", thousands(bad), count(checked, "checked kernel")));
+        notes.push(format!("findings in {} of {}{others}", thousands(bad), count(checked, "checked kernel")));
     }
     if has(|row| row.spills.is_some_and(|spills| spills.instructions > 0)) {
         notes.push("spills: instructions that store registers to local memory or read them back".to_owned());

@@ -187,17 +187,17 @@ pub(super) fn unspilt_stack(kernel: &Kernel) -> Option<u64> {
     stack.checked_sub(spilt).filter(|bytes| may && *bytes >= least)
 }
 
-/// `It keeps 64 B a thread in local memory that are no spills: local arrays (line 12).`
+/// `It keeps 64 B of arrays a thread in local memory, declared at line 12: they are no spills.`
 fn local_arrays(kernel: &Kernel) -> Option<String> {
     let kept = bytes(unspilt_stack(kernel)?);
     let lines: Vec<String> = kernel.local_variables.iter().map(|found| found.ptx_line.to_string()).collect();
     let what = match lines.as_slice() {
         // A frame for the functions that it calls, or registers that one of them has to find as they were.
-        [] => return Some(format!("It keeps {kept} a thread on a stack in local memory, none of it spills.")),
+        [] => return Some(format!("It has a stack of {kept} a thread in local memory, which holds no spills.")),
         [line] => format!("line {line}"),
         [first, .., last] => format!("lines {first} to {last}"),
     };
-    Some(format!("It keeps {kept} a thread in local memory that are no spills: arrays declared .local at {what}."))
+    Some(format!("It keeps {kept} of arrays a thread in local memory, declared at {what}: they are no spills."))
 }
 
 /// That a launch brings less dynamic shared memory than the kernel touches.
