@@ -18,7 +18,7 @@ use super::wavefronts::Accesses;
 use crate::base::hardware::WARP_SIZE;
 use crate::base::{Arch, FastSet, IndexVec, Line, Pc};
 use crate::cost::{
-    self, Bound, Cause, Estimate, L1_LATENCY, Machine, Model, Part, Prepared, Progress, Turn, Turns, Warps,
+    self, Bound, Cause, Estimate, L1_LATENCY, Machine, Memory, Model, Part, Prepared, Progress, Turn, Turns, Warps,
 };
 use crate::flow;
 use crate::graph::{BlockId, LoopId};
@@ -98,6 +98,11 @@ pub fn loop_figures(kernel: &Kernel) -> Vec<LoopFigures> {
 }
 
 impl LoopCost {
+    /// Cycles after which memory answers what the first cache is not asked for, at best.
+    pub fn beyond_l1_latency(&self) -> u16 {
+        self.memory_latency.max(Memory::L2.latency())
+    }
+
     /// Cycles in which a scheduler does a turn of the PTX's loop, with the warps that an SM holds, by the longest way through it.
     pub fn loop_cycles(&self) -> Option<u64> {
         let turn = self.longest.as_ref().unwrap_or(&self.shortest);

@@ -4,7 +4,6 @@ use std::io::{self, Write};
 
 use super::Options;
 use crate::base::{Line, Pc};
-use crate::cost::Memory;
 use crate::emit::escape::terminal;
 use crate::emit::text::{BOLD, DIM, RESET, headings, warps_beside, wrap, write_wrapped};
 use crate::report::{CostBound, CyclesAt, Kernel, LoopBeside, LoopCost, LoopWait, TurnCost, Unit, WaitCause};
@@ -84,7 +83,7 @@ fn write_kernel(kernel: &Kernel, name: &str, options: &Options, out: &mut dyn Wr
     }
     let latency = costs.first().map_or(0, |cost| cost.memory_latency);
     let turns = || costs.iter().flat_map(|cost| std::iter::once(&cost.shortest).chain(&cost.longest));
-    let beyond = match Memory::L2.latency().max(latency) {
+    let beyond = match costs.first().map_or(0, LoopCost::beyond_l1_latency) {
         beyond if beyond > latency && turns().any(|turn| turn.beyond_l1 > 0) => {
             format!(", but after {beyond} and more where the first cache is not asked (volatile, atomics),")
         }

@@ -22,7 +22,7 @@ struct Frame {
 
 const WIDE: Frame = Frame { class: "wide", width: 960.0, left: 70.0, right: 770.0, letters: 120 };
 /// For a page on a telephone, where the wide one would have to be moved sideways to see how it ends.
-const NARROW: Frame = Frame { class: "narrow", width: 356.0, left: 56.0, right: 252.0, letters: 44 };
+const NARROW: Frame = Frame { class: "narrow", width: 356.0, left: 48.0, right: 226.0, letters: 46 };
 
 const PANEL: f64 = 190.0;
 const TOP: f64 = 54.0;

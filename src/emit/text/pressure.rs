@@ -11,7 +11,6 @@ use super::wrap::wrap;
 use super::{Options, write_wrapped};
 use crate::base::Line;
 use crate::base::hardware::SUB_PARTITIONS as SCHEDULERS;
-use crate::cost::Memory;
 use crate::emit::cost::accesses;
 use crate::emit::escape::terminal;
 use crate::emit::links;
@@ -175,7 +174,7 @@ fn write_costs(kernel: &Kernel, options: &Options, out: &mut dyn Write) -> io::R
                 ", with global memory that answers after {} cycles, or {} and more where the first cache is not asked: \
                  {some} volatile, ordered or atomic",
                 cost.memory_latency,
-                cost.memory_latency.max(Memory::L2.latency())
+                cost.beyond_l1_latency()
             ),
         };
         // Where no figure is of a turn of the PTX's loop, the reader has to know how many these are.
