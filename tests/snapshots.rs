@@ -210,6 +210,23 @@ fn with_ptxas() {
     insta::assert_snapshot!("toolchain-list", shown.join("\n"));
 }
 
+/// LLVM counts lines up inside of an `asm` statement: what they became belongs to the line of the statement.
+#[test]
+fn lines_of_inline_assembly_are_those_of_the_statement() {
+    if ptxas().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let text = ".version 8.4\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n.reg .b32 %r<8>;\n.reg .b64 %rd<4>;\n\
+                .loc 1 110 3\nld.param.u64 %rd1, [p];\ncvta.to.global.u64 %rd1, %rd1;\n// begin inline asm\n.loc 1 116 11\n\
+                ld.global.u32 %r1, [%rd1];\n.loc 1 117 11\nmul.lo.u32 %r2, %r1, %r1;\n.loc 1 118 11\nadd.u32 %r2, %r2, 7;\n\
+                // end inline asm\n.loc 1 120 3\nst.global.u32 [%rd1], %r2;\nret;\n}\n.file 1 \"/src/k.py\"\n";
+    std::fs::write(folder.path().join("k.ptx"), text).unwrap();
+    let report = printed(folder.path(), 100, &["k.ptx", "--ptxas", "13.4"]);
+    let named = |line: u32| report.contains(&format!("k.py:{line}"));
+    assert!(named(116) && named(120) && !named(117) && !named(118), "{report}");
+}
+
 /// A verdict that fails, and one that passes.
 #[test]
 fn the_gate() {
