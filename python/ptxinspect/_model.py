@@ -1040,9 +1040,11 @@ class LoopBeside(View):
 
     pc: int
     ptx_line: Optional[int]
-    #: The role that runs it.
-    role: str
-    #: Warps of that role on each scheduler.
+    #: The role that runs it; null where it has none of its own.
+    role: Optional[str]
+    #: The warps of a block that run it: 4-7; null where only their number is known.
+    warp_ids: Optional[str]
+    #: How many of them are on each scheduler.
     warps_per_scheduler: int
 
 
