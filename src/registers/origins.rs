@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use crate::base::{FastMap, Pc, RegFile, RegSet};
 use crate::flow::Program;
@@ -78,6 +79,8 @@ pub struct Origins<'c> {
     by_block: OnceCell<BTreeMap<u32, Vec<SpillAccess>>>,
     /// What instructions move, as far as somebody asked: their texts say it.
     moves: RefCell<FastMap<Pc, Moves>>,
+    /// The registers that matrix instructions add to, as far as somebody asked.
+    sums: RefCell<FastMap<Pc, Option<Range<u16>>>>,
     walks: Cell<u32>,
 }
 
@@ -96,7 +99,14 @@ impl<'c> Origins<'c> {
     /// The spills, ascending, say which accesses of the stack move registers: those of a local array do not.
     pub fn new(code: &'c Code, spills: &'c [Pc]) -> Origins<'c> {
         let walks = (SEEN / u64::from(code.cfg.instructions.max(1))).min(u64::from(WALKS)) as u32;
-        Origins { code, spills, by_block: OnceCell::new(), moves: RefCell::default(), walks: Cell::new(walks) }
+        Origins {
+            code,
+            spills,
+            by_block: OnceCell::new(),
+            moves: RefCell::default(),
+            sums: RefCell::default(),
+            walks: Cell::new(walks),
+        }
     }
 
     /// Takes one walk of those that are left.
@@ -428,8 +438,15 @@ impl<'c> Origins<'c> {
 
     /// Whether a matrix instruction adds to what a register holds that it reads.
     pub fn accumulates(&self, at: Pc, place: Place) -> bool {
+        let mut known = self.sums.borrow_mut();
+        let sum = known.entry(at).or_insert_with(|| self.sum_of(at));
+        place.file == RegFile::Gpr && sum.as_ref().is_some_and(|sum| sum.contains(&place.index))
+    }
+
+    /// The registers that a matrix instruction adds to.
+    fn sum_of(&self, at: Pc) -> Option<Range<u16>> {
         if !self.is_matrix(at) {
-            return false;
+            return None;
         }
         let text = self.text(at);
         let parts = parts(&text);
@@ -441,11 +458,11 @@ impl<'c> Origins<'c> {
         let read = || parts.operands.iter().skip(1).filter_map(vector);
         // A sum in place; else it is the last one: metadata comes after it, and only where the sum is in place.
         let tied = result.filter(|result| read().any(|register| register == *result));
-        let Some(first) = tied.or_else(|| read().next_back()) else { return false };
+        let first = tied.or_else(|| read().next_back())?;
         let program = self.code.program();
         let made = program.runs(at.0 as usize / 16).filter(|run| run.is_write() && run.file() == RegFile::Gpr);
         let width: u16 = made.map(|run| u16::from(run.count())).sum();
-        place.file == RegFile::Gpr && (first..first + width).contains(&place.index)
+        Some(first..first + width)
     }
 
     /// Whether an instruction multiplies matrices for a warpgroup, and runs on while others do.

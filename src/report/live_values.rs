@@ -1,11 +1,13 @@
 //! The values that hold registers at one place: rows that a person reads, the ones that matter first.
 
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use super::code::Section;
 use super::model::*;
-use crate::base::{Line, Pc};
+use crate::base::{FastMap, Line, Pc};
 use crate::ptx::Instruction;
 use crate::registers::code::Code;
 use crate::registers::live_set::{Lines, Value, live_set};
@@ -21,6 +23,28 @@ struct Joined<'s> {
     section: &'s Section<'s>,
     makers: &'s Makers<'s>,
     origins: &'s Origins<'s>,
+    /// By line, as far as a value came to it: many are of the same few.
+    lines: RefCell<FastMap<Line, OfLine>>,
+}
+
+/// What is the same for all values of a line.
+#[derive(Clone)]
+struct OfLine {
+    /// The PTX registers that its statements define.
+    virtual_registers: Rc<[String]>,
+    /// The first instruction that has it.
+    first: Option<Pc>,
+}
+
+impl Joined<'_> {
+    fn of_line(&self, code: &Code, line: Line) -> OfLine {
+        let mut known = self.lines.borrow_mut();
+        let of_line = known.entry(line).or_insert_with(|| OfLine {
+            virtual_registers: self.section.virtual_registers(line).into(),
+            first: self.section.first_of_line(code, line),
+        });
+        of_line.clone()
+    }
 }
 
 impl Lines for Joined<'_> {
@@ -43,7 +67,7 @@ impl Section<'_> {
         let origins = Origins::new(code, spills);
         let matrices = &self.matrices;
         let makers = Makers { code, module: self.module, function: self.function, matrices };
-        let joined = Joined { section: self, makers: &makers, origins: &origins };
+        let joined = Joined { section: self, makers: &makers, origins: &origins, lines: RefCell::default() };
         let values: Vec<LiveValue> = live_set(code, pc, &joined, &origins)
             .into_iter()
             .map(|value| self.live_value(code, pc, &joined, value))
@@ -103,13 +127,13 @@ impl Section<'_> {
             is_operand,
             virtual_registers: line
                 .filter(|_| !is_operand)
-                .map(|line| self.virtual_registers(line))
+                .map(|line| joined.of_line(code, line).virtual_registers.to_vec())
                 .unwrap_or_default(),
             source_line: made_at.and_then(|made| {
                 // A matrix instruction's own is that of a statement nearby, as its line is.
                 let of_line = line
                     .filter(|line| self.ptx_line(made) != Some(*line))
-                    .and_then(|line| self.first_of_line(code, line));
+                    .and_then(|line| joined.of_line(code, line).first);
                 let own = Some(made).filter(|pc| {
                     line.is_none() || !joined.origins.is_warpgroup_matrix(*pc) || self.ptx_line(*pc) == line
                 });
@@ -167,12 +191,14 @@ impl LiveValue {
     fn join(&mut self, other: LiveValue) {
         self.registers.extend(other.registers);
         self.registers.sort_unstable();
+        // Values of one line have its registers, all of them.
+        let is_known = other.ptx_lines.iter().all(|line| self.ptx_lines.contains(line));
         self.ptx_lines.extend(other.ptx_lines);
         self.ptx_lines.sort_unstable();
         self.ptx_lines.dedup();
         self.ptx_line = self.ptx_lines.first().copied();
         self.pc = [self.pc, other.pc].into_iter().flatten().min();
-        for name in other.virtual_registers {
+        for name in other.virtual_registers.into_iter().filter(|_| !is_known) {
             if !self.virtual_registers.contains(&name) {
                 self.virtual_registers.push(name);
             }
