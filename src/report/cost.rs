@@ -9,6 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::code::Section;
@@ -427,6 +428,30 @@ struct Ranked {
     alone: Option<Estimate>,
 }
 
+/// A way through a loop, and what it costs for those of the warps asked for that there is time for.
+struct Way<'t> {
+    turn: &'t Turn,
+    prepared: Prepared,
+    asked: Vec<Warps>,
+    alone: Option<Estimate>,
+    with: Vec<(Warps, Estimate)>,
+}
+
+impl Way<'_> {
+    /// With what was asked for.
+    fn estimated(mut self) -> Self {
+        let found = std::mem::take(&mut self.asked).into_par_iter().map(|warps| (warps, self.prepared.estimate(warps)));
+        for (warps, estimate) in found.collect::<Vec<_>>() {
+            match estimate {
+                Some(estimate) if warps == Warps::ALONE => self.alone = Some(estimate),
+                Some(estimate) => self.with.push((warps, estimate)),
+                None => {}
+            }
+        }
+        self
+    }
+}
+
 impl Ranked {
     /// Cycles of a turn alone; where there was no time to know them, as many as it has instructions, which it cannot be shorter than.
     fn cycles(&self) -> f64 {
@@ -547,10 +572,14 @@ impl Teller<'_> {
         let longest = turns.longest.as_ref().unwrap_or(&turns.shortest);
         let ptx_turns = self.turns.of(id, longest);
         let beside = self.beside(id, longest);
-        type Way = fn(&Turns) -> &Turn;
-        let others = |way: Way| -> Vec<(&Turn, u8)> {
+        let others = |way: fn(&Turns) -> &Turn| -> Vec<(&Turn, u8)> {
             beside.iter().map(|found| (way(&found.turns), found.told.warps_per_scheduler)).collect()
         };
+        let shortest = self.way(&turns.shortest, prepared, alone);
+        let other = turns.longest.as_ref();
+        let other = other.map(|turn| self.way(turn, Prepared::new(&self.model(), turn), None));
+        // A user waits for them, and they have nothing to do with each other.
+        let (shortest, other) = rayon::join(|| shortest.estimated(), || other.map(Way::estimated));
         Some(LoopCost {
             pc,
             ptx_line: self.section.ptx_line(pc),
@@ -561,11 +590,9 @@ impl Teller<'_> {
             ptx_turns,
             shape: self.shape(longest, ptx_turns.unwrap_or(1)),
             memory_latency: self.latency,
-            shortest: self.turn(&turns.shortest, &prepared, alone, &others(|turns| &turns.shortest))?,
-            longest: turns.longest.as_ref().and_then(|turn| {
-                let others = others(|turns| turns.longest.as_ref().unwrap_or(&turns.shortest));
-                self.turn(turn, &Prepared::new(&self.model(), turn), None, &others)
-            }),
+            shortest: self.turn(shortest, &others(|turns| &turns.shortest))?,
+            longest: other
+                .and_then(|way| self.turn(way, &others(|turns| turns.longest.as_ref().unwrap_or(&turns.shortest)))),
             beside: beside.into_iter().map(|found| found.told).collect(),
         })
     }
@@ -583,29 +610,32 @@ impl Teller<'_> {
         told.join(", ")
     }
 
-    /// What a turn costs; `alone` where that is known already, and beside it the ways that other warps take, on how many of each scheduler.
-    fn turn(
-        &self,
-        turn: &Turn,
-        prepared: &Prepared,
-        alone: Option<Estimate>,
-        beside: &[(&Turn, u8)],
-    ) -> Option<TurnCost> {
-        if !self.spend(turn, Warps::ALONE) {
-            return None;
+    /// A way through a loop, with as many of the warps that are asked for as there is time for; `alone` where that is known already.
+    fn way<'t>(&self, turn: &'t Turn, prepared: Prepared, alone: Option<Estimate>) -> Way<'t> {
+        let mut way = Way { turn, prepared, alone: None, with: Vec::new(), asked: Vec::new() };
+        if self.spend(turn, Warps::ALONE) {
+            match alone {
+                Some(alone) => way.alone = Some(alone),
+                None => way.asked.push(Warps::ALONE),
+            }
+            let asked = warps(self.kernel, self.asked, self.runners(turn).map(|runners| runners.count));
+            way.asked.extend(asked.into_iter().filter(|warps| self.spend(turn, *warps)));
         }
+        way
+    }
+
+    /// What a turn costs, beside the ways that other warps take, on how many of each scheduler.
+    fn turn(&self, way: Way<'_>, beside: &[(&Turn, u8)]) -> Option<TurnCost> {
+        let Way { turn, alone, with, .. } = way;
         let model = self.model();
-        let mut alone = alone.or_else(|| prepared.estimate(Warps::ALONE))?;
+        let mut alone = alone?;
         cost::name_producers(&model, turn, &mut alone);
         let pcs = || turn.instructions.iter().map(|&(index, _)| Pc(index * 16));
         let among = |some: &FastSet<Pc>| pcs().filter(|pc| some.contains(pc)).count() as u32;
-        let with = |warps: &Warps| {
-            if !self.spend(turn, *warps) {
-                return None;
-            }
-            let others = beside.iter().flat_map(|&(turn, each)| cost::work(&model, turn, Warps { each, ..*warps }));
-            Some(at(warps.each, &prepared.estimate(*warps)?.beside(others)))
-        };
+        let with = with.into_iter().map(|(warps, estimate)| {
+            let others = beside.iter().flat_map(|&(turn, each)| cost::work(&model, turn, Warps { each, ..warps }));
+            at(warps.each, &estimate.beside(others))
+        });
         let mut waits: Vec<LoopWait> =
             alone.waits.iter().filter(|wait| wait.cycles > 1).map(|wait| self.wait(wait)).collect();
         waits.sort_by_key(|wait| (Reverse(wait.cycles), wait.pc));
@@ -619,10 +649,7 @@ impl Teller<'_> {
             alone: at(0, &alone),
             waits,
             critical_path: self.critical(&alone),
-            with_warps: warps(self.kernel, self.asked, self.runners(turn).map(|runners| runners.count))
-                .iter()
-                .filter_map(with)
-                .collect(),
+            with_warps: with.collect(),
         })
     }
 
