@@ -28,10 +28,11 @@ const SHAPES_OF_ACCESSES: usize = 3;
 /// Named barriers of a block.
 const IDS: u32 = 16;
 
-/// The part of a kernel's steps that blocks of every size may take, where nothing says how many threads they have, and how many at most: a
-/// quarter of a second.
+/// The part of a kernel's steps that blocks of every size may take, where nothing says how many threads they have; how many at most, a quarter of
+/// a second; and how many all kernels of a PTX together.
 const OF_EVERY_SIZE: u64 = 4;
 const MOST_OF_EVERY_SIZE: u64 = 1 << 19;
+const OF_EVERY_SIZE_OF_ALL: u64 = 1 << 21;
 
 /// Steps that every kernel may take: small ones with loops take many for each of their statements.
 const STEPS: u64 = 1 << 20;
@@ -44,10 +45,15 @@ const STEPS_OF_REFUSED: u64 = 1 << 23;
 
 /// How many steps the questions about a kernel may take. The text alone decides, so that every machine answers the same ones.
 pub(super) fn steps(function: &Function<'_, '_>, is_refused: bool) -> u64 {
-    let (own, all) = (function.body().len() as u64, function.module().statements().len() as u64);
     let of_all = if is_refused { STEPS_OF_REFUSED } else { STEPS_OF_ALL };
+    (STEPS + STEPS_EACH.saturating_mul(function.body().len() as u64)).min(share(function, of_all))
+}
+
+/// What a kernel has of the steps of all kernels of a PTX: as much as it has of its statements.
+fn share(function: &Function<'_, '_>, of_all: u64) -> u64 {
+    let (own, all) = (function.body().len() as u64, function.module().statements().len() as u64);
     let share = u128::from(of_all) * u128::from(own) / u128::from(all.max(1));
-    (STEPS + STEPS_EACH.saturating_mul(own)).min(u64::try_from(share).unwrap_or(of_all))
+    u64::try_from(share).unwrap_or(of_all)
 }
 
 /// Roles, barriers and findings of one kernel. Lines of the model are numbered as ptxas does.
@@ -167,7 +173,7 @@ impl WarpFacts {
         let shapes = size.map_or_else(Vec::new, |size| simt::shapes(function, size));
         let [first, others @ ..] = &shapes[..] else {
             let mut facts = evaluate(size)?;
-            let steps = (steps / OF_EVERY_SIZE).min(MOST_OF_EVERY_SIZE);
+            let steps = (steps / OF_EVERY_SIZE).min(MOST_OF_EVERY_SIZE).min(share(function, OF_EVERY_SIZE_OF_ALL));
             match work::within(steps, || facts.hold_against_sizes(function, effort)) {
                 Ok(wrong) => facts.add(wrong),
                 // What was not held against every size is not sure, but for what operands alone break.
