@@ -40,7 +40,7 @@ fuzz_target!(|data: &[u8]| {
             leaves_clean(Form::Text, |out| list::write_text(&listed, &options, out));
         }
     }
-    let beside = Beside { module: None, launch: LaunchHints::default() };
+    let beside = Beside { module: None, launch: LaunchHints::default(), log: None };
     let (entry, rows) = rows(&image, "entry", "sm_90", Depth::Full, beside, &|_| true);
     let mut summary = Summary::default();
     summary.count(&entry, &rows);
