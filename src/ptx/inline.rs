@@ -7,6 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::iter::repeat_n;
+
+use memchr::memchr_iter;
 
 use super::instruction::Instruction;
 use super::lexer::{Kind, Lexer};
@@ -21,12 +24,15 @@ use crate::base::work;
 const MOST_STATEMENTS: usize = 20_000;
 /// Calls inside one another.
 const DEEPEST: usize = 16;
+/// Bytes that are written for all functions of a text, each of which gets one of its own.
+const MOST_BYTES: u64 = 1 << 28;
 
 /// The text with a kernel's wanted calls replaced; none where there is none, or one that cannot be.
 pub fn inlined(function: &Function<'_, '_>, is_wanted: &dyn Fn(&str) -> bool) -> Option<String> {
     let module = function.module();
     let (first, last) = (function.body().first()?, function.body().last()?);
-    if !module.text().get(first.span().start..last.span().end)?.contains("call") {
+    let is_small = module.functions().len() as u64 * module.text().len() as u64 <= MOST_BYTES;
+    if !is_small || !module.text().get(first.span().start..last.span().end)?.contains("call") {
         return None;
     }
     let mut inliner = Inliner { module, is_wanted, bodies: 0, statements: 0, slots: BTreeMap::new() };
@@ -58,8 +64,8 @@ pub fn inlined(function: &Function<'_, '_>, is_wanted: &dyn Fn(&str) -> bool) ->
 }
 
 /// As many ends of lines as a text has.
-fn lines(text: &str) -> impl Iterator<Item = char> + '_ {
-    text.chars().filter(|letter| *letter == '\n')
+fn lines(text: &str) -> impl Iterator<Item = char> {
+    repeat_n('\n', memchr_iter(b'\n', text.as_bytes()).count())
 }
 
 /// A place of a `.param` variable: whose, where in it, and how wide.
