@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::base::FastMap;
-use crate::ptx::descriptor::Swizzle;
+use crate::ptx::descriptor::{MmaKind, Swizzle};
 use crate::sync::DataTouched;
 use crate::sync::execute::footprint::{Copied, MemoryKind, OBJECT, Span, Together, Touched};
 use crate::sync::multiply::{Multiplication, Place, Tile};
@@ -32,6 +32,14 @@ pub fn check(touched: &DataTouched, multiplied: impl FnOnce() -> Vec<Multiplicat
     }
     let slots = Slots::of(touched, multiplied());
     phases.into_iter().find_map(|phase| slots.broken(phase))
+}
+
+/// Whether elements of fewer than eight bits may lie in eight each, as these kinds read them: a tensor map spreads them on the way, and what is
+/// announced are the bytes before that.
+fn may_be_padded(multiplication: &Multiplication) -> bool {
+    let [_, factors @ ..] = &multiplication.types;
+    let is_whole = |name: &Option<&str>| matches!(name, Some("e4m3" | "e5m2"));
+    matches!(multiplication.kind, Some(MmaKind::F8f6f4 | MmaKind::Mxf8f6f4)) && !factors.iter().all(is_whole)
 }
 
 /// Where copies go, and what else is done there.
@@ -94,6 +102,9 @@ impl<'t> Slots<'t> {
                 message,
                 "the phase ends when as many bytes have come as are announced: those of the boxes",
             ));
+        }
+        if self.multiplications.iter().any(may_be_padded) {
+            return None;
         }
         let read: Vec<u64> = phase.copies.iter().zip(&rooms).map(|(copy, room)| self.read(copy, *room)).collect();
         let least: u64 = read.iter().sum();
@@ -192,4 +203,35 @@ fn last_row(tile: &Tile, rows: u64, start: u64) -> Option<u64> {
         swizzle => swizzle.repeat().map(|(row, _)| (row, start % row))?,
     };
     (groups + (ROWS - 1) * row + ROW).checked_sub(within)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Line;
+    use crate::ptx::descriptor::MatrixFormat;
+    use crate::sync::multiply::Factor;
+
+    #[test]
+    fn elements_of_few_bits_are_spread() {
+        let factor = || Factor { place: Place::Registers, is_transposed: None, is_negated: None };
+        let of = |kind, types| Multiplication {
+            line: Line(1),
+            format: MatrixFormat::Tcgen05,
+            kind: Some(kind),
+            m: None,
+            n: None,
+            k: None,
+            types,
+            is_sparse: false,
+            factors: [factor(), factor()],
+            descriptor: None,
+        };
+        let types = |a, b| [Some("f32"), a, b];
+        assert!(may_be_padded(&of(MmaKind::Mxf8f6f4, types(Some("e4m3"), Some("e2m1")))));
+        assert!(may_be_padded(&of(MmaKind::F8f6f4, types(None, Some("e4m3")))));
+        assert!(!may_be_padded(&of(MmaKind::F8f6f4, types(Some("e5m2"), Some("e4m3")))));
+        // Four bits are packed where all are.
+        assert!(!may_be_padded(&of(MmaKind::Mxf4, types(Some("e2m1"), Some("e2m1")))));
+    }
 }
