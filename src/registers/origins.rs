@@ -183,9 +183,12 @@ impl<'c> Origins<'c> {
     fn read_moves(&self, pc: Pc) -> Moves {
         let text = self.text(pc);
         let parts = parts(&text);
+        let is_zero = |at: usize| parts.operands.get(at).is_some_and(|factor| matches!(factor.text, "RZ" | "URZ"));
+        // `IMAD.U32 R10, RZ, RZ, UR14`; with a carry there is one operand more.
+        let adds_nothing = parts.operands.len() == 4 && is_zero(1) && is_zero(2);
         let moves = match parts.mnemonic {
             "MOV" | "UMOV" | "R2UR" => parts.operands.get(1),
-            "IMAD" | "UIMAD" if parts.modifiers.contains(&"MOV") => parts.operands.get(3),
+            "IMAD" | "UIMAD" if parts.modifiers.contains(&"MOV") || adds_nothing => parts.operands.get(3),
             "CS2R" if parts.operands.get(1).is_some_and(|read| read.text == "SRZ") => return Moves::Number,
             _ => None,
         };
@@ -481,4 +484,27 @@ fn within(spill: &SpillAccess, word: i64) -> Option<u16> {
     let within = word - spill.slot?;
     let is_in = within >= 0 && within % 4 == 0 && within < i64::from(spill.bytes?);
     is_in.then_some(u16::try_from(within / 4).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::{Layout, Rule};
+    use crate::sass::Decoder;
+
+    #[test]
+    fn a_product_of_nothing_only_moves_what_it_adds() {
+        // `UMOV UR25, 0x400`, `IMAD.U32 R8, RZ, RZ, UR25`, `EXIT` as ptxas 13.4 makes them for sm_90a.
+        let words: [[u64; 2]; 3] = [
+            [0x0000_0400_0019_7882, 0x000f_e400_0000_0000],
+            [0x0000_0019_ff08_7e24, 0x000f_e200_0f8e_00ff],
+            [0x0000_0000_0000_794d, 0x000f_ea00_0380_0000],
+        ];
+        let code: Vec<u8> = words.as_flattened().iter().flat_map(|word| word.to_le_bytes()).collect();
+        let layout = Layout { entries: vec![Pc(0)], ..Layout::default() };
+        let code = Code::solve(Decoder::new("sm_90a".parse().unwrap()).unwrap(), &code, &layout, Rule::Sound);
+        let origins = Origins::new(&code, &[]);
+        assert_eq!(origins.text(Pc(16)), "IMAD.U32 R8, RZ, RZ, UR25");
+        assert_eq!(origins.of(Pc(32), Place { file: RegFile::Gpr, index: 8 }), [Origin::Constant(Pc(0))]);
+    }
 }
